@@ -1,0 +1,11 @@
+// Which tests run where: unit tests need nothing but Node; the others name their own needs.
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    pool: 'forks',
+  },
+});
