@@ -102,7 +102,8 @@ struct backend6 {
 struct service_name {
 	char name[SERVICE_NAME_SIZE];
 	enum l4_protocol protocol;
-	__u8 pad[3];
+	__u8 family; /* 4 or 6 */
+	__u8 pad[2];
 };
 
 /* --- counters: only ever grow; written with atomic adds ---------------------------------------- */
