@@ -1,11 +1,43 @@
-// Which tests run where: unit tests need nothing but Node; the others name their own needs.
+// SPDX-License-Identifier: Apache-2.0
+// Which tests run where. Unit tests need nothing but Node; the other projects name their needs in
+// scripts/test, and run one file at a time because they share the machine's kernel.
 import { defineConfig } from 'vitest/config';
+
+const docs = 'test/unit/house/docs.test.ts';
+
+/** Files that touch the kernel: one at a time, one project after the other. */
+function kernelProject(name: string, groupOrder: number) {
+  return {
+    extends: true as const,
+    test: {
+      name,
+      include: [`test/${name}/**/*.test.ts`],
+      maxWorkers: 1,
+      sequence: { groupOrder },
+    },
+  };
+}
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts', 'test/scenarios/**/*.test.ts'],
+          exclude: [docs],
+          sequence: { groupOrder: 1 },
+        },
+      },
+      kernelProject('native', 2),
+      kernelProject('bpf', 3),
+      kernelProject('netns', 4),
+      // Compares the documents with what was built, so it comes last.
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 5 } } },
+    ],
   },
 });
