@@ -223,3 +223,7 @@ export function encodeU32(value: number): Uint8Array {
 export function decodeU32(bytes: Uint8Array): number {
   return view(bytes).getUint32(0, true);
 }
+
+/** struct live: how many cgroups opted out, how many wildcard frontends exist. */
+export const LIVE_SKIPPED_CGROUPS_OFFSET = 0;
+export const LIVE_NODE_PORTS_OFFSET = 4;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan -> kernel for some Services: make before break, one batch per table.
+//   1 backends and set lines (shared memory, referred to by nobody)   2 service names
+//   3 frontends (each replaced whole: a socket sees the old set or the new one)
+//   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and lines
+// A refused write leaves its Service as it was in the kernel and is reported. Floor 3a over Tables.
+import type { Family } from '../../model/types.ts';
+import type { Plan, ServiceKey, ServicePortPlan } from '../../plan/types.ts';
+import type { ApplyReport, FailedEntry } from '../dataplane.ts';
+import { encodeServiceName, encodeU32, LIVE_NODE_PORTS_OFFSET } from './layout.ts';
+import { addPort, type Ledger, ownerKey, type PortRecord } from './ledger.ts';
+import { nameOf } from './names.ts';
+import {
+  forgetFrontend,
+  ownFrontend,
+  type PreparedPort,
+  preparePort,
+  settlePort,
+} from './port-update.ts';
+import type { RefusedWrite } from './tables.ts';
+import { TableFull } from './taking.ts';
+
+const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+const NOTHING_SERVING: ReadonlySet<string> = new Set();
+
+interface Sync {
+  readonly ledger: Ledger;
+  readonly prepared: PreparedPort[];
+  /** Records to settle, with the backends whose flows stay. */
+  readonly touched: Map<PortRecord, ReadonlySet<string>>;
+  readonly deletes: Record<Family, { record: PortRecord; text: string }[]>;
+  readonly failed: FailedEntry[];
+  applied: number;
+}
+
+export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceKey>): ApplyReport {
+  const startedAt = performance.now();
+  const sync: Sync = {
+    ledger,
+    prepared: [],
+    touched: new Map(),
+    deletes: { IPv4: [], IPv6: [] },
+    failed: [],
+    applied: 0,
+  };
+  for (const service of changed) prepareService(sync, plan, service);
+  putNames(sync);
+  for (const family of FAMILIES) putFrontends(sync, family);
+  for (const family of FAMILIES) deleteFrontends(sync, family);
+  settle(sync);
+  countNodePorts(ledger);
+  return {
+    applied: sync.applied,
+    failed: sync.failed,
+    elapsedMs: performance.now() - startedAt,
+  };
+}
+
+function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
+  const held = sync.ledger.services.get(service)?.values() ?? [];
+  const ports: readonly ServicePortPlan[] = plan.services.get(service)?.ports ?? [];
+  const wanted = new Set(ports.map((port) => port.key));
+  for (const record of held) {
+    if (!wanted.has(record.key)) dropPort(sync, record);
+  }
+  for (const port of ports) {
+    try {
+      const prepared = preparePort(sync.ledger, port);
+      sync.prepared.push(prepared);
+      sync.touched.set(prepared.record, prepared.rendered.serving);
+      for (const text of prepared.drops) {
+        sync.deletes[port.family].push({ record: prepared.record, text });
+      }
+    } catch (error) {
+      if (!(error instanceof TableFull)) throw error;
+      sync.failed.push({ id: port.key, reason: error.message, service });
+    }
+  }
+}
+
+function dropPort(sync: Sync, record: PortRecord): void {
+  sync.touched.set(record, NOTHING_SERVING);
+  for (const text of record.frontends.keys()) {
+    sync.deletes[record.family].push({ record, text });
+  }
+}
+
+/** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
+function putNames(sync: Sync): void {
+  const fresh = sync.prepared.filter((prepared) => prepared.isNew);
+  const table = sync.ledger.tables.serviceName;
+  const refused = table.put(
+    fresh.map(({ record }) => encodeU32(record.serviceId)),
+    fresh.map(({ record }) => encodeServiceName(nameOf(record.key))),
+  );
+  const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
+  for (const [index, prepared] of fresh.entries()) {
+    const refusal = refusedAt.get(index);
+    if (refusal === undefined) {
+      addPort(sync.ledger, prepared.record);
+      continue;
+    }
+    prepared.undo();
+    sync.prepared.splice(sync.prepared.indexOf(prepared), 1);
+    sync.touched.delete(prepared.record);
+    sync.failed.push(failure(prepared.record, prepared.record.key, table.name, refusal));
+  }
+}
+
+function putFrontends(sync: Sync, family: Family): void {
+  const { ledger } = sync;
+  const table = ledger.tables.frontend[family];
+  const puts = sync.prepared
+    .filter(({ record }) => record.family === family)
+    .flatMap(({ record, puts: list }) => list.map((put) => ({ record, ...put })));
+  const refused = table.put(
+    puts.map(({ frontend }) => frontend.keyBytes),
+    puts.map(({ frontend }) => frontend.value),
+  );
+  const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
+  for (const [index, { record, text, frontend }] of puts.entries()) {
+    const refusal = refusedAt.get(index);
+    if (refusal !== undefined) {
+      if (!record.frontends.has(text)) ledger.frontendIds.give(frontend.id);
+      sync.failed.push(failure(record, text, table.name, refusal));
+      continue;
+    }
+    sync.applied++;
+    const loser = ownFrontend(ledger, record, text, frontend);
+    if (loser !== undefined && !sync.touched.has(loser)) sync.touched.set(loser, NOTHING_SERVING);
+  }
+}
+
+function failure(
+  record: PortRecord,
+  id: string,
+  table: string,
+  refusal: RefusedWrite,
+): FailedEntry {
+  const why =
+    refusal.code === 'E2BIG'
+      ? `${table} is full: raise --map-size or remove Services; the old state stays in the kernel`
+      : `${table} refused it (${refusal.code}); it will be tried again`;
+  return { id, reason: why, service: record.service };
+}
+
+/** Only frontends still owned by the port that lost them: another may have taken them over. */
+function deleteFrontends(sync: Sync, family: Family): void {
+  const { ledger } = sync;
+  const table = ledger.tables.frontend[family];
+  const gone = sync.deletes[family].filter(
+    ({ record, text }) => ledger.owners.get(ownerKey(family, text)) === record,
+  );
+  const keys = gone.map(
+    ({ record, text }) => record.frontends.get(text)?.keyBytes ?? new Uint8Array(),
+  );
+  const refusedAt = new Map(table.delete(keys).map((refusal) => [refusal.index, refusal]));
+  for (const [index, { record, text }] of gone.entries()) {
+    const refusal = refusedAt.get(index);
+    if (refusal !== undefined) {
+      sync.failed.push(failure(record, text, table.name, refusal));
+      continue;
+    }
+    sync.applied++;
+    forgetFrontend(ledger, record, text);
+  }
+}
+
+function settle(sync: Sync): void {
+  const emptied: Uint8Array[] = [];
+  for (const [record, serving] of sync.touched) {
+    if (settlePort(sync.ledger, record, serving)) emptied.push(encodeU32(record.serviceId));
+  }
+  sync.ledger.tables.serviceName.delete(emptied);
+}
+
+/** Sockets skip the second look-up while no NodePort exists. */
+function countNodePorts({ tables, nodePorts }: Ledger): void {
+  const { bytes } = tables.live;
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setUint32(LIVE_NODE_PORTS_OFFSET, nodePorts, true);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF dataplane over Tables: adopts what the kernel holds, applies plans, audits, and hands out
+// what was retired. Floor 3a: no system call of its own.
+import type { Plan, ServiceKey } from '../../plan/types.ts';
+import type { ApplyReport, Dataplane, FailedEntry } from '../dataplane.ts';
+import { adopt } from './adopt.ts';
+import { applyPlan } from './apply.ts';
+import { findDrift } from './audit.ts';
+import { allPorts, isRetiredEmpty, type Ledger, release, takeRetired } from './ledger.ts';
+import { acceptedAddresses, applyNodeAddresses, type LocalAddress } from './node.ts';
+import type { Tables } from './tables.ts';
+
+export interface BpfDataplane extends Dataplane {
+  readonly ledger: Ledger;
+  /** Every Service the kernel holds something of. */
+  heldServices(): Iterable<ServiceKey>;
+  /** Deletes frontends found at start that no Service of a complete plan has claimed. */
+  dropStray(): void;
+  /** NodePort addresses from the plan and the addresses this node has now. */
+  applyNode(plan: Plan, local: readonly LocalAddress[]): readonly FailedEntry[];
+  /**
+   * Makes what left reusable: waits until no program can hold it any more.
+   * Calls that overlap share one wait. Resolves with false if there was nothing to release.
+   */
+  releaseRetired(): Promise<boolean>;
+}
+
+/** @param waitGracePeriod resolves after every program that runs now has ended */
+export function createBpfDataplane(
+  tables: Tables,
+  waitGracePeriod: () => Promise<void>,
+  close: () => void = () => {},
+): BpfDataplane {
+  const adopted = adopt(tables);
+  const { ledger } = adopted;
+  let stray = adopted.stray;
+  let isClosed = false;
+  let releasing: Promise<boolean> | undefined;
+
+  const releaseOnce = async (): Promise<boolean> => {
+    if (isRetiredEmpty(ledger.retired)) return false;
+    const batch = takeRetired(ledger);
+    await waitGracePeriod();
+    if (!isClosed) release(ledger, batch);
+    return true;
+  };
+
+  /** A stray frontend may by now belong to a Service of the plan: then its value was replaced. */
+  const dropStray = (): void => {
+    if (stray.length === 0) return;
+    const owned = new Set<string>();
+    for (const port of allPorts(ledger)) {
+      for (const { keyBytes } of port.frontends.values()) owned.add(keyBytes.join());
+    }
+    for (const { family, key } of stray) {
+      if (!owned.has(key.join())) tables.frontend[family].delete([key]);
+    }
+    stray = [];
+  };
+
+  const apply = (plan: Plan, changed: readonly ServiceKey[] | 'all'): ApplyReport => {
+    if (changed !== 'all') return applyPlan(ledger, plan, changed);
+    const report = applyPlan(
+      ledger,
+      plan,
+      new Set([...ledger.services.keys(), ...plan.services.keys()]),
+    );
+    dropStray();
+    return report;
+  };
+
+  return {
+    ledger,
+    apply,
+    heldServices: () => ledger.services.keys(),
+    applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),
+    audit(plan) {
+      const drift = findDrift(ledger);
+      return { drift, report: apply(plan, 'all') };
+    },
+    releaseRetired() {
+      releasing ??= releaseOnce().finally(() => {
+        releasing = undefined;
+      });
+      return releasing;
+    },
+    dropStray,
+    close() {
+      isClosed = true;
+      close();
+    },
+  };
+}

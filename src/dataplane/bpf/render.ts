@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port of the plan -> what the kernel's tables should say of it, still without ids:
+// backends by address, sets as lists of backends, frontends with the sets they take.
+// Floor 3a: pure. Policy is already decided; this only picks which decision the tables can hold.
+import { hostPort } from '../../lib/address-bytes.ts';
+import type { Backend, Frontend, Path, Scope, ServicePortPlan } from '../../plan/types.ts';
+import { type FrontendKey, MAX_SLOTS } from './layout.ts';
+
+export interface RenderedFrontend {
+  /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`: unique within a family. */
+  readonly text: string;
+  readonly key: FrontendKey;
+  readonly internal: Scope;
+  readonly external: Scope;
+  readonly internalEmpty: 'reject' | 'drop';
+  readonly externalEmpty: 'reject' | 'drop';
+  readonly arePodsOutside: boolean;
+  readonly hasSourceRanges: boolean;
+}
+
+export interface RenderedPort {
+  readonly frontends: readonly RenderedFrontend[];
+  /** Every backend of either set, keyed `address:port`. */
+  readonly backends: ReadonlyMap<string, Backend>;
+  /** Keys into `backends`, in plan order. */
+  readonly sets: Readonly<Record<Scope, readonly string[]>>;
+  /** Backends that flows may stay on although no set has them. */
+  readonly serving: ReadonlySet<string>;
+}
+
+export const backendKey = (backend: Backend): string => hostPort(backend.address, backend.port);
+
+export function frontendText(key: FrontendKey): string {
+  const where = key.address === undefined ? `*:${key.port}` : hostPort(key.address, key.port);
+  return `${where}/${key.protocol}`;
+}
+
+const isSamePath = (a: Path, b: Path): boolean =>
+  a.scope === b.scope && a.whenEmpty === b.whenEmpty;
+
+function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
+  const key: FrontendKey = {
+    family: port.family,
+    address: frontend.address,
+    port: frontend.port,
+    protocol: port.protocol,
+  };
+  const { pod, host, outside } = frontend.paths;
+  return {
+    text: frontendText(key),
+    key,
+    internal: host.scope,
+    external: outside.scope,
+    internalEmpty: host.whenEmpty,
+    externalEmpty: outside.whenEmpty,
+    // A frontend holds two sets: pods share one with the host or with the outside (the plan has no third case).
+    arePodsOutside: !isSamePath(pod, host) && isSamePath(pod, outside),
+    hasSourceRanges: frontend.sourceRanges !== undefined,
+  };
+}
+
+/** Complexity: linear in frontends and backends. Sets longer than a set_ref can count are cut. */
+export function renderPort(port: ServicePortPlan): RenderedPort {
+  const backends = new Map<string, Backend>();
+  const keysOf = (list: readonly Backend[]): readonly string[] => {
+    const keys = list.slice(0, MAX_SLOTS).map(backendKey);
+    for (const [index, key] of keys.entries()) {
+      const backend = list[index];
+      if (backend !== undefined) backends.set(key, backend);
+    }
+    return keys;
+  };
+  const cluster = keysOf(port.cluster);
+  return {
+    frontends: port.frontends.map((frontend) => renderFrontend(frontend, port)),
+    sets: { cluster, local: port.local === port.cluster ? cluster : keysOf(port.local) },
+    backends,
+    serving: new Set(port.serving.map(backendKey)),
+  };
+}
