@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program in a server pod: `echo-server.js NAME PORT...`. Every TCP connection is greeted, and every
+// line or datagram answered, with the server's name and the client address it saw. IPv4 and IPv6 sockets
+// are separate, so that an address is reported as the family it came in. Prints `ready` once.
+import { createSocket, type SocketType } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import type { Echo, SocketAddress } from './protocol.ts';
+
+function echoText(backend: string, client: SocketAddress, text?: string): string {
+  const echo: Echo = text === undefined ? { backend, client } : { backend, client, text };
+  return `${JSON.stringify(echo)}\n`;
+}
+
+function greet(name: string, socket: Socket): void {
+  const client = { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 };
+  // A client that resets its connection is the client's affair.
+  socket.on('error', () => socket.destroy());
+  socket.setNoDelay(true);
+  socket.write(echoText(name, client));
+  createInterface({ input: socket }).on('line', (text) => {
+    if (socket.writable) socket.write(echoText(name, client, text));
+  });
+}
+
+async function serveTcp(name: string, host: string, port: number): Promise<void> {
+  const server = createServer((socket) => greet(name, socket));
+  server.listen({ host, port, ipv6Only: true, backlog: 4096 });
+  await once(server, 'listening');
+}
+
+async function serveUdp(name: string, type: SocketType, port: number): Promise<void> {
+  const socket = createSocket({ type, ipv6Only: type === 'udp6' });
+  socket.on('message', (datagram, { address, port: clientPort }) => {
+    const answer = echoText(name, { address, port: clientPort }, datagram.toString('utf8').trim());
+    // The client may be gone: its port then answers with an error that is of no use here.
+    socket.send(answer, clientPort, address, () => undefined);
+  });
+  socket.bind(port);
+  await once(socket, 'listening');
+}
+
+const [name = 'unnamed', ...ports] = process.argv.slice(2);
+await Promise.all(
+  ports
+    .map(Number)
+    .flatMap((port) => [
+      serveTcp(name, '0.0.0.0', port),
+      serveTcp(name, '::', port),
+      serveUdp(name, 'udp4', port),
+      serveUdp(name, 'udp6', port),
+    ]),
+);
+process.stdout.write('ready\n');

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who owns what a topology put on this machine. A record is written before the first namespace is made and
+// removed after the last is gone; a record whose process is dead names leftovers to remove. Nothing
+// without a record of ours is ever touched. Records live in /run, where only root writes.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { removeCgroup } from '../sys/cgroup.ts';
+import { unmountBelow } from '../sys/mounts.ts';
+import { deleteNamespaces, listNamespaces } from '../sys/netns.ts';
+
+const RECORDS_DIRECTORY = '/run/fairlead-demo';
+const PREFIX_PATTERN = /^fl[0-9a-z]{6}$/;
+
+export interface Ownership {
+  /** First part of every name this topology gives: `flab12cd`. */
+  readonly prefix: string;
+  /** Where its files, sockets and mounts live. */
+  readonly directory: string;
+  /** Where all its processes run. */
+  readonly cgroup: string;
+  readonly pid: number;
+  /** When the owner started, in clock ticks since boot: a process id alone may be someone else's by now. */
+  readonly startTicks: string;
+}
+
+/** Claims a fresh prefix for this process. `cgroupMount` is where the topology's cgroup will be. */
+export function claimOwnership(cgroupMount: string): Ownership {
+  const random = Math.floor(Math.random() * 36 ** 6);
+  const prefix = `fl${random.toString(36).padStart(6, '0')}`;
+  const directory = join(RECORDS_DIRECTORY, prefix);
+  const { pid } = process;
+  const startTicks = readStartTicks(pid) ?? '';
+  const ownership = { prefix, directory, cgroup: join(cgroupMount, prefix), pid, startTicks };
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  writeFileSync(recordPath(directory), JSON.stringify(ownership));
+  return ownership;
+}
+
+/**
+ * Removes everything a topology has: processes, cgroups, mounts, namespaces, files. Blocking, and may be
+ * repeated. If something resists, the rest goes all the same, the record stays, and it throws.
+ */
+export function removeOwned({ prefix, directory, cgroup }: Ownership): void {
+  const failures: unknown[] = [];
+  const attempt = (step: () => void): void => {
+    try {
+      step();
+    } catch (error) {
+      failures.push(error);
+    }
+  };
+  attempt(() => removeCgroup(cgroup));
+  attempt(() => unmountBelow(directory));
+  attempt(() => deleteNamespaces(ownNamespaces(prefix)));
+  if (failures.length === 0) attempt(() => rmSync(directory, { recursive: true, force: true }));
+  if (failures.length > 0) throw new AggregateError(failures, `cannot remove all of ${prefix}`);
+}
+
+export function ownNamespaces(prefix: string): string[] {
+  return listNamespaces().filter((name) => name.startsWith(`${prefix}-`));
+}
+
+/** Removes what runs that crashed have left, and returns their prefixes. */
+export function removeLeftovers(): string[] {
+  if (!existsSync(RECORDS_DIRECTORY)) return [];
+  const dead = readdirSync(RECORDS_DIRECTORY)
+    .map((name) => readRecord(join(RECORDS_DIRECTORY, name)))
+    .filter((record) => record !== undefined)
+    .filter(({ pid, startTicks }) => readStartTicks(pid) !== startTicks);
+  for (const record of dead) removeOwned(record);
+  return dead.map(({ prefix }) => prefix);
+}
+
+function recordPath(directory: string): string {
+  return join(directory, 'owner.json');
+}
+
+/** A record is believed only if it says what we would have written. */
+function readRecord(directory: string): Ownership | undefined {
+  try {
+    const record: Ownership = JSON.parse(readFileSync(recordPath(directory), 'utf8'));
+    const isOurs =
+      PREFIX_PATTERN.test(record.prefix) &&
+      record.directory === directory &&
+      basename(record.directory) === record.prefix &&
+      basename(record.cgroup) === record.prefix;
+    return isOurs ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Field 22 of proc_pid_stat(5); the command name before it may hold spaces and parentheses. */
+function readStartTicks(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cgroup v2 hierarchy: where it is mounted, and sub-cgroups of our own. A cgroup is also how we know
+// which processes are ours: whatever still runs in one we made may be killed, nothing else.
+// Floor 3.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Mount, readMounts } from './mounts.ts';
+
+/** Where cgroup v2 is mounted (a hybrid system has it beside v1), or undefined if it is not. */
+export function findCgroup2(mounts: readonly Mount[] = readMounts()): string | undefined {
+  const writable = mounts.filter(({ fsType, isReadOnly }) => fsType === 'cgroup2' && !isReadOnly);
+  return (writable.find(({ root }) => root === '/') ?? writable[0])?.mountPoint;
+}
+
+/** Makes a cgroup and its parents; making what is there already is success. */
+export function makeCgroup(path: string): void {
+  mkdirSync(path, { recursive: true });
+}
+
+/** Arguments that run `argv` inside a cgroup. The process keeps its id: each step replaces the last. */
+export function insideCgroup(path: string, argv: readonly string[]): string[] {
+  return ['sh', '-c', 'echo $$ > "$0" && exec "$@"', join(path, 'cgroup.procs'), ...argv];
+}
+
+/** Ids of the processes in this cgroup and in those below it. */
+export function listProcesses(path: string): number[] {
+  if (!existsSync(path)) return [];
+  const own = readFileSync(join(path, 'cgroup.procs'), 'utf8')
+    .split('\n')
+    .filter((line) => line !== '' && line !== '0')
+    .map(Number);
+  return [...own, ...subCgroups(path).flatMap(listProcesses)];
+}
+
+/**
+ * Kills what still runs in a cgroup we made, then removes it with all below it. Blocks until the kernel
+ * lets go of it, at most `timeoutMs`; throws if it does not. A cgroup that is gone is success.
+ */
+export function removeCgroup(path: string, timeoutMs = 5_000): void {
+  const deadlineMs = Date.now() + timeoutMs;
+  while (existsSync(path)) {
+    // Again in every round: a process may have forked between the listing and the signal.
+    for (const pid of listProcesses(path)) kill(pid);
+    try {
+      removeEmpty(path);
+    } catch (error) {
+      if (Date.now() > deadlineMs) throw error;
+      pause(2);
+    }
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended by itself.
+  }
+}
+
+function removeEmpty(path: string): void {
+  for (const below of subCgroups(path)) removeEmpty(below);
+  rmdirSync(path);
+}
+
+function subCgroups(path: string): string[] {
+  return readdirSync(path, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(path, entry.name));
+}
+
+/** Removal must also work from an exit handler, where nothing asynchronous runs any more. */
+function pause(durationMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
+}
