@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From a destination to the route that applies to a client: which frontend, and which of its two
+ * sets. Owns the rules for NodePorts on node addresses; knows nothing of backends.
+ */
+#ifndef FAIRLEAD_FRONTEND_H
+#define FAIRLEAD_FRONTEND_H
+
+#include "address.h"
+#include "config.h"
+#include "maps.h"
+
+enum client_place { UNKNOWN_PLACE = 0, ON_NODE = 1, IN_POD = 2 } PACKED_ENUM;
+
+/* The backend a socket used last for this address. backend_id 0: none. */
+struct pin {
+	__u32 backend_id;
+	__u32 service_id;
+	__u16 generation;
+	__u16 pad;
+};
+
+/* Who wants to go where. Zero it whole before filling it. */
+struct request {
+	struct address address; /* v4-mapped for IPv4 */
+	__u64 netns;		/* network namespace cookie of the socket */
+	struct pin pin;
+	__u16 port; /* host order */
+	enum l4_protocol protocol;
+	enum client_place place;
+	__u8 source_is_loopback; /* the socket is bound to a loopback address */
+	__u8 pad[7];
+};
+
+/* Scalars copied out of one frontend value: nothing here points into a map. */
+struct route {
+	struct set_ref set;
+	__u32 service_id;
+	__u32 frontend_id;
+	__u32 affinity_seconds;
+	enum empty_verdict empty;
+	__u8 has_source_ranges;
+};
+
+/* An unknown place is neither: no NodePorts on loopback, and the internal set. */
+static __always_inline enum client_place place_of(__u64 netns)
+{
+	if (!node_netns_cookie || !netns)
+		return UNKNOWN_PLACE;
+	return netns == node_netns_cookie ? ON_NODE : IN_POD;
+}
+
+static __always_inline struct frontend *frontend_at(const struct request *r, bool is_wildcard,
+						    enum family family)
+{
+	if (family == IPV4) {
+		struct frontend4_key key = {.port = r->port, .protocol = r->protocol};
+
+		if (!is_wildcard)
+			__builtin_memcpy(key.address, &r->address.word[3], sizeof(key.address));
+		return bpf_map_lookup_elem(&fl_frontend4, &key);
+	} else {
+		struct frontend6_key key = {.port = r->port, .protocol = r->protocol};
+
+		if (!is_wildcard)
+			__builtin_memcpy(key.address, r->address.byte, sizeof(key.address));
+		return bpf_map_lookup_elem(&fl_frontend6, &key);
+	}
+}
+
+static __always_inline struct node_address *node_address_of(const struct address *a,
+							    enum family family)
+{
+	if (family == IPV4) {
+		__be32 ipv4 = is_loopback(a, IPV4) ? bpf_htonl(0x7f000001) : a->word[3];
+		struct node_address4_key key;
+
+		__builtin_memcpy(key.address, &ipv4, sizeof(key.address));
+		return bpf_map_lookup_elem(&fl_node_addr4, &key);
+	} else {
+		struct node_address6_key key;
+
+		__builtin_memcpy(key.address, a->byte, sizeof(key.address));
+		return bpf_map_lookup_elem(&fl_node_addr6, &key);
+	}
+}
+
+static __always_inline bool answers_node_ports(const struct request *r, enum family family)
+{
+	__u32 zero = 0;
+	struct live *live = bpf_map_lookup_elem(&fl_live, &zero);
+	struct node_address *node;
+
+	if (!live || !live->node_ports)
+		return false;
+	node = node_address_of(&r->address, family);
+	if (!node)
+		return false;
+	return node->scope == NODE_ADDRESS || r->place == ON_NODE;
+}
+
+/* One load, so that line and slots are of the same set whatever the agent does meanwhile. */
+static __always_inline struct set_ref read_set_ref(const struct set_ref *ref)
+{
+	union {
+		__u64 word;
+		struct set_ref ref;
+	} read = {.word = *(const volatile __u64 *)ref};
+
+	return read.ref;
+}
+
+static __always_inline bool find_route(const struct request *r, enum family family,
+				       struct route *route)
+{
+	struct frontend *fe = frontend_at(r, false, family);
+	bool is_outside;
+
+	if (!fe && answers_node_ports(r, family))
+		fe = frontend_at(r, true, family);
+	if (!fe)
+		return false;
+	is_outside = fe->flags.pods_are_outside && r->place == IN_POD;
+	route->set = read_set_ref(is_outside ? &fe->external : &fe->internal);
+	route->service_id = fe->service_id;
+	route->frontend_id = fe->frontend_id;
+	route->affinity_seconds = fe->affinity_seconds;
+	route->empty = is_outside ? fe->external_empty : fe->internal_empty;
+	route->has_source_ranges = fe->flags.has_source_ranges;
+	return true;
+}
+
+#endif
