@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags that describe an instance, shared by every command, and what they mean as settings.
+// Names and defaults are kube-proxy's where kube-proxy has them. Floor 6.
+import { hostname } from 'node:os';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import ipaddr from 'ipaddr.js';
+import type { PlanSettings } from '../plan/types.ts';
+
+export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
+export const DEFAULT_RUN_DIR = '/run/fairlead';
+
+const DETECT_LOCAL_MODES = [
+  'ClusterCIDR',
+  'NodeCIDR',
+  'BridgeInterface',
+  'InterfaceNamePrefix',
+] as const;
+
+/** What the instance flags parse to. */
+export interface InstanceOptions {
+  readonly hostnameOverride?: string;
+  readonly clusterCidr: readonly string[];
+  readonly detectLocalMode: (typeof DETECT_LOCAL_MODES)[number];
+  readonly podBridgeInterface?: string;
+  readonly podInterfaceNamePrefix?: string;
+  readonly masqueradeAll: boolean;
+  readonly nodeportAddresses: readonly string[];
+  readonly bindAddress?: string;
+  readonly externalIps: boolean;
+}
+
+/** Flags that decide what a Service means on this node: `run` and `explain` take the same ones. */
+export function addInstanceFlags(command: Command): Command {
+  return command
+    .option('--hostname-override <name>', 'name of this Node object (default: the host name)')
+    .option(
+      '--cluster-cidr <cidrs>',
+      'pod addresses of the cluster, at most one prefix a family',
+      cidrList,
+      [],
+    )
+    .addOption(
+      new Option('--detect-local-mode <mode>', 'how a pod of this cluster is recognised')
+        .choices(DETECT_LOCAL_MODES)
+        .default('ClusterCIDR'),
+    )
+    .option('--pod-bridge-interface <name>', 'for detect-local-mode BridgeInterface')
+    .option('--pod-interface-name-prefix <prefix>', 'for detect-local-mode InterfaceNamePrefix')
+    .option(
+      '--masquerade-all',
+      "replace the client's address on every connection to a ClusterIP",
+      false,
+    )
+    .option(
+      '--nodeport-addresses <list>',
+      'CIDRs or primary, localhost, all (default: all local addresses)',
+      commaList,
+      [],
+    )
+    .option('--bind-address <address>', "replaces the Node object's address of its family", address)
+    .option('--no-external-ips', 'ignore spec.externalIPs (CVE-2020-8554)');
+}
+
+/** Throws a commander usage error where flags contradict each other. */
+export function planSettings(options: InstanceOptions): PlanSettings {
+  const nodeName = (options.hostnameOverride ?? hostname()).trim().toLowerCase();
+  if (nodeName === '') throw new InvalidArgumentError('--hostname-override must not be empty');
+  requireFor(options, 'BridgeInterface', options.podBridgeInterface, '--pod-bridge-interface');
+  requireFor(
+    options,
+    'InterfaceNamePrefix',
+    options.podInterfaceNamePrefix,
+    '--pod-interface-name-prefix',
+  );
+  const { bindAddress } = options;
+  const isReal = bindAddress !== undefined && bindAddress !== '0.0.0.0' && bindAddress !== '::';
+  return {
+    nodeName,
+    detectLocalMode: options.detectLocalMode,
+    clusterCidrs: options.clusterCidr,
+    ...(options.podBridgeInterface && { podBridgeInterface: options.podBridgeInterface }),
+    ...(options.podInterfaceNamePrefix && {
+      podInterfaceNamePrefix: options.podInterfaceNamePrefix,
+    }),
+    masqueradeAll: options.masqueradeAll,
+    nodePortAddresses: options.nodeportAddresses,
+    ...(isReal && { bindAddress }),
+    allowExternalIps: options.externalIps,
+  };
+}
+
+function requireFor(
+  options: InstanceOptions,
+  mode: InstanceOptions['detectLocalMode'],
+  value: string | undefined,
+  flag: string,
+): void {
+  if (options.detectLocalMode === mode && (value ?? '') === '') {
+    throw new InvalidArgumentError(`--detect-local-mode ${mode} needs ${flag}`);
+  }
+}
+
+export function commaList(value: string): readonly string[] {
+  return value
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+function cidrList(value: string): readonly string[] {
+  const cidrs = commaList(value);
+  for (const cidr of cidrs) {
+    if (!ipaddr.isValidCIDR(cidr))
+      throw new InvalidArgumentError(`${cidr} is not a CIDR such as 10.1.0.0/16`);
+  }
+  return cidrs;
+}
+
+function address(value: string): string {
+  if (!ipaddr.isValid(value)) throw new InvalidArgumentError(`${value} is not an IP address`);
+  return value;
+}
+
+/** `10m`, `30s`, `250ms`, `1h` -> milliseconds, at least one. */
+export function durationMs(value: string): number {
+  const parts = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(value);
+  const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[parts?.[2] ?? ''];
+  const ms = Math.round(Number(parts?.[1]) * (unitMs ?? Number.NaN));
+  if (!Number.isFinite(ms) || ms < 1) {
+    throw new InvalidArgumentError(`${value} is not a duration such as 30s, 10m or 1h`);
+  }
+  return ms;
+}
+
+/** Friendly table names of --map-size -> the maps they size. */
+const SIZED_MAPS: Readonly<Record<string, (entries: number) => Readonly<Record<string, number>>>> =
+  {
+    // Frontend ids are shared by both families and begin at 1.
+    frontends: (n) => ({ fl_frontend4: n, fl_frontend6: n, fl_fe_stat: 2 * n + 1 }),
+    backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
+    'service-ports': (n) => ({ fl_service: n }),
+    'set-lines': (n) => ({ fl_set_line: n }),
+    affinity: (n) => ({ fl_affinity: n }),
+  };
+
+/** `frontends=1000,backends=5000` -> max_entries by map. */
+export function mapSizes(
+  value: string,
+  previous: Readonly<Record<string, number>> = {},
+): Readonly<Record<string, number>> {
+  const sizes = { ...previous };
+  for (const part of commaList(value)) {
+    const [name = '', count = ''] = part.split('=');
+    const maps = SIZED_MAPS[name];
+    const entries = Number(count);
+    if (maps === undefined) {
+      throw new InvalidArgumentError(`no table ${name}: ${Object.keys(SIZED_MAPS).join(', ')}`);
+    }
+    if (!/^\d+$/.test(count) || entries < 1 || entries > 16_777_216) {
+      throw new InvalidArgumentError(`${part}: entries must be a number from 1 to 16777216`);
+    }
+    Object.assign(sizes, maps(entries));
+  }
+  return sizes;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's tables opened from their pins, for commands that run without an agent. Floor 6.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { adopt } from '../dataplane/bpf/adopt.ts';
+import { mapNamed } from '../dataplane/bpf/attach.ts';
+import { kernelTables, TABLE_MAPS } from '../dataplane/bpf/kernel.ts';
+import type { Ledger } from '../dataplane/bpf/ledger.ts';
+import { pinFolder } from '../dataplane/bpf/pins.ts';
+import { FairleadError } from '../errors.ts';
+import { openPinnedMap } from '../sys/native.ts';
+
+/** Opens the pinned maps, hands their contents to `use`, and closes them. Throws NOT_FOUND. */
+export function withPinnedTables<T>(bpfRoot: string, use: (ledger: Ledger) => T): T {
+  const folder = pinFolder(bpfRoot);
+  if (!existsSync(join(folder.maps, TABLE_MAPS[0]))) {
+    throw new FairleadError(
+      'NOT_FOUND',
+      `no maps are pinned below ${bpfRoot}: no agent ever ran with this --bpf-root, or it was cleaned up`,
+    );
+  }
+  const maps = new Map(
+    TABLE_MAPS.map((name) => [name as string, openPinnedMap(join(folder.maps, name))]),
+  );
+  try {
+    return use(adopt(kernelTables((name) => mapNamed(maps, name))).ledger);
+  } finally {
+    for (const map of maps.values()) map.close();
+  }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The errors a user can act on, by stable code, each with the exit code of a command that dies of it.
+// Floor 0: pure. docs/errors.md lists the same codes (a test compares them).
+
+/** 0 fine · 1 failed · 2 usage · 3 degraded or not synced · 4 not found · 5 missing privilege or kernel feature · 124 timed out. */
+export const EXIT = {
+  fine: 0,
+  failed: 1,
+  usage: 2,
+  degraded: 3,
+  notFound: 4,
+  unsupported: 5,
+  timedOut: 124,
+} as const;
+
+export const ERRORS = {
+  NO_ADDON: EXIT.unsupported,
+  NO_OBJECT: EXIT.unsupported,
+  NO_PRIVILEGE: EXIT.unsupported,
+  NO_CGROUP2: EXIT.unsupported,
+  NOT_CGROUP2: EXIT.usage,
+  NO_BTF: EXIT.unsupported,
+  OLD_KERNEL: EXIT.unsupported,
+  NO_BPFFS: EXIT.unsupported,
+  OTHER_LAYOUT: EXIT.failed,
+  OTHER_SIZES: EXIT.failed,
+  PROGRAM_REFUSED: EXIT.unsupported,
+  ATTACH_FAILED: EXIT.failed,
+  ALREADY_RUNNING: EXIT.failed,
+  NOT_RUNNING: EXIT.degraded,
+  BAD_OPTION: EXIT.usage,
+  NO_MANIFESTS: EXIT.usage,
+  NOT_FOUND: EXIT.notFound,
+  TIMED_OUT: EXIT.timedOut,
+} as const;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** What failed, on which thing, why, and what to do, in one line. */
+export class FairleadError extends Error {
+  readonly code: ErrorCode;
+  /** Longer evidence (a verifier log), for debug output only. */
+  readonly detail: string | undefined;
+
+  constructor(code: ErrorCode, message: string, detail?: string) {
+    super(message);
+    this.code = code;
+    this.detail = detail;
+  }
+
+  get exitCode(): number {
+    return ERRORS[this.code];
+  }
+}
+
+/** The message of whatever was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// fairlead: `run` is the agent; every other command talks to its socket, to pinned maps, or to nothing.
+// Commands are loaded when they are called, so that each needs only what it needs.
+import { Command, CommanderError } from 'commander';
+import { EXIT, FairleadError, reasonOf } from './errors.ts';
+import { packageVersion } from './sys/package.ts';
+
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => (await import('./cli/run.ts')).runCommand(),
+  status: async () => (await import('./cli/status.ts')).statusCommand(),
+  services: async () => (await import('./cli/services.ts')).servicesCommand(),
+  backends: async () => (await import('./cli/services.ts')).backendsCommand(),
+  explain: async () => (await import('./cli/explain.ts')).explainCommand(),
+  bypass: async () => (await import('./cli/bypass.ts')).bypassCommand(),
+  demo: async () => (await import('./cli/demo.ts')).demoCommand(),
+  cleanup: async () => (await import('./cli/cleanup.ts')).cleanupCommand(),
+};
+
+async function main(args: readonly string[]): Promise<void> {
+  const program = new Command('fairlead')
+    .description("kube-proxy's place, taken in the kernel: Services translated at the socket")
+    .version(packageVersion())
+    .exitOverride();
+  const asked = args.find((argument) => !argument.startsWith('-'));
+  const only = asked === undefined ? undefined : COMMANDS[asked];
+  const loaders = only === undefined ? Object.values(COMMANDS) : [only];
+  for (const load of loaders) program.addCommand(inheriting(await load()));
+  await program.parseAsync(args, { from: 'user' });
+}
+
+/** Usage errors of sub-commands must come back to us too: they have an exit code of their own. */
+function inheriting(command: Command): Command {
+  command.exitOverride();
+  for (const sub of command.commands) inheriting(sub);
+  return command;
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof FairleadError) return error.exitCode;
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
+  return EXIT.failed;
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  // Commander has printed its own words already.
+  if (!(error instanceof CommanderError)) process.stderr.write(`fairlead: ${reasonOf(error)}\n`);
+  if (
+    error instanceof FairleadError &&
+    error.detail !== undefined &&
+    process.env['FAIRLEAD_DEBUG']
+  ) {
+    process.stderr.write(`${error.detail}\n`);
+  }
+  process.exitCode = exitCodeOf(error);
+  if (process.exitCode !== EXIT.fine) process.exit();
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of the interfaces of this process's network namespace. Floor 3: knows no Services.
+import { networkInterfaces } from 'node:os';
+
+export interface InterfaceAddress {
+  readonly family: 'IPv4' | 'IPv6';
+  readonly address: string;
+}
+
+/** IPv6 link-local ones are left out: without a zone they name no place. */
+export function interfaceAddresses(): readonly InterfaceAddress[] {
+  return Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .map(
+      ({ family, address }): InterfaceAddress => ({
+        family: family === 'IPv6' ? 'IPv6' : 'IPv4',
+        address: address.split('%', 1)[0] ?? address,
+      }),
+    )
+    .filter(({ address }) => !address.toLowerCase().startsWith('fe80:'));
+}
