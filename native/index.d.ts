@@ -3,10 +3,13 @@
 // descriptors, bytes and options, and no word of Kubernetes. Hand written; the only description
 // TypeScript sees. Everything is synchronous unless it returns a Promise.
 //
-// Errors: every failure throws an Error with `code` (an errno name such as 'E2BIG', or 'CLOSED',
-// 'ARGUMENT'), `errno` (positive number, 0 if none) and `op` (the libbpf or system call). Every
-// argument is checked against the map's real sizes before the kernel sees it ('ARGUMENT').
-// Every close() is idempotent; using a closed handle throws 'CLOSED'.
+// Errors: every failure throws an Error with `code`, `errno` (positive number, 0 if none) and `op` (the
+// libbpf or system call, or the method whose argument was refused). `code` is an errno name such as
+// 'E2BIG', or one of ours: 'ARGUMENT', 'CLOSED', 'STATE' (an object not loaded yet, or already),
+// 'INCOMPATIBLE', 'VERIFIER'. Every argument is checked against the map's real sizes before the kernel
+// sees it ('ARGUMENT'). Every close() is idempotent; methods of a closed handle throw 'CLOSED', while
+// facts of a handle (`info`, `name`, `kind`, `id`) stay readable. A forgotten handle closes when it is
+// collected or its environment ends. Network interfaces are those of the calling thread's namespace.
 
 export interface NativeError extends Error {
   code: string;
@@ -48,11 +51,15 @@ export interface BpfMap {
   putBatch(keys: Uint8Array, values: Uint8Array): BatchResult;
   /** Absent keys are not an error: they are skipped and counted as done. */
   deleteBatch(keys: Uint8Array): BatchResult;
-  /** Every element, read in batches; falls back to get-next-key where the map type has no batches. */
+  /**
+   * Every element, read in batches; falls back to get-next-key where the map type has no batches.
+   * Under writers it is no snapshot: what is there all the time is read once, in a hash map.
+   */
   readAll(): { readonly keys: Uint8Array; readonly values: Uint8Array; readonly count: number };
   /**
    * Shared memory of a BPF_F_MMAPABLE array: element i begins at i × (valueSize rounded up to 8).
-   * The same ArrayBuffer each time; it is detached (byteLength 0) when the map is closed.
+   * The same ArrayBuffer each time; it is detached (byteLength 0) when the map is closed and cannot
+   * be transferred to another thread. ENOTSUP for any other map.
    */
   mmap(): ArrayBuffer;
   pin(path: string): void;
@@ -60,10 +67,15 @@ export interface BpfMap {
 }
 
 export interface BpfProgram {
+  /** As in the object; of a pinned program the kernel's, which is cut at 15 characters. */
   readonly name: string;
   /** Kernel id, tag (hex) and verified instruction count. */
   readonly info: { readonly id: number; readonly tag: string; readonly verifiedInsns: number };
-  /** BPF_PROG_TEST_RUN. `retval` is the program's; durationNs the mean of `repeat` runs. */
+  /**
+   * BPF_PROG_TEST_RUN. `retval` is the program's; durationNs the mean of `repeat` runs. dataOutSize is
+   * dataIn and 256 bytes unless told otherwise. contextOut is as long as contextIn for packet
+   * programs (its marks and the like after the run) and empty for all others.
+   */
   testRun(options: {
     dataIn?: Uint8Array;
     contextIn?: Uint8Array;
@@ -73,12 +85,15 @@ export interface BpfProgram {
     readonly retval: number;
     readonly durationNs: number;
     readonly dataOut: Uint8Array;
+    readonly contextOut: Uint8Array;
   };
   /** `attachType` is the kernel's enum bpf_attach_type. cgroupPath must be a cgroup v2 directory. */
   attachCgroup(cgroupPath: string, attachType: number): BpfLink;
   /**
    * tcx link where the kernel has it (6.6), else a clsact filter at the given priority and handle that
    * is replaced in place by update() and removed by detach(). `kind` on the link says which it was.
+   * A clsact filter that is already at this priority (default 50) and handle (default 0xfa1) is
+   * replaced, not doubled, so that a restart takes over its own; the clsact qdisc is never removed.
    */
   attachTc(
     ifindex: number,
@@ -98,13 +113,16 @@ export interface BpfLink {
   update(program: BpfProgram): void;
   /** Throws ENOTSUP for clsact (it outlives us by itself). */
   pin(path: string): void;
-  /** Removes the attachment itself (also a pinned one); close() only lets go of our handle. */
+  /**
+   * Removes the attachment itself (also a pinned one); close() only lets go of our handle. Fine if it
+   * is gone already, with its device or its cgroup.
+   */
   detach(): void;
   close(): void;
 }
 
 export interface BpfObject {
-  /** Sets one `const volatile` variable before load; sizes must be equal. */
+  /** Sets one `const volatile` variable before load; sizes must be equal. ENOENT if there is none. */
   setRodata(variable: string, value: Uint8Array): void;
   setMaxEntries(map: string, maxEntries: number): void;
   /** Uses the map pinned at `path` instead of a new one; false if there is no such pin. Throws
@@ -124,15 +142,21 @@ export interface BpfObject {
   close(): void;
 }
 
+/** `name` (default 'object') begins the names of .rodata, .data and .bss maps. */
 export function openObject(bytes: Uint8Array, options?: { name?: string }): BpfObject;
 export function openPinnedMap(path: string): BpfMap;
 export function openPinnedProgram(path: string): BpfProgram;
 export function openPinnedLink(path: string): BpfLink;
 
 export interface RingBuffer {
+  /** No record is delivered after it; those not yet delivered are dropped. */
   close(): void;
 }
-/** Calls `onRecord` on the event loop for each record; a thread waits, the loop never blocks. */
+/**
+ * Calls `onRecord` on the event loop for each record, in order; a thread waits, the loop never blocks.
+ * At most 256 records per turn of the loop; 4,096 records or 1 MiB wait outside the ring, the others
+ * in it. What `onRecord` throws is an uncaught exception. Keeps the process alive until closed.
+ */
 export function openRingBuffer(map: BpfMap, onRecord: (record: Uint8Array) => void): RingBuffer;
 
 export interface StructLayout {
@@ -147,7 +171,10 @@ export interface StructLayout {
     readonly bitWidth?: number;
   }[];
 }
-/** Layouts of every named struct (and values of every named enum) in an object's BTF. */
+/**
+ * Layouts of every named struct (and values of every named enum) in an object's BTF. Members of
+ * anonymous structs and unions are listed as the outer struct's own.
+ */
 export function readBtf(bytes: Uint8Array): {
   readonly structs: readonly StructLayout[];
   readonly enums: readonly {
@@ -164,7 +191,7 @@ export function unmount(path: string): void;
 export function fileSystemType(path: string): number;
 /** Cookie of the calling process's network namespace (SO_NETNS_COOKIE, 5.14), or undefined. */
 export function netnsCookie(): bigint | undefined;
-/** Resolves after every BPF program that was running when it was called has ended. */
+/** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
 export function waitGracePeriod(): Promise<void>;
 /** Version of the libbpf that was loaded, e.g. '1.1'. */
 export function libbpfVersion(): string;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entry point: builds the exports of one environment.
+#include "addon.h"
+
+#include "error.h"
+#include "grace.h"
+
+namespace fairlead {
+namespace {
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  CaptureLibbpfMessages();
+  auto* addon = new Addon();
+  env.SetInstanceData(addon);
+  for (auto* add : {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing,
+                    RegisterInspect, RegisterSystem, RegisterGrace}) {
+    add(env, *addon, exports);
+  }
+  return exports;
+}
+
+}  // namespace
+}  // namespace fairlead
+
+static Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  return fairlead::Init(env, exports);
+}
+
+NODE_API_MODULE(fairlead, Init)

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one environment (the main thread or a worker) owns: the classes of its handles and the
+// private maps of waitGracePeriod. Freed with the environment; nothing is static.
+#ifndef FAIRLEAD_ADDON_H_
+#define FAIRLEAD_ADDON_H_
+
+#include <napi.h>
+
+#include <memory>
+
+namespace fairlead {
+
+struct GraceMaps;
+
+struct Addon {
+  Napi::FunctionReference object;
+  Napi::FunctionReference map;
+  Napi::FunctionReference program;
+  Napi::FunctionReference link;
+  Napi::FunctionReference ring;
+  // The state a handle under construction takes; null when JavaScript calls a constructor itself.
+  void* pending = nullptr;
+  std::shared_ptr<GraceMaps> grace;
+};
+
+// One per file: defines the file's classes and functions on `exports`.
+void RegisterObject(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterMap(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterProgram(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterLink(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterRing(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterInspect(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterSystem(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterGrace(Napi::Env env, Addon& addon, Napi::Object exports);
+
+}  // namespace fairlead
+
+#endif  // FAIRLEAD_ADDON_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes attachments: cgroup, tcx or clsact, XDP. Each answers a BpfLink, or nothing with the error
+// thrown.
+#ifndef FAIRLEAD_ATTACH_H_
+#define FAIRLEAD_ATTACH_H_
+
+#include <napi.h>
+
+#include <cstdint>
+#include <string>
+
+namespace fairlead {
+
+// Where a clsact filter of ours sits unless told otherwise: behind priority 1, which CNIs take.
+constexpr uint32_t kDefaultTcPriority = 50;
+constexpr uint32_t kDefaultTcHandle = 0xfa1;
+
+struct TcPlace {
+  uint32_t ifindex = 0;
+  bool is_egress = false;
+  uint32_t priority = 0;
+  uint32_t handle = 0;
+};
+
+Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, uint32_t type);
+Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, bool is_clsact_forced);
+Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode);
+
+// The clsact filter at a place: put (replacing the one there, in one step) and take away. Both give
+// a positive errno or 0.
+int PutFilter(int program, const TcPlace& place);
+int DropFilter(const TcPlace& place);
+
+}  // namespace fairlead
+
+#endif  // FAIRLEAD_ATTACH_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BpfMap handle: a map's file descriptor, its real sizes, and its shared memory once asked for.
+#ifndef FAIRLEAD_MAP_H_
+#define FAIRLEAD_MAP_H_
+
+#include <linux/bpf.h>
+
+#include <memory>
+#include <vector>
+
+#include "fd.h"
+#include "handle.h"
+
+namespace fairlead {
+
+// Shared memory of an array; the map's handle and its ArrayBuffer both hold it, so that the pages
+// go away when the first of "map closed" and "both collected" happens.
+struct Mapping {
+  void* address = nullptr;
+  size_t size = 0;
+  void Unmap();
+  ~Mapping() { Unmap(); }
+};
+
+struct MapState {
+  Fd fd;
+  bpf_map_info info = {};
+  size_t value_bytes = 0;  // as the system calls see it: all CPUs of a per-CPU map
+  std::shared_ptr<Mapping> mapping;
+  Napi::Reference<Napi::ArrayBuffer> buffer;
+};
+
+// Takes the descriptor; on failure returns false with errno set.
+bool ReadMapState(Fd fd, MapState* state);
+
+class BpfMap : public Handle<BpfMap, MapState> {
+ public:
+  using Handle::Handle;
+  static constexpr napi_type_tag kTag = {0x8f2d1c6a7b3e4f50, 0x9a61d04e8c2b7f13};
+  static constexpr const char* kName = "BpfMap";
+  static Napi::FunctionReference& Slot(Addon& addon) { return addon.map; }
+  static Napi::Function Define(Napi::Env env);
+
+ private:
+  Napi::Value Info(const Napi::CallbackInfo& info);
+  Napi::Value Get(const Napi::CallbackInfo& info);
+  Napi::Value Put(const Napi::CallbackInfo& info);
+  Napi::Value Delete(const Napi::CallbackInfo& info);
+  Napi::Value PutBatch(const Napi::CallbackInfo& info);
+  Napi::Value DeleteBatch(const Napi::CallbackInfo& info);
+  Napi::Value ReadAll(const Napi::CallbackInfo& info);
+  Napi::Value Mmap(const Napi::CallbackInfo& info);
+  Napi::Value Pin(const Napi::CallbackInfo& info);
+  Napi::Value Close(const Napi::CallbackInfo& info);
+
+  Napi::Value Share(Napi::Env env, size_t length);
+  Napi::Value Fail(Napi::Env env, int error, const char* op);
+};
+
+}  // namespace fairlead
+
+#endif  // FAIRLEAD_MAP_H_

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// BpfProgram: facts, test runs, pins, and the arguments of its attachments (made in attach.cc).
+#include "program.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+
+#include <vector>
+
+#include "attach.h"
+#include "pin.h"
+
+namespace fairlead {
+namespace {
+
+// A program may grow a packet by its headroom; enough for any encapsulation we know.
+constexpr uint32_t kOutputSlack = 256;
+constexpr uint32_t kLargestOutput = 1 << 20;
+
+std::string TagText(const uint8_t* tag) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (int i = 0; i < BPF_TAG_SIZE; i++) {
+    text += kDigits[tag[i] >> 4];
+    text += kDigits[tag[i] & 15];
+  }
+  return text;
+}
+
+// Only packet programs give their context back; the others refuse a buffer for it.
+bool ReturnsContext(uint32_t type) {
+  return type == BPF_PROG_TYPE_SCHED_CLS || type == BPF_PROG_TYPE_SCHED_ACT ||
+         type == BPF_PROG_TYPE_XDP || type == BPF_PROG_TYPE_CGROUP_SKB;
+}
+
+Napi::Uint8Array Copy(Napi::Env env, const std::vector<uint8_t>& bytes, size_t size) {
+  Napi::Uint8Array copy = Napi::Uint8Array::New(env, size);
+  std::copy(bytes.begin(), bytes.begin() + size, copy.Data());
+  return copy;
+}
+
+}  // namespace
+
+bool ReadProgramState(Fd fd, const std::string& name, ProgramState* state) {
+  uint32_t size = sizeof(state->info);
+  if (!fd.is_valid() || bpf_obj_get_info_by_fd(fd.get(), &state->info, &size) != 0) return false;
+  state->fd = std::move(fd);
+  state->name = name.empty() ? state->info.name : name;
+  return true;
+}
+
+Napi::Value BpfProgram::Name(const Napi::CallbackInfo& info) {
+  return Napi::String::New(info.Env(), state_.name);
+}
+
+Napi::Value BpfProgram::Info(const Napi::CallbackInfo& info) {
+  Napi::Object facts = Napi::Object::New(info.Env());
+  facts.Set("id", Napi::Number::New(info.Env(), state_.info.id));
+  facts.Set("tag", Napi::String::New(info.Env(), TagText(state_.info.tag)));
+  facts.Set("verifiedInsns", Napi::Number::New(info.Env(), state_.info.verified_insns));
+  return facts;
+}
+
+Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
+  Args args(info, "program.testRun", &is_open_);
+  if (!info[0].IsObject()) args.Refuse("options must be an object");
+  Napi::Value data_value = args.Option(0, "dataIn");
+  Napi::Value context_value = args.Option(0, "contextIn");
+  Napi::Value size_value = args.Option(0, "dataOutSize");
+  Napi::Value repeat_value = args.Option(0, "repeat");
+  Bytes data, context;
+  if (!data_value.IsUndefined()) data = args.AnyBytes(data_value, "dataIn");
+  if (!context_value.IsUndefined()) context = args.AnyBytes(context_value, "contextIn");
+  uint32_t out_size =
+      args.Uint32Or(size_value, "dataOutSize", data.empty() ? 0 : data.size() + kOutputSlack);
+  uint32_t repeat = args.Uint32Or(repeat_value, "repeat", 0);
+  if (out_size > kLargestOutput) args.Refuse("dataOutSize must be at most 1 MiB");
+  if (repeat > INT32_MAX) args.Refuse("repeat must be at most 2147483647");
+  if (!args.ok()) return {};
+
+  std::vector<uint8_t> data_out(out_size);
+  std::vector<uint8_t> context_out(ReturnsContext(state_.info.type) ? context.size() : 0);
+  LIBBPF_OPTS(bpf_test_run_opts, options);
+  if (!data.empty()) options.data_in = data.data();
+  options.data_size_in = data.size();
+  if (!data_out.empty()) options.data_out = data_out.data();
+  options.data_size_out = data_out.size();
+  if (!context.empty()) options.ctx_in = context.data();
+  options.ctx_size_in = context.size();
+  if (!context_out.empty()) options.ctx_out = context_out.data();
+  options.ctx_size_out = context_out.size();
+  options.repeat = repeat;
+  if (bpf_prog_test_run_opts(state_.fd.get(), &options) != 0) {
+    return ThrowErrno(info.Env(), errno, "bpf_prog_test_run_opts", "program " + state_.name);
+  }
+  Napi::Object result = Napi::Object::New(info.Env());
+  result.Set("retval", Napi::Number::New(info.Env(), options.retval));
+  result.Set("durationNs", Napi::Number::New(info.Env(), options.duration));
+  size_t data_size = std::min<size_t>(options.data_size_out, data_out.size());
+  result.Set("dataOut", Copy(info.Env(), data_out, data_size));
+  size_t context_size = std::min<size_t>(options.ctx_size_out, context_out.size());
+  result.Set("contextOut", Copy(info.Env(), context_out, context_size));
+  return result;
+}
+
+Napi::Value BpfProgram::AttachCgroup(const Napi::CallbackInfo& info) {
+  Args args(info, "program.attachCgroup", &is_open_);
+  std::string path = args.Text(args.At(0), "cgroupPath");
+  uint32_t type = args.Uint32(args.At(1), "attachType");
+  if (!args.ok()) return {};
+  return fairlead::AttachCgroup(info.Env(), state_.fd.get(), path, type);
+}
+
+Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
+  Args args(info, "program.attachTc", &is_open_);
+  Napi::Value priority = args.Option(2, "priority");
+  Napi::Value handle = args.Option(2, "handle");
+  Napi::Value force = args.Option(2, "forceClsact");
+  TcPlace place;
+  place.ifindex = args.Uint32(args.At(0), "ifindex");
+  std::string direction = args.Text(args.At(1), "direction");
+  place.is_egress = direction == "egress";
+  if (!place.is_egress && direction != "ingress") {
+    args.Refuse("direction must be 'ingress' or 'egress'");
+  }
+  place.priority = args.Uint32Or(priority, "priority", kDefaultTcPriority);
+  place.handle = args.Uint32Or(handle, "handle", kDefaultTcHandle);
+  bool is_clsact = args.BooleanOr(force, "forceClsact", false);
+  if (place.ifindex == 0 || place.ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
+  if (place.priority == 0 || place.priority > UINT16_MAX) {
+    args.Refuse("priority must be from 1 to 65535");
+  }
+  if (place.handle == 0) args.Refuse("handle must not be 0");
+  if (!args.ok()) return {};
+  return fairlead::AttachTc(info.Env(), state_.fd.get(), place, is_clsact);
+}
+
+Napi::Value BpfProgram::AttachXdp(const Napi::CallbackInfo& info) {
+  Args args(info, "program.attachXdp", &is_open_);
+  Napi::Value mode_value = args.Option(1, "mode");
+  uint32_t ifindex = args.Uint32(args.At(0), "ifindex");
+  std::string mode = mode_value.IsUndefined() ? "" : args.Text(mode_value, "mode");
+  if (!mode.empty() && mode != "native" && mode != "generic") {
+    args.Refuse("mode must be 'native' or 'generic'");
+  }
+  if (ifindex == 0 || ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
+  if (!args.ok()) return {};
+  return fairlead::AttachXdp(info.Env(), state_.fd.get(), ifindex, mode);
+}
+
+Napi::Value BpfProgram::Pin(const Napi::CallbackInfo& info) {
+  Args args(info, "program.pin", &is_open_);
+  std::string path = args.Text(args.At(0), "path");
+  if (!args.ok()) return {};
+  return PinObject(info.Env(), state_.fd.get(), path);
+}
+
+Napi::Value BpfProgram::Close(const Napi::CallbackInfo& info) {
+  is_open_ = false;
+  state_.fd.Reset();
+  return info.Env().Undefined();
+}
+
+Napi::Function BpfProgram::Define(Napi::Env env) {
+  return DefineClass(
+      env, kName,
+      {InstanceAccessor<&BpfProgram::Name>("name"), InstanceAccessor<&BpfProgram::Info>("info"),
+       InstanceMethod<&BpfProgram::TestRun>("testRun"),
+       InstanceMethod<&BpfProgram::AttachCgroup>("attachCgroup"),
+       InstanceMethod<&BpfProgram::AttachTc>("attachTc"),
+       InstanceMethod<&BpfProgram::AttachXdp>("attachXdp"), InstanceMethod<&BpfProgram::Pin>("pin"),
+       InstanceMethod<&BpfProgram::Close>("close")});
+}
+
+static Napi::Value OpenPinnedProgram(const Napi::CallbackInfo& info) {
+  Args args(info, "openPinnedProgram");
+  std::string path = args.Text(args.At(0), "path");
+  if (!args.ok()) return {};
+  Fd fd = OpenPin(info.Env(), path, PinKind::kProgram);
+  if (!fd.is_valid()) return {};
+  ProgramState state;
+  if (!ReadProgramState(std::move(fd), "", &state)) {
+    return ThrowErrno(info.Env(), errno, "bpf_obj_get_info_by_fd", path);
+  }
+  return BpfProgram::Create(info.Env(), std::move(state));
+}
+
+void RegisterProgram(Napi::Env env, Addon& addon, Napi::Object exports) {
+  addon.program = Napi::Persistent(BpfProgram::Define(env));
+  exports.Set("openPinnedProgram",
+              Napi::Function::New<OpenPinnedProgram>(env, "openPinnedProgram"));
+}
+
+}  // namespace fairlead

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The RingBuffer handle and what its thread and the event loop share.
+#ifndef FAIRLEAD_RINGBUF_H_
+#define FAIRLEAD_RINGBUF_H_
+
+#include <bpf/libbpf.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fd.h"
+#include "handle.h"
+
+namespace fairlead {
+
+// One thread waits for the ring, copies records into a bounded queue and asks the loop to come; the
+// loop takes some and, if the queue was full, wakes the thread. While the queue is full the ring
+// itself fills, and the program that writes to it learns so from bpf_ringbuf_reserve.
+class RingReader {
+ public:
+  ~RingReader();
+  // False with errno set if the map cannot be read.
+  bool Open(int map_fd);
+  // Starts the thread; `notify` is called on the event loop of its environment.
+  void Start(napi_threadsafe_function notify);
+  // Ends the thread; records still queued are dropped. Idempotent.
+  void Stop();
+  // On the event loop: calls `on_record` for a bounded number of records.
+  void Deliver(Napi::Env env, Napi::Function on_record);
+
+ private:
+  using Record = std::vector<uint8_t>;
+  static int Keep(void* self, void* data, size_t size);
+  void Run();
+  bool HasRoom();
+  void Notify();
+  void Wake();
+  std::vector<Record> Take();
+
+  Fd map_;
+  Fd wake_;
+  ring_buffer* ring_ = nullptr;
+  napi_threadsafe_function notify_ = nullptr;
+  std::thread thread_;
+  bool is_stopped_ = true;  // the event loop's own view
+  std::mutex mutex_;        // guards all below
+  std::deque<Record> queue_;
+  size_t queued_bytes_ = 0;
+  bool is_notified_ = false;
+  bool must_end_ = false;
+};
+
+struct RingState {
+  std::shared_ptr<RingReader> reader;
+};
+
+class RingBuffer : public Handle<RingBuffer, RingState> {
+ public:
+  using Handle::Handle;
+  ~RingBuffer() override;
+  static constexpr napi_type_tag kTag = {0x2ab8f0417e6d4c93, 0xc64d9e18b3f05a27};
+  static constexpr const char* kName = "RingBuffer";
+  static Napi::FunctionReference& Slot(Addon& addon) { return addon.ring; }
+  static Napi::Function Define(Napi::Env env);
+
+ private:
+  Napi::Value Close(const Napi::CallbackInfo& info);
+};
+
+}  // namespace fairlead
+
+#endif  // FAIRLEAD_RINGBUF_H_

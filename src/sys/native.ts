@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads the addon and hands out its typed surface (native/index.d.ts says what each function does).
+// Nothing else imports the addon. It is loaded at the first call and not at import, so that what
+// needs no kernel works without it. FAIRLEAD_ADDON names another file (the sanitizer build in tests).
+
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import type * as surface from '../../native/index.d.ts';
+
+export type {
+  BatchResult,
+  BpfLink,
+  BpfMap,
+  BpfObject,
+  BpfProgram,
+  MapInfo,
+  NativeError,
+  RingBuffer,
+  StructLayout,
+} from '../../native/index.d.ts';
+
+type Native = typeof surface;
+
+// dist/sys/native.js and src/sys/native.ts lie equally deep under the package root.
+const builtFile = fileURLToPath(new URL('../../build/native/fairlead.node', import.meta.url));
+
+let loaded: Native | undefined;
+
+function reasonOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
+}
+
+/** Throws an Error of one line (what, why, what to do) if the addon is missing or does not load. */
+function addon(): Native {
+  if (loaded !== undefined) return loaded;
+  const file = process.env['FAIRLEAD_ADDON'] ?? builtFile;
+  try {
+    // A .node file has no types of its own: index.d.ts describes it.
+    loaded = createRequire(import.meta.url)(file) as Native;
+    return loaded;
+  } catch (error) {
+    throw new Error(
+      `cannot load the addon ${file}: ${reasonOf(error)}; run: npm run build:native`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+export const openObject: Native['openObject'] = (...args) => addon().openObject(...args);
+export const openPinnedMap: Native['openPinnedMap'] = (...args) => addon().openPinnedMap(...args);
+export const openPinnedProgram: Native['openPinnedProgram'] = (...args) =>
+  addon().openPinnedProgram(...args);
+export const openPinnedLink: Native['openPinnedLink'] = (...args) =>
+  addon().openPinnedLink(...args);
+export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
+  addon().openRingBuffer(...args);
+export const readBtf: Native['readBtf'] = (...args) => addon().readBtf(...args);
+export const possibleCpus: Native['possibleCpus'] = () => addon().possibleCpus();
+export const mountBpffs: Native['mountBpffs'] = (...args) => addon().mountBpffs(...args);
+export const unmount: Native['unmount'] = (...args) => addon().unmount(...args);
+export const fileSystemType: Native['fileSystemType'] = (...args) =>
+  addon().fileSystemType(...args);
+export const netnsCookie: Native['netnsCookie'] = () => addon().netnsCookie();
+export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
+export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();
