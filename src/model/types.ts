@@ -30,3 +30,93 @@ export interface Rejection {
 export type ObjectChange =
   | { readonly type: 'put'; readonly ref: ObjectRef; readonly object: unknown }
   | { readonly type: 'remove'; readonly ref: ObjectRef };
+
+/** A value for each family the object has it in. */
+export type PerFamily<T> = Readonly<Record<Family, T>>;
+
+/** A canonical address and where in the object it stands, for rejections. */
+export interface AddressAt {
+  readonly address: string;
+  readonly field: string;
+}
+
+export interface ServicePort {
+  /** '' for an unnamed port. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Host order, 1..65535. */
+  readonly port: number;
+  /** Host order; undefined = no NodePort. */
+  readonly nodePort: number | undefined;
+  /** Where in the object it stands: `spec.ports[1]`. */
+  readonly field: string;
+}
+
+export type TrafficPolicy = 'Cluster' | 'Local';
+
+/** A Service (core/v1) that a proxy must serve; what it need not serve is never projected. */
+export interface Service {
+  readonly namespace: string;
+  readonly name: string;
+  readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** Milliseconds since the epoch; Infinity if the object does not say. */
+  readonly createdAtMs: number;
+  readonly ports: readonly ServicePort[];
+  readonly clusterIps: PerFamily<AddressAt | undefined>;
+  readonly externalIps: readonly AddressAt[];
+  /** status.loadBalancer.ingress entries whose ipMode is VIP or absent (KEP-1860). */
+  readonly loadBalancerIps: readonly AddressAt[];
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
+  /** 0 = no affinity. */
+  readonly affinityTimeoutSeconds: number;
+  /** Canonical prefixes allowed to use the load balancer addresses; undefined = everyone. */
+  readonly sourceRanges: PerFamily<readonly string[] | undefined>;
+  /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */
+  readonly healthCheckNodePort: number | undefined;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+export interface Endpoint {
+  /** Canonical. */
+  readonly address: string;
+  readonly isReady: boolean;
+  readonly isServing: boolean;
+  readonly isTerminating: boolean;
+  readonly nodeName: string | undefined;
+  readonly zone: string | undefined;
+  /** hints.forZones and hints.forNodes; empty = no hint. */
+  readonly zoneHints: readonly string[];
+  readonly nodeHints: readonly string[];
+}
+
+/** An EndpointSlice (discovery.k8s.io/v1) that belongs to a Service. */
+export interface EndpointSlice {
+  readonly name: string;
+  /** `namespace/name` of the owning Service. */
+  readonly service: string;
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  readonly endpoints: readonly Endpoint[];
+}
+
+export interface Node {
+  readonly name: string;
+  /** '' = the Node has no zone label. */
+  readonly zone: string;
+  /** Canonical, InternalIPs before ExternalIPs, each in the order of the object. */
+  readonly addresses: readonly string[];
+  /** Canonical prefixes in the order of the object. */
+  readonly podCidrs: readonly string[];
+}
+
+/** What projecting one object gives; no value and no rejections = not for a proxy. */
+export interface Projection<T> {
+  readonly value: T | undefined;
+  readonly rejections: readonly Rejection[];
+}

@@ -4,20 +4,23 @@
 import type { Family, ObjectRef, Protocol, Rejection } from '../model/types.ts';
 
 /**
- * Who opens the connection, seen from this node (behaviour §3.4): `pod` = source matched by the local
+ * Who opens the connection, seen from this node, as kube-proxy tells them apart: `pod` = source matched by the local
  * detector, `host` = source is an address of this node, `outside` = anyone else. Tested in that order.
  */
 export type ClientPosition = 'pod' | 'host' | 'outside';
 
-/** Which candidate set a path chooses from: C (`cluster`) or L (`local`) of behaviour §3.1. */
+/**
+ * Which candidate set a path chooses from: `cluster` = endpoints of all nodes, as topology allows;
+ * `local` = endpoints of this node (CategorizeEndpoints in kube-proxy's topology.go).
+ */
 export type Scope = 'cluster' | 'local';
 
 /** What happens to a new connection of one client position to one frontend. */
 export interface Path {
   readonly scope: Scope;
-  /** What to do while the scope's set is empty: refuse at once, or stay silent (behaviour §3.3). */
+  /** What to do while the scope's set is empty: refuse at once, or stay silent. */
   readonly whenEmpty: 'reject' | 'drop';
-  /** True if the client's address must be replaced by this node's (behaviour §3.5); hairpin is apart. */
+  /** True if the client's address must be replaced by this node's; hairpin is apart. */
   readonly masquerade: boolean;
 }
 
@@ -29,7 +32,7 @@ export interface Backend {
   readonly port: number;
   /** True if the endpoint's node is this node. */
   readonly isLocal: boolean;
-  /** True if it is chosen only because nothing better is ready (KEP-1669). */
+  /** True if not ready, but serving while it terminates: chosen only if nothing better is ready (KEP-1669). */
   readonly isTerminating: boolean;
   readonly nodeName?: string;
   readonly zone?: string;
@@ -45,7 +48,10 @@ export interface Frontend {
   /** Host order, 1..65535. */
   readonly port: number;
   readonly paths: Readonly<Record<ClientPosition, Path>>;
-  /** Sources that may use it, as canonical prefixes; undefined = everyone (behaviour §3.7). */
+  /**
+   * Sources that may use it, as sorted canonical prefixes: spec.loadBalancerSourceRanges plus allow-self.
+   * undefined = everyone; an empty list = no one (every range given was invalid).
+   */
   readonly sourceRanges?: readonly string[];
 }
 
@@ -58,14 +64,16 @@ export interface ServicePortPlan {
   readonly portName: string;
   readonly protocol: Protocol;
   readonly family: Family;
-  /** 0 = no affinity; else ClientIP with this sliding timeout (behaviour §3.9). */
+  /** 0 = no affinity; else ClientIP with this sliding timeout, shared by all frontends of the port. */
   readonly affinityTimeoutSeconds: number;
-  /** C and L of behaviour §3.1, sorted by address then port, without duplicates. */
+  /** The two candidate sets, sorted by address then port, without duplicates; empty if no path uses it. */
   readonly cluster: readonly Backend[];
   readonly local: readonly Backend[];
+  /** How topology hints narrowed `cluster` (KEP-2433, KEP-3015); absent = they did not. */
+  readonly topology?: 'same-node' | 'same-zone';
   /**
-   * Every endpoint with serving=true (ready or terminating) of all nodes, ignoring policies: flows to these are
-   * left alone (§4.1), and their backends stay valid for sockets already using them.
+   * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are left alone,
+   * and their backends stay valid for sockets already using them.
    */
   readonly serving: readonly Backend[];
   readonly frontends: readonly Frontend[];
@@ -73,7 +81,9 @@ export interface ServicePortPlan {
 
 export interface HealthCheck {
   readonly port: number;
-  /** Distinct addresses of ready local endpoints, per family (behaviour §3.10). */
+  /** Families in which the Service has a ClusterIP: kube-proxy listens in these only. */
+  readonly families: readonly Family[];
+  /** Distinct addresses of ready local endpoints over all ports, per family. */
   readonly localEndpoints: Readonly<Record<Family, number>>;
 }
 
@@ -98,9 +108,27 @@ export interface Plan {
   readonly services: ReadonlyMap<ServiceKey, ServicePlan>;
   /** Which local addresses answer NodePorts, per family: all of them, or those inside these prefixes. */
   readonly nodePortAddresses: Readonly<Record<Family, 'all' | readonly string[]>>;
-  /** How `pod` is recognised; undefined = no detector, nothing is a pod (behaviour §3.6). */
+  /** How `pod` is recognised; undefined = no detector, nothing is a pod. */
   readonly detector: Readonly<Record<Family, LocalDetector | undefined>>;
+  readonly node: NodeFacts;
+  /** Allocated ranges of ClusterIPs, canonical and sorted (networking.k8s.io/v1 ServiceCIDR). */
+  readonly serviceCidrs: readonly string[];
+  /** Sorted by kind, namespace and name, so that equal inputs give equal lists. */
   readonly rejections: readonly Rejection[];
+}
+
+/** What the plan knows of the cluster's machines, from Node objects alone. */
+export interface NodeFacts {
+  readonly name: string;
+  /** Label topology.kubernetes.io/zone of the own Node; '' = none. */
+  readonly zone: string;
+  /** The node IP of each family: the bind address if one is set, else InternalIP before ExternalIP. */
+  readonly addresses: Readonly<Record<Family, string | undefined>>;
+  /** Every address of the own Node object and the bind address, canonical and sorted; loopback apart. */
+  readonly localAddresses: readonly string[];
+  readonly podCidrs: readonly string[];
+  /** Address -> name of other Nodes, if the source delivers them at all. */
+  readonly others: ReadonlyMap<string, string>;
 }
 
 export type LocalDetector =
@@ -112,7 +140,12 @@ export type LocalDetector =
 export interface PlanDelta {
   readonly plan: Plan;
   readonly changed: readonly ServiceKey[];
-  /** True if something node-wide changed (nodePortAddresses, detector): every Service counts as changed. */
+  /** What the changed Services were before; a key absent here is new. */
+  readonly previous: ReadonlyMap<ServiceKey, ServicePlan>;
+  /**
+   * True if something node-wide changed (nodePortAddresses, detector, node facts, ServiceCIDRs), and for the
+   * first build: every Service counts as changed.
+   */
   readonly isGlobal: boolean;
 }
 
@@ -128,7 +161,7 @@ export interface PlanSettings {
   readonly masqueradeAll: boolean;
   /** CIDRs and the keywords `primary`, `localhost`, `all`; empty = all local addresses. */
   readonly nodePortAddresses: readonly string[];
-  /** Real bind address if one was configured (behaviour §1.2): replaces the node IP of its family. */
+  /** Real bind address if one was configured: replaces the node IP of its family. Unspecified = not set. */
   readonly bindAddress?: string;
   /** The switchable guard of CVE-2020-8554: false drops spec.externalIPs with a rejection. */
   readonly allowExternalIps: boolean;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking into parsed JSON of which nothing is known, and comparing plain values. Floor 0.
+
+export type JsonRecord = Readonly<Record<string, unknown>>;
+
+export const isRecord = (value: unknown): value is JsonRecord =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The record, or an empty one: for optional sections whose absence means "all defaults". */
+const EMPTY: JsonRecord = Object.freeze({});
+export const recordOrEmpty = (value: unknown): JsonRecord => (isRecord(value) ? value : EMPTY);
+
+/** Own member only: a label named `constructor` must not be found where there is none. */
+export const member = (record: JsonRecord, key: string): unknown =>
+  Object.hasOwn(record, key) ? record[key] : undefined;
+
+/** JSON's null and absence mean the same in Kubernetes objects. */
+export const isAbsent = (value: unknown): value is undefined | null =>
+  value === undefined || value === null;
+
+/** A value as short text for people: `"abc"`, `70000`, `an object`. Never longer than about 80 characters. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > 70 ? `${value.slice(0, 70)}…` : value);
+  }
+  if (Array.isArray(value)) return 'a list';
+  return isRecord(value) ? 'an object' : String(value);
+}
+
+/** Structural equality of plain values: records, arrays, Maps, primitives. Linear; shared parts cost nothing. */
+export function isSame(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (a instanceof Map) {
+    return (
+      b instanceof Map &&
+      a.size === b.size &&
+      [...a].every(([key, value]) => b.has(key) && isSame(value, b.get(key)))
+    );
+  }
+  if (Array.isArray(a)) {
+    return (
+      Array.isArray(b) && a.length === b.length && a.every((item, index) => isSame(item, b[index]))
+    );
+  }
+  if (!isRecord(a) || !isRecord(b)) return false;
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && isSame(a[key], b[key]))
+  );
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kubernetes names: labels of RFC 1123 (Services, namespaces, port names). Floor 0.
+
+/** Longest namespace, Service name and port name that fit everywhere names are written. */
+export const LONGEST_LABEL = 63;
+
+const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+
+/** Why the text cannot be a label, in words; undefined if it can. */
+export function whyNotLabel(text: string): string | undefined {
+  if (text === '') return 'is empty';
+  if (text.length > LONGEST_LABEL) {
+    return `is ${text.length} characters long, at most ${LONGEST_LABEL} are allowed`;
+  }
+  return LABEL.test(text)
+    ? undefined
+    : 'must be lower case letters, digits and hyphens, with a letter or digit at both ends';
+}
+
+/** -1, 0 or 1 by code units: the same order on every machine, whatever its locale. */
+export function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

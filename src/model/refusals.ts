@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the rejections of one object while it is projected. Floor 1.
+import type { ObjectRef, Rejection } from './types.ts';
+
+/** An object may hold a million bad entries; people need the first few. */
+const MOST_REJECTIONS = 50;
+
+/** Notes that `field` is refused and why; returns undefined so that callers can return it. */
+export type Refuse = (field: string, reason: string) => undefined;
+
+export interface Refusals {
+  readonly refuse: Refuse;
+  readonly rejections: readonly Rejection[];
+}
+
+export function refusalsOf(object: ObjectRef): Refusals {
+  const rejections: Rejection[] = [];
+  const refuse: Refuse = (field, reason) => {
+    if (rejections.length < MOST_REJECTIONS) {
+      rejections.push({ object, field, reason });
+    } else if (rejections.length === MOST_REJECTIONS) {
+      rejections.push({ object, field, reason: `${reason}; further problems are not listed` });
+    }
+    return undefined;
+  };
+  return { refuse, rejections };
+}

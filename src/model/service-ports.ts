@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// spec.ports of a Service -> ServicePort[]. Whatever two ports of one Service cannot share (name and
+// protocol, number and protocol, NodePort and protocol) stays with the first of them. Floor 1.
+import { isAbsent, isRecord, shown } from '../lib/json.ts';
+import { readList, readPort, readPortName, readProtocol } from './fields.ts';
+import type { Refuse } from './refusals.ts';
+import type { ServicePort } from './types.ts';
+
+/** What earlier ports of the same Service took: `port 80/TCP` -> the field that has it. */
+type Taken = Map<string, string>;
+
+/** Linear in the number of entries. A refused port leaves its neighbours alone. */
+export function readServicePorts(value: unknown, refuse: Refuse): readonly ServicePort[] {
+  const taken: Taken = new Map();
+  const ports: ServicePort[] = [];
+  for (const [index, entry] of readList(value, 'spec.ports', refuse).entries()) {
+    const port = readServicePort(entry, `spec.ports[${index}]`, refuse);
+    if (port !== undefined) {
+      const kept = withoutTaken(port, taken, refuse);
+      if (kept !== undefined) ports.push(kept);
+    }
+  }
+  return ports;
+}
+
+function readServicePort(entry: unknown, field: string, refuse: Refuse): ServicePort | undefined {
+  if (!isRecord(entry)) return refuse(field, `must be an object, not ${shown(entry)}`);
+  const name = readPortName(entry['name'], `${field}.name`, refuse);
+  const protocol = readProtocol(entry['protocol'], `${field}.protocol`, refuse);
+  const port = readPort(entry['port'], `${field}.port`, refuse);
+  if (name === undefined || protocol === undefined || port === undefined) return undefined;
+  const isNone = isAbsent(entry['nodePort']) || entry['nodePort'] === 0;
+  const nodePort = isNone ? undefined : readPort(entry['nodePort'], `${field}.nodePort`, refuse);
+  return { name, protocol, port, nodePort, field };
+}
+
+function withoutTaken(port: ServicePort, taken: Taken, refuse: Refuse): ServicePort | undefined {
+  const { name, protocol, field } = port;
+  const nameHolder = taken.get(`name ${name}/${protocol}`);
+  if (nameHolder !== undefined) {
+    return refuse(`${field}.name`, `${shown(name)} for ${protocol} is already ${nameHolder}`);
+  }
+  const numberHolder = taken.get(`port ${port.port}/${protocol}`);
+  if (numberHolder !== undefined) {
+    return refuse(`${field}.port`, `${port.port}/${protocol} is already ${numberHolder}`);
+  }
+  taken.set(`name ${name}/${protocol}`, field);
+  taken.set(`port ${port.port}/${protocol}`, field);
+  if (port.nodePort === undefined) return port;
+  const nodePortHolder = taken.get(`node ${port.nodePort}/${protocol}`);
+  if (nodePortHolder !== undefined) {
+    refuse(
+      `${field}.nodePort`,
+      `${port.nodePort}/${protocol} is already ${nodePortHolder}.nodePort`,
+    );
+    return { ...port, nodePort: undefined };
+  }
+  taken.set(`node ${port.nodePort}/${protocol}`, field);
+  return port;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Service object (core/v1) -> Service. Skips what kube-proxy skips: ShouldSkipService in
+// pkg/proxy/util, and the label selector of its watch. A bad entry is refused alone; only a Service whose
+// name, type or ClusterIP makes no sense is refused whole. Floor 1.
+import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
+import { whyNotLabel } from '../lib/names.ts';
+import { readChoice, readLabels, readPort, readRecord } from './fields.ts';
+import { type Refuse, refusalsOf } from './refusals.ts';
+import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
+import { readServicePorts } from './service-ports.ts';
+import { readSourceRanges } from './source-ranges.ts';
+import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from './types.ts';
+
+/** Presence of the key is enough: some other proxy serves this Service (KEP-2447). */
+export const FOREIGN_PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
+
+/** Default of the API: three hours. */
+const DEFAULT_AFFINITY_SECONDS = 10_800;
+const LONGEST_AFFINITY_SECONDS = 86_400;
+
+/** Never throws, whatever `object` is. Linear in its size. */
+export function projectService(ref: ObjectRef, object: unknown): Projection<Service> {
+  const { refuse, rejections } = refusalsOf(ref);
+  return { value: readService(ref, object, refuse), rejections };
+}
+
+function readService(ref: ObjectRef, object: unknown, refuse: Refuse): Service | undefined {
+  if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
+  if (Object.hasOwn(readLabels(object, refuse), FOREIGN_PROXY_LABEL)) return undefined;
+  if (isAbsent(object['spec'])) return refuse('spec', 'is missing');
+  const spec = readRecord(object['spec'], 'spec', refuse);
+  if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;
+  const type = readType(spec['type'], refuse);
+  if (!hasGoodNames(ref, refuse) || type === undefined) return undefined;
+  const addresses = readAddresses(object, spec, refuse);
+  if (addresses === undefined) return undefined;
+  const ports = readServicePorts(spec['ports'], refuse);
+  const policies = readPolicies(spec, type, addresses, refuse);
+  return {
+    namespace: ref.namespace,
+    name: ref.name,
+    type,
+    createdAtMs: readCreatedAtMs(object, refuse),
+    ports,
+    ...addresses,
+    ...policies,
+    affinityTimeoutSeconds: readAffinitySeconds(spec, refuse),
+    sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], refuse),
+    healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, refuse }),
+  };
+}
+
+const isHeadless = (spec: JsonRecord): boolean =>
+  isAbsent(spec['clusterIP']) || spec['clusterIP'] === '' || spec['clusterIP'] === 'None';
+
+function hasGoodNames(ref: ObjectRef, refuse: Refuse): boolean {
+  for (const part of ['namespace', 'name'] as const) {
+    const problem = whyNotLabel(ref[part]);
+    if (problem !== undefined) refuse(`metadata.${part}`, `${shown(ref[part])} ${problem}`);
+  }
+  return whyNotLabel(ref.namespace) === undefined && whyNotLabel(ref.name) === undefined;
+}
+
+function readType(value: unknown, refuse: Refuse): Service['type'] | undefined {
+  if (isAbsent(value) || value === 'ClusterIP') return 'ClusterIP';
+  if (value === 'NodePort' || value === 'LoadBalancer') return value;
+  return refuse(
+    'spec.type',
+    `must be ClusterIP, NodePort, LoadBalancer or ExternalName, not ${shown(value)}`,
+  );
+}
+
+interface Policies {
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
+  readonly isLocalBalancer: boolean;
+}
+
+/** Local counts for traffic from outside only where such traffic can arrive (ExternalPolicyLocal in kube-proxy). */
+function readPolicies(
+  spec: JsonRecord,
+  type: Service['type'],
+  addresses: ServiceAddresses,
+  refuse: Refuse,
+): Policies {
+  const read = (name: string): TrafficPolicy =>
+    readChoice(spec[name], ['Cluster', 'Local'], `spec.${name}`, refuse);
+  const external = read('externalTrafficPolicy');
+  const isHonoured = type !== 'ClusterIP' || addresses.externalIps.length > 0;
+  return {
+    internalPolicy: read('internalTrafficPolicy'),
+    externalPolicy: isHonoured ? external : 'Cluster',
+    isLocalBalancer: type === 'LoadBalancer' && external === 'Local',
+  };
+}
+
+/** Milliseconds of metadata.creationTimestamp; Infinity if absent: the youngest of all. */
+function readCreatedAtMs(object: JsonRecord, refuse: Refuse): number {
+  const value = readRecord(object['metadata'], 'metadata', () => undefined)?.['creationTimestamp'];
+  if (isAbsent(value)) return Number.POSITIVE_INFINITY;
+  const isDate =
+    typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value);
+  const milliseconds = isDate ? Date.parse(value) : Number.NaN;
+  if (!Number.isNaN(milliseconds)) return milliseconds;
+  refuse(
+    'metadata.creationTimestamp',
+    `must be a time such as 2026-01-31T08:00:00Z, not ${shown(value)}`,
+  );
+  return Number.POSITIVE_INFINITY;
+}
+
+function readAffinitySeconds(spec: JsonRecord, refuse: Refuse): number {
+  const choices = ['None', 'ClientIP'] as const;
+  const affinity = readChoice(spec['sessionAffinity'], choices, 'spec.sessionAffinity', refuse);
+  if (affinity === 'None') return 0;
+  const field = 'spec.sessionAffinityConfig';
+  const config = readRecord(spec['sessionAffinityConfig'], field, refuse);
+  const clientIp = readRecord(config?.['clientIP'], `${field}.clientIP`, refuse);
+  const seconds = clientIp?.['timeoutSeconds'];
+  if (isAbsent(seconds)) return DEFAULT_AFFINITY_SECONDS;
+  const isGood = typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= 1;
+  if (isGood && seconds <= LONGEST_AFFINITY_SECONDS) return seconds;
+  refuse(
+    `${field}.clientIP.timeoutSeconds`,
+    `must be 1 to ${LONGEST_AFFINITY_SECONDS} seconds, not ${shown(seconds)}; ${DEFAULT_AFFINITY_SECONDS} is used`,
+  );
+  return DEFAULT_AFFINITY_SECONDS;
+}
+
+/** Only type LoadBalancer with external policy Local has one; 0 or absent = none. */
+function readHealthCheckPort(
+  spec: JsonRecord,
+  isLocalBalancer: boolean,
+  { ports, refuse }: { readonly ports: readonly ServicePort[]; readonly refuse: Refuse },
+): number | undefined {
+  const value = spec['healthCheckNodePort'];
+  if (isAbsent(value) || value === 0) return undefined;
+  const port = readPort(value, 'spec.healthCheckNodePort', refuse);
+  if (port === undefined || !isLocalBalancer) return undefined;
+  const taken = ports.find((other) => other.protocol === 'TCP' && other.nodePort === port);
+  if (taken === undefined) return port;
+  return refuse('spec.healthCheckNodePort', `${port} is already ${taken.field}.nodePort`);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// EndpointSlice object (discovery.k8s.io/v1) -> EndpointSlice, with the defaults and gaps kube-proxy's
+// endpointslicecache.go has: ports without a name or a number do not count, only addresses[0] is used. Floor 1.
+import { familyOf } from '../lib/ip.ts';
+import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
+import { whyNotLabel } from '../lib/names.ts';
+import { readEndpoint } from './endpoint.ts';
+import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
+import { type Refuse, refusalsOf } from './refusals.ts';
+import type { Endpoint, EndpointSlice, Family, ObjectRef, Projection, SlicePort } from './types.ts';
+
+/** Presence of the key is enough: the slice serves DNS alone, not a proxy. */
+export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
+
+/** Never throws, whatever `object` is. Linear in its size. */
+export function projectSlice(ref: ObjectRef, object: unknown): Projection<EndpointSlice> {
+  const { refuse, rejections } = refusalsOf(ref);
+  return { value: readSlice(ref, object, refuse), rejections };
+}
+
+function readSlice(ref: ObjectRef, object: unknown, refuse: Refuse): EndpointSlice | undefined {
+  if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
+  const labels = readLabels(object, refuse);
+  if (Object.hasOwn(labels, HEADLESS_LABEL)) return undefined;
+  const owner = readOwner(ref, labels, refuse);
+  const family = readFamily(object['addressType'], refuse);
+  if (owner === undefined || family === undefined) return undefined;
+  return {
+    name: ref.name,
+    service: `${ref.namespace}/${owner}`,
+    family,
+    ports: readSlicePorts(object['ports'], refuse),
+    endpoints: readEndpoints(object['endpoints'], family, refuse),
+  };
+}
+
+/** A slice without the label belongs to no Service: that is not an error. */
+function readOwner(ref: ObjectRef, labels: JsonRecord, refuse: Refuse): string | undefined {
+  const value = labels[SERVICE_NAME_LABEL];
+  if (!Object.hasOwn(labels, SERVICE_NAME_LABEL) || isAbsent(value) || value === '')
+    return undefined;
+  const field = `metadata.labels["${SERVICE_NAME_LABEL}"]`;
+  if (typeof value !== 'string') return refuse(field, `must be text, not ${shown(value)}`);
+  const problem = whyNotLabel(value);
+  if (problem !== undefined) return refuse(field, `${shown(value)} ${problem}`);
+  const namespaceProblem = whyNotLabel(ref.namespace);
+  if (namespaceProblem === undefined) return value;
+  return refuse('metadata.namespace', `${shown(ref.namespace)} ${namespaceProblem}`);
+}
+
+function readFamily(value: unknown, refuse: Refuse): Family | undefined {
+  if (value === 'IPv4' || value === 'IPv6') return value;
+  if (value === 'FQDN') return undefined;
+  return refuse('addressType', `must be IPv4, IPv6 or FQDN, not ${shown(value)}`);
+}
+
+function readSlicePorts(value: unknown, refuse: Refuse): readonly SlicePort[] {
+  const ports: SlicePort[] = [];
+  for (const [index, entry] of readList(value, 'ports', refuse).entries()) {
+    const port = readSlicePort(entry, `ports[${index}]`, refuse);
+    if (port !== undefined) ports.push(port);
+  }
+  return ports;
+}
+
+/** No name or no number ("all ports") is legal and means nothing to a proxy. */
+function readSlicePort(entry: unknown, field: string, refuse: Refuse): SlicePort | undefined {
+  if (!isRecord(entry)) return refuse(field, `must be an object, not ${shown(entry)}`);
+  if (isAbsent(entry['name']) || isAbsent(entry['port'])) return undefined;
+  const name = readPortName(entry['name'], `${field}.name`, refuse);
+  const protocol = readProtocol(entry['protocol'], `${field}.protocol`, refuse);
+  const port = readPort(entry['port'], `${field}.port`, refuse);
+  if (name === undefined || protocol === undefined || port === undefined) return undefined;
+  return { name, protocol, port };
+}
+
+function readEndpoints(value: unknown, family: Family, refuse: Refuse): readonly Endpoint[] {
+  const endpoints: Endpoint[] = [];
+  const list = readList(value, 'endpoints', refuse);
+  for (let index = 0; index < list.length; index += 1) {
+    const endpoint = readEndpoint(list[index], index, refuse);
+    if (endpoint === undefined) continue;
+    if (familyOf(endpoint.address) === family) endpoints.push(endpoint);
+    else refuse(`endpoints[${index}].addresses[0]`, `${endpoint.address} is not of ${family}`);
+  }
+  return endpoints;
+}

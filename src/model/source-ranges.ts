@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// spec.loadBalancerSourceRanges -> the prefixes of each family, as kube-proxy reads them
+// (newBaseServiceInfo): blanks cut off; a zero prefix opens its family; entries of one family alone do not close
+// the other. Stricter in one point: a list with a bad entry never opens what a good one would close. Floor 1.
+import { canonicalPrefix, familyOf, isZeroPrefix } from '../lib/ip.ts';
+import { shown } from '../lib/json.ts';
+import { compareText } from '../lib/names.ts';
+import { readList } from './fields.ts';
+import type { Refuse } from './refusals.ts';
+import type { PerFamily } from './types.ts';
+
+const FIELD = 'spec.loadBalancerSourceRanges';
+
+/** Sorted canonical prefixes; undefined = everyone; empty = no one, as nothing given could be read. */
+export function readSourceRanges(
+  value: unknown,
+  refuse: Refuse,
+): PerFamily<readonly string[] | undefined> {
+  const prefixes = new Set<string>();
+  let isAnyRefused = false;
+  for (const [index, text] of readList(value, FIELD, refuse).entries()) {
+    const prefix = typeof text === 'string' ? canonicalPrefix(text.trim()) : undefined;
+    if (prefix === undefined) {
+      refuse(`${FIELD}[${index}]`, `must be a prefix such as 192.0.2.0/24, not ${shown(text)}`);
+      isAnyRefused = true;
+    } else {
+      prefixes.add(prefix);
+    }
+  }
+  const all = [...prefixes].sort(compareText);
+  const ofFamily = (family: 'IPv4' | 'IPv6'): readonly string[] | undefined => {
+    const own = all.filter((prefix) => familyOf(prefix) === family);
+    if (own.some(isZeroPrefix)) return undefined;
+    return own.length > 0 || isAnyRefused ? own : undefined;
+  };
+  return { IPv4: ofFamily('IPv4'), IPv6: ofFamily('IPv6') };
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole plan from a whole set of objects, in one straight pass: what `createPlanner` must always agree
+// with, and what one-shot commands use. Pure. Floor 2.
+import { compareText } from '../lib/names.ts';
+import { projectNode } from '../model/node.ts';
+import { projectService } from '../model/service.ts';
+import { projectServiceCidr } from '../model/service-cidr.ts';
+import { projectSlice } from '../model/slice.ts';
+import type {
+  EndpointSlice,
+  Kind,
+  ObjectRef,
+  Projection,
+  Rejection,
+  Service,
+} from '../model/types.ts';
+import { compareClaimants } from './claims.ts';
+import { claimsOf } from './frontends.ts';
+import { orderRejections } from './rejections.ts';
+import { buildService, serviceKey } from './service-plan.ts';
+import { buildContext, surroundingsOf } from './surroundings.ts';
+import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
+
+export interface NamedObject {
+  readonly ref: ObjectRef;
+  readonly object: unknown;
+}
+
+/** Each object once; the order of `objects` means nothing. Never throws. */
+export function buildAll(objects: readonly NamedObject[], settings: PlanSettings): Plan {
+  const rejections: (readonly Rejection[])[] = [];
+  const read = <T>(kind: Kind, project: (ref: ObjectRef, object: unknown) => Projection<T>): T[] =>
+    objects.flatMap(({ ref, object }) => {
+      if (ref.kind !== kind) return [];
+      const projection = project(ref, object);
+      rejections.push(projection.rejections);
+      return projection.value === undefined ? [] : [projection.value];
+    });
+  const nodes = read('Node', projectNode);
+  const surroundings = surroundingsOf(
+    settings,
+    new Map(nodes.map((node) => [node.name, node])),
+    read('ServiceCIDR', projectServiceCidr),
+  );
+  const services = read('Service', projectService);
+  const slices = slicesByService(read('EndpointSlice', projectSlice));
+  const owners = ownersOf(services, settings);
+  const context = buildContext(settings, surroundings, (claim, asking) => {
+    const owner = owners.get(claim);
+    return owner === asking ? undefined : owner;
+  });
+  const plans = new Map<ServiceKey, ServicePlan>();
+  for (const service of services) {
+    const key = serviceKey(service);
+    const built = buildService(service, slices.get(key) ?? [], context);
+    plans.set(key, built.plan);
+    rejections.push(built.rejections);
+  }
+  return { services: plans, ...surroundings, rejections: orderRejections(rejections) };
+}
+
+function slicesByService(
+  slices: readonly EndpointSlice[],
+): ReadonlyMap<ServiceKey, readonly EndpointSlice[]> {
+  const found = new Map<ServiceKey, EndpointSlice[]>();
+  for (const slice of slices.toSorted((a, b) => compareText(a.name, b.name))) {
+    const siblings = found.get(slice.service);
+    if (siblings === undefined) found.set(slice.service, [slice]);
+    else siblings.push(slice);
+  }
+  return found;
+}
+
+/** Oldest Service first: whoever asks first has it. */
+function ownersOf(
+  services: readonly Service[],
+  settings: PlanSettings,
+): ReadonlyMap<string, ServiceKey> {
+  const byKey = new Map(services.map((service) => [serviceKey(service), service]));
+  const serviceOf = (key: ServiceKey): Service | undefined => byKey.get(key);
+  const owners = new Map<string, ServiceKey>();
+  for (const key of [...byKey.keys()].sort((a, b) => compareClaimants(a, b, serviceOf))) {
+    const service = byKey.get(key);
+    if (service === undefined) continue;
+    for (const claim of claimsOf(service, settings.allowExternalIps)) {
+      if (!owners.has(claim)) owners.set(claim, key);
+    }
+  }
+  return owners;
+}

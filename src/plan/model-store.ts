@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The projected objects a planner remembers: replaced one by one, read by every build. Floor 2.
+import { projectNode } from '../model/node.ts';
+import { projectService } from '../model/service.ts';
+import { projectServiceCidr } from '../model/service-cidr.ts';
+import { projectSlice } from '../model/slice.ts';
+import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
+import { type ClaimBook, createClaimBook } from './claims.ts';
+import { claimsOf } from './frontends.ts';
+import { createRejectionBook, type RejectionBook } from './rejections.ts';
+import { createSliceIndex, type SliceIndex } from './slice-index.ts';
+import { type Surroundings, surroundingsOf } from './surroundings.ts';
+import type { PlanSettings, ServiceKey } from './types.ts';
+
+export interface ModelStore {
+  readonly services: ReadonlyMap<ServiceKey, Service>;
+  readonly slices: SliceIndex;
+  readonly claims: ClaimBook;
+  readonly rejections: RejectionBook;
+  /** Adds the Services to build again to `touched`; returns true if a Node or ServiceCIDR was among the changes. */
+  readonly take: (changes: readonly ObjectChange[], touched: Set<ServiceKey>) => boolean;
+  readonly surroundings: () => Surroundings;
+}
+
+export function createModelStore(settings: PlanSettings): ModelStore {
+  const services = new Map<ServiceKey, Service>();
+  const nodes = new Map<string, Node>();
+  const serviceCidrs = new Map<string, readonly string[]>();
+  const slices = createSliceIndex();
+  const rejections = createRejectionBook();
+  const claims = createClaimBook((key) => services.get(key));
+
+  const projected = <T>(
+    change: ObjectChange,
+    project: (ref: ObjectRef, object: unknown) => Projection<T>,
+  ): T | undefined => {
+    const { value, rejections: list }: Projection<T> =
+      change.type === 'put'
+        ? project(change.ref, change.object)
+        : { value: undefined, rejections: [] };
+    rejections.set('model', change.ref, list);
+    return value;
+  };
+
+  const takeService = (change: ObjectChange): ServiceKey => {
+    const key = `${change.ref.namespace}/${change.ref.name}`;
+    const before = services.get(key);
+    const after = projected(change, projectService);
+    if (before !== undefined) claims.release(key, claimsOf(before, settings.allowExternalIps));
+    if (after === undefined) {
+      services.delete(key);
+      rejections.set('plan', change.ref, []);
+    } else {
+      services.set(key, after);
+      claims.add(key, claimsOf(after, settings.allowExternalIps));
+    }
+    return key;
+  };
+
+  const takeOne = (change: ObjectChange, touched: Set<ServiceKey>): boolean => {
+    switch (change.ref.kind) {
+      case 'Service':
+        touched.add(takeService(change));
+        return false;
+      case 'EndpointSlice':
+        for (const key of slices.set(change.ref, projected(change, projectSlice))) touched.add(key);
+        return false;
+      case 'Node':
+        put(nodes, change.ref.name, projected(change, projectNode));
+        return true;
+      case 'ServiceCIDR':
+        put(serviceCidrs, change.ref.name, projected(change, projectServiceCidr));
+        return true;
+      default:
+        // A source may grow kinds that a plan does not know.
+        return false;
+    }
+  };
+
+  return {
+    services,
+    slices,
+    claims,
+    rejections,
+    take: (changes, touched) => {
+      let isNodeWide = false;
+      for (const change of changes) isNodeWide = takeOne(change, touched) || isNodeWide;
+      return isNodeWide;
+    },
+    surroundings: () => surroundingsOf(settings, nodes, serviceCidrs.values()),
+  };
+}
+
+function put<T>(into: Map<string, T>, name: string, value: T | undefined): void {
+  if (value === undefined) into.delete(name);
+  else into.set(name, value);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps a plan current: takes what happened to objects, rebuilds the Services it touches and no others.
+// Always equal to `buildAll` of the objects that are left, whatever the order they came in. No I/O. Floor 2.
+import { isSame } from '../lib/json.ts';
+import { compareText } from '../lib/names.ts';
+import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
+import { createModelStore } from './model-store.ts';
+import { type BuildContext, buildService } from './service-plan.ts';
+import { buildContext, type Surroundings } from './surroundings.ts';
+import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
+
+export interface Planner {
+  /** Takes the changes in order. Never throws, whatever the objects are. */
+  readonly apply: (changes: readonly ObjectChange[]) => PlanDelta;
+  /** The plan of everything applied so far. */
+  readonly current: () => Plan;
+}
+
+/** Cost of `apply`: linear in the Services that the changes touch; all of them if the own Node changed. */
+export function createPlanner(settings: PlanSettings): Planner {
+  const model = createModelStore(settings);
+  const services = new Map<ServiceKey, ServicePlan>();
+  let surroundings: Surroundings | undefined;
+  let context: BuildContext | undefined;
+
+  const current = (): Plan => ({
+    services,
+    ...(surroundings ?? model.surroundings()),
+    rejections: model.rejections.list(),
+  });
+
+  const renewSurroundings = (): boolean => {
+    const renewed = model.surroundings();
+    if (surroundings !== undefined && isSame(surroundings, renewed)) return false;
+    surroundings = renewed;
+    context = buildContext(settings, renewed, model.claims.otherOwner);
+    return true;
+  };
+
+  /** Replaces the Service's plan unless the new one says the same; returns true if it did. */
+  const rebuild = (key: ServiceKey, before: ServicePlan | undefined): boolean => {
+    const service = model.services.get(key);
+    if (service === undefined || context === undefined) return services.delete(key);
+    const built = buildService(service, model.slices.of(key), context);
+    model.rejections.set('plan', refOf(service), built.rejections);
+    if (before !== undefined && isSame(before, built.plan)) return false;
+    services.set(key, built.plan);
+    return true;
+  };
+
+  const apply = (changes: readonly ObjectChange[]): PlanDelta => {
+    const touched = new Set<ServiceKey>();
+    const isNodeWide = model.take(changes, touched) || surroundings === undefined;
+    for (const key of model.claims.settle()) touched.add(key);
+    const isGlobal = isNodeWide && renewSurroundings();
+    const changed: ServiceKey[] = [];
+    const previous = new Map<ServiceKey, ServicePlan>();
+    for (const key of isGlobal ? model.services.keys() : []) touched.add(key);
+    for (const key of touched) {
+      const before = services.get(key);
+      if (!rebuild(key, before)) continue;
+      changed.push(key);
+      if (before !== undefined) previous.set(key, before);
+    }
+    return { plan: current(), changed: changed.sort(compareText), previous, isGlobal };
+  };
+
+  return { apply, current };
+}
+
+const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });
