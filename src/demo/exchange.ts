@@ -4,11 +4,6 @@ import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { connect, isIPv4, type Socket as TcpSocket } from 'node:net';
 import type { Answer, Echo, SocketAddress, Target } from './protocol.ts';
 
-/** Milliseconds since the epoch with fractions: Date.now() is too coarse for a connect(). */
-export function nowMs(): number {
-  return performance.timeOrigin + performance.now();
-}
-
 export function exchange(target: Target, timeoutMs: number): Promise<Answer> {
   return target.protocol === 'TCP'
     ? exchangeTcp(target, timeoutMs)

@@ -2,7 +2,8 @@
 // Many exchanges: a burst of a given size, or a load that goes on until it is stopped while other things
 // change. Every exchange is a new socket. Runs inside client pods.
 import { setTimeout as delay } from 'node:timers/promises';
-import { exchange, nowMs } from './exchange.ts';
+import { nowMs } from './clock.ts';
+import { exchange } from './exchange.ts';
 import type { Answer, LoadFailure, LoadReport, Operations, Tally } from './protocol.ts';
 
 const PROGRESS_INTERVAL_MS = 100;

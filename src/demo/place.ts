@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A place is where a program of the demo runs: a network namespace and a cgroup. Pods are places, and so
 // is a node itself (for programs that use the host's network).
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { insideCgroup } from '../sys/cgroup.ts';
 import { type Child, start } from '../sys/exec.ts';
 import { insideNamespace } from '../sys/netns.ts';
+import { packageRoot } from '../sys/package.ts';
 
 export interface Place {
   /** As people call it: `web-1`. */
@@ -15,9 +16,9 @@ export interface Place {
 
 const START_TIMEOUT_MS = 20_000;
 
-/** Path of a compiled file, from source (tests) and from the compiled tree alike. */
-export function distPath(file: string): string {
-  return fileURLToPath(new URL(`../../dist/${file}`, import.meta.url));
+/** A compiled program of this package. Tests start the compiled ones too: Node runs no TypeScript. */
+export function compiledPath(file: string): string {
+  return join(packageRoot(), 'dist', file);
 }
 
 /** Arguments that run `argv` in a place. */
@@ -32,7 +33,7 @@ export async function startProgram(
   args: readonly string[],
   onLine: (line: string) => void = () => undefined,
 ): Promise<Child> {
-  const argv = [process.execPath, distPath(`demo/${program}.js`), ...args];
+  const argv = [process.execPath, compiledPath(`demo/${program}.js`), ...args];
   const [shell = 'sh', ...shellArgs] = insidePlace(place, argv);
   const talk: string[] = [];
   let isReady: () => void = () => undefined;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Was the load spread evenly? Rows for people, and a verdict that is almost never a false alarm. Pure.
+import { chiSquareOfEven } from './chi-square.ts';
+import type { Tally } from './protocol.ts';
+
+export interface BackendName {
+  /** `10.1.1.11:8080` */
+  readonly address: string;
+  /** The pod's name, which is what its server answers with. */
+  readonly pod: string;
+}
+
+export interface ShareRow extends BackendName {
+  readonly hits: number;
+  /** 0..1 */
+  readonly share: number;
+  readonly expectedHits: number;
+  /** Three standard deviations of a fair choice, in hits. */
+  readonly threeSigmaHits: number;
+  readonly isInside: boolean;
+}
+
+export interface Distribution {
+  readonly rows: readonly ShareRow[];
+  readonly answered: number;
+  readonly failures: number;
+  /** Names that answered and are no backend of the Service: always a fault. */
+  readonly strangers: readonly string[];
+  readonly chiSquare: number;
+  readonly degreesOfFreedom: number;
+  readonly pValue: number;
+  /** Without a failure and a stranger, and not so uneven that chance cannot explain it. */
+  readonly isEven: boolean;
+}
+
+/**
+ * Below this, chance is no explanation. A row outside 3 sigma is: among 16 fair rows that happens in one
+ * run of 24.
+ */
+const IMPOSSIBLE_P = 1e-6;
+
+/** Judges one sample against an even choice among `backends`. */
+export function judgeDistribution(tally: Tally, backends: readonly BackendName[]): Distribution {
+  const counts = backends.map(({ pod }) => tally.hits[pod] ?? 0);
+  const answered = counts.reduce((sum, count) => sum + count, 0);
+  const p = 1 / backends.length;
+  const expectedHits = answered * p;
+  const threeSigmaHits = 3 * Math.sqrt(answered * p * (1 - p));
+  const rows = backends.map((backend, index) => {
+    const hits = counts[index] ?? 0;
+    const isInside = Math.abs(hits - expectedHits) <= threeSigmaHits;
+    const share = answered === 0 ? 0 : hits / answered;
+    return { ...backend, hits, share, expectedHits, threeSigmaHits, isInside };
+  });
+  const failures = Object.values(tally.failures).reduce((sum, count) => sum + count, 0);
+  const pods = new Set(backends.map(({ pod }) => pod));
+  const strangers = Object.keys(tally.hits).filter((name) => !pods.has(name));
+  const { statistic, degreesOfFreedom, pValue } = chiSquareOfEven(counts);
+  const isSound = answered > 0 && failures === 0 && strangers.length === 0;
+  return {
+    ...{ rows, answered, failures, strangers, degreesOfFreedom, pValue },
+    chiSquare: statistic,
+    isEven: isSound && pValue >= IMPOSSIBLE_P,
+  };
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases 5 and 6: the agent dies and comes back without anybody noticing, and a Service without endpoints
+// refuses at once. Then the end: what a user does to take fairlead off a node.
+import { ownPaths, runCommand, startAgent } from './agent.ts';
+import { ms, result, showLoad } from './phase-change.ts';
+import { awaitLoad, mainClient, type PhaseResult, type Stage, serviceTarget } from './stage.ts';
+
+/** Connections without an agent before it is started again, a second or so. */
+const WITHOUT_AGENT = 500;
+
+export async function showAgentDeath(stage: Stage): Promise<PhaseResult> {
+  const { screen } = stage;
+  screen.line(screen.strong('5  The agent is killed (SIGKILL) under traffic'));
+  const load = await mainClient(stage).startLoad(serviceTarget('web'));
+  await awaitLoad(load, ({ connections }) => connections > 100);
+  await stage.agent.kill();
+  const before = (await load.read()).connections;
+  const alone = await awaitLoad(load, (report) => report.connections >= before + WITHOUT_AGENT);
+  const carried = (alone?.connections ?? before) - before;
+  screen.line(`  no agent: ${carried} more connections through the kernel alone`);
+  stage.agent = await startAgent(stage.instance);
+  const { readyAfterMs } = stage.agent;
+  const restarted = await load.read();
+  await awaitLoad(load, ({ connections }) => connections > restarted.connections + 100);
+  screen.line(`  started again: in step after ${ms(readyAfterMs)}`);
+  const report = await load.stop();
+  const isOk = alone !== undefined && report.failureCount === 0;
+  showLoad(stage, report, isOk);
+  return result('agent death', isOk, report, { readyAfterMs, connectionsWithoutAgent: carried });
+}
+
+const REFUSED_AT_ONCE_MS = 200;
+
+export async function showRefusal(stage: Stage): Promise<PhaseResult> {
+  const { screen } = stage;
+  screen.line(screen.strong('6  A Service without endpoints refuses at once'));
+  const answers = [
+    await mainClient(stage).once(serviceTarget('empty', 'IPv4')),
+    await mainClient(stage).once(serviceTarget('empty', 'IPv6')),
+  ];
+  let isOk = true;
+  for (const answer of answers) {
+    const isRefused =
+      answer.kind === 'failed' &&
+      answer.code === 'ECONNREFUSED' &&
+      answer.elapsedMs < REFUSED_AT_ONCE_MS;
+    const text = answer.kind === 'failed' ? answer.code : `answered by ${answer.backend}`;
+    isOk &&= isRefused;
+    const mark = isRefused ? screen.good('ok') : screen.bad('wrong');
+    screen.line(`  ${text} after ${ms(answer.elapsedMs)}  ${mark}`);
+  }
+  screen.line();
+  // These connections are meant to be refused: none of them counts as failed.
+  return { name: 'refusal', isOk, connections: answers.length, failures: 0, facts: { answers } };
+}
+
+/** Stops the agent and removes what it left in the kernel on purpose. */
+export async function showCleanup(stage: Stage): Promise<PhaseResult> {
+  const { screen } = stage;
+  screen.line(screen.strong('7  fairlead cleanup removes what keeps traffic flowing'));
+  const stopCode = await stage.agent.stop();
+  const { code, stdout, stderr } = await runCommand(stage.instance, [
+    'cleanup',
+    ...ownPaths(stage.instance),
+  ]);
+  for (const line of (code === 0 ? stdout : stderr).trim().split('\n')) {
+    screen.line(screen.faint(`  ${line}`));
+  }
+  const after = await mainClient(stage).once(serviceTarget('web'), 1_000);
+  const isGone = after.kind === 'failed';
+  const text = isGone ? `no longer translated (${after.code})` : 'STILL translated';
+  screen.line(`  a connection to ${serviceTarget('web').address} is ${text}`);
+  screen.line();
+  const facts = { stopCode, cleanupCode: code, after };
+  const isOk = stopCode === 0 && code === 0 && isGone;
+  return { name: 'cleanup', isOk, connections: 0, failures: 0, facts };
+}

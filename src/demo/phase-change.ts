@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases 3 and 4: backends come, go and die while connections are made, and none of these fails.
+import { nowMs } from './clock.ts';
+import type { Endpoint } from './manifests.ts';
+import { startServer } from './place.ts';
+import type { LoadReport } from './protocol.ts';
+import { putEndpoints, SERVER_PORTS, WEB_PODS } from './services.ts';
+import {
+  awaitLoad,
+  isQuiet,
+  mainClient,
+  type PhaseResult,
+  podsNamed,
+  type Stage,
+  serviceTarget,
+} from './stage.ts';
+
+/** Long enough that an answer in between would have come: the load makes hundreds a second. */
+const QUIET_MS = 300;
+
+export async function showScaling(stage: Stage): Promise<PhaseResult> {
+  const { screen } = stage;
+  screen.line(screen.strong('3  Scale web 5 → 8 → 3 under continuous traffic'));
+  const load = await mainClient(stage).startLoad(serviceTarget('web'));
+  const old = WEB_PODS.slice(0, 5);
+  await awaitLoad(load, ({ hits }) => old.every((pod) => hits[pod] !== undefined));
+
+  const grownMs = putWeb(stage, WEB_PODS);
+  const added = WEB_PODS.slice(5);
+  const grown = await awaitLoad(load, ({ hits }) => added.every((pod) => hits[pod] !== undefined));
+  const firstHitMs = Math.min(...added.map((pod) => grown?.hits[pod]?.firstMs ?? Infinity));
+  const growMs = firstHitMs - grownMs;
+  screen.line(
+    `  5 → 8: first connection on a new backend ${ms(growMs)} after the file was written`,
+  );
+
+  const shrunkMs = putWeb(stage, WEB_PODS.slice(0, 3));
+  const removed = WEB_PODS.slice(3);
+  const shrunk = await awaitLoad(load, (report) => isQuiet(report, removed, QUIET_MS));
+  const lastHitMs = Math.max(...removed.map((pod) => shrunk?.hits[pod]?.lastMs ?? Infinity));
+  const shrinkMs = Math.max(0, lastHitMs - shrunkMs);
+  screen.line(`  8 → 3: last connection on a removed backend ${ms(shrinkMs)} after it`);
+
+  const report = await load.stop();
+  const isOk = grown !== undefined && shrunk !== undefined && report.failureCount === 0;
+  showLoad(stage, report, isOk);
+  return result('scaling', isOk, report, { growMs, shrinkMs });
+}
+
+/** As a kubelet does it: the endpoint is not ready any more, and some time later the process ends. */
+export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
+  const { screen } = stage;
+  screen.line(screen.strong('4  A backend goes away under traffic'));
+  const names = WEB_PODS.slice(0, 3);
+  const [victim = 'web-1'] = names;
+  const load = await mainClient(stage).startLoad(serviceTarget('web'));
+  await awaitLoad(load, ({ hits }) => names.every((pod) => hits[pod] !== undefined));
+
+  const leftMs = putWeb(stage, names, victim);
+  const drained = await awaitLoad(load, (report) => isQuiet(report, [victim], QUIET_MS));
+  const drainMs = Math.max(0, (drained?.hits[victim]?.lastMs ?? Infinity) - leftMs);
+  screen.line(
+    `  ${victim} not ready: its last connection ${ms(drainMs)} after the file was written`,
+  );
+  stage.servers.get(victim)?.kill('SIGKILL');
+  await stage.servers.get(victim)?.exited;
+  const before = (await load.read()).connections;
+  const carried = await awaitLoad(load, ({ connections }) => connections > before + 200);
+  screen.line(`  ${victim} killed: the other two carry on`);
+
+  const returnMs = await revive(stage, victim, names);
+  const back = await awaitLoad(load, ({ hits }) => (hits[victim]?.lastMs ?? 0) > returnMs);
+  screen.line(
+    `  ${victim} started again, ready, and ${back ? 'in use' : screen.bad('NOT in use')}`,
+  );
+  const report = await load.stop();
+  const hasGone = drained !== undefined && carried !== undefined && back !== undefined;
+  const isOk = hasGone && report.failureCount === 0;
+  showLoad(stage, report, isOk);
+  return result('backend death', isOk, report, { drainMs });
+}
+
+async function revive(stage: Stage, victim: string, names: readonly string[]): Promise<number> {
+  for (const pod of podsNamed(stage, [victim])) {
+    stage.servers.set(victim, await startServer(pod, SERVER_PORTS));
+  }
+  putWeb(stage, names);
+  return nowMs();
+}
+
+function putWeb(stage: Stage, names: readonly string[], notReady?: string): number {
+  const endpoints: Endpoint[] = podsNamed(stage, names).map((pod) => ({
+    pod,
+    isReady: pod.name !== notReady,
+  }));
+  return putEndpoints(stage.instance, 'web', endpoints);
+}
+
+export function ms(durationMs: number): string {
+  if (!Number.isFinite(durationMs)) return 'never';
+  return `${durationMs.toFixed(durationMs < 10 ? 1 : 0)} ms`;
+}
+
+export function showLoad({ screen }: Stage, report: LoadReport, isOk: boolean): void {
+  const { connections, failureCount, failures, startedMs } = report;
+  const text = `${connections} connections, ${failureCount} failed`;
+  screen.line(`  ${isOk ? screen.good(text) : screen.bad(text)}`);
+  for (const { atMs, code } of failures.slice(0, 5)) {
+    screen.line(`    ${code} ${ms(atMs - startedMs)} after the load began`);
+  }
+  screen.line();
+}
+
+export function result(
+  name: string,
+  isOk: boolean,
+  report: LoadReport,
+  facts: PhaseResult['facts'],
+): PhaseResult {
+  const { connections, failureCount, failures, longestGapMs } = report;
+  const all = { ...facts, longestGapMs, failures };
+  return { name, isOk, connections, failures: failureCount, facts: all };
+}

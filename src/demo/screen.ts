@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people see: lines, tables, and a progress bar where the stream is a terminal. Colour only there,
+// and not if NO_COLOR is set (no-color.org). Knows nothing of what is shown.
+
+export type Paint = (text: string) => string;
+
+export interface Screen {
+  readonly good: Paint;
+  readonly bad: Paint;
+  readonly strong: Paint;
+  readonly faint: Paint;
+  line(text?: string): void;
+  table(header: readonly string[], rows: readonly (readonly string[])[]): void;
+  /** A bar that redraws itself; without a terminal only its last state is a line. */
+  progress(label: string, total: number): { show(done: number): void; end(done: number): void };
+}
+
+export interface ScreenStream {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+const BAR_WIDTH = 30;
+
+export function createScreen(stream: ScreenStream, env: NodeJS.ProcessEnv): Screen {
+  const isTerminal = stream.isTTY === true;
+  const hasColor = isTerminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
+  const paint =
+    (code: number): Paint =>
+    (text) =>
+      hasColor ? `\x1b[${code}m${text}\x1b[0m` : text;
+  const line = (text = ''): void => void stream.write(`${text}\n`);
+  const redraw = (text: string): void => void stream.write(`\r\x1b[K${text}`);
+  return {
+    ...{ good: paint(32), bad: paint(31), strong: paint(1), faint: paint(2), line },
+    table: (header, rows) => {
+      const widths = columnWidths([header, ...rows]);
+      line(paint(2)(alignRow(header, widths)));
+      for (const row of rows) line(alignRow(row, widths));
+    },
+    progress: (label, total) => ({
+      show: (done) => {
+        if (isTerminal) redraw(progressText(label, done, total));
+      },
+      end: (done) => {
+        if (isTerminal) redraw('');
+        line(`  ${label}: ${done} of ${total}`);
+      },
+    }),
+  };
+}
+
+function progressText(label: string, done: number, total: number): string {
+  const share = total === 0 ? 1 : Math.min(done / total, 1);
+  return `  ${bar(share, BAR_WIDTH, '·')} ${Math.round(share * 100)} %  ${label}`;
+}
+
+/** A bar of `width` characters, the part beyond `share` (0..1) filled with `rest`. */
+export function bar(share: number, width: number, rest = ' '): string {
+  const full = Math.max(0, Math.min(width, Math.round(share * width)));
+  return '█'.repeat(full) + rest.repeat(width - full);
+}
+
+/** A text without its colour codes: what a terminal shows of it. */
+export function plain(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is removed
+  return text.replace(/\x1b\[\d+m/g, '');
+}
+
+function visibleLength(text: string): number {
+  return [...plain(text)].length;
+}
+
+function columnWidths(rows: readonly (readonly string[])[]): number[] {
+  const columns = Math.max(...rows.map((row) => row.length));
+  return Array.from({ length: columns }, (_, column) =>
+    Math.max(...rows.map((row) => visibleLength(row[column] ?? ''))),
+  );
+}
+
+/** Numbers end at the right edge of their column, words begin at the left one. */
+function alignRow(row: readonly string[], widths: readonly number[]): string {
+  const cells = row.map((cell, column) => {
+    const gap = ' '.repeat(Math.max(0, (widths[column] ?? 0) - visibleLength(cell)));
+    return /^[\d.]+( %)?$/.test(cell) ? gap + cell : cell + gap;
+  });
+  return `  ${cells.join('  ')}`.trimEnd();
+}

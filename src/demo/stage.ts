@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The set on which the phases play: one node, its pods with their programs, the agent and the screen.
+import type { Child } from '../sys/exec.ts';
+import { type Agent, type Instance, makeInstance, startAgent } from './agent.ts';
+import type { Endpoint } from './manifests.ts';
+import { startServer } from './place.ts';
+import type { LoadReport, Target } from './protocol.ts';
+import type { Screen } from './screen.ts';
+import {
+  CLIENT_PODS,
+  DNS_PODS,
+  putEndpoints,
+  SERVER_PORTS,
+  SERVICES,
+  type ServiceName,
+  serviceManifests,
+  WEB_PODS,
+} from './services.ts';
+import { buildTopology, type Topology } from './topology.ts';
+import { type Client, type RunningLoad, startClient } from './traffic.ts';
+import type { Pod } from './wiring.ts';
+
+/** How one phase went. `facts` are for programs; people have seen the lines. */
+export interface PhaseResult {
+  readonly name: string;
+  readonly isOk: boolean;
+  readonly connections: number;
+  readonly failures: number;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+export interface Stage {
+  readonly screen: Screen;
+  readonly topology: Topology;
+  readonly instance: Instance;
+  readonly clients: readonly Client[];
+  /** By pod name; phases that kill one put its successor here. */
+  readonly servers: Map<string, Child>;
+  /** The phase that kills the agent puts its successor here. */
+  agent: Agent;
+}
+
+/** Builds everything; the caller removes the topology, whatever happens. */
+export async function setStage(screen: Screen, topology: Topology): Promise<Stage> {
+  const node = topology.nodes[0];
+  if (node === undefined) throw new Error('the demo needs a node');
+  const servers = node.pods.filter(({ name }) => !CLIENT_PODS.includes(name));
+  const places = node.pods.filter(({ name }) => CLIENT_PODS.includes(name));
+  const [instance, started, clients] = await Promise.all([
+    makeInstance(topology, node),
+    Promise.all(servers.map((pod) => startServer(pod, SERVER_PORTS))),
+    Promise.all(places.map(startClient)),
+  ]);
+  instance.manifests.put('services.yaml', serviceManifests());
+  const byName = new Map(started.map((child, index) => [servers[index]?.name ?? '', child]));
+  const endpoints = (names: readonly string[]): Endpoint[] =>
+    servers.filter(({ name }) => names.includes(name)).map((pod) => ({ pod }));
+  putEndpoints(instance, 'web', endpoints(WEB_PODS.slice(0, 5)));
+  putEndpoints(instance, 'sticky', endpoints(WEB_PODS.slice(0, 5)));
+  putEndpoints(instance, 'dns', endpoints(DNS_PODS));
+  const agent = await startAgent(instance);
+  return { screen, topology, instance, clients, servers: byName, agent };
+}
+
+export function buildDemoTopology(): Promise<Topology> {
+  return buildTopology([{ name: 'n1', pods: [...CLIENT_PODS, ...WEB_PODS, ...DNS_PODS] }]);
+}
+
+export function podsNamed(stage: Stage, names: readonly string[]): Pod[] {
+  const pods = stage.topology.nodes.flatMap((node) => node.pods);
+  return names.flatMap((name) => pods.filter((pod) => pod.name === name));
+}
+
+export function serviceTarget(service: ServiceName, family: 'IPv4' | 'IPv6' = 'IPv4'): Target {
+  const { clusterIps, port, slicePort } = SERVICES[service];
+  const address = clusterIps[family === 'IPv4' ? 0 : 1];
+  return { protocol: slicePort.protocol, address, port };
+}
+
+export function mainClient(stage: Stage): Client {
+  const [client] = stage.clients;
+  if (client === undefined) throw new Error('the demo needs a client');
+  return client;
+}
+
+const POLL_INTERVAL_MS = 20;
+
+/** Reads a running load until it satisfies `isEnough`, or until `timeoutMs` is over: then undefined. */
+export async function awaitLoad(
+  load: RunningLoad,
+  isEnough: (report: LoadReport) => boolean,
+  timeoutMs = 5_000,
+): Promise<LoadReport | undefined> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (performance.now() < deadlineMs) {
+    const report = await load.read();
+    if (isEnough(report)) return report;
+    await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL_MS));
+  }
+  return undefined;
+}
+
+/** True once others have answered for `quietMs` since the last answer of any of these. */
+export function isQuiet(report: LoadReport, pods: readonly string[], quietMs: number): boolean {
+  const lastOf = (isOne: boolean): number =>
+    Object.entries(report.hits)
+      .filter(([pod]) => pods.includes(pod) === isOne)
+      .reduce((last, [, { lastMs }]) => Math.max(last, lastMs), 0);
+  return lastOf(false) - lastOf(true) > quietMs;
+}
