@@ -3,6 +3,7 @@
 // node:child_process. Arguments are arrays: nothing here goes through a shell unless the caller names one.
 // Floor 3: knows nothing of Services, namespaces or cgroups.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 
 export interface RunOptions {
@@ -127,10 +128,8 @@ function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
 }
 
-const SIGNAL_NUMBERS: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
-
 function exitCode(code: number | null, signal: NodeJS.Signals | null): number {
-  return code ?? 128 + (SIGNAL_NUMBERS[signal ?? ''] ?? 0);
+  return code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
 }
 
 function text(chunks: readonly Buffer[]): string {
