@@ -82,7 +82,7 @@ function detectorOf(
 
 /**
  * Where NodePorts answer. Nothing set = every local address. `primary` stands for the node IPs, `localhost` for
- * loopback, `all` for everything; prefixes add to them. A family that no entry speaks of matches all (as in
+ * IPv4 loopback (that of IPv6 never answers NodePorts), `all` for everything; prefixes add to them. A family that no entry speaks of matches all (as in
  * kube-proxy, where a list of one family does not close the other); a zero prefix opens its family.
  */
 export function nodePortAddresses(
@@ -99,7 +99,7 @@ export function nodePortAddresses(
     if (!isPrimary && !isLocalhost && found.length === 0) return 'all';
     const own = facts.addresses[family];
     if (isPrimary && own !== undefined && !isLoopback(own)) found.push(hostPrefix(own));
-    if (isLocalhost) found.push(family === 'IPv4' ? '127.0.0.0/8' : '::1/128');
+    if (isLocalhost && family === 'IPv4') found.push('127.0.0.0/8');
     return [...new Set(found)].sort(compareText);
   });
 }
