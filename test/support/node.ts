@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes for namespace tests: pods with real servers, client programs and one agent each. Start in
+// beforeAll, `remove()` in afterAll; everything else of a test goes through its node.
+import { type Agent, type Instance, makeInstance, startAgent } from '../../src/demo/agent.ts';
+import type { ManifestDirectory } from '../../src/demo/manifests.ts';
+import { ownNamespaces, removeLeftovers } from '../../src/demo/ownership.ts';
+import { type Place, startServer } from '../../src/demo/place.ts';
+import { buildTopology, type Topology } from '../../src/demo/topology.ts';
+import { type Client, startClient } from '../../src/demo/traffic.ts';
+import type { Pod } from '../../src/demo/wiring.ts';
+import { askAgent } from '../../src/runtime/socket.ts';
+import type { Status } from '../../src/runtime/status.ts';
+import type { Child } from '../../src/sys/exec.ts';
+
+export interface NodeShape {
+  readonly name: string;
+  /** Pods with an echo server; their names are what they answer with. */
+  readonly servers: readonly string[];
+  readonly clients: readonly string[];
+}
+
+export interface TestNode {
+  readonly instance: Instance;
+  readonly manifests: ManifestDirectory;
+  readonly servers: readonly Pod[];
+  readonly serverPrograms: readonly Child[];
+  /** Places of the client pods and of the node itself: for clients of one's own. */
+  readonly places: readonly Place[];
+  readonly self: Place;
+  client(index?: number): Client;
+  /** Pods by name, in the order asked for. */
+  pods(...names: readonly string[]): Pod[];
+  startAgent(flags?: readonly string[]): Promise<Agent>;
+  /** The running agent's own answers. */
+  status(): Promise<Status>;
+}
+
+export interface TestNodes {
+  readonly nodes: readonly TestNode[];
+  readonly topology: Topology;
+  /** Removes everything and throws if something with our prefix is left. */
+  remove(): void;
+}
+
+export const SERVER_PORTS = [8080, 8081, 5353];
+
+export async function startNodes(shapes: readonly NodeShape[]): Promise<TestNodes> {
+  removeLeftovers();
+  const topology = await buildTopology(
+    shapes.map(({ name, servers, clients }) => ({ name, pods: [...clients, ...servers] })),
+  );
+  const remove = (): void => {
+    topology.remove();
+    const left = ownNamespaces(topology.prefix);
+    if (left.length > 0) throw new Error(`left behind: ${left.join(', ')}`);
+  };
+  try {
+    const nodes = await Promise.all(shapes.map((shape) => startNode(topology, shape)));
+    return { nodes, topology, remove };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+/** One node: the usual case. */
+export async function startOneNode(
+  servers: readonly string[],
+  clients: readonly string[] = ['client'],
+): Promise<TestNode & { remove(): void }> {
+  const { nodes, remove } = await startNodes([{ name: 'n1', servers, clients }]);
+  const [node] = nodes;
+  if (node === undefined) throw new Error('no node');
+  return { ...node, remove };
+}
+
+async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode> {
+  const host = topology.nodes.find(({ name }) => name === shape.name);
+  if (host === undefined) throw new Error(`no node ${shape.name}`);
+  const servers = host.pods.filter(({ name }) => shape.servers.includes(name));
+  const places = host.pods.filter(({ name }) => shape.clients.includes(name));
+  const [instance, serverPrograms, clients] = await Promise.all([
+    makeInstance(topology, host),
+    Promise.all(servers.map((pod) => startServer(pod, SERVER_PORTS))),
+    Promise.all(places.map(startClient)),
+  ]);
+  const find = (name: string): Pod =>
+    found(
+      servers.find((pod) => pod.name === name),
+      name,
+    );
+  return {
+    ...{ instance, manifests: instance.manifests, servers, serverPrograms, places, self: host },
+    client: (index = 0) => found(clients[index], `client ${index}`),
+    pods: (...names) => names.map(find),
+    startAgent: (flags = []) => startAgent(instance, flags),
+    status: async () => (await askAgent(instance.runDir, '/v1/status')) as Status,
+  };
+}
+
+function found<T>(thing: T | undefined, name: string): T {
+  if (thing === undefined) throw new Error(`this node has no ${name}`);
+  return thing;
+}
