@@ -8,6 +8,7 @@
 
 #include "types.h"
 
+/* As a parameter always known at compile time: one source, compiled once per family. */
 enum family { IPV4 = 4, IPV6 = 6 } PACKED_ENUM;
 
 struct address {
@@ -25,9 +26,11 @@ static __always_inline void set_ipv4(struct address *a, __be32 ipv4)
 	a->word[3] = ipv4;
 }
 
+/* The tests below are written without && so that each is one branch: the verifier walks them all.
+ */
 static __always_inline bool is_mapped(const struct address *a)
 {
-	return !a->word[0] && !a->word[1] && a->word[2] == bpf_htonl(0xffff);
+	return !(a->word[0] | a->word[1] | (a->word[2] ^ bpf_htonl(0xffff)));
 }
 
 static __always_inline bool is_loopback4(__be32 ipv4)
@@ -35,11 +38,16 @@ static __always_inline bool is_loopback4(__be32 ipv4)
 	return (ipv4 & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
 }
 
+static __always_inline bool is_loopback6(__be32 w0, __be32 w1, __be32 w2, __be32 w3)
+{
+	return !(w0 | w1 | w2 | (w3 ^ bpf_htonl(1)));
+}
+
 static __always_inline bool is_loopback(const struct address *a, enum family family)
 {
 	if (family == IPV4)
 		return is_loopback4(a->word[3]);
-	return !a->word[0] && !a->word[1] && !a->word[2] && a->word[3] == bpf_htonl(1);
+	return is_loopback6(a->word[0], a->word[1], a->word[2], a->word[3]);
 }
 
 /* Linux takes an unspecified destination for loopback: so do we, and peers show it as such. */
@@ -48,14 +56,21 @@ static __always_inline void resolve_unspecified(struct address *a, enum family f
 	if (family == IPV4) {
 		if (!a->word[3])
 			a->word[3] = bpf_htonl(0x7f000001);
-	} else if (!a->word[0] && !a->word[1] && !a->word[2] && !a->word[3]) {
+	} else if (!(a->word[0] | a->word[1] | a->word[2] | a->word[3])) {
 		a->word[3] = bpf_htonl(1);
 	}
 }
 
-static __always_inline bool is_same_address(const __u8 *bytes, const struct address *a)
+static __always_inline bool is_same_address(const struct address *a, const struct address *b)
 {
-	return !__builtin_memcmp(bytes, a->byte, sizeof(a->byte));
+	return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
+		 (a->word[3] ^ b->word[3]));
+}
+
+/* The same of 16 bytes of a shared struct, which are aligned to 4 there. */
+static __always_inline const struct address *as_address(const __u8 *bytes)
+{
+	return __builtin_assume_aligned(bytes, 4);
 }
 
 #endif

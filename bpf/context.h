@@ -19,24 +19,25 @@ enum socket_type { STREAM_SOCKET = 1, DATAGRAM_SOCKET = 2 };
 /* Opt-outs name a pod's cgroup, or one of its containers': this many levels below the hooks. */
 #define SKIP_LEVELS 5
 
-/* ANY_PROTOCOL: not a socket that Services know. */
-static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *ctx)
-{
-	__u32 protocol = ctx->protocol;
-
-	if (ctx->type == STREAM_SOCKET && (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP))
-		return TCP;
-	if (ctx->type == DATAGRAM_SOCKET && protocol == IPPROTO_UDP)
-		return UDP;
-	return ANY_PROTOCOL;
-}
-
 /*
  * Volatile, so that the compiler keeps each access at a constant offset of the context pointer: the
  * verifier takes neither a computed pointer nor two words at once.
  */
 #define READ_WORD(from)	      (*(const volatile __u32 *)&(from))
 #define WRITE_WORD(to, value) (*(volatile __u32 *)&(to) = (value))
+
+/* ANY_PROTOCOL: not a socket that Services know. */
+static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *ctx)
+{
+	__u32 protocol = ctx->protocol;
+
+	if (READ_WORD(ctx->type) == STREAM_SOCKET &&
+	    (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP))
+		return TCP;
+	if (READ_WORD(ctx->type) == DATAGRAM_SOCKET && protocol == IPPROTO_UDP)
+		return UDP;
+	return ANY_PROTOCOL;
+}
 
 static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ctx)
 {
@@ -57,6 +58,16 @@ static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum f
 	*port = bpf_ntohs((__u16)READ_WORD(ctx->user_port));
 }
 
+/* Of the destination: a v4-mapped one in an IPv6 hook is IPv4. */
+static __always_inline enum family family_of(const struct bpf_sock_addr *ctx, enum family hook)
+{
+	struct address a;
+	__u16 port;
+
+	read_address(ctx, hook, &a, &port);
+	return hook == IPV4 || is_mapped(&a) ? IPV4 : IPV6;
+}
+
 static __always_inline void write_address(struct bpf_sock_addr *ctx, enum family hook,
 					  const struct address *a, __u16 port)
 {
@@ -75,47 +86,25 @@ static __always_inline bool has_loopback_source(const struct bpf_sock *sk, enum 
 {
 	if (family == IPV4)
 		return is_loopback4(READ_WORD(sk->src_ip4));
-	return !READ_WORD(sk->src_ip6[0]) && !READ_WORD(sk->src_ip6[1]) &&
-	       !READ_WORD(sk->src_ip6[2]) && READ_WORD(sk->src_ip6[3]) == bpf_htonl(1);
+	return is_loopback6(READ_WORD(sk->src_ip6[0]), READ_WORD(sk->src_ip6[1]),
+			    READ_WORD(sk->src_ip6[2]), READ_WORD(sk->src_ip6[3]));
 }
 
-/* Family of the request, which is not the hook's for a v4-mapped address. */
-static __always_inline enum family family_of(const struct request *r, enum family hook)
-{
-	return hook == IPV4 || is_mapped(&r->address) ? IPV4 : IPV6;
-}
-
-static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family hook,
+static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family family,
 					 enum l4_protocol protocol, struct request *r)
 {
 	struct bpf_sock *sk = socket_of(ctx);
 
-	read_address(ctx, hook, &r->address, &r->port);
-	r->protocol = protocol;
+	resolve_unspecified(&r->address, family);
 	r->netns = bpf_get_netns_cookie(ctx);
+	r->protocol = protocol;
 	r->place = place_of(r->netns);
-	if (family_of(r, hook) == IPV4) {
-		resolve_unspecified(&r->address, IPV4);
-		r->source_is_loopback = has_loopback_source(sk, IPV4);
-	} else {
-		resolve_unspecified(&r->address, IPV6);
-		r->source_is_loopback = has_loopback_source(sk, IPV6);
-	}
-}
-
-/* Written twice so that each call is compiled for a family known at compile time. */
-static __always_inline void select_for(const struct request *r, enum family hook, struct choice *c)
-{
-	if (family_of(r, hook) == IPV4)
-		select_backend(r, IPV4, c);
-	else
-		select_backend(r, IPV6, c);
+	r->source_is_loopback = has_loopback_source(sk, family);
 }
 
 static __always_inline bool is_opted_out(void)
 {
-	__u32 zero = 0;
-	struct live *live = bpf_map_lookup_elem(&fl_live, &zero);
+	struct live *live = live_switches();
 
 	if (!live || !live->skipped_cgroups)
 		return false;
@@ -137,12 +126,13 @@ static __always_inline enum outcome fail_call(int error)
 	return FAIL_CALL;
 }
 
-static __always_inline enum outcome outcome_of(const struct choice *c, enum l4_protocol protocol)
+static __always_inline enum outcome outcome_of(const struct bpf_sock_addr *ctx,
+					       const struct choice *c)
 {
 	if (c->verdict == FAIL_REFUSED)
 		return fail_call(ECONNREFUSED);
 	if (c->verdict == FAIL_DROPPED)
-		return fail_call(protocol == TCP ? ETIMEDOUT : EPERM);
+		return fail_call(READ_WORD(ctx->type) == STREAM_SOCKET ? ETIMEDOUT : EPERM);
 	return PROCEED;
 }
 

@@ -72,7 +72,7 @@ static __always_inline struct node_address *node_address_of(const struct address
 							    enum family family)
 {
 	if (family == IPV4) {
-		__be32 ipv4 = is_loopback(a, IPV4) ? bpf_htonl(0x7f000001) : a->word[3];
+		__be32 ipv4 = is_loopback4(a->word[3]) ? bpf_htonl(0x7f000001) : a->word[3];
 		struct node_address4_key key;
 
 		__builtin_memcpy(key.address, &ipv4, sizeof(key.address));
@@ -87,8 +87,7 @@ static __always_inline struct node_address *node_address_of(const struct address
 
 static __always_inline bool answers_node_ports(const struct request *r, enum family family)
 {
-	__u32 zero = 0;
-	struct live *live = bpf_map_lookup_elem(&fl_live, &zero);
+	struct live *live = live_switches();
 	struct node_address *node;
 
 	if (!live || !live->node_ports)
@@ -99,15 +98,27 @@ static __always_inline bool answers_node_ports(const struct request *r, enum fam
 	return node->scope == NODE_ADDRESS || r->place == ON_NODE;
 }
 
-/* One load, so that line and slots are of the same set whatever the agent does meanwhile. */
-static __always_inline struct set_ref read_set_ref(const struct set_ref *ref)
+/*
+ * One load, so that line and slots are of the same set whatever the agent does meanwhile. The load
+ * is a number, for pick_set().
+ */
+static __always_inline __u64 read_set_ref(const struct set_ref *ref)
 {
+	return *(const volatile __u64 *)ref;
+}
+
+/* Chosen by a mask: after a branch the verifier would walk all that follows once per outcome. */
+static __always_inline struct set_ref pick_set(__u64 internal, __u64 external, bool is_outside)
+{
+	__u64 mask = -(__u64)is_outside;
 	union {
 		__u64 word;
 		struct set_ref ref;
-	} read = {.word = *(const volatile __u64 *)ref};
+	} picked;
 
-	return read.ref;
+	barrier_var(mask);
+	picked.word = internal ^ ((internal ^ external) & mask);
+	return picked.ref;
 }
 
 static __always_inline bool find_route(const struct request *r, enum family family,
@@ -121,7 +132,7 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 	if (!fe)
 		return false;
 	is_outside = fe->flags.pods_are_outside && r->place == IN_POD;
-	route->set = read_set_ref(is_outside ? &fe->external : &fe->internal);
+	route->set = pick_set(read_set_ref(&fe->internal), read_set_ref(&fe->external), is_outside);
 	route->service_id = fe->service_id;
 	route->frontend_id = fe->frontend_id;
 	route->affinity_seconds = fe->affinity_seconds;

@@ -35,8 +35,7 @@ static __always_inline void end_tenure(const struct tenure *t)
 {
 	struct backend b;
 
-	if (!(t->family == IPV4 ? read_backend(t->pin.backend_id, IPV4, &b)
-				: read_backend(t->pin.backend_id, IPV6, &b)))
+	if (!read_backend(t->pin.backend_id, t->family, &b))
 		return;
 	if (b.generation == t->pin.generation && b.service_id == t->pin.service_id)
 		count_closed(t->pin.backend_id);
@@ -106,7 +105,7 @@ static __always_inline bool find_connected_service(struct bpf_sock *sk, struct a
 	struct socket_peer *kept = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
 
 	if (!kept || !kept->family || kept->backend_port != *port ||
-	    !is_same_address(kept->backend_address, from))
+	    !is_same_address(as_address(kept->backend_address), from))
 		return false;
 	__builtin_memcpy(from->byte, kept->service_address, sizeof(from->byte));
 	*port = kept->service_port;
@@ -125,7 +124,7 @@ static __always_inline __u32 recent(const struct udp_peers *peers, __u32 i)
 static __always_inline bool is_to_service(const struct socket_peer *peer, const struct request *r)
 {
 	return peer->family && peer->service_port == r->port &&
-	       is_same_address(peer->service_address, &r->address);
+	       is_same_address(as_address(peer->service_address), &r->address);
 }
 
 /* --- unconnected UDP sockets ---------------------------------------------------------------------
@@ -191,7 +190,7 @@ static __always_inline bool find_udp_service(struct bpf_sock *sk, struct address
 		struct socket_peer *peer = &peers->peer[recent(peers, i)];
 
 		if (peer->family && peer->backend_port == *port &&
-		    is_same_address(peer->backend_address, from)) {
+		    is_same_address(as_address(peer->backend_address), from)) {
 			__builtin_memcpy(from->byte, peer->service_address, sizeof(from->byte));
 			*port = peer->service_port;
 			is_found = true;

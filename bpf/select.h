@@ -16,6 +16,9 @@
 
 enum verdict { LEAVE = 0, TRANSLATE = 1, FAIL_REFUSED = 2, FAIL_DROPPED = 3 } PACKED_ENUM;
 
+/* Where a backend comes from, in the order they are asked. */
+enum source { PINNED = 0, REMEMBERED = 1, AT_RANDOM = 2 } PACKED_ENUM;
+
 struct choice {
 	struct address address; /* of the backend, as in struct request */
 	__u32 backend_id;
@@ -26,8 +29,9 @@ struct choice {
 	__u16 port;
 	__u16 generation;
 	enum verdict verdict;
-	__u8 is_kept;	  /* the pinned backend: not a new connection */
-	__u8 by_affinity; /* chosen by session affinity */
+	__u8 is_kept;	  /* 1: the pinned backend, not a new connection */
+	__u8 by_affinity; /* 1: chosen by session affinity; always a number to add, never a branch
+			   */
 	__u8 pad;
 };
 
@@ -37,67 +41,34 @@ static __always_inline void decide(struct choice *c, enum verdict verdict, enum 
 	c->reason = reason;
 }
 
-/* Copies the backend to the choice; false if it may not be given to a new connection of the route.
- */
-static __always_inline bool take_backend(const struct route *route, __u32 id, enum family family,
-					 struct choice *c)
-{
-	struct backend b;
-
-	if (!read_backend(id, family, &b))
-		return false;
-	c->address = b.address;
-	c->port = b.port;
-	c->backend_id = id;
-	c->generation = b.generation;
-	return b.service_id == route->service_id && b.state == ACTIVE;
-}
-
-/* What the socket used last for this Service address stays while its backend may be used at all. */
-static __always_inline bool keep_pinned(const struct request *r, const struct route *route,
-					enum family family, struct choice *c)
-{
-	struct backend b;
-
-	if (!r->pin.backend_id || r->pin.service_id != route->service_id)
-		return false;
-	if (!read_backend(r->pin.backend_id, family, &b))
-		return false;
-	if (b.service_id != route->service_id || b.generation != r->pin.generation)
-		return false;
-	if (b.state != ACTIVE && b.state != TERMINATING)
-		return false;
-	c->address = b.address;
-	c->port = b.port;
-	c->backend_id = r->pin.backend_id;
-	c->generation = b.generation;
-	c->is_kept = 1;
-	return true;
-}
+struct candidate {
+	__u32 id; /* 0: none */
+	__u16 generation;
+};
 
 /*
  * A remembered backend counts only while it is a member of the set that applies to this path, as in
  * kube-proxy: an internal and an external set differ under a Local policy.
  */
-static __always_inline bool take_remembered(const struct route *route,
-					    const struct affinity_key *client, enum family family,
-					    struct choice *c)
+static __always_inline struct candidate remembered(const struct route *route,
+						   const struct affinity_key *client)
 {
-	struct affinity *found = bpf_map_lookup_elem(&fl_affinity, client);
+	struct candidate from = {};
+	struct affinity *found;
 	__u64 seen_ns;
-	__u32 id;
-	__u16 generation;
 
+	if (!route->affinity_seconds)
+		return from;
+	found = bpf_map_lookup_elem(&fl_affinity, client);
 	if (!found)
-		return false;
-	id = found->backend_id;
-	generation = found->generation;
+		return from;
+	from.id = found->backend_id;
+	from.generation = found->generation;
 	seen_ns = found->seen_ns;
-	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND)
-		return false;
-	if (!is_member(route->set, id) || !take_backend(route, id, family, c))
-		return false;
-	return c->generation == generation;
+	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND ||
+	    !is_member(route->set, from.id))
+		from.id = 0;
+	return from;
 }
 
 static __always_inline void remember(const struct affinity_key *client, const struct choice *c)
@@ -111,71 +82,100 @@ static __always_inline void remember(const struct affinity_key *client, const st
 	bpf_map_update_elem(&fl_affinity, client, &seen, BPF_ANY);
 }
 
-/* False if the backend is not one of the service: the set was read while it was being replaced. */
-static __always_inline bool choose_backend(const struct request *r, const struct route *route,
-					   enum family family, struct choice *c)
+/* Puts the candidate into the choice, if its backend still is what the source took it for. */
+static __always_inline bool take(const struct candidate *from, enum source source,
+				 const struct route *route, enum family family, struct choice *c)
 {
-	struct affinity_key client = {
-		.client = r->netns,
-		.service_id = route->service_id,
-		.family = family,
-	};
+	struct backend b;
 
-	c->is_kept = 0;
-	c->by_affinity = 0;
-	if (keep_pinned(r, route, family, c))
-		return true;
-	if (route->affinity_seconds && take_remembered(route, &client, family, c))
-		c->by_affinity = 1;
-	else if (!take_backend(route, random_member(route->set), family, c))
+	if (!read_backend(from->id, family, &b) || b.service_id != route->service_id)
 		return false;
-	if (r->source_is_loopback && !is_loopback(&c->address, family))
-		return true; /* left alone below: not a connection to remember */
-	if (route->affinity_seconds)
-		remember(&client, c);
+	if (source != AT_RANDOM && b.generation != from->generation)
+		return false;
+	if (b.state != ACTIVE && !(source == PINNED && b.state == TERMINATING))
+		return false;
+	c->address = b.address;
+	c->port = b.port;
+	c->backend_id = from->id;
+	c->generation = b.generation;
+	c->is_kept = source == PINNED;
+	c->by_affinity = source == REMEMBERED;
 	return true;
 }
 
-static __always_inline void conclude_empty(const struct route *route, struct choice *c)
+/* Earlier choices that still hold: of this socket, else of this client. */
+static __always_inline bool choose_again(const struct request *r, const struct route *route,
+					 const struct affinity_key *client, enum family family,
+					 struct choice *c)
 {
-	if (route->empty == DROP)
+	struct candidate from = {.id = r->pin.backend_id, .generation = r->pin.generation};
+
+	if (r->pin.service_id == route->service_id && take(&from, PINNED, route, family, c))
+		return true;
+	from = remembered(route, client);
+	return take(&from, REMEMBERED, route, family, c);
+}
+
+/* False if the slot's backend is none of the Service: the set was read while it was replaced. */
+static __always_inline bool choose_new(const struct route *route, enum family family,
+				       struct choice *c)
+{
+	struct candidate from = {.id = random_member(route->set)};
+
+	return take(&from, AT_RANDOM, route, family, c);
+}
+
+/* What the route says by itself, before a backend is looked for; false if one has to be. */
+static __always_inline bool decide_by_route(const struct route *route, struct choice *c)
+{
+	c->frontend_id = route->frontend_id;
+	c->service_id = route->service_id;
+	c->set = route->set;
+	if (route->has_source_ranges)
+		decide(c, LEAVE, SKIPPED_SOURCE_RANGES);
+	else if (route->set.slots)
+		return false;
+	else if (route->empty == DROP)
 		decide(c, FAIL_DROPPED, DROPPED_NO_LOCAL_BACKENDS);
 	else
 		decide(c, FAIL_REFUSED, REFUSED_NO_BACKENDS);
+	return true;
 }
 
-/* One look-up from the frontend on. False: try again. */
-static __always_inline bool select_once(const struct request *r, enum family family,
-					struct choice *c)
+/* A backend was found. Only what becomes a new connection renews the affinity. */
+static __always_inline void conclude(const struct request *r, const struct route *route,
+				     const struct affinity_key *client, enum family family,
+				     struct choice *c)
 {
-	struct route route;
-
-	if (!find_route(r, family, &route)) {
-		decide(c, LEAVE, NOT_A_FRONTEND);
-		return true;
-	}
-	c->frontend_id = route.frontend_id;
-	c->service_id = route.service_id;
-	c->set = route.set;
-	if (route.has_source_ranges)
-		decide(c, LEAVE, SKIPPED_SOURCE_RANGES);
-	else if (!route.set.slots)
-		conclude_empty(&route, c);
-	else if (!choose_backend(r, &route, family, c))
-		return false;
-	else if (r->source_is_loopback && !is_loopback(&c->address, family))
+	if (r->source_is_loopback && !is_loopback(&c->address, family)) {
 		decide(c, LEAVE, SKIPPED_LOOPBACK_SOURCE);
-	else
-		decide(c, TRANSLATE, TRANSLATED);
-	return true;
+		return;
+	}
+	decide(c, TRANSLATE, TRANSLATED);
+	if (route->affinity_seconds && !c->is_kept)
+		remember(client, c);
 }
 
 static __always_inline void select_backend(const struct request *r, enum family family,
 					   struct choice *c)
 {
-	for (int attempt = 0; attempt < SELECT_ATTEMPTS; attempt++)
-		if (select_once(r, family, c))
+	struct affinity_key client = {.client = r->netns, .family = family};
+	struct route route;
+
+	for (int attempt = 0; attempt < SELECT_ATTEMPTS; attempt++) {
+		if (!find_route(r, family, &route)) {
+			decide(c, LEAVE, NOT_A_FRONTEND);
 			return;
+		}
+		if (decide_by_route(&route, c))
+			return;
+		client.service_id = route.service_id;
+		if ((!attempt && choose_again(r, &route, &client, family, c)) ||
+		    choose_new(&route, family, c)) {
+			conclude(r, &route, &client, family, c);
+			return;
+		}
+	}
 	decide(c, FAIL_REFUSED, STALE_BACKEND);
 }
 

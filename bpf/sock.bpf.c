@@ -4,6 +4,7 @@
  * shows of its peer stays the Service. Glue only: select.h decides, peers.h remembers.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <linux/bpf.h>
 #include <linux/errno.h>
 #include <linux/in.h>
@@ -18,18 +19,27 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline void count_choice(const struct choice *c)
 {
+	__u32 id = c->frontend_id;
+	struct frontend_stat *stat;
+
 	count_reason(c->reason);
-	if (c->verdict == FAIL_REFUSED)
-		COUNT_FRONTEND(c->frontend_id, refused);
-	else if (c->verdict == FAIL_DROPPED)
-		COUNT_FRONTEND(c->frontend_id, dropped);
-	else if (c->verdict == TRANSLATE && !c->is_kept)
-		COUNT_FRONTEND(c->frontend_id, connections);
-	if (c->verdict == TRANSLATE && c->by_affinity)
-		COUNT_FRONTEND(c->frontend_id, affinity_hits);
+	if (c->verdict == LEAVE)
+		return;
+	stat = bpf_map_lookup_elem(&fl_fe_stat, &id);
+	if (!stat)
+		return;
+	if (c->verdict == FAIL_REFUSED) {
+		__sync_fetch_and_add(&stat->refused, 1);
+	} else if (c->verdict == FAIL_DROPPED) {
+		__sync_fetch_and_add(&stat->dropped, 1);
+	} else if (!c->is_kept) {
+		__sync_fetch_and_add(&stat->connections, 1);
+		__sync_fetch_and_add(&stat->affinity_hits, c->by_affinity);
+	}
 }
 
-static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum family hook)
+static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum family hook,
+					       enum family family)
 {
 	enum l4_protocol protocol = protocol_of(ctx);
 	struct bpf_sock *sk = socket_of(ctx);
@@ -41,8 +51,9 @@ static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum f
 	if (is_opted_out()) {
 		c.reason = SKIPPED_CGROUP;
 	} else {
-		read_request(ctx, hook, protocol, &r);
-		select_for(&r, hook, &c);
+		read_address(ctx, hook, &r.address, &r.port);
+		read_request(ctx, family, protocol, &r);
+		select_backend(&r, family, &c);
 	}
 	count_choice(&c);
 	if (c.verdict == TRANSLATE) {
@@ -51,10 +62,11 @@ static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum f
 	} else {
 		forget_connected(sk);
 	}
-	return outcome_of(&c, protocol);
+	return outcome_of(ctx, &c);
 }
 
-static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family hook)
+static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum family hook,
+					       enum family family)
 {
 	enum l4_protocol protocol = protocol_of(ctx);
 	struct bpf_sock *sk = socket_of(ctx);
@@ -67,16 +79,29 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 		count_reason(SKIPPED_CGROUP);
 		return PROCEED;
 	}
-	read_request(ctx, hook, protocol, &r);
+	read_address(ctx, hook, &r.address, &r.port);
+	read_request(ctx, family, protocol, &r);
 	find_pin(sk, &r);
-	select_for(&r, hook, &c);
+	select_backend(&r, family, &c);
 	count_choice(&c);
 	if (c.verdict == TRANSLATE) {
 		if (!c.is_kept)
 			remember_udp(sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
 	}
-	return outcome_of(&c, protocol);
+	return outcome_of(ctx, &c);
+}
+
+static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum family hook)
+{
+	return family_of(ctx, hook) == IPV4 ? connect_as(ctx, hook, IPV4)
+					    : connect_as(ctx, hook, IPV6);
+}
+
+static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family hook)
+{
+	return family_of(ctx, hook) == IPV4 ? sendmsg_as(ctx, hook, IPV4)
+					    : sendmsg_as(ctx, hook, IPV6);
 }
 
 static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
