@@ -19,7 +19,7 @@ const isKernelCode = ({ path }: SourceFile): boolean =>
 const isTimeless = ({ path }: SourceFile): boolean =>
   ['lib', 'model', 'plan'].includes(floorOf(path) ?? '');
 const isPure = ({ path }: SourceFile): boolean =>
-  ['lib', 'model', 'plan', 'render'].includes(floorOf(path) ?? '');
+  ['lib', 'model', 'plan', 'render', 'config'].includes(floorOf(path) ?? '');
 
 /** A rule about imports of product files, with the only files that are excepted. */
 function onlyFrom(
