@@ -5,6 +5,7 @@ import { familyOf } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
 import { readEndpoint } from './endpoint.ts';
+import { sortEndpoints } from './endpoint-order.ts';
 import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import type { Endpoint, EndpointSlice, Family, ObjectRef, Projection, SlicePort } from './types.ts';
@@ -84,5 +85,5 @@ function readEndpoints(value: unknown, family: Family, refuse: Refuse): readonly
     if (familyOf(endpoint.address) === family) endpoints.push(endpoint);
     else refuse(`endpoints[${index}].addresses[0]`, `${endpoint.address} is not of ${family}`);
   }
-  return endpoints;
+  return sortEndpoints(endpoints);
 }

@@ -102,6 +102,7 @@ export interface EndpointSlice {
   readonly service: string;
   readonly family: Family;
   readonly ports: readonly SlicePort[];
+  /** Sorted by address, each address once. */
   readonly endpoints: readonly Endpoint[];
 }
 

@@ -45,9 +45,12 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
   const owners = ownersOf(services, settings);
-  const context = buildContext(settings, surroundings, (claim, asking) => {
-    const owner = owners.get(claim);
-    return owner === asking ? undefined : owner;
+  const context = buildContext(settings, surroundings, {
+    hasContests: () => true,
+    otherOwner: (claim, asking) => {
+      const owner = owners.get(claim);
+      return owner === asking ? undefined : owner;
+    },
   });
   const plans = new Map<ServiceKey, ServicePlan>();
   for (const service of services) {

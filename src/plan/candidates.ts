@@ -2,7 +2,8 @@
 // The candidate sets of one service port: `cluster`, `local`, `serving`. Each falls back to endpoints
 // that terminate but still serve only when it has nothing ready (KEP-1669), and independently of the other.
 // Source: CategorizeEndpoints in kube-proxy's topology.go. Floor 2.
-import type { Candidate } from './endpoints.ts';
+import type { Endpoint } from '../model/types.ts';
+import type { MergedEndpoints } from './endpoints.ts';
 import { isAllowedBy, type Place, type TopologyMode, topologyMode } from './topology.ts';
 import type { Backend } from './types.ts';
 
@@ -11,8 +12,8 @@ export interface CandidateSets {
   readonly local: readonly Backend[];
   readonly serving: readonly Backend[];
   readonly topology: TopologyMode;
-  /** Ready endpoints of this node, whatever the policies: what health checks count. */
-  readonly readyLocal: readonly Backend[];
+  /** All ready endpoints, whatever the policies: health checks count the local ones. */
+  readonly ready: readonly Backend[];
   /** Is there any endpoint that some node could use? Then an empty set is silence, not refusal. */
   readonly isAnyUsable: boolean;
 }
@@ -24,66 +25,62 @@ export interface SetsWanted {
 
 const NO_BACKENDS: readonly Backend[] = Object.freeze([]);
 
-/** Linear. The sets share their Backend records. `candidates` are sorted, so the sets are. */
+/** Linear. The sets share their Backend records and, where they are equal, themselves. Sorted as the input is. */
 export function candidateSets(
-  candidates: readonly Candidate[],
+  { endpoints, ports }: MergedEndpoints,
   wanted: SetsWanted,
   place: Place,
 ): CandidateSets {
-  const ready: Candidate[] = [];
-  const readyBackends: Backend[] = [];
-  const fallback: Backend[] = [];
+  const topology = wanted.usesCluster ? topologyMode(endpoints, place) : undefined;
   const serving: Backend[] = [];
-  for (const candidate of candidates) {
-    const { endpoint } = candidate;
+  const ready: Backend[] = [];
+  const near: Backend[] = [];
+  const fallback: Backend[] = [];
+  for (let index = 0; index < endpoints.length; index += 1) {
+    const endpoint = endpoints[index];
+    const port = typeof ports === 'number' ? ports : ports[index];
+    if (endpoint === undefined || port === undefined) continue;
     if (!endpoint.isReady && !endpoint.isServing) continue;
-    const backend = backendOf(candidate, place.nodeName);
+    const backend = backendOf(endpoint, port, place.nodeName);
     serving.push(backend);
     if (endpoint.isReady) {
-      ready.push(candidate);
-      readyBackends.push(backend);
+      ready.push(backend);
+      if (topology !== undefined && isAllowedBy(topology, endpoint, place)) near.push(backend);
     } else if (endpoint.isTerminating) {
       fallback.push(backend);
     }
   }
-  const topology = wanted.usesCluster ? modeOf(ready, place) : undefined;
-  const near =
-    topology === undefined
-      ? readyBackends
-      : readyBackends.filter((_, at) => isNear(ready[at], topology, place));
-  const readyLocal = readyBackends.filter(isLocal);
   return {
-    cluster: wanted.usesCluster ? firstFilled(near, fallback) : NO_BACKENDS,
-    local: wanted.usesLocal ? firstFilled(readyLocal, fallback.filter(isLocal)) : NO_BACKENDS,
-    serving,
+    cluster: wanted.usesCluster
+      ? firstFilled(topology === undefined ? ready : near, fallback)
+      : NO_BACKENDS,
+    local: wanted.usesLocal
+      ? firstFilled(ready.filter(isLocal), fallback.filter(isLocal))
+      : NO_BACKENDS,
+    serving: serving.length === ready.length ? ready : serving,
+    ready,
     topology,
-    readyLocal,
-    isAnyUsable: readyBackends.length > 0 || fallback.length > 0,
+    isAnyUsable: ready.length > 0 || fallback.length > 0,
   };
 }
 
 const isLocal = (backend: Backend): boolean => backend.isLocal;
 
-const firstFilled = (first: readonly Backend[], second: readonly Backend[]): readonly Backend[] =>
-  first.length > 0 ? first : second;
+const firstFilled = (first: readonly Backend[], second: readonly Backend[]): readonly Backend[] => {
+  if (first.length > 0) return first;
+  return second.length > 0 ? second : NO_BACKENDS;
+};
 
-const modeOf = (ready: readonly Candidate[], place: Place): TopologyMode =>
-  topologyMode(
-    ready.map((candidate) => candidate.endpoint),
-    place,
-  );
-
-const isNear = (candidate: Candidate | undefined, mode: TopologyMode, place: Place): boolean =>
-  candidate !== undefined && isAllowedBy(mode, candidate.endpoint, place);
-
-function backendOf({ endpoint, port }: Candidate, nodeName: string): Backend {
-  const { address, zone } = endpoint;
+function backendOf(endpoint: Endpoint, port: number, ownNode: string): Backend {
+  const { address, nodeName, zone } = endpoint;
   // An endpoint without a node is never local, not even to a proxy without a name.
-  const isLocalHere = endpoint.nodeName !== undefined && endpoint.nodeName === nodeName;
+  const isLocalHere = nodeName !== undefined && nodeName === ownNode;
   const isTerminating = !endpoint.isReady && endpoint.isTerminating;
-  const backend = { address, port, isLocal: isLocalHere, isTerminating };
-  if (endpoint.nodeName === undefined) return zone === undefined ? backend : { ...backend, zone };
+  if (nodeName === undefined) {
+    const backend = { address, port, isLocal: isLocalHere, isTerminating };
+    return zone === undefined ? backend : { ...backend, zone };
+  }
   return zone === undefined
-    ? { address, port, isLocal: isLocalHere, isTerminating, nodeName: endpoint.nodeName }
-    : { address, port, isLocal: isLocalHere, isTerminating, nodeName: endpoint.nodeName, zone };
+    ? { address, port, isLocal: isLocalHere, isTerminating, nodeName }
+    : { address, port, isLocal: isLocalHere, isTerminating, nodeName, zone };
 }

@@ -20,6 +20,7 @@ export interface ClaimBook {
   readonly release: (key: ServiceKey, claims: readonly string[]) => void;
   /** Decides what add and release left open; returns the Services for which an outcome changed. */
   readonly settle: () => readonly ServiceKey[];
+  readonly hasContests: () => boolean;
   /** The winner of the claim, if it is not `asking` itself. Valid after `settle`. */
   readonly otherOwner: (claim: string, asking: ServiceKey) => ServiceKey | undefined;
 }
@@ -94,8 +95,9 @@ export function createClaimBook(serviceOf: ServiceOf): ClaimBook {
       for (const claim of claims) releaseOne(key, claim);
     },
     settle,
+    hasContests: () => contests.size > 0,
     otherOwner: (claim, asking) => {
-      const winner = contests.size === 0 ? undefined : contests.get(claim)?.winner;
+      const winner = contests.get(claim)?.winner;
       return winner === asking ? undefined : winner;
     },
   };

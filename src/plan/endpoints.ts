@@ -2,66 +2,63 @@
 // The endpoints of one service port, merged from all slices of its Service: matched by port name and
 // protocol, duplicates settled, sorted. Source: endpointslicecache.go and endpointschangetracker.go in kube-proxy. Floor 2.
 import { compareText } from '../lib/names.ts';
+import { compareEndpoints } from '../model/endpoint-order.ts';
 import type { Endpoint, EndpointSlice, Family, ServicePort } from '../model/types.ts';
 
-/** One endpoint of one service port: the port number is the slice's, so it may differ between endpoints. */
-export interface Candidate {
-  readonly endpoint: Endpoint;
+/** Sorted by address then port, each address:port once; `ports[i]` belongs to `endpoints[i]`. */
+export interface MergedEndpoints {
+  readonly endpoints: readonly Endpoint[];
+  /** One number if all have the same: slices may resolve one named port to different numbers. */
+  readonly ports: number | readonly number[];
+}
+
+interface Source {
+  readonly slice: EndpointSlice;
   readonly port: number;
 }
 
-const NONE: readonly Candidate[] = Object.freeze([]);
+const NOTHING: MergedEndpoints = Object.freeze({ endpoints: [], ports: 0 });
 
 /**
- * Sorted by address then port, each address:port once. `slices` come sorted by name: where rank says nothing the
- * first slice wins, so the outcome never depends on the order of arrival. O(n log n), linear if slices are sorted.
+ * `slices` come sorted by name: where rank says nothing the first slice wins, so the outcome never depends on the
+ * order of arrival. O(1) for a Service of one slice, else O(n log n).
  */
 export function mergeEndpoints(
   port: ServicePort,
   family: Family,
   slices: readonly EndpointSlice[],
-): readonly Candidate[] {
-  const found: Candidate[] = [];
+): MergedEndpoints {
+  const sources: Source[] = [];
   for (const slice of slices) {
     if (slice.family !== family) continue;
     for (const slicePort of slice.ports) {
       if (slicePort.name !== port.name || slicePort.protocol !== port.protocol) continue;
-      for (const endpoint of slice.endpoints) found.push({ endpoint, port: slicePort.port });
+      sources.push({ slice, port: slicePort.port });
     }
   }
-  if (found.length === 0) return NONE;
-  found.sort(compareCandidates);
-  return withoutDuplicates(found);
+  const [first] = sources;
+  if (first === undefined) return NOTHING;
+  return sources.length === 1
+    ? { endpoints: first.slice.endpoints, ports: first.port }
+    : mergeSources(sources);
 }
 
-function compareCandidates(a: Candidate, b: Candidate): number {
-  return (
-    compareText(a.endpoint.address, b.endpoint.address) ||
-    a.port - b.port ||
-    rank(a.endpoint) - rank(b.endpoint)
+function mergeSources(sources: readonly Source[]): MergedEndpoints {
+  const found = sources.flatMap(({ slice, port }) =>
+    slice.endpoints.map((endpoint) => ({ endpoint, port })),
   );
-}
-
-/** Lower wins: an address that terminates in one slice and lives in another has been given to a new pod. */
-function rank(endpoint: Endpoint): number {
-  return (
-    (endpoint.isTerminating ? 4 : 0) + (endpoint.isReady ? 0 : 2) + (endpoint.isServing ? 0 : 1)
+  found.sort(
+    (a, b) =>
+      compareText(a.endpoint.address, b.endpoint.address) ||
+      a.port - b.port ||
+      compareEndpoints(a.endpoint, b.endpoint),
   );
-}
-
-function withoutDuplicates(sorted: Candidate[]): readonly Candidate[] {
-  let kept = 0;
-  for (const candidate of sorted) {
-    const last = kept > 0 ? sorted[kept - 1] : undefined;
-    const isDuplicate =
-      last !== undefined &&
-      last.endpoint.address === candidate.endpoint.address &&
-      last.port === candidate.port;
-    if (!isDuplicate) {
-      sorted[kept] = candidate;
-      kept += 1;
-    }
-  }
-  sorted.length = kept;
-  return sorted;
+  const kept = found.filter(({ endpoint, port }, index) => {
+    const before = index > 0 ? found[index - 1] : undefined;
+    return before?.endpoint.address !== endpoint.address || before.port !== port;
+  });
+  return {
+    endpoints: kept.map(({ endpoint }) => endpoint),
+    ports: kept.map(({ port }) => port),
+  };
 }

@@ -16,25 +16,29 @@ import type { ClientPosition, Path, Scope } from './types.ts';
 export type Paths = Readonly<Record<ClientPosition, Path>>;
 
 export interface PathInputs {
-  readonly policy: TrafficPolicy;
   readonly hasDetector: boolean;
   readonly masqueradeAll: boolean;
+  /** Is there an endpoint anywhere? A Service that lives elsewhere is silent here, one that lives nowhere refused. */
   readonly isAnyUsable: boolean;
 }
 
-/** A Service that lives elsewhere is silent here; one that lives nowhere is refused at once (KEP-2086). */
+/** Every path there is, made once: equal paths are the same object. */
+const PATHS: readonly Path[] = (['cluster', 'local'] as const).flatMap((scope) =>
+  (['reject', 'drop'] as const).flatMap((whenEmpty) =>
+    [false, true].map((masquerade) => ({ scope, whenEmpty, masquerade })),
+  ),
+);
+
 function path(scope: Scope, masquerade: boolean, isAnyUsable: boolean): Path {
-  return {
-    scope,
-    whenEmpty: scope === 'local' && isAnyUsable ? 'drop' : 'reject',
-    masquerade,
-  };
+  const isLocal = scope === 'local';
+  const index = (isLocal ? 4 : 0) + (isLocal && isAnyUsable ? 2 : 0) + (masquerade ? 1 : 0);
+  return PATHS[index] ?? { scope, whenEmpty: 'reject', masquerade };
 }
 
 /** Internal traffic: the set is the same for everyone (KEP-2086). */
-export function clusterIpPaths(inputs: PathInputs): Paths {
+export function clusterIpPaths(policy: TrafficPolicy, inputs: PathInputs): Paths {
   const { hasDetector, masqueradeAll, isAnyUsable } = inputs;
-  const scope = inputs.policy === 'Local' ? 'local' : 'cluster';
+  const scope = policy === 'Local' ? 'local' : 'cluster';
   const others = path(scope, masqueradeAll || hasDetector, isAnyUsable);
   const pod = hasDetector ? path(scope, masqueradeAll, isAnyUsable) : others;
   return { pod, host: others, outside: others };
@@ -44,9 +48,9 @@ export function clusterIpPaths(inputs: PathInputs): Paths {
  * External addresses. With policy Local a pod or this host is sent around the policy, as if it had left the
  * cluster and come back through the balancer; masqueradeAll says nothing here.
  */
-export function externalPaths(inputs: PathInputs): Paths {
+export function externalPaths(policy: TrafficPolicy, inputs: PathInputs): Paths {
   const { hasDetector, isAnyUsable } = inputs;
-  if (inputs.policy === 'Cluster') {
+  if (policy === 'Cluster') {
     const everyone = path('cluster', true, isAnyUsable);
     return { pod: everyone, host: everyone, outside: everyone };
   }

@@ -33,7 +33,7 @@ export function createPlanner(settings: PlanSettings): Planner {
     const renewed = model.surroundings();
     if (surroundings !== undefined && isSame(surroundings, renewed)) return false;
     surroundings = renewed;
-    context = buildContext(settings, renewed, model.claims.otherOwner);
+    context = buildContext(settings, renewed, model.claims);
     return true;
   };
 

@@ -28,8 +28,9 @@ export function createRejectionBook(): RejectionBook {
   let listed: readonly Rejection[] | undefined = [];
   return {
     set: (source, { kind, namespace, name }, list) => {
-      const key = `${kind} ${namespace}/${name}`;
       const book = books[source];
+      if (list.length === 0 && book.size === 0) return;
+      const key = `${kind} ${namespace}/${name}`;
       if (list.length === 0 ? book.delete(key) : book.set(key, list)) listed = undefined;
     },
     list: () => {

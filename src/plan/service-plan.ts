@@ -32,6 +32,8 @@ export interface BuildContext {
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
+  /** False if no frontend is asked for twice: then `otherOwner` need not be asked. */
+  readonly hasContests: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
   readonly otherOwner: (claim: string, asking: ServiceKey) => ServiceKey | undefined;
 }
@@ -67,12 +69,15 @@ export function buildService(
   rejectExternalIps(work);
   const ports: ServicePortPlan[] = [];
   const readyLocal = { IPv4: new Set<string>(), IPv6: new Set<string>() };
+  const isCounted = service.healthCheckNodePort !== undefined;
   for (const family of FAMILIES) {
     if (service.clusterIps[family] === undefined) continue;
     const addresses = frontendAddresses(service, family, context.allowExternalIps);
     for (const port of service.ports) {
       const sets = setsOf(work, port, family);
-      for (const backend of sets.readyLocal) readyLocal[family].add(backend.address);
+      for (const { isLocal, address } of isCounted ? sets.ready : []) {
+        if (isLocal) readyLocal[family].add(address);
+      }
       ports.push(buildPort(work, port, { family, addresses, sets }));
     }
   }
@@ -130,17 +135,19 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
 function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readonly Frontend[] {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
-  const inputs: Omit<PathInputs, 'policy'> = {
+  const inputs: PathInputs = {
     hasDetector: context.hasDetector[family],
     masqueradeAll: context.masqueradeAll,
     isAnyUsable: sets.isAnyUsable,
   };
-  const internal = clusterIpPaths({ ...inputs, policy: service.internalPolicy });
-  const external = externalPaths({ ...inputs, policy: service.externalPolicy });
+  const internal = clusterIpPaths(service.internalPolicy, inputs);
+  const external = externalPaths(service.externalPolicy, inputs);
   const sourceRanges = rangesWithSelf(service, family, context);
+  const isContested = context.hasContests();
   const frontends: Frontend[] = [];
   for (const { kind, address, field } of addresses) {
-    if (isLost(work, addressClaim(address, port.port, port.protocol), field)) continue;
+    if (isContested && isLost(work, addressClaim(address, port.port, port.protocol), field))
+      continue;
     const paths = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, paths };
     const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
@@ -148,7 +155,8 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   }
   const { nodePort } = port;
   if (nodePort === undefined) return frontends;
-  if (!isLost(work, nodePortClaim(nodePort, port.protocol, family), `${port.field}.nodePort`)) {
+  const claim = nodePortClaim(nodePort, port.protocol, family);
+  if (!isContested || !isLost(work, claim, `${port.field}.nodePort`)) {
     frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, paths: external });
   }
   return frontends;

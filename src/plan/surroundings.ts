@@ -159,7 +159,7 @@ export function surroundingsOf(
 export function buildContext(
   settings: PlanSettings,
   { node, detector }: Surroundings,
-  otherOwner: BuildContext['otherOwner'],
+  claims: Pick<BuildContext, 'hasContests' | 'otherOwner'>,
 ): BuildContext {
   return {
     nodeName: node.name,
@@ -168,6 +168,7 @@ export function buildContext(
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,
     allowExternalIps: settings.allowExternalIps,
-    otherOwner,
+    hasContests: claims.hasContests,
+    otherOwner: claims.otherOwner,
   };
 }

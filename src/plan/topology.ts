@@ -13,14 +13,14 @@ export interface Place {
   readonly zone: string;
 }
 
-/** Looks at `ready` endpoints only: what is not ready has no say. */
-export function topologyMode(ready: readonly Endpoint[], place: Place): TopologyMode {
+/** Looks at ready endpoints only: what is not ready has no say. */
+export function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
   let hasAllNodes = true;
   let hasOwnNode = false;
   let hasAllZones = true;
   let hasOwnZone = false;
-  for (const endpoint of ready) {
-    const { nodeHints, zoneHints } = endpoint;
+  for (const { isReady, nodeHints, zoneHints } of endpoints) {
+    if (!isReady) continue;
     if (nodeHints.length === 0) hasAllNodes = false;
     else if (nodeHints.includes(place.nodeName)) hasOwnNode = true;
     if (zoneHints.length === 0) hasAllZones = false;

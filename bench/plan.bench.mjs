@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the meaning of Services takes to compute: a full build of 10,000 Services with 10 endpoints each,
+// and one endpoint change on top of it. Needs `npm run build:ts`. `--json` prints one line.
+import { createPlanner } from '../dist/plan/planner.js';
+
+const SERVICES = 10_000;
+const ENDPOINTS = 10;
+const WARMUPS = 2;
+const FULL_RUNS = 7;
+const CHANGES = 2_000;
+
+/** @type {import('../dist/plan/types.js').PlanSettings} */
+const SETTINGS = {
+  nodeName: 'n1',
+  detectLocalMode: 'ClusterCIDR',
+  clusterCidrs: ['10.0.0.0/9'],
+  masqueradeAll: false,
+  nodePortAddresses: [],
+  allowExternalIps: true,
+};
+
+/** @param {number} service @returns {import('../dist/model/types.js').ObjectChange} */
+function serviceChange(service) {
+  const clusterIP = `10.200.${service >> 8}.${service & 255}`;
+  return {
+    type: 'put',
+    ref: { kind: 'Service', namespace: `ns-${service % 50}`, name: `web-${service}` },
+    object: {
+      metadata: { name: `web-${service}`, creationTimestamp: '2026-01-31T08:00:00Z' },
+      spec: {
+        type: 'ClusterIP',
+        clusterIP,
+        clusterIPs: [clusterIP],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
+      },
+    },
+  };
+}
+
+/** @param {number} service @param {number} round @returns {import('../dist/model/types.js').ObjectChange} */
+function sliceChange(service, round) {
+  const endpoints = Array.from({ length: ENDPOINTS }, (_, index) => {
+    const number = service * ENDPOINTS + index + 1;
+    const isNew = round > 0 && index === round % ENDPOINTS;
+    return {
+      addresses: [`10.${isNew ? 100 : number >> 16}.${(number >> 8) & 255}.${number & 255}`],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `n${number % 100}`,
+      zone: `zone-${number % 3}`,
+    };
+  });
+  return {
+    type: 'put',
+    ref: { kind: 'EndpointSlice', namespace: `ns-${service % 50}`, name: `web-${service}-abcde` },
+    object: {
+      metadata: { labels: { 'kubernetes.io/service-name': `web-${service}` } },
+      addressType: 'IPv4',
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+      endpoints,
+    },
+  };
+}
+
+/** CPU milliseconds, so that neighbours on the machine do not count. @param {() => void} work */
+function cpuMs(work) {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
+/** @param {readonly number[]} values */
+const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+
+const all = Array.from({ length: SERVICES }, (_, service) => [
+  serviceChange(service),
+  sliceChange(service, 0),
+]).flat();
+
+const fullMs = [];
+for (let run = 0; run < WARMUPS + FULL_RUNS; run += 1) {
+  const spent = cpuMs(() => createPlanner(SETTINGS).apply(all));
+  if (run >= WARMUPS) fullMs.push(spent);
+}
+
+const planner = createPlanner(SETTINGS);
+planner.apply(all);
+const changes = Array.from({ length: CHANGES }, (_, at) => [
+  sliceChange((at * 7919) % SERVICES, 1 + (at % 9)),
+]);
+let changed = 0;
+const batchMs = cpuMs(() => {
+  for (const change of changes) changed += planner.apply(change).changed.length;
+});
+if (changed !== CHANGES) throw new Error(`${changed} of ${CHANGES} changes were seen`);
+
+const fullBuildMs = median(fullMs);
+const oneChangeMs = batchMs / CHANGES;
+const figures = {
+  ratio: fullBuildMs / oneChangeMs,
+  fullBuildMs,
+  oneChangeMs,
+  services: SERVICES,
+  endpointsPerService: ENDPOINTS,
+  fullRunsMs: fullMs,
+  changes: CHANGES,
+};
+
+if (process.argv.includes('--json')) {
+  console.log(JSON.stringify(figures));
+} else {
+  console.log(
+    `full build of ${SERVICES} Services x ${ENDPOINTS} endpoints: ${fullBuildMs.toFixed(1)} ms CPU (median of ${FULL_RUNS})`,
+  );
+  console.log(`one endpoint change: ${oneChangeMs.toFixed(4)} ms CPU (mean of ${CHANGES})`);
+  console.log(`ratio: ${figures.ratio.toFixed(0)}`);
+}
