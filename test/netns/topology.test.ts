@@ -61,7 +61,7 @@ test('failures say what the kernel said', async () => {
   const lost = await client.once({ protocol: 'UDP', ...nobody }, 100);
   expect(lost).toMatchObject({ kind: 'failed', code: 'TIMEOUT' });
   const nowhere = await client.once({ protocol: 'TCP', address: '10.96.0.10', port: 80 });
-  expect(nowhere).toMatchObject({ kind: 'failed', code: 'ENETUNREACH' });
+  expect(nowhere).toMatchObject({ kind: 'failed', code: 'EHOSTUNREACH' });
 });
 
 test('removal takes processes, namespaces, cgroups and files, and may be repeated', async () => {
