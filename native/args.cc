@@ -2,12 +2,24 @@
 // See args.h.
 #include "args.h"
 
+#include <string.h>
+
 #include <cmath>
 #include <limits>
 
 #include "error.h"
 
 namespace fairlead {
+
+Napi::Value CopyBytes(Napi::Env env, const uint8_t* bytes, size_t size) {
+  napi_value buffer = nullptr;
+  napi_value copy = nullptr;
+  void* data = nullptr;
+  if (napi_create_arraybuffer(env, size, &data, &buffer) != napi_ok) return {};
+  if (size > 0) memcpy(data, bytes, size);
+  if (napi_create_typedarray(env, napi_uint8_array, size, buffer, 0, &copy) != napi_ok) return {};
+  return Napi::Value(env, copy);
+}
 
 Args::Args(const Napi::CallbackInfo& info, const char* op, const bool* is_open)
     : info_(info), op_(op), is_open_(is_open) {

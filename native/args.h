@@ -15,6 +15,10 @@ namespace fairlead {
 
 using Bytes = std::span<const uint8_t>;
 
+// A new Uint8Array, or an empty value if the environment is ending (node-addon-api's own would then
+// be written to through a null pointer).
+Napi::Value CopyBytes(Napi::Env env, const uint8_t* bytes, size_t size);
+
 class Args {
  public:
   // `is_open`: the flag of the handle the method belongs to; false throws 'CLOSED'.

@@ -3,6 +3,7 @@
 #include "error.h"
 
 #include <bpf/libbpf.h>
+#include <errno.h>
 #include <string.h>
 
 #include <cstdarg>
@@ -51,6 +52,7 @@ Napi::String Text(Napi::Env env, const std::string& text) {
 
 std::string ErrnoName(int error) {
   if (error == kKernelNotSupported) return "ENOTSUPP";
+  if (error == ENOTSUP) return "ENOTSUP";  // as Node says it; glibc prefers EOPNOTSUPP
   const char* name = strerrorname_np(error);
   return name ? name : "E" + std::to_string(error);
 }

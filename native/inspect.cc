@@ -72,8 +72,8 @@ double ValueOf(const btf_type* type, int index) {
     uint64_t value = btf_enum64_value(&btf_enum64(type)[index]);
     return is_signed ? static_cast<double>(static_cast<int64_t>(value)) : value;
   }
-  int32_t value = btf_enum(type)[index].val;
-  return is_signed ? value : static_cast<uint32_t>(value);
+  double value = btf_enum(type)[index].val;
+  return is_signed || value >= 0 ? value : value + 0x1p32;
 }
 
 Napi::Object Enum(const Types& types, const btf_type* type) {

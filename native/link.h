@@ -3,8 +3,6 @@
 #ifndef FAIRLEAD_LINK_H_
 #define FAIRLEAD_LINK_H_
 
-#include <string>
-
 #include "attach.h"
 #include "fd.h"
 #include "handle.h"

@@ -42,16 +42,10 @@ Napi::Value ToResult(Napi::Env env, const Progress& progress, const char* map) {
   return result;
 }
 
-Napi::Uint8Array Copy(Napi::Env env, const std::vector<uint8_t>& bytes, size_t size) {
-  Napi::Uint8Array copy = Napi::Uint8Array::New(env, size);
-  if (size > 0) memcpy(copy.Data(), bytes.data(), size);
-  return copy;
-}
-
 }  // namespace
 
 void Mapping::Unmap() {
-  if (address != nullptr) munmap(std::exchange(address, nullptr), size);
+  if (address_ != nullptr) munmap(std::exchange(address_, nullptr), size_);
 }
 
 bool ReadMapState(Fd fd, MapState* state) {
@@ -93,7 +87,7 @@ Napi::Value BpfMap::Get(const Napi::CallbackInfo& info) {
     if (errno == ENOENT) return info.Env().Undefined();
     return Fail(info.Env(), errno, "bpf_map_lookup_elem");
   }
-  return Copy(info.Env(), value, value.size());
+  return CopyBytes(info.Env(), value.data(), value.size());
 }
 
 Napi::Value BpfMap::Put(const Napi::CallbackInfo& info) {
@@ -152,8 +146,9 @@ Napi::Value BpfMap::ReadAll(const Napi::CallbackInfo& info) {
   Progress progress = fairlead::ReadAll(elements, state_.info.max_entries, &contents);
   if (progress.error != 0) return Fail(info.Env(), progress.error, progress.op);
   Napi::Object result = Napi::Object::New(info.Env());
-  result.Set("keys", Copy(info.Env(), contents.keys, progress.count * elements.key_bytes));
-  result.Set("values", Copy(info.Env(), contents.values, progress.count * elements.value_bytes));
+  size_t count = progress.count;
+  result.Set("keys", CopyBytes(info.Env(), contents.keys.data(), count * elements.key_bytes));
+  result.Set("values", CopyBytes(info.Env(), contents.values.data(), count * elements.value_bytes));
   result.Set("count", Napi::Number::New(info.Env(), progress.count));
   return result;
 }
@@ -173,7 +168,7 @@ Napi::Value BpfMap::Mmap(const Napi::CallbackInfo& info) {
 Napi::Value BpfMap::Share(Napi::Env env, size_t length) {
   void* address = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, state_.fd.get(), 0);
   if (address == MAP_FAILED) return Fail(env, errno, "mmap");
-  state_.mapping = std::make_shared<Mapping>(Mapping{address, length});
+  state_.mapping = std::make_shared<Mapping>(address, length);
   auto* held = new std::shared_ptr<Mapping>(state_.mapping);
   auto drop = [](napi_env, void*, void* hint) {
     delete static_cast<std::shared_ptr<Mapping>*>(hint);

@@ -15,11 +15,16 @@ namespace fairlead {
 
 // Shared memory of an array; the map's handle and its ArrayBuffer both hold it, so that the pages
 // go away when the first of "map closed" and "both collected" happens.
-struct Mapping {
-  void* address = nullptr;
-  size_t size = 0;
-  void Unmap();
+class Mapping {
+ public:
+  Mapping(void* address, size_t size) : address_(address), size_(size) {}
+  Mapping(const Mapping&) = delete;
   ~Mapping() { Unmap(); }
+  void Unmap();
+
+ private:
+  void* address_;
+  size_t size_;
 };
 
 struct MapState {

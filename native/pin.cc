@@ -5,6 +5,8 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 
+#include <algorithm>
+
 #include "error.h"
 
 namespace fairlead {
@@ -21,7 +23,13 @@ std::string InodeName(int fd) {
 
 const char* KindName(PinKind kind) {
   if (kind == PinKind::kMap) return "bpf-map";
-  return kind == PinKind::kProgram ? "bpf-prog" : "bpf_link";
+  return kind == PinKind::kProgram ? "bpf-prog" : "bpf-link";
+}
+
+// Links are named bpf_link when they are made and bpf-link when a pin is opened.
+bool IsKind(std::string inode_name, PinKind kind) {
+  std::replace(inode_name.begin(), inode_name.end(), '_', '-');
+  return inode_name.find(KindName(kind)) != std::string::npos;
 }
 
 }  // namespace
@@ -38,7 +46,7 @@ Fd OpenPin(Napi::Env env, const std::string& path, PinKind kind) {
     return {};
   }
   std::string name = InodeName(fd.get());
-  if (name.find(KindName(kind)) == std::string::npos) {
+  if (!IsKind(name, kind)) {
     ThrowCode(env, "ARGUMENT", "bpf_obj_get",
               path + " holds " + name + ", not a " + KindName(kind));
     return {};

@@ -33,12 +33,6 @@ bool ReturnsContext(uint32_t type) {
          type == BPF_PROG_TYPE_XDP || type == BPF_PROG_TYPE_CGROUP_SKB;
 }
 
-Napi::Uint8Array Copy(Napi::Env env, const std::vector<uint8_t>& bytes, size_t size) {
-  Napi::Uint8Array copy = Napi::Uint8Array::New(env, size);
-  std::copy(bytes.begin(), bytes.begin() + size, copy.Data());
-  return copy;
-}
-
 }  // namespace
 
 bool ReadProgramState(Fd fd, const std::string& name, ProgramState* state) {
@@ -97,9 +91,9 @@ Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
   result.Set("retval", Napi::Number::New(info.Env(), options.retval));
   result.Set("durationNs", Napi::Number::New(info.Env(), options.duration));
   size_t data_size = std::min<size_t>(options.data_size_out, data_out.size());
-  result.Set("dataOut", Copy(info.Env(), data_out, data_size));
+  result.Set("dataOut", CopyBytes(info.Env(), data_out.data(), data_size));
   size_t context_size = std::min<size_t>(options.ctx_size_out, context_out.size());
-  result.Set("contextOut", Copy(info.Env(), context_out, context_size));
+  result.Set("contextOut", CopyBytes(info.Env(), context_out.data(), context_size));
   return result;
 }
 

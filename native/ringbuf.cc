@@ -20,11 +20,12 @@ constexpr size_t kRecordsPerTurn = 256;
 // An exception of the callback is the user's: hand it to 'uncaughtException' and go on.
 void Call(Napi::Env env, Napi::Function on_record, const std::vector<uint8_t>& record) {
   Napi::HandleScope scope(env);
-  Napi::Uint8Array bytes = Napi::Uint8Array::New(env, record.size());
-  std::copy(record.begin(), record.end(), bytes.Data());
-  napi_value argument = bytes;
+  napi_value argument = CopyBytes(env, record.data(), record.size());
+  napi_value receiver = nullptr;
   napi_value thrown = nullptr;
-  if (napi_call_function(env, env.Undefined(), on_record, 1, &argument, nullptr) ==
+  napi_get_undefined(env, &receiver);
+  if (argument == nullptr) return;  // the environment is ending
+  if (napi_call_function(env, receiver, on_record, 1, &argument, nullptr) ==
           napi_pending_exception &&
       napi_get_and_clear_last_exception(env, &thrown) == napi_ok) {
     napi_fatal_exception(env, thrown);
@@ -46,7 +47,14 @@ void StopWithEnvironment(void* reader) {
 
 RingReader::~RingReader() {
   Stop();
-  ring_buffer__free(ring_);
+  Release();
+}
+
+// At once and not with the destructor: the threadsafe function holds us for some turns of the loop.
+void RingReader::Release() {
+  ring_buffer__free(std::exchange(ring_, nullptr));
+  map_.Reset();
+  wake_.Reset();
 }
 
 bool RingReader::Open(int map_fd) {
@@ -57,10 +65,17 @@ bool RingReader::Open(int map_fd) {
   return ring_ != nullptr;
 }
 
-void RingReader::Start(napi_threadsafe_function notify) {
+void* RingReader::Main(void* self) {
+  static_cast<RingReader*>(self)->Run();
+  return nullptr;
+}
+
+// Not std::thread, which can only throw when there are too many threads.
+int RingReader::Start(napi_threadsafe_function notify) {
   notify_ = notify;
-  is_stopped_ = false;
-  thread_ = std::thread([this] { Run(); });
+  int error = pthread_create(&thread_, nullptr, Main, this);
+  is_stopped_ = error != 0;
+  return error;
 }
 
 void RingReader::Stop() {
@@ -72,8 +87,9 @@ void RingReader::Stop() {
     queue_.clear();
   }
   Wake();
-  thread_.join();
+  pthread_join(thread_, nullptr);
   napi_release_threadsafe_function(notify_, napi_tsfn_abort);
+  Release();
 }
 
 void RingReader::Wake() {
@@ -84,7 +100,7 @@ bool RingReader::HasRoom() {
   return queue_.size() < kQueueRecords && queued_bytes_ < kQueueBytes;
 }
 
-// With mutex_ held, on the thread or on the loop.
+// With mutex_ held, on the thread only: a call made on the loop would be served in the same turn.
 void RingReader::Notify() {
   if (is_notified_ || queue_.empty()) return;
   is_notified_ = napi_call_threadsafe_function(notify_, nullptr, napi_tsfn_nonblocking) == napi_ok;
@@ -109,7 +125,9 @@ void RingReader::Run() {
     {
       std::lock_guard lock(mutex_);
       if (must_end_) return;
-      waits[1].fd = HasRoom() ? ring_buffer__epoll_fd(ring_) : -1;
+      Notify();
+      was_full_ = !HasRoom();
+      waits[1].fd = was_full_ ? -1 : ring_buffer__epoll_fd(ring_);
     }
     if (poll(waits, 2, -1) < 0) continue;  // EINTR
     eventfd_t ignored = 0;
@@ -121,31 +139,29 @@ void RingReader::Run() {
 std::vector<RingReader::Record> RingReader::Take() {
   std::vector<Record> taken;
   std::lock_guard lock(mutex_);
-  bool was_full = !HasRoom();
   while (!queue_.empty() && taken.size() < kRecordsPerTurn) {
     queued_bytes_ -= queue_.front().size();
     taken.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
-  if (was_full) Wake();
   return taken;
 }
 
 void RingReader::Deliver(Napi::Env env, Napi::Function on_record) {
-  for (const Record& record : Take()) {
-    if (is_stopped_) return;
-    Call(env, on_record, record);
-  }
   if (is_stopped_) return;
+  for (const Record& record : Take()) {
+    Call(env, on_record, record);
+    if (is_stopped_) return;
+  }
   std::lock_guard lock(mutex_);
   is_notified_ = false;
-  Notify();
+  // The thread asks for the next turn if there is more, and goes on if the queue was full.
+  if (!queue_.empty() || was_full_) Wake();
 }
 
+// An open ring is held until close(), so this runs open only after StopWithEnvironment.
 RingBuffer::~RingBuffer() {
-  if (!state_.reader) return;
-  napi_remove_env_cleanup_hook(Env(), StopWithEnvironment, state_.reader.get());
-  state_.reader->Stop();
+  if (state_.reader) state_.reader->Stop();
 }
 
 Napi::Value RingBuffer::Close(const Napi::CallbackInfo& info) {
@@ -162,24 +178,37 @@ Napi::Function RingBuffer::Define(Napi::Env env) {
   return DefineClass(env, kName, {InstanceMethod<&RingBuffer::Close>("close")});
 }
 
-// The hook is added after the threadsafe function, whose own hook therefore runs after ours.
-static Napi::Value StartReader(const Napi::CallbackInfo& info, std::shared_ptr<RingReader> reader,
-                               Napi::Function on_record) {
-  auto* held = new std::shared_ptr<RingReader>(reader);
+// The function that brings the loop to the reader; null if the environment is ending. It holds the
+// reader until it is finalized.
+static napi_threadsafe_function MakeNotify(Napi::Env env, std::shared_ptr<RingReader> reader,
+                                           Napi::Function on_record) {
+  auto* held = new std::shared_ptr<RingReader>(std::move(reader));
   auto drop = [](napi_env, void*, void* context) {
     delete static_cast<std::shared_ptr<RingReader>*>(context);
   };
-  Napi::String name = Napi::String::New(info.Env(), "fairlead:ringBuffer");
+  Napi::String name = Napi::String::New(env, "fairlead:ringBuffer");
   napi_threadsafe_function notify = nullptr;
-  if (napi_create_threadsafe_function(info.Env(), on_record, nullptr, name, 0, 1, nullptr, drop,
-                                      held, OnNotify, &notify) != napi_ok) {
+  if (napi_create_threadsafe_function(env, on_record, nullptr, name, 0, 1, held, drop, held,
+                                      OnNotify, &notify) != napi_ok) {
     delete held;
-    return ThrowErrno(info.Env(), ENOMEM, "napi_create_threadsafe_function");
+    return nullptr;
   }
-  napi_add_env_cleanup_hook(info.Env(), StopWithEnvironment, reader.get());
-  Napi::Value handle = RingBuffer::Create(info.Env(), {.reader = reader});
-  RingBuffer::TryUnwrap(info.Env(), handle)->Ref();
-  reader->Start(notify);
+  return notify;
+}
+
+// The hook is added after the threadsafe function, whose own hook therefore runs after ours.
+static Napi::Value StartReader(Napi::Env env, std::shared_ptr<RingReader> reader,
+                               Napi::Function on_record) {
+  napi_threadsafe_function notify = MakeNotify(env, reader, on_record);
+  if (notify == nullptr) return ThrowErrno(env, ECANCELED, "napi_create_threadsafe_function");
+  Napi::Value handle = RingBuffer::Create(env, {.reader = reader});
+  int error = handle.IsEmpty() ? ECANCELED : reader->Start(notify);
+  if (error != 0) {
+    napi_release_threadsafe_function(notify, napi_tsfn_abort);
+    return ThrowErrno(env, error, "pthread_create");
+  }
+  napi_add_env_cleanup_hook(env, StopWithEnvironment, reader.get());
+  RingBuffer::TryUnwrap(env, handle)->Ref();
   return handle;
 }
 
@@ -194,7 +223,7 @@ static Napi::Value OpenRingBuffer(const Napi::CallbackInfo& info) {
   if (!reader->Open(map->state().fd.get())) {
     return ThrowErrno(info.Env(), errno, "ring_buffer__new", map->state().info.name);
   }
-  return StartReader(info, std::move(reader), on_record);
+  return StartReader(info.Env(), std::move(reader), on_record);
 }
 
 void RegisterRing(Napi::Env env, Addon& addon, Napi::Object exports) {

@@ -4,11 +4,11 @@
 #define FAIRLEAD_RINGBUF_H_
 
 #include <bpf/libbpf.h>
+#include <pthread.h>
 
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "fd.h"
@@ -17,15 +17,15 @@
 namespace fairlead {
 
 // One thread waits for the ring, copies records into a bounded queue and asks the loop to come; the
-// loop takes some and, if the queue was full, wakes the thread. While the queue is full the ring
+// loop takes some and wakes the thread if there is more. While the queue is full the ring
 // itself fills, and the program that writes to it learns so from bpf_ringbuf_reserve.
 class RingReader {
  public:
   ~RingReader();
   // False with errno set if the map cannot be read.
   bool Open(int map_fd);
-  // Starts the thread; `notify` is called on the event loop of its environment.
-  void Start(napi_threadsafe_function notify);
+  // Starts the thread, which calls `notify`; a positive errno on failure.
+  int Start(napi_threadsafe_function notify);
   // Ends the thread; records still queued are dropped. Idempotent.
   void Stop();
   // On the event loop: calls `on_record` for a bounded number of records.
@@ -33,10 +33,12 @@ class RingReader {
 
  private:
   using Record = std::vector<uint8_t>;
+  static void* Main(void* self);
   static int Keep(void* self, void* data, size_t size);
   void Run();
   bool HasRoom();
   void Notify();
+  void Release();
   void Wake();
   std::vector<Record> Take();
 
@@ -44,12 +46,13 @@ class RingReader {
   Fd wake_;
   ring_buffer* ring_ = nullptr;
   napi_threadsafe_function notify_ = nullptr;
-  std::thread thread_;
+  pthread_t thread_ = {};
   bool is_stopped_ = true;  // the event loop's own view
   std::mutex mutex_;        // guards all below
   std::deque<Record> queue_;
   size_t queued_bytes_ = 0;
-  bool is_notified_ = false;
+  bool is_notified_ = false;  // a turn of the loop is asked for and not over
+  bool was_full_ = false;     // the thread does not look at the ring until woken
   bool must_end_ = false;
 };
 

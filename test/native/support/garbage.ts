@@ -1,0 +1,20 @@
+// Collects garbage now, without node's --expose-gc.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose_gc');
+const collect = runInNewContext('gc') as () => void;
+
+export function collectGarbage(): void {
+  collect();
+}
+
+/** Collects until `isDone`, giving finalizers their turns; throws after the deadline. */
+export async function collectUntil(isDone: () => boolean, deadlineMs = 10_000): Promise<void> {
+  const end = Date.now() + deadlineMs;
+  while (!isDone()) {
+    if (Date.now() > end) throw new Error('not collected before the deadline');
+    collect();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
