@@ -8,6 +8,7 @@ import { buildTopology, type Topology } from '../../src/demo/topology.ts';
 import { startClient } from '../../src/demo/traffic.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { start } from '../../src/sys/exec.ts';
+import { leftoversOf } from '../support/leftovers.ts';
 import { until } from '../support/until.ts';
 
 let topology: Topology | undefined;
@@ -71,9 +72,7 @@ test('removal takes processes, namespaces, cgroups and files, and may be repeate
   expect(listProcesses(node!.cgroup)).toHaveLength(1);
   own.remove();
   own.remove();
-  expect(ownNamespaces(own.prefix)).toEqual([]);
-  expect(existsSync(node!.cgroup)).toBe(false);
-  expect(existsSync(own.directory)).toBe(false);
+  expect(leftoversOf(own)).toEqual([]);
 });
 
 /** A program that builds a topology and then does as told: the worst a user can do to the demo. */

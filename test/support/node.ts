@@ -3,7 +3,7 @@
 // beforeAll, `remove()` in afterAll; everything else of a test goes through its node.
 import { type Agent, type Instance, makeInstance, startAgent } from '../../src/demo/agent.ts';
 import type { ManifestDirectory } from '../../src/demo/manifests.ts';
-import { ownNamespaces, removeLeftovers } from '../../src/demo/ownership.ts';
+import { removeLeftovers } from '../../src/demo/ownership.ts';
 import { type Place, startServer } from '../../src/demo/place.ts';
 import { buildTopology, type Topology } from '../../src/demo/topology.ts';
 import { type Client, startClient } from '../../src/demo/traffic.ts';
@@ -11,6 +11,7 @@ import type { Pod } from '../../src/demo/wiring.ts';
 import { askAgent } from '../../src/runtime/socket.ts';
 import type { Status } from '../../src/runtime/status.ts';
 import type { Child } from '../../src/sys/exec.ts';
+import { leftoversOf } from './leftovers.ts';
 
 export interface NodeShape {
   readonly name: string;
@@ -51,7 +52,7 @@ export async function startNodes(shapes: readonly NodeShape[]): Promise<TestNode
   );
   const remove = (): void => {
     topology.remove();
-    const left = ownNamespaces(topology.prefix);
+    const left = leftoversOf(topology);
     if (left.length > 0) throw new Error(`left behind: ${left.join(', ')}`);
   };
   try {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is left of a topology on this machine, in words; empty is what every test must end with.
+import { existsSync } from 'node:fs';
+import { ownNamespaces } from '../../src/demo/ownership.ts';
+import type { Topology } from '../../src/demo/topology.ts';
+import { listProcesses } from '../../src/sys/cgroup.ts';
+import { readMounts } from '../../src/sys/mounts.ts';
+
+export function leftoversOf({ prefix, directory, toolsCgroup, nodes }: Topology): string[] {
+  const cgroups = [toolsCgroup, ...nodes.map(({ cgroup }) => cgroup)];
+  const mounts = readMounts().filter(({ mountPoint }) => mountPoint.startsWith(`${directory}/`));
+  return [
+    ...ownNamespaces(prefix).map((name) => `namespace ${name}`),
+    ...cgroups.flatMap(listProcesses).map((pid) => `process ${pid}`),
+    ...cgroups.filter(existsSync).map((path) => `cgroup ${path}`),
+    ...mounts.map(({ mountPoint }) => `mount ${mountPoint}`),
+    ...(existsSync(directory) ? [`folder ${directory}`] : []),
+  ];
+}
