@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run`: the agent. Ends on SIGTERM or SIGINT within a second; traffic flows on. Floor 6.
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { FairleadError } from '../errors.ts';
 import { createLogger, LOG_LEVELS, type LogFormat, type LogLevel } from '../log.ts';
 import { startInstance } from '../runtime/instance.ts';
+import { manifestsSource } from '../runtime/source.ts';
 import {
   addInstanceFlags,
   DEFAULT_BPF_ROOT,
@@ -60,7 +63,7 @@ async function run(options: RunOptions): Promise<void> {
   const instance = await startInstance(
     {
       plan: planSettings(options),
-      manifestsDir: resolve(options.manifests),
+      openSource: manifestsSource(manifestsDir(options.manifests)),
       cgroupRoot: options.cgroupRoot === undefined ? undefined : resolve(options.cgroupRoot),
       bpfRoot: resolve(options.bpfRoot),
       runDir: resolve(options.runDir),
@@ -70,11 +73,19 @@ async function run(options: RunOptions): Promise<void> {
     log,
   );
   const stop = (signal: string): void => {
-    void instance.stop().then(() => {
-      log.info({ signal }, 'stopped, traffic flows on');
-      process.exit(0);
-    });
+    instance.stop();
+    log.info({ signal }, 'stopped, traffic flows on');
+    process.exit(0);
   };
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+}
+
+function manifestsDir(dir: string): string {
+  const path = resolve(dir);
+  if (existsSync(path)) return path;
+  throw new FairleadError(
+    'NO_MANIFESTS',
+    `--manifests ${path} does not exist: make it, or name a folder of Service, EndpointSlice and Node manifests`,
+  );
 }

@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// One instance from its flags to a running agent, in reading order: checks, kernel, dataplane, source,
-// socket. Whatever fails on the way takes back what came before it. Floor 5.
+// One instance from its settings to a running agent, in reading order: checks, socket, kernel, agent,
+// source. Whatever fails on the way takes back what came before it. Floor 5.
 import { existsSync, readFileSync } from 'node:fs';
 import { adopt } from '../dataplane/bpf/adopt.ts';
-import { attach } from '../dataplane/bpf/attach.ts';
+import { type Attached, attach } from '../dataplane/bpf/attach.ts';
 import { readReasons } from '../dataplane/bpf/counters.ts';
-import { createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
+import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { kernelTables } from '../dataplane/bpf/kernel.ts';
-import type { Tables } from '../dataplane/bpf/tables.ts';
 import { backendViews, frontendViews } from '../dataplane/bpf/view.ts';
 import { FairleadError } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import type { Rejection } from '../model/types.ts';
 import { createPlanner } from '../plan/planner.ts';
-import type { Plan, PlanSettings } from '../plan/types.ts';
-import { openManifests } from '../source/manifests.ts';
+import type { PlanSettings } from '../plan/types.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { waitGracePeriod } from '../sys/native.ts';
 import { bpfObjectPath, packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
-import { checkCgroupRoot, checkKernel, checkRunDir } from './checks.ts';
+import { type CgroupRoot, checkCgroupRoot, checkKernel, checkRunDir } from './checks.ts';
 import { createProblemLog } from './problem-log.ts';
 import { backendRows, serviceRows } from './report.ts';
-import { serveSocket } from './socket.ts';
-import { problemsOf, type SourceStatus, statusOf } from './status.ts';
+import { type Routes, serveSocket } from './socket.ts';
+import type { OpenSource, Source, SourceListener } from './source.ts';
+import { problemsOf, statusOf } from './status.ts';
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
-  readonly manifestsDir: string;
+  readonly openSource: OpenSource;
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
   readonly runDir: string;
@@ -39,129 +37,134 @@ export interface InstanceSettings {
 export interface Instance {
   readonly agent: Agent;
   /** Lets go of everything; programs, links and maps stay and traffic flows on. Idempotent. */
-  stop(): Promise<void>;
+  stop(): void;
 }
 
 const ADDRESS_INTERVAL_MS = 5_000;
 const OBJECT = 'sock.bpf.o';
 
+interface Running {
+  readonly settings: InstanceSettings;
+  readonly startedAt: Date;
+  readonly cgroup: CgroupRoot;
+  readonly attached: Attached;
+  readonly dataplane: BpfDataplane;
+  readonly agent: Agent;
+  readonly source: Source;
+}
+
 /** Throws FairleadError; then nothing is left attached that was not there before. */
 export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
   const startedAt = new Date();
-  const version = packageVersion();
-  const { plan: planSettings, bpfRoot, runDir } = settings;
   checkKernel();
   const cgroup = checkCgroupRoot(settings.cgroupRoot);
-  checkManifestsDir(settings.manifestsDir);
-  checkRunDir(runDir);
-  // The socket first: two agents on one instance must not both reach the kernel.
-  const routes: Record<string, () => unknown> = {
-    '/v1/status': () => ({ pid: process.pid, isReady: false }),
-  };
-  const socket = await serveSocket(runDir, routes);
-  const undo: (() => void | Promise<void>)[] = [() => socket.close()];
-  const stop = async (): Promise<void> => {
-    for (const step of undo.splice(0).reverse()) await step();
+  checkRunDir(settings.runDir);
+  const closers: { close(): void }[] = [];
+  const stop = (): void => {
+    for (const { close } of closers.splice(0).reverse()) close();
   };
   try {
-    const attached = attach({
-      object: readObject(),
-      bpfRoot,
-      cgroupRoot: cgroup.path,
-      cgroupLevel: cgroup.level,
-      sizes: settings.mapSizes,
-    });
-    undo.push(() => attached.close());
-    const takenOver = attached.hooks.filter((hook) => hook.isTakenOver).length;
-    log.info(
-      {
-        version,
-        node: planSettings.nodeName,
-        cgroupRoot: cgroup.path,
-        bpfRoot,
-        hooks: attached.hooks.length,
-        takenOver,
-      },
-      'attached',
+    let running: Running | undefined;
+    // The socket first: two agents of one instance must not both reach the kernel.
+    closers.push(
+      await serveSocket(
+        settings.runDir,
+        routes(() => running),
+      ),
     );
-    const tables = kernelTables(attached.map);
-    const dataplane = createBpfDataplane(tables, waitGracePeriod);
-    undo.push(() => dataplane.close());
-    let tell: (plan: Plan) => void = () => {};
+    const attached = attachSockets(settings, cgroup, log);
+    closers.push(attached);
+    const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
+    closers.push(dataplane);
+    const noteProblems = createProblemLog(log);
+    const tellProblems = (): void => {
+      if (running === undefined) return;
+      noteProblems(problemsOf(running.source, running.agent.state().plan?.rejections ?? []));
+    };
     const agent = createAgent({
-      planner: createPlanner(planSettings),
+      planner: createPlanner(settings.plan),
       dataplane,
       log,
       localAddresses: interfaceAddresses,
       auditIntervalMs: settings.auditIntervalMs,
       addressIntervalMs: ADDRESS_INTERVAL_MS,
-      onPlan: (plan) => tell(plan),
+      onPlan: tellProblems,
     });
-    undo.push(() => agent.stop());
-    const manifests = await openManifests(settings.manifestsDir, {
-      onChanges: (changes) => agent.accept(changes),
-      onSynced: () => agent.sourceSynced(),
-      onProblems: () => tell(currentPlan()),
-    });
-    undo.push(() => manifests.close());
-    const currentPlan = (): Plan => agent.state().plan ?? NO_PLAN;
-    const source = (): SourceStatus => ({
-      kind: 'manifests',
-      location: settings.manifestsDir,
-      problems: manifests.problems(),
-      locate: (ref, field) => manifests.locate(ref, field),
-    });
-    const problemLog = createProblemLog(log);
-    let lastRejections: readonly Rejection[] | undefined;
-    tell = (plan) => {
-      if (plan.rejections === lastRejections && manifests.problems().length === 0) return;
-      lastRejections = plan.rejections;
-      problemLog(problemsOf(source(), plan.rejections));
-    };
-    Object.assign(routes, {
-      '/v1/status': () =>
-        statusOf({
-          version,
-          node: planSettings.nodeName,
-          startedAt,
-          cgroupRoot: cgroup.path,
-          bpfRoot,
-          attached,
-          dataplane,
-          source: source(),
-          state: agent.state(),
-          reasons: readReasons(attached.map('fl_reason')),
-        }),
-      ...kernelRoutes(tables, () => agent.state().plan),
-    });
+    closers.push({ close: () => agent.stop() });
+    const source = settings.openSource(listenerOf(agent, tellProblems));
+    closers.push(source);
+    running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
+    tellProblems();
     return { agent, stop };
   } catch (error) {
-    await stop();
+    stop();
     throw error;
   }
 }
-const NO_PLAN: Plan = {
-  services: new Map(),
-  nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
-  detector: { IPv4: undefined, IPv6: undefined },
-  rejections: [],
-};
 
-/** The kernel is read anew for each answer: what is shown is what is there. */
-function kernelRoutes(tables: Tables, plan: () => Plan | undefined): Record<string, () => unknown> {
+function listenerOf(agent: Agent, onProblems: () => void): SourceListener {
   return {
-    '/v1/services': () => serviceRows(plan(), frontendViews(adopt(tables).ledger)),
-    '/v1/backends': () => backendRows(plan(), backendViews(adopt(tables).ledger)),
+    onChanges: (changes) => agent.accept(changes),
+    onSynced: () => agent.sourceSynced(),
+    onProblems,
   };
 }
 
-function checkManifestsDir(dir: string): void {
-  if (!existsSync(dir)) {
-    throw new FairleadError(
-      'NO_MANIFESTS',
-      `--manifests ${dir} does not exist: make it, or name a folder of Service, EndpointSlice and Node manifests`,
-    );
-  }
+function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logger): Attached {
+  const attached = attach({
+    object: readObject(),
+    bpfRoot: settings.bpfRoot,
+    cgroupRoot: cgroup.path,
+    cgroupLevel: cgroup.level,
+    sizes: settings.mapSizes,
+  });
+  const fields = {
+    version: packageVersion(),
+    node: settings.plan.nodeName,
+    cgroupRoot: cgroup.path,
+    bpfRoot: settings.bpfRoot,
+    hooks: attached.hooks.length,
+    takenOver: attached.hooks.filter((hook) => hook.isTakenOver).length,
+  };
+  log.info(fields, 'attached');
+  return attached;
+}
+
+/** The kernel is read anew for each answer: what is shown is what is there. */
+function routes(running: () => Running | undefined): Routes {
+  const answer = (build: (instance: Running) => unknown, early: unknown) => (): unknown => {
+    const instance = running();
+    return instance === undefined ? early : build(instance);
+  };
+  return {
+    '/v1/status': answer(statusOfInstance, { pid: process.pid, isReady: false }),
+    '/v1/services': answer(
+      ({ dataplane, agent }) =>
+        serviceRows(agent.state().plan, frontendViews(adopt(dataplane.ledger.tables).ledger)),
+      [],
+    ),
+    '/v1/backends': answer(
+      ({ dataplane, agent }) =>
+        backendRows(agent.state().plan, backendViews(adopt(dataplane.ledger.tables).ledger)),
+      [],
+    ),
+  };
+}
+
+function statusOfInstance(running: Running): unknown {
+  const { settings, startedAt, cgroup, attached, dataplane, agent, source } = running;
+  return statusOf({
+    version: packageVersion(),
+    node: settings.plan.nodeName,
+    startedAt,
+    cgroupRoot: cgroup.path,
+    bpfRoot: settings.bpfRoot,
+    attached,
+    dataplane,
+    source,
+    state: agent.state(),
+    reasons: readReasons(attached.map('fl_reason')),
+  });
 }
 
 function readObject(): Uint8Array {

@@ -4,23 +4,10 @@ import { release } from 'node:os';
 import type { Attached } from '../dataplane/bpf/attach.ts';
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { allPorts } from '../dataplane/bpf/ledger.ts';
-import type { ObjectRef, Rejection } from '../model/types.ts';
+import type { Rejection } from '../model/types.ts';
 import { refText } from '../plan/types.ts';
 import type { AgentState } from './agent.ts';
-
-export interface SourceStatus {
-  readonly kind: string;
-  readonly location: string;
-  readonly problems: readonly {
-    readonly file: string;
-    readonly line: number;
-    readonly reason: string;
-  }[];
-  readonly locate: (
-    ref: ObjectRef,
-    field: string,
-  ) => { readonly file: string; readonly line: number } | undefined;
-}
+import type { Source } from './source.ts';
 
 export interface Status {
   readonly apiVersion: 'fairlead.io/v1';
@@ -76,7 +63,7 @@ export interface StatusParts {
   readonly bpfRoot: string;
   readonly attached: Attached;
   readonly dataplane: BpfDataplane;
-  readonly source: SourceStatus;
+  readonly source: Source;
   readonly state: AgentState;
   readonly reasons: Readonly<Record<string, number>>;
 }
@@ -138,12 +125,9 @@ function tableFill({ ledger }: BpfDataplane): Status['tables'] {
   ];
 }
 
-export function problemsOf(
-  source: SourceStatus,
-  rejections: readonly Rejection[],
-): readonly Problem[] {
-  const fromFiles = source.problems.map(({ file, line, reason }) => ({
-    object: undefined,
+export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {
+  const fromFiles = source.problems().map(({ file, line, reason, object }) => ({
+    object: object === undefined ? undefined : refText(object),
     field: undefined,
     file,
     line,
