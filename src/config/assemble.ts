@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checked document with its defaults -> the Config record: what kube-proxy's settings mean here.
+// Which section counts follows the mode, as in kube-proxy's conversion from v1alpha1
+// (pkg/proxy/apis/config/v1alpha1/conversion.go). Floor 3, pure.
+
+import { shown } from '../lib/json.ts';
+import type { PlanSettings } from '../plan/types.ts';
+import { defaultHosts, nodeNameOf, parseListenAddress, realBindAddress } from './addresses.ts';
+import type { KubeProxyDocument } from './defaults.ts';
+import { parseDuration } from './duration.ts';
+import type { FlagValues } from './flags.ts';
+import type { Locate } from './issues.ts';
+import { type OwnInput, ownSettings } from './own-schema.ts';
+import type { KubeProxyInput } from './schema.ts';
+import type {
+  Config,
+  ConntrackSettings,
+  ListenAddress,
+  LogSettings,
+  Remark,
+  SourceSettings,
+} from './types.ts';
+
+export interface Parts {
+  readonly document: KubeProxyDocument;
+  /** As written, without defaults. */
+  readonly proxy: KubeProxyInput;
+  readonly own: OwnInput;
+  readonly flags: FlagValues;
+  readonly hostname: string;
+  readonly locate: Locate;
+}
+
+interface Say {
+  readonly problems: Remark[];
+  readonly notes: Remark[];
+}
+
+const ms = (span: string): number => parseDuration(span) ?? 0;
+const seconds = (span: string): number => Math.floor(ms(span) / 1000);
+
+/** Linear in the settings. Problems are those that only the whole can show. */
+export function assemble(parts: Parts): {
+  readonly config: Config;
+  readonly problems: readonly Remark[];
+} {
+  const { document, own, flags } = parts;
+  const nodeName = nodeNameOf(document.hostnameOverride, parts.hostname);
+  const say: Say = { problems: [], notes: [] };
+  lookAtWhole(parts, nodeName, say);
+  const { iptables } = document;
+  const config: Config = {
+    plan: planSettings(parts, nodeName),
+    source: sourceOf(parts),
+    engine: own.engine ?? (document.mode === 'iptables' ? 'iptables' : 'auto'),
+    healthz: listener(parts, 'healthz', say),
+    metrics: listener(parts, 'metrics', say),
+    isBindFailureFatal: document.bindAddressHardFail,
+    syncPeriodMs: ms(activeSection(document).syncPeriod),
+    netfilter: {
+      masqueradeBit: (document.mode === 'nftables' ? document.nftables : iptables).masqueradeBit,
+      localhostNodePorts: iptables.localhostNodePorts,
+      snatNodeInternalIp: iptables.snatNodeInternalIP ?? false,
+    },
+    conntrack: conntrackSettings(document),
+    oomScoreAdj: document.oomScoreAdj,
+    log: logSettings(parts),
+    own: ownSettings(own),
+    actions: {
+      writeConfigTo: flags['write-config-to'] || undefined,
+      cleanup: isOn(flags['cleanup']),
+      initOnly: isOn(flags['init-only']),
+    },
+    notes: say.notes,
+    document,
+  };
+  return { config, problems: say.problems };
+}
+
+function lookAtWhole({ document, own, flags, locate }: Parts, nodeName: string, say: Say): void {
+  if (nodeName === '') {
+    const reason = 'leaves this node without a name';
+    say.problems.push({ ...locate(['hostnameOverride']), reason });
+  }
+  if (document.mode === 'iptables' && own.engine == null) {
+    const reason = 'asks for the iptables engine: leave it empty, or set engine, for bpf';
+    say.notes.push({ ...locate(['mode']), reason });
+  }
+  if (flags['vmodule'] !== undefined) {
+    const reason = 'ignored: one level holds for the whole agent';
+    say.notes.push({ place: '', field: '--vmodule', reason });
+  }
+}
+
+/** Flags were checked before: what is given and not a "no" is a "yes". */
+const isOn = (text: string | undefined): boolean =>
+  text !== undefined && !['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text);
+
+function activeSection({ mode, iptables, nftables, ipvs }: KubeProxyDocument) {
+  if (mode === 'ipvs') return ipvs;
+  return mode === 'nftables' ? nftables : iptables;
+}
+
+function planSettings({ document, own }: Parts, nodeName: string): PlanSettings {
+  const { mode, detectLocal, nodePortAddresses } = document;
+  const bindAddress = realBindAddress(document.bindAddress);
+  // Unset means every local address, except that kube-proxy's nftables mode was made stricter (KEP-3866).
+  const isStrict = mode === 'nftables' && nodePortAddresses.length === 0;
+  return {
+    nodeName,
+    detectLocalMode: document.detectLocalMode,
+    clusterCidrs: document.clusterCIDR
+      .split(',')
+      .map((cidr) => cidr.trim())
+      .filter((cidr) => cidr !== ''),
+    ...(detectLocal.bridgeInterface !== '' && { podBridgeInterface: detectLocal.bridgeInterface }),
+    ...(detectLocal.interfaceNamePrefix !== '' && {
+      podInterfaceNamePrefix: detectLocal.interfaceNamePrefix,
+    }),
+    masqueradeAll: (mode === 'nftables' ? document.nftables : document.iptables).masqueradeAll,
+    nodePortAddresses: isStrict ? ['primary'] : nodePortAddresses,
+    ...(bindAddress !== undefined && { bindAddress }),
+    allowExternalIps: own.allowExternalIPs ?? true,
+  };
+}
+
+function sourceOf({ document, own, flags }: Parts): SourceSettings {
+  if (own.manifests != null) return { kind: 'manifests', dir: own.manifests };
+  const { kubeconfig, qps, burst } = document.clientConnection;
+  const master = flags['master'] ?? '';
+  return {
+    kind: 'api',
+    kubeconfig: kubeconfig === '' ? undefined : kubeconfig,
+    apiServers: [...(master === '' ? [] : [master]), ...(own.apiServers ?? [])],
+    qps,
+    burst,
+    resyncMs: ms(document.configSyncPeriod),
+  };
+}
+
+function conntrackSettings({ conntrack }: KubeProxyDocument): ConntrackSettings {
+  return {
+    maxPerCore: conntrack.maxPerCore,
+    min: conntrack.min,
+    tcpEstablishedSeconds: seconds(conntrack.tcpEstablishedTimeout),
+    tcpCloseWaitSeconds: seconds(conntrack.tcpCloseWaitTimeout),
+    tcpBeLiberal: conntrack.tcpBeLiberal,
+    udpSeconds: seconds(conntrack.udpTimeout),
+    udpStreamSeconds: seconds(conntrack.udpStreamTimeout),
+  };
+}
+
+/** One level for klog's many: 4 and above is where kube-proxy speaks of single objects. */
+function logSettings({ document, proxy, own }: Parts): LogSettings {
+  const format = proxy.logging?.format === 'text' ? 'text' : 'json';
+  return {
+    level: own.logLevel ?? (document.logging.verbosity >= 4 ? 'debug' : 'info'),
+    format: own.logFormat ?? format,
+  };
+}
+
+/** An empty address flag, or the deprecated port flag with 0, switches a server off; a file cannot. */
+function listener(
+  parts: Parts,
+  server: 'healthz' | 'metrics',
+  say: Say,
+): ListenAddress | undefined {
+  const { document, flags } = parts;
+  const isOff = flags[`${server}-bind-address`] === '';
+  const portFlag = flags[`${server}-port`];
+  const configured =
+    server === 'healthz' ? document.healthzBindAddress : document.metricsBindAddress;
+  if (portFlag === undefined) return isOff ? undefined : parseListenAddress(configured);
+  const named = { place: '', field: `--${server}-port` };
+  say.notes.push({ ...named, reason: `deprecated: use --${server}-bind-address` });
+  const port = Number(portFlag);
+  if (!(port >= 0 && port <= 65535)) {
+    const reason = `must be a port number from 0 to 65535, not ${shown(portFlag)}`;
+    say.problems.push({ ...named, reason });
+  }
+  if (isOff || port === 0) return undefined;
+  // An address that was given has its port already, by itself or by default: kube-proxy keeps it too.
+  if (flags[`${server}-bind-address`] !== undefined) return parseListenAddress(configured);
+  return { host: defaultHosts(document.bindAddress)[server], port };
+}

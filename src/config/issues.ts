@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A schema's findings in words a person can act on, each at its line. Floor 3, pure.
+import type { z } from 'zod';
+import { isRecord, shown } from '../lib/json.ts';
+import type { Path, Remark } from './types.ts';
+
+/** Names a setting and says where it stands. */
+export type Locate = (path: Path) => Pick<Remark, 'place' | 'field'>;
+
+type Issue = z.core.$ZodIssue;
+
+const WORDS: Readonly<Record<string, string>> = {
+  string: 'text (quote it)',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a section',
+  record: 'a section',
+};
+
+/** One remark per wrong setting, in the order the schema found them. */
+export function remarksOf(
+  issues: readonly Issue[],
+  value: unknown,
+  locate: Locate,
+): readonly Remark[] {
+  return issues.flatMap((issue) => {
+    const path = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((key) => ({
+        ...locate([...path, key]),
+        reason: 'no such setting: check its spelling and where it stands',
+      }));
+    }
+    return [{ ...locate(path), reason: `${wordsOf(issue)}, not ${shown(valueAt(value, path))}` }];
+  });
+}
+
+function wordsOf(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${WORDS[issue.expected] ?? issue.expected}`;
+    case 'invalid_value':
+      return `must be ${issue.values.map((value) => (value === '' ? '""' : String(value))).join(', ')}`;
+    case 'invalid_union':
+      return 'must be a duration or a whole number';
+    case 'invalid_format':
+      return issue.format === 'url' ? 'must be a URL such as https://10.0.0.1:6443' : issue.message;
+    case 'too_small':
+      return issue.origin === 'string'
+        ? 'must not be empty'
+        : `must be at least ${String(issue.minimum)}`;
+    case 'too_big':
+      return `must be at most ${String(issue.maximum)}`;
+    default:
+      return issue.message;
+  }
+}
+
+export function valueAt(value: unknown, path: Path): unknown {
+  let found = value;
+  for (const step of path) {
+    if (Array.isArray(found) && typeof step === 'number') found = found[step];
+    else found = isRecord(found) ? found[String(step)] : undefined;
+  }
+  return found;
+}
+
+/** `['a', 0, 'b']` -> `a[0].b`. */
+export function fieldName(path: Path): string {
+  return path
+    .map((step, index) => {
+      if (typeof step === 'number') return `[${step}]`;
+      return index === 0 ? step : `.${step}`;
+    })
+    .join('');
+}

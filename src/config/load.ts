@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the file --config names, if it names one, and resolves everything. Floor 3.
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { FairleadError, reasonOf } from '../errors.ts';
+import type { FlagValues } from './flags.ts';
+import { resolveConfig } from './resolve.ts';
+import type { Config } from './types.ts';
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** For watchConfigFile; undefined without --config. */
+  readonly file: { readonly path: string; readonly text: string } | undefined;
+}
+
+/** Throws FairleadError BAD_OPTION if the file cannot be read or does not mean anything. */
+export function loadConfig(flags: FlagValues): LoadedConfig {
+  const path = flags['config'] ?? '';
+  const file = path === '' ? undefined : { path, text: read(path) };
+  const config = resolveConfig({ ...(file && { file }), flags, hostname: hostname() });
+  return { config, file };
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new FairleadError('BAD_OPTION', `--config ${path} cannot be read: ${reasonOf(error)}`);
+  }
+}

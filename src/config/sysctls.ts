@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel settings kube-proxy would write at start, from its conntrack section and the number of
+// CPUs. Sources: getConntrackMax and setupConntrack (cmd/kube-proxy/app/server_linux.go, conntrack.go).
+// Floor 3, pure.
+import type { ConntrackSettings } from './types.ts';
+
+/** One file to bring to a value; `raise` leaves a larger value alone. */
+export interface SysctlWrite {
+  /** From the root of the file system, without the leading slash. */
+  readonly path: string;
+  readonly value: number;
+  readonly rule: 'set' | 'raise';
+}
+
+const MOST_CONNECTIONS = 1_048_576;
+const NETFILTER = 'proc/sys/net/netfilter';
+
+/** Entries of the connection table; undefined = leave it alone (maxPerCore 0, and then min is ignored too). */
+export function conntrackMax(
+  { maxPerCore, min }: Pick<ConntrackSettings, 'maxPerCore' | 'min'>,
+  cpuCount: number,
+): number | undefined {
+  if (maxPerCore <= 0) return undefined;
+  const scaled = maxPerCore * cpuCount;
+  if (scaled > MOST_CONNECTIONS) return MOST_CONNECTIONS;
+  return Math.max(scaled, min);
+}
+
+/**
+ * In the order to write them: the hash size goes by the table's new size.
+ * @param isRouteLocalnet only an engine that DNATs NodePorts of 127.0.0.1 in netfilter needs it
+ */
+export function sysctlWrites(
+  conntrack: ConntrackSettings,
+  cpuCount: number,
+  isRouteLocalnet: boolean,
+): readonly SysctlWrite[] {
+  const max = conntrackMax(conntrack, cpuCount);
+  const writes: SysctlWrite[] = [];
+  const set = (name: string, value: number): void => {
+    if (value > 0) writes.push({ path: `${NETFILTER}/${name}`, value, rule: 'set' });
+  };
+  if (max !== undefined) {
+    set('nf_conntrack_max', max);
+    const path = 'sys/module/nf_conntrack/parameters/hashsize';
+    writes.push({ path, value: Math.floor(max / 4), rule: 'raise' });
+  }
+  set('nf_conntrack_tcp_timeout_established', conntrack.tcpEstablishedSeconds);
+  set('nf_conntrack_tcp_timeout_close_wait', conntrack.tcpCloseWaitSeconds);
+  if (conntrack.tcpBeLiberal) set('nf_conntrack_tcp_be_liberal', 1);
+  set('nf_conntrack_udp_timeout', conntrack.udpSeconds);
+  set('nf_conntrack_udp_timeout_stream', conntrack.udpStreamSeconds);
+  if (isRouteLocalnet) {
+    writes.push({ path: 'proc/sys/net/ipv4/conf/all/route_localnet', value: 1, rule: 'set' });
+  }
+  return writes;
+}

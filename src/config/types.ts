@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an instance is told: one record, whatever it came from (kube-proxy's file, our own document,
+// flags). Floor 3: knows no kernel and starts nothing.
+import type { PlanSettings } from '../plan/types.ts';
+import type { KubeProxyDocument } from './defaults.ts';
+import type { OwnSettings } from './own-schema.ts';
+
+/** Steps into a document: keys and list positions. */
+export type Path = readonly (string | number)[];
+
+/** Something to say about one setting: where it stands (`file:12`, '' for a flag), its name, and what. */
+export interface Remark {
+  readonly place: string;
+  /** `conntrack.min` or `--conntrack-min`. */
+  readonly field: string;
+  readonly reason: string;
+}
+
+/** `config.yaml:12: conntrack.min: must be …` */
+export const remarkText = ({ place, field, reason }: Remark): string =>
+  [place, field, reason].filter((part) => part !== '').join(': ');
+
+/** Where one TCP listener binds. `host` is a canonical address, `0.0.0.0` and `::` included. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where Services come from: a folder of manifests, or an API server. */
+export type SourceSettings =
+  | { readonly kind: 'manifests'; readonly dir: string }
+  | {
+      readonly kind: 'api';
+      /** undefined = in-cluster credentials. */
+      readonly kubeconfig: string | undefined;
+      /** Tried in this order before any address of the kubeconfig. */
+      readonly apiServers: readonly string[];
+      /** 0 or less = no limit. */
+      readonly qps: number;
+      readonly burst: number;
+      readonly resyncMs: number;
+    };
+
+/** Zero means: leave the kernel's value alone. */
+export interface ConntrackSettings {
+  readonly maxPerCore: number;
+  readonly min: number;
+  readonly tcpEstablishedSeconds: number;
+  readonly tcpCloseWaitSeconds: number;
+  readonly tcpBeLiberal: boolean;
+  readonly udpSeconds: number;
+  readonly udpStreamSeconds: number;
+}
+
+/** What to do besides running. At most one is meant; kube-proxy looks at them in this order. */
+export interface Actions {
+  readonly writeConfigTo: string | undefined;
+  readonly cleanup: boolean;
+  readonly initOnly: boolean;
+}
+
+/** What only an engine that programs netfilter uses. */
+export interface NetfilterSettings {
+  readonly masqueradeBit: number;
+  readonly localhostNodePorts: boolean;
+  readonly snatNodeInternalIp: boolean;
+}
+
+export interface LogSettings {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly format: 'json' | 'text';
+}
+
+export interface Config {
+  readonly plan: PlanSettings;
+  readonly source: SourceSettings;
+  readonly engine: 'auto' | 'bpf' | 'iptables';
+  /** undefined = switched off (only `--healthz-port=0` and an empty flag do that). */
+  readonly healthz: ListenAddress | undefined;
+  readonly metrics: ListenAddress | undefined;
+  readonly isBindFailureFatal: boolean;
+  /** A family with a change older than twice this is unhealthy. */
+  readonly syncPeriodMs: number;
+  readonly netfilter: NetfilterSettings;
+  readonly conntrack: ConntrackSettings;
+  readonly oomScoreAdj: number;
+  readonly log: LogSettings;
+  readonly own: OwnSettings;
+  readonly actions: Actions;
+  /** Warnings, each with its reason, in the order of the settings they speak of. */
+  readonly notes: readonly Remark[];
+  /** Everything as kube-proxy would read it, defaults filled in: for /configz and --write-config-to. */
+  readonly document: KubeProxyDocument;
+}

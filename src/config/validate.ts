@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values kube-proxy refuses, and what no Linux node can honour. Ranges and messages follow
+// pkg/proxy/apis/config/validation/validation.go. Floor 3, pure.
+import { canonicalAddress, canonicalPrefix, familyOf } from '../lib/ip.ts';
+import { shown } from '../lib/json.ts';
+import { parseListenAddress } from './addresses.ts';
+import type { KubeProxyDocument } from './defaults.ts';
+import { parseDuration } from './duration.ts';
+import { type Locate, valueAt } from './issues.ts';
+import type { KubeProxyInput } from './schema.ts';
+import type { Path, Remark } from './types.ts';
+
+export const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;
+
+type Check = readonly [path: Path, test: (value: unknown) => boolean, reason: string];
+
+const inRange =
+  (low: number, high: number) =>
+  (value: unknown): boolean =>
+    Number(value) >= low && Number(value) <= high;
+const ms = (value: unknown): number => parseDuration(String(value)) ?? Number.NaN;
+const isPositiveSpan = (value: unknown): boolean => ms(value) > 0;
+const isSpan = (value: unknown): boolean => ms(value) >= 0;
+const isAddress = (value: unknown): boolean => canonicalAddress(String(value)) !== undefined;
+const isHostPort = (value: unknown): boolean => parseListenAddress(String(value)) !== undefined;
+const isCount = inRange(0, 2_147_483_647);
+const isBit = inRange(0, 31);
+
+const HOST_PORT = 'must be an IP address and a port such as 127.0.0.1:10249';
+const NOT_NEGATIVE = 'must not be negative';
+const POSITIVE = 'must be longer than 0s';
+
+const CHECKS: readonly Check[] = [
+  [['bindAddress'], isAddress, 'must be an IP address'],
+  [['healthzBindAddress'], isHostPort, HOST_PORT],
+  [['metricsBindAddress'], isHostPort, HOST_PORT],
+  [['oomScoreAdj'], inRange(-1000, 1000), 'must be a number from -1000 to 1000'],
+  [['configSyncPeriod'], isPositiveSpan, POSITIVE],
+  [['clientConnection', 'burst'], isCount, NOT_NEGATIVE],
+  [['iptables', 'masqueradeBit'], isBit, 'must be a bit from 0 to 31'],
+  [['iptables', 'syncPeriod'], isPositiveSpan, POSITIVE],
+  [['iptables', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
+  [['nftables', 'masqueradeBit'], isBit, 'must be a bit from 0 to 31'],
+  [['nftables', 'syncPeriod'], isPositiveSpan, POSITIVE],
+  [['nftables', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
+  [['ipvs', 'syncPeriod'], isPositiveSpan, POSITIVE],
+  [['ipvs', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
+  [['ipvs', 'tcpTimeout'], isSpan, NOT_NEGATIVE],
+  [['ipvs', 'tcpFinTimeout'], isSpan, NOT_NEGATIVE],
+  [['ipvs', 'udpTimeout'], isSpan, NOT_NEGATIVE],
+  [['conntrack', 'maxPerCore'], isCount, NOT_NEGATIVE],
+  [['conntrack', 'min'], isCount, NOT_NEGATIVE],
+  [['conntrack', 'tcpEstablishedTimeout'], isSpan, NOT_NEGATIVE],
+  [['conntrack', 'tcpCloseWaitTimeout'], isSpan, NOT_NEGATIVE],
+  [['conntrack', 'udpTimeout'], isSpan, NOT_NEGATIVE],
+  [['conntrack', 'udpStreamTimeout'], isSpan, NOT_NEGATIVE],
+  [['logging', 'format'], (value) => value === 'text' || value === 'json', 'must be text or json'],
+  [['logging', 'verbosity'], isCount, NOT_NEGATIVE],
+  [
+    ['showHiddenMetricsForVersion'],
+    (value) => /^(\d+\.\d+)?$/.test(String(value)),
+    'must be a version such as 1.36',
+  ],
+];
+
+/** Everything wrong with the values, in a fixed order. `input` is what was written, `document` has defaults. */
+export function problemsOf(
+  input: Partial<KubeProxyInput>,
+  document: KubeProxyDocument,
+  locate: Locate,
+): readonly Remark[] {
+  const problems: Remark[] = [];
+  const refuse = (path: Path, reason: string): void => {
+    problems.push({ ...locate(path), reason });
+  };
+  for (const [path, test, reason] of CHECKS) {
+    const value = valueAt(document, path);
+    if (!test(value)) refuse(path, `${reason}, not ${shown(value)}`);
+  }
+  checkOrder(document, refuse);
+  checkDetector(document, refuse);
+  checkClusterCidr(document.clusterCIDR, refuse);
+  checkNodePortAddresses(document.nodePortAddresses, refuse);
+  for (const [index, cidr] of document.ipvs.excludeCIDRs.entries()) {
+    if (canonicalPrefix(cidr) === undefined)
+      refuse(['ipvs', 'excludeCIDRs', index], `must be a CIDR, not ${shown(cidr)}`);
+  }
+  checkWindows(input, refuse);
+  return problems;
+}
+
+type Refuse = (path: Path, reason: string) => void;
+
+function checkOrder(document: KubeProxyDocument, refuse: Refuse): void {
+  for (const section of ['iptables', 'nftables', 'ipvs'] as const) {
+    const { minSyncPeriod, syncPeriod } = document[section];
+    if (ms(minSyncPeriod) > ms(syncPeriod)) {
+      const reason = `must not be longer than ${section}.syncPeriod, which is ${syncPeriod}`;
+      refuse([section, 'minSyncPeriod'], reason);
+    }
+  }
+}
+
+function checkDetector({ detectLocalMode, detectLocal }: KubeProxyDocument, refuse: Refuse): void {
+  if (detectLocalMode === 'BridgeInterface' && detectLocal.bridgeInterface === '') {
+    refuse(['detectLocal', 'bridgeInterface'], 'must be set for detectLocalMode BridgeInterface');
+  }
+  if (detectLocalMode === 'InterfaceNamePrefix' && detectLocal.interfaceNamePrefix === '') {
+    const reason = 'must be set for detectLocalMode InterfaceNamePrefix';
+    refuse(['detectLocal', 'interfaceNamePrefix'], reason);
+  }
+}
+
+function checkClusterCidr(clusterCidr: string, refuse: Refuse): void {
+  if (clusterCidr === '') return;
+  const prefixes = clusterCidr.split(',').map((text) => canonicalPrefix(text.trim()));
+  const families = prefixes.map((prefix) => (prefix === undefined ? '' : familyOf(prefix)));
+  if (families.includes('')) {
+    refuse(['clusterCIDR'], `must be CIDRs such as 10.1.0.0/16, not ${shown(clusterCidr)}`);
+  } else if (new Set(families).size < families.length) {
+    refuse(['clusterCIDR'], `must hold one CIDR a family at most, not ${shown(clusterCidr)}`);
+  }
+}
+
+function checkNodePortAddresses(entries: readonly string[], refuse: Refuse): void {
+  for (const [index, entry] of entries.entries()) {
+    const isKeyword = NODE_PORT_KEYWORDS.some((keyword) => keyword === entry);
+    if (!isKeyword && canonicalPrefix(entry) === undefined) {
+      const words = `must be a CIDR or ${NODE_PORT_KEYWORDS.join(', ')}`;
+      refuse(['nodePortAddresses', index], `${words}, not ${shown(entry)}`);
+    }
+  }
+}
+
+/** kubeadm writes these fields with empty values into every file: only a value that means something is refused. */
+function checkWindows({ winkernel, windowsRunAsService }: Partial<KubeProxyInput>, refuse: Refuse) {
+  for (const [field, value] of Object.entries(winkernel ?? {})) {
+    if (value) refuse(['winkernel', field], 'is for Windows: fairlead runs on Linux alone');
+  }
+  if (windowsRunAsService) {
+    refuse(['windowsRunAsService'], 'is for Windows: fairlead runs on Linux alone');
+  }
+}

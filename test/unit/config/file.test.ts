@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// KubeProxyConfiguration files: what is read, what is refused and where it stands.
+import { describe, expect, test } from 'vitest';
+import { fromFile, HEAD, KUBEADM, notesOf, OWN_HEAD, problemsOf } from './configs.ts';
+
+test("kubeadm's file gives kube-proxy's defaults, without a warning", () => {
+  const config = fromFile(KUBEADM);
+  expect(notesOf(config)).toEqual([]);
+  expect(config).toMatchObject({
+    plan: {
+      nodeName: 'node-a',
+      detectLocalMode: 'ClusterCIDR',
+      clusterCidrs: ['10.244.0.0/16', 'fd00:10:244::/56'],
+      masqueradeAll: false,
+      nodePortAddresses: [],
+      allowExternalIps: true,
+    },
+    source: {
+      kind: 'api',
+      kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
+      apiServers: [],
+      qps: 5,
+      burst: 10,
+      resyncMs: 900_000,
+    },
+    engine: 'auto',
+    healthz: { host: '0.0.0.0', port: 10256 },
+    metrics: { host: '127.0.0.1', port: 10249 },
+    isBindFailureFatal: false,
+    syncPeriodMs: 30_000,
+    netfilter: { masqueradeBit: 14, localhostNodePorts: true, snatNodeInternalIp: false },
+    conntrack: {
+      maxPerCore: 32_768,
+      min: 131_072,
+      tcpEstablishedSeconds: 86_400,
+      tcpCloseWaitSeconds: 3600,
+      tcpBeLiberal: false,
+      udpSeconds: 0,
+      udpStreamSeconds: 0,
+    },
+    oomScoreAdj: -999,
+    log: { level: 'info', format: 'json' },
+  });
+  expect(config.plan).not.toHaveProperty('bindAddress');
+});
+
+describe('what is refused is named with its line', () => {
+  const rows: readonly { name: string; text: string; says: readonly string[] }[] = [
+    {
+      name: 'an unknown key',
+      text: `${HEAD}clusterCidr: 10.0.0.0/8\n`,
+      says: ['c.yaml:3: clusterCidr: no such setting: check its spelling and where it stands'],
+    },
+    {
+      name: 'an unknown key in a section, beside a wrong type: both',
+      text: `${HEAD}conntrack:\n  max: 5\n  min: 1.5\n`,
+      says: [
+        'c.yaml:5: conntrack.min: must be a whole number, not 1.5',
+        'c.yaml:4: conntrack.max: no such setting: check its spelling and where it stands',
+      ],
+    },
+    {
+      name: 'a number where text belongs',
+      text: `${HEAD}hostnameOverride: 12\n`,
+      says: ['c.yaml:3: hostnameOverride: must be text (quote it), not 12'],
+    },
+    {
+      name: 'a section that is a value',
+      text: `${HEAD}iptables: yes\n`,
+      says: ['c.yaml:3: iptables: must be a section, not "yes"'],
+    },
+    {
+      name: 'a duration without unit',
+      text: `${HEAD}iptables:\n  syncPeriod: "30"\n`,
+      says: [
+        'c.yaml:4: iptables.syncPeriod: must be a duration such as 30s, 1m30s or 15m0s, not "30"',
+      ],
+    },
+    {
+      name: 'a mode of another system',
+      text: `${HEAD}mode: kernelspace\n`,
+      says: ['c.yaml:3: mode: must be "", iptables, ipvs, nftables, not "kernelspace"'],
+    },
+    {
+      name: 'an item of a list',
+      text: `${HEAD}nodePortAddresses:\n- 10.0.0.0/8\n- some\n`,
+      says: [
+        'c.yaml:5: nodePortAddresses[1]: must be a CIDR or primary, localhost, all, not "some"',
+      ],
+    },
+    {
+      name: 'one kind twice',
+      text: `${HEAD}---\n${HEAD}`,
+      says: ['c.yaml:5: KubeProxyConfiguration: stands in this file twice: keep one of them'],
+    },
+    {
+      name: 'our document before the only one kube-proxy reads',
+      text: `${OWN_HEAD}---\n${HEAD}`,
+      says: [
+        'c.yaml:5: KubeProxyConfiguration: must be the first document: kube-proxy reads no other, and going back to it would lose this one',
+      ],
+    },
+    {
+      name: 'a kind of someone else',
+      text: 'apiVersion: v1\nkind: ConfigMap\n',
+      says: [
+        'c.yaml:2: kind: must be KubeProxyConfiguration or FairleadConfiguration, not "ConfigMap"',
+      ],
+    },
+    {
+      name: 'another version of the API',
+      text: 'apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration\n',
+      says: [
+        'c.yaml:1: apiVersion: of a KubeProxyConfiguration must be kubeproxy.config.k8s.io/v1alpha1, not "kubeproxy.config.k8s.io/v1"',
+      ],
+    },
+    {
+      name: 'a key given twice',
+      text: `${HEAD}mode: ""\nmode: iptables\n`,
+      says: ['c.yaml:4: is not YAML: Map keys must be unique'],
+    },
+    {
+      name: 'no document at all',
+      text: '# nothing\n',
+      says: ['c.yaml: holds no KubeProxyConfiguration'],
+    },
+    {
+      name: 'Windows settings that mean something',
+      text: `${HEAD}winkernel:\n  enableDSR: true\nwindowsRunAsService: true\n`,
+      says: [
+        'c.yaml:4: winkernel.enableDSR: is for Windows: fairlead runs on Linux alone',
+        'c.yaml:5: windowsRunAsService: is for Windows: fairlead runs on Linux alone',
+      ],
+    },
+    {
+      name: 'a wrong setting of ours',
+      text: `${HEAD}---\n${OWN_HEAD}mapSizes:\n  frontends: 0\napiServers: [10.0.0.1]\nlogLevel: loud\n`,
+      says: [
+        'c.yaml:8: apiServers[0]: must be a URL such as https://10.0.0.1:6443, not "10.0.0.1"',
+        'c.yaml:7: mapSizes.frontends: must be at least 1, not 0',
+        'c.yaml:9: logLevel: must be debug, info, warn, error, not "loud"',
+      ],
+    },
+  ];
+  test.each(rows)('$name', ({ text, says }) => {
+    expect(problemsOf(() => fromFile(text)).toSorted()).toEqual([...says].toSorted());
+  });
+});
+
+const badValues: readonly (readonly [yaml: string, says: string])[] = [
+  ['bindAddress: here', 'bindAddress: must be an IP address, not "here"'],
+  [
+    'healthzBindAddress: here:80',
+    'healthzBindAddress: must be an IP address and a port such as 127.0.0.1:10249, not "here:80"',
+  ],
+  [
+    'metricsBindAddress: 127.0.0.1:0',
+    'metricsBindAddress: must be an IP address and a port such as 127.0.0.1:10249, not "127.0.0.1:0"',
+  ],
+  ['oomScoreAdj: -1001', 'oomScoreAdj: must be a number from -1000 to 1000, not -1001'],
+  ['configSyncPeriod: -1s', 'configSyncPeriod: must be longer than 0s, not "-1s"'],
+  ['clientConnection: {burst: -1}', 'clientConnection.burst: must not be negative, not -1'],
+  ['iptables: {masqueradeBit: 32}', 'iptables.masqueradeBit: must be a bit from 0 to 31, not 32'],
+  [
+    'iptables: {minSyncPeriod: 31s}',
+    'iptables.minSyncPeriod: must not be longer than iptables.syncPeriod, which is 30s',
+  ],
+  ['conntrack: {maxPerCore: -1}', 'conntrack.maxPerCore: must not be negative, not -1'],
+  ['conntrack: {udpTimeout: -1s}', 'conntrack.udpTimeout: must not be negative, not "-1s"'],
+  ['clusterCIDR: 10.0.0.0', 'clusterCIDR: must be CIDRs such as 10.1.0.0/16, not "10.0.0.0"'],
+  [
+    'clusterCIDR: 10.0.0.0/8,11.0.0.0/8',
+    'clusterCIDR: must hold one CIDR a family at most, not "10.0.0.0/8,11.0.0.0/8"',
+  ],
+  [
+    'detectLocalMode: BridgeInterface',
+    'detectLocal.bridgeInterface: must be set for detectLocalMode BridgeInterface',
+  ],
+  [
+    'detectLocalMode: InterfaceNamePrefix',
+    'detectLocal.interfaceNamePrefix: must be set for detectLocalMode InterfaceNamePrefix',
+  ],
+  ['logging: {format: xml}', 'logging.format: must be text or json, not "xml"'],
+  [
+    'showHiddenMetricsForVersion: latest',
+    'showHiddenMetricsForVersion: must be a version such as 1.36, not "latest"',
+  ],
+  ['hostnameOverride: "  "', 'hostnameOverride: leaves this node without a name'],
+  ['ipvs: {excludeCIDRs: [x]}', 'ipvs.excludeCIDRs[0]: must be a CIDR, not "x"'],
+];
+test.each(badValues)('the value of %s is refused', (yaml, says) => {
+  const [problem = ''] = problemsOf(() => fromFile(`${HEAD}${yaml}\n`));
+  expect(problem.replace(/^c\.yaml:\d+: /, '')).toBe(says);
+});
+
+const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = [
+  [
+    'mode: ipvs',
+    [
+      'mode: taken as auto: there is no such engine here; the kernel decides between bpf and iptables',
+    ],
+  ],
+  [
+    'mode: iptables',
+    ['mode: asks for the iptables engine: leave it empty, or set engine, for bpf'],
+  ],
+  ['enableProfiling: true', ['enableProfiling: ignored: there are no pprof pages']],
+  [
+    'portRange: 1-2',
+    ['portRange: ignored: only the userspace mode, removed in Kubernetes 1.26, used it'],
+  ],
+  [
+    'iptables: {minSyncPeriod: 2s}',
+    ['iptables.minSyncPeriod: ignored: changes are programmed as they come'],
+  ],
+  ['iptables: {localhostNodePorts: true}', []],
+  [
+    'ipvs: {strictARP: true, scheduler: rr}',
+    [
+      'ipvs.scheduler: ignored: backends are chosen at random',
+      'ipvs.strictARP: ignored: fairlead does not use IPVS',
+    ],
+  ],
+  [
+    'featureGates: {A: true, B: false}',
+    [
+      'featureGates.A: ignored: fairlead has no feature gates',
+      'featureGates.B: ignored: fairlead has no feature gates',
+    ],
+  ],
+  ['clientConnection: {contentType: application/json}', []],
+  [
+    'clientConnection: {contentType: application/vnd.kubernetes.protobuf}',
+    ['clientConnection.contentType: ignored: objects are read as JSON'],
+  ],
+];
+test.each(warnings)('%s is accepted and warned of', (yaml, says) => {
+  const notes = notesOf(fromFile(`${HEAD}${yaml}\n`));
+  expect(notes.map((note) => note.replace(/^c\.yaml:3: /, ''))).toEqual(says);
+});
+
+describe('what settings mean', () => {
+  const of = (yaml: string, own = '') =>
+    fromFile(`${HEAD}${yaml}\n${own === '' ? '' : `---\n${OWN_HEAD}${own}\n`}`);
+
+  test('mode iptables asks for that engine, unless ours says otherwise', () => {
+    expect(of('mode: iptables').engine).toBe('iptables');
+    const both = of('mode: iptables', 'engine: bpf');
+    expect(both.engine).toBe('bpf');
+    expect(notesOf(both)).toEqual([]);
+  });
+
+  test('mode nftables has a section of its own, and answers NodePorts on primary addresses alone', () => {
+    const sections =
+      'iptables: {masqueradeBit: 1, syncPeriod: 1m}\nnftables: {masqueradeBit: 2, masqueradeAll: true, syncPeriod: 2m}\n';
+    const nft = of(`mode: nftables\n${sections}`);
+    expect(nft.plan.nodePortAddresses).toEqual(['primary']);
+    expect([nft.netfilter.masqueradeBit, nft.plan.masqueradeAll, nft.syncPeriodMs]).toEqual([
+      2,
+      true,
+      120_000,
+    ]);
+    const plain = of(sections);
+    expect(plain.plan.nodePortAddresses).toEqual([]);
+    expect([plain.netfilter.masqueradeBit, plain.plan.masqueradeAll, plain.syncPeriodMs]).toEqual([
+      1,
+      false,
+      60_000,
+    ]);
+    expect(of('mode: nftables\nnodePortAddresses: [all]').plan.nodePortAddresses).toEqual(['all']);
+  });
+
+  test('an IPv6 bind address moves the servers to its family and is part of the plan', () => {
+    const config = of('bindAddress: "FD00::1"');
+    expect(config.plan.bindAddress).toBe('fd00::1');
+    expect(config.healthz).toEqual({ host: '::', port: 10256 });
+    expect(config.metrics).toEqual({ host: '::1', port: 10249 });
+  });
+
+  test('verbosity 4 is debug; an explicit text format is text; ours come first', () => {
+    expect(of('logging: {verbosity: 3}').log).toEqual({ level: 'info', format: 'json' });
+    expect(of('logging: {verbosity: 4, format: text}').log).toEqual({
+      level: 'debug',
+      format: 'text',
+    });
+    expect(
+      of('logging: {verbosity: 4, format: text}', 'logLevel: warn\nlogFormat: json').log,
+    ).toEqual({ level: 'warn', format: 'json' });
+  });
+
+  test('zero leaves conntrack alone, where a zero period means its default', () => {
+    const config = of(
+      'conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s}\niptables: {syncPeriod: 0s}',
+    );
+    expect(config.conntrack).toMatchObject({ maxPerCore: 0, tcpEstablishedSeconds: 0 });
+    expect(config.syncPeriodMs).toBe(30_000);
+  });
+
+  test('our document: every setting', () => {
+    const config = of(
+      '',
+      `engine: bpf
+manifests: /m
+cgroupRoot: /c
+bpfRoot: /b
+runDir: /r
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, setLines: 4, affinity: 5}
+auditInterval: 90s
+allowExternalIPs: false
+metricsTopServices: 7`,
+    );
+    expect(config.own).toEqual({
+      cgroupRoot: '/c',
+      bpfRoot: '/b',
+      runDir: '/r',
+      mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'set-lines': 4, affinity: 5 },
+      auditIntervalMs: 90_000,
+      metricsTopServices: 7,
+    });
+    expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
+    expect(config.plan.allowExternalIps).toBe(false);
+  });
+});

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load.ts';
+import { HEAD, problemsOf } from './configs.ts';
+
+test('the file that --config names is read, and its text kept for the watcher', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-load-'));
+  const path = join(folder, 'c.yaml');
+  const text = `${HEAD}clusterCIDR: 10.0.0.0/8\n`;
+  writeFileSync(path, text);
+  const { config, file } = loadConfig({ config: path });
+  expect(config.plan.clusterCidrs).toEqual(['10.0.0.0/8']);
+  expect(file).toEqual({ path, text });
+  writeFileSync(path, `${text}x: 1\n`);
+  expect(problemsOf(() => loadConfig({ config: path }))).toEqual([
+    `${path}:4: x: no such setting: check its spelling and where it stands`,
+  ]);
+  rmSync(folder, { recursive: true });
+});
+
+test('a file that is not there is a usage error that names it', () => {
+  expect(problemsOf(() => loadConfig({ config: '/nowhere/c.yaml' }))).toEqual([
+    "--config /nowhere/c.yaml cannot be read: ENOENT: no such file or directory, open '/nowhere/c.yaml'",
+  ]);
+  expect(loadConfig({}).file).toBeUndefined();
+});

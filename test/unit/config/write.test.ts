@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { expect, test } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { configText, configz } from '../../../src/config/write.ts';
+import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD } from './configs.ts';
+
+test('the written file means the same again, whatever it was made from', () => {
+  for (const config of [
+    fromFlags({
+      'cluster-cidr': '10.0.0.0/8',
+      'map-size': 'service-ports=9',
+      'log-format': 'text',
+    }),
+    fromFile(KUBEADM),
+    fromFile(
+      `${HEAD}bindAddress: fd00::1\nmode: nftables\nipvs: {excludeCIDRs: [10.0.0.0/8]}\nhostnameOverride: "0777"\n---\n${OWN_HEAD}apiServers: [https://10.0.0.1]\ncgroupRoot: /c\n`,
+    ),
+    fromFlags({ manifests: '/m', 'external-ips': 'false' }),
+  ]) {
+    const again = fromFile(configText(config));
+    // kube-proxy's content type is written out as its default and then warned of.
+    expect({ ...again, notes: [] }).toEqual({ ...config, notes: [] });
+  }
+});
+
+test("with nothing set, every one of kube-proxy's defaults is written", () => {
+  const [first = ''] = configText(fromFlags({})).split('---\n');
+  expect(first).toBe(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: ""
+  burst: 10
+  contentType: application/vnd.kubernetes.protobuf
+  kubeconfig: ""
+  qps: 5
+clusterCIDR: ""
+configSyncPeriod: 15m0s
+conntrack:
+  maxPerCore: 32768
+  min: 131072
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: 1h0m0s
+  tcpEstablishedTimeout: 24h0m0s
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ClusterCIDR
+enableProfiling: false
+featureGates: {}
+healthzBindAddress: 0.0.0.0:10256
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: true
+  masqueradeAll: false
+  masqueradeBit: 14
+  minSyncPeriod: 1s
+  syncPeriod: 30s
+ipvs:
+  excludeCIDRs: []
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 30s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+kind: KubeProxyConfiguration
+logging:
+  flushFrequency: 5s
+  format: text
+  verbosity: 0
+metricsBindAddress: 127.0.0.1:10249
+mode: ""
+nftables:
+  masqueradeAll: false
+  masqueradeBit: 14
+  minSyncPeriod: 1s
+  syncPeriod: 30s
+nodePortAddresses: []
+oomScoreAdj: -999
+portRange: ""
+showHiddenMetricsForVersion: ""
+`);
+});
+
+test('what YAML 1.1 would take for a number or a truth is quoted', () => {
+  for (const name of ['0777', 'yes', '1e3', 'on']) {
+    const text = configText(fromFlags({ 'hostname-override': name }));
+    expect(parse(text.split('---\n')[0] ?? '', { version: '1.1' })).toMatchObject({
+      hostnameOverride: name,
+    });
+  }
+});
+
+test('kube-proxy stays the first document, and configz shows both', () => {
+  const config = fromFlags({ manifests: '/m' });
+  const kinds = parseAllDocuments(configText(config)).map((document) => document.get('kind'));
+  expect(kinds).toEqual(['KubeProxyConfiguration', 'FairleadConfiguration']);
+  const pages = configz(config);
+  expect(Object.keys(pages)).toEqual(['kubeproxy.config.k8s.io', 'fairlead.io']);
+  expect(pages['kubeproxy.config.k8s.io']).toMatchObject({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    configSyncPeriod: '15m0s',
+  });
+});
