@@ -36,8 +36,9 @@ export default defineConfig({
       kernelProject('native', 2),
       kernelProject('bpf', 3),
       kernelProject('netns', 4),
+      kernelProject('cluster', 5),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 5 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 6 } } },
     ],
   },
 });
