@@ -3,25 +3,25 @@
 // refuses at once. Then the end: what a user does to take fairlead off a node.
 import { ownPaths, runCommand, startAgent } from './agent.ts';
 import { ms, result, showLoad } from './phase-change.ts';
-import { awaitLoad, mainClient, type PhaseResult, type Stage, serviceTarget } from './stage.ts';
+import { awaitMore, mainClient, type PhaseResult, type Stage, serviceTarget } from './stage.ts';
 
 /** Connections without an agent before it is started again, a second or so. */
-const WITHOUT_AGENT = 500;
+const WITHOUT_AGENT = 1000;
+const BEFORE_AND_AFTER = 500;
 
 export async function showAgentDeath(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
   screen.line(screen.strong('5  The agent is killed (SIGKILL) under traffic'));
-  const load = await mainClient(stage).startLoad(serviceTarget('web'));
-  await awaitLoad(load, ({ connections }) => connections > 100);
+  const load = await mainClient(stage).startLoad(serviceTarget(stage, 'web'));
+  await awaitMore(load, BEFORE_AND_AFTER);
   await stage.agent.kill();
   const before = (await load.read()).connections;
-  const alone = await awaitLoad(load, (report) => report.connections >= before + WITHOUT_AGENT);
+  const alone = await awaitMore(load, WITHOUT_AGENT);
   const carried = (alone?.connections ?? before) - before;
   screen.line(`  no agent: ${carried} more connections through the kernel alone`);
   stage.agent = await startAgent(stage.instance);
   const { readyAfterMs } = stage.agent;
-  const restarted = await load.read();
-  await awaitLoad(load, ({ connections }) => connections > restarted.connections + 100);
+  await awaitMore(load, BEFORE_AND_AFTER);
   screen.line(`  started again: in step after ${ms(readyAfterMs)}`);
   const report = await load.stop();
   const isOk = alone !== undefined && report.failureCount === 0;
@@ -35,8 +35,8 @@ export async function showRefusal(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
   screen.line(screen.strong('6  A Service without endpoints refuses at once'));
   const answers = [
-    await mainClient(stage).once(serviceTarget('empty', 'IPv4')),
-    await mainClient(stage).once(serviceTarget('empty', 'IPv6')),
+    await mainClient(stage).once(serviceTarget(stage, 'empty', 'IPv4')),
+    await mainClient(stage).once(serviceTarget(stage, 'empty', 'IPv6')),
   ];
   let isOk = true;
   for (const answer of answers) {
@@ -66,10 +66,10 @@ export async function showCleanup(stage: Stage): Promise<PhaseResult> {
   for (const line of (code === 0 ? stdout : stderr).trim().split('\n')) {
     screen.line(screen.faint(`  ${line}`));
   }
-  const after = await mainClient(stage).once(serviceTarget('web'), 1_000);
+  const after = await mainClient(stage).once(serviceTarget(stage, 'web'), 1_000);
   const isGone = after.kind === 'failed';
   const text = isGone ? `no longer translated (${after.code})` : 'STILL translated';
-  screen.line(`  a connection to ${serviceTarget('web').address} is ${text}`);
+  screen.line(`  a connection to ${serviceTarget(stage, 'web').address} is ${text}`);
   screen.line();
   const facts = { stopCode, cleanupCode: code, after };
   const isOk = stopCode === 0 && code === 0 && isGone;

@@ -4,9 +4,10 @@ import { nowMs } from './clock.ts';
 import type { Endpoint } from './manifests.ts';
 import { startServer } from './place.ts';
 import type { LoadReport } from './protocol.ts';
-import { putEndpoints, SERVER_PORTS, WEB_PODS } from './services.ts';
+import { putEndpoints, serverPorts, WEB_PODS } from './services.ts';
 import {
   awaitLoad,
+  awaitMore,
   isQuiet,
   mainClient,
   type PhaseResult,
@@ -17,13 +18,16 @@ import {
 
 /** Long enough that an answer in between would have come: the load makes hundreds a second. */
 const QUIET_MS = 300;
+/** Connections before and after each change: half a second or so. */
+const MORE = 500;
 
 export async function showScaling(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
   screen.line(screen.strong('3  Scale web 5 → 8 → 3 under continuous traffic'));
-  const load = await mainClient(stage).startLoad(serviceTarget('web'));
+  const load = await mainClient(stage).startLoad(serviceTarget(stage, 'web'));
   const old = WEB_PODS.slice(0, 5);
   await awaitLoad(load, ({ hits }) => old.every((pod) => hits[pod] !== undefined));
+  await awaitMore(load, MORE);
 
   const grownMs = putWeb(stage, WEB_PODS);
   const added = WEB_PODS.slice(5);
@@ -34,6 +38,7 @@ export async function showScaling(stage: Stage): Promise<PhaseResult> {
     `  5 → 8: first connection on a new backend ${ms(growMs)} after the file was written`,
   );
 
+  await awaitMore(load, MORE);
   const shrunkMs = putWeb(stage, WEB_PODS.slice(0, 3));
   const removed = WEB_PODS.slice(3);
   const shrunk = await awaitLoad(load, (report) => isQuiet(report, removed, QUIET_MS));
@@ -41,6 +46,7 @@ export async function showScaling(stage: Stage): Promise<PhaseResult> {
   const shrinkMs = Math.max(0, lastHitMs - shrunkMs);
   screen.line(`  8 → 3: last connection on a removed backend ${ms(shrinkMs)} after it`);
 
+  await awaitMore(load, MORE);
   const report = await load.stop();
   const isOk = grown !== undefined && shrunk !== undefined && report.failureCount === 0;
   showLoad(stage, report, isOk);
@@ -53,7 +59,7 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
   screen.line(screen.strong('4  A backend goes away under traffic'));
   const names = WEB_PODS.slice(0, 3);
   const [victim = 'web-1'] = names;
-  const load = await mainClient(stage).startLoad(serviceTarget('web'));
+  const load = await mainClient(stage).startLoad(serviceTarget(stage, 'web'));
   await awaitLoad(load, ({ hits }) => names.every((pod) => hits[pod] !== undefined));
 
   const leftMs = putWeb(stage, names, victim);
@@ -64,12 +70,12 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
   );
   stage.servers.get(victim)?.kill('SIGKILL');
   await stage.servers.get(victim)?.exited;
-  const before = (await load.read()).connections;
-  const carried = await awaitLoad(load, ({ connections }) => connections > before + 200);
+  const carried = await awaitMore(load, MORE);
   screen.line(`  ${victim} killed: the other two carry on`);
 
   const returnMs = await revive(stage, victim, names);
   const back = await awaitLoad(load, ({ hits }) => (hits[victim]?.lastMs ?? 0) > returnMs);
+  await awaitMore(load, MORE);
   screen.line(
     `  ${victim} started again, ready, and ${back ? 'in use' : screen.bad('NOT in use')}`,
   );
@@ -82,7 +88,7 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
 
 async function revive(stage: Stage, victim: string, names: readonly string[]): Promise<number> {
   for (const pod of podsNamed(stage, [victim])) {
-    stage.servers.set(victim, await startServer(pod, SERVER_PORTS));
+    stage.servers.set(victim, await startServer(pod, serverPorts(stage.examples)));
   }
   putWeb(stage, names);
   return nowMs();
@@ -93,7 +99,7 @@ function putWeb(stage: Stage, names: readonly string[], notReady?: string): numb
     pod,
     isReady: pod.name !== notReady,
   }));
-  return putEndpoints(stage.instance, 'web', endpoints);
+  return putEndpoints(stage.instance, stage.examples, { service: 'web', endpoints });
 }
 
 export function ms(durationMs: number): string {

@@ -3,7 +3,7 @@
 import { type BackendName, type Distribution, judgeDistribution } from './distribution.ts';
 import type { Target } from './protocol.ts';
 import { bar, type Screen } from './screen.ts';
-import { DNS_PODS, SERVICES, type ServiceName, WEB_PODS } from './services.ts';
+import { DNS_PODS, type ServiceName, WEB_PODS } from './services.ts';
 import { mainClient, type PhaseResult, podsNamed, type Stage, serviceTarget } from './stage.ts';
 
 const SAMPLE = 3000;
@@ -26,8 +26,8 @@ async function distribute(
   family: 'IPv4' | 'IPv6',
   names: readonly string[],
 ): Promise<PhaseResult> {
-  const target = serviceTarget(service, family);
-  const { slicePort } = SERVICES[service];
+  const target = serviceTarget(stage, service, family);
+  const { slicePort } = stage.examples.services[service];
   const backends = podsNamed(stage, names).map((pod) => {
     const address = family === 'IPv4' ? pod.ipv4 : `[${pod.ipv6}]`;
     return { pod: pod.name, address: `${address}:${slicePort.port}` };
@@ -92,7 +92,7 @@ function showVerdict(screen: Screen, sampled: Distribution, perSecond: number): 
 export async function showAffinity(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
   screen.line(screen.strong('2  With sessionAffinity: ClientIP a client stays with one backend'));
-  const target = serviceTarget('sticky');
+  const target = serviceTarget(stage, 'cart');
   const choices: string[][] = [];
   let failures = 0;
   for (const client of stage.clients) {

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the demo shows: its pods, its Services, and the manifests that describe them to the agent.
+// What the demo shows: its pods, and the Services of examples/demo with one more that has no endpoints.
+// EndpointSlices of the examples stay behind, because the demo's pods have addresses of their own.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadAll } from 'js-yaml';
+import { packageRoot } from '../sys/package.ts';
 import type { Instance } from './agent.ts';
 import { type Endpoint, endpointSlices, type Manifest, type SlicePort } from './manifests.ts';
 
@@ -7,58 +12,101 @@ export const WEB_PODS = ['web-1', 'web-2', 'web-3', 'web-4', 'web-5', 'web-6', '
 export const DNS_PODS = ['dns-1', 'dns-2', 'dns-3'];
 export const CLIENT_PODS = ['client-1', 'client-2'];
 
-interface DemoService {
-  /** IPv4, then IPv6. */
-  readonly clusterIps: readonly [string, string];
+/** `cart` has session affinity, `empty` has no endpoints. */
+export type ServiceName = 'web' | 'dns' | 'cart' | 'empty';
+
+/** What clients dial and what pods listen on. */
+export interface ServiceFacts {
+  readonly clusterIps: readonly string[];
   readonly port: number;
-  /** What its pods listen on. */
   readonly slicePort: SlicePort;
-  readonly hasAffinity?: boolean;
 }
 
-const HTTP: SlicePort = { name: 'http', port: 8080, protocol: 'TCP' };
-const DNS: SlicePort = { name: 'dns', port: 5353, protocol: 'UDP' };
+export interface Examples {
+  /** Everything but EndpointSlices, as it stands in the files. */
+  readonly manifests: readonly Manifest[];
+  readonly services: Readonly<Record<ServiceName, ServiceFacts>>;
+}
 
-export type ServiceName = 'web' | 'dns' | 'sticky' | 'empty';
+/** The part of a Service that the demo reads. */
+interface ServiceManifest extends Manifest {
+  readonly kind: 'Service';
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly spec: Manifest & {
+    readonly clusterIPs: readonly string[];
+    readonly ports: readonly {
+      readonly name: string;
+      readonly protocol: 'TCP' | 'UDP';
+      readonly port: number;
+      readonly targetPort: number;
+    }[];
+  };
+}
 
-export const SERVICES: Readonly<Record<ServiceName, DemoService>> = {
-  web: { clusterIps: ['10.96.0.10', 'fd00:96::10'], port: 80, slicePort: HTTP },
-  dns: { clusterIps: ['10.96.0.53', 'fd00:96::53'], port: 53, slicePort: DNS },
-  sticky: {
-    clusterIps: ['10.96.0.20', 'fd00:96::20'],
-    ...{ port: 80, slicePort: HTTP, hasAffinity: true },
+const EMPTY: ServiceManifest = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: 'empty', namespace: 'default' },
+  spec: {
+    type: 'ClusterIP',
+    clusterIP: '10.96.0.30',
+    clusterIPs: ['10.96.0.30', 'fd00:96::30'],
+    ipFamilies: ['IPv4', 'IPv6'],
+    ipFamilyPolicy: 'RequireDualStack',
+    ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
   },
-  empty: { clusterIps: ['10.96.0.30', 'fd00:96::30'], port: 80, slicePort: HTTP },
 };
 
-/** Every port a server pod answers on. */
-export const SERVER_PORTS: readonly number[] = [HTTP.port, DNS.port];
+/** Reads examples/demo. Throws if a Service the phases need is not there. */
+export function readExamples(folder = join(packageRoot(), 'examples', 'demo')): Examples {
+  const objects = readdirSync(folder)
+    .filter((file) => file.endsWith('.yaml'))
+    .sort()
+    .flatMap((file): unknown[] => loadAll(readFileSync(join(folder, file), 'utf8')));
+  const manifests = [...objects.filter(isManifest), EMPTY].filter(
+    ({ kind }) => kind !== 'EndpointSlice',
+  );
+  const facts = (name: ServiceName): ServiceFacts => {
+    const service = manifests.filter(isService).find(({ metadata }) => metadata.name === name);
+    const [port] = service?.spec.ports ?? [];
+    if (service === undefined || port === undefined)
+      throw new Error(`${folder}: no Service ${name}`);
+    const slicePort = { name: port.name, port: port.targetPort, protocol: port.protocol };
+    return { clusterIps: service.spec.clusterIPs, port: port.port, slicePort };
+  };
+  const services = {
+    ...{ web: facts('web'), dns: facts('dns') },
+    ...{ cart: facts('cart'), empty: facts('empty') },
+  };
+  return { manifests, services };
+}
 
-export function serviceManifests(): Manifest[] {
-  return Object.entries(SERVICES).map(([name, { clusterIps, port, slicePort, hasAffinity }]) => ({
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name, namespace: 'default' },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP: clusterIps[0],
-      clusterIPs: clusterIps,
-      ipFamilies: ['IPv4', 'IPv6'],
-      ipFamilyPolicy: 'RequireDualStack',
-      ports: [
-        { name: slicePort.name, port, targetPort: slicePort.port, protocol: slicePort.protocol },
-      ],
-      sessionAffinity: hasAffinity === true ? 'ClientIP' : 'None',
-    },
-  }));
+function isManifest(object: unknown): object is Manifest {
+  return typeof object === 'object' && object !== null;
+}
+
+/** The files are ours and tests read them: kind alone decides. */
+function isService(manifest: Manifest): manifest is ServiceManifest {
+  return manifest['kind'] === 'Service';
+}
+
+/** Every port that some pod must answer on. */
+export function serverPorts({ services }: Examples): number[] {
+  return [...new Set(Object.values(services).map(({ slicePort }) => slicePort.port))];
 }
 
 /** Replaces the EndpointSlices of one Service; returns when they were in place. */
 export function putEndpoints(
-  instance: Instance,
-  service: ServiceName,
-  endpoints: readonly Endpoint[],
+  { manifests }: Instance,
+  { services }: Examples,
+  change: { readonly service: ServiceName; readonly endpoints: readonly Endpoint[] },
 ): number {
-  const slices = endpointSlices(service, SERVICES[service].slicePort, endpoints);
-  return instance.manifests.put(`${service}-endpoints.yaml`, slices);
+  const { service, endpoints } = change;
+  const { clusterIps, slicePort } = services[service];
+  const families = clusterIps.map((address) => (address.includes(':') ? 'IPv6' : 'IPv4'));
+  const slices = endpointSlices(service, slicePort, endpoints);
+  return manifests.put(
+    `${service}-endpoints.yaml`,
+    slices.filter(({ addressType }) => families.some((family) => family === addressType)),
+  );
 }

@@ -2,18 +2,17 @@
 // The set on which the phases play: one node, its pods with their programs, the agent and the screen.
 import type { Child } from '../sys/exec.ts';
 import { type Agent, type Instance, makeInstance, startAgent } from './agent.ts';
-import type { Endpoint } from './manifests.ts';
 import { startServer } from './place.ts';
 import type { LoadReport, Target } from './protocol.ts';
 import type { Screen } from './screen.ts';
 import {
   CLIENT_PODS,
   DNS_PODS,
+  type Examples,
   putEndpoints,
-  SERVER_PORTS,
-  SERVICES,
+  readExamples,
   type ServiceName,
-  serviceManifests,
+  serverPorts,
   WEB_PODS,
 } from './services.ts';
 import { buildTopology, type Topology } from './topology.ts';
@@ -33,6 +32,7 @@ export interface Stage {
   readonly screen: Screen;
   readonly topology: Topology;
   readonly instance: Instance;
+  readonly examples: Examples;
   readonly clients: readonly Client[];
   /** By pod name; phases that kill one put its successor here. */
   readonly servers: Map<string, Child>;
@@ -42,24 +42,27 @@ export interface Stage {
 
 /** Builds everything; the caller removes the topology, whatever happens. */
 export async function setStage(screen: Screen, topology: Topology): Promise<Stage> {
+  const examples = readExamples();
   const node = topology.nodes[0];
   if (node === undefined) throw new Error('the demo needs a node');
   const servers = node.pods.filter(({ name }) => !CLIENT_PODS.includes(name));
   const places = node.pods.filter(({ name }) => CLIENT_PODS.includes(name));
   const [instance, started, clients] = await Promise.all([
     makeInstance(topology, node),
-    Promise.all(servers.map((pod) => startServer(pod, SERVER_PORTS))),
+    Promise.all(servers.map((pod) => startServer(pod, serverPorts(examples)))),
     Promise.all(places.map(startClient)),
   ]);
-  instance.manifests.put('services.yaml', serviceManifests());
+  instance.manifests.put('services.yaml', examples.manifests);
   const byName = new Map(started.map((child, index) => [servers[index]?.name ?? '', child]));
-  const endpoints = (names: readonly string[]): Endpoint[] =>
-    servers.filter(({ name }) => names.includes(name)).map((pod) => ({ pod }));
-  putEndpoints(instance, 'web', endpoints(WEB_PODS.slice(0, 5)));
-  putEndpoints(instance, 'sticky', endpoints(WEB_PODS.slice(0, 5)));
-  putEndpoints(instance, 'dns', endpoints(DNS_PODS));
+  const put = (service: ServiceName, names: readonly string[]): void => {
+    const pods = servers.filter(({ name }) => names.includes(name));
+    putEndpoints(instance, examples, { service, endpoints: pods.map((pod) => ({ pod })) });
+  };
+  put('web', WEB_PODS.slice(0, 5));
+  put('cart', WEB_PODS.slice(0, 5));
+  put('dns', DNS_PODS);
   const agent = await startAgent(instance);
-  return { screen, topology, instance, clients, servers: byName, agent };
+  return { screen, topology, instance, examples, clients, servers: byName, agent };
 }
 
 export function buildDemoTopology(): Promise<Topology> {
@@ -71,9 +74,14 @@ export function podsNamed(stage: Stage, names: readonly string[]): Pod[] {
   return names.flatMap((name) => pods.filter((pod) => pod.name === name));
 }
 
-export function serviceTarget(service: ServiceName, family: 'IPv4' | 'IPv6' = 'IPv4'): Target {
-  const { clusterIps, port, slicePort } = SERVICES[service];
-  const address = clusterIps[family === 'IPv4' ? 0 : 1];
+export function serviceTarget(
+  { examples }: Stage,
+  service: ServiceName,
+  family: 'IPv4' | 'IPv6' = 'IPv4',
+): Target {
+  const { clusterIps, port, slicePort } = examples.services[service];
+  const address = clusterIps.find((ip) => ip.includes(':') === (family === 'IPv6'));
+  if (address === undefined) throw new Error(`Service ${service} has no ${family} address`);
   return { protocol: slicePort.protocol, address, port };
 }
 
@@ -98,6 +106,15 @@ export async function awaitLoad(
     await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL_MS));
   }
   return undefined;
+}
+
+/** Lets a load go on for so many more connections; undefined if they do not come. */
+export async function awaitMore(
+  load: RunningLoad,
+  connections: number,
+): Promise<LoadReport | undefined> {
+  const before = await load.read();
+  return awaitLoad(load, (report) => report.connections >= before.connections + connections);
 }
 
 /** True once others have answered for `quietMs` since the last answer of any of these. */

@@ -64,7 +64,7 @@ export async function startClient(place: Place): Promise<Client> {
     once: (target, onceTimeoutMs = timeoutMs) => call('once', { target, timeoutMs: onceTimeoutMs }),
     burst: (target, { connections, concurrency = 32, onProgress }) =>
       call('burst', { target, timeoutMs, connections, concurrency }, onProgress),
-    startLoad: async (target, { concurrency = 4, pauseMs = 5 } = {}) => {
+    startLoad: async (target, { concurrency = 8, pauseMs = 5 } = {}) => {
       const { load } = await call('startLoad', { target, timeoutMs, concurrency, pauseMs });
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
     },

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { endpointSlices, openManifests } from '../../../src/demo/manifests.ts';
-import { serviceManifests } from '../../../src/demo/services.ts';
+import { readExamples, serverPorts } from '../../../src/demo/services.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -32,12 +32,28 @@ test('a Service gets one slice for each family, with the pod and its readiness',
 
 test('a file holds all its objects, and no draft is left in the folder', () => {
   const manifests = openManifests(join(folder, 'live'));
-  manifests.put('services.yaml', serviceManifests());
-  manifests.put('services.yaml', serviceManifests());
+  const objects = [{ kind: 'Service' }, { kind: 'Node' }];
+  manifests.put('services.yaml', objects);
+  manifests.put('services.yaml', objects);
   expect(readdirSync(join(folder, 'live'))).toEqual(['services.yaml']);
-  const objects = loadAll(readFileSync(join(folder, 'live', 'services.yaml'), 'utf8'));
-  expect(objects).toEqual(serviceManifests());
+  const read = loadAll(readFileSync(join(folder, 'live', 'services.yaml'), 'utf8'));
+  expect(read).toEqual(objects);
   manifests.remove('services.yaml');
   manifests.remove('services.yaml');
   expect(readdirSync(join(folder, 'live'))).toEqual([]);
+});
+
+test('the examples have every Service that the demo shows, and no slice is taken from them', () => {
+  const examples = readExamples();
+  const { web, dns, cart, empty } = examples.services;
+  expect(web.clusterIps.map((address) => address.includes(':'))).toEqual([false, true]);
+  expect(empty.clusterIps).toHaveLength(2);
+  expect([web, dns, cart].map(({ slicePort }) => slicePort.protocol)).toEqual([
+    'TCP',
+    'UDP',
+    'TCP',
+  ]);
+  expect(serverPorts(examples)).toEqual([web.slicePort.port, dns.slicePort.port]);
+  const kinds = new Set(examples.manifests.map(({ kind }) => kind));
+  expect([...kinds].sort()).toEqual(['Node', 'Service']);
 });
