@@ -30,12 +30,8 @@ export function shown(value: unknown): string {
 /** Structural equality of plain values: records, arrays, Maps, primitives. Linear; shared parts cost nothing. */
 export function isSame(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
-  if (a instanceof Map) {
-    return (
-      b instanceof Map &&
-      a.size === b.size &&
-      [...a].every(([key, value]) => b.has(key) && isSame(value, b.get(key)))
-    );
+  if (a instanceof Map || b instanceof Map) {
+    return a instanceof Map && b instanceof Map && isSameMap(a, b);
   }
   if (Array.isArray(a)) {
     return (
@@ -48,4 +44,10 @@ export function isSame(a: unknown, b: unknown): boolean {
     keys.length === Object.keys(b).length &&
     keys.every((key) => Object.hasOwn(b, key) && isSame(a[key], b[key]))
   );
+}
+
+function isSameMap(a: ReadonlyMap<unknown, unknown>, b: ReadonlyMap<unknown, unknown>): boolean {
+  if (a.size !== b.size) return false;
+  for (const [key, value] of a) if (!b.has(key) || !isSame(value, b.get(key))) return false;
+  return true;
 }

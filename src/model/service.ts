@@ -35,7 +35,7 @@ function readService(ref: ObjectRef, object: unknown, refuse: Refuse): Service |
   const addresses = readAddresses(object, spec, refuse);
   if (addresses === undefined) return undefined;
   const ports = readServicePorts(spec['ports'], refuse);
-  const policies = readPolicies(spec, type, addresses, refuse);
+  const { isLocalBalancer, ...policies } = readPolicies(spec, type, addresses, refuse);
   return {
     namespace: ref.namespace,
     name: ref.name,
@@ -46,7 +46,7 @@ function readService(ref: ObjectRef, object: unknown, refuse: Refuse): Service |
     ...policies,
     affinityTimeoutSeconds: readAffinitySeconds(spec, refuse),
     sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], refuse),
-    healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, refuse }),
+    healthCheckNodePort: readHealthCheckPort(spec, isLocalBalancer, { ports, refuse }),
   };
 }
 
