@@ -5,21 +5,15 @@
 
 #include "maps.h"
 
-static __always_inline void count_reason(__u32 reason)
+/* A function of its own also because its parameter brings the names of the reasons into the BTF. */
+static __noinline void count_reason(enum reason reason)
 {
-	__u64 *calls = bpf_map_lookup_elem(&fl_reason, &reason);
+	__u32 key = reason;
+	__u64 *calls = bpf_map_lookup_elem(&fl_reason, &key);
 
 	if (calls)
 		__sync_fetch_and_add(calls, 1); /* a hook can be preempted by another task's */
 }
-
-#define COUNT_FRONTEND(frontend_id, counter)                                          \
-	do {                                                                          \
-		__u32 id_ = (frontend_id);                                            \
-		struct frontend_stat *stat_ = bpf_map_lookup_elem(&fl_fe_stat, &id_); \
-		if (stat_)                                                            \
-			__sync_fetch_and_add(&stat_->counter, 1);                     \
-	} while (0)
 
 static __always_inline void count_opened(__u32 backend_id)
 {

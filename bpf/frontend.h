@@ -42,12 +42,19 @@ struct route {
 	__u8 has_source_ranges;
 };
 
-/* An unknown place is neither: no NodePorts on loopback, and the internal set. */
+/*
+ * An unknown place is neither: no NodePorts on loopback, and the internal set. Computed and not
+ * branched upon: the verifier would walk all that follows once per place.
+ */
 static __always_inline enum client_place place_of(__u64 netns)
 {
-	if (!node_netns_cookie || !netns)
+	__u64 difference = netns ^ node_netns_cookie;
+
+	if (!node_netns_cookie)
 		return UNKNOWN_PLACE;
-	return netns == node_netns_cookie ? ON_NODE : IN_POD;
+	barrier_var(difference); /* the compiler would see the comparison in it */
+	difference |= -difference;
+	return ON_NODE + (difference >> 63); /* IN_POD if they differ */
 }
 
 static __always_inline struct frontend *frontend_at(const struct request *r, bool is_wildcard,
@@ -131,7 +138,7 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 		fe = frontend_at(r, true, family);
 	if (!fe)
 		return false;
-	is_outside = fe->flags.pods_are_outside && r->place == IN_POD;
+	is_outside = fe->flags.pods_are_outside & (r->place >> 1); /* of places, only IN_POD */
 	route->set = pick_set(read_set_ref(&fe->internal), read_set_ref(&fe->external), is_outside);
 	route->service_id = fe->service_id;
 	route->frontend_id = fe->frontend_id;

@@ -24,14 +24,13 @@ struct choice {
 	__u32 backend_id;
 	__u32 service_id;
 	__u32 frontend_id; /* meaningless if verdict is LEAVE */
-	__u32 reason;	   /* enum reason */
+	enum reason reason;
 	struct set_ref set;
 	__u16 port;
 	__u16 generation;
 	enum verdict verdict;
 	__u8 is_kept;	  /* 1: the pinned backend, not a new connection */
-	__u8 by_affinity; /* 1: chosen by session affinity; always a number to add, never a branch
-			   */
+	__u8 by_affinity; /* 1: chosen by session affinity; a number to add, not a branch */
 	__u8 pad;
 };
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker that publishes one epoch after another of one frontend, as fast as it can. `correct`: new
+// lines and backends, then one hash put, and old places only after a grace period. `in-place`: over
+// the lines and backends that the frontend refers to, which is what must be noticed.
+// Plain JavaScript: nothing compiles a worker. bpf/test/drive.bpf.c says what an epoch looks like.
+import { createRequire } from 'node:module';
+import { workerData } from 'node:worker_threads';
+
+const { addon, pins, mode, control } = workerData;
+const native = createRequire(import.meta.url)(addon);
+/** [0] stop, [1] epochs published, [2] grace periods waited for */
+const shared = new Int32Array(control);
+
+const PLACES = 8; // 8,000 ids, 504 lines
+const SLOTS = 1000;
+const LINES_PER_PLACE = 63;
+const SERVICE = 1;
+
+const frontends = native.openPinnedMap(`${pins}/fl_frontend4`);
+const backendMap = native.openPinnedMap(`${pins}/fl_backend4`);
+const backends = new DataView(backendMap.mmap());
+const lineMap = native.openPinnedMap(`${pins}/fl_set_line`);
+const lines = new Uint32Array(lineMap.mmap());
+const watchMap = native.openPinnedMap(`${pins}/fl_watch`);
+const watch = new BigInt64Array(watchMap.mmap());
+
+const slotsOf = (epoch) => 1000 - (epoch % 8);
+
+function writePlace(place, epoch) {
+  const slots = slotsOf(epoch);
+  for (let slot = 0; slot < slots; slot++) {
+    const id = 1 + place * SLOTS + slot;
+    const at = id * 16;
+    backends.setUint32(at, epoch); // the address, network order
+    backends.setUint16(at + 4, slot, true);
+    backends.setUint8(at + 6, 1); // ACTIVE
+    backends.setUint32(at + 8, SERVICE, true);
+    backends.setUint16(at + 12, epoch & 0xffff, true);
+    lines[place * LINES_PER_PLACE * 16 + slot] = id;
+  }
+}
+
+const key = Uint8Array.from([10, 96, 0, 10, 80, 0, 6, 0]);
+const value = new Uint8Array(32);
+const view = new DataView(value.buffer);
+
+function publish(place, epoch) {
+  view.setUint32(0, place * LINES_PER_PLACE, true);
+  view.setUint16(4, slotsOf(epoch), true);
+  view.setUint8(7, epoch & 0xff);
+  view.setUint32(16, SERVICE, true);
+  view.setUint32(20, 1, true);
+  Atomics.store(watch, 1, BigInt(epoch));
+  frontends.put(key, value);
+  Atomics.store(watch, 0, BigInt(epoch));
+  Atomics.store(shared, 1, epoch);
+}
+
+let epoch = 0;
+for (let place = 0; !Atomics.load(shared, 0); place = (place + 1) % PLACES) {
+  // One wait covers all places but the one in use, which is the last and comes round last.
+  if (mode === 'correct' && place === 0 && epoch > 0) {
+    await native.waitGracePeriod();
+    Atomics.add(shared, 2, 1);
+  }
+  epoch += 1;
+  writePlace(mode === 'correct' ? place : 0, epoch);
+  publish(mode === 'correct' ? place : 0, epoch);
+}
+for (const map of [frontends, backendMap, lineMap, watchMap]) map.close();
