@@ -91,9 +91,12 @@ export interface Child {
   kill(signal: NodeJS.Signals): void;
 }
 
-/** Starts a program and delivers what it prints line by line. Throws if it cannot be started. */
+/**
+ * Starts a program and delivers what it prints line by line. Throws if it cannot be started. It gets a
+ * process group of its own: Ctrl-C in a terminal is for us, and we end our children in our own order.
+ */
 export function start(program: string, args: readonly string[], options: StartOptions = {}): Child {
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   const exited = new Promise<number>((resolve) => {
     child.on('error', () => resolve(127));
     child.on('close', (code, signal) => resolve(exitCode(code, signal)));
