@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control plane can be made to suffer, as a client sees it: history forgotten, servers killed,
+// stopped and paused, the store replaced by an empty one.
+import type { V1Service } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Api, ApiError, type ListOf } from './api.ts';
+import { prepareCluster } from './binaries.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { addService, servicesPath } from './objects.ts';
+import { until } from './until.ts';
+
+const readiness = await prepareCluster();
+
+/** The first line of a watch, or how it was refused. */
+async function firstEvent(api: Api, path: string): Promise<string> {
+  try {
+    for await (const line of api.watch(path)) return line;
+    return 'end of stream';
+  } catch (error) {
+    return error instanceof ApiError ? `${error.status} ${error.reason}` : 'broken';
+  }
+}
+
+describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
+  let plane: ControlPlane;
+  beforeAll(async () => {
+    if (readiness.isReady) plane = await startControlPlane(readiness.binaries);
+  }, 120_000);
+  afterAll(() => plane?.remove());
+
+  async function services(): Promise<{ names: string[]; version: string }> {
+    const list = await plane.api.get<ListOf<V1Service>>(servicesPath());
+    const names = list.items.map(({ metadata }) => metadata?.name ?? '');
+    return { names, version: list.metadata.resourceVersion };
+  }
+  const watchPath = (version: string) => `${servicesPath()}?watch=1&resourceVersion=${version}`;
+
+  test('a watch from a version that is remembered delivers what came after it', async () => {
+    const { version } = await services();
+    await addService(plane.api, 'first', {});
+    expect(await firstEvent(plane.api, watchPath(version))).toContain('"type":"ADDED"');
+  });
+
+  test('compaction alone leaves what the API server remembers', async () => {
+    const { version } = await services();
+    await addService(plane.api, 'second', {});
+    await plane.etcd.compact(await plane.etcd.revision());
+    expect(await firstEvent(plane.api, watchPath(version))).toContain('second');
+  });
+
+  test('a watch from a version that is forgotten is answered 410', async () => {
+    const { version } = await services();
+    await addService(plane.api, 'third', {});
+    const horizon = await plane.forgetHistory();
+    expect(horizon).toBeGreaterThan(Number(version));
+    const event = await firstEvent(plane.api, watchPath(version));
+    expect(event).toContain('"code":410');
+  });
+
+  test('a killed server breaks watches, answers nobody, and comes back with what it knew', async () => {
+    const { names, version } = await services();
+    const watching = firstEvent(plane.api, watchPath(version));
+    await plane.server.kill();
+    expect(['broken', 'end of stream']).toContain(await watching);
+    await expect(services()).rejects.toThrow();
+    expect(plane.server.isRunning()).toBe(false);
+    await plane.server.start();
+    expect((await services()).names).toEqual(names);
+  });
+
+  test('a paused server keeps connections open and answers when it is resumed', async () => {
+    plane.server.pause();
+    let isAnswered = false;
+    const answer = services().then(({ names }) => {
+      isAnswered = true;
+      return names;
+    });
+    await expect(until('an answer', () => isAnswered, 300)).rejects.toThrow('in vain');
+    plane.server.resume();
+    expect(await answer).toContain('first');
+  });
+
+  test('a server before an empty store knows the same tokens, new versions and no objects', async () => {
+    const { version } = await services();
+    await plane.replaceStore();
+    const fresh = await until('the Service kubernetes', async () => {
+      const seen = await services();
+      return seen.names.includes('kubernetes') && seen;
+    });
+    expect(fresh.names).toEqual(['kubernetes']);
+    expect(Number(fresh.version)).toBeLessThan(Number(version));
+  });
+});

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may ask this control plane what: static tokens, and kubeconfig files that carry them.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { type Certificates, inBase64 } from './certificates.ts';
+
+/**
+ * `admin`: everything. `proxy`: exactly ClusterRole `system:node-proxier`, which the API server's own
+ * bootstrap policy binds to user `system:kube-proxy`. `nobody`: known, without rights (403).
+ * `stranger`: a token that no API server knows (401).
+ */
+export type Identity = 'admin' | 'proxy' | 'nobody' | 'stranger';
+
+export const TOKENS: Readonly<Record<Identity, string>> = {
+  admin: 'token-of-admin',
+  proxy: 'token-of-proxy',
+  nobody: 'token-of-nobody',
+  stranger: 'token-of-stranger',
+};
+
+/** The file for --token-auth-file: token, user, uid, groups. */
+export function writeTokens(path: string): void {
+  const lines = [
+    `${TOKENS.admin},fairlead-test:admin,1,system:masters`,
+    `${TOKENS.proxy},system:kube-proxy,2,`,
+    `${TOKENS.nobody},fairlead-test:nobody,3,`,
+  ];
+  writeFileSync(path, `${lines.join('\n')}\n`, { mode: 0o600 });
+}
+
+export interface KubeconfigSpec {
+  readonly server: string;
+  readonly identity: Identity;
+  /** Show a client certificate instead of the token; for `proxy` only. */
+  readonly credential?: 'token' | 'certificate';
+  /** `wrong`: trust an authority that did not sign the server's certificate. */
+  readonly authority?: 'right' | 'wrong';
+}
+
+/** Writes a kubeconfig that needs no other file; returns its path. The name tells what is in it. */
+export function writeKubeconfig(
+  directory: string,
+  certificates: Certificates,
+  spec: KubeconfigSpec,
+): string {
+  const { server, identity, credential = 'token', authority = 'right' } = spec;
+  const host = new URL(server).host.replaceAll(/[^0-9a-z.]/g, '-');
+  const path = join(directory, `${identity}-${credential}-${authority}-${host}.kubeconfig`);
+  const user =
+    credential === 'token'
+      ? { token: TOKENS[identity] }
+      : {
+          'client-certificate-data': inBase64(certificates.proxy.certificate),
+          'client-key-data': inBase64(certificates.proxy.key),
+        };
+  const ca = authority === 'right' ? certificates.ca : certificates.wrongCa;
+  const content = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster: { server, 'certificate-authority-data': inBase64(ca) } }],
+    users: [{ name: identity, user }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: identity } }],
+    'current-context': 'test',
+  };
+  writeFileSync(path, stringify(content, { lineWidth: 0 }), { mode: 0o600 });
+  return path;
+}

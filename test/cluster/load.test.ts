@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The load has the size and the addresses that its numbers say, and tells how long it took. For a
+// measurement: FAIRLEAD_LOAD_SERVICES=1000,10000 with nothing else running.
+import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ListOf } from './api.ts';
+import { prepareCluster } from './binaries.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { endpointAddress, load, serviceName } from './load.ts';
+import { servicesPath, slicesPath } from './objects.ts';
+
+const readiness = await prepareCluster();
+const sizes = (process.env['FAIRLEAD_LOAD_SERVICES'] ?? '200').split(',').map(Number);
+
+describe.skipIf(!readiness.isReady)('load', () => {
+  let plane: ControlPlane;
+  let isFresh = true;
+  beforeAll(async () => {
+    if (readiness.isReady) plane = await startControlPlane(readiness.binaries);
+  }, 120_000);
+  afterAll(() => plane?.remove());
+
+  test.each(sizes)('%i Services with 10 endpoints each', { timeout: 600_000 }, async (services) => {
+    if (!isFresh) await plane.replaceStore();
+    isFresh = false;
+    const { objects, elapsedMs } = await load(plane.api, { services, endpointsEach: 10 });
+    expect(objects).toBe(2 * services);
+    process.stderr.write(`load: ${services} Services x 10 in ${(elapsedMs / 1000).toFixed(1)} s\n`);
+    const list = await plane.api.get<ListOf<V1Service>>(servicesPath());
+    expect(list.items).toHaveLength(services + 1); // And the Service kubernetes.
+    const last = services - 1;
+    const slice = await plane.api.get<V1EndpointSlice>(`${slicesPath()}/${serviceName(last)}`);
+    expect(slice.endpoints).toHaveLength(10);
+    expect(slice.endpoints?.[9]?.addresses).toEqual([endpointAddress(last, 9)]);
+  });
+});

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills a control plane with many Services and their EndpointSlices, as fast as the API server takes
+// them. Which Service has which addresses follows from its number alone, so that runs can be compared.
+import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
+import type { Api } from './api.ts';
+import { servicesPath, slicesPath } from './objects.ts';
+
+const MANAGED_BY = 'load.fairlead.test';
+const MAX_ENDPOINTS = 128;
+
+export interface LoadSpec {
+  readonly services: number;
+  readonly endpointsEach: number;
+  /** Requests under way at once; more than two cores can serve gains nothing. */
+  readonly parallel?: number;
+  /** The first Service's number; others follow. */
+  readonly from?: number;
+  /** Other addresses for some Services: real backends among the invented ones. */
+  readonly endpointsOf?: (service: number) => readonly string[] | undefined;
+}
+
+export interface LoadReport {
+  readonly objects: number;
+  readonly elapsedMs: number;
+}
+
+/** Makes the Services, each with one slice. Stops at the first refusal. */
+export async function load(api: Api, spec: LoadSpec): Promise<LoadReport> {
+  const { services, parallel = 32, from = 0 } = spec;
+  const startedMs = performance.now();
+  await forEachNumber(services, parallel, async (offset) => {
+    const number = from + offset;
+    await api.create(servicesPath(), service(number));
+    await api.create(slicesPath(), slice(number, endpointsOf(number, spec)));
+  });
+  return { objects: 2 * services, elapsedMs: performance.now() - startedMs };
+}
+
+export function serviceName(number: number): string {
+  return `load-${String(number).padStart(6, '0')}`;
+}
+
+/** An address nobody has, in 10.128.0.0/9: room for 65,536 Services with 128 endpoints. */
+export function endpointAddress(service: number, endpoint: number): string {
+  const host = service * MAX_ENDPOINTS + endpoint;
+  return `10.${128 + (host >> 16)}.${(host >> 8) & 255}.${host & 255}`;
+}
+
+/** The slice of a loaded Service, for creating it and for replacing it by one with other addresses. */
+export function slice(number: number, addresses: readonly string[]): V1EndpointSlice {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: serviceName(number),
+      labels: {
+        'kubernetes.io/service-name': serviceName(number),
+        'endpointslice.kubernetes.io/managed-by': MANAGED_BY,
+      },
+    },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    endpoints: addresses.map((address) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+    })),
+  };
+}
+
+function service(number: number): V1Service {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: serviceName(number) },
+    spec: { ports: [{ name: 'http', port: 80, targetPort: 8080 }] },
+  };
+}
+
+function endpointsOf(number: number, { endpointsEach, endpointsOf }: LoadSpec): readonly string[] {
+  const invented = (): string[] =>
+    Array.from({ length: endpointsEach }, (_, index) => endpointAddress(number, index));
+  return endpointsOf?.(number) ?? invented();
+}
+
+async function forEachNumber(
+  count: number,
+  parallel: number,
+  work: (number: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) {
+      const number = next;
+      next += 1;
+      await work(number);
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, worker));
+}
