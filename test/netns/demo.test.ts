@@ -1,36 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead demo` as a user runs it: keeps what it promises, and leaves nothing however it ends.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { DemoReport } from '../../src/demo/demo.ts';
+import { ownNamespaces } from '../../src/demo/ownership.ts';
 import { compiledPath } from '../../src/demo/place.ts';
-import { run, start } from '../../src/sys/exec.ts';
-import { listNamespaces } from '../../src/sys/netns.ts';
-import { until } from '../support/until.ts';
+import { start } from '../../src/sys/exec.ts';
 
-const RECORDS = '/run/fairlead-demo';
-const records = (): string[] => (existsSync(RECORDS) ? readdirSync(RECORDS) : []);
-
-/** Namespaces and records of runs that are not those of others on this machine. */
-function newSince(before: ReadonlySet<string>): string[] {
-  const ours = listNamespaces().filter((name) => /^fl[0-9a-z]{6}-n1/.test(name));
-  return [...ours, ...records()].filter((name) => !before.has(name));
+interface Demo {
+  readonly pid: number;
+  readonly stdout: string[];
+  readonly stderr: string[];
+  readonly exited: Promise<number>;
 }
 
-const present = (): Set<string> => new Set([...listNamespaces(), ...records()]);
+function startDemo(
+  args: readonly string[],
+  onLine: (line: string, pid: number) => void = () => undefined,
+  wrapper: readonly string[] = [],
+): Demo {
+  const stdout: string[] = [];
+  const stderr: string[] = [];
+  const argv = [...wrapper, process.execPath, compiledPath('main.js'), 'demo', ...args];
+  const child = start(argv[0]!, argv.slice(1), {
+    onStdoutLine: (line) => {
+      stdout.push(line);
+      onLine(line, child.pid);
+    },
+    onStderrLine: (line) => stderr.push(line),
+  });
+  return { pid: child.pid, stdout, stderr, exited: child.exited };
+}
+
+/** Other runs may be under way on this machine: what is left of this one is told by its owner's record. */
+function leftBy({ pid, stdout, stderr }: Demo): string[] {
+  const folder = '/run/fairlead-demo';
+  const records = existsSync(folder) ? readdirSync(folder) : [];
+  const own = records.filter((name) => {
+    const path = `${folder}/${name}/owner.json`;
+    return existsSync(path) && readFileSync(path, 'utf8').includes(`"pid":${pid},`);
+  });
+  const prefix = /namespaces (fl\w{6})-/.exec([...stdout, ...stderr].join('\n'))?.[1];
+  return [...own, ...(prefix === undefined ? [] : ownNamespaces(prefix))];
+}
 
 test('it keeps every promise within a minute and leaves nothing', async () => {
-  const before = present();
-  const args = [compiledPath('main.js'), 'demo', '--json'];
-  const { code, stdout, stderr } = await run(process.execPath, args, { timeoutMs: 60_000 });
-  expect(stderr).not.toContain('\x1b');
-  expect(stderr).toContain('all as promised');
-  const report: DemoReport = JSON.parse(stdout);
+  const demo = startDemo(['--json']);
+  expect(await demo.exited).toBe(0);
+  const talk = demo.stderr.join('\n');
+  expect(talk).not.toContain('\x1b');
+  expect(talk).toContain('all as promised');
+  const report: DemoReport = JSON.parse(demo.stdout.join('\n'));
   expect(report).toMatchObject({ kind: 'DemoReport', isOk: true, failures: 0 });
   expect(report.connections).toBeGreaterThan(10_000);
-  expect(code).toBe(0);
-  expect(newSince(before)).toEqual([]);
-}, 90_000);
+  expect(leftBy(demo)).toEqual([]);
+}, 60_000);
 
 /** Interrupted while it builds, measures, kills things. */
 test.each([
@@ -41,29 +65,24 @@ test.each([
 ] as const)(
   '$signal at $when ends with $code and leaves nothing',
   async ({ signal, code, when }) => {
-    const before = present();
     let isReached = false;
-    const child = start(process.execPath, [compiledPath('main.js'), 'demo'], {
-      onStdoutLine: (line) => {
-        if (isReached || !line.includes(when)) return;
-        isReached = true;
-        // To the whole group, as a terminal does it.
-        process.kill(-child.pid, signal);
-      },
+    const demo = startDemo([], (line, pid) => {
+      if (isReached || !line.includes(when)) return;
+      isReached = true;
+      // To the whole group, as a terminal does it.
+      process.kill(-pid, signal);
     });
-    expect(await child.exited).toBe(code);
+    expect(await demo.exited).toBe(code);
     expect(isReached).toBe(true);
-    await until(() => newSince(before).length === 0, { what: 'nothing left' });
+    expect(leftBy(demo)).toEqual([]);
   },
 );
 
 test('without root it says what is missing, and ends with 5 before it touches anything', async () => {
-  const before = present();
-  const nobody = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
-  const argv = [...nobody, process.execPath, compiledPath('main.js'), 'demo'];
-  const { code, stdout, stderr } = await run('setpriv', argv);
-  expect(stdout).toMatch(/MISSING {2}root: /);
-  expect(stderr).toContain('cannot run without: root');
-  expect(code).toBe(5);
-  expect(newSince(before)).toEqual([]);
+  const nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
+  const demo = startDemo([], undefined, nobody);
+  expect(await demo.exited).toBe(5);
+  expect(demo.stdout.join('\n')).toMatch(/MISSING {2}root: /);
+  expect(demo.stderr.join('\n')).toContain('cannot run without: root');
+  expect(leftBy(demo)).toEqual([]);
 });
