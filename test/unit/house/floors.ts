@@ -42,8 +42,9 @@ const FLOORS: Readonly<Record<Floor, FloorRule>> = {
   },
   edge: {
     number: '4',
-    holds: /^src\/(source|kube)\/|^src\/dataplane\/\w+\/(kernel|attach|counters|pins)[\w-]*\.ts$/,
-    mayImport: ['lib', 'model', 'plan', 'render', 'system', 'edge'],
+    holds:
+      /^src\/(source|kube)\/|^src\/config\/(load|watch)\.ts$|^src\/dataplane\/\w+\/(kernel|attach|counters|pins)[\w-]*\.ts$/,
+    mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge'],
     why: 'the edges touch the world and serve the runtime: they do not know who calls them',
   },
   render: {
