@@ -4,6 +4,7 @@
 import { hostname } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import ipaddr from 'ipaddr.js';
+import { FairleadError } from '../errors.ts';
 import type { PlanSettings } from '../plan/types.ts';
 
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
@@ -61,10 +62,12 @@ export function addInstanceFlags(command: Command): Command {
     .option('--no-external-ips', 'ignore spec.externalIPs (CVE-2020-8554)');
 }
 
-/** Throws a commander usage error where flags contradict each other. */
+/** Throws BAD_OPTION where flags contradict each other. */
 export function planSettings(options: InstanceOptions): PlanSettings {
   const nodeName = (options.hostnameOverride ?? hostname()).trim().toLowerCase();
-  if (nodeName === '') throw new InvalidArgumentError('--hostname-override must not be empty');
+  if (nodeName === '') {
+    throw new FairleadError('BAD_OPTION', '--hostname-override must not be empty');
+  }
   requireFor(options, 'BridgeInterface', options.podBridgeInterface, '--pod-bridge-interface');
   requireFor(
     options,
@@ -96,7 +99,7 @@ function requireFor(
   flag: string,
 ): void {
   if (options.detectLocalMode === mode && (value ?? '') === '') {
-    throw new InvalidArgumentError(`--detect-local-mode ${mode} needs ${flag}`);
+    throw new FairleadError('BAD_OPTION', `--detect-local-mode ${mode} needs ${flag}`);
   }
 }
 
