@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold for every history, whatever the objects are.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ObjectChange } from '../../../src/model/types.ts';
+import { buildAll, type NamedObject } from '../../../src/plan/build.ts';
+import { createPlanner } from '../../../src/plan/planner.ts';
+import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
+import { change, history, settings } from './histories.ts';
+import { junkAt } from './junk.ts';
+import { ready, SETTINGS, service, slice } from './support.ts';
+
+const RUNS = { numRuns: 1_000 };
+const ARBITRARY_OBJECTS = 100_000;
+
+const keyOf = ({ ref }: ObjectChange): string => `${ref.kind} ${ref.namespace}/${ref.name}`;
+
+/** The objects that are left after a history. */
+function objectsAfter(changes: readonly ObjectChange[]): readonly NamedObject[] {
+  const objects = new Map<string, NamedObject>();
+  for (const one of changes) {
+    if (one.type === 'put') objects.set(keyOf(one), one);
+    else objects.delete(keyOf(one));
+  }
+  return [...objects.values()];
+}
+
+const portsOf = (plan: Plan): readonly ServicePortPlan[] =>
+  [...plan.services.values()].flatMap(({ ports }) => ports);
+
+describe('laws of the plan', () => {
+  it('a plan kept current equals the plan built from what is left', () => {
+    fc.assert(
+      fc.property(history, settings, (batches, chosen) => {
+        const planner = createPlanner(chosen);
+        const seen: ObjectChange[] = [];
+        for (const batch of batches) {
+          const { plan } = planner.apply(batch);
+          seen.push(...batch);
+          expect(plan).toEqual(buildAll(objectsAfter(seen), chosen));
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('the order of arrival means nothing', () => {
+    fc.assert(
+      fc.property(fc.array(change), settings, fc.nat(), (changes, chosen, seed) => {
+        const objects = objectsAfter(changes);
+        const turned = objects.toSorted((a, b) => {
+          const weight = ({ ref }: NamedObject): number => (ref.name.charCodeAt(1) * seed) % 7;
+          return weight(a) - weight(b);
+        });
+        const plan = buildAll(objects, chosen);
+        for (const order of [objects.toReversed(), turned]) {
+          const planner = createPlanner(chosen);
+          for (const one of order) planner.apply([{ type: 'put', ...one }]);
+          expect(planner.current()).toEqual(plan);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('what did not change keeps its identity, and a change that changes nothing is not one', () => {
+    fc.assert(
+      fc.property(history, settings, (batches, chosen) => {
+        const planner = createPlanner(chosen);
+        for (const batch of batches) {
+          const before = new Map(planner.current().services);
+          const delta = planner.apply(batch);
+          const changed = new Set(delta.changed);
+          for (const key of new Set([...before.keys(), ...delta.plan.services.keys()])) {
+            const isSame = before.get(key) === delta.plan.services.get(key);
+            expect(isSame).toBe(!changed.has(key));
+            expect(delta.previous.get(key)).toBe(isSame ? undefined : before.get(key));
+          }
+          const last = objectsAfter(batch).map((one): ObjectChange => ({ type: 'put', ...one }));
+          expect(planner.apply(structuredClone(last))).toMatchObject({
+            changed: [],
+            isGlobal: false,
+          });
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('no frontend belongs to two Services, sets are sorted, and whatever is chosen from is served', () => {
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 40 }), settings, (changes, chosen) => {
+        const taken = new Set<string>();
+        for (const port of portsOf(buildAll(objectsAfter(changes), chosen))) {
+          for (const frontend of port.frontends) {
+            const where = frontend.address ?? `* ${port.family}`;
+            const text = `${where} ${frontend.port} ${port.protocol}`;
+            expect(taken.has(text)).toBe(false);
+            taken.add(text);
+          }
+          for (const set of [port.cluster, port.local, port.serving]) {
+            const keys = set.map((one) => `${one.address} ${String(one.port).padStart(5)}`);
+            expect(keys).toEqual([...new Set(keys)].sort());
+          }
+          for (const one of [...port.cluster, ...port.local]) expect(port.serving).toContain(one);
+          expect(port.local.every(({ isLocal }) => isLocal)).toBe(true);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('a bad object never changes the plan of another', () => {
+    const good = [
+      service('good', 1, {
+        type: 'NodePort',
+        ports: [{ name: 'http', port: 80, nodePort: 30001 }],
+      }),
+      slice('good', [ready('10.1.1.5'), ready('10.1.2.5', 'n2')]),
+    ];
+    const planner = createPlanner(SETTINGS);
+    const before = planner.apply(good).plan.services.get('default/good');
+    for (let seed = 1; seed <= 20_000; seed += 1) {
+      const { ref, object } = junkAt(seed);
+      const { plan, changed } = planner.apply([{ type: 'put', ref, object }]);
+      expect(plan.services.get('default/good')).toBe(before);
+      expect(changed.filter((key) => key === 'default/good')).toEqual([]);
+      for (const { object: refused } of plan.rejections) expect(refused.name).not.toBe('good');
+    }
+  });
+
+  it(`never throws, not for ${ARBITRARY_OBJECTS} arbitrary objects`, () => {
+    const planner = createPlanner(SETTINGS);
+    for (let seed = 1; seed <= ARBITRARY_OBJECTS; seed += 1) {
+      const { ref, object } = junkAt(seed);
+      const { plan } = planner.apply([{ type: 'put', ref, object }]);
+      if (seed % 10_000 === 0) expect(plan.rejections.length).toBeGreaterThan(0);
+    }
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), (object) => {
+        for (const kind of ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'] as const) {
+          planner.apply([
+            { type: 'put', ref: { kind, namespace: 'default', name: 'junk' }, object },
+          ]);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('huge lists cost what they weigh', () => {
+    const many = Array.from({ length: 200_000 }, (_, index) => index);
+    const spec = {
+      ports: many.map((port) => ({ name: `p${port}`, port: port % 65_536 })),
+      externalIPs: many.map((at) => `203.${at >> 16}.${(at >> 8) & 255}.${at & 255}`).slice(0, 100),
+      loadBalancerSourceRanges: many.map(
+        (at) => `10.${at >> 16}.${(at >> 8) & 255}.${at & 255}/32`,
+      ),
+    };
+    const planner = createPlanner(SETTINGS);
+    planner.apply([service('huge', 1, { ports: spec.ports, clusterIPs: many, ipFamilies: many })]);
+    planner.apply([service('huge', 1, { externalIPs: spec.externalIPs })]);
+    planner.apply([
+      service('huge', 1, { loadBalancerSourceRanges: spec.loadBalancerSourceRanges }),
+    ]);
+    planner.apply([
+      slice(
+        'huge',
+        many.map((at) => ready(`10.${at >> 16}.${(at >> 8) & 255}.${at & 255}`)),
+      ),
+    ]);
+    expect(planner.current().services.get('default/huge')?.ports[0]?.cluster).toHaveLength(200_000);
+  });
+});
