@@ -19,6 +19,8 @@ const DEFAULT_TIMEOUT_MS = 3_000;
 export interface BurstOptions {
   readonly connections: number;
   readonly concurrency?: number;
+  /** For each connection. */
+  readonly timeoutMs?: number;
   readonly onProgress?: (done: number) => void;
 }
 
@@ -62,8 +64,8 @@ export async function startClient(place: Place): Promise<Client> {
   return {
     place,
     once: (target, onceTimeoutMs = timeoutMs) => call('once', { target, timeoutMs: onceTimeoutMs }),
-    burst: (target, { connections, concurrency = 32, onProgress }) =>
-      call('burst', { target, timeoutMs, connections, concurrency }, onProgress),
+    burst: (target, { concurrency = 32, onProgress, ...options }) =>
+      call('burst', { target, timeoutMs, concurrency, ...options }, onProgress),
     startLoad: async (target, { concurrency = 8, pauseMs = 5 } = {}) => {
       const { load } = await call('startLoad', { target, timeoutMs, concurrency, pauseMs });
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
