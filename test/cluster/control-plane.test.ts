@@ -51,10 +51,9 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
   }
 
   /** The status with which a path is answered: 200, or that of the refusal. */
-  async function statusFor(identity: Identity, path: string): Promise<number> {
-    const { localUrl: url } = plane.server;
-    const ca = `${plane.directory}/keys/ca.crt`;
-    const api = connectApi({ url, ca, token: TOKENS[identity] });
+  async function statusFor(token: string, path: string): Promise<number> {
+    const { ca } = plane.certificates;
+    const api = connectApi({ url: plane.server.localUrl, ca, token });
     try {
       await api.text(path);
       return 200;
@@ -81,7 +80,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     { identity: 'nobody', path: '/api/v1/services', status: 403 },
     { identity: 'stranger', path: '/api/v1/services', status: 401 },
   ])('$identity gets $status for $path', async ({ identity, path, status }) => {
-    expect(await statusFor(identity, path)).toBe(status);
+    expect(await statusFor(TOKENS[identity], path)).toBe(status);
   });
 
   test.each<{ name: string; request: Partial<KubeconfigRequest>; says: string }>([
@@ -125,6 +124,16 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     await sees(['10.1.1.10 not ready', '10.1.1.11 terminating']);
     await removePod(plane.api, 'web-11');
     await sees(['10.1.1.10 not ready']);
+  });
+
+  test('the token of a service account has the rights it was bound to', async () => {
+    await plane.kubectl(['create', 'serviceaccount', 'proxy']);
+    const role = ['--clusterrole', 'system:node-proxier', '--serviceaccount', 'default:proxy'];
+    await plane.kubectl(['create', 'clusterrolebinding', 'proxy', ...role]);
+    const token = (await plane.kubectl(['create', 'token', 'proxy'])).trim();
+    // An authorizer learns of a binding by watching, as everybody does.
+    await until('rights', async () => (await statusFor(token, '/api/v1/services')) === 200);
+    expect(await statusFor(token, '/api/v1/secrets')).toBe(403);
   });
 
   test('kubectl reads standard input and complains in the words of the API server', async () => {

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real control plane for tests, in a network namespace of its own: etcd, one API server or several, a
 // controller manager. `startControlPlane` makes one in seconds; `remove` leaves nothing.
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Place } from '../../src/demo/place.ts';
 import { run } from '../../src/sys/exec.ts';
 import type { Api } from './api.ts';
-import { type ApiServer, createApiServer } from './api-server.ts';
+import type { ApiServer } from './api-server.ts';
 import type { Binaries } from './binaries.ts';
-import { type Certificates, makeCertificates } from './certificates.ts';
-import { startControllerManager } from './controller-manager.ts';
-import { createEtcd, type Etcd } from './etcd.ts';
-import { type KubeconfigSpec, writeKubeconfig, writeTokens } from './identities.ts';
-import { connectNode, makePlaneNetwork, type PlaneNode, SERVER_ADDRESSES } from './network.ts';
+import type { Certificates } from './certificates.ts';
+import type { Etcd } from './etcd.ts';
+import { type KubeconfigSpec, writeKubeconfig } from './identities.ts';
+import { connectNode, type PlaneNode } from './network.ts';
+import {
+  addServer,
+  forgetHistory,
+  kubeconfigFolder,
+  makeParts,
+  type Parts,
+  type PlaneOptions,
+  remove,
+  replaceStore,
+  startManager,
+} from './parts.ts';
 import type { Program } from './program.ts';
-import { openRelay, type Relay } from './relay.ts';
-import { openWorkspace, type Workspace } from './workspace.ts';
-
-const SERVER_NAMES = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'localhost'];
-
-export interface PlaneOptions {
-  /** Further flags of every API server. */
-  readonly apiServerFlags?: readonly string[];
-  /** `none`: no EndpointSlice but those a test writes. */
-  readonly controllers?: 'services' | 'none';
-}
+import { openWorkspace } from './workspace.ts';
 
 export interface KubeconfigRequest extends Omit<KubeconfigSpec, 'server'> {
   /** `node`: for programs in connected nodes. `here`: for this process and its children. */
@@ -37,6 +36,7 @@ export interface ControlPlane {
   readonly namespace: string;
   readonly directory: string;
   readonly binaries: Binaries;
+  readonly certificates: Certificates;
   readonly etcd: Etcd;
   /** The first API server; the controller manager uses it. */
   readonly server: ApiServer;
@@ -81,78 +81,13 @@ export async function startControlPlane(
   }
 }
 
-interface Parts {
-  readonly workspace: Workspace;
-  readonly binaries: Binaries;
-  readonly options: PlaneOptions;
-  readonly certificates: Certificates;
-  readonly place: Place;
-  readonly relay: Relay;
-  readonly etcd: Etcd;
-  readonly servers: ApiServer[];
-  manager: Program | undefined;
-}
-
-async function makeParts(
-  workspace: Workspace,
-  binaries: Binaries,
-  options: PlaneOptions,
-): Promise<Parts> {
-  const { prefix, directory } = workspace;
-  const place = workspace.place('plane', `${prefix}-plane`);
-  const addresses = [...SERVER_ADDRESSES, '127.0.0.1', '10.96.0.1', 'fd00:96::1'];
-  const [certificates] = await Promise.all([
-    makeCertificates(join(directory, 'keys'), addresses, SERVER_NAMES),
-    makePlaneNetwork(place.namespace),
-  ]);
-  writeTokens(join(directory, 'tokens.csv'));
-  mkdirSync(join(directory, 'kubeconfigs'));
-  const relay = openRelay(place);
-  const etcd = await createEtcd(place, binaries.etcd, join(directory, 'etcd'), relay);
-  const kept = { workspace, binaries, options, certificates, place, relay, etcd };
-  return { ...kept, servers: [], manager: undefined };
-}
-
-async function addServer(parts: Parts): Promise<ApiServer> {
-  const { place, certificates, relay, servers } = parts;
-  const added = await createApiServer({
-    ...{ place, certificates, relay },
-    binary: parts.binaries.apiServer,
-    directory: parts.workspace.directory,
-    index: servers.length,
-    flags: parts.options.apiServerFlags ?? [],
-  });
-  servers.push(added);
-  await added.start();
-  return added;
-}
-
-function startManager(parts: Parts, server: ApiServer): void {
-  if (parts.options.controllers === 'none') return;
-  const { place, certificates, workspace, binaries } = parts;
-  const kubeconfig = writePlaneKubeconfig(parts, server, { identity: 'admin', from: 'node' });
-  const { directory } = workspace;
-  const binary = binaries.controllerManager;
-  parts.manager = startControllerManager({ place, binary, certificates, directory, kubeconfig });
-}
-
-function writePlaneKubeconfig(
-  { workspace, certificates }: Parts,
-  first: ApiServer,
-  { from, server = first, ...spec }: KubeconfigRequest,
-): string {
-  const url = from === 'node' ? server.nodeUrl : server.localUrl;
-  const directory = join(workspace.directory, 'kubeconfigs');
-  return writeKubeconfig(directory, certificates, { ...spec, server: url });
-}
-
 function asControlPlane(parts: Parts, server: ApiServer): ControlPlane {
-  const { workspace, binaries, place, etcd } = parts;
+  const { workspace, binaries, certificates, place, etcd } = parts;
   const { prefix, directory } = workspace;
   const kubeconfig = (request: KubeconfigRequest): string =>
     writePlaneKubeconfig(parts, server, request);
   return {
-    ...{ prefix, directory, binaries, etcd, server },
+    ...{ prefix, directory, binaries, certificates, etcd, server },
     namespace: place.namespace,
     api: server.api,
     get controllerManager() {
@@ -168,6 +103,15 @@ function asControlPlane(parts: Parts, server: ApiServer): ControlPlane {
     replaceStore: () => replaceStore(parts, server),
     remove: () => remove(parts),
   };
+}
+
+function writePlaneKubeconfig(
+  parts: Parts,
+  first: ApiServer,
+  { from, server = first, ...spec }: KubeconfigRequest,
+): string {
+  const url = from === 'node' ? server.nodeUrl : server.localUrl;
+  return writeKubeconfig(kubeconfigFolder(parts), parts.certificates, { ...spec, server: url });
 }
 
 async function kubectl(
@@ -187,29 +131,4 @@ async function kubectl(
   );
   if (code === 0) return stdout;
   throw new Error(`kubectl ${args.join(' ')}: code ${code}: ${stderr.trim()}`);
-}
-
-async function forgetHistory({ etcd, servers }: Parts): Promise<number> {
-  const running = servers.filter((server) => server.isRunning());
-  await Promise.all(running.map((server) => server.kill()));
-  const revision = await etcd.revision();
-  await etcd.compact(revision);
-  await Promise.all(running.map((server) => server.start()));
-  return revision;
-}
-
-async function replaceStore(parts: Parts, server: ApiServer): Promise<void> {
-  const { etcd, servers, manager } = parts;
-  const running = servers.filter((each) => each.isRunning());
-  await Promise.all([manager?.kill(), ...running.map((each) => each.kill())]);
-  await etcd.wipe();
-  await etcd.start();
-  await Promise.all(running.map((each) => each.start()));
-  if (manager !== undefined) startManager(parts, server);
-}
-
-async function remove({ workspace, servers, relay }: Parts): Promise<void> {
-  await Promise.all(servers.map(({ api }) => api.close()));
-  workspace.remove();
-  await relay.close();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the control plane can be made to suffer, as a client sees it: history forgotten, servers killed,
 // stopped and paused, the store replaced by an empty one.
-import type { V1Service } from '@kubernetes/client-node';
+import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Api, ApiError, type ListOf } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
-import { addService, servicesPath } from './objects.ts';
+import { addService, servicesPath, slicesPath } from './objects.ts';
 import { until } from './until.ts';
 
 const readiness = await prepareCluster();
@@ -32,6 +32,14 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     const list = await plane.api.get<ListOf<V1Service>>(servicesPath());
     const names = list.items.map(({ metadata }) => metadata?.name ?? '');
     return { names, version: list.metadata.resourceVersion };
+  }
+  /** The real controller still works: it makes a slice for a Service with a selector. */
+  async function makesSlices(service: string): Promise<void> {
+    await addService(plane.api, service, { selector: { app: service } });
+    await until(`a slice of ${service}`, async () => {
+      const { items } = await plane.api.get<ListOf<V1EndpointSlice>>(slicesPath());
+      return items.some(({ metadata }) => metadata?.name?.startsWith(service));
+    });
   }
   const watchPath = (version: string) => `${servicesPath()}?watch=1&resourceVersion=${version}`;
 
@@ -66,6 +74,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     expect(plane.server.isRunning()).toBe(false);
     await plane.server.start();
     expect((await services()).names).toEqual(names);
+    await makesSlices('after-kill');
   });
 
   test('a paused server keeps connections open and answers when it is resumed', async () => {
@@ -89,5 +98,6 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     });
     expect(fresh.names).toEqual(['kubernetes']);
     expect(Number(fresh.version)).toBeLessThan(Number(version));
+    await makesSlices('after-all');
   });
 });

@@ -2,9 +2,10 @@
 // The whole of what fairlead will be compared with: a real control plane, two nodes, and the real
 // kube-proxy on one of them carrying a pod's connection to a pod of the other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startServer } from '../../src/demo/place.ts';
+import { insidePlace, startServer } from '../../src/demo/place.ts';
 import { buildTopology, type Topology } from '../../src/demo/topology.ts';
 import { type Client, startClient } from '../../src/demo/traffic.ts';
+import { run } from '../../src/sys/exec.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { type KubeProxyOptions, prepareKubeProxy, startKubeProxy } from './kube-proxy.ts';
@@ -46,6 +47,16 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     topology?.remove();
   });
 
+  /** Through the Service `kubernetes`, as programs in pods ask. */
+  async function askFromPod(): Promise<string> {
+    const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
+    const where = ['--kubeconfig', kubeconfig, '--server', 'https://10.96.0.1'];
+    const argv = [plane.binaries.kubectl, ...where, 'get', '--raw', '/readyz'];
+    const [shell = 'sh', ...args] = insidePlace(topology.nodes[0]!.pods[0]!, argv);
+    const { stdout, stderr } = await run(shell, args);
+    return stdout + stderr;
+  }
+
   test.each<KubeProxyOptions & { name: string }>([
     { name: 'iptables', mode: 'iptables', iptables: 'legacy' },
     { name: 'iptables over nf_tables', mode: 'iptables', iptables: 'nft' },
@@ -62,6 +73,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
       await until('an answer', isAnswered);
       const mode = await fetch(`${proxy.metricsUrl}/proxyMode`);
       expect(await mode.text()).toBe(options.mode);
+      expect(await askFromPod()).toBe('ok');
     } finally {
       await proxy.remove();
     }
