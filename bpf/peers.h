@@ -35,6 +35,8 @@ static __always_inline void end_tenure(const struct tenure *t)
 {
 	struct backend b;
 
+	if (!t->pin.backend_id)
+		return; /* element 0 of the maps is all zero, and would match */
 	if (!read_backend(t->pin.backend_id, t->family, &b))
 		return;
 	if (b.generation == t->pin.generation && b.service_id == t->pin.service_id)
