@@ -164,7 +164,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const choices = many(to, 400);
       const refused = choices.filter((c) => c.verdict === 'refuse').length;
       expect(idsOf(choices.filter((c) => c.verdict === 'translate'))).toEqual([1]);
-      // One in four without retry would be one in two: 100 of 400 expected, 200 impossible.
+      // Refused only if both draws name the stranger: one in four, and one in two without the second.
       expect(refused).toBeGreaterThan(50);
       expect(refused).toBeLessThan(155);
     });
