@@ -55,6 +55,25 @@ test('an endpoint that is not ready gets no new connection and keeps its open on
   await socket.close();
 });
 
+test('an open UDP socket moves on when its backend goes, without a lost datagram', async () => {
+  const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
+  node.manifests.put('dns.yaml', service('dns', dns, node.pods('web-1')));
+  await expectAnswer({ kind: 'answered', backend: 'web-1' }, dns);
+  const socket = await node.client().open(target(dns));
+  expect(await socket.talk('first')).toMatchObject({ backend: 'web-1' });
+  node.manifests.put('dns.yaml', service('dns', dns, node.pods('web-2')));
+  const source = { address: target(dns).address, port: 53 };
+  let round = 0;
+  await untilHolds(async () => {
+    round += 1;
+    const answer = await socket.talk(`round ${round}`);
+    expect(answer).toMatchObject({ kind: 'answered', source });
+    expect(answer).toMatchObject({ backend: 'web-2' });
+  });
+  await socket.close();
+  node.manifests.remove('dns.yaml');
+});
+
 test('without endpoints connections are refused; with one again they are served', async () => {
   node.manifests.put('web.yaml', [svc('web', web), ...slices('web', [])]);
   await expectAnswer({ kind: 'failed', code: 'ECONNREFUSED' });
