@@ -87,6 +87,15 @@ export function planOf(...ports: readonly ServicePortPlan[]): Plan {
     services,
     nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
     detector: { IPv4: undefined, IPv6: undefined },
+    node: {
+      name: 'n1',
+      zone: '',
+      addresses: { IPv4: undefined, IPv6: undefined },
+      localAddresses: [],
+      podCidrs: [],
+      others: new Map(),
+    },
+    serviceCidrs: [],
     rejections: [],
   };
 }
