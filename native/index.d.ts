@@ -154,7 +154,7 @@ export interface RingBuffer {
 }
 /**
  * Calls `onRecord` on the event loop for each record, in order; a thread waits, the loop never blocks.
- * About 256 records per turn of the loop; 4,096 records or 1 MiB wait outside the ring, the others
+ * About 256 records per turn of the loop and millisecond; 4,096 records or 1 MiB wait outside the ring, the others
  * in it. What `onRecord` throws is an uncaught exception. Keeps the process alive until closed.
  */
 export function openRingBuffer(map: BpfMap, onRecord: (record: Uint8Array) => void): RingBuffer;

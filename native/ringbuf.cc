@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kQueueRecords = 4096;
 constexpr size_t kQueueBytes = 1 << 20;
 constexpr size_t kRecordsPerTurn = 256;
+// A call made while the loop still serves the last one is served in the same turn, up to a thousand
+// times; so the next call waits until the loop has surely gone on.
+constexpr int kRestMs = 1;
 
 // An exception of the callback is the user's: hand it to 'uncaughtException' and go on.
 void Call(Napi::Env env, Napi::Function on_record, const std::vector<uint8_t>& record) {
@@ -100,7 +103,7 @@ bool RingReader::HasRoom() {
   return queue_.size() < kQueueRecords && queued_bytes_ < kQueueBytes;
 }
 
-// With mutex_ held, on the thread only: a call made on the loop would be served in the same turn.
+// With mutex_ held.
 void RingReader::Notify() {
   if (is_notified_ || queue_.empty()) return;
   is_notified_ = napi_call_threadsafe_function(notify_, nullptr, napi_tsfn_nonblocking) == napi_ok;
@@ -122,18 +125,26 @@ void RingReader::Run() {
   pollfd waits[] = {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
                     {.fd = -1, .events = POLLIN, .revents = 0}};
   for (;;) {
+    bool is_resting = false;
     {
       std::lock_guard lock(mutex_);
       if (must_end_) return;
-      Notify();
-      was_full_ = !HasRoom();
-      waits[1].fd = was_full_ ? -1 : ring_buffer__epoll_fd(ring_);
+      is_resting = is_resting_;
+      eventfd_t ignored = 0;
+      eventfd_read(wake_.get(), &ignored);
+      waits[1].fd = is_resting || !HasRoom() ? -1 : ring_buffer__epoll_fd(ring_);
     }
-    if (poll(waits, 2, -1) < 0) continue;  // EINTR
-    eventfd_t ignored = 0;
-    if (waits[0].revents != 0) eventfd_read(wake_.get(), &ignored);
-    if (waits[1].fd >= 0 && waits[1].revents != 0) ring_buffer__consume(ring_);
+    int count = poll(waits, 2, is_resting ? kRestMs : -1);
+    if (is_resting) EndRest();
+    if (count > 0 && waits[1].fd >= 0 && waits[1].revents != 0) ring_buffer__consume(ring_);
   }
+}
+
+void RingReader::EndRest() {
+  std::lock_guard lock(mutex_);
+  is_resting_ = false;
+  is_notified_ = false;
+  Notify();
 }
 
 std::vector<RingReader::Record> RingReader::Take() {
@@ -154,9 +165,8 @@ void RingReader::Deliver(Napi::Env env, Napi::Function on_record) {
     if (is_stopped_) return;
   }
   std::lock_guard lock(mutex_);
-  is_notified_ = false;
-  // The thread asks for the next turn if there is more, and goes on if the queue was full.
-  if (!queue_.empty() || was_full_) Wake();
+  is_resting_ = true;
+  Wake();
 }
 
 // An open ring is held until close(), so this runs open only after StopWithEnvironment.

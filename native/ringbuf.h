@@ -17,8 +17,8 @@
 namespace fairlead {
 
 // One thread waits for the ring, copies records into a bounded queue and asks the loop to come; the
-// loop takes some and wakes the thread if there is more. While the queue is full the ring
-// itself fills, and the program that writes to it learns so from bpf_ringbuf_reserve.
+// loop takes some; after a rest the thread asks again if there is more. While the queue is full the
+// ring itself fills, and the program that writes to it learns so from bpf_ringbuf_reserve.
 class RingReader {
  public:
   ~RingReader();
@@ -38,6 +38,7 @@ class RingReader {
   void Run();
   bool HasRoom();
   void Notify();
+  void EndRest();
   void Release();
   void Wake();
   std::vector<Record> Take();
@@ -52,7 +53,7 @@ class RingReader {
   std::deque<Record> queue_;
   size_t queued_bytes_ = 0;
   bool is_notified_ = false;  // a turn of the loop is asked for and not over
-  bool was_full_ = false;     // the thread does not look at the ring until woken
+  bool is_resting_ = false;   // that turn is over, the next may be asked for after a rest
   bool must_end_ = false;
 };
 

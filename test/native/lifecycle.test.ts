@@ -183,4 +183,51 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
       if (ending === 'throw') expect(end.stderr).toContain('on purpose');
     },
   );
+
+  test('a process that closed everything has lost no memory (seen by the sanitizer build)', async () => {
+    const cgroup = makeCgroup();
+    const end = await endOfChild(
+      async (native, { files, cgroup }, require) => {
+        const [fixture, refused] = files.map((file) => require('node:fs').readFileSync(file));
+        const tryTo = (call: () => unknown) => {
+          try {
+            call();
+          } catch {}
+        };
+        for (let round = 0; round < 5; round++) {
+          tryTo(() => native.openObject(new Uint8Array(9)));
+          const bad = native.openObject(refused);
+          tryTo(() => bad.load());
+          bad.close();
+          native.readBtf(fixture);
+          const object = native.openObject(fixture);
+          object.setAutoload('either_connect', false);
+          object.load();
+          const shared = object.map('shared');
+          shared.mmap();
+          shared.readAll();
+          const program = object.program('allow_connect4');
+          const link = program.attachCgroup(cgroup, 10);
+          const emit = object.program('emit');
+          const events = object.map('events');
+          await new Promise<void>((resolve) => {
+            const ring = native.openRingBuffer(events, () => {
+              ring.close();
+              resolve();
+            });
+            emit.testRun({ dataIn: new Uint8Array(64), repeat: 20 });
+          });
+          await native.waitGracePeriod();
+          for (const handle of [shared, link, program, emit, events, object]) handle.close();
+        }
+        return 'closed';
+      },
+      { files: [fixture, fixture.replace('fixture.bpf', 'refused.bpf')], cgroup: cgroup.path },
+      undefined,
+      { ASAN_OPTIONS: 'detect_leaks=1' },
+    );
+    cgroup.release();
+    expect(end.stderr).toBe('');
+    expect(end).toMatchObject({ code: 0, stdout: '{"value":"closed"}\n' });
+  });
 });

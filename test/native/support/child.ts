@@ -37,12 +37,17 @@ export function endOfChild<Input>(
   body: ChildBody<Input, unknown>,
   input: Input,
   netns?: string,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<ChildEnd> {
   const node = [process.execPath, '-e', program, addon, body.toString(), JSON.stringify(input)];
   const [command = '', ...args] =
     netns === undefined ? node : ['nsenter', `--net=${netns}`, ...node];
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
+    const child = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 20_000,
+      env: { ...process.env, ...env },
+    });
     const text = { stdout: '', stderr: '' };
     child.stdout.on('data', (bytes) => {
       text.stdout += bytes;
