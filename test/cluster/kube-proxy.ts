@@ -15,6 +15,7 @@ import { openRelay } from './relay.ts';
 const PACKAGES = ['iptables', 'nftables', 'conntrack'];
 const HEALTH_PORT = 10256;
 const METRICS_PORT = 10249;
+const LAST_SYNC = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{.*\})? (\S+)$/gm;
 
 export interface KubeProxyOptions {
   readonly mode: 'iptables' | 'nftables';
@@ -36,9 +37,11 @@ export interface KubeProxy {
   remove(): Promise<void>;
 }
 
-/** Whether kube-proxy can run here; installs what it calls. */
-export function prepareKubeProxy(): Promise<string | undefined> {
-  return ensurePackages(PACKAGES);
+/** Installs what kube-proxy calls. Returns why it cannot run here, if so; tests are then skipped. */
+export async function prepareKubeProxy(): Promise<string | undefined> {
+  const reason = await ensurePackages(PACKAGES);
+  if (reason !== undefined) process.stderr.write(`\n=== kube-proxy tests SKIPPED: ${reason}\n\n`);
+  return reason;
 }
 
 /**
@@ -62,7 +65,7 @@ export async function startKubeProxy(
     await relay.close();
   };
   try {
-    await untilReady(program, () => isHealthy(healthUrl));
+    await untilReady(program, () => hasSynced(metricsUrl));
   } catch (error) {
     await stop();
     throw error;
@@ -105,10 +108,12 @@ function makeToolFolder(plane: ControlPlane, kind: 'legacy' | 'nft'): string {
   return folder;
 }
 
-async function isHealthy(url: string): Promise<boolean> {
-  const { statusCode, body } = await request(`${url}/healthz`);
-  await body.dump();
-  return statusCode === 200;
+/** Its health check is content before the first sync; its metrics name a family after its first. */
+async function hasSynced(metricsUrl: string): Promise<boolean> {
+  const { body } = await request(`${metricsUrl}/metrics`);
+  const times = (await body.text()).matchAll(LAST_SYNC);
+  const seconds = [...times].map(([, value]) => Number(value));
+  return seconds.length === 2 && seconds.every((value) => value > 0);
 }
 
 async function cleanUp(place: Place, argv: readonly string[]): Promise<void> {
