@@ -30,8 +30,8 @@ const ROWS: readonly Row[] = [
   [['showHiddenMetricsForVersion'], 'ignored: no metric is hidden'],
   [['clientConnection', 'contentType'], 'ignored: objects are read as JSON', isNotJson],
   [['clientConnection', 'acceptContentTypes'], 'ignored: objects are read as JSON', isNotJson],
-  [['iptables', 'minSyncPeriod'], AT_ONCE],
-  [['nftables', 'minSyncPeriod'], AT_ONCE],
+  [['iptables', 'minSyncPeriod'], AT_ONCE, isNotDefaultPause],
+  [['nftables', 'minSyncPeriod'], AT_ONCE, isNotDefaultPause],
   [
     ['iptables', 'localhostNodePorts'],
     'closes 127.0.0.1 in the iptables engine alone: for the bpf engine leave 127.0.0.0/8 out of nodePortAddresses',
@@ -50,8 +50,14 @@ const ROWS: readonly Row[] = [
   [['logging', 'vmodule'], 'ignored: one level holds for the whole agent'],
 ];
 
+/** JSON is what is read; protobuf is kube-proxy's default, which nobody chose. */
 function isNotJson(value: unknown): boolean {
-  return isSet(value) && value !== 'application/json';
+  const usual = ['application/json', 'application/vnd.kubernetes.protobuf'];
+  return isSet(value) && !usual.includes(String(value));
+}
+
+function isNotDefaultPause(value: unknown): boolean {
+  return isSet(value) && value !== '1s';
 }
 
 export function notesOf(input: Partial<KubeProxyInput>, locate: Locate): readonly Remark[] {

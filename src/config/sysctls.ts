@@ -55,3 +55,10 @@ export function sysctlWrites(
   }
   return writes;
 }
+
+/** oomScoreAdj of the process that writes it; its failure is only worth a line in the log. */
+export const oomScoreWrite = (oomScoreAdj: number): SysctlWrite => ({
+  path: 'proc/self/oom_score_adj',
+  value: oomScoreAdj,
+  rule: 'set',
+});

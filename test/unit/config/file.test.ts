@@ -229,8 +229,10 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
     ],
   ],
   ['clientConnection: {contentType: application/json}', []],
+  ['clientConnection: {contentType: application/vnd.kubernetes.protobuf}', []],
+  ['iptables: {minSyncPeriod: 1s}', []],
   [
-    'clientConnection: {contentType: application/vnd.kubernetes.protobuf}',
+    'clientConnection: {contentType: text/html}',
     ['clientConnection.contentType: ignored: objects are read as JSON'],
   ],
 ];
