@@ -30,6 +30,8 @@ export const ERRORS = {
   NOT_RUNNING: EXIT.degraded,
   BAD_OPTION: EXIT.usage,
   NO_MANIFESTS: EXIT.usage,
+  BAD_KUBECONFIG: EXIT.usage,
+  NO_API_SERVER: EXIT.usage,
   NOT_FOUND: EXIT.notFound,
   TIMED_OUT: EXIT.timedOut,
 } as const;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attempt to follow a kind: complete list if one is needed, then a watch until it ends. Remembers
+// between attempts what must be asked next. When to try again is the reflector's affair. Floor 4.
+import type { ObjectChange } from '../model/types.ts';
+import type { BodyParts, Patience } from './body.ts';
+import type { Delivery } from './delivery.ts';
+import { ApiError, Ended, endedBy } from './ended.ts';
+import { createDecoder, type Decoder, type Sighting, type WatchEvent } from './events.ts';
+import type { Intern } from './intern.ts';
+import type { KindSpec } from './kinds.ts';
+import { LIMITS } from './limits.ts';
+import { type Freshness, listAll } from './list.ts';
+import { selectorQuery, watchListQuery, watchQuery } from './queries.ts';
+import { keyOf, type Replacement, Store, type Suspicion } from './store.ts';
+import { isOlder } from './versions.ts';
+import { watchBatches } from './watch.ts';
+
+export interface FollowerParts extends BodyParts {
+  readonly spec: KindSpec;
+  readonly delivery: Delivery;
+  readonly intern: Intern;
+}
+
+/** What an attempt tells while it runs. */
+export interface FollowerEvents {
+  /** A complete list that is believed was delivered. */
+  onListed(): void;
+  onSuspicion(suspicion: Suspicion): void;
+  /** The server has accepted a watch. */
+  onOpen(): void;
+  /** An event after the initial ones: the watch works. */
+  onAlive(): void;
+}
+
+const SILENT: Patience = { silenceMs: LIMITS.watchSilenceMs, reason: 'silent' };
+const LATE: Patience = { silenceMs: LIMITS.initialSilenceMs, reason: 'late' };
+
+export class Follower {
+  readonly store: Store;
+  readonly #parts: FollowerParts;
+  readonly #events: FollowerEvents;
+  readonly #decoder: Decoder;
+  #needsList = true;
+  #canWatchList = true;
+  #usesFieldSelector = true;
+  /** The server said that it is older than what we saw. */
+  #isServerOlder = false;
+  /** When a suspicious list is to be confirmed; undefined = nothing is suspicious. */
+  #confirmAtMs: number | undefined;
+  #bookmarkAtMs: number | undefined;
+  #cancels: (() => void)[] = [];
+
+  constructor(parts: FollowerParts, events: FollowerEvents) {
+    this.#parts = parts;
+    this.#events = events;
+    this.store = new Store(parts.spec);
+    this.#decoder = createDecoder(parts.spec, parts.intern);
+  }
+
+  /** Clock time of the last bookmark. */
+  get bookmarkAtMs(): number | undefined {
+    return this.#bookmarkAtMs;
+  }
+
+  get canWatchList(): boolean {
+    return this.#canWatchList;
+  }
+
+  get needsList(): boolean {
+    return this.#needsList;
+  }
+
+  /** Runs until the stream ends, for whatever reason. Never rejects. */
+  async attempt(request: AbortController): Promise<Ended> {
+    const isConfirmation = this.#isConfirmationDue();
+    if (!isConfirmation) this.#armConfirmation(request);
+    const isByList = this.#needsList && (isConfirmation || !this.#canWatchList);
+    try {
+      if (isByList) await this.#list(request, isConfirmation);
+      await this.#watch(request);
+      return new Ended('closed', 'the server ended the watch');
+    } catch (error) {
+      return this.#learn(error, endedBy(error, request.signal), isByList);
+    } finally {
+      for (const cancel of this.#cancels.splice(0)) cancel();
+    }
+  }
+
+  async #list(request: AbortController, isConfirmation: boolean): Promise<void> {
+    const freshness = this.#freshness(isConfirmation);
+    const selectors = selectorQuery(this.#parts.spec, this.#usesFieldSelector);
+    const parts = { ...this.#parts, decoder: this.#decoder, selectors };
+    const listed = await listAll(parts, freshness, request);
+    const replacement = this.store.replace({ ...listed, isConfirmation });
+    this.#isServerOlder = false;
+    this.#needsList = false;
+    await this.#parts.delivery.deliver(replacement.changes);
+    this.#judge(replacement, request);
+  }
+
+  #freshness(isConfirmation: boolean): Freshness {
+    if (isConfirmation || this.#isServerOlder) return 'latest';
+    return this.store.version === '' ? 'any' : { notOlderThan: this.store.version };
+  }
+
+  async #watch(request: AbortController): Promise<void> {
+    const { spec, counters, clock } = this.#parts;
+    /** Initial events until their end: nobody sees half a list. */
+    let side = this.#needsList ? new Map<string, Sighting>() : undefined;
+    if (side === undefined) counters.watchStarts += 1;
+    else counters.watchListStarts += 1;
+    const query =
+      side === undefined ? watchQuery(this.store.version, clock) : watchListQuery(clock);
+    const batches = watchBatches(
+      { ...this.#parts, decoder: this.#decoder },
+      {
+        path: `${spec.path}${query}${selectorQuery(spec, this.#usesFieldSelector)}`,
+        request,
+        patience: () => (side === undefined ? SILENT : LATE),
+        onOpen: () => {
+          this.#events.onOpen();
+          if (side !== undefined) this.#limitInitial(request);
+        },
+      },
+    );
+    for await (const batch of batches) {
+      const changes: ObjectChange[] = [];
+      let replacement: Replacement | undefined;
+      try {
+        for (const event of batch) {
+          if (side === undefined) this.#take(event, changes);
+          else replacement = this.#collect(event, side);
+          if (replacement === undefined || side === undefined) continue;
+          side = undefined;
+          changes.push(...replacement.changes);
+        }
+      } finally {
+        // An event that ends the stream must not take along those before it.
+        await this.#parts.delivery.deliver(changes);
+      }
+      if (replacement !== undefined) this.#judge(replacement, request);
+      if (side === undefined) this.#events.onAlive();
+    }
+  }
+
+  /** A server that ignores the parameter may send events for ever without ever sending the mark. */
+  #limitInitial(request: AbortController): void {
+    const cancel = this.#parts.clock.after(LIMITS.initialLongestMs, () => {
+      if (this.#needsList) request.abort(new Ended('late', 'initial events without an end'));
+    });
+    this.#cancels.push(cancel);
+  }
+
+  /** An initial event; the last of them makes the list complete. */
+  #collect(event: WatchEvent, side: Map<string, Sighting>): Replacement | undefined {
+    if (event.type === 'BOOKMARK') return this.#endInitial(event, side);
+    if (event.type === 'ERROR') throw endOfStream(event);
+    if (event.type === 'OTHER') return undefined;
+    const { sighting } = event;
+    const key = keyOf(sighting.ref);
+    const known = side.get(key);
+    if (known !== undefined && isOlder(sighting.version, known.version)) return undefined;
+    const isThere = event.type !== 'DELETED' && this.#parts.spec.isWanted(sighting.object);
+    if (isThere) side.set(key, sighting);
+    else side.delete(key);
+    return undefined;
+  }
+
+  #endInitial(
+    { version, isInitialEnd }: Extract<WatchEvent, { type: 'BOOKMARK' }>,
+    side: ReadonlyMap<string, Sighting>,
+  ): Replacement | undefined {
+    if (!isInitialEnd) return undefined;
+    if (version === '') throw new Ended('undecodable', 'a bookmark without resourceVersion');
+    this.#bookmarkAtMs = this.#parts.clock.nowMs();
+    this.#needsList = false;
+    return this.store.replace({ sightings: side, version, isConfirmation: false });
+  }
+
+  #take(event: WatchEvent, changes: ObjectChange[]): void {
+    if (event.type === 'OTHER') return;
+    if (event.type === 'ERROR') throw endOfStream(event);
+    if (event.type === 'BOOKMARK') {
+      this.#bookmarkAtMs = this.#parts.clock.nowMs();
+      this.store.bookmark(event.version);
+      return;
+    }
+    const applied = this.store.apply(event.sighting, event.type !== 'DELETED');
+    if (applied.kind === 'change') changes.push(applied.change);
+    else if (applied.kind === 'stale') this.#parts.counters.staleEvents += 1;
+    else if (applied.kind === 'disorder') {
+      throw new Ended('disorder', `${keyOf(event.sighting.ref)} came out of order`);
+    }
+  }
+
+  #judge({ suspicion }: Replacement, request: AbortController): void {
+    if (suspicion === undefined) {
+      if (this.store.held === 0) this.#confirmAtMs = undefined;
+      this.#events.onListed();
+      return;
+    }
+    this.#parts.counters.suspiciousLists += 1;
+    this.#confirmAtMs = this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
+    this.#armConfirmation(request);
+    this.#events.onSuspicion(suspicion);
+  }
+
+  #isConfirmationDue(): boolean {
+    const atMs = this.#confirmAtMs;
+    if (atMs === undefined || this.#parts.clock.nowMs() < atMs) return false;
+    this.#needsList = true;
+    return true;
+  }
+
+  #armConfirmation(request: AbortController): void {
+    if (this.#confirmAtMs === undefined) return;
+    const delayMs = this.#confirmAtMs - this.#parts.clock.nowMs();
+    const confirm = (): void => request.abort(new Ended('confirm', 'time to confirm a list'));
+    this.#cancels.push(this.#parts.clock.after(delayMs, confirm));
+  }
+
+  /** What the end of an attempt says about the next one. */
+  #learn(error: unknown, ended: Ended, isByList: boolean): Ended {
+    const status = error instanceof ApiError ? error.status : 0;
+    if (['expired', 'status', 'undecodable', 'disorder', 'confirm'].includes(ended.reason)) {
+      this.#needsList = true;
+    }
+    if (ended.reason === 'late') this.#canWatchList = false;
+    if (error instanceof ApiError && error.isTooLargeVersion) this.#isServerOlder = true;
+    if (isByList && status === 400 && this.#parts.spec.isFieldSelectorOptional) {
+      this.#usesFieldSelector = false;
+    }
+    const isClientError = status >= 400 && status < 500 && ![401, 408, 410, 429].includes(status);
+    if (!isClientError || isByList || !this.#needsList) return ended;
+    this.#canWatchList = false;
+    return new Ended('unsupported', ended.message);
+  }
+}
+
+function endOfStream(event: Extract<WatchEvent, { type: 'ERROR' }>): Ended {
+  const { code, message, retryAfterMs } = event;
+  return new Ended(code === 410 ? 'expired' : 'status', `${code}: ${message}`, { retryAfterMs });
+}
