@@ -92,6 +92,10 @@ const textOf = (frontend: Frontend, port: ServicePortPlan): string =>
     protocol: port.protocol,
   });
 
+/** The kernel keeps a set in the order of its ids, the plan in that of addresses. */
+const hasSame = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && [...a].sort().join() === [...b].sort().join();
+
 function plannedRow(
   service: ServicePlan,
   port: ServicePortPlan,
@@ -102,9 +106,7 @@ function plannedRow(
   const desired = rendered.sets[frontend.paths.host.scope];
   const external = rendered.sets[frontend.paths.outside.scope];
   const isSame =
-    view !== undefined &&
-    desired.join() === view.internal.join() &&
-    external.join() === view.external.join();
+    view !== undefined && hasSame(desired, view.internal) && hasSame(external, view.external);
   return {
     namespace: service.namespace,
     name: service.name,
@@ -115,7 +117,7 @@ function plannedRow(
     family: port.family,
     affinitySeconds: port.affinityTimeoutSeconds,
     desired,
-    kernel: view?.internal,
+    kernel: view?.internal.toSorted(),
     kernelState: view === undefined ? 'missing' : isSame ? 'ok' : 'stale',
     ...countersOf(view),
   };

@@ -17,7 +17,7 @@ export interface BackendRecord {
   isLocal: boolean;
 }
 
-/** An immutable set in the kernel: `members` are backend ids in slot order. */
+/** An immutable set in the kernel: `members` are backend ids in slot order, ascending. */
 export interface SetRecord {
   readonly line: number;
   readonly generation: number;

@@ -13,8 +13,11 @@ export function ensureSets(
 ): Readonly<Record<Scope, SetRecord | undefined>> {
   const { record } = taking;
   const used = new Set(rendered.frontends.flatMap((f) => [f.internal, f.external]));
+  // Ascending: bpf/select.h finds a remembered backend (affinity) in its set by binary search.
   const idsOf = (scope: Scope): readonly number[] =>
-    used.has(scope) ? rendered.sets[scope].map((key) => record.backends.get(key)?.id ?? 0) : [];
+    used.has(scope)
+      ? rendered.sets[scope].map((key) => record.backends.get(key)?.id ?? 0).sort((a, b) => a - b)
+      : [];
   const cluster = ensureSet(taking, idsOf('cluster'));
   return { cluster, local: ensureSet(taking, idsOf('local')) };
 }

@@ -17,7 +17,7 @@ function read(tables: Tables): Record<string, string> {
   return Object.fromEntries(
     [...frontendViews(ledger)].map((view) => [
       view.frontend,
-      `${view.internal.join(',') || view.internalEmpty} | ${view.external.join(',') || view.externalEmpty}`,
+      `${view.internal.toSorted().join() || view.internalEmpty} | ${view.external.toSorted().join() || view.externalEmpty}`,
     ]),
   );
 }

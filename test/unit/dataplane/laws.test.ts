@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import { adopt } from '../../../src/dataplane/bpf/adopt.ts';
 import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import {
+  BACKEND_STATE,
   decodeBackend,
   decodeFrontend,
   SLOTS_PER_LINE,
@@ -54,6 +55,9 @@ const planArbitrary: fc.Arbitrary<Plan> = fc
   .tuple(...[1, 2, 3].map(portArbitrary))
   .map((ports) => planOf(...ports.filter((port) => port !== undefined)));
 
+/** Slot order is that of ids. */
+const sorted = (keys: readonly string[]): string => [...keys].sort().join();
+
 /** frontend -> internal and external backends, as the plan wants it. */
 function wanted(plan: Plan): Record<string, string> {
   const rows: Record<string, string> = {};
@@ -61,7 +65,8 @@ function wanted(plan: Plan): Record<string, string> {
     for (const port of service.ports) {
       const rendered = renderPort(port);
       for (const f of rendered.frontends) {
-        rows[f.text] = `${rendered.sets[f.internal].join()} | ${rendered.sets[f.external].join()}`;
+        rows[f.text] =
+          `${sorted(rendered.sets[f.internal])} | ${sorted(rendered.sets[f.external])}`;
       }
     }
   }
@@ -71,7 +76,7 @@ function wanted(plan: Plan): Record<string, string> {
 function held(tables: MemoryTables): Record<string, string> {
   const rows: Record<string, string> = {};
   for (const view of frontendViews(adopt(tables).ledger)) {
-    rows[view.frontend] = `${view.internal.join()} | ${view.external.join()}`;
+    rows[view.frontend] = `${sorted(view.internal)} | ${sorted(view.external)}`;
   }
   return rows;
 }
@@ -81,15 +86,20 @@ function assertConsistent(tables: MemoryTables): void {
   for (const { value } of tables.frontend.IPv4.readAll()) {
     const frontend = decodeFrontend(value);
     for (const ref of [frontend.internal, frontend.external]) {
+      let previous = 0;
       for (let slot = 0; slot < ref.slots; slot++) {
         const line = element(tables.setLine, ref.line + Math.floor(slot / SLOTS_PER_LINE));
         const id = new DataView(line.buffer, line.byteOffset).getUint32(
           (slot % SLOTS_PER_LINE) * 4,
           true,
         );
+        // Affinity searches a set by halves: ids must ascend.
+        if (id <= previous) throw new Error(`ids do not ascend: ${previous}, ${id}`);
+        previous = id;
         const found = decodeBackend(element(tables.backend.IPv4, id), 'IPv4');
-        expect(found.serviceId).toBe(frontend.serviceId);
-        expect(found.state).toBe(1);
+        if (found.serviceId !== frontend.serviceId || found.state !== BACKEND_STATE.ACTIVE) {
+          throw new Error(`slot ${slot} of line ${ref.line} holds ${JSON.stringify(found)}`);
+        }
       }
     }
   }
@@ -131,7 +141,7 @@ test('after any history with refused writes the tables equal the last plan, and 
         ]).toEqual([0, 0, 0, 0]);
       },
     ),
-    { numRuns: 150 },
+    { numRuns: 100 },
   );
 });
 
