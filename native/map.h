@@ -35,6 +35,11 @@ struct MapState {
   Napi::Reference<Napi::ArrayBuffer> buffer;
 };
 
+// Elements of arrays and of per-CPU values begin at multiples of 8.
+constexpr size_t RoundUp8(size_t size) {
+  return (size + 7) & ~size_t{7};
+}
+
 // Takes the descriptor; on failure returns false with errno set.
 bool ReadMapState(Fd fd, MapState* state);
 

@@ -55,45 +55,53 @@ Napi::Value BpfProgram::Info(const Napi::CallbackInfo& info) {
   return facts;
 }
 
+TestRunInput BpfProgram::ReadTestRun(Args& args) {
+  if (!args.At(0).IsObject()) args.Refuse("options must be an object");
+  // All options before any bytes: a getter could take the memory away.
+  Napi::Value data = args.Option(0, "dataIn");
+  Napi::Value context = args.Option(0, "contextIn");
+  Napi::Value out_size = args.Option(0, "dataOutSize");
+  Napi::Value repeat = args.Option(0, "repeat");
+  TestRunInput input;
+  if (!data.IsUndefined()) input.data = args.AnyBytes(data, "dataIn");
+  if (!context.IsUndefined()) input.context = args.AnyBytes(context, "contextIn");
+  uint32_t enough = input.data.empty() ? 0 : input.data.size() + kOutputSlack;
+  input.out_size = args.Uint32Or(out_size, "dataOutSize", enough);
+  input.repeat = args.Uint32Or(repeat, "repeat", 0);
+  if (input.out_size > kLargestOutput) args.Refuse("dataOutSize must be at most 1 MiB");
+  if (input.repeat > INT32_MAX) args.Refuse("repeat must be at most 2147483647");
+  return input;
+}
+
 Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
   Args args(info, "program.testRun", &is_open_);
-  if (!info[0].IsObject()) args.Refuse("options must be an object");
-  Napi::Value data_value = args.Option(0, "dataIn");
-  Napi::Value context_value = args.Option(0, "contextIn");
-  Napi::Value size_value = args.Option(0, "dataOutSize");
-  Napi::Value repeat_value = args.Option(0, "repeat");
-  Bytes data, context;
-  if (!data_value.IsUndefined()) data = args.AnyBytes(data_value, "dataIn");
-  if (!context_value.IsUndefined()) context = args.AnyBytes(context_value, "contextIn");
-  uint32_t out_size =
-      args.Uint32Or(size_value, "dataOutSize", data.empty() ? 0 : data.size() + kOutputSlack);
-  uint32_t repeat = args.Uint32Or(repeat_value, "repeat", 0);
-  if (out_size > kLargestOutput) args.Refuse("dataOutSize must be at most 1 MiB");
-  if (repeat > INT32_MAX) args.Refuse("repeat must be at most 2147483647");
+  TestRunInput input = ReadTestRun(args);
   if (!args.ok()) return {};
-
-  std::vector<uint8_t> data_out(out_size);
-  std::vector<uint8_t> context_out(ReturnsContext(state_.info.type) ? context.size() : 0);
+  std::vector<uint8_t> data_out(input.out_size);
+  std::vector<uint8_t> context_out(ReturnsContext(state_.info.type) ? input.context.size() : 0);
+  // The kernel refuses pointers to nothing.
+  auto pointer = [](auto& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
   LIBBPF_OPTS(bpf_test_run_opts, options);
-  if (!data.empty()) options.data_in = data.data();
-  options.data_size_in = data.size();
-  if (!data_out.empty()) options.data_out = data_out.data();
+  options.data_in = pointer(input.data);
+  options.data_size_in = input.data.size();
+  options.data_out = pointer(data_out);
   options.data_size_out = data_out.size();
-  if (!context.empty()) options.ctx_in = context.data();
-  options.ctx_size_in = context.size();
-  if (!context_out.empty()) options.ctx_out = context_out.data();
+  options.ctx_in = pointer(input.context);
+  options.ctx_size_in = input.context.size();
+  options.ctx_out = pointer(context_out);
   options.ctx_size_out = context_out.size();
-  options.repeat = repeat;
+  options.repeat = input.repeat;
   if (bpf_prog_test_run_opts(state_.fd.get(), &options) != 0) {
     return ThrowErrno(info.Env(), errno, "bpf_prog_test_run_opts", "program " + state_.name);
   }
   Napi::Object result = Napi::Object::New(info.Env());
+  auto set_bytes = [&](const char* name, const std::vector<uint8_t>& bytes, size_t size) {
+    result.Set(name, CopyBytes(info.Env(), bytes.data(), std::min(size, bytes.size())));
+  };
   result.Set("retval", Napi::Number::New(info.Env(), options.retval));
   result.Set("durationNs", Napi::Number::New(info.Env(), options.duration));
-  size_t data_size = std::min<size_t>(options.data_size_out, data_out.size());
-  result.Set("dataOut", CopyBytes(info.Env(), data_out.data(), data_size));
-  size_t context_size = std::min<size_t>(options.ctx_size_out, context_out.size());
-  result.Set("contextOut", CopyBytes(info.Env(), context_out.data(), context_size));
+  set_bytes("dataOut", data_out, options.data_size_out);
+  set_bytes("contextOut", context_out, options.ctx_size_out);
   return result;
 }
 

@@ -21,6 +21,13 @@ struct ProgramState {
 // Takes the descriptor; an empty name means the kernel's. False with errno set on failure.
 bool ReadProgramState(Fd fd, const std::string& name, ProgramState* state);
 
+struct TestRunInput {
+  Bytes data;
+  Bytes context;
+  uint32_t out_size = 0;
+  uint32_t repeat = 0;
+};
+
 class BpfProgram : public Handle<BpfProgram, ProgramState> {
  public:
   using Handle::Handle;
@@ -38,6 +45,8 @@ class BpfProgram : public Handle<BpfProgram, ProgramState> {
   Napi::Value AttachXdp(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
+
+  static TestRunInput ReadTestRun(Args& args);
 };
 
 }  // namespace fairlead

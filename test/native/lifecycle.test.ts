@@ -10,16 +10,13 @@ import {
   openRingBuffer,
   waitGracePeriod,
 } from '../../src/sys/native.ts';
-import { type ChildBody, endOfChild } from './support/child.ts';
+import { addonPath, type ChildBody, endOfChild } from './support/child.ts';
 import { frame, loadFixture, missing, refusedBytes, u32, u64 } from './support/fixture.ts';
 import { collectUntil } from './support/garbage.ts';
 import { descriptorCount, makeBpffs, makeCgroup } from './support/place.ts';
 import { until } from './support/until.ts';
 
 const fixture = fileURLToPath(new URL('../../build/test/fixture.bpf.o', import.meta.url));
-const addon =
-  process.env['FAIRLEAD_ADDON'] ??
-  fileURLToPath(new URL('../../build/native/fairlead.node', import.meta.url));
 
 function mappingCount(): number {
   return readFileSync('/proc/self/maps', 'utf8').match(/bpf-map/g)?.length ?? 0;
@@ -142,7 +139,11 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
   const startWorker = (cgroup: string, ending: string) =>
     new Worker(inWorker, {
       eval: true,
-      workerData: { addon, body: openEverything.toString(), input: { fixture, cgroup, ending } },
+      workerData: {
+        addon: addonPath,
+        body: openEverything.toString(),
+        input: { fixture, cgroup, ending },
+      },
     });
 
   test.each([

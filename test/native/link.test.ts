@@ -1,6 +1,6 @@
 // Links: cgroup, tcx, clsact and XDP; update in place, pins, detach. Networks are namespaces of our
 // own, entered by a child process; the cgroup is our own too.
-import { rmdirSync, unlinkSync } from 'node:fs';
+import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
     const other = makeCgroup();
     const allow = object.program('allow_connect4');
     const link = allow.attachCgroup(other.path, connect4);
-    rmdirSync(other.path);
+    other.release();
     link.detach();
     link.close();
     allow.close();

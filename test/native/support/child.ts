@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type * as surface from '../../../native/index.d.ts';
 
-const addon =
+export const addonPath: string =
   process.env['FAIRLEAD_ADDON'] ??
   fileURLToPath(new URL('../../../build/native/fairlead.node', import.meta.url));
 
@@ -39,7 +39,7 @@ export function endOfChild<Input>(
   netns?: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<ChildEnd> {
-  const node = [process.execPath, '-e', program, addon, body.toString(), JSON.stringify(input)];
+  const node = [process.execPath, '-e', program, addonPath, body.toString(), JSON.stringify(input)];
   const [command = '', ...args] =
     netns === undefined ? node : ['nsenter', `--net=${netns}`, ...node];
   return new Promise((resolve, reject) => {
