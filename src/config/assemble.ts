@@ -53,9 +53,11 @@ export function assemble(parts: Parts): {
     plan: planSettings(parts, nodeName),
     source: sourceOf(parts),
     engine: own.engine ?? (document.mode === 'iptables' ? 'iptables' : 'auto'),
-    healthz: listener(parts, 'healthz', say),
-    metrics: listener(parts, 'metrics', say),
-    isBindFailureFatal: document.bindAddressHardFail,
+    servers: {
+      healthz: listener(parts, 'healthz', say),
+      metrics: listener(parts, 'metrics', say),
+      isBindFailureFatal: document.bindAddressHardFail,
+    },
     syncPeriodMs: ms(activeSection(document).syncPeriod),
     netfilter: {
       masqueradeBit: (document.mode === 'nftables' ? document.nftables : iptables).masqueradeBit,

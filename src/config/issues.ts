@@ -43,8 +43,6 @@ function wordsOf(issue: Issue): string {
       return `must be ${WORDS[issue.expected] ?? issue.expected}`;
     case 'invalid_value':
       return `must be ${issue.values.map((value) => (value === '' ? '""' : String(value))).join(', ')}`;
-    case 'invalid_union':
-      return 'must be a duration or a whole number';
     case 'invalid_format':
       return issue.format === 'url' ? 'must be a URL such as https://10.0.0.1:6443' : issue.message;
     case 'too_small':

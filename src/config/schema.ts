@@ -42,13 +42,17 @@ const clientConnection = z.strictObject({
   burst: whole,
 });
 
-const bufferSize = z.union([z.string(), z.int()]).nullish();
+const bufferSize = z
+  .union([z.string(), z.int()], { error: 'must be a size such as "64Ki", or a whole number' })
+  .nullish();
 const logOptions = z.strictObject({ splitStream: flag, infoBufferSize: bufferSize }).nullish();
 
 const logging = z.strictObject({
   format: text,
   /** A duration, or whole nanoseconds as older files have it. */
-  flushFrequency: z.union([z.int(), duration]).nullish(),
+  flushFrequency: z
+    .union([z.int(), duration], { error: 'must be a duration such as 5s, or whole nanoseconds' })
+    .nullish(),
   verbosity: whole,
   vmodule: z.array(z.strictObject({ filePattern: z.string(), verbosity: z.int() })).nullish(),
   options: z.strictObject({ text: logOptions, json: logOptions }).nullish(),

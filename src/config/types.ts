@@ -59,6 +59,13 @@ export interface Actions {
   readonly initOnly: boolean;
 }
 
+/** The two servers; undefined = switched off (only `--healthz-port=0` and an empty flag do that). */
+export interface ServerSettings {
+  readonly healthz: ListenAddress | undefined;
+  readonly metrics: ListenAddress | undefined;
+  readonly isBindFailureFatal: boolean;
+}
+
 /** What only an engine that programs netfilter uses. */
 export interface NetfilterSettings {
   readonly masqueradeBit: number;
@@ -75,10 +82,7 @@ export interface Config {
   readonly plan: PlanSettings;
   readonly source: SourceSettings;
   readonly engine: 'auto' | 'bpf' | 'iptables';
-  /** undefined = switched off (only `--healthz-port=0` and an empty flag do that). */
-  readonly healthz: ListenAddress | undefined;
-  readonly metrics: ListenAddress | undefined;
-  readonly isBindFailureFatal: boolean;
+  readonly servers: ServerSettings;
   /** A family with a change older than twice this is unhealthy. */
   readonly syncPeriodMs: number;
   readonly netfilter: NetfilterSettings;

@@ -123,7 +123,8 @@ class Servers implements ServiceHealthServers {
     const { port } = facts.healthCheck;
     try {
       for (const place of facts.places) {
-        listeners.push(await this.#bind(held, place, port));
+        const listener = await this.#bind(held, place, port).catch(unlessNoFamily);
+        if (listener !== undefined) listeners.push(listener);
       }
       this.#open.set(key, held);
     } catch (error) {
@@ -146,6 +147,13 @@ class Servers implements ServiceHealthServers {
       },
     });
   }
+}
+
+/** A kernel without IPv6 serves what it can: kube-proxy is single-stack there. Anything else is a failure. */
+function unlessNoFamily(error: unknown): undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof Error && 'code' in cause && cause.code === 'EAFNOSUPPORT') return undefined;
+  throw error;
 }
 
 const identityOf = ({ healthCheck, places }: Wanted): string =>

@@ -43,23 +43,43 @@ export interface MetricReaders {
 }
 
 export function readingsOf(readers: MetricReaders): Readings {
-  const { plan, pendingChanges, tables, events, topServices = 0 } = readers;
+  return { ...ofAgent(readers), ...ofPlan(readers), ...ofKernel(readers) };
+}
+
+function ofAgent(readers: MetricReaders): Readings {
+  const { version, events } = readers;
   return {
-    fairlead_build_info: () => [
-      { labels: { version: readers.version, node_version: process.version }, value: 1 },
-    ],
+    fairlead_build_info: () => one({ version, node_version: process.version }, 1),
     ...on('fairlead_engine_info', readers.engine, (engine) => one({ engine }, 1)),
     ...on('fairlead_ready', readers.isReady, (is) => one({}, Number(is))),
+    ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
+    ...on('fairlead_service_health_ports', readers.serviceHealthPorts, (count) => one({}, count)),
+    ...on('fairlead_config_reload_needed', readers.isReloadNeeded, (is) => one({}, Number(is))),
+    ...on('fairlead_event_failures_total', events, ({ failed }) => one({}, failed)),
+    ...on('fairlead_events_dropped_total', events, ({ dropped }) => one({}, dropped)),
+  };
+}
+
+function ofPlan(readers: MetricReaders): Readings {
+  const { plan, pendingChanges } = readers;
+  return {
     ...on('fairlead_node_eligible', readers.isNodeEligible, (is) => one({}, Number(is))),
     ...on('fairlead_services', plan, ({ services }) => one({}, services.size)),
     ...on('fairlead_refused_inputs', plan, refusedInputs),
+    ...on('fairlead_watch_age_seconds', readers.watchAgesMs, (ages) => by('kind', ages, 1000)),
     ...on('kubeproxy_sync_proxy_rules_no_local_endpoints_total', plan, noLocalEndpoints),
-    ...on('kubeproxy_sync_proxy_rules_service_changes_pending', pendingChanges, ({ services }) =>
-      one({}, services),
+    ...on('kubeproxy_sync_proxy_rules_service_changes_pending', pendingChanges, (pending) =>
+      one({}, pending.services),
     ),
-    ...on('kubeproxy_sync_proxy_rules_endpoint_changes_pending', pendingChanges, ({ endpoints }) =>
-      one({}, endpoints),
+    ...on('kubeproxy_sync_proxy_rules_endpoint_changes_pending', pendingChanges, (pending) =>
+      one({}, pending.endpoints),
     ),
+  };
+}
+
+function ofKernel(readers: MetricReaders): Readings {
+  const { tables, topServices = 0 } = readers;
+  return {
     ...on('fairlead_table_entries', tables, (rows) =>
       rows.map(({ name, used }) => ({ labels: { table: name }, value: used })),
     ),
@@ -71,16 +91,10 @@ export function readingsOf(readers: MetricReaders): Readings {
     ...on('fairlead_last_audit_timestamp_seconds', readers.lastAuditAt, (at) =>
       one({}, at.getTime() / 1000),
     ),
-    ...on('fairlead_watch_age_seconds', readers.watchAgesMs, (ages) => by('kind', ages, 1000)),
     ...on('fairlead_outcomes_total', readers.reasons, (reasons) => by('reason', reasons)),
     ...on('fairlead_service_connections_total', readers.serviceConnections, (all) =>
       busiest(all, topServices),
     ),
-    ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
-    ...on('fairlead_service_health_ports', readers.serviceHealthPorts, (count) => one({}, count)),
-    ...on('fairlead_config_reload_needed', readers.isReloadNeeded, (is) => one({}, Number(is))),
-    ...on('fairlead_event_failures_total', events, ({ failed }) => one({}, failed)),
-    ...on('fairlead_events_dropped_total', events, ({ dropped }) => one({}, dropped)),
   };
 }
 

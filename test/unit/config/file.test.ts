@@ -24,9 +24,11 @@ test("kubeadm's file gives kube-proxy's defaults, without a warning", () => {
       resyncMs: 900_000,
     },
     engine: 'auto',
-    healthz: { host: '0.0.0.0', port: 10256 },
-    metrics: { host: '127.0.0.1', port: 10249 },
-    isBindFailureFatal: false,
+    servers: {
+      healthz: { host: '0.0.0.0', port: 10256 },
+      metrics: { host: '127.0.0.1', port: 10249 },
+      isBindFailureFatal: false,
+    },
     syncPeriodMs: 30_000,
     netfilter: { masqueradeBit: 14, localhostNodePorts: true, snatNodeInternalIp: false },
     conntrack: {
@@ -74,6 +76,14 @@ describe('what is refused is named with its line', () => {
       text: `${HEAD}iptables:\n  syncPeriod: "30"\n`,
       says: [
         'c.yaml:4: iptables.syncPeriod: must be a duration such as 30s, 1m30s or 15m0s, not "30"',
+      ],
+    },
+    {
+      name: 'a value of neither of two types',
+      text: `${HEAD}logging:\n  flushFrequency: 5 s\n  options: {json: {infoBufferSize: true}}\n`,
+      says: [
+        'c.yaml:4: logging.flushFrequency: must be a duration such as 5s, or whole nanoseconds, not "5 s"',
+        'c.yaml:5: logging.options.json.infoBufferSize: must be a size such as "64Ki", or a whole number, not true',
       ],
     },
     {
@@ -275,8 +285,8 @@ describe('what settings mean', () => {
   test('an IPv6 bind address moves the servers to its family and is part of the plan', () => {
     const config = of('bindAddress: "FD00::1"');
     expect(config.plan.bindAddress).toBe('fd00::1');
-    expect(config.healthz).toEqual({ host: '::', port: 10256 });
-    expect(config.metrics).toEqual({ host: '::1', port: 10249 });
+    expect(config.servers.healthz).toEqual({ host: '::', port: 10256 });
+    expect(config.servers.metrics).toEqual({ host: '::1', port: 10249 });
   });
 
   test('verbosity 4 is debug; an explicit text format is text; ours come first', () => {

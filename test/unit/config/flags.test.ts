@@ -109,7 +109,7 @@ describe('without a file', () => {
     ],
   ];
   test.each(servers)('%j binds healthz and metrics', (flags, healthz, metrics) => {
-    const config = fromFlags(flags);
+    const config = fromFlags(flags).servers;
     expect([config.healthz, config.metrics]).toEqual([healthz, metrics]);
   });
 
@@ -146,8 +146,8 @@ describe('with a file', () => {
       },
     );
     expect(config.plan).toMatchObject({ nodeName: 'flag', clusterCidrs: ['10.0.0.0/8'] });
-    expect(config.healthz).toEqual({ host: '0.0.0.0', port: 10256 });
-    expect(config.metrics).toEqual({ host: '127.0.0.1', port: 10249 });
+    expect(config.servers.healthz).toEqual({ host: '0.0.0.0', port: 10256 });
+    expect(config.servers.metrics).toEqual({ host: '127.0.0.1', port: 10249 });
     expect(config.log.level).toBe('debug');
     expect(config.own).toMatchObject({ runDir: '/flag', bpfRoot: '/bpf' });
     expect(config.actions.initOnly).toBe(true);

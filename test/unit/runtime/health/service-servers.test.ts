@@ -209,6 +209,31 @@ describe('following the plan', () => {
     await expect(ask(other.port, '/')).rejects.toThrow(/ECONNREFUSED/);
   });
 
+  test('a kernel without IPv6 serves IPv4 all the same', async () => {
+    const { port, close } = await listenOnce({ host: '127.0.0.1', port: 0, onRequest: () => {} });
+    await close();
+    const failures: ServiceHealthFailure[] = [];
+    const made = createServiceHealthServers(
+      {
+        isProxyHealthy: () => true,
+        localAddresses: () => ['127.0.0.1'],
+        onFailure: (failure) => failures.push(failure),
+      },
+      (options) => {
+        const cause = Object.assign(new Error('no'), { code: 'EAFNOSUPPORT' });
+        return options.isIpv6Only
+          ? Promise.reject(new Error('v6', { cause }))
+          : listenOnce(options);
+      },
+    );
+    open.push(made);
+    const { healthCheck, ...rest } = service('a', port, 1);
+    const families = ['IPv4', 'IPv6'] as const;
+    await made.sync(planOf({ ...rest, healthCheck: { ...healthCheck!, families } }));
+    expect((await ask(port, '/')).status).toBe(200);
+    expect(failures).toEqual([]);
+  });
+
   test('new addresses of the node are listened on', async () => {
     const port = await freePort();
     let local = ['127.0.0.1'];
