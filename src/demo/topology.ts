@@ -88,7 +88,7 @@ function cgroupsOf(node: NodeHost): string[] {
 async function wire(prefix: string, nodes: readonly NodeHost[]): Promise<void> {
   const wireNamespace = nodes.length > 1 ? [`${prefix}-wire`] : [];
   const pods: Pod[] = nodes.flatMap((node) => node.pods);
-  await addNamespaces([...nodes, ...pods].map(({ namespace }) => namespace).concat(wireNamespace));
+  addNamespaces([...nodes, ...pods].map(({ namespace }) => namespace).concat(wireNamespace));
   await Promise.all([
     ...nodes.map(({ namespace }) => writeSysctls(namespace, NODE_SYSCTLS)),
     ...pods.map(({ namespace }) => writeSysctls(namespace, POD_SYSCTLS)),

@@ -20,6 +20,11 @@ export interface RunResult {
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+/**
+ * Children get process groups of their own: Ctrl-C in a terminal is for us alone, and we end them in an
+ * order that makes sense.
+ */
+const SPAWN_OPTIONS = { stdio: 'pipe', detached: true } as const;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 /** Runs a program to its end. Never throws: a program that cannot start is a result too. */
@@ -29,7 +34,7 @@ export function run(
   options: RunOptions = {},
 ): Promise<RunResult> {
   return new Promise((resolve) => {
-    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+    const child = spawn(program, args, SPAWN_OPTIONS);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let isLate = false;
@@ -58,6 +63,7 @@ export function runSync(
   options: RunOptions = {},
 ): RunResult {
   const ended = spawnSync(program, args, {
+    ...SPAWN_OPTIONS,
     input: options.stdin ?? '',
     timeout: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     killSignal: 'SIGKILL',
@@ -91,12 +97,9 @@ export interface Child {
   kill(signal: NodeJS.Signals): void;
 }
 
-/**
- * Starts a program and delivers what it prints line by line. Throws if it cannot be started. It gets a
- * process group of its own: Ctrl-C in a terminal is for us, and we end our children in our own order.
- */
+/** Starts a program and delivers what it prints line by line. Throws if it cannot be started. */
 export function start(program: string, args: readonly string[], options: StartOptions = {}): Child {
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+  const child = spawn(program, args, SPAWN_OPTIONS);
   const exited = new Promise<number>((resolve) => {
     child.on('error', () => resolve(127));
     child.on('close', (code, signal) => resolve(exitCode(code, signal)));

@@ -4,7 +4,7 @@
 // Floor 3: knows no pods; never touches an interface of the namespace it runs in.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run, runSync } from './exec.ts';
+import { type RunResult, run, runSync } from './exec.ts';
 
 const NETNS_DIRECTORY = '/run/netns';
 
@@ -18,15 +18,26 @@ export async function ipBatch(lines: readonly string[], namespace?: string): Pro
   throw new Error(`ip ${[...where, failedLine ?? '-batch'].join(' ')}: ${stderr.trim()}`);
 }
 
-export async function addNamespaces(names: readonly string[]): Promise<void> {
-  await ipBatch(names.map((name) => `netns add ${name}`));
+/**
+ * Blocking, unlike the rest of the wiring: no exit handler can run between two namespaces and miss those
+ * that ip(8) would still have made after it. What is wired inside them goes with them.
+ */
+export function addNamespaces(names: readonly string[]): void {
+  const { code, stderr } = namespaceBatch(names.map((name) => `netns add ${name}`));
+  if (code !== 0) throw new Error(`cannot make network namespaces: ${stderr.trim()}`);
 }
 
-/** Deletes those that exist, with the interfaces inside them. Blocking: exit handlers use it. */
+/** Deletes those that exist, with the interfaces inside them. Blocking; throws if one resists. */
 export function deleteNamespaces(names: readonly string[]): void {
-  const existing = new Set(listNamespaces());
-  const lines = names.filter((name) => existing.has(name)).map((name) => `netns del ${name}`);
-  if (lines.length > 0) runSync('ip', ['-force', '-batch', '-'], { stdin: lines.join('\n') });
+  const existing = names.filter((name) => listNamespaces().includes(name));
+  if (existing.length === 0) return;
+  const { stderr } = namespaceBatch(existing.map((name) => `netns del ${name}`));
+  const left = existing.filter((name) => listNamespaces().includes(name));
+  if (left.length > 0) throw new Error(`cannot delete ${left.join(', ')}: ${stderr.trim()}`);
+}
+
+function namespaceBatch(lines: readonly string[]): RunResult {
+  return runSync('ip', ['-force', '-batch', '-'], { stdin: lines.join('\n') });
 }
 
 export function listNamespaces(): string[] {
