@@ -85,8 +85,8 @@ function startVictim(): {
     const { buildTopology, exitOnSignals } = await import(${JSON.stringify(compiledPath('demo/topology.js'))});
     exitOnSignals();
     const { prefix } = await buildTopology([{ name: 'n1', pods: ['a', 'b'] }]);
-    console.log(prefix);
     process.on('SIGUSR2', () => { throw new Error('unforeseen'); });
+    console.log(prefix);
     setInterval(() => {}, 1000);
   `;
   let say: (prefix: string) => void = () => undefined;
