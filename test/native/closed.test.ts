@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix of methods and states: each method of a closed handle, and of a foreign `this`, throws.
 import { describe, expect, test } from 'vitest';
 import {

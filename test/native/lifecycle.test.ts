@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nothing leaks: descriptors before = after, for closed and for forgotten handles, in workers that
 // end or are ended, and in a process that exits with everything open.
 import { readdirSync, readFileSync, unlinkSync } from 'node:fs';

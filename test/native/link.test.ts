@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links: cgroup, tcx, clsact and XDP; update in place, pins, detach. Networks are namespaces of our
 // own, entered by a child process; the cgroup is our own too.
 import { unlinkSync } from 'node:fs';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps: elements, batches with honest counts, shared memory, pins, and every wrong size.
 import { unlinkSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring buffers: order, a responsive event loop, bounded back-pressure, and a clean stop.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test runs, BTF layouts, mounts and the facts of this machine.
 import { readFileSync, unlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a function in a process of its own: in another network namespace, or to see it end.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a call throws, as the error the addon promises.
 import type { NativeError } from '../../../src/sys/native.ts';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the test programs once and opens them.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';

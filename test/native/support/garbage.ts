@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects garbage now, without node's --expose-gc.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

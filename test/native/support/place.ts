@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places of our own on this machine: a bpf file system, a cgroup, network namespaces. Each is named
 // after this process and taken away by its release().
 import { execFileSync } from 'node:child_process';

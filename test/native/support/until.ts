@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for a condition, a turn of the loop at a time.
 export async function until(isTrue: () => boolean, deadlineMs = 10_000): Promise<void> {
   const end = Date.now() + deadlineMs;
