@@ -10,6 +10,7 @@ import {
   LineCounter,
   parseAllDocuments,
 } from 'yaml';
+import { reasonOf } from '../errors.ts';
 import { isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { fieldName, type Locate } from './issues.ts';
 import { OWN_API, OWN_KIND } from './own-schema.ts';
@@ -77,19 +78,22 @@ function contentOf(
     problems.push({ place, field: '', reason: `is not YAML: ${reason}` });
     return undefined;
   }
-  const value = plainValue(document);
-  if (value === null) return undefined;
+  const value = plainValue(document, (reason) =>
+    problems.push({ ...locate([]), reason: `is not YAML: ${reason}` }),
+  );
+  if (value === null || value === undefined) return undefined;
   if (isRecord(value)) return value;
   problems.push({ ...locate([]), reason: `must be a document with settings, not ${shown(value)}` });
   return undefined;
 }
 
-/** An alias without anchor, or one that would explode, is no value either. */
-function plainValue(document: Document): unknown {
+/** An alias without anchor, or one that would explode, is no value. */
+function plainValue(document: Document, refuse: (reason: string) => void): unknown {
   try {
     return document.toJS({ maxAliasCount: 100 });
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    refuse(reasonOf(error).split('\n', 1)[0] ?? '');
+    return undefined;
   }
 }
 

@@ -130,6 +130,11 @@ describe('what is refused is named with its line', () => {
       says: ['c.yaml:4: is not YAML: Map keys must be unique'],
     },
     {
+      name: 'a document that is a list',
+      text: '- 1\n',
+      says: ['c.yaml:1: must be a document with settings, not a list'],
+    },
+    {
       name: 'no document at all',
       text: '# nothing\n',
       says: ['c.yaml: holds no KubeProxyConfiguration'],
@@ -249,6 +254,70 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
 test.each(warnings)('%s is accepted and warned of', (yaml, says) => {
   const notes = notesOf(fromFile(`${HEAD}${yaml}\n`));
   expect(notes.map((note) => note.replace(/^c\.yaml:3: /, ''))).toEqual(says);
+});
+
+test('every value that is set arrives', () => {
+  const { document, ...config } = fromFile(`${HEAD}bindAddress: 10.0.0.9
+bindAddressHardFail: true
+clientConnection: {kubeconfig: /k, qps: 1.5, burst: 3}
+clusterCIDR: " 10.0.0.0/8 , fd00::/8"
+configSyncPeriod: 20m
+conntrack:
+  maxPerCore: 1
+  min: 2
+  tcpEstablishedTimeout: 3s
+  tcpCloseWaitTimeout: 4s
+  tcpBeLiberal: true
+  udpTimeout: 5s
+  udpStreamTimeout: 1m6s
+detectLocal: {bridgeInterface: br0, interfaceNamePrefix: veth}
+detectLocalMode: NodeCIDR
+healthzBindAddress: 10.0.0.1:1
+hostnameOverride: N2
+iptables: {masqueradeBit: 7, masqueradeAll: true, localhostNodePorts: false, snatNodeInternalIP: true, syncPeriod: 8s}
+metricsBindAddress: "[::]:2"
+nodePortAddresses: [localhost, 10.0.0.0/8]
+oomScoreAdj: 0
+`);
+  expect(config).toMatchObject({
+    plan: {
+      nodeName: 'n2',
+      detectLocalMode: 'NodeCIDR',
+      clusterCidrs: ['10.0.0.0/8', 'fd00::/8'],
+      podBridgeInterface: 'br0',
+      podInterfaceNamePrefix: 'veth',
+      masqueradeAll: true,
+      nodePortAddresses: ['localhost', '10.0.0.0/8'],
+      bindAddress: '10.0.0.9',
+    },
+    source: { kind: 'api', kubeconfig: '/k', qps: 1.5, burst: 3, resyncMs: 1_200_000 },
+    servers: {
+      healthz: { host: '10.0.0.1', port: 1 },
+      metrics: { host: '::', port: 2 },
+      isBindFailureFatal: true,
+    },
+    syncPeriodMs: 8000,
+    netfilter: { masqueradeBit: 7, localhostNodePorts: false, snatNodeInternalIp: true },
+    conntrack: {
+      maxPerCore: 1,
+      min: 2,
+      tcpEstablishedSeconds: 3,
+      tcpCloseWaitSeconds: 4,
+      tcpBeLiberal: true,
+      udpSeconds: 5,
+      udpStreamSeconds: 66,
+    },
+    oomScoreAdj: 0,
+  });
+  expect(document.iptables.snatNodeInternalIP).toBe(true);
+});
+
+test('anchors and merges of YAML are followed', () => {
+  const text = `${HEAD}iptables: &both {syncPeriod: 9s}\nnftables: {<<: *both, masqueradeBit: 3}\n`;
+  const { nftables } = fromFile(text).document;
+  expect([nftables.syncPeriod, nftables.masqueradeBit]).toEqual(['9s', 3]);
+  const [problem] = problemsOf(() => fromFile(`${HEAD}iptables: *nobody\n`));
+  expect(problem).toMatch(/^c\.yaml:1: is not YAML: Unresolved alias/);
 });
 
 describe('what settings mean', () => {
