@@ -109,6 +109,8 @@ export interface BpfLink {
   readonly kind: 'cgroup' | 'tcx' | 'clsact' | 'xdp';
   /** Kernel link id, or 0 for clsact. */
   readonly id: number;
+  /** Cgroup links: inode number of the cgroup's directory when the handle was made, 0 if it is gone. */
+  readonly cgroupId: bigint | undefined;
   /** Puts another program in this one's place, atomically: no packet or call sees neither. */
   update(program: BpfProgram): void;
   /** Throws ENOTSUP for clsact (it outlives us by itself). */

@@ -54,6 +54,7 @@ Napi::Value MakeLink(Napi::Env env, Fd fd, const std::string& target) {
   }
   state.fd = std::move(fd);
   state.id = facts.id;
+  if (state.kind == LinkKind::kCgroup) state.cgroup_id = facts.cgroup.cgroup_id;
   return BpfLink::Create(env, std::move(state));
 }
 
@@ -63,6 +64,11 @@ Napi::Value BpfLink::Kind(const Napi::CallbackInfo& info) {
 
 Napi::Value BpfLink::Id(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), state_.id);
+}
+
+Napi::Value BpfLink::CgroupId(const Napi::CallbackInfo& info) {
+  if (state_.kind != LinkKind::kCgroup) return info.Env().Undefined();
+  return Napi::BigInt::New(info.Env(), state_.cgroup_id);
 }
 
 Napi::Value BpfLink::Update(const Napi::CallbackInfo& info) {
@@ -115,8 +121,9 @@ Napi::Function BpfLink::Define(Napi::Env env) {
   return DefineClass(
       env, kName,
       {InstanceAccessor<&BpfLink::Kind>("kind"), InstanceAccessor<&BpfLink::Id>("id"),
-       InstanceMethod<&BpfLink::Update>("update"), InstanceMethod<&BpfLink::Pin>("pin"),
-       InstanceMethod<&BpfLink::Detach>("detach"), InstanceMethod<&BpfLink::Close>("close")});
+       InstanceAccessor<&BpfLink::CgroupId>("cgroupId"), InstanceMethod<&BpfLink::Update>("update"),
+       InstanceMethod<&BpfLink::Pin>("pin"), InstanceMethod<&BpfLink::Detach>("detach"),
+       InstanceMethod<&BpfLink::Close>("close")});
 }
 
 static Napi::Value OpenPinnedLink(const Napi::CallbackInfo& info) {

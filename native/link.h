@@ -13,9 +13,10 @@ enum class LinkKind { kCgroup, kTcx, kClsact, kXdp };
 
 struct LinkState {
   LinkKind kind = LinkKind::kCgroup;
-  Fd fd;            // not for clsact
-  uint32_t id = 0;  // not for clsact
-  TcPlace place;    // clsact only, in the network namespace it was made in
+  Fd fd;                   // not for clsact
+  uint32_t id = 0;         // not for clsact
+  uint64_t cgroup_id = 0;  // cgroup only
+  TcPlace place;           // clsact only, in the network namespace it was made in
 };
 
 // The handle of a kernel link; throws if it is of a kind we do not make.
@@ -32,6 +33,7 @@ class BpfLink : public Handle<BpfLink, LinkState> {
  private:
   Napi::Value Kind(const Napi::CallbackInfo& info);
   Napi::Value Id(const Napi::CallbackInfo& info);
+  Napi::Value CgroupId(const Napi::CallbackInfo& info);
   Napi::Value Update(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Detach(const Napi::CallbackInfo& info);

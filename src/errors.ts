@@ -24,6 +24,7 @@ export const ERRORS = {
   NO_BPFFS: EXIT.unsupported,
   OTHER_LAYOUT: EXIT.failed,
   OTHER_SIZES: EXIT.failed,
+  OTHER_CGROUP: EXIT.failed,
   PROGRAM_REFUSED: EXIT.unsupported,
   ATTACH_FAILED: EXIT.failed,
   ALREADY_RUNNING: EXIT.failed,

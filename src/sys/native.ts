@@ -6,6 +6,7 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import type * as surface from '../../native/index.d.ts';
+import { FairleadError, reasonOf } from '../errors.ts';
 
 export type {
   BatchResult,
@@ -26,11 +27,7 @@ const builtFile = fileURLToPath(new URL('../../build/native/fairlead.node', impo
 
 let loaded: Native | undefined;
 
-function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
-}
-
-/** Throws an Error of one line (what, why, what to do) if the addon is missing or does not load. */
+/** Throws NO_ADDON if the addon is missing or does not load. */
 function addon(): Native {
   if (loaded !== undefined) return loaded;
   const file = process.env['FAIRLEAD_ADDON'] ?? builtFile;
@@ -39,11 +36,9 @@ function addon(): Native {
     loaded = createRequire(import.meta.url)(file) as Native;
     return loaded;
   } catch (error) {
-    throw new Error(
-      `cannot load the addon ${file}: ${reasonOf(error)}; run: npm run build:native`,
-      {
-        cause: error,
-      },
+    throw new FairleadError(
+      'NO_ADDON',
+      `cannot load the addon ${file}: ${reasonOf(error).split('\n', 1)[0]}; run: npm run build:native`,
     );
   }
 }

@@ -184,6 +184,24 @@ test('an object the verifier refuses: its words, and nothing stays', async () =>
   await assertNothingAttached();
 });
 
+test('pins whose hooks serve another cgroup: refused by id, and the first cgroup stays served', async () => {
+  await (await node.startAgent()).stop();
+  const refused = refusal(
+    await start({ flags: { '--cgroup-root': dirname(node.instance.cgroupRoot) } }),
+  );
+  expect(refused.code).toBe(1);
+  expect(refused.line).toMatch(/serves the cgroup with id \d+, --cgroup-root .* has id \d+/);
+  expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
+});
+
+test('a missing addon is one line', async () => {
+  const refused = refusal(await start({ wrapper: ['env', 'FAIRLEAD_ADDON=/nonexistent.node'] }));
+  expect(refused).toEqual({
+    code: 5,
+    line: expect.stringMatching(/cannot load the addon.*npm run build:native/),
+  });
+});
+
 test('a second agent of one instance is refused by pid; the first goes on', async () => {
   const agent = await node.startAgent();
   const refused = refusal(await start({}));

@@ -131,6 +131,9 @@ function putFrontends(sync: Sync, family: Family): void {
   }
 }
 
+/** The --map-size name of a hash table. */
+const flagOf = (table: string): string => (table === 'fl_service' ? 'service-ports' : 'frontends');
+
 function failure(
   record: PortRecord,
   id: string,
@@ -139,7 +142,7 @@ function failure(
 ): FailedEntry {
   const why =
     refusal.code === 'E2BIG'
-      ? `${table} is full: raise --map-size or remove Services; the old state stays in the kernel`
+      ? `${table} is full: raise --map-size ${flagOf(table)}=… or remove Services; the old state stays in the kernel`
       : `${table} refused it (${refusal.code}); it will be tried again`;
   return { id, reason: why, service: record.service };
 }

@@ -3,7 +3,7 @@
 // re-used from their pins, links get the new programs in place, so no connection sees a gap.
 // If any step fails, everything this call made is taken back: nothing stays half attached.
 // Floor 4.
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import type { BpfLink, BpfMap, BpfObject, BpfProgram } from '../../sys/native.ts';
@@ -160,7 +160,7 @@ function attachHook(
   undo: (() => void)[],
 ): AttachedHook {
   const path = join(folder.links, program.name);
-  const previous = takeOver(path, program);
+  const previous = takeOver(path, program, cgroupRoot);
   if (previous !== undefined) return { name: program.name, link: previous, isTakenOver: true };
   const link = program.attachCgroup(cgroupRoot, attachType);
   undo.push(() => {
@@ -172,19 +172,35 @@ function attachHook(
   return { name: program.name, link, isTakenOver: false };
 }
 
-/** A link whose cgroup is gone cannot be updated (ENOLINK): its pin is dropped and a new one made. */
-function takeOver(path: string, program: BpfProgram): BpfLink | undefined {
+/** A link whose cgroup is gone serves nobody: its pin is dropped and a new one made. */
+function takeOver(path: string, program: BpfProgram, cgroupRoot: string): BpfLink | undefined {
   if (!existsSync(path)) return undefined;
   const link = native.openPinnedLink(path);
   try {
+    if (isElsewhere(link, cgroupRoot, path)) return drop(link, path);
     link.update(program);
     return link;
   } catch (error) {
+    if (codeOf(error) === 'ENOLINK') return drop(link, path);
     link.close();
-    if (codeOf(error) !== 'ENOLINK') throw error;
-    unpin(path);
-    return undefined;
+    throw error;
   }
+}
+
+function drop(link: BpfLink, path: string): undefined {
+  link.close();
+  unpin(path);
+}
+
+/** Throws OTHER_CGROUP if the link serves another cgroup; true if its cgroup is gone. */
+function isElsewhere(link: BpfLink, cgroupRoot: string, path: string): boolean {
+  const wanted = statSync(cgroupRoot, { bigint: true }).ino;
+  if (link.cgroupId === 0n) return true;
+  if (link.cgroupId === wanted) return false;
+  throw new FairleadError(
+    'OTHER_CGROUP',
+    `${path} serves the cgroup with id ${link.cgroupId}, --cgroup-root ${cgroupRoot} has id ${wanted}: name the cgroup it was started with, or run \`fairlead cleanup\` first`,
+  );
 }
 
 const codeOf = (error: unknown): string =>
@@ -210,6 +226,9 @@ function asFairleadError(error: unknown, options: AttachOptions): unknown {
       return new FairleadError('PROGRAM_REFUSED', `the kernel refused a program: ${reason}`, log);
     }
     default:
-      return error;
+      return new FairleadError(
+        'ATTACH_FAILED',
+        `the socket layer could not be attached: ${reason}`,
+      );
   }
 }

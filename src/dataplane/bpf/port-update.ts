@@ -69,7 +69,7 @@ function newRecord(ledger: Ledger, port: ServicePortPlan, undos: (() => void)[])
     throw new TableFull(
       ledger.tables.serviceName.name,
       ledger.serviceIds.capacity,
-      'service ports',
+      'service-ports',
     );
   }
   undos.push(() => ledger.serviceIds.give(serviceId));

@@ -32,11 +32,7 @@ function ensureSet(taking: Taking, members: readonly number[]): SetRecord | unde
   const lines = linesOf(members);
   const first = ledger.lines.take(lines);
   if (first === undefined) {
-    throw new TableFull(
-      ledger.tables.setLine.name,
-      ledger.lines.capacity,
-      `lines of ${SLOTS_PER_LINE} slots`,
-    );
+    throw new TableFull(ledger.tables.setLine.name, ledger.lines.capacity, 'set-lines');
   }
   const { setLine } = ledger.tables;
   const at = setLine.bytes.byteOffset + first * setLine.elementSize;

@@ -3,14 +3,12 @@
 // says which table had none left. Floor 3a.
 import type { Ledger, PortRecord } from './ledger.ts';
 
-/** Which table is full, in words. */
+/** Which table is full, in the words of the flag that sizes it. */
 export class TableFull extends Error {
-  readonly table: string;
-  constructor(table: string, capacity: number, what: string) {
+  constructor(table: string, capacity: number, flag: string) {
     super(
-      `${table} is full (${capacity} ${what}): raise --map-size for it or remove Services; the old state stays in the kernel`,
+      `${table} is full (${capacity} ${flag}): raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`,
     );
-    this.table = table;
   }
 }
 
