@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of an answer under a watchdog: TCP keepalive sees a dead host, but neither a frozen server nor
 // a proxy that keeps a dead connection open. Floor 4.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from './clock.ts';
 import type { Counters } from './counters.ts';
 import { Ended } from './ended.ts';
+import { LIMITS } from './limits.ts';
 import type { Answer, Transport } from './transport.ts';
 
 export interface BodyParts {
@@ -37,11 +39,19 @@ export async function* chunksOf(
     });
   };
   let cancel = expect();
+  let workedMs = 0;
   try {
     for await (const chunk of body) {
       cancel();
       counters.bytes += chunk.length;
+      const startMs = performance.now();
       yield chunk;
+      workedMs += performance.now() - startMs;
+      if (workedMs > LIMITS.workMs) {
+        // A full socket is read 32 times before anything else gets its turn.
+        await nextTurn();
+        workedMs = 0;
+      }
       cancel = expect();
     }
   } catch (error) {

@@ -29,6 +29,8 @@ export class ItemSplitter {
   #isInString = false;
   #isEscaped = false;
   #isInItems = false;
+  /** From the byte that opens an item to the one that closes it. */
+  #isAtItem = false;
   /** The last string at depth 1, until a colon makes it a key. */
   #word: number[] = [];
   #key = '';
@@ -39,25 +41,20 @@ export class ItemSplitter {
   /** The items that this chunk completes. Throws RangeError if one is larger than any API object. */
   push(chunk: Uint8Array): readonly string[] {
     const items: string[] = [];
-    let start = this.#isInItem() ? 0 : -1;
-    for (let index = 0; index < chunk.length; index += 1) {
-      const byte = chunk[index] ?? 0;
-      if (this.#isInItem() && this.#isInString) {
-        index = this.#skipString(chunk, index);
+    let index = 0;
+    while (index < chunk.length) {
+      if (!this.#isInItem()) {
+        index = this.#walkOutside(chunk, index);
         continue;
       }
-      const wasInItem = this.#isInItem();
-      this.#step(byte);
-      if (!wasInItem && this.#isInItem()) start = index;
-      else if (wasInItem && !this.#isInItem()) {
-        this.#keep(chunk.subarray(start, index + 1));
-        items.push(textOf(this.#item));
-        this.#item = [];
-        this.#itemBytes = 0;
-        start = -1;
-      } else if (!wasInItem) this.#outside(byte);
+      const end = this.#walkItem(chunk, index);
+      this.#keep(chunk.subarray(index, end));
+      index = end;
+      if (this.#isInItem()) continue;
+      items.push(textOf(this.#item));
+      this.#item = [];
+      this.#itemBytes = 0;
     }
-    if (start >= 0) this.#keep(chunk.subarray(start));
     return items;
   }
 
@@ -67,28 +64,49 @@ export class ItemSplitter {
   }
 
   #isInItem(): boolean {
-    return this.#isInItems && this.#depth > ITEM_DEPTH;
+    return this.#isAtItem || (this.#isInItems && this.#depth > ITEM_DEPTH);
   }
 
-  /** Most bytes of an item are in strings: this loop is the cost of the whole file. */
-  #skipString(chunk: Uint8Array, from: number): number {
-    let index = from;
-    if (this.#isEscaped) {
-      this.#isEscaped = false;
-      index += 1;
-    }
-    for (; index < chunk.length; index += 1) {
-      const byte = chunk[index];
-      if (byte === QUOTE) {
-        this.#isInString = false;
+  /** Up to the byte that opens an item, which is left to #walkItem, or the end of the chunk. */
+  #walkOutside(chunk: Uint8Array, from: number): number {
+    for (let index = from; index < chunk.length; index += 1) {
+      const byte = chunk[index] ?? 0;
+      this.#step(byte);
+      if (this.#isInItem()) {
+        this.#depth -= 1;
+        this.#isAtItem = true;
         return index;
       }
-      if (byte === BACKSLASH) {
-        index += 1;
-        this.#isEscaped = index === chunk.length;
-      }
+      this.#outside(byte);
     }
     return chunk.length;
+  }
+
+  /** Up to behind the byte that closes the item. All bytes of a cluster pass here: no field in the loop. */
+  #walkItem(chunk: Uint8Array, from: number): number {
+    let depth = this.#depth;
+    let isInString = this.#isInString;
+    let index = this.#isEscaped ? from + 1 : from;
+    for (; index < chunk.length; index += 1) {
+      const byte = chunk[index];
+      if (isInString) {
+        if (byte === QUOTE) isInString = false;
+        else if (byte === BACKSLASH) index += 1;
+      } else if (byte === QUOTE) isInString = true;
+      else if (byte === OPEN_OBJECT || byte === OPEN_LIST) depth += 1;
+      else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+        depth -= 1;
+        if (depth > ITEM_DEPTH) continue;
+        index += 1;
+        this.#isAtItem = false;
+        break;
+      }
+    }
+    this.#depth = depth;
+    this.#isInString = isInString;
+    // A backslash at the very end: the byte it escapes comes first in the next chunk.
+    this.#isEscaped = index > chunk.length;
+    return Math.min(index, chunk.length);
   }
 
   #step(byte: number): void {

@@ -36,6 +36,8 @@ export const LIMITS = {
   retryAfterMaxMs: 120_000,
   /** etcd refuses objects over 1.5 MiB; what is larger than this is no API object. */
   objectBytes: 16 * 1024 * 1024,
+  /** Time that one stream works before everything else gets a turn. */
+  workMs: 5,
   /** Changes given to the handler in one turn of the event loop. */
   portionChanges: 250,
 } as const;
