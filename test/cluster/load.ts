@@ -24,7 +24,10 @@ export interface LoadReport {
   readonly elapsedMs: number;
 }
 
-/** Makes the Services, each with one slice. Stops at the first refusal. */
+/**
+ * Makes the Services, each with one slice. Stops at the first refusal. Quadratic, and not because of us: for
+ * every address it gives, the API server counts those it gave (ipallocator.Used, Kubernetes 1.36).
+ */
 export async function load(api: Api, spec: LoadSpec): Promise<LoadReport> {
   const { services, parallel = 32, from = 0 } = spec;
   const startedMs = performance.now();
