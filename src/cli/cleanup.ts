@@ -23,10 +23,10 @@ export function cleanupCommand(): Command {
     .option('--bpf-root <dir>', 'where its maps and links are pinned', DEFAULT_BPF_ROOT)
     .option('--run-dir <dir>', 'its socket and state', DEFAULT_RUN_DIR)
     .option('--dry-run', 'only say what would be removed', false)
-    .action(cleanup);
+    .action(cleanupInstance);
 }
 
-async function cleanup(options: CleanupOptions): Promise<void> {
+export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   await refuseWhileRunning(options.runDir);
   const removed: string[] = [];
   for (const path of listPins(options.bpfRoot)) {

@@ -1,84 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run`: the agent. Ends on SIGTERM or SIGINT within a second; traffic flows on. Floor 6.
-import { existsSync } from 'node:fs';
+import { existsSync, readlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
+import type { Config } from '../config/types.ts';
+import { watchConfigFile } from '../config/watch.ts';
+import { configText, configz } from '../config/write.ts';
 import { FairleadError } from '../errors.ts';
-import { createLogger, LOG_LEVELS, type LogFormat, type LogLevel } from '../log.ts';
-import { startInstance } from '../runtime/instance.ts';
-import { manifestsSource } from '../runtime/source.ts';
-import {
-  addInstanceFlags,
-  DEFAULT_BPF_ROOT,
-  DEFAULT_RUN_DIR,
-  durationMs,
-  type InstanceOptions,
-  mapSizes,
-  planSettings,
-} from './flags.ts';
-
-interface RunOptions extends InstanceOptions {
-  readonly manifests: string;
-  readonly cgroupRoot?: string;
-  readonly bpfRoot: string;
-  readonly runDir: string;
-  readonly mapSize: Readonly<Record<string, number>>;
-  readonly auditInterval: number;
-  readonly logLevel: LogLevel;
-  readonly logFormat: LogFormat;
-}
+import { findApiServer } from '../kube/api-server.ts';
+import { surroundings } from '../kube/surroundings.ts';
+import { createLogger, type Logger } from '../log.ts';
+import { type InstanceSettings, startInstance } from '../runtime/instance.ts';
+import { clusterSource, manifestsSource, type OpenSource } from '../runtime/source.ts';
+import { applySysctls, countCpus } from '../runtime/sysctls.ts';
+import { packageVersion } from '../sys/package.ts';
+import { mapSizes } from './flags.ts';
+import { addKubeProxyFlags, flagValues } from './kube-proxy-flags.ts';
+import { say } from './output.ts';
 
 export function runCommand(): Command {
-  const command = new Command('run')
-    .description('the agent: keeps the kernel in step with the Services of this node')
-    .requiredOption(
-      '--manifests <dir>',
-      'folder of Service, EndpointSlice and Node manifests, followed live',
-    )
-    .option(
-      '--cgroup-root <dir>',
-      'cgroup v2 directory whose sockets are translated (default: the whole hierarchy)',
-    )
-    .option('--bpf-root <dir>', 'folder on a bpf file system for maps and links', DEFAULT_BPF_ROOT)
-    .option('--run-dir <dir>', 'socket and state', DEFAULT_RUN_DIR)
-    .option(
-      '--map-size <sizes>',
-      'e.g. frontends=65536,backends=131072 (also service-ports, set-lines, affinity)',
-      mapSizes,
-      {},
-    )
-    .option(
-      '--audit-interval <duration>',
-      'how often the kernel is read back and repaired',
-      durationMs,
-      600_000,
-    )
-    .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info'))
-    .addOption(new Option('--log-format <format>').choices(['json', 'text']).default('json'));
-  return addInstanceFlags(command).action(run);
+  return addKubeProxyFlags(
+    new Command('run').description(
+      "the agent: keeps the kernel in step with the cluster's Services (kube-proxy's flags and file)",
+    ),
+  ).action((_options: unknown, command: Command) => run(command));
 }
 
-async function run(options: RunOptions): Promise<void> {
-  const log = createLogger(options.logLevel, options.logFormat);
-  const instance = await startInstance(
-    {
-      plan: planSettings(options),
-      openSource: manifestsSource(manifestsDir(options.manifests)),
-      cgroupRoot: options.cgroupRoot === undefined ? undefined : resolve(options.cgroupRoot),
-      bpfRoot: resolve(options.bpfRoot),
-      runDir: resolve(options.runDir),
-      mapSizes: options.mapSize,
-      auditIntervalMs: options.auditInterval,
-    },
-    log,
-  );
+async function run(command: Command): Promise<void> {
+  const loaded = loadConfig(flagValues(command));
+  const { config } = loaded;
+  const { writeConfigTo, cleanup, initOnly } = config.actions;
+  if (writeConfigTo !== undefined) {
+    writeFileSync(writeConfigTo, configText(config));
+    say(`wrote the configuration to ${writeConfigTo}`);
+    return;
+  }
+  if (cleanup) {
+    const { cleanupInstance } = await import('./cleanup.ts');
+    await cleanupInstance({ ...config.own, dryRun: false });
+    return;
+  }
+  const log = createLogger(config.log.level, config.log.format);
+  for (const { place, field, reason } of config.notes) {
+    log.warn({ place, field, reason }, 'setting has a note');
+  }
+  if (initOnly) {
+    applyKernelSettings(config, log);
+    return;
+  }
+  await serve(loaded, log);
+}
+
+async function serve({ config, file }: LoadedConfig, log: Logger): Promise<void> {
+  if (config.engine === 'iptables') {
+    log.warn({ engine: 'bpf' }, 'mode iptables asked for, only the bpf engine is built: using it');
+  }
+  if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
+  const instance = await startInstance(await settingsOf(config, log), log);
+  const watch =
+    file === undefined
+      ? undefined
+      : watchConfigFile(file.path, file.text, () => {
+          log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
+        });
   const stop = (signal: string): void => {
+    watch?.close();
     instance.stop();
     log.info({ signal }, 'stopped, traffic flows on');
     process.exit(0);
   };
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+}
+
+async function settingsOf(config: Config, log: Logger): Promise<InstanceSettings> {
+  const { own, servers } = config;
+  const sizes = Object.entries(own.mapSizes).map(([name, entries]) => `${name}=${entries}`);
+  return {
+    plan: config.plan,
+    openSource: await sourceOf(config, log),
+    cgroupRoot: own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot),
+    bpfRoot: resolve(own.bpfRoot),
+    runDir: resolve(own.runDir),
+    mapSizes: mapSizes(sizes.join()),
+    auditIntervalMs: own.auditIntervalMs,
+    metricsTopServices: own.metricsTopServices,
+    face: {
+      nodeName: config.plan.nodeName,
+      ...servers,
+      syncPeriodMs: config.syncPeriodMs,
+      configz: () => configz(config),
+    },
+  };
+}
+
+async function sourceOf({ source, plan, own }: Config, log: Logger): Promise<OpenSource> {
+  if (source.kind === 'manifests') return manifestsSource(manifestsDir(source.dir));
+  const runDir = resolve(own.runDir);
+  const apiServer = await findApiServer(
+    {
+      apiServers: source.apiServers,
+      kubeconfig: source.kubeconfig,
+      configKubeconfig: undefined,
+      master: undefined,
+    },
+    await surroundings(runDir),
+  );
+  return clusterSource({
+    nodeName: plan.nodeName,
+    apiServer,
+    runDir,
+    watchesServiceCidrs: true,
+    userAgent: `fairlead/${packageVersion()} (${process.platform}/${process.arch})`,
+    log,
+  });
 }
 
 function manifestsDir(dir: string): string {
@@ -88,4 +125,24 @@ function manifestsDir(dir: string): string {
     'NO_MANIFESTS',
     `--manifests ${path} does not exist: make it, or name a folder of Service, EndpointSlice and Node manifests`,
   );
+}
+
+/** Connection tracking is the machine's there; in any other namespace it is not ours to set. */
+function isInitialNamespace(): boolean {
+  try {
+    return readlinkSync('/proc/self/ns/net') === readlinkSync('/proc/1/ns/net');
+  } catch {
+    return false;
+  }
+}
+
+function applyKernelSettings(config: Config, log: Logger): void {
+  const writes = [
+    ...sysctlWrites(config.conntrack, countCpus(), false),
+    oomScoreWrite(config.oomScoreAdj),
+  ];
+  for (const result of applySysctls(writes)) {
+    const isFine = result.outcome === 'written' || result.outcome === 'kept';
+    log[isFine ? 'info' : 'warn']({ ...result }, 'kernel setting');
+  }
 }

@@ -3,7 +3,12 @@
 // getDefaultAddresses (pkg/proxy/apis/config/v1alpha1/defaults.go), AppendPortIfNeeded (pkg/proxy/util),
 // GetHostname (k8s.io/component-helpers/node/util). Floor 3, pure.
 import { canonicalAddress, familyOf, isUnspecified } from '../lib/ip.ts';
-import type { ListenAddress } from './types.ts';
+
+/** Where one TCP listener binds. `host` is a canonical address, `0.0.0.0` and `::` included. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
 
 export const HEALTHZ_PORT = 10256;
 export const METRICS_PORT = 10249;

@@ -5,21 +5,20 @@
 
 import { shown } from '../lib/json.ts';
 import type { PlanSettings } from '../plan/types.ts';
-import { defaultHosts, nodeNameOf, parseListenAddress, realBindAddress } from './addresses.ts';
+import {
+  defaultHosts,
+  type ListenAddress,
+  nodeNameOf,
+  parseListenAddress,
+  realBindAddress,
+} from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
 import { parseDuration } from './duration.ts';
 import type { FlagValues } from './flags.ts';
 import type { Locate } from './issues.ts';
 import { type OwnInput, ownSettings } from './own-schema.ts';
 import type { KubeProxyInput } from './schema.ts';
-import type {
-  Config,
-  ConntrackSettings,
-  ListenAddress,
-  LogSettings,
-  Remark,
-  SourceSettings,
-} from './types.ts';
+import type { Config, ConntrackSettings, LogSettings, Remark, SourceSettings } from './types.ts';
 
 export interface Parts {
   readonly document: KubeProxyDocument;

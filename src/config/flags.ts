@@ -95,9 +95,7 @@ function parseValue(row: FlagRow, text: string): Parsed {
     case 'switches':
       return parsePairs(text, parseBool);
     case 'sizes':
-      return parsePairs(text, (count) =>
-        /^\d+$/.test(count) ? value(Number(count)) : refused('must be e.g. frontends=1000'),
-      );
+      return parseSizes(text);
   }
 }
 
@@ -113,6 +111,18 @@ const parts = (text: string): readonly string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
+
+const TABLES = ['frontends', 'backends', 'service-ports', 'set-lines', 'affinity'];
+
+function parseSizes(text: string): Parsed {
+  const unknown = parts(text)
+    .map((part) => part.split('=', 1)[0] ?? '')
+    .find((name) => !TABLES.includes(name));
+  if (unknown !== undefined) return refused(`no table ${unknown}: ${TABLES.join(', ')}`);
+  return parsePairs(text, (count) =>
+    /^\d+$/.test(count) ? value(Number(count)) : refused('must be e.g. frontends=1000'),
+  );
+}
 
 /** `service-ports=5` -> `{servicePorts: 5}`. */
 function parsePairs(text: string, parse: (text: string) => Parsed): Parsed {

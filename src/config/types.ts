@@ -2,6 +2,7 @@
 // What an instance is told: one record, whatever it came from (kube-proxy's file, our own document,
 // flags). Floor 3: knows no kernel and starts nothing.
 import type { PlanSettings } from '../plan/types.ts';
+import type { ListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
 import type { OwnSettings } from './own-schema.ts';
 
@@ -19,12 +20,6 @@ export interface Remark {
 /** `config.yaml:12: conntrack.min: must be …` */
 export const remarkText = ({ place, field, reason }: Remark): string =>
   [place, field, reason].filter((part) => part !== '').join(': ');
-
-/** Where one TCP listener binds. `host` is a canonical address, `0.0.0.0` and `::` included. */
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-}
 
 /** Where Services come from: a folder of manifests, or an API server. */
 export type SourceSettings =

@@ -75,6 +75,8 @@ export interface ClusterStatus {
 export interface ClusterSource {
   status(): ClusterStatus;
   problems(): readonly ClusterProblem[];
+  /** Creates one object, e.g. an Event at `/apis/events.k8s.io/v1/namespaces/NS/events`. */
+  post(path: string, object: unknown): Promise<void>;
   /** Nothing is called after it; resolves when no connection is left. Idempotent. */
   close(): Promise<void>;
 }
@@ -137,6 +139,10 @@ class Cluster implements ClusterSource {
       const { problem } = reflector.status();
       return problem === undefined ? [] : [{ kind, reason: problem }];
     });
+  }
+
+  post(path: string, object: unknown): Promise<void> {
+    return this.#transport.post(path, object);
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET requests to the API server in use: credentials as they are now, one retry after a 401, a limit on
+// Requests to the API server in use: credentials as they are now, one retry after a 401, a limit on
 // the wait for headers, rotation when a server fails. Knows nothing of kinds. Floor 4.
 import { Pool } from 'undici';
 import type { Clock } from './clock.ts';
@@ -27,6 +27,8 @@ export interface Transport {
    * status; FairleadError if there are no credentials; else what the network threw.
    */
   get(pathAndQuery: string, request: AbortController): Promise<Answer>;
+  /** Sends one object; resolves when it was accepted, its time bounded. Rejects as get() does. */
+  post(pathAndQuery: string, object: unknown): Promise<void>;
   /** A stream of this server went bad after its headers. */
   failed(server: ServerUrl): void;
   readonly unauthorized: () => number;
@@ -64,7 +66,7 @@ class HttpTransport implements Transport {
       request.abort(new Ended('silent', `no answer from ${server.url} in time`)),
     );
     try {
-      return await this.#getFrom(server, pathAndQuery, request.signal);
+      return await this.#sendTo(server, pathAndQuery, request.signal);
     } catch (error) {
       const isServerFault = !(error instanceof ApiError) || error.status >= 500;
       const isOurs =
@@ -74,6 +76,12 @@ class HttpTransport implements Transport {
     } finally {
       cancel();
     }
+  }
+
+  async post(pathAndQuery: string, object: unknown): Promise<void> {
+    const signal = AbortSignal.timeout(LIMITS.headersTimeoutMs);
+    const answer = await this.#sendTo(this.#parts.servers.current(), pathAndQuery, signal, object);
+    for await (const chunk of answer.body) void chunk;
   }
 
   failed(server: ServerUrl): void {
@@ -86,28 +94,40 @@ class HttpTransport implements Transport {
     await Promise.all(pools.map((pool) => pool.destroy()));
   }
 
-  async #getFrom(server: ServerUrl, path: string, signal: AbortSignal): Promise<Answer> {
+  async #sendTo(
+    server: ServerUrl,
+    path: string,
+    signal: AbortSignal,
+    object?: unknown,
+  ): Promise<Answer> {
     try {
-      return await this.#once(server, path, signal);
+      return await this.#once(server, path, signal, object);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 401) || signal.aborted) throw error;
       this.#unauthorized += 1;
       this.#parts.credentials.renew();
-      return await this.#once(server, path, signal);
+      return await this.#once(server, path, signal, object);
     }
   }
 
-  async #once(server: ServerUrl, path: string, signal: AbortSignal): Promise<Answer> {
+  async #once(
+    server: ServerUrl,
+    path: string,
+    signal: AbortSignal,
+    object: unknown,
+  ): Promise<Answer> {
     const access = await orAborted(this.#parts.credentials.access(), signal);
     const { origin, pathname } = new URL(server.url);
     const { statusCode, headers, body } = await this.#pool(server, origin, access).request({
       path: `${pathname.replace(/\/+$/, '')}${path}`,
-      method: 'GET',
+      method: object === undefined ? 'GET' : 'POST',
       headers: {
         accept: 'application/json',
         'user-agent': this.#parts.userAgent,
+        ...(object === undefined ? {} : { 'content-type': 'application/json' }),
         ...access.headers,
       },
+      ...(object === undefined ? {} : { body: JSON.stringify(object) }),
       signal,
     });
     if (statusCode >= 200 && statusCode < 300) return { body, server };

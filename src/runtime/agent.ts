@@ -21,6 +21,17 @@ export interface AgentParts {
   readonly auditIntervalMs: number;
   readonly addressIntervalMs: number;
   readonly onPlan?: (plan: Plan) => void;
+  readonly onSync?: (facts: SyncFacts) => void;
+}
+
+/** One portion that was brought to the kernel. */
+export interface SyncFacts {
+  readonly plan: Plan;
+  readonly report: ApplyReport;
+  /** Every Service was looked at. */
+  readonly isFull: boolean;
+  /** Nothing waits and nothing failed: the kernel has all that arrived. */
+  readonly isComplete: boolean;
 }
 
 export interface AgentState {
@@ -110,7 +121,7 @@ class RunningAgent implements Agent {
         'kernel differed from the plan, repaired',
       );
     }
-    this.#note([...plan.services.keys()], report);
+    this.#note([...plan.services.keys()], report, true);
     return drift;
   }
 
@@ -176,10 +187,10 @@ class RunningAgent implements Agent {
       this.#dirty.delete(key);
     }
     const report = this.#parts.dataplane.apply(plan, portion);
-    this.#note(portion, report);
+    this.#note(portion, report, this.#readyAt === undefined);
   }
 
-  #note(services: readonly ServiceKey[], report: ApplyReport): void {
+  #note(services: readonly ServiceKey[], report: ApplyReport, isFull: boolean): void {
     const { log, dataplane } = this.#parts;
     this.#syncs++;
     this.#lastSync = { at: new Date(), report };
@@ -201,6 +212,11 @@ class RunningAgent implements Agent {
     }
     if (this.#failed.size > 0) this.#retryLater();
     else this.#backoff.reset();
+    const isComplete =
+      this.#dirty.size === 0 && this.#pending.length === 0 && this.#failed.size === 0;
+    if (this.#plan !== undefined) {
+      this.#parts.onSync?.({ plan: this.#plan, report, isFull, isComplete });
+    }
     void dataplane.releaseRetired().then((isReleased) => this.#onReleased(isReleased));
   }
 

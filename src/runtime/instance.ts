@@ -7,6 +7,7 @@ import { type Attached, attach } from '../dataplane/bpf/attach.ts';
 import { readReasons } from '../dataplane/bpf/counters.ts';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { kernelTables } from '../dataplane/bpf/kernel.ts';
+import { nameOf } from '../dataplane/bpf/names.ts';
 import { backendViews, frontendViews } from '../dataplane/bpf/view.ts';
 import { FairleadError } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -15,13 +16,16 @@ import type { PlanSettings } from '../plan/types.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { waitGracePeriod } from '../sys/native.ts';
 import { bpfObjectPath, packageVersion } from '../sys/package.ts';
-import { type Agent, createAgent } from './agent.ts';
+import { type Agent, type AgentState, createAgent } from './agent.ts';
 import { type CgroupRoot, checkCgroupRoot, checkKernel, checkRunDir } from './checks.ts';
+import type { KubeEvent } from './events/event.ts';
+import { type Face, type FaceSettings, openFace } from './face.ts';
+import type { MetricReaders, ServiceConnections } from './metrics/readings.ts';
 import { createProblemLog } from './problem-log.ts';
 import { backendRows, serviceRows } from './report.ts';
 import { type Routes, serveSocket } from './socket.ts';
 import type { OpenSource, Source, SourceListener } from './source.ts';
-import { problemsOf, statusOf } from './status.ts';
+import { problemsOf, statusOf, tableFill } from './status.ts';
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
@@ -32,6 +36,9 @@ export interface InstanceSettings {
   /** max_entries by map name. */
   readonly mapSizes: Readonly<Record<string, number>>;
   readonly auditIntervalMs: number;
+  readonly face: FaceSettings;
+  /** Services with counters of their own on /metrics. */
+  readonly metricsTopServices: number;
 }
 
 export interface Instance {
@@ -76,6 +83,13 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     closers.push(attached);
     const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
     closers.push(dataplane);
+    const face = await openFace({
+      settings: settings.face,
+      readers: readersOf(settings, () => running),
+      sender: { post: (event) => postEvent(running?.source, event) },
+      log,
+    });
+    closers.push(face);
     const noteProblems = createProblemLog(log);
     const tellProblems = (): void => {
       if (running === undefined) return;
@@ -89,9 +103,10 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
       auditIntervalMs: settings.auditIntervalMs,
       addressIntervalMs: ADDRESS_INTERVAL_MS,
       onPlan: tellProblems,
+      onSync: (facts) => face.synced(facts),
     });
     closers.push({ close: () => agent.stop() });
-    const source = settings.openSource(listenerOf(agent, tellProblems));
+    const source = settings.openSource(listenerOf(agent, face, tellProblems));
     closers.push(source);
     running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
     tellProblems();
@@ -102,9 +117,18 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   }
 }
 
-function listenerOf(agent: Agent, onProblems: () => void): SourceListener {
+/** A folder of manifests takes no events; a source that is still being opened loses its first ones. */
+function postEvent(source: Source | undefined, event: KubeEvent): Promise<void> {
+  const path = `/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`;
+  return source?.post?.(path, event) ?? Promise.resolve();
+}
+
+function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceListener {
   return {
-    onChanges: (changes) => agent.accept(changes),
+    onChanges: (changes) => {
+      face.arrived(changes);
+      agent.accept(changes);
+    },
     onSynced: () => agent.sourceSynced(),
     onProblems,
   };
@@ -149,6 +173,50 @@ function routes(running: () => Running | undefined): Routes {
       [],
     ),
   };
+}
+
+/** Everything /metrics reads when it is asked. */
+function readersOf(settings: InstanceSettings, running: () => Running | undefined): MetricReaders {
+  const state = (): AgentState | undefined => running()?.agent.state();
+  return {
+    version: packageVersion(),
+    engine: () => 'bpf',
+    isReady: () => state()?.isReady ?? false,
+    plan: () => state()?.plan,
+    tables: () => {
+      const instance = running();
+      return instance === undefined ? [] : tableFill(instance.dataplane);
+    },
+    failedEntries: () => state()?.failed.length ?? 0,
+    driftTotal: () => state()?.driftTotal ?? 0,
+    lastAuditAt: () => state()?.lastAuditAt,
+    watchAgesMs: () => watchAges(running()?.source),
+    reasons: () => {
+      const instance = running();
+      return instance === undefined ? {} : readReasons(instance.attached.map('fl_reason'));
+    },
+    topServices: settings.metricsTopServices,
+    serviceConnections: () => serviceConnections(running()?.dataplane),
+  };
+}
+
+function watchAges(source: Source | undefined): Readonly<Record<string, number>> {
+  const watches = source?.cluster?.().watches ?? [];
+  return Object.fromEntries(
+    watches.flatMap(({ kind, aliveAgeMs }) =>
+      aliveAgeMs === undefined ? [] : [[kind, aliveAgeMs]],
+    ),
+  );
+}
+
+function* serviceConnections(dataplane: BpfDataplane | undefined): Generator<ServiceConnections> {
+  if (dataplane === undefined) return;
+  for (const { port, service, family, connections } of frontendViews(dataplane.ledger)) {
+    const [namespace = '', name = ''] = service.split('/');
+    const { name: portName, protocol } = nameOf(port);
+    const label = portName.split(':')[1] ?? '';
+    yield { namespace, service: name, port: label, protocol, family, connections };
+  }
 }
 
 function statusOfInstance(running: Running): unknown {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime asks of any source of API objects; a folder of manifests is one. Floor 5.
+
+import { type ClusterSettings, type ClusterStatus, openCluster } from '../kube/cluster.ts';
 import type { ObjectChange, ObjectRef } from '../model/types.ts';
 import { openManifests } from '../source/manifests.ts';
 
 export interface SourceProblem {
-  readonly file: string;
+  /** Absent if the source has no files. */
+  readonly file?: string;
   readonly line?: number;
   readonly reason: string;
   readonly object?: ObjectRef;
@@ -26,6 +29,10 @@ export interface Source {
     ref: ObjectRef,
     field: string,
   ): { readonly file: string; readonly line: number } | undefined;
+  /** What an API server is asked and how it answers; absent for a folder. */
+  cluster?(): ClusterStatus;
+  /** Creates an object at the source; absent if it takes none. */
+  post?(path: string, object: unknown): Promise<void>;
   close(): void;
 }
 
@@ -40,6 +47,27 @@ export function manifestsSource(dir: string): OpenSource {
       problems: () => manifests.problems(),
       locate: (ref, field) => manifests.locate(ref, field),
       close: () => manifests.close(),
+    };
+  };
+}
+
+export function clusterSource(settings: ClusterSettings): OpenSource {
+  return (listener) => {
+    const cluster = openCluster(settings, {
+      onChanges: (changes) => listener.onChanges(changes),
+      onSynced: () => listener.onSynced(),
+      onProblems: () => listener.onProblems(problems()),
+    });
+    const problems = (): readonly SourceProblem[] =>
+      cluster.problems().map(({ kind, reason }) => ({ reason: `${kind} watch: ${reason}` }));
+    return {
+      kind: 'cluster',
+      location: settings.apiServer.servers[0]?.url ?? '',
+      problems,
+      locate: () => undefined,
+      cluster: () => cluster.status(),
+      post: (path, object) => cluster.post(path, object),
+      close: () => void cluster.close(),
     };
   };
 }

@@ -4,6 +4,7 @@ import { release } from 'node:os';
 import type { Attached } from '../dataplane/bpf/attach.ts';
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { allPorts } from '../dataplane/bpf/ledger.ts';
+import type { ClusterStatus } from '../kube/cluster.ts';
 import type { Rejection } from '../model/types.ts';
 import { refText } from '../plan/types.ts';
 import type { AgentState } from './agent.ts';
@@ -27,7 +28,11 @@ export interface Status {
     readonly insns: number;
   }[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
-  readonly source: { readonly kind: string; readonly location: string };
+  readonly source: {
+    readonly kind: string;
+    readonly location: string;
+    readonly cluster?: ClusterStatus;
+  };
   readonly sync: {
     readonly count: number;
     readonly lastAt: string | undefined;
@@ -84,7 +89,11 @@ export function statusOf(parts: StatusParts): Status {
     bpfRoot: parts.bpfRoot,
     hooks: attached.hooks.map((hook) => ({ ...hook, insns: attached.insns[hook.name] ?? 0 })),
     refusesWith: attached.canSetRetval ? 'ECONNREFUSED' : 'EPERM',
-    source: { kind: source.kind, location: source.location },
+    source: {
+      kind: source.kind,
+      location: source.location,
+      ...(source.cluster && { cluster: source.cluster() }),
+    },
     sync: {
       count: state.syncs,
       lastAt: state.lastSync?.at.toISOString(),
@@ -100,7 +109,7 @@ export function statusOf(parts: StatusParts): Status {
   };
 }
 
-function tableFill({ ledger }: BpfDataplane): Status['tables'] {
+export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
   const frontends = { IPv4: 0, IPv6: 0 };
   for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.size;
   const { tables } = ledger;

@@ -145,7 +145,7 @@ const REFUSALS: readonly {
     name: 'a detector without its interface',
     attempt: () => ({ flags: { '--detect-local-mode': 'BridgeInterface' } }),
     code: 2,
-    says: /--detect-local-mode BridgeInterface needs --pod-bridge-interface/,
+    says: /--pod-bridge-interface: must be set for detectLocalMode BridgeInterface/,
   },
 ];
 
