@@ -4,15 +4,15 @@
 import type { ObjectChange } from '../model/types.ts';
 import type { BodyParts, Patience } from './body.ts';
 import type { Delivery } from './delivery.ts';
-import { ApiError, Ended, endedBy } from './ended.ts';
-import { createDecoder, type Decoder, type Sighting, type WatchEvent } from './events.ts';
+import { ApiError, Ended, type EndReason, endedBy } from './ended.ts';
+import { createDecoder, type Decoder, type WatchEvent } from './events.ts';
+import { endOfStream, InitialEvents } from './initial-events.ts';
 import type { Intern } from './intern.ts';
 import type { KindSpec } from './kinds.ts';
 import { LIMITS } from './limits.ts';
 import { type Freshness, listAll } from './list.ts';
 import { selectorQuery, watchListQuery, watchQuery } from './queries.ts';
 import { keyOf, type Replacement, Store, type Suspicion } from './store.ts';
-import { isOlder } from './versions.ts';
 import { watchBatches } from './watch.ts';
 
 export interface FollowerParts extends BodyParts {
@@ -34,6 +34,9 @@ export interface FollowerEvents {
 
 const SILENT: Patience = { silenceMs: LIMITS.watchSilenceMs, reason: 'silent' };
 const LATE: Patience = { silenceMs: LIMITS.initialSilenceMs, reason: 'late' };
+
+/** Ends after which only a new list will do. */
+const LIST_AGAIN: readonly EndReason[] = ['expired', 'status', 'undecodable', 'disorder'];
 
 export class Follower {
   readonly store: Store;
@@ -80,6 +83,7 @@ export class Follower {
       await this.#watch(request);
       return new Ended('closed', 'the server ended the watch');
     } catch (error) {
+      if (isConfirmation) this.#confirmLater();
       return this.#learn(error, endedBy(error, request.signal), isByList);
     } finally {
       for (const cancel of this.#cancels.splice(0)) cancel();
@@ -106,20 +110,20 @@ export class Follower {
   async #watch(request: AbortController): Promise<void> {
     const { spec, counters, clock } = this.#parts;
     /** Initial events until their end: nobody sees half a list. */
-    let side = this.#needsList ? new Map<string, Sighting>() : undefined;
-    if (side === undefined) counters.watchStarts += 1;
+    let initial = this.#needsList ? new InitialEvents(spec) : undefined;
+    if (initial === undefined) counters.watchStarts += 1;
     else counters.watchListStarts += 1;
     const query =
-      side === undefined ? watchQuery(this.store.version, clock) : watchListQuery(clock);
+      initial === undefined ? watchQuery(this.store.version, clock) : watchListQuery(clock);
     const batches = watchBatches(
       { ...this.#parts, decoder: this.#decoder },
       {
         path: `${spec.path}${query}${selectorQuery(spec, this.#usesFieldSelector)}`,
         request,
-        patience: () => (side === undefined ? SILENT : LATE),
+        patience: () => (initial === undefined ? SILENT : LATE),
         onOpen: () => {
           this.#events.onOpen();
-          if (side !== undefined) this.#limitInitial(request);
+          if (initial !== undefined) this.#limitInitial(request);
         },
       },
     );
@@ -128,18 +132,20 @@ export class Follower {
       let replacement: Replacement | undefined;
       try {
         for (const event of batch) {
-          if (side === undefined) this.#take(event, changes);
-          else replacement = this.#collect(event, side);
-          if (replacement === undefined || side === undefined) continue;
-          side = undefined;
-          changes.push(...replacement.changes);
+          if (initial === undefined) {
+            this.#take(event, changes);
+          } else if (initial.take(event)) {
+            replacement = this.#complete(initial);
+            initial = undefined;
+            changes.push(...replacement.changes);
+          }
         }
       } finally {
         // An event that ends the stream must not take along those before it.
         await this.#parts.delivery.deliver(changes);
       }
       if (replacement !== undefined) this.#judge(replacement, request);
-      if (side === undefined) this.#events.onAlive();
+      if (initial === undefined) this.#events.onAlive();
     }
   }
 
@@ -151,30 +157,10 @@ export class Follower {
     this.#cancels.push(cancel);
   }
 
-  /** An initial event; the last of them makes the list complete. */
-  #collect(event: WatchEvent, side: Map<string, Sighting>): Replacement | undefined {
-    if (event.type === 'BOOKMARK') return this.#endInitial(event, side);
-    if (event.type === 'ERROR') throw endOfStream(event);
-    if (event.type === 'OTHER') return undefined;
-    const { sighting } = event;
-    const key = keyOf(sighting.ref);
-    const known = side.get(key);
-    if (known !== undefined && isOlder(sighting.version, known.version)) return undefined;
-    const isThere = event.type !== 'DELETED' && this.#parts.spec.isWanted(sighting.object);
-    if (isThere) side.set(key, sighting);
-    else side.delete(key);
-    return undefined;
-  }
-
-  #endInitial(
-    { version, isInitialEnd }: Extract<WatchEvent, { type: 'BOOKMARK' }>,
-    side: ReadonlyMap<string, Sighting>,
-  ): Replacement | undefined {
-    if (!isInitialEnd) return undefined;
-    if (version === '') throw new Ended('undecodable', 'a bookmark without resourceVersion');
+  #complete({ sightings, version }: InitialEvents): Replacement {
     this.#bookmarkAtMs = this.#parts.clock.nowMs();
     this.#needsList = false;
-    return this.store.replace({ sightings: side, version, isConfirmation: false });
+    return this.store.replace({ sightings, version, isConfirmation: false });
   }
 
   #take(event: WatchEvent, changes: ObjectChange[]): void {
@@ -219,10 +205,17 @@ export class Follower {
     this.#cancels.push(this.#parts.clock.after(delayMs, confirm));
   }
 
+  /** A confirmation that failed, or a watch after one that did not: news must not wait for the next. */
+  #confirmLater(): void {
+    if (this.#confirmAtMs === undefined) return;
+    this.#confirmAtMs = this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
+    this.#needsList = false;
+  }
+
   /** What the end of an attempt says about the next one. */
   #learn(error: unknown, ended: Ended, isByList: boolean): Ended {
     const status = error instanceof ApiError ? error.status : 0;
-    if (['expired', 'status', 'undecodable', 'disorder', 'confirm'].includes(ended.reason)) {
+    if (LIST_AGAIN.includes(ended.reason)) {
       this.#needsList = true;
     }
     if (ended.reason === 'late') this.#canWatchList = false;
@@ -235,9 +228,4 @@ export class Follower {
     this.#canWatchList = false;
     return new Ended('unsupported', ended.message);
   }
-}
-
-function endOfStream(event: Extract<WatchEvent, { type: 'ERROR' }>): Ended {
-  const { code, message, retryAfterMs } = event;
-  return new Ended(code === 410 ? 'expired' : 'status', `${code}: ${message}`, { retryAfterMs });
 }

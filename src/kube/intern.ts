@@ -2,13 +2,12 @@
 // One copy of each repeated text: 100,000 endpoints name the same few nodes and zones. Floor 4, but pure.
 
 /** Nodes and zones of the largest clusters fit several times. */
-const MOST_TEXTS = 65_536;
+export const MOST_TEXTS = 65_536;
 
 export type Intern = (value: unknown) => unknown;
 
 /** Texts come back as their first copy, everything else as it is. Forgets all when full: no leak. */
-export function createIntern(): Intern {
-  const known = new Map<string, string>();
+export function createIntern(known = new Map<string, string>()): Intern {
   return (value) => {
     if (typeof value !== 'string') return value;
     const found = known.get(value);

@@ -176,6 +176,32 @@ describe('a kubeconfig', () => {
     expect(await token()).toBe('Bearer t2');
   });
 
+  test('a 401 makes the plugin be asked again, and the request repeated', async () => {
+    const server = await serverWith('a');
+    const { write, path } = await folder({});
+    const script = 'echo x >> "$ASKED"; printf \'{"status":{"token":"t%s"}}\' $(wc -l < "$ASKED")';
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: 'sh',
+      args: ['-c', script],
+      env: [{ name: 'ASKED', value: path('asked') }],
+    };
+    const cluster = { server: server.url, 'insecure-skip-tls-verify': true };
+    await write('config', kubeconfig({ exec }, cluster));
+    server.fault = ({ authorization }, response) => {
+      if (authorization !== 'Bearer t1') return false;
+      status(response, 401, 'Unauthorized');
+      return true;
+    };
+    const source = { kind: 'kubeconfig', path: path('config') } as const;
+    const following = follow(server, { credentials: source });
+    await following.watching();
+    expect(server.seen.map(({ authorization }) => authorization)).toEqual([
+      'Bearer t1',
+      'Bearer t2',
+    ]);
+  });
+
   test('a plugin that fails says so', async () => {
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'false' };
     await expect(access({ exec })).rejects.toMatchObject({

@@ -199,6 +199,53 @@ describe('a watch that breaks', () => {
   });
 });
 
+describe('a stream that goes bad makes its server make way', () => {
+  async function twoServers() {
+    const [first, second] = [await serverWith('a'), await serverWith('a')];
+    const servers = [first, second].map(({ url }) => ({ url, tlsName: undefined }));
+    const following = follow(first, { servers });
+    await following.watching();
+    const rotated = () => until(() => following.servers.rotations === 1, 'the rotation');
+    return { first, second, following, rotated };
+  }
+
+  test('by RST', async () => {
+    const { first, second, following, rotated } = await twoServers();
+    first.resetWatches(PATH);
+    await rotated();
+    await following.passPause();
+    await until(() => second.watchers.size === 1, 'the other server');
+  });
+
+  test('by silence', async () => {
+    const { second, following, rotated } = await twoServers();
+    following.clock.advance(LIMITS.watchSilenceMs);
+    await rotated();
+    await until(() => second.watchers.size === 1, 'the other server');
+  });
+
+  test('by an end right after its beginning, but not by one after a long life', async () => {
+    const { first, following, rotated } = await twoServers();
+    following.clock.advance(LIMITS.shortLifeMs);
+    first.endWatches(PATH);
+    await following.watching();
+    expect(following.servers.rotations).toBe(0);
+    await until(() => first.watchers.size === 1, 'the second watch');
+    await settle();
+    first.endWatches(PATH);
+    await rotated();
+  });
+});
+
+test('one failure is a reconnect, and no problem', async () => {
+  const server = await serverWith('a');
+  const following = follow(server);
+  await following.watching();
+  server.resetWatches(PATH);
+  await until(() => following.reflector.status().state === 'waiting', 'a pause');
+  expect(following.reflector.status().problem).toBeUndefined();
+});
+
 test('a proxy that closes every connection at once sees no storm', async () => {
   const server = await openServer();
   server.fault = (_seen, _response, socket) => {

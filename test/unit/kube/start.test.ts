@@ -117,6 +117,20 @@ describe('WatchList (KEP-3157)', () => {
     expect(following.reflector.status().resourceVersion).toBe('500');
   });
 
+  test('an ordinary bookmark among the initial events is not their end', async () => {
+    const server = await openServer();
+    server.watchList = 'ignored';
+    server.put(PATH, slice('a'));
+    const following = follow(server);
+    await until(() => server.watchers.size === 1, 'the watch');
+    server.bookmark(PATH);
+    await until(() => following.reflector.counters.events.BOOKMARK === 1, 'the bookmark');
+    await settle();
+    expect(following.events).toEqual([]);
+    server.send(PATH, bookmarkLine(server.version, true));
+    await following.waitFor('synced');
+  });
+
   test('an object deleted among the initial events is not delivered', async () => {
     const server = await openServer();
     server.watchList = 'ignored';
@@ -242,13 +256,17 @@ describe('LIST (KEP-365)', () => {
     expect(following.objects.size).toBe(3);
   });
 
-  test('a body that stops flowing is given up', async () => {
+  test.each([
+    ['after its headers', ''],
+    ['in its middle', '{"kind":"List","metadata":{"resourceVersion":"5"},"items":['],
+  ])('a body that stops flowing %s is given up', async (_where, text) => {
     const { server, following } = await listed(3, true);
     let isStuck = true;
     server.fault = ({ query }, response) => {
       if (query.get('limit') === null || !isStuck) return false;
       isStuck = false;
-      response.write('{"kind":"List","metadata":{"resourceVersion":"5"},"items":[');
+      response.flushHeaders();
+      if (text !== '') response.write(text);
       return true;
     };
     await until(() => server.seen.length === 2, 'the list');

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that has lost its objects: nothing is torn down before it says so twice.
 import { describe, expect, test } from 'vitest';
-import { SERVICES } from '../../../src/kube/kinds.ts';
+import { SERVICES, SLICES } from '../../../src/kube/kinds.ts';
 import { LIMITS } from '../../../src/kube/limits.ts';
+import { Store } from '../../../src/kube/store.ts';
 import { errorLine, type FakeApiServer, status } from './fake-api-server.ts';
 import { settle, until } from './fake-clock.ts';
 import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
@@ -84,6 +85,30 @@ describe('an empty list after objects', () => {
     expect(following.events).toEqual([]);
     server.fault = undefined;
     await following.passPause();
+    await following.watching();
+    expect(following.events).toEqual([]);
+    following.clock.advance(LIMITS.confirmDelayMs);
+    await following.waitFor('remove default/e');
+  });
+
+  test('while lists fail, the watch goes on, and the confirmation is tried again', async () => {
+    const { server, following } = await watched();
+    server.forgetAll();
+    await listAgain(server, following);
+    server.fault = ({ query }, response) => {
+      if (query.get('watch') !== null) return false;
+      status(response, 504, 'etcd is slow');
+      return true;
+    };
+    server.watchList = 'refused';
+    following.clock.advance(LIMITS.confirmDelayMs);
+    await following.passPause();
+    await following.watching();
+    server.put(PATH, slice('news'));
+    await following.waitFor('put default/news');
+    expect(following.reflector.status().heldRemovals).toBe(5);
+    server.fault = undefined;
+    following.clock.advance(LIMITS.confirmDelayMs);
     await following.waitFor('remove default/e');
   });
 
@@ -131,6 +156,21 @@ test('a restored etcd: versions go backwards, what is missing is held, the rest 
   expect(following.events.slice(1)).toEqual(['put default/a', 'put default/b', 'put default/c']);
   following.clock.advance(LIMITS.confirmDelayMs);
   await following.waitFor('remove default/d');
+});
+
+test('after a restore an equal version may stand for another content', () => {
+  const store = new Store(SLICES);
+  const sighting = {
+    ref: { kind: 'EndpointSlice', namespace: 'd', name: 'a' },
+    version: '40',
+    uid: 'u',
+    object: {},
+  } as const;
+  const sightings = new Map([['d/a', sighting]]);
+  const list = (version: string) => store.replace({ sightings, version, isConfirmation: false });
+  expect(list('100').changes).toHaveLength(1);
+  expect(list('110').changes).toHaveLength(0);
+  expect(list('50').changes).toHaveLength(1);
 });
 
 test('many removals that leave a believable rest are believed at once', async () => {
