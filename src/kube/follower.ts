@@ -108,25 +108,9 @@ export class Follower {
   }
 
   async #watch(request: AbortController): Promise<void> {
-    const { spec, counters, clock } = this.#parts;
-    /** Initial events until their end: nobody sees half a list. */
+    const { spec } = this.#parts;
     let initial = this.#needsList ? new InitialEvents(spec) : undefined;
-    if (initial === undefined) counters.watchStarts += 1;
-    else counters.watchListStarts += 1;
-    const query =
-      initial === undefined ? watchQuery(this.store.version, clock) : watchListQuery(clock);
-    const batches = watchBatches(
-      { ...this.#parts, decoder: this.#decoder },
-      {
-        path: `${spec.path}${query}${selectorQuery(spec, this.#usesFieldSelector)}`,
-        request,
-        patience: () => (initial === undefined ? SILENT : LATE),
-        onOpen: () => {
-          this.#events.onOpen();
-          if (initial !== undefined) this.#limitInitial(request);
-        },
-      },
-    );
+    const batches = this.#batches(request, () => initial !== undefined);
     for await (const batch of batches) {
       const changes: ObjectChange[] = [];
       let replacement: Replacement | undefined;
@@ -147,6 +131,25 @@ export class Follower {
       if (replacement !== undefined) this.#judge(replacement, request);
       if (initial === undefined) this.#events.onAlive();
     }
+  }
+
+  /** @param isInitial whether initial events are asked for, and still to come */
+  #batches(request: AbortController, isInitial: () => boolean): ReturnType<typeof watchBatches> {
+    const { spec, counters, clock } = this.#parts;
+    counters[isInitial() ? 'watchListStarts' : 'watchStarts'] += 1;
+    const query = isInitial() ? watchListQuery(clock) : watchQuery(this.store.version, clock);
+    return watchBatches(
+      { ...this.#parts, decoder: this.#decoder },
+      {
+        path: `${spec.path}${query}${selectorQuery(spec, this.#usesFieldSelector)}`,
+        request,
+        patience: () => (isInitial() ? LATE : SILENT),
+        onOpen: () => {
+          this.#events.onOpen();
+          if (isInitial()) this.#limitInitial(request);
+        },
+      },
+    );
   }
 
   /** A server that ignores the parameter may send events for ever without ever sending the mark. */
@@ -180,15 +183,19 @@ export class Follower {
   }
 
   #judge({ suspicion }: Replacement, request: AbortController): void {
-    if (suspicion === undefined) {
-      if (this.store.held === 0) this.#confirmAtMs = undefined;
-      this.#events.onListed();
-      return;
+    if (suspicion !== undefined) {
+      this.#parts.counters.suspiciousLists += 1;
+      this.#confirmAtMs = undefined;
     }
-    this.#parts.counters.suspiciousLists += 1;
-    this.#confirmAtMs = this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
-    this.#armConfirmation(request);
-    this.#events.onSuspicion(suspicion);
+    if (suspicion === undefined && this.store.held === 0) {
+      this.#confirmAtMs = undefined;
+    } else {
+      // Whatever is held must be asked about, also if the stream broke before it was said.
+      this.#confirmAtMs ??= this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
+      this.#armConfirmation(request);
+    }
+    if (suspicion === undefined) this.#events.onListed();
+    else this.#events.onSuspicion(suspicion);
   }
 
   #isConfirmationDue(): boolean {

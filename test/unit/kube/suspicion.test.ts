@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { SERVICES, SLICES } from '../../../src/kube/kinds.ts';
 import { LIMITS } from '../../../src/kube/limits.ts';
 import { Store } from '../../../src/kube/store.ts';
-import { errorLine, type FakeApiServer, status } from './fake-api-server.ts';
+import { bookmarkLine, errorLine, type FakeApiServer, status } from './fake-api-server.ts';
 import { settle, until } from './fake-clock.ts';
 import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
@@ -112,6 +112,24 @@ describe('an empty list after objects', () => {
     await following.waitFor('remove default/e');
   });
 
+  test('removals held by a stream that breaks at once are asked about all the same', async () => {
+    const { server, following } = await watched();
+    server.forgetAll();
+    server.fault = ({ query }, response) => {
+      if (query.get('sendInitialEvents') === null) return false;
+      server.fault = undefined;
+      response.end(bookmarkLine(server.version, true) + errorLine(500, 'leaving'));
+      return true;
+    };
+    server.send(PATH, errorLine(410, 'expired'));
+    await following.passPause();
+    await until(() => following.reflector.status().heldRemovals === 5, 'held removals');
+    await following.passPause();
+    await following.watching();
+    following.clock.advance(LIMITS.confirmDelayMs);
+    await following.waitFor('remove default/e');
+  });
+
   test('a plain list before the delay is over confirms nothing', async () => {
     const { server, following } = await watched();
     server.forgetAll();
@@ -146,8 +164,11 @@ test('a restored etcd: versions go backwards, what is missing is held, the rest 
   const { server, following } = await watched();
   server.remove(PATH, 'e');
   await following.waitFor('remove default/e');
+  server.resetWatches(PATH);
   server.forgetAll(50);
   for (const name of ['a', 'b', 'c']) server.put(PATH, slice(name));
+  await following.passPause();
+  await following.watching();
   await listAgain(server, following);
   expect(following.suspicions[0]).toMatchObject({
     reason: 'resourceVersion went backwards',
