@@ -63,9 +63,10 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
   for (const record of held) {
     if (!wanted.has(record.key)) dropPort(sync, record);
   }
+  const owners = clusterIpOwners(ports);
   for (const port of ports) {
     try {
-      const prepared = preparePort(sync.ledger, port);
+      const prepared = preparePort(sync.ledger, port, owners.has(port));
       sync.prepared.push(prepared);
       sync.touched.set(prepared.record, prepared.rendered.serving);
       for (const text of prepared.drops) {
@@ -76,6 +77,16 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
       sync.failed.push({ id: port.key, reason: error.message, service });
     }
   }
+}
+
+/** In each family the first port with a ClusterIP answers for all ports the Service does not have. */
+function clusterIpOwners(ports: readonly ServicePortPlan[]): ReadonlySet<ServicePortPlan> {
+  const owners = new Map<Family, ServicePortPlan>();
+  for (const port of ports) {
+    if (owners.has(port.family)) continue;
+    if (port.frontends.some(({ kind }) => kind === 'ClusterIP')) owners.set(port.family, port);
+  }
+  return new Set(owners.values());
 }
 
 function dropPort(sync: Sync, record: PortRecord): void {

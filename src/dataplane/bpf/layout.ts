@@ -35,8 +35,9 @@ export interface FrontendKey {
   readonly family: Family;
   /** undefined: any address of the node, stored as all zero. */
   readonly address: string | undefined;
+  /** 0 with no protocol: every port of the address that has no frontend of its own. */
   readonly port: number;
-  readonly protocol: Protocol;
+  readonly protocol: Protocol | undefined;
 }
 
 /** Where a set lives; `slots` 0 means empty. */
@@ -88,7 +89,7 @@ export function encodeFrontendKey(key: FrontendKey): Uint8Array {
   const portAt = bytes.length - 4;
   if (key.address !== undefined) bytes.set(addressBytes(key.address, key.family), 0);
   view(bytes).setUint16(portAt, key.port, true);
-  bytes[portAt + 2] = PROTOCOL_NUMBER[key.protocol];
+  if (key.protocol !== undefined) bytes[portAt + 2] = PROTOCOL_NUMBER[key.protocol];
   return bytes;
 }
 
@@ -99,7 +100,7 @@ export function decodeFrontendKey(bytes: Uint8Array, family: Family): FrontendKe
     family,
     address: address.every((byte) => byte === 0) ? undefined : addressText(address),
     port: view(bytes).getUint16(portAt, true),
-    protocol: protocolOf(bytes[portAt + 2] ?? 0),
+    protocol: bytes[portAt + 2] === 0 ? undefined : protocolOf(bytes[portAt + 2] ?? 0),
   };
 }
 

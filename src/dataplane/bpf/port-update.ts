@@ -35,7 +35,11 @@ export interface PreparedPort {
 }
 
 /** Throws TableFull; then nothing has changed. */
-export function preparePort(ledger: Ledger, port: ServicePortPlan): PreparedPort {
+export function preparePort(
+  ledger: Ledger,
+  port: ServicePortPlan,
+  ownsClusterIp: boolean,
+): PreparedPort {
   const undos: (() => void)[] = [];
   const undo = (): void => {
     for (const step of undos.reverse()) step();
@@ -45,7 +49,7 @@ export function preparePort(ledger: Ledger, port: ServicePortPlan): PreparedPort
     const known = ledger.services.get(`${port.namespace}/${port.name}`)?.get(port.key);
     const record = known ?? newRecord(ledger, port, undos);
     const taking: Taking = { ledger, record, undos };
-    const rendered = renderPort(port);
+    const rendered = renderPort(port, ownsClusterIp);
     for (const [key, backend] of rendered.backends) ensureBackend(taking, key, backend);
     const sets = ensureSets(taking, rendered);
     const puts = rendered.frontends
@@ -85,8 +89,8 @@ function frontendRecord(
   const { ledger, record } = taking;
   const known = record.frontends.get(frontend.text);
   const id = known?.id ?? takeFrontendId(taking);
-  const internal = sets[frontend.internal];
-  const external = sets[frontend.external];
+  const internal = frontend.internal && sets[frontend.internal];
+  const external = frontend.external && sets[frontend.external];
   if (known === undefined) element(ledger.tables.frontendStat, id).fill(0);
   return {
     id,

@@ -7,11 +7,12 @@ import type { Backend, Frontend, Path, Scope, ServicePortPlan } from '../../plan
 import { type FrontendKey, MAX_SLOTS } from './layout.ts';
 
 export interface RenderedFrontend {
-  /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`: unique within a family. */
+  /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
   readonly text: string;
   readonly key: FrontendKey;
-  readonly internal: Scope;
-  readonly external: Scope;
+  /** undefined: always empty. */
+  readonly internal: Scope | undefined;
+  readonly external: Scope | undefined;
   readonly internalEmpty: 'reject' | 'drop';
   readonly externalEmpty: 'reject' | 'drop';
   readonly arePodsOutside: boolean;
@@ -31,6 +32,7 @@ export interface RenderedPort {
 export const backendKey = (backend: Backend): string => hostPort(backend.address, backend.port);
 
 export function frontendText(key: FrontendKey): string {
+  if (key.protocol === undefined) return hostPort(key.address ?? '*', 0).replace(/0$/, '*');
   const where = key.address === undefined ? `*:${key.port}` : hostPort(key.address, key.port);
   return `${where}/${key.protocol}`;
 }
@@ -59,8 +61,27 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
   };
 }
 
-/** Complexity: linear in frontends and backends. Sets longer than a set_ref can count are cut. */
-export function renderPort(port: ServicePortPlan): RenderedPort {
+/** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
+function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
+  const { family } = port;
+  const key: FrontendKey = { family, address: frontend.address, port: 0, protocol: undefined };
+  return {
+    text: frontendText(key),
+    key,
+    internal: undefined,
+    external: undefined,
+    internalEmpty: 'reject',
+    externalEmpty: 'reject',
+    arePodsOutside: false,
+    hasSourceRanges: false,
+  };
+}
+
+/**
+ * Complexity: linear in frontends and backends. Sets longer than a set_ref can count are cut.
+ * @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP
+ */
+export function renderPort(port: ServicePortPlan, ownsClusterIp = false): RenderedPort {
   const backends = new Map<string, Backend>();
   const keysOf = (list: readonly Backend[]): readonly string[] => {
     const keys = list.slice(0, MAX_SLOTS).map(backendKey);
@@ -71,8 +92,12 @@ export function renderPort(port: ServicePortPlan): RenderedPort {
     return keys;
   };
   const cluster = keysOf(port.cluster);
+  const clusterIps = ownsClusterIp ? port.frontends.filter(({ kind }) => kind === 'ClusterIP') : [];
   return {
-    frontends: port.frontends.map((frontend) => renderFrontend(frontend, port)),
+    frontends: [
+      ...port.frontends.map((frontend) => renderFrontend(frontend, port)),
+      ...clusterIps.map((frontend) => otherPorts(frontend, port)),
+    ],
     sets: { cluster, local: port.local === port.cluster ? cluster : keysOf(port.local) },
     backends,
     serving: new Set(port.serving.map(backendKey)),

@@ -62,6 +62,8 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
     const members = (set: SetRecord | undefined): readonly string[] =>
       set?.members.map((id) => names.get(id) ?? `id ${id}?`) ?? [];
     for (const [frontend, record] of port.frontends) {
+      // What refuses the other ports of a ClusterIP is no frontend that people made.
+      if (record.key.protocol === undefined) continue;
       const value = decodeFrontend(record.value);
       const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
         ledger.tables.frontendStat,

@@ -38,7 +38,7 @@ describe('a plan reaches the tables', () => {
       [clusterIp('10.96.0.10')],
       [backend('10.1.1.5'), backend('10.1.1.6')],
     );
-    expect(dataplane.apply(planOf(web), ['default/web'])).toMatchObject({ applied: 1, failed: [] });
+    expect(dataplane.apply(planOf(web), ['default/web'])).toMatchObject({ applied: 2, failed: [] });
     expect(read(tables)).toEqual({
       '10.96.0.10:80/TCP': '10.1.1.5:8080,10.1.1.6:8080 | 10.1.1.5:8080,10.1.1.6:8080',
     });
@@ -93,6 +93,40 @@ describe('a plan reaches the tables', () => {
     expect(tables.live.bytes[4]).toBe(1);
     dataplane.apply(planOf(), ['default/web']);
     expect(tables.live.bytes[4]).toBe(0);
+  });
+});
+
+describe('the other ports of a ClusterIP', () => {
+  const other = (tables: Tables) =>
+    tables.frontend.IPv4.readAll()
+      .filter(({ key }) => key[6] === 0)
+      .map(({ key, value }) => ({
+        address: key.subarray(0, 4).join('.'),
+        ...decodeFrontend(value),
+      }));
+  const port = (name: string, number: number) => ({
+    ...servicePort('web', [clusterIp('10.96.0.10', number)], [backend('10.1.1.5')]),
+    key: `default/web:${name}/TCP/IPv4`,
+    portName: name,
+  });
+
+  test('are refused by one entry, whichever ports come and go', () => {
+    const { tables, dataplane } = start();
+    for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
+      dataplane.apply(planOf(...ports), 'all');
+      expect(other(tables)).toMatchObject([
+        { address: '10.96.0.10', internal: { slots: 0 }, internalEmpty: 'reject' },
+      ]);
+    }
+    expect(read(tables)).toEqual({ '10.96.0.10:81/TCP': '10.1.1.5:8080 | 10.1.1.5:8080' });
+    dataplane.apply(planOf(), 'all');
+    expect(other(tables)).toEqual([]);
+  });
+
+  test('no other kind of address refuses them', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
+    expect(other(tables)).toEqual([]);
   });
 });
 
@@ -180,7 +214,7 @@ describe('backends that leave', () => {
 
 describe('one failure never spoils another Service', () => {
   test('a full frontend table: old state stays, the reason names table and Service, room heals it', () => {
-    const { tables, dataplane } = start({ ...SIZES, frontends: 2 });
+    const { tables, dataplane } = start({ ...SIZES, frontends: 4 });
     const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
     const b = servicePort('b', [clusterIp('10.96.0.2')], [backend('10.1.1.2')]);
     dataplane.apply(planOf(a), 'all');
@@ -195,13 +229,13 @@ describe('one failure never spoils another Service', () => {
     const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
     tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
     for (let round = 0; round < 200; round++) {
-      expect(dataplane.apply(planOf(web), 'all').failed).toHaveLength(1);
+      expect(dataplane.apply(planOf(web), 'all').failed).toHaveLength(2);
       await dataplane.releaseRetired();
     }
     tables.fault = () => undefined;
     expect(dataplane.apply(planOf(web), 'all').failed).toEqual([]);
     expect(Object.keys(read(tables))).toEqual(['10.96.0.10:80/TCP']);
-    expect(dataplane.ledger.frontendIds.used()).toBe(1);
+    expect(dataplane.ledger.frontendIds.used()).toBe(2);
     expect(dataplane.ledger.backendIds.used()).toBe(1);
     expect(dataplane.ledger.lines.used()).toBe(1);
   });

@@ -66,7 +66,7 @@ function wanted(plan: Plan): Record<string, string> {
       const rendered = renderPort(port);
       for (const f of rendered.frontends) {
         rows[f.text] =
-          `${sorted(rendered.sets[f.internal])} | ${sorted(rendered.sets[f.external])}`;
+          `${sorted(rendered.sets[f.internal ?? 'cluster'])} | ${sorted(rendered.sets[f.external ?? 'cluster'])}`;
       }
     }
   }
