@@ -102,12 +102,13 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	r->source_is_loopback = has_loopback_source(sk, family);
 }
 
-static __always_inline bool is_opted_out(void)
+__noinline int fl_is_opted_out(void)
 {
 	struct live *live = live_switches();
 
 	if (!live || !live->skipped_cgroups)
 		return false;
+#pragma clang loop unroll(full)
 	for (int i = 1; i <= SKIP_LEVELS; i++) {
 		__u64 id = bpf_get_current_ancestor_cgroup_id(cgroup_base_level + i);
 

@@ -57,19 +57,25 @@ static __always_inline enum client_place place_of(__u64 netns)
 	return ON_NODE + (difference >> 63); /* IN_POD if they differ */
 }
 
-static __always_inline struct frontend *frontend_at(const struct request *r, bool is_wildcard,
+/* Always known at compile time: which fields of a request make the key. */
+enum match { EXACT, ANY_NODE_ADDRESS, ANY_OTHER_PORT } PACKED_ENUM;
+
+static __always_inline struct frontend *frontend_at(const struct request *r, enum match match,
 						    enum family family)
 {
-	if (family == IPV4) {
-		struct frontend4_key key = {.port = r->port, .protocol = r->protocol};
+	__u16 port = match == ANY_OTHER_PORT ? 0 : r->port;
+	enum l4_protocol protocol = match == ANY_OTHER_PORT ? ANY_PROTOCOL : r->protocol;
 
-		if (!is_wildcard)
+	if (family == IPV4) {
+		struct frontend4_key key = {.port = port, .protocol = protocol};
+
+		if (match != ANY_NODE_ADDRESS)
 			__builtin_memcpy(key.address, &r->address.word[3], sizeof(key.address));
 		return bpf_map_lookup_elem(&fl_frontend4, &key);
 	} else {
-		struct frontend6_key key = {.port = r->port, .protocol = r->protocol};
+		struct frontend6_key key = {.port = port, .protocol = protocol};
 
-		if (!is_wildcard)
+		if (match != ANY_NODE_ADDRESS)
 			__builtin_memcpy(key.address, r->address.byte, sizeof(key.address));
 		return bpf_map_lookup_elem(&fl_frontend6, &key);
 	}
@@ -131,11 +137,14 @@ static __always_inline struct set_ref pick_set(__u64 internal, __u64 external, b
 static __always_inline bool find_route(const struct request *r, enum family family,
 				       struct route *route)
 {
-	struct frontend *fe = frontend_at(r, false, family);
+	struct frontend *fe = frontend_at(r, EXACT, family);
+	enum empty_verdict internal_empty, external_empty;
 	bool is_outside;
 
 	if (!fe && answers_node_ports(r, family))
-		fe = frontend_at(r, true, family);
+		fe = frontend_at(r, ANY_NODE_ADDRESS, family);
+	if (!fe)
+		fe = frontend_at(r, ANY_OTHER_PORT, family);
 	if (!fe)
 		return false;
 	is_outside = fe->flags.pods_are_outside & (r->place >> 1); /* of places, only IN_POD */
@@ -143,7 +152,11 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 	route->service_id = fe->service_id;
 	route->frontend_id = fe->frontend_id;
 	route->affinity_seconds = fe->affinity_seconds;
-	route->empty = is_outside ? fe->external_empty : fe->internal_empty;
+	/* Both are read: a choice between two offsets is refused to programs without CAP_PERFMON.
+	 */
+	internal_empty = *(const volatile enum empty_verdict *)&fe->internal_empty;
+	external_empty = *(const volatile enum empty_verdict *)&fe->external_empty;
+	route->empty = is_outside ? external_empty : internal_empty;
 	route->has_source_ranges = fe->flags.has_source_ranges;
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What sockets were translated to: one record on a connected socket, a ring of records on an
+ * What sockets were translated to: one record on a connected socket, the latest few on an
  * unconnected UDP socket. Owns fl_sock, fl_udp_sock and the open/closed counters of backends that
  * follow from them.
  */
@@ -114,14 +114,10 @@ static __always_inline bool find_connected_service(struct bpf_sock *sk, struct a
 	return true;
 }
 
-/* --- unconnected UDP sockets: call these with the lock of `peers` held ---------------------------
+/* --- unconnected UDP sockets ---------------------------------------------------------------------
+ * Loops are unrolled for offsets that are constant: any other is slow to verify without
+ * CAP_PERFMON.
  */
-
-/* Ring position of the i-th record, the one written to last first. */
-static __always_inline __u32 recent(const struct udp_peers *peers, __u32 i)
-{
-	return (peers->last - i) % UDP_PEERS;
-}
 
 static __always_inline bool is_to_service(const struct socket_peer *peer, const struct request *r)
 {
@@ -129,8 +125,17 @@ static __always_inline bool is_to_service(const struct socket_peer *peer, const 
 	       is_same_address(as_address(peer->service_address), &r->address);
 }
 
-/* --- unconnected UDP sockets ---------------------------------------------------------------------
- */
+/* Makes room for a record at the front; the one in this place goes. With the lock held. */
+static __always_inline void move_back(struct udp_peers *peers, int place)
+{
+	_Static_assert(UDP_PEERS == 4, "one line per record but the first");
+	if (place > 2)
+		peers->peer[3] = peers->peer[2];
+	if (place > 1)
+		peers->peer[2] = peers->peer[1];
+	if (place > 0)
+		peers->peer[1] = peers->peer[0];
+}
 
 /* Fills r->pin with what the socket used last for this Service address, and makes it most recent.
  */
@@ -141,26 +146,27 @@ static __always_inline void find_pin(struct bpf_sock *sk, struct request *r)
 	if (!peers)
 		return;
 	bpf_spin_lock(&peers->lock);
+#pragma clang loop unroll(full)
 	for (int i = 0; i < UDP_PEERS; i++) {
-		__u32 position = recent(peers, i);
+		struct socket_peer peer = peers->peer[i];
 
-		if (is_to_service(&peers->peer[position], r)) {
-			r->pin = tenure_of(&peers->peer[position]).pin;
-			peers->last = position;
+		if (is_to_service(&peer, r)) {
+			r->pin = tenure_of(&peer).pin;
+			move_back(peers, i);
+			peers->peer[0] = peer;
 			break;
 		}
 	}
 	bpf_spin_unlock(&peers->lock);
 }
 
-/* Takes the place of the record for the same Service address, else of the oldest. */
+/* Takes the place of the record for the same Service address, else of the one unused longest. */
 static __always_inline void remember_udp(struct bpf_sock *sk, const struct request *r,
 					 const struct choice *c)
 {
 	struct socket_peer peer = make_peer(r, c);
 	struct udp_peers *peers;
 	struct tenure before;
-	__u32 position;
 
 	count_opened(c->backend_id);
 	peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -169,12 +175,14 @@ static __always_inline void remember_udp(struct bpf_sock *sk, const struct reque
 		return;
 	}
 	bpf_spin_lock(&peers->lock);
-	position = recent(peers, 0); /* find_pin() left the same address here, if there was one */
-	if (!is_to_service(&peers->peer[position], r))
-		position = peers->next++ % UDP_PEERS;
-	before = tenure_of(&peers->peer[position]);
-	peers->peer[position] = peer;
-	peers->last = position;
+	/* find_pin() left the same address at the front, if there was one */
+	if (is_to_service(&peers->peer[0], r)) {
+		before = tenure_of(&peers->peer[0]);
+	} else {
+		before = tenure_of(&peers->peer[UDP_PEERS - 1]);
+		move_back(peers, UDP_PEERS - 1);
+	}
+	peers->peer[0] = peer;
 	bpf_spin_unlock(&peers->lock);
 	end_tenure(&before);
 }
@@ -188,8 +196,9 @@ static __always_inline bool find_udp_service(struct bpf_sock *sk, struct address
 	if (!peers)
 		return false;
 	bpf_spin_lock(&peers->lock);
+#pragma clang loop unroll(full)
 	for (int i = 0; i < UDP_PEERS; i++) {
-		struct socket_peer *peer = &peers->peer[recent(peers, i)];
+		struct socket_peer *peer = &peers->peer[i];
 
 		if (peer->family && peer->backend_port == *port &&
 		    is_same_address(as_address(peer->backend_address), from)) {

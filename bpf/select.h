@@ -11,9 +11,6 @@
 #include "backend.h"
 #include "frontend.h"
 
-/* How often the look-up is made when a slot turns out to name a backend of another service. */
-#define SELECT_ATTEMPTS 2
-
 enum verdict { LEAVE = 0, TRANSLATE = 1, FAIL_REFUSED = 2, FAIL_DROPPED = 3 } PACKED_ENUM;
 
 /* Where a backend comes from, in the order they are asked. */
@@ -65,7 +62,7 @@ static __always_inline struct candidate remembered(const struct route *route,
 	from.generation = found->generation;
 	seen_ns = found->seen_ns;
 	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND ||
-	    !is_member(route->set, from.id))
+	    !fl_is_member(route->set.line, route->set.slots, from.id))
 		from.id = 0;
 	return from;
 }
@@ -119,7 +116,7 @@ static __always_inline bool choose_again(const struct request *r, const struct r
 static __always_inline bool choose_new(const struct route *route, enum family family,
 				       struct choice *c)
 {
-	struct candidate from = {.id = random_member(route->set)};
+	struct candidate from = {.id = fl_random_slot(route->set.line, route->set.slots)};
 
 	return take(&from, AT_RANDOM, route, family, c);
 }
@@ -155,27 +152,41 @@ static __always_inline void conclude(const struct request *r, const struct route
 		remember(client, c);
 }
 
+/* False if a slot named a backend of another service. */
+static __always_inline bool choose(const struct request *r, const struct route *route,
+				   bool is_first, enum family family, struct choice *c)
+{
+	struct affinity_key client = {
+		.client = r->netns,
+		.service_id = route->service_id,
+		.family = family,
+	};
+
+	if (!(is_first && choose_again(r, route, &client, family, c)) &&
+	    !choose_new(route, family, c))
+		return false;
+	conclude(r, route, &client, family, c);
+	return true;
+}
+
+static __always_inline bool try_select(const struct request *r, bool is_first, enum family family,
+				       struct choice *c)
+{
+	struct route route;
+
+	if (!find_route(r, family, &route)) {
+		decide(c, LEAVE, NOT_A_FRONTEND);
+		return true;
+	}
+	return decide_by_route(&route, c) || choose(r, &route, is_first, family, c);
+}
+
+/* Twice, and not in a loop: without CAP_PERFMON the verifier also walks on past its end. */
 static __always_inline void select_backend(const struct request *r, enum family family,
 					   struct choice *c)
 {
-	struct affinity_key client = {.client = r->netns, .family = family};
-	struct route route;
-
-	for (int attempt = 0; attempt < SELECT_ATTEMPTS; attempt++) {
-		if (!find_route(r, family, &route)) {
-			decide(c, LEAVE, NOT_A_FRONTEND);
-			return;
-		}
-		if (decide_by_route(&route, c))
-			return;
-		client.service_id = route.service_id;
-		if ((!attempt && choose_again(r, &route, &client, family, c)) ||
-		    choose_new(&route, family, c)) {
-			conclude(r, &route, &client, family, c);
-			return;
-		}
-	}
-	decide(c, FAIL_REFUSED, STALE_BACKEND);
+	if (!try_select(r, true, family, c) && !try_select(r, false, family, c))
+		decide(c, FAIL_REFUSED, STALE_BACKEND);
 }
 
 #endif

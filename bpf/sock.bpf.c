@@ -48,7 +48,7 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 
 	if (protocol == ANY_PROTOCOL)
 		return PROCEED;
-	if (is_opted_out()) {
+	if (fl_is_opted_out()) {
 		c.reason = SKIPPED_CGROUP;
 	} else {
 		read_address(ctx, hook, &r.address, &r.port);
@@ -75,7 +75,7 @@ static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum f
 
 	if (protocol != UDP)
 		return PROCEED;
-	if (is_opted_out()) {
+	if (fl_is_opted_out()) {
 		count_reason(SKIPPED_CGROUP);
 		return PROCEED;
 	}
@@ -161,7 +161,10 @@ SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
 	if (sk->protocol != IPPROTO_UDP)
 		return PROCEED;
 	peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, 0);
-	for (int i = 0; peers && i < UDP_PEERS; i++) {
+	if (!peers)
+		return PROCEED;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < UDP_PEERS; i++) {
 		struct tenure t = tenure_of(&peers->peer[i]);
 
 		end_tenure(&t);

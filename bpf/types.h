@@ -31,7 +31,7 @@ enum address_scope { NODE_ADDRESS = 1, LOOPBACK_ADDRESS = 2 } PACKED_ENUM;
 
 struct frontend4_key {
 	__u8 address[4]; /* all zero: any address of the node (a NodePort) */
-	__u16 port;
+	__u16 port;	 /* 0, ANY_PROTOCOL: every port that has no frontend of its own */
 	enum l4_protocol protocol;
 	__u8 pad;
 };
@@ -184,12 +184,12 @@ struct socket_peer {
 	__u8 family; /* 4 or 6: which backend array; 0: record unused */
 };
 
+/* Constant offsets and the lock first: without CAP_PERFMON no sum of a pointer may reach a lock. */
 #define UDP_PEERS 4
 struct udp_peers {
-	__u16 next;		   /* ring position that the next new peer takes */
-	__u16 last;		   /* ring position of the peer written to last */
 	struct bpf_spin_lock lock; /* threads may send on one socket at the same time */
-	struct socket_peer peer[UDP_PEERS];
+	__u32 pad;
+	struct socket_peer peer[UDP_PEERS]; /* the one written to last first */
 };
 
 /* --- settings ------------------------------------------------------------------------------------

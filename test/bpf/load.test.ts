@@ -8,10 +8,10 @@ import { socketObject } from './support/drive.ts';
 
 /** Instructions walked: an IPv6 hook holds the whole of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
-  fl_connect4: 8_000,
-  fl_connect6: 24_000,
-  fl_sendmsg4: 8_000,
-  fl_sendmsg6: 24_000,
+  fl_connect4: 6_000,
+  fl_connect6: 12_000,
+  fl_sendmsg4: 7_000,
+  fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,
   fl_recvmsg6: 1_000,
   fl_getpeername4: 500,
