@@ -114,6 +114,18 @@ test('only serving and terminating endpoints: used; neither ready nor serving: r
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['ECONNREFUSED']));
 });
 
+test('any other port or protocol of a ClusterIP is refused; other addresses are left alone', async () => {
+  put({ endpoints: [on('near')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
+  for (const address of ['10.96.0.10', 'fd00:96::10', '::ffff:10.96.0.10']) {
+    expect(reasonOf(await pod.once(at(address, 81)))).toBe('ECONNREFUSED');
+    expect(reasonOf(await pod.once(at(address, 80, 'UDP')))).toBe('ECONNREFUSED');
+  }
+  const [near] = node.pods('near');
+  expect(await reached(pod, at(near!.ipv4, 8080))).toEqual(['near']);
+  expect(reasonOf(await pod.once(at('10.96.0.11', 81)))).toBe('EHOSTUNREACH');
+});
+
 test('an external address takes the cluster-wide set for clients on this node, also under ETP Local', async () => {
   put({
     spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', externalIPs: ['198.51.100.7'] },
