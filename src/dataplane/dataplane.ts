@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of any dataplane, and the language all of them speak: entries.
+// What the runtime asks of any dataplane, and what it answers.
 // Floor 3: no I/O here, only types.
 import type { Plan, ServiceKey } from '../plan/types.ts';
-
-/** One fact as the kernel should hold it. `text` is what goldens, diffs and people see. */
-export interface Entry {
-  /** Canonical, unique within the dataplane, e.g. `frontend4 10.96.0.10:80/TCP`. */
-  readonly id: string;
-  readonly text: string;
-}
 
 export interface FailedEntry {
   readonly id: string;
