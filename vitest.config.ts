@@ -39,8 +39,9 @@ export default defineConfig({
       kernelProject('bpf', 3),
       kernelProject('netns', 4),
       kernelProject('cluster', 5),
+      kernelProject('vm', 6),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 6 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 7 } } },
     ],
   },
 });
