@@ -3,14 +3,15 @@
 # container needs the node's network, cgroups and bpf file system:
 #
 #   docker run --network host --cgroupns host --user 0 \
-#     --cap-drop ALL --cap-add BPF --cap-add NET_ADMIN --cap-add PERFMON --cap-add SYS_RESOURCE \
+#     --cap-drop ALL --cap-add BPF --cap-add NET_ADMIN --cap-add PERFMON \
 #     -v /sys/fs/bpf:/sys/fs/bpf -v /sys/fs/cgroup:/sys/fs/cgroup -v /run/fairlead:/run/fairlead \
 #     -v /etc/fairlead/manifests:/etc/fairlead/manifests:ro \
 #     fairlead run --manifests /etc/fairlead/manifests
 #
 # BPF loads programs and makes maps; NET_ADMIN lets them be network programs and attaches them to
-# cgroups; PERFMON lets the verifier accept what needs pointer arithmetic; SYS_RESOURCE raises the
-# locked-memory limit on kernels before 5.11. The bpf file system must be mounted on the host:
+# cgroups. PERFMON is needed before Linux 6.12; from there on it only spares the programs the kernel's
+# barriers against wrong guesses of the processor, which double the time of choosing a backend. Before
+# 5.11 maps are locked memory: add `--ulimit memlock=-1`. The bpf file system must be mounted on the host:
 # mounting it would take SYS_ADMIN. Capabilities only count for root here, so the user stays root.
 
 FROM node:24-bookworm AS builder
