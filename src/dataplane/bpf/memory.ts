@@ -43,7 +43,10 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
         return refused;
       },
       delete(keys) {
-        for (const key of keys) held.delete(hex(key));
+        for (const key of keys) {
+          if (key.length !== keySize) throw new TypeError(`${name}: key of the wrong size`);
+          held.delete(hex(key));
+        }
         return [];
       },
     };

@@ -42,6 +42,9 @@ describe('a plan reaches the tables', () => {
     expect(read(tables)).toEqual({
       '10.96.0.10:80/TCP': '10.1.1.5:8080,10.1.1.6:8080 | 10.1.1.5:8080,10.1.1.6:8080',
     });
+    for (const { value } of tables.frontend.IPv4.readAll()) {
+      expect(decodeFrontend(value).arePodsOutside).toBe(false);
+    }
   });
 
   test('without backends the verdict of each side is stored', () => {
@@ -161,6 +164,39 @@ describe('sets are immutable', () => {
     await dataplane.releaseRetired();
     expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed).toEqual([]);
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.3');
+  });
+
+  test('spare slots of a line that is used again are zero', async () => {
+    const { tables, dataplane } = start({ ...SIZES, setLines: 1 });
+    const port = (...list: string[]) =>
+      servicePort(
+        'web',
+        [clusterIp('10.96.0.10')],
+        list.map((a) => backend(a)),
+      );
+    dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6', '10.1.1.7')), 'all');
+    dataplane.apply(planOf(), 'all');
+    await dataplane.releaseRetired();
+    dataplane.apply(planOf(port('10.1.1.5')), 'all');
+    expect(element(tables.setLine, 0).filter((byte) => byte !== 0)).toHaveLength(1);
+  });
+
+  test('what is retired is released only after the grace period', async () => {
+    const tables = createMemoryTables({ ...SIZES, setLines: 1 });
+    let end: () => void = () => undefined;
+    const waiting = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const dataplane = createBpfDataplane(tables, () => waiting);
+    const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
+    dataplane.apply(planOf(web), 'all');
+    dataplane.apply(planOf(), 'all');
+    const released = dataplane.releaseRetired();
+    expect(dataplane.ledger.lines.used()).toBe(1);
+    end();
+    expect(await released).toBe(true);
+    expect(dataplane.ledger.lines.used()).toBe(0);
+    expect(await dataplane.releaseRetired()).toBe(false);
   });
 
   test('an unchanged plan writes nothing', () => {
