@@ -26,7 +26,7 @@ export interface AttachOptions {
 export interface Attached {
   readonly map: (name: string) => BpfMap;
   readonly hooks: readonly { readonly name: string; readonly isTakenOver: boolean }[];
-  /** False: refused connections show EPERM, because this kernel lacks bpf_set_retval (before 5.18). */
+  /** False: refused connections show EPERM, because this kernel has no bpf_set_retval for socket hooks (before 6.1). */
   readonly canSetRetval: boolean;
   readonly insns: Readonly<Record<string, number>>;
   close(): void;
