@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this machine must have before anything is attached: each lack is one clear line. Tested by
 // looking and doing, never by a version string alone. Floor 5.
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { release } from 'node:os';
 import { relative, sep } from 'node:path';
 import { FairleadError } from '../errors.ts';
@@ -81,4 +81,29 @@ export function checkRunDir(runDir: string): void {
       `--run-dir ${runDir} cannot be made: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
+}
+
+/** Bits of capabilities(7). Since 5.8 CAP_SYS_ADMIN still stands in for both others (bpf_prog_load). */
+const SYS_ADMIN = 21n;
+const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n } as const;
+
+/**
+ * Says which capability is missing, in place of an error that only says that the kernel refused. An
+ * error of another kind, or one that no capability explains, comes back as it is.
+ */
+export function namingCapabilities(
+  error: unknown,
+  processStatus = readFileSync('/proc/self/status', 'utf8'),
+): unknown {
+  if (!(error instanceof FairleadError) || error.code !== 'NO_PRIVILEGE') return error;
+  const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(processStatus)?.[1] ?? '0'}`);
+  const holds = (bit: bigint): boolean => ((held >> bit) & 1n) === 1n;
+  const missing = Object.entries(NEEDED).filter(([, bit]) => !holds(bit));
+  if (missing.length === 0 || holds(SYS_ADMIN)) return error;
+  const names = missing.map(([name]) => name).join(' and ');
+  return new FairleadError(
+    'NO_PRIVILEGE',
+    `this process lacks ${names}: run it as root, or with ${Object.keys(NEEDED).join(' and ')}`,
+    error.message,
+  );
 }

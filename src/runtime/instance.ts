@@ -3,7 +3,7 @@
 // source. Whatever fails on the way takes back what came before it. Floor 5.
 import { existsSync, readFileSync } from 'node:fs';
 import { adopt } from '../dataplane/bpf/adopt.ts';
-import { type Attached, attach } from '../dataplane/bpf/attach.ts';
+import { type Attached, type AttachOptions, attach } from '../dataplane/bpf/attach.ts';
 import { readReasons } from '../dataplane/bpf/counters.ts';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { kernelTables } from '../dataplane/bpf/kernel.ts';
@@ -17,7 +17,13 @@ import { interfaceAddresses } from '../sys/addresses.ts';
 import { waitGracePeriod } from '../sys/native.ts';
 import { bpfObjectPath, packageVersion } from '../sys/package.ts';
 import { type Agent, type AgentState, createAgent } from './agent.ts';
-import { type CgroupRoot, checkCgroupRoot, checkKernel, checkRunDir } from './checks.ts';
+import {
+  type CgroupRoot,
+  checkCgroupRoot,
+  checkKernel,
+  checkRunDir,
+  namingCapabilities,
+} from './checks.ts';
 import type { KubeEvent } from './events/event.ts';
 import { type Face, type FaceSettings, openFace } from './face.ts';
 import type { MetricReaders, ServiceConnections } from './metrics/readings.ts';
@@ -135,7 +141,7 @@ function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceLis
 }
 
 function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logger): Attached {
-  const attached = attach({
+  const attached = attachNaming({
     object: readObject(),
     bpfRoot: settings.bpfRoot,
     cgroupRoot: cgroup.path,
@@ -152,6 +158,14 @@ function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logg
   };
   log.info(fields, 'attached');
   return attached;
+}
+
+function attachNaming(options: AttachOptions): Attached {
+  try {
+    return attach(options);
+  } catch (error) {
+    throw namingCapabilities(error);
+  }
 }
 
 /** The kernel is read anew for each answer: what is shown is what is there. */

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiled program in a node's namespace with exactly the arguments and rights a test gives: what a
+// DaemonSet would start.
+import { compiledPath, insidePlace } from '../../src/demo/place.ts';
+import { start, stop } from '../../src/sys/exec.ts';
+import type { TestNode } from '../support/node.ts';
+import { until } from './until.ts';
+
+export interface Launched {
+  readonly log: readonly string[];
+  readonly exited: Promise<number>;
+  /** Waits for a line of the log that has this text, and returns it. */
+  said(text: string, timeoutMs?: number): Promise<string>;
+  kill(signal: NodeJS.Signals): void;
+  stop(): Promise<number>;
+}
+
+/** @param limits a program that runs another with fewer rights, and its arguments */
+export function launch(
+  node: TestNode,
+  args: readonly string[],
+  limits: readonly string[] = [],
+): Launched {
+  const { place } = node.instance;
+  const argv = [...limits, process.execPath, compiledPath('main.js'), ...args];
+  const [shell = 'sh', ...rest] = insidePlace(place, argv);
+  const log: string[] = [];
+  const keep = (line: string): void => void log.push(line);
+  const child = start(shell, rest, { onStderrLine: keep, onStdoutLine: keep });
+  const said = async (text: string, timeoutMs = 20_000): Promise<string> => {
+    try {
+      return await until(text, () => log.find((line) => line.includes(text)), timeoutMs);
+    } catch (cause) {
+      throw new Error(`never said ${text}, but:\n${log.slice(-8).join('\n')}`, { cause });
+    }
+  };
+  return {
+    ...{ log, said },
+    exited: child.exited,
+    kill: (signal) => child.kill(signal),
+    stop: () => stop(child),
+  };
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least an agent needs: two capabilities on the node and the role system:node-proxier at the API
+// server. With less it says what is missing, and what is in the kernel stays there.
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ownPaths } from '../../src/demo/agent.ts';
+import type { Target } from '../../src/demo/protocol.ts';
+import { startNodes, type TestNode, type TestNodes } from '../support/node.ts';
+import { untilHolds } from '../support/until.ts';
+import { prepareCluster } from './binaries.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import type { Identity } from './identities.ts';
+import { launch } from './launch.ts';
+import { addNode, addPod, addService } from './objects.ts';
+
+const readiness = await prepareCluster();
+const KUSTOMIZE = fileURLToPath(new URL('../../deploy/kustomize', import.meta.url));
+
+/** What deploy/kustomize/base asks for. */
+const NEEDED = ['bpf', 'net_admin'];
+/** Runs a program, as root, with these capabilities and no way to more. */
+const only = (capabilities: readonly string[]): string[] => [
+  'setpriv',
+  `--bounding-set=${['-all', ...capabilities.map((name) => `+${name}`)].join()}`,
+  '--inh-caps=-all',
+];
+
+describe.skipIf(!readiness.isReady)('rights', () => {
+  let plane: ControlPlane;
+  let nodes: TestNodes;
+  let node: TestNode;
+  let web: Target;
+
+  beforeAll(async () => {
+    if (!readiness.isReady) return;
+    plane = await startControlPlane(readiness.binaries);
+    nodes = await startNodes([{ name: 'n1', servers: ['web-1'], clients: ['client'] }]);
+    [node] = nodes.nodes as [TestNode];
+    await plane.connect(nodes.topology.nodes[0]!);
+    await addNode(plane.api, { name: 'n1', addresses: ['10.1.1.1'] });
+    const [pod] = node.pods('web-1');
+    const labels = { app: 'web' };
+    await addPod(plane.api, { name: 'web-1', nodeName: 'n1', ips: [pod!.ipv4], labels });
+    const { spec } = await addService(plane.api, 'web', { selector: labels });
+    web = { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
+  }, 180_000);
+  afterAll(async () => {
+    nodes?.remove();
+    await plane?.remove();
+  });
+
+  const argsFor = (identity: Identity): string[] => {
+    const { instance } = node;
+    const kubeconfig = plane.kubeconfig({ identity, from: 'node' });
+    return [
+      ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
+      ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
+    ];
+  };
+  const reached = async (): Promise<string[]> => {
+    const { hits, failures } = await node.client().burst(web, { connections: 20 });
+    return [...Object.keys(hits), ...Object.keys(failures)];
+  };
+
+  test('two capabilities and system:node-proxier are enough', async () => {
+    const agent = launch(node, argsFor('proxy'), only(NEEDED));
+    await agent.said('"msg":"ready"');
+    await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 20_000);
+    expect((await node.status()).problems).toEqual([]);
+    expect(agent.log.filter((line) => /"level":"(warn|error)"/.test(line))).toEqual([]);
+    expect(await agent.stop()).toBe(0);
+  });
+
+  test.each(NEEDED)('without CAP_%s it ends, names it and touches nothing', async (missing) => {
+    const agent = launch(node, argsFor('proxy'), only(NEEDED.filter((name) => name !== missing)));
+    expect(await agent.exited).toBe(5);
+    const last = agent.log.at(-1);
+    expect(last).toBe(
+      `fairlead: this process lacks CAP_${missing.toUpperCase()}: run it as root, or with CAP_BPF and CAP_NET_ADMIN`,
+    );
+    expect(await reached()).toEqual(['web-1']);
+  });
+
+  test('refused by the API server: a clear problem, and nothing torn down', async () => {
+    const agent = launch(node, argsFor('nobody'), only(NEEDED));
+    await untilHolds(async () => {
+      const { problems, isReady } = await node.status();
+      const reasons = problems.map(({ reason }) => reason).join('\n');
+      expect(isReady).toBe(false);
+      for (const kind of ['services', 'endpointslices', 'nodes']) {
+        expect(reasons).toMatch(new RegExp(`403.*${kind}.*forbidden`));
+      }
+    }, 20_000);
+    expect(await reached()).toEqual(['web-1']);
+    expect(await agent.stop()).toBe(0);
+    expect(await reached()).toEqual(['web-1']);
+  });
+
+  test.each(['base', 'kubeadm', 'beside-kube-proxy'])(
+    'deploy/kustomize/%s is what an API server takes, and without a complaint',
+    async (name) => {
+      const rendered = await plane.kubectl(['kustomize', `${KUSTOMIZE}/${name}`]);
+      const dryRun = ['--server-side', '--dry-run=server', '--validate=strict', '-f', '-'];
+      const applied = await plane.kubectl(['apply', ...dryRun], rendered);
+      expect(applied.trim().split('\n')).toEqual([
+        'serviceaccount/fairlead serverside-applied (server dry run)',
+        'clusterrolebinding.rbac.authorization.k8s.io/fairlead serverside-applied (server dry run)',
+        'daemonset.apps/fairlead serverside-applied (server dry run)',
+      ]);
+    },
+  );
+
+  test('the ServiceAccount may do what is asked of an API server, and no more', async () => {
+    await plane.kubectl(['apply', '-k', `${KUSTOMIZE}/base`]);
+    const user = '--as=system:serviceaccount:kube-system:fairlead';
+    const can = async (...question: string[]): Promise<string> => {
+      const answer = await plane
+        .kubectl(['auth', 'can-i', ...question, '-A', user])
+        .catch((error: unknown) => String(error));
+      return /code 1/.test(answer) ? 'no' : answer.trim();
+    };
+    for (const kind of ['services', 'endpointslices.discovery.k8s.io', 'nodes']) {
+      expect([kind, await can('list', kind), await can('watch', kind)]).toEqual([
+        kind,
+        'yes',
+        'yes',
+      ]);
+    }
+    expect(await can('create', 'events.events.k8s.io')).toBe('yes');
+    expect(await can('update', 'services')).toBe('no');
+    expect(await can('get', 'secrets')).toBe('no');
+  });
+});
