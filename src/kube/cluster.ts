@@ -10,6 +10,7 @@ import type { Counters } from './counters.ts';
 import { openCredentials } from './credentials.ts';
 import { Delivery } from './delivery.ts';
 import { SyncGate } from './gate.ts';
+import { ClusterIdentity } from './identity.ts';
 import { createIntern } from './intern.ts';
 import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
 import { Reflector, type ReflectorStatus } from './reflector.ts';
@@ -94,6 +95,7 @@ class Cluster implements ClusterSource {
   readonly #transport;
   readonly #delivery: Delivery;
   readonly #gate: SyncGate;
+  readonly #identity: ClusterIdentity;
   readonly #reflectors: ReadonlyMap<Kind, Reflector>;
   #isClosed = false;
 
@@ -105,12 +107,19 @@ class Cluster implements ClusterSource {
     const credentials = openCredentials(apiServer.credentials);
     this.#transport = createTransport({ servers: this.#servers, credentials, clock, userAgent });
     this.#delivery = new Delivery({ onChanges: (changes) => this.#onChanges(changes), clock, log });
+    this.#identity = new ClusterIdentity({
+      ...{ transport: this.#transport, clock, log },
+      versions: () => this.#all().map((reflector) => reflector.status().resourceVersion),
+      onReplaced: () => {
+        for (const reflector of this.#all()) reflector.distrust();
+      },
+    });
     this.#gate = new SyncGate(clock, () => this.#call('onSynced', () => handlers.onSynced()));
     const kinds = [SERVICES, SLICES, ownNode(settings.nodeName)];
     if (settings.watchesServiceCidrs) kinds.push(SERVICE_CIDRS);
     this.#reflectors = new Map(kinds.map((spec) => [spec.kind, this.#reflector(spec, clock)]));
     log.info({ server: this.#servers.current().url, why: apiServer.why }, 'following the cluster');
-    for (const reflector of this.#reflectors.values()) reflector.start();
+    for (const reflector of this.#all()) reflector.start();
   }
 
   status(): ClusterStatus {
@@ -148,9 +157,14 @@ class Cluster implements ClusterSource {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#gate.close();
+    this.#identity.close();
     this.#delivery.close();
-    await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
+    await Promise.all(this.#all().map((reflector) => reflector.stop()));
     await this.#transport.close();
+  }
+
+  #all(): readonly Reflector[] {
+    return [...this.#reflectors.values()];
   }
 
   #reflector(spec: KindSpec, clock: Clock): Reflector {
@@ -162,6 +176,7 @@ class Cluster implements ClusterSource {
       transport: this.#transport,
       delivery: this.#delivery,
       intern: this.#intern,
+      identity: this.#identity,
       onSynced: () => this.#gate.listed(kind),
       onSuspicion: (suspicion) => this.#onSuspicion(kind, suspicion),
       onProblem: () => this.#call('onProblems', () => this.#handlers.onProblems(this.problems())),
@@ -173,6 +188,7 @@ class Cluster implements ClusterSource {
 
   #onChanges(changes: readonly ObjectChange[]): void {
     if (this.#isClosed) return;
+    this.#identity.take(changes);
     this.#handlers.onChanges(changes);
     if (changes.some(({ type, ref }) => type === 'put' && ref.kind === 'Node')) {
       this.#gate.nodeSeen();

@@ -6,19 +6,22 @@ import type { BodyParts, Patience } from './body.ts';
 import type { Delivery } from './delivery.ts';
 import { ApiError, Ended, type EndReason, endedBy } from './ended.ts';
 import { createDecoder, type Decoder, type WatchEvent } from './events.ts';
+import type { ClusterIdentity } from './identity.ts';
 import { endOfStream, InitialEvents } from './initial-events.ts';
 import type { Intern } from './intern.ts';
 import type { KindSpec } from './kinds.ts';
 import { LIMITS } from './limits.ts';
 import { type Freshness, listAll } from './list.ts';
 import { selectorQuery, watchListQuery, watchQuery } from './queries.ts';
-import { keyOf, type Replacement, Store, type Suspicion } from './store.ts';
+import { type CompleteList, keyOf, type Replacement, Store, type Suspicion } from './store.ts';
 import { watchBatches } from './watch.ts';
 
 export interface FollowerParts extends BodyParts {
   readonly spec: KindSpec;
   readonly delivery: Delivery;
   readonly intern: Intern;
+  /** Who answers, after an outage; absent where nobody asks. */
+  readonly identity?: Pick<ClusterIdentity, 'verify' | 'outage'> | undefined;
 }
 
 /** What an attempt tells while it runs. */
@@ -35,6 +38,10 @@ export interface FollowerEvents {
 const SILENT: Patience = { silenceMs: LIMITS.watchSilenceMs, reason: 'silent' };
 const LATE: Patience = { silenceMs: LIMITS.initialSilenceMs, reason: 'late' };
 
+/** A server that went, or a gateway that says so: another one may come. */
+const isOutage = ({ reason, status = 0 }: Ended): boolean =>
+  reason === 'broken' || reason === 'silent' || (reason === 'refused' && status >= 500);
+
 /** Ends after which only a new list will do. */
 const LIST_AGAIN: readonly EndReason[] = ['expired', 'status', 'undecodable', 'disorder'];
 
@@ -50,6 +57,8 @@ export class Follower {
   #isServerOlder = false;
   /** When a suspicious list is to be confirmed; undefined = nothing is suspicious. */
   #confirmAtMs: number | undefined;
+  /** Another cluster answers: what the next list lacks has not vanished. */
+  #isForeign = false;
   #bookmarkAtMs: number | undefined;
   #cancels: (() => void)[] = [];
 
@@ -77,8 +86,10 @@ export class Follower {
   async attempt(request: AbortController): Promise<Ended> {
     const isConfirmation = this.#isConfirmationDue();
     if (!isConfirmation) this.#armConfirmation(request);
-    const isByList = this.#needsList && (isConfirmation || !this.#canWatchList);
+    let isByList = false;
     try {
+      await this.#verify(request.signal);
+      isByList = this.#needsList && (isConfirmation || !this.#canWatchList);
       if (isByList) await this.#list(request, isConfirmation);
       await this.#watch(request);
       return new Ended('closed', 'the server ended the watch');
@@ -90,20 +101,30 @@ export class Follower {
     }
   }
 
+  /** Another cluster answers: the next attempt lists, and holds what that list lacks. */
+  distrust(): void {
+    this.#isForeign = true;
+    this.#needsList = true;
+  }
+
+  async #verify(signal: AbortSignal): Promise<void> {
+    await this.#parts.identity?.verify();
+    signal.throwIfAborted();
+  }
+
   async #list(request: AbortController, isConfirmation: boolean): Promise<void> {
     const freshness = this.#freshness(isConfirmation);
     const selectors = selectorQuery(this.#parts.spec, this.#usesFieldSelector);
     const parts = { ...this.#parts, decoder: this.#decoder, selectors };
     const listed = await listAll(parts, freshness, request);
-    const replacement = this.store.replace({ ...listed, isConfirmation });
+    const replacement = this.#replace({ ...listed, isConfirmation });
     this.#isServerOlder = false;
-    this.#needsList = false;
     await this.#parts.delivery.deliver(replacement.changes);
     this.#judge(replacement, request);
   }
 
   #freshness(isConfirmation: boolean): Freshness {
-    if (isConfirmation || this.#isServerOlder) return 'latest';
+    if (isConfirmation || this.#isServerOlder || this.#isForeign) return 'latest';
     return this.store.version === '' ? 'any' : { notOlderThan: this.store.version };
   }
 
@@ -162,8 +183,14 @@ export class Follower {
 
   #complete({ sightings, version }: InitialEvents): Replacement {
     this.#bookmarkAtMs = this.#parts.clock.nowMs();
+    return this.#replace({ sightings, version, isConfirmation: false });
+  }
+
+  #replace(list: CompleteList): Replacement {
+    const isForeign = this.#isForeign;
     this.#needsList = false;
-    return this.store.replace({ sightings, version, isConfirmation: false });
+    this.#isForeign = false;
+    return this.store.replace({ ...list, isForeign });
   }
 
   #take(event: WatchEvent, changes: ObjectChange[]): void {
@@ -216,15 +243,14 @@ export class Follower {
   #confirmLater(): void {
     if (this.#confirmAtMs === undefined) return;
     this.#confirmAtMs = this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
-    this.#needsList = false;
+    this.#needsList = this.#isForeign;
   }
 
   /** What the end of an attempt says about the next one. */
   #learn(error: unknown, ended: Ended, isByList: boolean): Ended {
     const status = error instanceof ApiError ? error.status : 0;
-    if (LIST_AGAIN.includes(ended.reason)) {
-      this.#needsList = true;
-    }
+    if (LIST_AGAIN.includes(ended.reason)) this.#needsList = true;
+    if (isOutage(ended)) this.#parts.identity?.outage();
     if (ended.reason === 'late') this.#canWatchList = false;
     if (error instanceof ApiError && error.isTooLargeVersion) this.#isServerOlder = true;
     if (isByList && status === 400 && this.#parts.spec.isFieldSelectorOptional) {

@@ -21,6 +21,10 @@ export const LIMITS = {
   shortLifeMs: 5_000,
   /** A stream that lived this long proves the server healthy even if nothing happened. */
   healthyMs: 120_000,
+  /** Asking who answers after an outage holds watches up no longer than this ... */
+  identityTimeoutMs: 5_000,
+  /** ... and is given up after this many refusals in a row. */
+  identityTries: 12,
   /** Pause before a suspicious list is asked to confirm itself. */
   confirmDelayMs: 10_000,
   /** Stores of at most this many objects may lose all of them at once without suspicion. */

@@ -101,6 +101,13 @@ export class Reflector {
     if (!this.#isWanted) await loop;
   }
 
+  /** Another cluster answers: lists again at once. See Follower. */
+  distrust(): void {
+    this.#follower.distrust();
+    this.#request.abort(new Ended('replaced', 'another cluster answers'));
+    this.#stopping.abort();
+  }
+
   status(): ReflectorStatus {
     const { store, bookmarkAtMs, canWatchList } = this.#follower;
     return {
@@ -144,7 +151,7 @@ export class Reflector {
 
   #pauseAfter(ended: Ended): number {
     const { reason, retryAfterMs } = ended;
-    if (['unsupported', 'late', 'confirm', 'stopped'].includes(reason)) return 0;
+    if (['unsupported', 'late', 'confirm', 'replaced', 'stopped'].includes(reason)) return 0;
     const livedMs = this.#age(this.#openedAtMs) ?? 0;
     const isOrderly = reason === 'closed' || reason === 'expired' || reason === 'silent';
     if (isOrderly && livedMs >= LIMITS.shortLifeMs) return 0;

@@ -21,6 +21,8 @@ export interface CompleteList {
   readonly sightings: ReadonlyMap<string, Sighting>;
   readonly version: string;
   readonly isConfirmation: boolean;
+  /** Another cluster answers, or this one with another store: see ClusterIdentity. */
+  readonly isForeign?: boolean;
 }
 
 /** Why a list is not believed yet, in words, with the counts that say so. */
@@ -28,7 +30,8 @@ export interface Suspicion {
   readonly reason:
     | 'list is empty'
     | 'everything vanished at once'
-    | 'resourceVersion went backwards';
+    | 'resourceVersion went backwards'
+    | 'another cluster answers';
   /** Objects known before. */
   readonly stored: number;
   /** Objects in the list. */
@@ -54,6 +57,9 @@ const DISORDER: Applied = { kind: 'disorder' };
 
 export const keyOf = (ref: ObjectRef): string => `${ref.namespace}/${ref.name}`;
 
+/** Its uid is that of the cluster. */
+const CLUSTER = 'default/kubernetes';
+
 /** Share of objects that may vanish in one list without suspicion. */
 const BELIEVABLE_LOSS = 0.9;
 
@@ -64,7 +70,9 @@ const BELIEVABLE_LOSS = 0.9;
  * - it is empty, of a kind that never is: every API server makes default/kubernetes;
  * - at least nine tenths of more than `LIMITS.suspiciousAbove` objects vanished at once (the same name
  *   with another uid counts as vanished);
- * - its resourceVersion is older than one seen before, and something vanished: etcd was restored.
+ * - its resourceVersion is older than one seen before, and something vanished: etcd was restored;
+ * - another cluster answers, as was found out elsewhere or as the uid of default/kubernetes tells, and
+ *   something vanished.
  * Its puts count at once; its removals are *held*: the objects stay, until either an event or a list
  * shows them again, or a confirmation (a quorum list, `LIMITS.confirmDelayMs` later) lacks them too.
  * A failed list confirms nothing. Removals by DELETED events are never held: the server meant them.
@@ -126,8 +134,10 @@ export class Store {
   apply(sighting: Sighting, isPut: boolean): Applied {
     const key = keyOf(sighting.ref);
     const known = this.#entries.get(key);
-    if (known !== undefined && isOlder(sighting.version, known.version)) return STALE;
-    if (isPut && known !== undefined && isSameWrite(known, sighting)) return STALE;
+    // What is held may have its version from another store: that says nothing of this one's events.
+    const last = this.#held.has(key) ? undefined : known;
+    if (last !== undefined && isOlder(sighting.version, last.version)) return STALE;
+    if (isPut && last !== undefined && isSameWrite(last, sighting)) return STALE;
     // Events of one watch come in order. One older than the stream may be late news of an object, or of
     // one deleted since: only a new list can tell.
     if (isOlder(sighting.version, this.#version)) return DISORDER;
@@ -164,19 +174,28 @@ export class Store {
     return { type: 'put', ref, object };
   }
 
+  #isForeign({ isForeign = false, sightings }: CompleteList): boolean {
+    const known = this.#entries.get(CLUSTER)?.uid;
+    const found = sightings.get(CLUSTER)?.uid;
+    const isOther = known !== undefined && found !== undefined && known !== found;
+    return isForeign || (this.#spec.kind === 'Service' && isOther);
+  }
+
   #forget(key: string): void {
     this.#entries.delete(key);
     this.#held.delete(key);
   }
 
   #whySuspicious(
-    { sightings, isConfirmation }: CompleteList,
+    list: CompleteList,
     unseen: number,
     isOldServer: boolean,
   ): Suspicion['reason'] | undefined {
+    const { sightings, isConfirmation } = list;
     const isAnswered = isConfirmation && (this.#entries.size === 0 || this.#held.size > 0);
     if (this.#spec.isNeverEmpty && sightings.size === 0 && !isAnswered) return 'list is empty';
     if (isOldServer && unseen > 0) return 'resourceVersion went backwards';
+    if (this.#isForeign(list) && unseen > 0) return 'another cluster answers';
     const others = this.#entries.size - (isConfirmation ? this.#held.size : 0);
     if (this.#spec.comparesContent || others <= LIMITS.suspiciousAbove) return undefined;
     const replaced = [...sightings].filter(([key, { uid }]) => {

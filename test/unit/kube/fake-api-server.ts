@@ -158,6 +158,8 @@ export class FakeApiServer {
   #tell(path: string, history: Change[], change: Change): void {
     history.push(change);
     for (const { query, response } of this.#watchersOf(path)) {
+      // Who asked from a version yet to come is told nothing before it, and not that it is yet to come.
+      if (Number(query.get('resourceVersion') ?? 0) >= change.version) continue;
       const line = lineFor(change, query);
       if (line !== undefined) response.write(line);
     }
