@@ -53,12 +53,13 @@ async function run(command: Command): Promise<void> {
   await serve(loaded, log);
 }
 
-async function serve({ config, file }: LoadedConfig, log: Logger): Promise<void> {
+async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
+  const { config, file } = loaded;
   if (config.engine === 'iptables') {
     log.warn({ engine: 'bpf' }, 'mode iptables asked for, only the bpf engine is built: using it');
   }
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
-  const instance = await startInstance(await settingsOf(config, log), log);
+  const instance = await startInstance(await settingsOf(loaded, log), log);
   const watch =
     file === undefined
       ? undefined
@@ -75,12 +76,13 @@ async function serve({ config, file }: LoadedConfig, log: Logger): Promise<void>
   process.once('SIGINT', stop);
 }
 
-async function settingsOf(config: Config, log: Logger): Promise<InstanceSettings> {
+async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
+  const { config } = loaded;
   const { own, servers } = config;
   const sizes = Object.entries(own.mapSizes).map(([name, entries]) => `${name}=${entries}`);
   return {
     plan: config.plan,
-    openSource: await sourceOf(config, log),
+    openSource: await sourceOf(loaded, log),
     cgroupRoot: own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot),
     bpfRoot: resolve(own.bpfRoot),
     runDir: resolve(own.runDir),
@@ -96,14 +98,16 @@ async function settingsOf(config: Config, log: Logger): Promise<InstanceSettings
   };
 }
 
-async function sourceOf({ source, plan, own }: Config, log: Logger): Promise<OpenSource> {
+async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<OpenSource> {
+  const { source, plan, own } = config;
   if (source.kind === 'manifests') return manifestsSource(manifestsDir(source.dir));
   const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(
     {
       apiServers: source.apiServers,
-      kubeconfig: source.kubeconfig,
-      configKubeconfig: undefined,
+      // With a file --kubeconfig does not count: what there is came from the file.
+      kubeconfig: file === undefined ? source.kubeconfig : undefined,
+      configKubeconfig: file === undefined ? undefined : source.kubeconfig,
       master: undefined,
     },
     await surroundings(runDir),

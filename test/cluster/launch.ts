@@ -2,7 +2,7 @@
 // The compiled program in a node's namespace with exactly the arguments and rights a test gives: what a
 // DaemonSet would start.
 import { compiledPath, insidePlace } from '../../src/demo/place.ts';
-import { start, stop } from '../../src/sys/exec.ts';
+import { run, start, stop } from '../../src/sys/exec.ts';
 import type { TestNode } from '../support/node.ts';
 import { until } from './until.ts';
 
@@ -40,4 +40,23 @@ export function launch(
     kill: (signal) => child.kill(signal),
     stop: () => stop(child),
   };
+}
+
+const FETCH =
+  'const r = await fetch(process.argv[1]); console.log(JSON.stringify({ status: r.status, body: await r.text() }));';
+
+/** A request to a port of the node, asked from the node itself. */
+export async function askNode(
+  node: TestNode,
+  port: number,
+  path: string,
+): Promise<{ readonly status: number; readonly body: string }> {
+  const argv = [process.execPath, '--input-type=module', '-e', FETCH];
+  const [shell = 'sh', ...args] = insidePlace(node.instance.place, [
+    ...argv,
+    `http://127.0.0.1:${port}${path}`,
+  ]);
+  const { stdout, stderr, code } = await run(shell, args);
+  if (code !== 0) throw new Error(`port ${port}, ${path}: ${stderr}`);
+  return JSON.parse(stdout);
 }
