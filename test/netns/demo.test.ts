@@ -79,7 +79,9 @@ test.each([
 );
 
 test('without root it says what is missing, and ends with 5 before it touches anything', async () => {
-  const nobody = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
+  // Able to read, wherever the checkout lies, and to do nothing else.
+  const reading = ['--inh-caps=-all,+dac_read_search', '--ambient-caps=-all,+dac_read_search'];
+  const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ...reading];
   const demo = startDemo([], undefined, nobody);
   expect(await demo.exited).toBe(5);
   expect(demo.stdout.join('\n')).toMatch(/MISSING {2}root: /);

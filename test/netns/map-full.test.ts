@@ -25,7 +25,8 @@ test('more Services than frontends: the last one fails by name, the others are s
     node.manifests.put(`svc-${n}.yaml`, service(`svc-${n}`, { n }, node.servers));
   };
   for (const n of [1, 2, 3, 4]) put(n);
-  await node.startAgent(['--map-size', 'frontends=4']);
+  // Each takes two in each family: its port, and the one that refuses all others.
+  await node.startAgent(['--map-size', 'frontends=8']);
   put(5);
   await untilHolds(async () => {
     const failed = await failures();
