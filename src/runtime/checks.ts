@@ -83,23 +83,29 @@ export function checkRunDir(runDir: string): void {
   }
 }
 
-/** Bits of capabilities(7). Since 5.8 CAP_SYS_ADMIN still stands in for both others (bpf_prog_load). */
+/** Bits of capabilities(7). Since 5.8 CAP_SYS_ADMIN still stands in for all others (bpf_capable). */
 const SYS_ADMIN = 21n;
 const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n } as const;
+const PERFMON = 38n;
 
 /**
  * Says which capability is missing, in place of an error that only says that the kernel refused. An
- * error of another kind, or one that no capability explains, comes back as it is.
+ * error that no capability explains comes back as it is.
  */
 export function namingCapabilities(
   error: unknown,
   processStatus = readFileSync('/proc/self/status', 'utf8'),
 ): unknown {
-  if (!(error instanceof FairleadError) || error.code !== 'NO_PRIVILEGE') return error;
+  if (!(error instanceof FairleadError)) return error;
   const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(processStatus)?.[1] ?? '0'}`);
   const holds = (bit: bigint): boolean => ((held >> bit) & 1n) === 1n;
+  if (holds(SYS_ADMIN)) return error;
+  if (error.code === 'PROGRAM_REFUSED' && !holds(PERFMON)) {
+    const hint = 'before Linux 6.12 CAP_PERFMON is needed too, which this process lacks';
+    return new FairleadError(error.code, `${hint}: ${error.message}`, error.detail);
+  }
   const missing = Object.entries(NEEDED).filter(([, bit]) => !holds(bit));
-  if (missing.length === 0 || holds(SYS_ADMIN)) return error;
+  if (error.code !== 'NO_PRIVILEGE' || missing.length === 0) return error;
   const names = missing.map(([name]) => name).join(' and ');
   return new FairleadError(
     'NO_PRIVILEGE',

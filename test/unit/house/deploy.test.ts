@@ -41,11 +41,11 @@ describe('the DaemonSet', () => {
     expect(set.updateStrategy.rollingUpdate).toEqual({ maxUnavailable: '10%' });
   });
 
-  test('the agent has two capabilities and no way to more', () => {
+  test('the agent has three capabilities and no way to more', () => {
     expect(agent.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN'] },
+      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN', 'PERFMON'] },
     });
     expect(agent.securityContext.privileged).toBeUndefined();
     expect(agent.resources).toEqual({ requests: { cpu: '100m', memory: '96Mi' } });
