@@ -113,7 +113,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     expect(await reached()).toEqual(['web-1']);
   });
 
-  test.each(['base', 'kubeadm', 'beside-kube-proxy'])(
+  test.each(['base', 'kubeadm', 'beside-kube-proxy', 'remove'])(
     'deploy/kustomize/%s is what an API server takes, and without a complaint',
     async (name) => {
       const rendered = await plane.kubectl(['kustomize', `${KUSTOMIZE}/${name}`]);
