@@ -155,15 +155,20 @@ export class Reflector {
     const livedMs = this.#age(this.#openedAtMs) ?? 0;
     const isOrderly = reason === 'closed' || reason === 'expired' || reason === 'silent';
     if (isOrderly && livedMs >= LIMITS.shortLifeMs) return 0;
-    const isAbsence = ended.status === 404 || ended.status === 403;
-    if (isAbsence && this.#parts.spec.isOptional) {
+    if (this.#parts.spec.isOptional && this.#isAbsence(ended)) {
       this.#state = 'absent';
+      this.#clearProblem();
       return LIMITS.absentRetryMs;
     }
     this.#state = 'waiting';
     this.#failures += 1;
     if (this.#failures >= FAILURES_OF_A_PROBLEM) this.#setProblem(ended.message);
     return this.#backoff.nextMs(retryAfterMs);
+  }
+
+  /** A server that has just started says 403 before it knows its roles: what was shown will be again. */
+  #isAbsence({ status }: Ended): boolean {
+    return status === 404 || (status === 403 && !this.#isSynced);
   }
 
   #onListed(): void {

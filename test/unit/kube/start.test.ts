@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../src/kube/kinds.ts';
 import { LIMITS } from '../../../src/kube/limits.ts';
-import { bookmarkLine, eventLine, status } from './fake-api-server.ts';
+import { bookmarkLine, eventLine, type FakeApiServer, status } from './fake-api-server.ts';
 import { settle, until } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
@@ -293,5 +293,39 @@ describe('optional kinds', () => {
     server.put(SERVICE_CIDRS.path, { metadata: { name: 'kubernetes' }, spec: {} });
     following.clock.advance(LIMITS.absentRetryMs);
     await following.waitFor('put /kubernetes');
+  });
+
+  const forbid = (server: FakeApiServer, code: number): void => {
+    server.fault = (_seen, response) => {
+      status(response, code, 'not now');
+      return true;
+    };
+  };
+
+  test('403 for what was shown before is a server that does not know its roles yet', async () => {
+    const server = await openServer();
+    server.put(SERVICE_CIDRS.path, { metadata: { name: 'kubernetes' }, spec: {} });
+    const following = follow(server, { spec: SERVICE_CIDRS });
+    await following.watching();
+    forbid(server, 403);
+    server.resetWatches(SERVICE_CIDRS.path);
+    await following.passPause();
+    await until(() => following.reflector.counters.ends.refused === 1, 'the refusal');
+    server.fault = undefined;
+    expect(await following.passPause()).toBeLessThan(LIMITS.backoffMaxMs);
+    await following.watching();
+  });
+
+  test('absence is no problem, and ends the problem of a server that was down', async () => {
+    const server = await openServer();
+    forbid(server, 500);
+    const following = follow(server, { spec: SERVICE_CIDRS });
+    await following.passPause();
+    await until(() => following.reflector.counters.ends.refused === 2, 'two failures');
+    await until(() => following.reflector.status().problem !== undefined, 'the problem');
+    forbid(server, 404);
+    await following.passPause();
+    await until(() => following.reflector.status().state === 'absent', 'absence');
+    expect(following.reflector.status().problem).toBeUndefined();
   });
 });
