@@ -44,6 +44,9 @@ interface Found {
  * the store's version, which never goes back on its own. If either is wrong, all kinds are listed again,
  * and what vanished is held until it is confirmed (see Store). A clean end of a watch is no outage.
  *
+ * Where kinds are kept in several etcds their versions say nothing of each other: then an outage may cost
+ * lists for nothing, and no more than that.
+ *
  * No answer is no news: watches go on as before, and the question is asked again a while later, because
  * an API server before an empty store says 403 until it has made its own roles.
  */
@@ -100,11 +103,13 @@ export class ClusterIdentity {
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
     try {
+      // Watches that still run may see more before the answer is here.
+      const seen = this.#parts.versions();
       const found = await this.#ask();
       this.#isDue = false;
       this.#errors = 0;
       this.#backoff.reset();
-      this.#judge(found);
+      this.#judge(found, seen);
     } catch (error) {
       this.#later(error);
     }
@@ -126,8 +131,8 @@ export class ClusterIdentity {
     }
   }
 
-  #judge({ uid, version }: Found): void {
-    const isOlderStore = this.#parts.versions().some((seen) => isOlder(version, seen));
+  #judge({ uid, version }: Found, seen: readonly string[]): void {
+    const isOlderStore = seen.some((one) => isOlder(version, one));
     if (uid !== this.#uid || isOlderStore) this.#replaced(uid, isOlderStore);
   }
 

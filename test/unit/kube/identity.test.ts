@@ -137,6 +137,26 @@ test('the same cluster is asked once by all kinds, and nothing is listed again',
   expect(events).toEqual([]);
 });
 
+test('what a running watch tells before the answer is here makes the store no older', async () => {
+  const { server, clock, cluster, events } = await followed();
+  let answer: () => void = () => undefined;
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    const metadata = { resourceVersion: String(server.version) };
+    const items = [{ metadata: { name: 'kubernetes', uid: 'uid-default/kubernetes' } }];
+    answer = () => response.end(JSON.stringify({ metadata, items }));
+    return true;
+  };
+  server.resetWatches(SERVICES.path);
+  await passing(clock, () => questions(server) === 1);
+  server.put(SLICES.path, slice('news'));
+  await until(() => events.includes('put EndpointSlice news'), 'the news');
+  answer();
+  await watching(cluster);
+  await until(() => server.watchers.size === KINDS.length, 'all watches');
+  expect(server.kinds()).toEqual(['list', 'watch']);
+});
+
 test('a clean end of a watch is no outage', async () => {
   const { server, clock, cluster } = await followed();
   clock.advance(LIMITS.shortLifeMs);
