@@ -78,6 +78,10 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   };
   try {
     let running: Running | undefined;
+    let tellOpened: (source: Source) => void = () => undefined;
+    const opened = new Promise<Source>((resolve) => {
+      tellOpened = resolve;
+    });
     // The socket first: two agents of one instance must not both reach the kernel.
     closers.push(
       await serveSocket(
@@ -92,7 +96,8 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     const face = await openFace({
       settings: settings.face,
       readers: readersOf(settings, () => running),
-      sender: { post: (event) => postEvent(running?.source, event) },
+      // What happens on the way up, a port that is taken for one, waits for somebody to send it to.
+      sender: { post: async (event) => postEvent(await opened, event) },
       log,
     });
     closers.push(face);
@@ -115,6 +120,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     const source = settings.openSource(listenerOf(agent, face, tellProblems));
     closers.push(source);
     running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
+    tellOpened(source);
     tellProblems();
     return { agent, stop };
   } catch (error) {
@@ -123,10 +129,10 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   }
 }
 
-/** A folder of manifests takes no events; a source that is still being opened loses its first ones. */
-function postEvent(source: Source | undefined, event: KubeEvent): Promise<void> {
+/** A folder of manifests takes no events. */
+function postEvent(source: Source, event: KubeEvent): Promise<void> {
   const path = `/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`;
-  return source?.post?.(path, event) ?? Promise.resolve();
+  return source.post?.(path, event) ?? Promise.resolve();
 }
 
 function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceListener {

@@ -3,6 +3,7 @@
 // is wrong in the file, taken ports and the end of the process behave as kube-proxy's users expect.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { EventsV1Event } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { insidePlace } from '../../src/demo/place.ts';
@@ -10,6 +11,7 @@ import type { Target } from '../../src/demo/protocol.ts';
 import { run, start, stop } from '../../src/sys/exec.ts';
 import { startNodes, type TestNode, type TestNodes } from '../support/node.ts';
 import { untilHolds } from '../support/until.ts';
+import type { ListOf } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { kubeadmConfig } from './kubeadm-config.ts';
@@ -127,6 +129,21 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       expect(await ask(10256, '/healthz')).toMatchObject({ status: 200 });
       expect(await ask(10249, '/healthz')).toMatchObject({ status: 200 });
     }, 15_000);
+  });
+
+  test('the API server has its events: what happened before it was connected too', async () => {
+    const path = '/apis/events.k8s.io/v1/namespaces/default/events';
+    await untilHolds(async () => {
+      const { items } = await plane.api.get<ListOf<EventsV1Event>>(path);
+      const seen = items.map(({ reason, regarding }) => `${reason} ${regarding?.name}`);
+      expect(seen).toEqual(
+        expect.arrayContaining([
+          'Starting n1',
+          'FailedToStartProxierHealthcheck n1',
+          'FailedToStartMetricServer n1',
+        ]),
+      );
+    }, 5_000);
   });
 
   test('with bindAddressHardFail a taken port ends it, and traffic flows on', async () => {
