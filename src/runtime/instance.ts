@@ -25,6 +25,7 @@ import {
   namingCapabilities,
 } from './checks.ts';
 import type { KubeEvent } from './events/event.ts';
+import type { EventSender } from './events/recorder.ts';
 import { type Face, type FaceSettings, openFace } from './face.ts';
 import type { MetricReaders, ServiceConnections } from './metrics/readings.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -78,10 +79,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   };
   try {
     let running: Running | undefined;
-    let tellOpened: (source: Source) => void = () => undefined;
-    const opened = new Promise<Source>((resolve) => {
-      tellOpened = resolve;
-    });
+    const events = sendEventsLater();
     // The socket first: two agents of one instance must not both reach the kernel.
     closers.push(
       await serveSocket(
@@ -96,8 +94,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     const face = await openFace({
       settings: settings.face,
       readers: readersOf(settings, () => running),
-      // What happens on the way up, a port that is taken for one, waits for somebody to send it to.
-      sender: { post: async (event) => postEvent(await opened, event) },
+      sender: events.sender,
       log,
     });
     closers.push(face);
@@ -120,7 +117,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     const source = settings.openSource(listenerOf(agent, face, tellProblems));
     closers.push(source);
     running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
-    tellOpened(source);
+    events.connect(source);
     tellProblems();
     return { agent, stop };
   } catch (error) {
@@ -129,10 +126,21 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   }
 }
 
-/** A folder of manifests takes no events. */
-function postEvent(source: Source, event: KubeEvent): Promise<void> {
-  const path = `/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`;
-  return source.post?.(path, event) ?? Promise.resolve();
+/** What happens on the way up, a port that is taken for one, waits for a source to be sent to. */
+function sendEventsLater(): { readonly sender: EventSender; connect(source: Source): void } {
+  let connect: (source: Source) => void = () => undefined;
+  const connected = new Promise<Source>((resolve) => {
+    connect = resolve;
+  });
+  const post = async (event: KubeEvent): Promise<void> => {
+    const source = await connected;
+    // A folder of manifests takes no events.
+    await source.post?.(
+      `/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`,
+      event,
+    );
+  };
+  return { sender: { post }, connect };
 }
 
 function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceListener {
