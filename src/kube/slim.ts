@@ -25,10 +25,10 @@ export const slimSlice: Slim = (object, intern) => ({
   endpoints: slimEndpoints(object['endpoints'], intern),
 });
 
-/** Without conditions and images: a heartbeat then changes nothing. */
+/** Without conditions and images: a heartbeat then changes nothing. Taints and deletion are for /healthz (KEP-3836). */
 export const slimNode: Slim = (object, intern) => ({
   metadata: slimMetadata(object['metadata'], intern),
-  spec: pick(object['spec'], ['podCIDR', 'podCIDRs']),
+  spec: pick(object['spec'], ['podCIDR', 'podCIDRs', 'taints']),
   status: pick(object['status'], ['addresses']),
 });
 
@@ -45,6 +45,7 @@ function slimMetadata(metadata: unknown, intern: Intern): unknown {
     uid: metadata['uid'],
     resourceVersion: metadata['resourceVersion'],
     creationTimestamp: metadata['creationTimestamp'],
+    deletionTimestamp: metadata['deletionTimestamp'],
     labels: metadata['labels'],
     annotations: pick(metadata['annotations'], KEPT_ANNOTATIONS),
   };

@@ -68,6 +68,11 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
   });
   const servers = await openServers({ settings, readers, health, metrics, events, log });
   events.record('Starting', { kind: 'Node', name: settings.nodeName }, 'fairlead is starting');
+  events.record(
+    'ModeSelected',
+    { kind: 'Node', name: settings.nodeName },
+    'engine bpf: Services are translated at the socket',
+  );
   let triggers: { readonly family: Family; readonly atMs: number }[] = [];
   return {
     events,

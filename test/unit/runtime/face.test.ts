@@ -146,6 +146,7 @@ test('a full map is told on the Service it hit', async () => {
   await face.events.idle();
   expect(events.map(({ reason, regarding }) => [reason, regarding.name])).toEqual([
     ['Starting', 'n1'],
+    ['ModeSelected', 'n1'],
     ['MapFull', 'web'],
   ]);
 });
