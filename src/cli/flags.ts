@@ -134,35 +134,3 @@ export function durationMs(value: string): number {
   }
   return ms;
 }
-
-/** Friendly table names of --map-size -> the maps they size. */
-const SIZED_MAPS: Readonly<Record<string, (entries: number) => Readonly<Record<string, number>>>> =
-  {
-    // Frontend ids are shared by both families and begin at 1.
-    frontends: (n) => ({ fl_frontend4: n, fl_frontend6: n, fl_fe_stat: 2 * n + 1 }),
-    backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
-    'service-ports': (n) => ({ fl_service: n }),
-    'set-lines': (n) => ({ fl_set_line: n }),
-    affinity: (n) => ({ fl_affinity: n }),
-  };
-
-/** `frontends=1000,backends=5000` -> max_entries by map. */
-export function mapSizes(
-  value: string,
-  previous: Readonly<Record<string, number>> = {},
-): Readonly<Record<string, number>> {
-  const sizes = { ...previous };
-  for (const part of commaList(value)) {
-    const [name = '', count = ''] = part.split('=');
-    const maps = SIZED_MAPS[name];
-    const entries = Number(count);
-    if (maps === undefined) {
-      throw new InvalidArgumentError(`no table ${name}: ${Object.keys(SIZED_MAPS).join(', ')}`);
-    }
-    if (!/^\d+$/.test(count) || entries < 1 || entries > 16_777_216) {
-      throw new InvalidArgumentError(`${part}: entries must be a number from 1 to 16777216`);
-    }
-    Object.assign(sizes, maps(entries));
-  }
-  return sizes;
-}

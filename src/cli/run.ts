@@ -8,6 +8,7 @@ import { oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
 import type { Config } from '../config/types.ts';
 import { watchConfigFile } from '../config/watch.ts';
 import { configText, configz } from '../config/write.ts';
+import { maxEntries } from '../dataplane/bpf/sizes.ts';
 import { FairleadError } from '../errors.ts';
 import { findApiServer } from '../kube/api-server.ts';
 import { surroundings } from '../kube/surroundings.ts';
@@ -16,7 +17,6 @@ import { type InstanceSettings, startInstance } from '../runtime/instance.ts';
 import { clusterSource, manifestsSource, type OpenSource } from '../runtime/source.ts';
 import { applySysctls, countCpus } from '../runtime/sysctls.ts';
 import { packageVersion } from '../sys/package.ts';
-import { mapSizes } from './flags.ts';
 import { addKubeProxyFlags, flagValues } from './kube-proxy-flags.ts';
 import { say } from './output.ts';
 
@@ -79,14 +79,13 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
 async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
   const { config } = loaded;
   const { own, servers } = config;
-  const sizes = Object.entries(own.mapSizes).map(([name, entries]) => `${name}=${entries}`);
   return {
     plan: config.plan,
     openSource: await sourceOf(loaded, log),
     cgroupRoot: own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot),
     bpfRoot: resolve(own.bpfRoot),
     runDir: resolve(own.runDir),
-    mapSizes: mapSizes(sizes.join()),
+    mapSizes: maxEntries(own.mapSizes),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
     face: {

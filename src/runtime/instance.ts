@@ -11,6 +11,7 @@ import { nameOf } from '../dataplane/bpf/names.ts';
 import { backendViews, frontendViews } from '../dataplane/bpf/view.ts';
 import { FairleadError } from '../errors.ts';
 import type { Logger } from '../log.ts';
+import type { Rejection } from '../model/types.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
@@ -99,6 +100,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     });
     closers.push(face);
     const noteProblems = createProblemLog(log);
+    let lastRejections: readonly Rejection[] | undefined;
     const tellProblems = (): void => {
       if (running === undefined) return;
       noteProblems(problemsOf(running.source, running.agent.state().plan?.rejections ?? []));
@@ -110,7 +112,12 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
       localAddresses: interfaceAddresses,
       auditIntervalMs: settings.auditIntervalMs,
       addressIntervalMs: ADDRESS_INTERVAL_MS,
-      onPlan: tellProblems,
+      onPlan: ({ rejections }) => {
+        // The identical list until something is refused or mended: most changes do neither.
+        if (rejections === lastRejections) return;
+        lastRejections = rejections;
+        tellProblems();
+      },
       onSync: (facts) => face.synced(facts),
     });
     closers.push({ close: () => agent.stop() });

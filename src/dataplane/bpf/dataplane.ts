@@ -39,9 +39,12 @@ export function createBpfDataplane(
 
   const releaseOnce = async (): Promise<boolean> => {
     if (isRetiredEmpty(ledger.retired)) return false;
-    const batch = takeRetired(ledger);
-    await waitGracePeriod();
-    if (!isClosed) release(ledger, batch);
+    // What retires during one wait needs a wait of its own: the last change must not be forgotten.
+    while (!isClosed && !isRetiredEmpty(ledger.retired)) {
+      const batch = takeRetired(ledger);
+      await waitGracePeriod();
+      if (!isClosed) release(ledger, batch);
+    }
     return true;
   };
 

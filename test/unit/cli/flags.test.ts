@@ -5,7 +5,6 @@ import {
   addInstanceFlags,
   durationMs,
   type InstanceOptions,
-  mapSizes,
   planSettings,
 } from '../../../src/cli/flags.ts';
 
@@ -61,19 +60,4 @@ test('durations have units', () => {
   expect(['250ms', '1.5s', '10m', '1h'].map(durationMs)).toEqual([250, 1_500, 600_000, 3_600_000]);
   for (const bad of ['10', '', '0s', '-1s', '1d'])
     expect(() => durationMs(bad)).toThrow(/is not a duration/);
-});
-
-test('table sizes name the maps they size, and add up over several flags', () => {
-  expect(mapSizes('frontends=4,backends=10')).toEqual({
-    fl_frontend4: 4,
-    fl_frontend6: 4,
-    fl_fe_stat: 9,
-    fl_backend4: 11,
-    fl_backend6: 11,
-    fl_be_stat: 11,
-  });
-  expect(mapSizes('affinity=5', { fl_service: 3 })).toEqual({ fl_service: 3, fl_affinity: 5 });
-  for (const bad of ['frontends', 'frontends=0', 'frontends=-1', 'frontends=1e9', 'sockets=3']) {
-    expect(() => mapSizes(bad)).toThrow();
-  }
 });

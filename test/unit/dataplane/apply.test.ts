@@ -199,6 +199,28 @@ describe('sets are immutable', () => {
     expect(await dataplane.releaseRetired()).toBe(false);
   });
 
+  test('what retires during a wait is released after a wait of its own', async () => {
+    const tables = createMemoryTables(SIZES);
+    const ends: (() => void)[] = [];
+    const dataplane = createBpfDataplane(
+      tables,
+      () => new Promise<void>((resolve) => void ends.push(resolve)),
+    );
+    const port = (address: string) =>
+      servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
+    dataplane.apply(planOf(port('10.1.1.1')), 'all');
+    dataplane.apply(planOf(port('10.1.1.2')), 'all');
+    const released = dataplane.releaseRetired();
+    dataplane.apply(planOf(port('10.1.1.3')), 'all');
+    expect(dataplane.releaseRetired()).toBe(released);
+    ends[0]?.();
+    await expect.poll(() => ends.length).toBe(2);
+    expect(dataplane.ledger.lines.used()).toBe(2);
+    ends[1]?.();
+    await released;
+    expect(dataplane.ledger.lines.used()).toBe(1);
+  });
+
   test('an unchanged plan writes nothing', () => {
     const { tables, dataplane } = start();
     const plan = planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]));
