@@ -7,16 +7,13 @@ import { compiledPath, insidePlace } from '../../src/demo/place.ts';
 import type { RunningLoad } from '../../src/demo/traffic.ts';
 import type { ServiceRow } from '../../src/runtime/report.ts';
 import { start, stop } from '../../src/sys/exec.ts';
-import { seededRandom } from '../support/model.ts';
 import { startOneNode } from '../support/node.ts';
 import { untilHolds } from '../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
-import { type Api, ApiError } from './api.ts';
+import type { Api } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { addNode, addPod, addService, servicesPath } from './objects.ts';
-import { randomStep } from './operations.ts';
-import { until } from './until.ts';
 
 const readiness = await prepareCluster();
 
@@ -162,38 +159,4 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     agent = await startAgent();
     await follows('after-stranger');
   }, 120_000);
-
-  test('killed ten times while objects change: each time the kernel ends up as a fresh one', async () => {
-    const random = seededRandom(10);
-    let taken = 0;
-    let isOver = false;
-    const changing = (async () => {
-      while (!isOver) {
-        await randomStep(random)
-          .run(plane.api)
-          .catch((error: unknown) => {
-            if (!(error instanceof ApiError)) throw error;
-          });
-        taken += 1;
-      }
-    })();
-    const moments = seededRandom(11);
-    for (let round = 0; round < 10; round += 1) {
-      const atStep = taken + 1 + Math.floor(moments() * 30);
-      await until('changes', () => taken >= atStep);
-      await agent.kill();
-      agent = await startAgent();
-    }
-    isOver = true;
-    await changing;
-    await addService(plane.api, 'last', {});
-    await untilHolds(async () => expect(await kernel('last')).toHaveLength(1), 20_000);
-    const survived = await services();
-    await load.stop();
-    await agent.stop();
-    expect((await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)])).code).toBe(0);
-    agent = await startAgent();
-    expect(survived).toEqual(await services());
-    expect(new Set(survived.map(({ kernelState }) => kernelState))).toEqual(new Set(['ok']));
-  }, 180_000);
 });
