@@ -49,6 +49,20 @@ export function endpointAddress(service: number, endpoint: number): string {
   return `10.${128 + (host >> 16)}.${(host >> 8) & 255}.${host & 255}`;
 }
 
+/** The addresses of a Service after a number of changes, each of which replaced one of them. */
+export function changedAddresses(
+  service: number,
+  endpointsEach: number,
+  changes: number,
+): readonly string[] {
+  const spare = MAX_ENDPOINTS - endpointsEach;
+  return Array.from({ length: endpointsEach }, (_, index) => {
+    const isChanged = changes > 0 && index === changes % endpointsEach;
+    const endpoint = isChanged ? endpointsEach + (changes % spare) : index;
+    return endpointAddress(service, endpoint);
+  });
+}
+
 /** The slice of a loaded Service, for creating it and for replacing it by one with other addresses. */
 export function slice(number: number, addresses: readonly string[]): V1EndpointSlice {
   return {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of the probe Services' one endpoint, from one real backend to the other and back, and how long
+// each takes to show: from the API server's answer to the start of the first connection that reached the
+// new backend. The prober connects before the change is sent, so no early effect is missed.
+import type { ChurnReport } from './changes.ts';
+import { letPass, monotonicMs } from './clock.ts';
+import type { ChurnFigures, Latencies } from './figures.ts';
+import { CHANGES_PER_SECOND, type Pace } from './pace.ts';
+import type { Prober } from './prober.ts';
+import type { RunningProxy } from './proxy.ts';
+import { ENDPOINTS_EACH, type Site } from './site.ts';
+
+const EFFECT_TIMEOUT_MS = 120_000;
+const WARM_UP_MS = 2_000;
+
+/** Sends the change; returns when it was answered. */
+type Send = (service: number, addresses: readonly string[]) => Promise<number>;
+
+export class ChangeSeries {
+  readonly #site: Site;
+  readonly #proxy: RunningProxy;
+  readonly #prober: Prober;
+  readonly #pace: Pace;
+  #changes = 0;
+
+  constructor(site: Site, proxy: RunningProxy, prober: Prober, pace: Pace) {
+    this.#site = site;
+    this.#proxy = proxy;
+    this.#prober = prober;
+    this.#pace = pace;
+  }
+
+  /** Nothing else changes. */
+  quiet(): Promise<Latencies> {
+    return this.#oneByOne(this.#pace.quietPauseMs);
+  }
+
+  /** Many others change meanwhile. */
+  async busy(): Promise<Latencies> {
+    await this.#startChurn();
+    await letPass(WARM_UP_MS);
+    const latencies = await this.#oneByOne(this.#pace.busyPauseMs);
+    await this.#site.changer.endChurn();
+    return latencies;
+  }
+
+  /** Streams of changes, each of which ends with one that is waited for. CPU time is that of the first. */
+  async streams(): Promise<{ readonly last: Latencies; readonly churn: ChurnFigures }> {
+    const [seconds = 0, ...others] = this.#pace.streamSeconds;
+    await this.#startChurn();
+    const cpuCores = await this.#cpuCores(seconds);
+    const first = await this.#endChurn();
+    const shown = [first.latency];
+    for (const otherSeconds of others) {
+      await letPass(WARM_UP_MS);
+      await this.#startChurn();
+      await letPass(otherSeconds * 1000);
+      shown.push((await this.#endChurn()).latency);
+    }
+    const { sent, refused, elapsedMs } = first.report;
+    const changesPerSecond = sent / (elapsedMs / 1000);
+    return { last: merge(shown), churn: { changesPerSecond, seconds, cpuCores, refused } };
+  }
+
+  async #oneByOne([leastMs, randomMs]: readonly [number, number]): Promise<Latencies> {
+    const { changes, changesTimeMs } = this.#pace;
+    const deadlineMs = monotonicMs() + changesTimeMs;
+    const shown: Latencies[] = [];
+    while (shown.length < changes && monotonicMs() < deadlineMs) {
+      await letPass(leastMs + Math.random() * randomMs);
+      shown.push(await this.#show(this.#site.changer.change));
+      this.#proxy.check();
+    }
+    return merge(shown);
+  }
+
+  #startChurn(): Promise<void> {
+    const { services, probes } = this.#site;
+    const spared = probes.map(({ number }) => number);
+    const perSecond = CHANGES_PER_SECOND;
+    return this.#site.changer.startChurn({
+      ...{ perSecond, services, spared, endpointsEach: ENDPOINTS_EACH },
+    });
+  }
+
+  async #endChurn(): Promise<{ readonly latency: Latencies; readonly report: ChurnReport }> {
+    let report: ChurnReport | undefined;
+    const latency = await this.#show(async (service, addresses) => {
+      report = await this.#site.changer.endChurn({ service, addresses });
+      return report.answeredMs;
+    });
+    return { latency, report: report! };
+  }
+
+  async #cpuCores(seconds: number): Promise<number> {
+    await letPass(WARM_UP_MS);
+    const [startedMs, before] = [monotonicMs(), this.#proxy.cpuSeconds()];
+    await letPass(seconds * 1000);
+    return (this.#proxy.cpuSeconds() - before) / ((monotonicMs() - startedMs) / 1000);
+  }
+
+  /** The next probe Service's endpoint goes to the other backend. */
+  async #show(send: Send): Promise<Latencies> {
+    const { probes, backends } = this.#site;
+    const { number, clusterIp } = probes[this.#changes % probes.length]!;
+    const tag = Math.floor(this.#changes / probes.length) % 2 === 0 ? 'b' : 'a';
+    this.#changes += 1;
+    const { reached } = await this.#prober.begin({
+      ...{ address: clusterIp, port: 80, tag },
+      periodMs: this.#pace.probePeriodMs,
+      timeoutMs: EFFECT_TIMEOUT_MS,
+    });
+    const [answeredMs, { startMs, failures }] = await Promise.all([
+      send(number, [backends[tag]]),
+      reached(),
+    ]);
+    return { samplesMs: [startMs - answeredMs], failures };
+  }
+}
+
+function merge(parts: readonly Latencies[]): Latencies {
+  return {
+    samplesMs: parts.flatMap(({ samplesMs }) => samplesMs),
+    failures: parts.reduce((sum, { failures }) => sum + failures, 0),
+  };
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program of the benchmark in a place: it dies with this process, and whoever asked for its next line
+// is told if it ends instead.
+import { insidePlace, type Place } from '../../src/demo/place.ts';
+import { type Child, start, stop } from '../../src/sys/exec.ts';
+
+export interface LineChild {
+  readonly pid: number;
+  writeLine(line: string): void;
+  /** Lines of its standard output, in order, each given once. */
+  nextLine(): Promise<string>;
+  /** The last it complained of. */
+  complaints(): string;
+  hasExited(): boolean;
+  signal(signal: NodeJS.Signals): void;
+  stop(): Promise<void>;
+}
+
+const COMPLAINTS_KEPT = 20;
+
+export function startChild(
+  place: Place,
+  argv: readonly string[],
+  onComplaint: (line: string) => void = () => undefined,
+): LineChild {
+  const lines: string[] = [];
+  const complaints: string[] = [];
+  let wake: () => void = () => undefined;
+  const [shell = 'sh', ...args] = insidePlace(place, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
+  const child: Child = start(shell, args, {
+    onStdoutLine: (line) => {
+      lines.push(line);
+      wake();
+    },
+    onStderrLine: (line) => {
+      complaints.push(line);
+      if (complaints.length > COMPLAINTS_KEPT) complaints.shift();
+      onComplaint(line);
+    },
+  });
+  child.exited.then(() => wake());
+  const said = (): string => complaints.join('\n');
+  const nextLine = async (): Promise<string> => {
+    while (lines.length === 0) {
+      if (child.hasExited()) throw new Error(`${place.name} ended: ${said()}`);
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    return lines.shift() ?? '';
+  };
+  return {
+    pid: child.pid,
+    writeLine: (line) => void child.writeLine(line),
+    ...{ nextLine, complaints: said },
+    hasExited: () => child.hasExited(),
+    signal: (signal) => child.kill(signal),
+    stop: async () => {
+      await stop(child);
+    },
+  };
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the built fairlead on its node of a site: nothing of it is pinned before, and it watches its own
+// event loop.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeInstance, ownPaths } from '../../src/demo/agent.ts';
+import { compiledPath } from '../../src/demo/place.ts';
+import { packageRoot } from '../../src/sys/package.ts';
+import { until } from '../../test/cluster/until.ts';
+import type { LineChild } from './child.ts';
+import { fromNanoseconds } from './clock.ts';
+import { proxyPlace, type RunningProxy } from './proxy.ts';
+import type { Site } from './site.ts';
+
+const PRELOADED = join(packageRoot(), 'bench', 'control', 'stall-probe.mjs');
+
+export async function startFairlead(site: Site): Promise<RunningProxy> {
+  const instance = await makeInstance(site.topology, site.nodeOf('fairlead'));
+  const kubeconfig = site.plane.kubeconfig({ identity: 'proxy', from: 'node' });
+  const stallFile = join(instance.runDir, 'stalls');
+  const settings = [`NODE_OPTIONS=--import=${PRELOADED}`, `FAIRLEAD_BENCH_STALLS=${stallFile}`];
+  const args = [
+    ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
+    ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
+  ];
+  let loading: Promise<number> | undefined;
+  const argv = ['env', ...settings, process.execPath, compiledPath('main.js'), ...args];
+  const { child, ...proxy } = proxyPlace(site, 'fairlead').start(argv, () => {
+    // Its first line of log: what has to be loaded is loaded.
+    loading ??= takeStallMs(child, stallFile);
+  });
+  return {
+    ...proxy,
+    loadingStallMs: async () => loading,
+    takeStallMs: async () => {
+      await loading; // One question at a time.
+      return takeStallMs(child, stallFile);
+    },
+  };
+}
+
+async function takeStallMs(child: LineChild, file: string): Promise<number> {
+  const read = (): string[] =>
+    existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+  const before = read().length;
+  child.signal('SIGUSR2');
+  const lines = await until('fairlead tells its longest stall', () => {
+    const now = read();
+    return now.length > before && now;
+  });
+  return fromNanoseconds(lines.at(-1) ?? '');
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// `npm run bench:control`: what it takes to follow a control plane of a size, for fairlead and for
+// kube-proxy. Figures go to standard output and into a JSON file, progress to standard error.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { exitOnSignals } from '../../src/demo/topology.ts';
+import { type Binaries, prepareCluster } from '../../test/cluster/binaries.ts';
+import { prepareKubeProxy } from '../../test/cluster/kube-proxy.ts';
+import type { Figures, ProxyName, Report, SizeFigures } from './figures.ts';
+import { measureColumn } from './measure.ts';
+import { type Options, parseOptions } from './options.ts';
+import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
+import { surroundings } from './surroundings.ts';
+import { sizeText } from './text.ts';
+
+/** docs/exit-codes.md: something this machine does not have. */
+const EXIT_UNSUPPORTED = 5;
+
+function tell(what: string): void {
+  process.stderr.write(`bench: ${what}\n`);
+}
+
+async function prepare(options: Options): Promise<Binaries> {
+  const readiness = await prepareCluster();
+  if (!readiness.isReady) return refuse(readiness.reason);
+  const needsTools = options.proxies.some((name) => name !== 'fairlead');
+  const missing = needsTools ? await prepareKubeProxy() : undefined;
+  return missing === undefined ? readiness.binaries : refuse(missing);
+}
+
+function refuse(reason: string): never {
+  process.stderr.write(`error: ${reason}\n`);
+  process.exit(EXIT_UNSUPPORTED);
+}
+
+async function measureSize(
+  binaries: Binaries,
+  services: number,
+  { proxies, changes }: Options,
+): Promise<SizeFigures> {
+  tell(`${services} Services × ${ENDPOINTS_EACH}: loading`);
+  const site = await openSite({ binaries, services, proxies });
+  try {
+    tell(`loaded in ${site.loadSeconds.toFixed(1)} s`);
+    const columns: Partial<Record<ProxyName, Figures>> = {};
+    for (const proxy of proxies) {
+      const onProgress = (what: string): void => tell(`${services}, ${proxy}: ${what}`);
+      columns[proxy] = await measureColumn({ site, proxy, changes, onProgress });
+    }
+    return { services, endpointsEach: ENDPOINTS_EACH, loadSeconds: site.loadSeconds, columns };
+  } finally {
+    await site.remove();
+  }
+}
+
+exitOnSignals();
+const options = parseOptions(process.argv.slice(2));
+const binaries = await prepare(options);
+const sizes: SizeFigures[] = [];
+for (const services of options.services) {
+  sizes.push(await measureSize(binaries, services, options));
+  const report: Report = { ...(await surroundings()), apiServerFlags: API_SERVER_FLAGS, sizes };
+  mkdirSync(dirname(options.json), { recursive: true });
+  writeFileSync(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
+  process.stdout.write(`${sizeText(sizes.at(-1)!)}\n\n`);
+}
+tell(`figures are in ${options.json}`);

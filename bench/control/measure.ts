@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// One column of one size: starts a proxy, watches it start, changes endpoints under its feet, stops it.
+import { ChangeSeries } from './change-series.ts';
+import { letPass } from './clock.ts';
+import { startFairlead } from './fairlead.ts';
+import type { Figures, ProxyName, StallFigures, StartFigures } from './figures.ts';
+import { startKubeProxy } from './kube-proxy.ts';
+import { type Pace, paceOf, SETTLE_MS, START_PROBE_PERIOD_MS } from './pace.ts';
+import { type Prober, startProber } from './prober.ts';
+import type { RunningProxy } from './proxy.ts';
+import type { Site } from './site.ts';
+
+const START_TIMEOUT_MS = 300_000;
+
+export interface Column {
+  readonly site: Site;
+  readonly proxy: ProxyName;
+  /** At most so many single changes. */
+  readonly changes: number;
+  readonly onProgress: (what: string) => void;
+}
+
+export async function measureColumn({
+  site,
+  proxy: name,
+  changes,
+  onProgress,
+}: Column): Promise<Figures> {
+  const prober = startProber(site.nodeOf(name).pods[0]!);
+  for (const { number } of site.probes) await site.changer.change(number, [site.backends.a]);
+  const proxy = name === 'fairlead' ? await startFairlead(site) : startKubeProxy(site, name);
+  try {
+    return await measure(site, proxy, { prober, pace: paceOf(name, changes), onProgress });
+  } finally {
+    await Promise.all([prober.stop(), proxy.stop()]);
+  }
+}
+
+interface Means {
+  readonly prober: Prober;
+  readonly pace: Pace;
+  readonly onProgress: (what: string) => void;
+}
+
+async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<Figures> {
+  const { prober, pace, onProgress } = means;
+  const start = await watchStart(site, proxy, prober);
+  const stalls = { loading: await proxy.loadingStallMs(), start: await proxy.takeStallMs() };
+  onProgress(
+    `answers after ${start.wallSeconds.toFixed(2)} s, ${start.cpuSeconds.toFixed(2)} s of CPU`,
+  );
+  await letPass(SETTLE_MS);
+  const settled = proxy.residentBytes();
+  const series = new ChangeSeries(site, proxy, prober, pace);
+  onProgress('single changes');
+  const quiet = await series.quiet();
+  await proxy.takeStallMs();
+  onProgress('single changes among others');
+  const busy = await series.busy();
+  onProgress('streams of changes');
+  const { last, churn } = await series.streams();
+  const churnStallMs = await proxy.takeStallMs();
+  proxy.check();
+  return {
+    ...{ start, quiet, busy, last, churn, probePeriodMs: pace.probePeriodMs },
+    memory: {
+      peakAfterStartBytes: settled.peak,
+      settledBytes: settled.now,
+      peakAfterChurnBytes: proxy.residentBytes().peak,
+    },
+    ...stallFigures(stalls.loading, stalls.start, churnStallMs),
+  };
+}
+
+/** From exec on: Services are asked one after the other, so the last answer is the end of the wait. */
+async function watchStart(site: Site, proxy: RunningProxy, prober: Prober): Promise<StartFigures> {
+  let endMs = proxy.startedMs;
+  for (const { clusterIp } of site.probes) {
+    const probe = await prober.begin({
+      address: clusterIp,
+      port: 80,
+      tag: '*',
+      periodMs: START_PROBE_PERIOD_MS,
+      timeoutMs: START_TIMEOUT_MS,
+    });
+    ({ endMs } = await probe.reached());
+    proxy.check();
+  }
+  return { wallSeconds: (endMs - proxy.startedMs) / 1000, cpuSeconds: proxy.cpuSeconds() };
+}
+
+function stallFigures(
+  loadingMs: number | undefined,
+  startMs: number | undefined,
+  churnMs: number | undefined,
+): { readonly stalls?: StallFigures } {
+  if (loadingMs === undefined || startMs === undefined || churnMs === undefined) return {};
+  return { stalls: { loadingMs, startMs, churnMs } };
+}

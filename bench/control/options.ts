@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be asked of `npm run bench:control`.
+import { Command, InvalidArgumentError } from 'commander';
+import { PROXIES, type ProxyName } from './figures.ts';
+
+export interface Options {
+  readonly services: readonly number[];
+  readonly proxies: readonly ProxyName[];
+  /** At most so many single changes for each series. */
+  readonly changes: number;
+  readonly json: string;
+}
+
+export function parseOptions(argv: readonly string[]): Options {
+  return new Command('npm run bench:control --')
+    .description(
+      'fairlead and kube-proxy on one node of a real control plane, measured side by side',
+    )
+    .option(
+      '--services <list>',
+      'how many Services, 10 endpoints each',
+      numbers,
+      [100, 1_000, 10_000],
+    )
+    .option('--proxies <list>', `columns, of ${PROXIES.join(', ')}`, proxies, [...PROXIES])
+    .option('--changes <count>', 'single changes in each series, at most', count, 200)
+    .option('--json <file>', 'where the figures go', 'build/bench/control.json')
+    .allowExcessArguments(false)
+    .parse(argv, { from: 'user' })
+    .opts<Options>();
+}
+
+function numbers(text: string): readonly number[] {
+  return text.split(',').map(count);
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is no number above 0.`);
+  return Number(text);
+}
+
+/** In the order of the table. */
+function proxies(text: string): readonly ProxyName[] {
+  const wanted = text.split(',');
+  const unknown = wanted.find((name) => !PROXIES.some((proxy) => proxy === name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`There is no proxy ${unknown}.`);
+  return PROXIES.filter((name) => wanted.includes(name));
+}

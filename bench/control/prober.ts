@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's side of prober.c.
+import { join } from 'node:path';
+import type { Place } from '../../src/demo/place.ts';
+import { packageRoot } from '../../src/sys/package.ts';
+import { type LineChild, startChild } from './child.ts';
+import { fromNanoseconds } from './clock.ts';
+
+const PROGRAM = join(packageRoot(), 'build', 'bench', 'prober');
+
+export interface Probe {
+  readonly address: string;
+  readonly port: number;
+  /** The letter of the server that is awaited; `*`: any. */
+  readonly tag: string;
+  readonly periodMs: number;
+  readonly timeoutMs: number;
+}
+
+export interface Reached {
+  /** When the first connection that reached the server began and ended. */
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly failures: number;
+}
+
+export interface Prober {
+  /** Returns once the first connection was tried; `reached` waits for the right one. */
+  begin(probe: Probe): Promise<{ reached(): Promise<Reached> }>;
+  stop(): Promise<void>;
+}
+
+/** Makes connections from a pod. */
+export function startProber(place: Place): Prober {
+  const child = startChild(place, [PROGRAM, 'ask']);
+  return {
+    begin: async ({ address, port, tag, periodMs, timeoutMs }) => {
+      child.writeLine(
+        `until ${address} ${port} ${tag} ${Math.round(periodMs * 1000)} ${timeoutMs}`,
+      );
+      const line = await child.nextLine();
+      if (line !== 'probing') throw new Error(`prober: ${line}`);
+      return { reached: async () => parseReached(await child.nextLine(), address) };
+    },
+    stop: () => child.stop(),
+  };
+}
+
+/** Greets connections in a pod with a letter. */
+export async function startGreeter(place: Place, tag: string, port: number): Promise<LineChild> {
+  const child = startChild(place, [PROGRAM, 'serve', tag, String(port)]);
+  await child.nextLine();
+  return child;
+}
+
+function parseReached(line: string, address: string): Reached {
+  const [word, start = '', end = '', , failures = ''] = line.split(' ');
+  if (word !== 'reached') throw new Error(`no right answer from ${address}: ${line}`);
+  return {
+    startMs: fromNanoseconds(start),
+    endMs: fromNanoseconds(end),
+    failures: Number(failures),
+  };
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A proxy that runs on a node of a site, whichever it is: in a cgroup of its own, with nothing in it but
+// the proxy and what it starts.
+import { dirname, join } from 'node:path';
+import type { Place } from '../../src/demo/place.ts';
+import { makeCgroup } from '../../src/sys/cgroup.ts';
+import { cpuSeconds, residentBytes } from './account.ts';
+import { type LineChild, startChild } from './child.ts';
+import { monotonicMs } from './clock.ts';
+import type { ProxyName } from './figures.ts';
+import type { Site } from './site.ts';
+
+export interface RunningProxy {
+  readonly name: ProxyName;
+  readonly startedMs: number;
+  cpuSeconds(): number;
+  residentBytes(): { readonly peak: number; readonly now: number };
+  /** Longest stall since the last time of asking; undefined for programs without an event loop. */
+  takeStallMs(): Promise<number | undefined>;
+  /** Of the time before its first line of log, known once that was written. */
+  loadingStallMs(): Promise<number | undefined>;
+  /** Throws what it said last if it has ended. */
+  check(): void;
+  stop(): Promise<void>;
+}
+
+export interface ProxyPlace {
+  readonly place: Place;
+  start(argv: readonly string[], onComplaint?: (line: string) => void): StartedProxy;
+}
+
+export type StartedProxy = Omit<RunningProxy, 'takeStallMs' | 'loadingStallMs'> & {
+  readonly child: LineChild;
+};
+
+/** Makes the cgroup; it goes with the site's control plane. */
+export function proxyPlace(site: Site, name: ProxyName): ProxyPlace {
+  const { namespace } = site.nodeOf(name);
+  const shared = site.plane.place(name, namespace);
+  const place = { ...shared, cgroup: join(dirname(shared.cgroup), name) };
+  makeCgroup(place.cgroup);
+  return {
+    place,
+    start: (argv, onComplaint) => {
+      const startedMs = monotonicMs();
+      const child = startChild(place, argv, onComplaint);
+      return {
+        ...{ name, startedMs, child },
+        cpuSeconds: () => cpuSeconds(place.cgroup),
+        residentBytes: () => residentBytes(child.pid),
+        check: () => {
+          if (child.hasExited()) throw new Error(`${name} ended: ${child.complaints()}`);
+        },
+        stop: () => child.stop(),
+      };
+    },
+  };
+}

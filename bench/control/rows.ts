@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of the tables: what each figure is called and how it is written.
+import type { Figures, Latencies } from './figures.ts';
+import { percentile } from './statistics.ts';
+
+const BYTES_PER_MIB = 1024 * 1024;
+
+export interface Row {
+  readonly name: string;
+  text(figures: Figures): string;
+}
+
+export const ROWS: readonly Row[] = [
+  {
+    name: 'start: exec → all probe Services answer, wall / CPU s',
+    text: ({ start }) => `${start.wallSeconds.toFixed(2)} / ${start.cpuSeconds.toFixed(2)}`,
+  },
+  {
+    name: 'RSS: peak after start / settled / peak after churn, MiB',
+    text: ({ memory }) =>
+      [memory.peakAfterStartBytes, memory.settledBytes, memory.peakAfterChurnBytes]
+        .map((bytes) => (bytes / BYTES_PER_MIB).toFixed(0))
+        .join(' / '),
+  },
+  { name: 'one change, quiet: p50 / p99 ms (n)', text: ({ quiet }) => percentiles(quiet) },
+  {
+    name: 'one change among 100/s: p50 / p99 ms (n)',
+    text: ({ busy }) => percentiles(busy),
+  },
+  {
+    name: 'last of 100 changes/s: median / longest ms (n)',
+    text: ({ last: { samplesMs } }) =>
+      `${ms(percentile(samplesMs, 0.5))} / ${ms(percentile(samplesMs, 1))} (${samplesMs.length})`,
+  },
+  { name: 'CPU at 100 changes/s, cores', text: ({ churn }) => churn.cpuCores.toFixed(3) },
+  {
+    name: 'longest stall: loading / start / churn ms',
+    text: ({ stalls }) =>
+      stalls === undefined
+        ? '–'
+        : [stalls.loadingMs, stalls.startMs, stalls.churnMs].map(ms).join(' / '),
+  },
+  {
+    name: 'connections that failed during changes',
+    text: ({ quiet, busy, last }) => String(quiet.failures + busy.failures + last.failures),
+  },
+];
+
+/** Three digits where they mean something. */
+export function ms(value: number): string {
+  const text = value.toFixed(Math.abs(value) < 100 ? 1 : 0);
+  return text.replace(/^-/, '−').replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+function percentiles({ samplesMs }: Latencies): string {
+  const [half, most] = [percentile(samplesMs, 0.5), percentile(samplesMs, 0.99)];
+  return `${ms(half)} / ${ms(most)} (${samplesMs.length})`;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a size is measured on: a loaded control plane, one node for each proxy, and one more whose two pods
+// are the real backends of the probe Services. All Services of the load have invented endpoints but these.
+import { buildTopology, type Topology } from '../../src/demo/topology.ts';
+import type { NodeHost } from '../../src/demo/wiring.ts';
+import { writeSysctls } from '../../src/sys/netns.ts';
+import type { Binaries } from '../../test/cluster/binaries.ts';
+import { type ControlPlane, startControlPlane } from '../../test/cluster/control-plane.ts';
+import { load, serviceName } from '../../test/cluster/load.ts';
+import { sendServicesToNode } from '../../test/cluster/network.ts';
+import { addNode, servicesPath } from '../../test/cluster/objects.ts';
+import { type Changer, startChanger } from './changes.ts';
+import type { ProxyName } from './figures.ts';
+import { startGreeter } from './prober.ts';
+
+/**
+ * Without the first two, giving an address costs the API server the count of all it gave, and loading
+ * 10,000 Services takes four minutes. The emulated version would turn off WatchList, which 1.36 has on.
+ */
+export const API_SERVER_FLAGS = [
+  '--emulated-version=1.33',
+  '--feature-gates=MultiCIDRServiceAllocator=false,WatchList=true',
+];
+export const ENDPOINTS_EACH = 10;
+export const TARGET_PORT = 8080;
+const MAX_PROBES = 20;
+
+export interface ProbeService {
+  readonly number: number;
+  readonly clusterIp: string;
+}
+
+/** Pods that answer, by the letter they answer with. */
+export type Backends = Readonly<Record<'a' | 'b', string>>;
+
+export interface Site {
+  readonly plane: ControlPlane;
+  readonly topology: Topology;
+  readonly changer: Changer;
+  readonly services: number;
+  readonly loadSeconds: number;
+  readonly probes: readonly ProbeService[];
+  readonly backends: Backends;
+  nodeOf(proxy: ProxyName): NodeHost;
+  remove(): Promise<void>;
+}
+
+export interface SiteSpec {
+  readonly binaries: Binaries;
+  readonly services: number;
+  readonly proxies: readonly ProxyName[];
+}
+
+export async function openSite({ binaries, services, proxies }: SiteSpec): Promise<Site> {
+  const plane = await startControlPlane(binaries, {
+    apiServerFlags: API_SERVER_FLAGS,
+    controllers: 'none',
+  });
+  let topology: Topology | undefined;
+  const remove = async (): Promise<void> => {
+    topology?.remove();
+    await plane.remove();
+  };
+  try {
+    topology = await buildTopology([
+      ...proxies.map((name) => ({ name, pods: ['client'] })),
+      { name: 'backends', pods: ['a', 'b'] },
+    ]);
+    const backends = await startBackends(topology);
+    const nodes = topology.nodes.slice(0, -1);
+    for (const node of nodes) await connectNode(plane, node);
+    const loaded = await loadServices(plane, services, backends);
+    const changer = startChanger(plane);
+    const nodeOf = (proxy: ProxyName): NodeHost => nodes.find(({ name }) => name === proxy)!;
+    return { ...{ plane, topology, changer, services, backends, nodeOf, remove }, ...loaded };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function startBackends(topology: Topology): Promise<Backends> {
+  const [a, b] = topology.nodes.at(-1)!.pods;
+  await Promise.all([a!, b!].map((pod) => startGreeter(pod, pod.name, TARGET_PORT)));
+  return { a: a!.ipv4, b: b!.ipv4 };
+}
+
+async function connectNode(plane: ControlPlane, node: NodeHost): Promise<void> {
+  const { name, index, namespace, pods } = node;
+  await addNode(plane.api, { name, addresses: [`192.168.77.${index}`, `fd00:77::${index}`] });
+  await plane.connect(node);
+  await sendServicesToNode(pods[0]!.namespace);
+  // A connection to a Service that is not served yet fails at once, every time: a prober need not wait.
+  await writeSysctls(namespace, { 'net/ipv4/icmp_ratelimit': '0' });
+}
+
+async function loadServices(
+  { api }: ControlPlane,
+  services: number,
+  backends: Backends,
+): Promise<Pick<Site, 'loadSeconds' | 'probes'>> {
+  const numbers = probeNumbers(services);
+  const { elapsedMs } = await load(api, {
+    services,
+    endpointsEach: ENDPOINTS_EACH,
+    endpointsOf: (service) => (numbers.includes(service) ? [backends.a] : undefined),
+  });
+  const probes = await Promise.all(
+    numbers.map(async (number) => {
+      const path = `${servicesPath()}/${serviceName(number)}`;
+      const { spec } = await api.get<{ spec: { clusterIP: string } }>(path);
+      return { number, clusterIp: spec.clusterIP };
+    }),
+  );
+  return { loadSeconds: elapsedMs / 1000, probes };
+}
+
+/** Spread over all numbers, the first and the last among them. */
+function probeNumbers(services: number): readonly number[] {
+  const count = Math.min(MAX_PROBES, services);
+  const step = (services - 1) / Math.max(1, count - 1);
+  return Array.from({ length: count }, (_, index) => Math.round(index * step));
+}

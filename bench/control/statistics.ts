@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about a list of numbers.
+
+/** Nearest rank: the smallest value that at least this share of all values does not exceed. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const rank = Math.max(1, Math.ceil(share * sorted.length));
+  return sorted[rank - 1] ?? Number.NaN;
+}
