@@ -56,6 +56,8 @@ export class ClusterIdentity {
   #uid = '';
   #isDue = false;
   #errors = 0;
+  /** The server has said when to ask again. */
+  #isToldToWait = false;
   #asking: Promise<void> | undefined;
   #request: AbortController | undefined;
   #cancelRetry: (() => void) | undefined;
@@ -82,7 +84,7 @@ export class ClusterIdentity {
 
   /** Resolves at once unless there was an outage; all kinds wait for the same answer. Never rejects. */
   async verify(): Promise<void> {
-    if (!this.#isDue || this.#isClosed) return;
+    if (!this.#isDue || this.#isClosed || this.#isToldToWait) return;
     if (this.#uid === '') {
       this.#isDue = false;
       return;
@@ -154,14 +156,20 @@ export class ClusterIdentity {
   #later(error: unknown): void {
     if (this.#isClosed) return;
     if (error instanceof ApiError) this.#errors += 1;
-    const waitMs = this.#backoff.nextMs();
+    const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : 0;
+    const waitMs = this.#backoff.nextMs(retryAfterMs);
+    this.#isToldToWait = retryAfterMs > 0;
     this.#parts.log.debug({ reason: reasonOf(error), waitMs }, 'cluster not verified');
     if (this.#errors >= LIMITS.identityTries) {
       this.#errors = 0;
       this.#isDue = false;
+      this.#isToldToWait = false;
       return;
     }
-    this.#cancelRetry = this.#parts.clock.after(waitMs, () => void this.verify());
+    this.#cancelRetry = this.#parts.clock.after(waitMs, () => {
+      this.#isToldToWait = false;
+      void this.verify();
+    });
   }
 }
 

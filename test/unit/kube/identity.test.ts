@@ -203,6 +203,25 @@ test('who may never ask stops asking', async () => {
   expect(questions(server)).toBe(LIMITS.identityTries);
 });
 
+test('who is told when to come back does not ask earlier, whatever ends meanwhile', async () => {
+  const { server, clock, cluster } = await followed();
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    status(response, 429, 'busy', { 'retry-after': '9' });
+    return true;
+  };
+  breakAll(server);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  expect(questions(server)).toBe(1);
+  server.resetWatches(NODE.path);
+  await passing(clock, () => server.watchers.size < KINDS.length);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  expect(questions(server)).toBe(1);
+  server.fault = undefined;
+  await passing(clock, () => questions(server) === 2);
+});
+
 test('a question that is never answered holds watches up for a moment only', async () => {
   const { server, clock, cluster } = await followed();
   server.fault = ({ path }) => path === ASKED;
