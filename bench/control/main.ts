@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm run bench:control`: what it takes to follow a control plane of a size, for fairlead and for
-// kube-proxy. Figures go to standard output and into a JSON file, progress to standard error.
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+// kube-proxy. Figures go to standard output and into a JSON file, progress to standard error. With
+// --document it measures nothing and writes the figures of such a file into docs/bench.md.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { exitOnSignals } from '../../src/demo/topology.ts';
+import { packageRoot } from '../../src/sys/package.ts';
 import { type Binaries, prepareCluster } from '../../test/cluster/binaries.ts';
 import { prepareKubeProxy } from '../../test/cluster/kube-proxy.ts';
+import { replaceFigures } from './document.ts';
 import type { Figures, ProxyName, Report, SizeFigures } from './figures.ts';
+import { reportMarkdown } from './markdown.ts';
 import { measureColumn } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
 import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
@@ -53,15 +57,29 @@ async function measureSize(
   }
 }
 
-exitOnSignals();
-const options = parseOptions(process.argv.slice(2));
-const binaries = await prepare(options);
-const sizes: SizeFigures[] = [];
-for (const services of options.services) {
-  sizes.push(await measureSize(binaries, services, options));
-  const report: Report = { ...(await surroundings()), apiServerFlags: API_SERVER_FLAGS, sizes };
-  mkdirSync(dirname(options.json), { recursive: true });
-  writeFileSync(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
-  process.stdout.write(`${sizeText(sizes.at(-1)!)}\n\n`);
+async function measureAll(options: Options): Promise<void> {
+  exitOnSignals();
+  const binaries = await prepare(options);
+  const where = await surroundings(); // Of what was built: the tree may move on while it is measured.
+  const sizes: SizeFigures[] = [];
+  for (const services of options.services) {
+    const size = await measureSize(binaries, services, options);
+    sizes.push(size);
+    const report: Report = { ...where, apiServerFlags: API_SERVER_FLAGS, sizes };
+    mkdirSync(dirname(options.json), { recursive: true });
+    writeFileSync(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
+    process.stdout.write(`${sizeText(size)}\n\n`);
+  }
+  tell(`figures are in ${options.json}`);
 }
-tell(`figures are in ${options.json}`);
+
+function writeDocument({ json }: Options): void {
+  const report: Report = JSON.parse(readFileSync(json, 'utf8'));
+  const path = join(packageRoot(), 'docs', 'bench.md');
+  writeFileSync(path, replaceFigures(readFileSync(path, 'utf8'), reportMarkdown(report)));
+  tell(`${json} is now in docs/bench.md`);
+}
+
+const options = parseOptions(process.argv.slice(2));
+if (options.document) writeDocument(options);
+else await measureAll(options);

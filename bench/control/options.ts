@@ -9,6 +9,8 @@ export interface Options {
   /** At most so many single changes for each series. */
   readonly changes: number;
   readonly json: string;
+  /** Measure nothing, write the figures of the file into docs/bench.md. */
+  readonly document: boolean;
 }
 
 export function parseOptions(argv: readonly string[]): Options {
@@ -25,6 +27,11 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--proxies <list>', `columns, of ${PROXIES.join(', ')}`, proxies, [...PROXIES])
     .option('--changes <count>', 'single changes in each series, at most', count, 200)
     .option('--json <file>', 'where the figures go', 'build/bench/control.json')
+    .option(
+      '--document',
+      'measure nothing: write the figures of that file into docs/bench.md',
+      false,
+    )
     .allowExcessArguments(false)
     .parse(argv, { from: 'user' })
     .opts<Options>();

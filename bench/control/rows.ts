@@ -32,7 +32,10 @@ export const ROWS: readonly Row[] = [
     text: ({ last: { samplesMs } }) =>
       `${ms(percentile(samplesMs, 0.5))} / ${ms(percentile(samplesMs, 1))} (${samplesMs.length})`,
   },
-  { name: 'CPU at 100 changes/s, cores', text: ({ churn }) => churn.cpuCores.toFixed(3) },
+  {
+    name: 'CPU at so many changes/s, cores (changes/s)',
+    text: ({ churn }) => `${churn.cpuCores.toFixed(3)} (${churn.changesPerSecond.toFixed(0)})`,
+  },
   {
     name: 'longest stall: loading / start / churn ms',
     text: ({ stalls }) =>
@@ -41,8 +44,12 @@ export const ROWS: readonly Row[] = [
         : [stalls.loadingMs, stalls.startMs, stalls.churnMs].map(ms).join(' / '),
   },
   {
-    name: 'connections that failed during changes',
+    name: 'connections that failed while changes were awaited',
     text: ({ quiet, busy, last }) => String(quiet.failures + busy.failures + last.failures),
+  },
+  {
+    name: 'time between two connections of the prober, ms',
+    text: ({ probePeriodMs }) => String(probePeriodMs),
   },
 ];
 

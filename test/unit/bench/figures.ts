@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A report to write tables from: fairlead within all goals, kube-proxy without an event loop.
+import type { Figures, Report } from '../../../bench/control/figures.ts';
+
+const MIB = 1024 * 1024;
+
+export const figures: Figures = {
+  start: { wallSeconds: 1.5, cpuSeconds: 1.25 },
+  memory: {
+    peakAfterStartBytes: 100 * MIB,
+    settledBytes: 80 * MIB,
+    peakAfterChurnBytes: 110 * MIB,
+  },
+  quiet: { samplesMs: [1, -2, 3], failures: 1 },
+  busy: { samplesMs: [4, 5], failures: 2 },
+  last: { samplesMs: [6, 9], failures: 4 },
+  churn: { changesPerSecond: 99.6, seconds: 20, cpuCores: 0.05, refused: 0 },
+  stalls: { loadingMs: 300, startMs: 40, churnMs: 20 },
+  probePeriodMs: 0.5,
+};
+
+const { stalls: _, ...kubeProxy } = figures;
+
+export const report: Report = {
+  date: '2026-01-31',
+  commit: 'abc1234',
+  hasUncommittedChanges: true,
+  machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0' },
+  apiServerFlags: ['--one', '--two=2'],
+  sizes: [
+    { services: 100, endpointsEach: 10, loadSeconds: 1, columns: { fairlead: figures } },
+    {
+      ...{ services: 10_000, endpointsEach: 10, loadSeconds: 50 },
+      columns: { fairlead: figures, nftables: kubeProxy },
+    },
+  ],
+};
