@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long the meaning of Services takes to compute: a full build of 10,000 Services with 10 endpoints each,
 // and one endpoint change on top of it. Needs `npm run build:ts`. `--json` prints one line.
-import { createPlanner } from '../dist/plan/planner.js';
+import { createPlanner } from '../build/js/plan/planner.js';
 
 const SERVICES = 10_000;
 const ENDPOINTS = 10;
@@ -9,7 +9,7 @@ const WARMUPS = 2;
 const FULL_RUNS = 7;
 const CHANGES = 2_000;
 
-/** @type {import('../dist/plan/types.js').PlanSettings} */
+/** @type {import('../build/js/plan/types.js').PlanSettings} */
 const SETTINGS = {
   nodeName: 'n1',
   detectLocalMode: 'ClusterCIDR',
@@ -19,7 +19,7 @@ const SETTINGS = {
   allowExternalIps: true,
 };
 
-/** @param {number} service @returns {import('../dist/model/types.js').ObjectChange} */
+/** @param {number} service @returns {import('../build/js/model/types.js').ObjectChange} */
 function serviceChange(service) {
   const clusterIP = `10.200.${service >> 8}.${service & 255}`;
   return {
@@ -38,7 +38,7 @@ function serviceChange(service) {
   };
 }
 
-/** @param {number} service @param {number} round @returns {import('../dist/model/types.js').ObjectChange} */
+/** @param {number} service @param {number} round @returns {import('../build/js/model/types.js').ObjectChange} */
 function sliceChange(service, round) {
   const endpoints = Array.from({ length: ENDPOINTS }, (_, index) => {
     const number = service * ENDPOINTS + index + 1;

@@ -10,8 +10,8 @@ import {
   encodeFrontend,
   encodeFrontendKey,
   SLOTS_PER_LINE,
-} from '../dist/dataplane/bpf/layout.js';
-import { openObject } from '../dist/sys/native.js';
+} from '../build/js/dataplane/bpf/layout.js';
+import { openObject } from '../build/js/sys/native.js';
 
 const SERVICES = 10_000;
 const BACKENDS = 10;
@@ -29,13 +29,13 @@ const frontendAddress = (service) => `10.128.${service >> 8}.${service & 255}`;
 /** @param {number} id */
 const backendAddress = (id) => `10.${64 + (id >> 16)}.${(id >> 8) & 255}.${id & 255}`;
 
-/** @param {import('../dist/sys/native.js').BpfMap} map @param {Uint8Array[]} keys @param {Uint8Array[]} values */
+/** @param {import('../build/js/sys/native.js').BpfMap} map @param {Uint8Array[]} keys @param {Uint8Array[]} values */
 function putAll(map, keys, values) {
   const { count, error } = map.putBatch(Buffer.concat(keys), Buffer.concat(values));
   if (error !== undefined || count !== keys.length) throw error ?? new Error('short batch');
 }
 
-/** @param {import('../dist/sys/native.js').BpfObject} object */
+/** @param {import('../build/js/sys/native.js').BpfObject} object */
 function fillSets(object) {
   const lines = new Uint32Array(object.map('fl_set_line').mmap());
   const backends = new Uint8Array(object.map('fl_backend4').mmap());
@@ -76,7 +76,7 @@ function slotKey(service, slot) {
   return key;
 }
 
-/** @param {import('../dist/sys/native.js').BpfObject} object */
+/** @param {import('../build/js/sys/native.js').BpfObject} object */
 function fillSlots(object) {
   const keys = [];
   const values = [];

@@ -4,9 +4,10 @@
 // needs no kernel works without it. FAIRLEAD_ADDON names another file (the sanitizer build in tests).
 
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type * as surface from '../../native/index.d.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
+import { packageRoot } from './package.ts';
 
 export type {
   BatchResult,
@@ -22,8 +23,7 @@ export type {
 
 type Native = typeof surface;
 
-// dist/sys/native.js and src/sys/native.ts lie equally deep under the package root.
-const builtFile = fileURLToPath(new URL('../../build/native/fairlead.node', import.meta.url));
+const builtFile = join(packageRoot(), 'build', 'native', 'fairlead.node');
 
 let loaded: Native | undefined;
 

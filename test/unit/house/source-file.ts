@@ -38,7 +38,7 @@ export function sourceFile(path: string, text: string): SourceFile {
   };
 }
 
-const SKIPPED = new Set(['node_modules', 'dist', 'build', 'coverage', '.git']);
+const SKIPPED = new Set(['node_modules', 'dist', 'dist.fresh', 'build', 'coverage', '.git']);
 
 /** Every file of the tree that people write, by path. */
 export function readTree(root: string, folder = ''): readonly SourceFile[] {
