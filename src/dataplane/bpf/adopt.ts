@@ -36,6 +36,13 @@ export interface Adopted {
   readonly ledger: Ledger;
   /** Frontends of no known service port: to be deleted after the first sync. */
   readonly stray: readonly { readonly family: Family; readonly key: Uint8Array }[];
+  /** Backends that look alive and are nobody's: whoever wrote them died before naming their service id. */
+  readonly orphans: readonly Orphan[];
+}
+
+export interface Orphan {
+  readonly family: Family;
+  readonly id: number;
 }
 
 const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
@@ -43,7 +50,7 @@ const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 /** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
 export function adopt(tables: Tables): Adopted {
   const byServiceId = readServices(tables);
-  const backendIds = readBackends(tables, byServiceId);
+  const { backendIds, orphans } = readBackends(tables, byServiceId);
   const read = FAMILIES.map((family) => readFrontends(tables, family, byServiceId));
   const frontends = read.flatMap((r) => r.owned);
   const ports = [...byServiceId.values()];
@@ -60,7 +67,7 @@ export function adopt(tables: Tables): Adopted {
     ledger.owners.set(ownerKey(port.family, text), port);
     if (frontend.key.address === undefined) ledger.nodePorts++;
   }
-  return { ledger, stray: read.flatMap((r) => r.stray) };
+  return { ledger, stray: read.flatMap((r) => r.stray), orphans };
 }
 
 function readServices(tables: Tables): Map<number, PortRecord> {
@@ -73,9 +80,13 @@ function readServices(tables: Tables): Map<number, PortRecord> {
   return ports;
 }
 
-/** @returns ids in use; elements of unknown services stay taken by nobody and are free to reuse */
-function readBackends(tables: Tables, ports: ReadonlyMap<number, PortRecord>): Set<number> {
+/** @returns ids in use; elements of unknown services are taken by nobody and their ids free to reuse */
+function readBackends(
+  tables: Tables,
+  ports: ReadonlyMap<number, PortRecord>,
+): { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] } {
   const taken = new Set<number>();
+  const orphans: Orphan[] = [];
   for (const family of FAMILIES) {
     const table = tables.backend[family];
     const { bytes, elementSize } = table;
@@ -85,7 +96,10 @@ function readBackends(tables: Tables, ports: ReadonlyMap<number, PortRecord>): S
       const state = bytes[at + backendStateOffset(family)];
       if (state !== BACKEND_STATE.ACTIVE && state !== BACKEND_STATE.TERMINATING) continue;
       const port = ports.get(view.getUint32(at + backendServiceOffset(family), true));
-      if (port?.family !== family || taken.has(id)) continue;
+      if (port?.family !== family || taken.has(id)) {
+        orphans.push({ family, id });
+        continue;
+      }
       const backend = decodeBackend(element(table, id), family);
       taken.add(id);
       port.backends.set(hostPort(backend.address, backend.port), {
@@ -96,7 +110,7 @@ function readBackends(tables: Tables, ports: ReadonlyMap<number, PortRecord>): S
       });
     }
   }
-  return taken;
+  return { backendIds: taken, orphans };
 }
 
 interface OwnedFrontend {

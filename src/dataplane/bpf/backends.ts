@@ -2,13 +2,14 @@
 // The backends of one service port in the kernel's arrays: written before anything refers to them,
 // afterwards changed in single bytes only, marked before they are retired. Floor 3a.
 import type { Backend } from '../../plan/types.ts';
+import type { Orphan } from './adopt.ts';
 import {
   BACKEND_STATE,
   backendGenerationOffset,
   backendStateOffset,
   encodeBackend,
 } from './layout.ts';
-import type { BackendRecord, Ledger, PortRecord } from './ledger.ts';
+import { allPorts, type BackendRecord, type Ledger, type PortRecord } from './ledger.ts';
 import { element } from './tables.ts';
 import { TableFull, type Taking } from './taking.ts';
 
@@ -83,4 +84,18 @@ export function retireBackend(
   if (isServing) return;
   record.backends.delete(key);
   ledger.retired.backends.push({ family: record.family, id: backend.id });
+}
+
+/** Orphans that nobody has taken since, before their service id comes to mean another Service. */
+export function freeOrphans(ledger: Ledger, orphans: readonly Orphan[]): void {
+  if (orphans.length === 0) return;
+  const left = new Map(orphans.map((orphan) => [`${orphan.family} ${orphan.id}`, orphan]));
+  for (const { family, backends } of allPorts(ledger)) {
+    for (const { id } of backends.values()) left.delete(`${family} ${id}`);
+  }
+  for (const { family, id } of left.values()) {
+    const at = element(ledger.tables.backend[family], id);
+    const isMarked = at[backendStateOffset(family)] === BACKEND_STATE.GONE;
+    if (!isMarked) at[backendStateOffset(family)] = BACKEND_STATE.FREE;
+  }
 }

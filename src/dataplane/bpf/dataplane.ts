@@ -6,6 +6,7 @@ import type { ApplyReport, Dataplane, FailedEntry } from '../dataplane.ts';
 import { adopt } from './adopt.ts';
 import { applyPlan } from './apply.ts';
 import { findDrift } from './audit.ts';
+import { freeOrphans } from './backends.ts';
 import { allPorts, isRetiredEmpty, type Ledger, release, takeRetired } from './ledger.ts';
 import { acceptedAddresses, applyNodeAddresses, type LocalAddress } from './node.ts';
 import type { Tables } from './tables.ts';
@@ -14,7 +15,7 @@ export interface BpfDataplane extends Dataplane {
   readonly ledger: Ledger;
   /** Every Service the kernel holds something of. */
   heldServices(): Iterable<ServiceKey>;
-  /** Deletes frontends found at start that no Service of a complete plan has claimed. */
+  /** Deletes frontends, and frees backends, found at start that no Service of a complete plan has claimed. */
   dropStray(): void;
   /** NodePort addresses from the plan and the addresses this node has now. */
   applyNode(plan: Plan, local: readonly LocalAddress[]): readonly FailedEntry[];
@@ -33,7 +34,7 @@ export function createBpfDataplane(
 ): BpfDataplane {
   const adopted = adopt(tables);
   const { ledger } = adopted;
-  let stray = adopted.stray;
+  let { stray, orphans } = adopted;
   let isClosed = false;
   let releasing: Promise<boolean> | undefined;
 
@@ -48,8 +49,15 @@ export function createBpfDataplane(
     return true;
   };
 
-  /** A stray frontend may by now belong to a Service of the plan: then its value was replaced. */
   const dropStray = (): void => {
+    dropStrayFrontends();
+    // Only now does no frontend lead to them.
+    freeOrphans(ledger, orphans);
+    orphans = [];
+  };
+
+  /** A stray frontend may by now belong to a Service of the plan: then its value was replaced. */
+  const dropStrayFrontends = (): void => {
     if (stray.length === 0) return;
     const owned = new Set<string>();
     for (const port of allPorts(ledger)) {

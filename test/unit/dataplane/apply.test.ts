@@ -368,6 +368,25 @@ describe('restart and audit', () => {
     expect(read(tables)).toEqual({ '10.96.0.10:80/TCP': '10.1.1.9:8080 | 10.1.1.9:8080' });
   });
 
+  test('backends of an agent that died before it named their Service are nobody’s for ever', () => {
+    const { tables, dataplane } = start();
+    const web = servicePort(
+      'web',
+      [clusterIp('10.96.0.10')],
+      [backend('10.1.1.5'), backend('10.1.1.7')],
+    );
+    dataplane.apply(planOf(web), 'all');
+    // As if it had died before step 2: no name, no frontend.
+    tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
+    tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
+    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const other = servicePort('other', [clusterIp('10.96.0.11')], [backend('10.1.1.6')]);
+    again.apply(planOf(other), 'all');
+    const [reused] = again.ledger.services.get('default/other')!.values();
+    expect(reused!.serviceId).toBe(1);
+    expect(states(tables)).toEqual({ '10.1.1.6:8080': 'active' });
+  });
+
   const damage: readonly { name: string; break: (tables: Tables) => void; drift: RegExp }[] = [
     {
       name: 'a frontend deleted by hand',
