@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server between agents and a real API server that passes everything on, until a test tells it to
+// misbehave. It runs in the test's own process, so a fault is a function, and listens in the plane's
+// namespace at the address of the second API server.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { Agent, request as askUpstream } from 'node:https';
+import type { Server, Socket } from 'node:net';
+import { createSecureContext, TLSSocket } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { insidePlace } from '../../src/demo/place.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { type EventStream, relayLines } from './event-stream.ts';
+import { SERVER_ADDRESSES, SERVER_PORT } from './network.ts';
+
+const ADDRESS = SERVER_ADDRESSES[1];
+const CHILD = fileURLToPath(new URL('listen-child.mjs', import.meta.url));
+
+/** Makes a plane tell its nodes that this server is its API server, and that there is no other. */
+export const ONLY_FAULTY_SERVER = [`--advertise-address=${ADDRESS}`];
+
+export interface Asked {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly isWatch: boolean;
+  /** Monotonic. */
+  readonly atMs: number;
+}
+
+export interface Refusal {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** As an API server says no. */
+export function refusal(status: number, reason: string, message = 'faulty'): Refusal {
+  const body = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: status, reason };
+  return { status, body: JSON.stringify({ ...body, message }) };
+}
+
+/** What is wrong with the server; whatever is left out is as it should be. */
+export interface Fault {
+  /** Instead of serving a connection that was just accepted. */
+  readonly connection?: (socket: Socket) => void;
+  /** Answers in the API server's place; `silence`: the connection stays open and nothing comes. */
+  readonly answer?: (asked: Asked) => Refusal | 'silence' | undefined;
+  /** Changes what the API server is asked. */
+  readonly question?: (query: URLSearchParams) => void;
+  /** Decides what becomes of a line of a watch, also of watches that run already. */
+  readonly line?: (line: string, stream: EventStream, asked: Asked) => void;
+}
+
+export interface FaultyServer {
+  /** How nodes reach it. */
+  readonly url: string;
+  /** Every request and every connection so far. */
+  readonly asked: readonly Asked[];
+  readonly connections: number;
+  /** From now on; replaces the fault before it. */
+  inject(fault: Fault): void;
+  /** From now on everything is passed on. */
+  mend(): void;
+  /** RST on every connection there is. */
+  resetAll(): void;
+  close(): Promise<void>;
+}
+
+export async function startFaultyServer(plane: ControlPlane): Promise<FaultyServer> {
+  const listener = await listenIn(plane);
+  const upstream = new Upstream(plane);
+  const asked: Asked[] = [];
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  let fault: Fault = {};
+  const http = createServer((incoming, response) => {
+    const question = read(incoming);
+    asked.push(question);
+    serve(upstream, () => fault, { question, incoming, response });
+  });
+  const secureContext = createSecureContext({
+    cert: readFileSync(plane.certificates.server.certificate),
+    key: readFileSync(plane.certificates.server.key),
+  });
+  listener.on('connection', (socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => undefined);
+    if (fault.connection !== undefined) {
+      fault.connection(socket);
+      return;
+    }
+    const tls = new TLSSocket(socket, { isServer: true, secureContext });
+    tls.on('error', () => socket.destroy());
+    http.emit('connection', tls);
+  });
+  return {
+    url: `https://${ADDRESS}:${SERVER_PORT}`,
+    asked,
+    get connections() {
+      return connections;
+    },
+    inject: (next) => {
+      fault = next;
+    },
+    mend: () => {
+      fault = {};
+    },
+    resetAll: () => {
+      for (const socket of sockets) socket.resetAndDestroy();
+    },
+    close: async () => {
+      listener.close();
+      for (const socket of sockets) socket.destroy();
+      upstream.close();
+      await once(listener, 'close');
+    },
+  };
+}
+
+/** A listening socket of the plane's namespace. */
+async function listenIn(plane: ControlPlane): Promise<Server> {
+  const place = plane.place('faulty server', plane.namespace);
+  const argv = insidePlace(place, [process.execPath, CHILD, ADDRESS, String(SERVER_PORT)]);
+  const [shell = 'sh', ...args] = argv;
+  const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const ended = once(child, 'exit').then(() => ['ended']);
+  const [message, server] = await Promise.race([once(child, 'message'), ended]);
+  if (message !== 'listening') throw new Error(`nothing can listen at ${ADDRESS}:${SERVER_PORT}`);
+  child.disconnect();
+  return server as Server; // Node makes one of a handle that comes with a message.
+}
+
+function read({ url = '/' }: IncomingMessage): Asked {
+  const { pathname: path, searchParams: query } = new URL(url, 'https://faulty');
+  return { path, query, isWatch: query.get('watch') === 'true', atMs: performance.now() };
+}
+
+interface Exchange {
+  readonly question: Asked;
+  readonly incoming: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+function serve(upstream: Upstream, fault: () => Fault, exchange: Exchange): void {
+  const { question, response } = exchange;
+  const refusal = fault().answer?.(question);
+  if (refusal === 'silence') return;
+  if (refusal !== undefined) {
+    response.writeHead(refusal.status, refusal.headers).end(refusal.body);
+    return;
+  }
+  const query = new URLSearchParams(question.query);
+  fault().question?.(query);
+  upstream.ask(exchange, `${question.path}?${query}`, (answer) => {
+    const { 'content-type': type = 'application/json' } = answer.headers;
+    response.writeHead(answer.statusCode ?? 502, { 'content-type': type });
+    if (!question.isWatch) {
+      answer.pipe(response);
+      return;
+    }
+    relayLines(answer, response, (line, stream) => {
+      const { line: onLine } = fault();
+      if (onLine === undefined) stream.send(line);
+      else onLine(line, stream, question);
+    });
+  });
+}
+
+/** The real API server. When it breaks a connection, the agent's is reset. */
+class Upstream {
+  readonly #url: string;
+  readonly #agent: Agent;
+
+  constructor({ server, certificates }: ControlPlane) {
+    this.#url = server.localUrl;
+    this.#agent = new Agent({ keepAlive: true, ca: readFileSync(certificates.ca) });
+  }
+
+  ask(
+    { incoming, response }: Exchange,
+    pathAndQuery: string,
+    onAnswer: (answer: IncomingMessage) => void,
+  ): void {
+    const { authorization, accept, 'content-type': type } = incoming.headers;
+    const headers = { authorization, accept, 'content-type': type };
+    const passed = askUpstream(`${this.#url}${pathAndQuery}`, {
+      agent: this.#agent,
+      method: incoming.method ?? 'GET',
+      headers: Object.fromEntries(
+        Object.entries(headers).filter(([, value]) => value !== undefined),
+      ),
+    });
+    const breakOff = (): void => void response.socket?.destroy();
+    passed.on('error', breakOff);
+    passed.on('response', (answer) => {
+      answer.on('error', breakOff);
+      onAnswer(answer);
+    });
+    response.on('close', () => passed.destroy());
+    incoming.pipe(passed);
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
