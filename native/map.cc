@@ -159,7 +159,8 @@ Napi::Function BpfMap::Define(Napi::Env env) {
        InstanceMethod<&BpfMap::PutBatch>("putBatch"),
        InstanceMethod<&BpfMap::DeleteBatch>("deleteBatch"),
        InstanceMethod<&BpfMap::ReadAll>("readAll"), InstanceMethod<&BpfMap::Mmap>("mmap"),
-       InstanceMethod<&BpfMap::Pin>("pin"), InstanceMethod<&BpfMap::Close>("close")});
+       InstanceMethod<&BpfMap::Munmap>("munmap"), InstanceMethod<&BpfMap::Pin>("pin"),
+       InstanceMethod<&BpfMap::Close>("close")});
 }
 
 static Napi::Value OpenPinnedMap(const Napi::CallbackInfo& info) {

@@ -13,8 +13,8 @@
 
 namespace fairlead {
 
-// Shared memory of an array; the map's handle and its ArrayBuffer both hold it, so that the pages
-// go away when the first of "map closed" and "both collected" happens.
+// Shared memory of a part of an array; the map's handle and its ArrayBuffer both hold it, so that
+// the pages go away when the first of "unmapped", "map closed" and "both collected" happens.
 class Mapping {
  public:
   Mapping(void* address, size_t size) : address_(address), size_(size) {}
@@ -27,12 +27,21 @@ class Mapping {
   size_t size_;
 };
 
+// One part that was asked for, and the ArrayBuffer that was given for it.
+struct SharedPart {
+  size_t offset;
+  size_t length;
+  std::shared_ptr<Mapping> mapping;
+  Napi::Reference<Napi::ArrayBuffer> buffer;
+
+  void Close();
+};
+
 struct MapState {
   Fd fd;
   bpf_map_info info = {};
   size_t value_bytes = 0;  // as the system calls see it: all CPUs of a per-CPU map
-  std::shared_ptr<Mapping> mapping;
-  Napi::Reference<Napi::ArrayBuffer> buffer;
+  std::vector<SharedPart> parts;
 };
 
 // Elements of arrays and of per-CPU values begin at multiples of 8.
@@ -60,10 +69,11 @@ class BpfMap : public Handle<BpfMap, MapState> {
   Napi::Value DeleteBatch(const Napi::CallbackInfo& info);
   Napi::Value ReadAll(const Napi::CallbackInfo& info);
   Napi::Value Mmap(const Napi::CallbackInfo& info);
+  Napi::Value Munmap(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 
-  Napi::Value Share(Napi::Env env, size_t length);
+  Napi::Value Share(Napi::Env env, size_t offset, size_t length);
   Napi::Value Fail(Napi::Env env, int error, const char* op);
 };
 

@@ -20,6 +20,7 @@ const mapCalls: Record<Exclude<keyof BpfMap, 'info' | 'close'>, (map: BpfMap) =>
   deleteBatch: (map) => map.deleteBatch(u32(1)),
   readAll: (map) => map.readAll(),
   mmap: (map) => map.mmap(),
+  munmap: (map) => map.munmap(new ArrayBuffer(8)),
   pin: (map) => map.pin('/tmp/x'),
 };
 const programCalls: Record<
