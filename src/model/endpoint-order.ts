@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of endpoints, and which of two with the same address is meant. Floor 1.
 import { compareText } from '../lib/names.ts';
-import type { Endpoint } from './types.ts';
+import type { Endpoint, EndpointTraits } from './types.ts';
 
 /**
  * By address, then the one that counts first: an address that terminates in one entry and lives in another has been
  * given to a new pod (kubernetes PR 135593), ready beats not ready, serving beats not serving.
  */
 export function compareEndpoints(a: Endpoint, b: Endpoint): number {
-  return compareText(a.address, b.address) || rank(a) - rank(b);
+  return compareText(a.address, b.address) || rank(a.traits) - rank(b.traits);
 }
 
-function rank(endpoint: Endpoint): number {
-  return (
-    (endpoint.isTerminating ? 4 : 0) + (endpoint.isReady ? 0 : 2) + (endpoint.isServing ? 0 : 1)
-  );
+function rank(traits: EndpointTraits): number {
+  return (traits.isTerminating ? 4 : 0) + (traits.isReady ? 0 : 2) + (traits.isServing ? 0 : 1);
 }
 
 /** Sorts in place and keeps the first of each address. Linear if already sorted. */

@@ -5,12 +5,23 @@ import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readAddress } from './fields.ts';
 import type { Refuse } from './refusals.ts';
+import type { ShareTraits } from './traits.ts';
 import type { Endpoint } from './types.ts';
 
 const NO_HINTS: readonly string[] = Object.freeze([]);
 
+/** What reading the endpoints of one slice needs. */
+export interface EndpointReading {
+  readonly refuse: Refuse;
+  readonly share: ShareTraits;
+}
+
 /** Undefined with a rejection if the entry cannot be used, undefined without if it has no address. */
-export function readEndpoint(entry: unknown, index: number, refuse: Refuse): Endpoint | undefined {
+export function readEndpoint(
+  entry: unknown,
+  index: number,
+  { refuse, share }: EndpointReading,
+): Endpoint | undefined {
   if (!isRecord(entry))
     return refuse(`endpoints[${index}]`, `must be an object, not ${shown(entry)}`);
   const { addresses, conditions, nodeName, zone, hints } = entry;
@@ -32,8 +43,7 @@ export function readEndpoint(entry: unknown, index: number, refuse: Refuse): End
       'ready, serving and terminating must be true or false',
     );
   }
-  return {
-    address,
+  const traits = share({
     isReady,
     isServing,
     isTerminating,
@@ -41,7 +51,8 @@ export function readEndpoint(entry: unknown, index: number, refuse: Refuse): End
     zone: optionalText(zone, index, 'zone', refuse),
     zoneHints: isAbsent(hints) ? NO_HINTS : readHints(hints, 'forZones', index, refuse),
     nodeHints: isAbsent(hints) ? NO_HINTS : readHints(hints, 'forNodes', index, refuse),
-  };
+  });
+  return { address, traits };
 }
 
 /** The field's text is made only when something is refused: it costs more than reading the address. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of a Service: ClusterIP of each family (GetClusterIPByFamily in kube-proxy's util),
 // spec.externalIPs, and load balancer ingress addresses with ipMode VIP (KEP-1860). Floor 1.
+import { exactList } from '../lib/compact.ts';
 import { canonicalAddress, familyOf, isLoopback, isUnspecified } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { readAddress, readList, readRecord } from './fields.ts';
@@ -42,7 +43,7 @@ function readClusterIps(
     found[familyOf(first)] = { address: first, field: 'spec.clusterIP' };
   }
   for (const [index, family] of families.entries()) {
-    const field = index === 0 ? 'spec.clusterIP' : `spec.clusterIPs[${index}]`;
+    const field = index === 0 ? 'spec.clusterIP' : 'spec.clusterIPs[1]';
     // A hand-written object may leave clusterIPs out: the API would fill in clusterIP.
     const text = index === 0 && texts.length === 0 ? first : texts[index];
     const address = isAbsent(text) ? undefined : readAddress(text, field, refuse);
@@ -63,7 +64,7 @@ function readFamilies(spec: JsonRecord, refuse: Refuse): readonly (Family | unde
 
 /** Duplicates of one address count once: linear. */
 function distinct(list: readonly AddressAt[]): readonly AddressAt[] {
-  if (list.length < 2) return list;
+  if (list.length < 2) return exactList(list);
   const byAddress = new Map<string, AddressAt>();
   for (const item of list) if (!byAddress.has(item.address)) byAddress.set(item.address, item);
   return [...byAddress.values()];

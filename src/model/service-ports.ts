@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spec.ports of a Service -> ServicePort[]. Whatever two ports of one Service cannot share (name and
 // protocol, number and protocol, NodePort and protocol) stays with the first of them. Floor 1.
+import { exactList } from '../lib/compact.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readList, readPort, readPortName, readProtocol } from './fields.ts';
 import type { Refuse } from './refusals.ts';
@@ -9,21 +10,25 @@ import type { ServicePort } from './types.ts';
 /** What earlier ports of the same Service took: `port 80/TCP` -> the field that has it. */
 type Taken = Map<string, string>;
 
+export const portField = (index: number): string => `spec.ports[${index}]`;
+
 /** Linear in the number of entries. A refused port leaves its neighbours alone. */
 export function readServicePorts(value: unknown, refuse: Refuse): readonly ServicePort[] {
+  const entries = readList(value, 'spec.ports', refuse);
   const taken: Taken = new Map();
   const ports: ServicePort[] = [];
-  for (const [index, entry] of readList(value, 'spec.ports', refuse).entries()) {
-    const port = readServicePort(entry, `spec.ports[${index}]`, refuse);
-    if (port !== undefined) {
-      const kept = withoutTaken(port, taken, refuse);
-      if (kept !== undefined) ports.push(kept);
-    }
+  for (const [index, entry] of entries.entries()) {
+    const port = readServicePort(entry, index, refuse);
+    if (port === undefined) continue;
+    // Nearly every Service has one port, which nothing can have taken.
+    const kept = entries.length === 1 ? port : withoutTaken(port, taken, refuse);
+    if (kept !== undefined) ports.push(kept);
   }
-  return ports;
+  return exactList(ports);
 }
 
-function readServicePort(entry: unknown, field: string, refuse: Refuse): ServicePort | undefined {
+function readServicePort(entry: unknown, index: number, refuse: Refuse): ServicePort | undefined {
+  const field = portField(index);
   if (!isRecord(entry)) return refuse(field, `must be an object, not ${shown(entry)}`);
   const name = readPortName(entry['name'], `${field}.name`, refuse);
   const protocol = readProtocol(entry['protocol'], `${field}.protocol`, refuse);
@@ -31,11 +36,12 @@ function readServicePort(entry: unknown, field: string, refuse: Refuse): Service
   if (name === undefined || protocol === undefined || port === undefined) return undefined;
   const isNone = isAbsent(entry['nodePort']) || entry['nodePort'] === 0;
   const nodePort = isNone ? undefined : readPort(entry['nodePort'], `${field}.nodePort`, refuse);
-  return { name, protocol, port, nodePort, field };
+  return { name, protocol, port, nodePort, index };
 }
 
 function withoutTaken(port: ServicePort, taken: Taken, refuse: Refuse): ServicePort | undefined {
-  const { name, protocol, field } = port;
+  const { name, protocol } = port;
+  const field = portField(port.index);
   const nameHolder = taken.get(`name ${name}/${protocol}`);
   if (nameHolder !== undefined) {
     return refuse(`${field}.name`, `${shown(name)} for ${protocol} is already ${nameHolder}`);

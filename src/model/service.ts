@@ -7,7 +7,7 @@ import { whyNotLabel } from '../lib/names.ts';
 import { readChoice, readLabels, readPort, readRecord } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
-import { readServicePorts } from './service-ports.ts';
+import { portField, readServicePorts } from './service-ports.ts';
 import { readSourceRanges } from './source-ranges.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from './types.ts';
 
@@ -139,5 +139,8 @@ function readHealthCheckPort(
   if (port === undefined || !isLocalBalancer) return undefined;
   const taken = ports.find((other) => other.protocol === 'TCP' && other.nodePort === port);
   if (taken === undefined) return port;
-  return refuse('spec.healthCheckNodePort', `${port} is already ${taken.field}.nodePort`);
+  return refuse(
+    'spec.healthCheckNodePort',
+    `${port} is already ${portField(taken.index)}.nodePort`,
+  );
 }

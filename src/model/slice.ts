@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlice object (discovery.k8s.io/v1) -> EndpointSlice, with the defaults and gaps kube-proxy's
 // endpointslicecache.go has: ports without a name or a number do not count, only addresses[0] is used. Floor 1.
+import { exactList, flatText } from '../lib/compact.ts';
 import { familyOf } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
-import { readEndpoint } from './endpoint.ts';
+import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './endpoint-order.ts';
 import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
-import type { Endpoint, EndpointSlice, Family, ObjectRef, Projection, SlicePort } from './types.ts';
+import { createTraitsShare, type ShareTraits } from './traits.ts';
+import type {
+  Endpoint,
+  EndpointColumns,
+  EndpointSlice,
+  Family,
+  ObjectRef,
+  Projection,
+  SlicePort,
+} from './types.ts';
 
 /** Presence of the key is enough: the slice serves DNS alone, not a proxy. */
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
-/** Never throws, whatever `object` is. Linear in its size. */
-export function projectSlice(ref: ObjectRef, object: unknown): Projection<EndpointSlice> {
+/** Never throws, whatever `object` is. Linear in its size. Slices read with one `share` share what they can. */
+export function projectSlice(
+  ref: ObjectRef,
+  object: unknown,
+  share: ShareTraits = createTraitsShare(),
+): Projection<EndpointSlice> {
   const { refuse, rejections } = refusalsOf(ref);
-  return { value: readSlice(ref, object, refuse), rejections };
+  return { value: readSlice(ref, object, { refuse, share }), rejections };
 }
 
-function readSlice(ref: ObjectRef, object: unknown, refuse: Refuse): EndpointSlice | undefined {
+function readSlice(
+  ref: ObjectRef,
+  object: unknown,
+  reading: EndpointReading,
+): EndpointSlice | undefined {
+  const { refuse } = reading;
   if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
   const labels = readLabels(object, refuse);
   if (Object.hasOwn(labels, HEADLESS_LABEL)) return undefined;
@@ -29,10 +48,10 @@ function readSlice(ref: ObjectRef, object: unknown, refuse: Refuse): EndpointSli
   if (owner === undefined || family === undefined) return undefined;
   return {
     name: ref.name,
-    service: `${ref.namespace}/${owner}`,
+    service: flatText(ref.namespace, '/', owner),
     family,
     ports: readSlicePorts(object['ports'], refuse),
-    endpoints: readEndpoints(object['endpoints'], family, refuse),
+    endpoints: readEndpoints(object['endpoints'], family, reading),
   };
 }
 
@@ -62,7 +81,7 @@ function readSlicePorts(value: unknown, refuse: Refuse): readonly SlicePort[] {
     const port = readSlicePort(entry, `ports[${index}]`, refuse);
     if (port !== undefined) ports.push(port);
   }
-  return ports;
+  return exactList(ports);
 }
 
 /** No name or no number ("all ports") is legal and means nothing to a proxy. */
@@ -76,14 +95,19 @@ function readSlicePort(entry: unknown, field: string, refuse: Refuse): SlicePort
   return { name, protocol, port };
 }
 
-function readEndpoints(value: unknown, family: Family, refuse: Refuse): readonly Endpoint[] {
+function readEndpoints(value: unknown, family: Family, reading: EndpointReading): EndpointColumns {
+  const { refuse } = reading;
   const endpoints: Endpoint[] = [];
   const list = readList(value, 'endpoints', refuse);
   for (let index = 0; index < list.length; index += 1) {
-    const endpoint = readEndpoint(list[index], index, refuse);
+    const endpoint = readEndpoint(list[index], index, reading);
     if (endpoint === undefined) continue;
     if (familyOf(endpoint.address) === family) endpoints.push(endpoint);
     else refuse(`endpoints[${index}].addresses[0]`, `${endpoint.address} is not of ${family}`);
   }
-  return sortEndpoints(endpoints);
+  const sorted = sortEndpoints(endpoints);
+  return {
+    addresses: sorted.map(({ address }) => address),
+    traits: sorted.map(({ traits }) => traits),
+  };
 }

@@ -3,12 +3,13 @@
 // (newBaseServiceInfo): blanks cut off; a zero prefix opens its family; entries of one family alone do not close
 // the other. Stricter in one point: a list with a bad entry never opens what a good one would close. Floor 1.
 import { canonicalPrefix, familyOf, isZeroPrefix } from '../lib/ip.ts';
-import { shown } from '../lib/json.ts';
+import { isAbsent, shown } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import { readList } from './fields.ts';
 import type { Refuse } from './refusals.ts';
 import type { PerFamily } from './types.ts';
 
+const EVERYONE: PerFamily<undefined> = Object.freeze({ IPv4: undefined, IPv6: undefined });
 const FIELD = 'spec.loadBalancerSourceRanges';
 
 /** Sorted canonical prefixes; undefined = everyone; empty = no one, as nothing given could be read. */
@@ -16,6 +17,7 @@ export function readSourceRanges(
   value: unknown,
   refuse: Refuse,
 ): PerFamily<readonly string[] | undefined> {
+  if (isAbsent(value)) return EVERYONE;
   const prefixes = new Set<string>();
   let isAnyRefused = false;
   for (const [index, text] of readList(value, FIELD, refuse).entries()) {

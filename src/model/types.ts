@@ -48,8 +48,8 @@ export interface ServicePort {
   readonly port: number;
   /** Host order; undefined = no NodePort. */
   readonly nodePort: number | undefined;
-  /** Where in the object it stands: `spec.ports[1]`. */
-  readonly field: string;
+  /** Where in spec.ports it stands. */
+  readonly index: number;
 }
 
 export type TrafficPolicy = 'Cluster' | 'Local';
@@ -82,9 +82,8 @@ export interface SlicePort {
   readonly port: number;
 }
 
-export interface Endpoint {
-  /** Canonical. */
-  readonly address: string;
+/** What is said of an endpoint besides its address. */
+export interface EndpointTraits {
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
@@ -95,6 +94,20 @@ export interface Endpoint {
   readonly nodeHints: readonly string[];
 }
 
+export interface Endpoint {
+  /** Canonical. */
+  readonly address: string;
+  readonly traits: EndpointTraits;
+}
+
+/** Endpoints in columns, which weigh half of a list: `traits[i]` is said of `addresses[i]`. */
+export interface EndpointColumns {
+  /** Canonical. */
+  readonly addresses: readonly string[];
+  /** Equal traits are mostly the same object. */
+  readonly traits: readonly EndpointTraits[];
+}
+
 /** An EndpointSlice (discovery.k8s.io/v1) that belongs to a Service. */
 export interface EndpointSlice {
   readonly name: string;
@@ -103,7 +116,7 @@ export interface EndpointSlice {
   readonly family: Family;
   readonly ports: readonly SlicePort[];
   /** Sorted by address, each address once. */
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: EndpointColumns;
 }
 
 export interface Node {

@@ -6,6 +6,7 @@ import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
 import { projectServiceCidr } from '../model/service-cidr.ts';
 import { projectSlice } from '../model/slice.ts';
+import { createTraitsShare } from '../model/traits.ts';
 import type {
   EndpointSlice,
   Kind,
@@ -36,6 +37,9 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
       rejections.push(projection.rejections);
       return projection.value === undefined ? [] : [projection.value];
     });
+  const shareTraits = createTraitsShare();
+  const projectSliceHere = (ref: ObjectRef, object: unknown): Projection<EndpointSlice> =>
+    projectSlice(ref, object, shareTraits);
   const nodes = read('Node', projectNode);
   const surroundings = surroundingsOf(
     settings,
@@ -43,7 +47,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
     read('ServiceCIDR', projectServiceCidr),
   );
   const services = read('Service', projectService);
-  const slices = slicesByService(read('EndpointSlice', projectSlice));
+  const slices = slicesByService(read('EndpointSlice', projectSliceHere));
   const owners = ownersOf(services, settings);
   const context = buildContext(settings, surroundings, {
     hasContests: () => true,

@@ -3,11 +3,16 @@
 // protocol, duplicates settled, sorted. Source: endpointslicecache.go and endpointschangetracker.go in kube-proxy. Floor 2.
 import { compareText } from '../lib/names.ts';
 import { compareEndpoints } from '../model/endpoint-order.ts';
-import type { Endpoint, EndpointSlice, Family, ServicePort } from '../model/types.ts';
+import type {
+  Endpoint,
+  EndpointColumns,
+  EndpointSlice,
+  Family,
+  ServicePort,
+} from '../model/types.ts';
 
-/** Sorted by address then port, each address:port once; `ports[i]` belongs to `endpoints[i]`. */
-export interface MergedEndpoints {
-  readonly endpoints: readonly Endpoint[];
+/** Sorted by address then port, each address:port once; `ports[i]` belongs to `addresses[i]`. */
+export interface MergedEndpoints extends EndpointColumns {
   /** One number if all have the same: slices may resolve one named port to different numbers. */
   readonly ports: number | readonly number[];
 }
@@ -17,7 +22,7 @@ interface Source {
   readonly port: number;
 }
 
-const NOTHING: MergedEndpoints = Object.freeze({ endpoints: [], ports: 0 });
+const NOTHING: MergedEndpoints = Object.freeze({ addresses: [], traits: [], ports: 0 });
 
 /**
  * `slices` come sorted by name: where rank says nothing the first slice wins, so the outcome never depends on the
@@ -39,26 +44,31 @@ export function mergeEndpoints(
   const [first] = sources;
   if (first === undefined) return NOTHING;
   return sources.length === 1
-    ? { endpoints: first.slice.endpoints, ports: first.port }
+    ? { ...first.slice.endpoints, ports: first.port }
     : mergeSources(sources);
 }
 
 function mergeSources(sources: readonly Source[]): MergedEndpoints {
   const found = sources.flatMap(({ slice, port }) =>
-    slice.endpoints.map((endpoint) => ({ endpoint, port })),
+    endpointsOf(slice.endpoints).map((endpoint) => ({ ...endpoint, port })),
   );
   found.sort(
-    (a, b) =>
-      compareText(a.endpoint.address, b.endpoint.address) ||
-      a.port - b.port ||
-      compareEndpoints(a.endpoint, b.endpoint),
+    (a, b) => compareText(a.address, b.address) || a.port - b.port || compareEndpoints(a, b),
   );
-  const kept = found.filter(({ endpoint, port }, index) => {
+  const kept = found.filter(({ address, port }, index) => {
     const before = index > 0 ? found[index - 1] : undefined;
-    return before?.endpoint.address !== endpoint.address || before.port !== port;
+    return before?.address !== address || before.port !== port;
   });
   return {
-    endpoints: kept.map(({ endpoint }) => endpoint),
+    addresses: kept.map(({ address }) => address),
+    traits: kept.map(({ traits }) => traits),
     ports: kept.map(({ port }) => port),
   };
+}
+
+function endpointsOf({ addresses, traits }: EndpointColumns): readonly Endpoint[] {
+  return addresses.flatMap((address, index) => {
+    const said = traits[index];
+    return said === undefined ? [] : { address, traits: said };
+  });
 }

@@ -2,6 +2,7 @@
 // Which addresses a Service answers on, per family, and what each of its frontends is called when two
 // Services want the same one. A family without a ClusterIP has no frontend at all, not even a NodePort
 // (kube-proxy: NewServiceInfo per family). Floor 2.
+import { flatText } from '../lib/compact.ts';
 import { familyOf } from '../lib/ip.ts';
 import type { AddressAt, Family, Protocol, Service, ServicePort } from '../model/types.ts';
 import type { FrontendKind } from './types.ts';
@@ -67,8 +68,8 @@ export function isExternallyAccessible(
 /** `10.96.0.10:80/TCP`, `[fd00::1]:80/TCP`. */
 export function addressClaim(address: string, port: number, protocol: Protocol): string {
   return address.includes(':')
-    ? `[${address}]:${port}/${protocol}`
-    : `${address}:${port}/${protocol}`;
+    ? flatText('[', address, ']:', String(port), '/', protocol)
+    : flatText(address, ':', String(port), '/', protocol);
 }
 
 /** `*:30080/TCP IPv4`: the same number on every address of the node. */

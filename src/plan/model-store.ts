@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The projected objects a planner remembers: replaced one by one, read by every build. Floor 2.
+import { flatText } from '../lib/compact.ts';
 import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
 import { projectServiceCidr } from '../model/service-cidr.ts';
 import { projectSlice } from '../model/slice.ts';
-import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
+import { createTraitsShare } from '../model/traits.ts';
+import type {
+  EndpointSlice,
+  Node,
+  ObjectChange,
+  ObjectRef,
+  Projection,
+  Service,
+} from '../model/types.ts';
 import { type ClaimBook, createClaimBook } from './claims.ts';
 import { claimsOf } from './frontends.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
@@ -27,6 +36,7 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   const nodes = new Map<string, Node>();
   const serviceCidrs = new Map<string, readonly string[]>();
   const slices = createSliceIndex();
+  const shareTraits = createTraitsShare();
   const rejections = createRejectionBook();
   const claims = createClaimBook((key) => services.get(key));
 
@@ -43,7 +53,7 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   };
 
   const takeService = (change: ObjectChange): ServiceKey => {
-    const key = `${change.ref.namespace}/${change.ref.name}`;
+    const key = flatText(change.ref.namespace, '/', change.ref.name);
     const before = services.get(key);
     const after = projected(change, projectService);
     if (before !== undefined) claims.release(key, claimsOf(before, settings.allowExternalIps));
@@ -57,13 +67,19 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     return key;
   };
 
+  const takeSlice = (change: ObjectChange): readonly ServiceKey[] => {
+    const project = (ref: ObjectRef, object: unknown): Projection<EndpointSlice> =>
+      projectSlice(ref, object, shareTraits);
+    return slices.set(change.ref, projected(change, project));
+  };
+
   const takeOne = (change: ObjectChange, touched: Set<ServiceKey>): boolean => {
     switch (change.ref.kind) {
       case 'Service':
         touched.add(takeService(change));
         return false;
       case 'EndpointSlice':
-        for (const key of slices.set(change.ref, projected(change, projectSlice))) touched.add(key);
+        for (const key of takeSlice(change)) touched.add(key);
         return false;
       case 'Node':
         put(nodes, change.ref.name, projected(change, projectNode));

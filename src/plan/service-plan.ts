@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in. Floor 2.
+import { exactList, flatText } from '../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../lib/ip.ts';
 import { compareText } from '../lib/names.ts';
+import { portField } from '../model/service-ports.ts';
 import type {
   EndpointSlice,
   Family,
@@ -22,7 +24,14 @@ import {
   nodePortClaim,
 } from './frontends.ts';
 import { clusterIpPaths, externalPaths, type PathInputs } from './paths.ts';
-import type { Frontend, HealthCheck, ServiceKey, ServicePlan, ServicePortPlan } from './types.ts';
+import type {
+  Backend,
+  Frontend,
+  HealthCheck,
+  ServiceKey,
+  ServicePlan,
+  ServicePortPlan,
+} from './types.ts';
 
 /** All that a Service's meaning depends on besides the Service and its slices. */
 export interface BuildContext {
@@ -51,7 +60,8 @@ interface Work {
   readonly reject: (field: string, reason: string) => void;
 }
 
-export const serviceKey = (service: Service): ServiceKey => `${service.namespace}/${service.name}`;
+export const serviceKey = (service: Service): ServiceKey =>
+  flatText(service.namespace, '/', service.name);
 
 /** `slices` must be sorted by name. Linear in endpoints times the ports that use them. */
 export function buildService(
@@ -68,21 +78,18 @@ export function buildService(
   const work: Work = { service, key: serviceKey(service), slices, context, reject };
   rejectExternalIps(work);
   const ports: ServicePortPlan[] = [];
-  const readyLocal = { IPv4: new Set<string>(), IPv6: new Set<string>() };
-  const isCounted = service.healthCheckNodePort !== undefined;
+  const readyLocal = service.healthCheckNodePort === undefined ? undefined : newReadyLocal();
   for (const family of FAMILIES) {
     if (service.clusterIps[family] === undefined) continue;
     const addresses = frontendAddresses(service, family, context.allowExternalIps);
     for (const port of service.ports) {
       const sets = setsOf(work, port, family);
-      for (const { isLocal, address } of isCounted ? sets.ready : []) {
-        if (isLocal) readyLocal[family].add(address);
-      }
+      if (readyLocal !== undefined) addLocal(sets.ready, readyLocal[family]);
       ports.push(buildPort(work, port, { family, addresses, sets }));
     }
   }
-  const healthCheck = buildHealthCheck(work, readyLocal);
-  const plan = { namespace, name, type, ports };
+  const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
+  const plan = { namespace, name, type, ports: exactList(ports) };
   return { plan: healthCheck === undefined ? plan : { ...plan, healthCheck }, rejections };
 }
 
@@ -105,6 +112,9 @@ function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
 }
 
+const portKey = (key: ServiceKey, { name, protocol }: ServicePort, family: Family): string =>
+  flatText(key, name === '' ? '' : ':', name, '/', protocol, '/', family);
+
 interface PortParts {
   readonly family: Family;
   readonly addresses: readonly FrontendAddress[];
@@ -117,7 +127,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
   const plan = {
-    key: `${key}${portName === '' ? '' : `:${portName}`}/${protocol}/${family}`,
+    key: portKey(key, port, family),
     namespace: service.namespace,
     name: service.name,
     portName,
@@ -154,12 +164,12 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
     frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
   }
   const { nodePort } = port;
-  if (nodePort === undefined) return frontends;
+  if (nodePort === undefined) return exactList(frontends);
   const claim = nodePortClaim(nodePort, port.protocol, family);
-  if (!isContested || !isLost(work, claim, `${port.field}.nodePort`)) {
+  if (!isContested || !isLost(work, claim, `${portField(port.index)}.nodePort`)) {
     frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, paths: external });
   }
-  return frontends;
+  return exactList(frontends);
 }
 
 /** One frontend, two Services: the older keeps it, the other is told. */
@@ -189,10 +199,18 @@ function rangesWithSelf(
   return [...new Set([...ranges, ...own])].sort(compareText);
 }
 
-function buildHealthCheck(
-  work: Work,
-  readyLocal: PerFamily<ReadonlySet<string>>,
-): HealthCheck | undefined {
+/** Distinct addresses: several ports may have the same endpoint. */
+type ReadyLocal = PerFamily<Set<string>>;
+
+const newReadyLocal = (): ReadyLocal => ({ IPv4: new Set(), IPv6: new Set() });
+
+function addLocal(ready: readonly Backend[], into: Set<string>): void {
+  for (const { isLocal, address } of ready) {
+    if (isLocal) into.add(address);
+  }
+}
+
+function buildHealthCheck(work: Work, readyLocal: ReadyLocal): HealthCheck | undefined {
   const port = work.service.healthCheckNodePort;
   if (port === undefined) return undefined;
   const families = FAMILIES.filter(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlices by the Service they belong to. Keyed by the slice's own namespace and name, so that a slice
 // whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy there). Floor 2.
+import { flatText } from '../lib/compact.ts';
 import { compareText } from '../lib/names.ts';
 import type { EndpointSlice, ObjectRef } from '../model/types.ts';
 import type { ServiceKey } from './types.ts';
@@ -36,7 +37,7 @@ export function createSliceIndex(): SliceIndex {
 
   return {
     set: (ref, slice) => {
-      const key = `${ref.namespace}/${ref.name}`;
+      const key = flatText(ref.namespace, '/', ref.name);
       const before = bySlice.get(key);
       if (before !== undefined) leave(before);
       if (slice === undefined) {

@@ -2,7 +2,7 @@
 // Which ready endpoints topology hints leave to this node. Only hints count: trafficDistribution and
 // annotations are the slice controller's affair. All or nothing: one ready endpoint without a hint turns its level
 // off. Source: topologyModeFromHints in kube-proxy's topology.go; KEP-2433, KEP-3015. Floor 2.
-import type { Endpoint } from '../model/types.ts';
+import type { EndpointTraits } from '../model/types.ts';
 
 export type TopologyMode = 'same-node' | 'same-zone' | undefined;
 
@@ -14,12 +14,12 @@ export interface Place {
 }
 
 /** Looks at ready endpoints only: what is not ready has no say. */
-export function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
+export function topologyMode(traits: readonly EndpointTraits[], place: Place): TopologyMode {
   let hasAllNodes = true;
   let hasOwnNode = false;
   let hasAllZones = true;
   let hasOwnZone = false;
-  for (const { isReady, nodeHints, zoneHints } of endpoints) {
+  for (const { isReady, nodeHints, zoneHints } of traits) {
     if (!isReady) continue;
     if (nodeHints.length === 0) hasAllNodes = false;
     else if (nodeHints.includes(place.nodeName)) hasOwnNode = true;
@@ -30,9 +30,9 @@ export function topologyMode(endpoints: readonly Endpoint[], place: Place): Topo
   return hasAllZones && hasOwnZone ? 'same-zone' : undefined;
 }
 
-export function isAllowedBy(mode: TopologyMode, endpoint: Endpoint, place: Place): boolean {
+export function isAllowedBy(mode: TopologyMode, traits: EndpointTraits, place: Place): boolean {
   if (mode === undefined) return true;
   return mode === 'same-node'
-    ? endpoint.nodeHints.includes(place.nodeName)
-    : endpoint.zoneHints.includes(place.zone);
+    ? traits.nodeHints.includes(place.nodeName)
+    : traits.zoneHints.includes(place.zone);
 }

@@ -34,8 +34,6 @@ export interface Backend {
   readonly isLocal: boolean;
   /** True if not ready, but serving while it terminates: chosen only if nothing better is ready (KEP-1669). */
   readonly isTerminating: boolean;
-  readonly nodeName?: string;
-  readonly zone?: string;
 }
 
 export type FrontendKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancer' | 'NodePort';

@@ -31,9 +31,7 @@ describe('projectService', () => {
       name: 'web',
       type: 'ClusterIP',
       createdAtMs: Number.POSITIVE_INFINITY,
-      ports: [
-        { name: 'http', protocol: 'TCP', port: 80, nodePort: undefined, field: 'spec.ports[0]' },
-      ],
+      ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: undefined, index: 0 }],
       clusterIps: { IPv4: { address: '10.96.0.10', field: 'spec.clusterIP' }, IPv6: undefined },
       externalIps: [],
       loadBalancerIps: [],

@@ -29,18 +29,20 @@ describe('projectSlice', () => {
       service: 'default/web',
       family: 'IPv4',
       ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints: [
-        {
-          address: '10.1.1.5',
-          isReady: true,
-          isServing: true,
-          isTerminating: false,
-          nodeName: undefined,
-          zone: undefined,
-          zoneHints: [],
-          nodeHints: [],
-        },
-      ],
+      endpoints: {
+        addresses: ['10.1.1.5'],
+        traits: [
+          {
+            isReady: true,
+            isServing: true,
+            isTerminating: false,
+            nodeName: undefined,
+            zone: undefined,
+            zoneHints: [],
+            nodeHints: [],
+          },
+        ],
+      },
     });
   });
 
@@ -112,7 +114,7 @@ describe('projectSlice', () => {
   ])('refuses an endpoint for %s and keeps the others', (field, bad) => {
     const { value, rejections } = project({ endpoints: [bad, ...SLICE.endpoints] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
-    expect(value?.endpoints.map(({ address }) => address)).toEqual(['10.1.1.5']);
+    expect(value?.endpoints.addresses).toEqual(['10.1.1.5']);
   });
 
   it.each<[string, object]>([
@@ -124,14 +126,13 @@ describe('projectSlice', () => {
   ])('refuses %s and keeps the endpoint', (field, patch) => {
     const { value, rejections } = project({ endpoints: [{ addresses: ['10.1.1.5'], ...patch }] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
-    expect(value?.endpoints).toHaveLength(1);
+    expect(value?.endpoints.addresses).toHaveLength(1);
   });
 
   it('reads hints as lists of names', () => {
     const hints = { forZones: [{ name: 'a' }, { name: 'b' }], forNodes: [{ name: 'n1' }] };
-    const [endpoint] = slice({ endpoints: [{ addresses: ['10.1.1.5'], hints }] }).endpoints;
-    expect(endpoint?.zoneHints).toEqual(['a', 'b']);
-    expect(endpoint?.nodeHints).toEqual(['n1']);
+    const { traits } = slice({ endpoints: [{ addresses: ['10.1.1.5'], hints }] }).endpoints;
+    expect(traits).toMatchObject([{ zoneHints: ['a', 'b'], nodeHints: ['n1'] }]);
   });
 
   it.each([
@@ -148,8 +149,9 @@ describe('projectSlice', () => {
     for (const order of [conditions, conditions.toReversed()]) {
       const endpoints = order.map((one) => ({ addresses: ['10.1.1.5'], conditions: one }));
       const found = slice({ endpoints: [{ addresses: ['10.1.1.6'] }, ...endpoints] }).endpoints;
-      expect(found).toHaveLength(2);
-      expect(found[0]).toMatchObject({ address: '10.1.1.5', ...better });
+      expect(found.addresses).toEqual(['10.1.1.5', '10.1.1.6']);
+      expect(found.traits).toHaveLength(2);
+      expect(found.traits[0]).toMatchObject(better);
     }
   });
 });
