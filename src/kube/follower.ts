@@ -12,6 +12,7 @@ import type { Intern } from './intern.ts';
 import type { KindSpec } from './kinds.ts';
 import { LIMITS } from './limits.ts';
 import { type Freshness, listAll } from './list.ts';
+import { Listing } from './listing.ts';
 import { selectorQuery, watchListQuery, watchQuery } from './queries.ts';
 import { type CompleteList, keyOf, type Replacement, Store, type Suspicion } from './store.ts';
 import { watchBatches } from './watch.ts';
@@ -115,12 +116,18 @@ export class Follower {
   async #list(request: AbortController, isConfirmation: boolean): Promise<void> {
     const freshness = this.#freshness(isConfirmation);
     const selectors = selectorQuery(this.#parts.spec, this.#usesFieldSelector);
-    const parts = { ...this.#parts, decoder: this.#decoder, selectors };
-    const listed = await listAll(parts, freshness, request);
-    const replacement = this.#replace({ ...listed, isConfirmation });
+    const listing = this.#listing();
+    const parts = { ...this.#parts, decoder: this.#decoder, selectors, listing };
+    const version = await listAll(parts, freshness, request);
+    const { sightings } = listing;
+    const replacement = this.#replace({ sightings, version, isConfirmation });
     this.#isServerOlder = false;
     await this.#parts.delivery.deliver(replacement.changes);
     this.#judge(replacement, request);
+  }
+
+  #listing(): Listing {
+    return new Listing(this.store, this.#parts.spec, this.#isForeign || this.#isServerOlder);
   }
 
   #freshness(isConfirmation: boolean): Freshness {
@@ -129,8 +136,7 @@ export class Follower {
   }
 
   async #watch(request: AbortController): Promise<void> {
-    const { spec } = this.#parts;
-    let initial = this.#needsList ? new InitialEvents(spec) : undefined;
+    let initial = this.#needsList ? new InitialEvents(this.#listing()) : undefined;
     const batches = this.#batches(request, () => initial !== undefined);
     for await (const batch of batches) {
       const changes: ObjectChange[] = [];
@@ -139,7 +145,7 @@ export class Follower {
         for (const event of batch) {
           if (initial === undefined) {
             this.#take(event, changes);
-          } else if (initial.take(event)) {
+          } else if (initial.take(event, changes)) {
             replacement = this.#complete(initial);
             initial = undefined;
             changes.push(...replacement.changes);
@@ -181,7 +187,8 @@ export class Follower {
     this.#cancels.push(cancel);
   }
 
-  #complete({ sightings, version }: InitialEvents): Replacement {
+  #complete({ listing, version }: InitialEvents): Replacement {
+    const { sightings } = listing;
     this.#bookmarkAtMs = this.#parts.clock.nowMs();
     return this.#replace({ sightings, version, isConfirmation: false });
   }
@@ -209,7 +216,7 @@ export class Follower {
     }
   }
 
-  #judge({ suspicion }: Replacement, request: AbortController): void {
+  #judge({ suspicion, isDoubtful }: Replacement, request: AbortController): void {
     if (suspicion !== undefined) {
       this.#parts.counters.suspiciousLists += 1;
       this.#confirmAtMs = undefined;
@@ -223,6 +230,7 @@ export class Follower {
     }
     if (suspicion === undefined) this.#events.onListed();
     else this.#events.onSuspicion(suspicion);
+    if (isDoubtful) throw new Ended('disorder', 'the server is older than what looked unchanged');
   }
 
   #isConfirmationDue(): boolean {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The events that a watch begins with when asked for everything as it is (KEP-3157), put aside until the
-// mark that ends them: nobody sees half a list. Floor 4, but pure.
+// The events that a watch begins with when asked for everything as it is (KEP-3157), up to the mark that
+// ends them. Floor 4, but pure.
+import type { ObjectChange } from '../model/types.ts';
 import { Ended } from './ended.ts';
-import type { Sighting, WatchEvent } from './events.ts';
-import type { KindSpec } from './kinds.ts';
-import { keyOf } from './store.ts';
-import { isOlder } from './versions.ts';
+import type { WatchEvent } from './events.ts';
+import type { Listing } from './listing.ts';
 
 export class InitialEvents {
-  readonly sightings = new Map<string, Sighting>();
-  readonly #spec: KindSpec;
+  readonly listing: Listing;
   #version = '';
 
-  constructor(spec: KindSpec) {
-    this.#spec = spec;
+  constructor(listing: Listing) {
+    this.listing = listing;
   }
 
   /** That of the mark: the events before it come in no order, and their versions mean nothing together. */
@@ -21,8 +19,8 @@ export class InitialEvents {
     return this.#version;
   }
 
-  /** True if this was the mark: the list is complete. Throws Ended. */
-  take(event: WatchEvent): boolean {
+  /** True if this was the mark: the list is complete. `changes` gets what may go out before. Throws Ended. */
+  take(event: WatchEvent, changes: ObjectChange[]): boolean {
     if (event.type === 'ERROR') throw endOfStream(event);
     if (event.type === 'OTHER') return false;
     if (event.type === 'BOOKMARK') {
@@ -31,13 +29,8 @@ export class InitialEvents {
       this.#version = event.version;
       return true;
     }
-    const { sighting } = event;
-    const key = keyOf(sighting.ref);
-    const known = this.sightings.get(key);
-    if (known !== undefined && isOlder(sighting.version, known.version)) return false;
-    const isThere = event.type !== 'DELETED' && this.#spec.isWanted(sighting.object);
-    if (isThere) this.sightings.set(key, sighting);
-    else this.sightings.delete(key);
+    const change = this.listing.take(event.sighting, event.type !== 'DELETED');
+    if (change !== undefined) changes.push(change);
     return false;
   }
 }

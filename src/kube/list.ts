@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One complete LIST: page after page (KEP-365), each body taken apart while it flows. Nothing is said
-// before the last page; a page that expired under way is the end of the whole attempt. Floor 4.
+// One complete LIST: page after page (KEP-365), each body taken apart while it flows. A page that expired
+// under way is the end of the whole attempt. Floor 4.
 import { recordOrEmpty } from '../lib/json.ts';
+import type { ObjectChange } from '../model/types.ts';
 import { type BodyParts, chunksOf, type Patience } from './body.ts';
+import type { Delivery } from './delivery.ts';
 import { Ended } from './ended.ts';
-import type { Decoder, Sighting } from './events.ts';
+import type { Decoder } from './events.ts';
 import { ItemSplitter } from './items.ts';
 import type { KindSpec } from './kinds.ts';
 import { LIMITS } from './limits.ts';
-import { keyOf } from './store.ts';
+import type { Listing } from './listing.ts';
 
 /**
  * How old the answer may be. `any`: whatever the server has cached, for the first list. An object: not
@@ -22,22 +24,19 @@ const PATIENCE: Patience = { silenceMs: LIMITS.listSilenceMs, reason: 'silent' }
 export interface ListParts extends BodyParts {
   readonly spec: KindSpec;
   readonly decoder: Decoder;
+  readonly delivery: Delivery;
+  /** Gets all items. */
+  readonly listing: Listing;
   /** `&labelSelector=..&fieldSelector=..`, or ''. */
   readonly selectors: string;
 }
 
-export interface Listed {
-  readonly sightings: ReadonlyMap<string, Sighting>;
-  readonly version: string;
-}
-
-/** Throws as Transport does; Ended `expired` when a continue token is too old; `undecodable`, `silent`. */
+/** Resolves to the list's version. Throws as Transport does; Ended `expired` when a continue token is too old; `undecodable`, `silent`. */
 export async function listAll(
   parts: ListParts,
   freshness: Freshness,
   request: AbortController,
-): Promise<Listed> {
-  const sightings = new Map<string, Sighting>();
+): Promise<string> {
   let token = '';
   let version = '';
   do {
@@ -46,13 +45,13 @@ export async function listAll(
     const paging =
       token === '' ? freshnessQuery(freshness) : `&continue=${encodeURIComponent(token)}`;
     const path = `${parts.spec.path}?limit=${LIMITS.pageItems}${paging}${parts.selectors}`;
-    const envelope = await readPage(parts, path, { request, sightings });
+    const envelope = await readPage(parts, path, request);
     const metadata = recordOrEmpty(recordOrEmpty(envelope)['metadata']);
     version = textOf(metadata['resourceVersion']);
     token = textOf(metadata['continue']);
     if (version === '') throw new Ended('undecodable', 'a list without metadata.resourceVersion');
   } while (token !== '');
-  return { sightings, version };
+  return version;
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -64,35 +63,36 @@ function freshnessQuery(freshness: Freshness): string {
   return `&resourceVersion=${version}&resourceVersionMatch=NotOlderThan`;
 }
 
-interface Page {
-  readonly request: AbortController;
-  readonly sightings: Map<string, Sighting>;
-}
-
 async function readPage(
   parts: ListParts,
   path: string,
-  { request, sightings }: Page,
+  request: AbortController,
 ): Promise<unknown> {
   const answer = await parts.transport.get(path, request);
   const splitter = new ItemSplitter();
   for await (const chunk of chunksOf(parts, answer, request, () => PATIENCE)) {
-    takeChunk(parts, splitter, { chunk, sightings });
+    const changes: ObjectChange[] = [];
+    try {
+      takeChunk(parts, splitter.push(chunk), changes);
+    } finally {
+      // An item that is no JSON must not take along those before it: the store has them.
+      await parts.delivery.deliver(changes);
+    }
   }
   return splitter.envelope();
 }
 
 function takeChunk(
-  { spec, decoder, counters }: ListParts,
-  splitter: ItemSplitter,
-  { chunk, sightings }: { readonly chunk: Uint8Array; readonly sightings: Map<string, Sighting> },
+  { listing, decoder, counters }: ListParts,
+  texts: readonly string[],
+  changes: ObjectChange[],
 ): void {
   const startMs = performance.now();
-  for (const text of splitter.push(chunk)) {
+  for (const text of texts) {
     const sighting = decoder.item(text);
     counters.items += 1;
-    if (sighting === undefined || !spec.isWanted(sighting.object)) continue;
-    sightings.set(keyOf(sighting.ref), sighting);
+    const change = sighting === undefined ? undefined : listing.take(sighting, true);
+    if (change !== undefined) changes.push(change);
   }
   counters.decodeSeconds += (performance.now() - startMs) / 1000;
 }

@@ -2,23 +2,22 @@
 // What the server was last seen to have, of one kind: versions, not contents. Turns complete lists and
 // single events into changes, and refuses to believe at once that everything is gone. Floor 4, but pure.
 import { isSame, type JsonRecord, recordOrEmpty } from '../lib/json.ts';
-import type { ObjectChange, ObjectRef } from '../model/types.ts';
+import type { Kind, ObjectChange, ObjectRef } from '../model/types.ts';
 import type { Sighting } from './events.ts';
 import type { KindSpec } from './kinds.ts';
 import { LIMITS } from './limits.ts';
 import { isOlder } from './versions.ts';
 
-interface Entry {
-  readonly ref: ObjectRef;
+/** All that is remembered of an object, and what stands for it in a list that shows it unchanged. */
+export interface Known {
   readonly version: string;
   readonly uid: string;
-  /** Only for kinds that compare contents. */
-  readonly object: JsonRecord | undefined;
 }
 
 /** A complete list. `isConfirmation`: read from the quorum, a while after a suspicious one. */
 export interface CompleteList {
-  readonly sightings: ReadonlyMap<string, Sighting>;
+  /** By key; see Listing for which of them are in full. */
+  readonly sightings: ReadonlyMap<string, Known | Sighting>;
   readonly version: string;
   readonly isConfirmation: boolean;
   /** Another cluster answers, or this one with another store: see ClusterIdentity. */
@@ -44,6 +43,8 @@ export interface Replacement {
   /** Puts before removals: make before break. */
   readonly changes: readonly ObjectChange[];
   readonly suspicion: Suspicion | undefined;
+  /** The server turned out to be older than thought: what looked unchanged must be listed again. */
+  readonly isDoubtful: boolean;
 }
 
 /** What became of an event; `disorder` = the store can no longer be trusted to follow. */
@@ -56,6 +57,12 @@ const STALE: Applied = { kind: 'stale' };
 const DISORDER: Applied = { kind: 'disorder' };
 
 export const keyOf = (ref: ObjectRef): string => `${ref.namespace}/${ref.name}`;
+
+/** The other way: neither namespaces nor names have slashes. */
+function refOf(kind: Kind, key: string): ObjectRef {
+  const at = key.indexOf('/');
+  return { kind, namespace: key.slice(0, at), name: key.slice(at + 1) };
+}
 
 /** Its uid is that of the cluster. */
 const CLUSTER = 'default/kubernetes';
@@ -79,7 +86,9 @@ const BELIEVABLE_LOSS = 0.9;
  */
 export class Store {
   readonly #spec: KindSpec;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, Known>();
+  /** Only of kinds that compare contents. */
+  readonly #contents = new Map<string, JsonRecord>();
   readonly #held = new Set<string>();
   #version = '';
 
@@ -100,33 +109,62 @@ export class Store {
     return this.#version;
   }
 
+  get known(): ReadonlyMap<string, Known> {
+    return this.#entries;
+  }
+
+  /** What is remembered of the object, if the sighting says nothing new and its contents are not compared. */
+  unchanged(sighting: Sighting): Known | undefined {
+    const known = this.#entries.get(keyOf(sighting.ref));
+    const isKnown = known !== undefined && isSameWrite(known, sighting);
+    return isKnown && !this.#spec.comparesContent ? known : undefined;
+  }
+
+  /** An object of a list that is not complete yet. Undefined = nothing new. */
+  put(sighting: Sighting): ObjectChange | undefined {
+    return this.#put(sighting, false);
+  }
+
+  /** An object that such a list has shown before and now shows deleted. Undefined = it was not there. */
+  remove(ref: ObjectRef): ObjectChange | undefined {
+    return this.#forget(keyOf(ref)) ? { type: 'remove', ref } : undefined;
+  }
+
   /** Linear in the number of objects listed and known. */
   replace(list: CompleteList): Replacement {
     const { sightings, version } = list;
     const stored = this.#entries.size;
     const isOldServer = isOlder(version, this.#version);
-    const vanished = [...this.#entries].filter(([key]) => !sightings.has(key));
-    const unseen = vanished.filter(([key]) => !(list.isConfirmation && this.#held.has(key)));
-    const reason = this.#whySuspicious(list, unseen.length, isOldServer);
+    const vanished: string[] = [];
+    for (const key of this.#entries.keys()) if (!sightings.has(key)) vanished.push(key);
+    const reason = this.#whySuspicious(list, this.#unheld(vanished, list), isOldServer);
     const changes: ObjectChange[] = [];
-    for (const sighting of sightings.values()) {
+    let isDoubtful = false;
+    for (const [key, sighting] of sightings) {
+      if (!('object' in sighting)) {
+        this.#held.delete(key);
+        if (isOldServer) this.#entries.set(key, { version: '', uid: sighting.uid });
+        isDoubtful ||= isOldServer;
+        continue;
+      }
       const change = this.#put(sighting, isOldServer);
       if (change !== undefined) changes.push(change);
     }
-    for (const [key, { ref }] of vanished) {
+    for (const key of vanished) {
       const isConfirmed = list.isConfirmation && this.#held.has(key);
       if (!isConfirmed && (reason !== undefined || this.#held.has(key))) {
         this.#held.add(key);
         continue;
       }
       this.#forget(key);
-      changes.push({ type: 'remove', ref });
+      changes.push({ type: 'remove', ref: refOf(this.#spec.kind, key) });
     }
     this.#version = version;
-    if (reason === undefined) return { changes, suspicion: undefined };
+    if (reason === undefined) return { changes, suspicion: undefined, isDoubtful };
     return {
       changes,
       suspicion: { reason, stored, listed: sightings.size, held: this.#held.size },
+      isDoubtful,
     };
   }
 
@@ -165,13 +203,20 @@ export class Store {
     const key = keyOf(ref);
     const known = this.#entries.get(key);
     this.#held.delete(key);
-    const comparable = this.#spec.comparesContent ? withoutVersion(object) : undefined;
-    this.#entries.set(key, { ref, version, uid, object: comparable });
+    const isSameContent = this.#spec.comparesContent && this.#isSameContent(key, object);
+    this.#entries.set(key, { version, uid });
     if (known !== undefined && !isForced) {
-      if (isSameWrite(known, sighting)) return undefined;
-      if (comparable !== undefined && isSame(known.object, comparable)) return undefined;
+      if (isSameContent || isSameWrite(known, sighting)) return undefined;
     }
     return { type: 'put', ref, object };
+  }
+
+  /** Remembers the contents for the next time. */
+  #isSameContent(key: string, object: JsonRecord): boolean {
+    const before = this.#contents.get(key);
+    const now = withoutVersion(object);
+    this.#contents.set(key, now);
+    return before !== undefined && isSame(before, now);
   }
 
   #isForeign({ isForeign = false, sightings }: CompleteList): boolean {
@@ -181,9 +226,15 @@ export class Store {
     return isForeign || (this.#spec.kind === 'Service' && isOther);
   }
 
-  #forget(key: string): void {
-    this.#entries.delete(key);
+  #forget(key: string): boolean {
+    this.#contents.delete(key);
     this.#held.delete(key);
+    return this.#entries.delete(key);
+  }
+
+  /** How many of them no earlier list has held, or this one does not confirm. */
+  #unheld(vanished: readonly string[], { isConfirmation }: CompleteList): number {
+    return isConfirmation ? vanished.filter((key) => !this.#held.has(key)).length : vanished.length;
   }
 
   #whySuspicious(
@@ -198,17 +249,17 @@ export class Store {
     if (this.#isForeign(list) && unseen > 0) return 'another cluster answers';
     const others = this.#entries.size - (isConfirmation ? this.#held.size : 0);
     if (this.#spec.comparesContent || others <= LIMITS.suspiciousAbove) return undefined;
-    const replaced = [...sightings].filter(([key, { uid }]) => {
-      const known = this.#entries.get(key);
-      return known !== undefined && known.uid !== uid;
-    }).length;
+    let replaced = 0;
+    for (const [key, { uid }] of sightings) {
+      if ((this.#entries.get(key)?.uid ?? uid) !== uid) replaced += 1;
+    }
     return unseen > 0 && unseen + replaced >= others * BELIEVABLE_LOSS
       ? 'everything vanished at once'
       : undefined;
   }
 }
 
-const isSameWrite = (known: Entry, { version, uid }: Sighting): boolean =>
+const isSameWrite = (known: Known, { version, uid }: Sighting): boolean =>
   version !== '' && known.version === version && known.uid === uid;
 
 /** Every write moves the version: without it, equal contents are equal. */
