@@ -5,7 +5,7 @@
 import type { ChurnReport } from './changes.ts';
 import { letPass, monotonicMs } from './clock.ts';
 import type { ChurnFigures, Latencies } from './figures.ts';
-import { CHANGES_PER_SECOND, type Pace } from './pace.ts';
+import { CHANGES_PER_SECOND, PATIENCE_MS, type Pace } from './pace.ts';
 import type { Prober } from './prober.ts';
 import type { RunningProxy } from './proxy.ts';
 import { ENDPOINTS_EACH, type Site } from './site.ts';
@@ -108,6 +108,7 @@ export class ChangeSeries {
     const { reached } = await this.#prober.begin({
       ...{ address: clusterIp, port: 80, tag },
       periodMs: this.#pace.probePeriodMs,
+      patienceMs: PATIENCE_MS,
       timeoutMs: EFFECT_TIMEOUT_MS,
     });
     const [answeredMs, { startMs, failures }] = await Promise.all([

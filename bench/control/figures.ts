@@ -16,6 +16,8 @@ export interface StartFigures {
   /** From exec to the end of the connection by which every probe Service had answered. */
   readonly wallSeconds: number;
   readonly cpuSeconds: number;
+  /** Connections tried until then: one every 5 ms, or 20 ms while nobody answers. */
+  readonly connections: number;
 }
 
 /** Of the proxy's main process. */

@@ -5,7 +5,7 @@ import { letPass } from './clock.ts';
 import { startFairlead } from './fairlead.ts';
 import type { Figures, ProxyName, StallFigures, StartFigures } from './figures.ts';
 import { startKubeProxy } from './kube-proxy.ts';
-import { type Pace, paceOf, SETTLE_MS, START_PROBE_PERIOD_MS } from './pace.ts';
+import { type Pace, paceOf, SETTLE_MS, START_PATIENCE_MS, START_PROBE_PERIOD_MS } from './pace.ts';
 import { type Prober, startProber } from './prober.ts';
 import type { RunningProxy } from './proxy.ts';
 import type { Site } from './site.ts';
@@ -46,9 +46,9 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
   const { prober, pace, onProgress } = means;
   const start = await watchStart(site, proxy, prober);
   const stalls = { loading: await proxy.loadingStallMs(), start: await proxy.takeStallMs() };
-  onProgress(
-    `answers after ${start.wallSeconds.toFixed(2)} s, ${start.cpuSeconds.toFixed(2)} s of CPU`,
-  );
+  const { wallSeconds, cpuSeconds, connections } = start;
+  const times = `${wallSeconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU`;
+  onProgress(`answers after ${times}, ${connections} connections tried`);
   await letPass(SETTLE_MS);
   const settled = proxy.residentBytes();
   const series = new ChangeSeries(site, proxy, prober, pace);
@@ -74,19 +74,23 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
 
 /** From exec on: Services are asked one after the other, so the last answer is the end of the wait. */
 async function watchStart(site: Site, proxy: RunningProxy, prober: Prober): Promise<StartFigures> {
-  let endMs = proxy.startedMs;
+  let [endMs, connections] = [proxy.startedMs, 0];
   for (const { clusterIp } of site.probes) {
     const probe = await prober.begin({
       address: clusterIp,
       port: 80,
       tag: '*',
       periodMs: START_PROBE_PERIOD_MS,
+      patienceMs: START_PATIENCE_MS,
       timeoutMs: START_TIMEOUT_MS,
     });
-    ({ endMs } = await probe.reached());
+    const reached = await probe.reached();
+    connections += reached.connections;
+    endMs = reached.endMs;
     proxy.check();
   }
-  return { wallSeconds: (endMs - proxy.startedMs) / 1000, cpuSeconds: proxy.cpuSeconds() };
+  const wallSeconds = (endMs - proxy.startedMs) / 1000;
+  return { wallSeconds, cpuSeconds: proxy.cpuSeconds(), connections };
 }
 
 function stallFigures(

@@ -16,6 +16,9 @@ export interface Pace {
 }
 
 export const START_PROBE_PERIOD_MS = 5;
+/** Nobody answers for a Service that is not served yet: the kernel limits how often it says so. */
+export const START_PATIENCE_MS = 20;
+export const PATIENCE_MS = 250;
 export const SETTLE_MS = 10_000;
 export const CHANGES_PER_SECOND = 100;
 

@@ -14,6 +14,9 @@ export interface Probe {
   /** The letter of the server that is awaited; `*`: any. */
   readonly tag: string;
   readonly periodMs: number;
+  /** For one connection. */
+  readonly patienceMs: number;
+  /** For all of them. */
   readonly timeoutMs: number;
 }
 
@@ -21,6 +24,8 @@ export interface Reached {
   /** When the first connection that reached the server began and ended. */
   readonly startMs: number;
   readonly endMs: number;
+  /** Tried until then, and those of them that nobody answered. */
+  readonly connections: number;
   readonly failures: number;
 }
 
@@ -34,10 +39,9 @@ export interface Prober {
 export function startProber(place: Place): Prober {
   const child = startChild(place, [PROGRAM, 'ask']);
   return {
-    begin: async ({ address, port, tag, periodMs, timeoutMs }) => {
-      child.writeLine(
-        `until ${address} ${port} ${tag} ${Math.round(periodMs * 1000)} ${timeoutMs}`,
-      );
+    begin: async ({ address, port, tag, periodMs, patienceMs, timeoutMs }) => {
+      const times = `${Math.round(periodMs * 1000)} ${patienceMs} ${timeoutMs}`;
+      child.writeLine(`until ${address} ${port} ${tag} ${times}`);
       const line = await child.nextLine();
       if (line !== 'probing') throw new Error(`prober: ${line}`);
       return { reached: async () => parseReached(await child.nextLine(), address) };
@@ -54,11 +58,12 @@ export async function startGreeter(place: Place, tag: string, port: number): Pro
 }
 
 function parseReached(line: string, address: string): Reached {
-  const [word, start = '', end = '', , failures = ''] = line.split(' ');
+  const [word, start = '', end = '', connections = '', failures = ''] = line.split(' ');
   if (word !== 'reached') throw new Error(`no right answer from ${address}: ${line}`);
   return {
     startMs: fromNanoseconds(start),
     endMs: fromNanoseconds(end),
+    connections: Number(connections),
     failures: Number(failures),
   };
 }

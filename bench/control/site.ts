@@ -3,7 +3,6 @@
 // are the real backends of the probe Services. All Services of the load have invented endpoints but these.
 import { buildTopology, type Topology } from '../../src/demo/topology.ts';
 import type { NodeHost } from '../../src/demo/wiring.ts';
-import { writeSysctls } from '../../src/sys/netns.ts';
 import type { Binaries } from '../../test/cluster/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../../test/cluster/control-plane.ts';
 import { load, serviceName } from '../../test/cluster/load.ts';
@@ -86,12 +85,10 @@ async function startBackends(topology: Topology): Promise<Backends> {
 }
 
 async function connectNode(plane: ControlPlane, node: NodeHost): Promise<void> {
-  const { name, index, namespace, pods } = node;
+  const { name, index, pods } = node;
   await addNode(plane.api, { name, addresses: [`192.168.77.${index}`, `fd00:77::${index}`] });
   await plane.connect(node);
   await sendServicesToNode(pods[0]!.namespace);
-  // A connection to a Service that is not served yet fails at once, every time: a prober need not wait.
-  await writeSysctls(namespace, { 'net/ipv4/icmp_ratelimit': '0' });
 }
 
 async function loadServices(

@@ -70,6 +70,11 @@ describe('goals', () => {
       ['peak RSS after start'],
     ],
     [
+      'memory later',
+      { memory: { ...figures.memory, peakAfterChurnBytes: 121 * 2 ** 20 } },
+      ['peak RSS after churn'],
+    ],
+    [
       'stalls',
       { stalls: { loadingMs: 0, startMs: 51, churnMs: 52 } },
       ['longest stall, start', 'longest stall, churn'],
@@ -132,6 +137,7 @@ test('every change of the load replaces one address by one that nobody had', () 
   for (const changes of [1, 10, 117, 118]) {
     const changed = changedAddresses(7, 10, changes);
     expect(changed.filter((address) => !original.includes(address))).toHaveLength(1);
-    expect(changed).not.toEqual(changedAddresses(7, 10, changes + 1));
+    // The same place in the list again, and still another address.
+    expect(changed).not.toEqual(changedAddresses(7, 10, changes + 10));
   }
 });
