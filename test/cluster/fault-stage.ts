@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every test of a fault needs: a control plane behind a faulty server, a node with two pods behind
 // Service `web`, traffic to it, and an agent that is asked what it believes and what the kernel has.
+import type { V1Service } from '@kubernetes/client-node';
 import { expect } from 'vitest';
 import { ownPaths } from '../../src/demo/agent.ts';
 import type { RunningLoad } from '../../src/demo/traffic.ts';
@@ -14,7 +15,7 @@ import { type ClockOptions, type FakeClock, makeClock } from './clock.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { type FaultyServer, ONLY_FAULTY_SERVER, startFaultyServer } from './faulty-server.ts';
 import { type Launched, launch } from './launch.ts';
-import { addNode, addPod, addService, servicesPath } from './objects.ts';
+import { addNode, addPod, addService, type NodeSpec, servicesPath } from './objects.ts';
 
 export interface AgentOptions {
   /** Default: user `system:kube-proxy` with a token that lasts. */
@@ -48,6 +49,9 @@ export interface FaultStage {
   remove(): Promise<void>;
 }
 
+/** The only node. */
+export const NODE: NodeSpec = { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' };
+
 export async function startFaultStage(
   binaries: Binaries,
   clockOptions: ClockOptions = {},
@@ -55,7 +59,7 @@ export async function startFaultStage(
   const plane = await startControlPlane(binaries, { apiServerFlags: ONLY_FAULTY_SERVER });
   const node = await startOneNode(['web-1', 'web-2']);
   await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
-  await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
+  await addNode(plane.api, NODE);
   await addWeb(plane, node);
   const server = await startFaultyServer(plane);
   const clock = await makeClock(clockOptions);
@@ -88,12 +92,16 @@ export async function startFaultStage(
 }
 
 /** Service `web` and its two pods. */
-export async function addWeb({ api }: ControlPlane, node: TestNode): Promise<void> {
+export async function addWeb(
+  { api }: ControlPlane,
+  node: TestNode,
+  spec: V1Service['spec'] = {},
+): Promise<void> {
   const labels = { app: 'web' };
   for (const { name, ipv4, ipv6 } of node.pods('web-1', 'web-2')) {
     await addPod(api, { name, nodeName: 'n1', ips: [ipv4, ipv6], labels });
   }
-  await addService(api, 'web', { selector: labels });
+  await addService(api, 'web', { selector: labels, ...spec });
 }
 
 function trafficTo(
