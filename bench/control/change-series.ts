@@ -69,7 +69,6 @@ export class ChangeSeries {
     while (shown.length < changes && monotonicMs() < deadlineMs) {
       await letPass(leastMs + Math.random() * randomMs);
       shown.push(await this.#show(this.#site.changer.change));
-      this.#proxy.check();
     }
     return merge(shown);
   }

@@ -9,9 +9,8 @@ export interface LineChild {
   writeLine(line: string): void;
   /** Lines of its standard output, in order, each given once. */
   nextLine(): Promise<string>;
-  /** The last it complained of. */
-  complaints(): string;
-  hasExited(): boolean;
+  /** Settles when it has ended: rejects with the last it complained of. */
+  ended(): Promise<never>;
   signal(signal: NodeJS.Signals): void;
   stop(): Promise<void>;
 }
@@ -39,10 +38,10 @@ export function startChild(
     },
   });
   child.exited.then(() => wake());
-  const said = (): string => complaints.join('\n');
+  const failure = (): Error => new Error(`${place.name} ended: ${complaints.join('\n')}`);
   const nextLine = async (): Promise<string> => {
     while (lines.length === 0) {
-      if (child.hasExited()) throw new Error(`${place.name} ended: ${said()}`);
+      if (child.hasExited()) throw failure();
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
@@ -52,8 +51,8 @@ export function startChild(
   return {
     pid: child.pid,
     writeLine: (line) => void child.writeLine(line),
-    ...{ nextLine, complaints: said },
-    hasExited: () => child.hasExited(),
+    nextLine,
+    ended: () => child.exited.then(() => Promise.reject(failure())),
     signal: (signal) => child.kill(signal),
     stop: async () => {
       await stop(child);

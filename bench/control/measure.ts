@@ -30,7 +30,8 @@ export async function measureColumn({
   for (const { number } of site.probes) await site.changer.change(number, [site.backends.a]);
   const proxy = name === 'fairlead' ? await startFairlead(site) : startKubeProxy(site, name);
   try {
-    return await measure(site, proxy, { prober, pace: paceOf(name, changes), onProgress });
+    const means = { prober, pace: paceOf(name, changes), onProgress };
+    return await Promise.race([measure(site, proxy, means), proxy.ended()]);
   } finally {
     await Promise.all([prober.stop(), proxy.stop()]);
   }
@@ -60,7 +61,6 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
   onProgress('streams of changes');
   const { last, churn } = await series.streams();
   const churnStallMs = await proxy.takeStallMs();
-  proxy.check();
   return {
     ...{ start, quiet, busy, last, churn, probePeriodMs: pace.probePeriodMs },
     memory: {
@@ -87,7 +87,6 @@ async function watchStart(site: Site, proxy: RunningProxy, prober: Prober): Prom
     const reached = await probe.reached();
     connections += reached.connections;
     endMs = reached.endMs;
-    proxy.check();
   }
   const wallSeconds = (endMs - proxy.startedMs) / 1000;
   return { wallSeconds, cpuSeconds: proxy.cpuSeconds(), connections };

@@ -19,8 +19,8 @@ export interface RunningProxy {
   takeStallMs(): Promise<number | undefined>;
   /** Of the time before its first line of log, known once that was written. */
   loadingStallMs(): Promise<number | undefined>;
-  /** Throws what it said last if it has ended. */
-  check(): void;
+  /** Rejects with what it said last when it has ended. */
+  ended(): Promise<never>;
   stop(): Promise<void>;
 }
 
@@ -48,9 +48,7 @@ export function proxyPlace(site: Site, name: ProxyName): ProxyPlace {
         ...{ name, startedMs, child },
         cpuSeconds: () => cpuSeconds(place.cgroup),
         residentBytes: () => residentBytes(child.pid),
-        check: () => {
-          if (child.hasExited()) throw new Error(`${name} ended: ${child.complaints()}`);
-        },
+        ended: () => child.ended(),
         stop: () => child.stop(),
       };
     },
