@@ -62,14 +62,13 @@ async function waitUntilReady({ runDir, timeout }: StatusOptions): Promise<void>
 const isInStep = (status: Status): boolean => status.isReady && status.sync.failed.length === 0;
 
 export function statusText(status: Status, isWide: boolean): string {
-  if (!status.isReady)
-    return `starting (pid ${status.pid}): the first complete plan is not in the kernel yet`;
+  if (!status.isReady) return startingText(status);
   const { sync } = status;
   const taken = status.hooks.filter((hook) => hook.isTakenOver).length;
-  const lines: (readonly [string, string])[] = [
+  const lines: Line[] = [
     ['Fairlead', `${status.version}, pid ${status.pid}, since ${status.startedAt}`],
     ['Node', `${status.node}, Linux ${status.kernel}`],
-    ['Source', `${status.source.kind} ${status.source.location}`],
+    ...sourceLines(status),
     [
       'Sockets',
       `${status.hooks.length} hooks on ${status.cgroupRoot}${taken > 0 ? ` (${taken} taken over)` : ''}, refused connections see ${status.refusesWith}`,
@@ -87,13 +86,56 @@ export function statusText(status: Status, isWide: boolean): string {
     ...sync.failed.map(
       ({ id, reason, service }) => ['Failing', `${service ?? ''} ${id}: ${reason}`] as const,
     ),
-    ...status.problems.map((problem) => ['Refused', problemText(problem)] as const),
+    ...problemLines(status),
     ...(isWide ? wideLines(status) : []),
   ];
-  return lines.map(([title, text]) => `${`${title}:`.padEnd(11)}${text}`).join('\n');
+  return textOf(lines);
 }
 
-function wideLines(status: Status): readonly (readonly [string, string])[] {
+type Line = readonly [title: string, text: string];
+
+const textOf = (lines: readonly Line[]): string =>
+  lines.map(([title, text]) => `${`${title}:`.padEnd(11)}${text}`).join('\n');
+
+/** The socket answers before there is a source to tell of. */
+function startingText(status: Pick<Status, 'pid'> & Partial<Status>): string {
+  const first = `starting (pid ${status.pid}): the first complete plan is not in the kernel yet`;
+  if (status.source === undefined) return first;
+  return [
+    first,
+    textOf([...sourceLines(status as Status), ...problemLines(status as Status)]),
+  ].join('\n');
+}
+
+const problemLines = ({ problems }: Pick<Status, 'problems'>): readonly Line[] =>
+  problems.map((problem) => [
+    // What has no object is no fault of an object.
+    problem.object === undefined && problem.file === undefined ? 'Problem' : 'Refused',
+    problemText(problem),
+  ]);
+
+function sourceLines({ source }: Pick<Status, 'source'>): readonly Line[] {
+  const { kind, location, cluster } = source;
+  if (cluster === undefined) return [['Source', `${kind} ${location}`]];
+  const others = cluster.servers.length - 1;
+  return [
+    ['Source', `${kind} ${cluster.server}${others > 0 ? ` (and ${others} more to turn to)` : ''}`],
+    ['Chosen', cluster.why],
+    ['Watches', cluster.watches.map(watchText).join(', ')],
+  ];
+}
+
+type Watch = NonNullable<Status['source']['cluster']>['watches'][number];
+
+/** `Service 12 objects, heard 3 s ago`. */
+function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
+  if (state === 'absent') return `${kind} not served here`;
+  if (aliveAgeMs === undefined) return `${kind} never heard`;
+  const age = `heard ${Math.round(aliveAgeMs / 1000)} s ago`;
+  return `${kind} ${objects} objects, ${age}${state === 'watching' ? '' : ` (${state})`}`;
+}
+
+function wideLines(status: Status): readonly Line[] {
   return [
     ...status.hooks.map(
       ({ name, insns }) => ['Hook', `${name}, ${insns} instructions verified`] as const,

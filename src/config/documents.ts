@@ -101,7 +101,8 @@ function kindOf(value: JsonRecord, locate: Locate, problems: Remark[]): string |
   const known = KINDS.find(({ kind }) => kind === value['kind']);
   if (known === undefined) {
     const kinds = KINDS.map(({ kind }) => kind).join(' or ');
-    problems.push({ ...locate(['kind']), reason: `must be ${kinds}, not ${shown(value['kind'])}` });
+    const given = value['kind'] === undefined ? 'it is missing' : `not ${shown(value['kind'])}`;
+    problems.push({ ...locate(['kind']), reason: `must be ${kinds}, ${given}` });
     return undefined;
   }
   if (value['apiVersion'] !== known.api) {

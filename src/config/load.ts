@@ -2,7 +2,8 @@
 // Reads the file --config names, if it names one, and resolves everything. Floor 3.
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { FairleadError, reasonOf } from '../errors.ts';
+import { FairleadError } from '../errors.ts';
+import { whyUnreadable } from '../lib/unreadable.ts';
 import type { FlagValues } from './flags.ts';
 import { resolveConfig } from './resolve.ts';
 import type { Config } from './types.ts';
@@ -25,6 +26,9 @@ function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new FairleadError('BAD_OPTION', `--config ${path} cannot be read: ${reasonOf(error)}`);
+    throw new FairleadError(
+      'BAD_OPTION',
+      `--config ${path} cannot be read: ${whyUnreadable(error)}`,
+    );
   }
 }

@@ -8,7 +8,8 @@ import { dirname, join, resolve } from 'node:path';
 import type { KubeConfig, User } from '@kubernetes/client-node';
 import { load } from 'js-yaml';
 import { FairleadError, reasonOf } from '../errors.ts';
-import { isRecord, recordOrEmpty } from '../lib/json.ts';
+import { isRecord, recordOrEmpty, shown } from '../lib/json.ts';
+import { whyUnreadable } from '../lib/unreadable.ts';
 import { type FreshFile, freshFile } from './fresh-file.ts';
 
 export type CredentialSource =
@@ -149,7 +150,7 @@ async function askPlugin(config: KubeConfig, path: string): Promise<PluginAnswer
   } catch (error) {
     throw new FairleadError(
       'BAD_KUBECONFIG',
-      `${path}: its auth plugin failed: ${reasonOf(error)}`,
+      `kubeconfig ${path}: its auth plugin failed: ${reasonOf(error)}`,
     );
   }
   const given: unknown = recordOrEmpty(options.headers)['Authorization'];
@@ -165,7 +166,8 @@ async function loadKubeconfig(path: string): Promise<Kubeconfig> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new FairleadError('BAD_KUBECONFIG', `${path} cannot be read: ${reasonOf(error)}`);
+    const why = whyUnreadable(error);
+    throw new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path} cannot be read: ${why}`);
   }
   return parseKubeconfig(path, text);
 }
@@ -181,19 +183,38 @@ async function parseKubeconfig(path: string, text: string): Promise<Kubeconfig> 
     return kubeconfig;
   } catch (error) {
     if (error instanceof FairleadError) throw error;
-    throw new FairleadError('BAD_KUBECONFIG', `${path} is no kubeconfig: ${reasonOf(error)}`);
+    // A parser shows the place in further lines.
+    const [why] = reasonOf(error).split('\n', 1);
+    throw new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path} is not understood: ${why}`);
   }
 }
 
 function clusterOf({ config, path }: Kubeconfig) {
   const cluster = config.getCurrentCluster();
-  const refuse = (reason: string) => new FairleadError('BAD_KUBECONFIG', `${path}: ${reason}`);
-  if (cluster === null) throw refuse('its current-context names no cluster of the file');
+  const refuse = (reason: string) =>
+    new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path}: ${reason}`);
+  const missing = missingPart(config);
+  if (cluster === null || missing !== undefined) throw refuse(missing ?? 'it has no cluster');
   if (cluster.proxyUrl) throw refuse('proxy-url is not supported: name a server reached directly');
   if (!/^https?:\/\/./.test(cluster.server)) {
     throw refuse(`server must be an http or https URL, not ${JSON.stringify(cluster.server)}`);
   }
   return cluster;
+}
+
+/** A name that leads nowhere within the file. */
+function missingPart(config: KubeConfig): string | undefined {
+  const name = config.getCurrentContext();
+  if (!name) return 'it sets no current-context: set it to one of its contexts';
+  const context = config.getContextObject(name);
+  if (context === null) return `current-context ${shown(name)} is none of its contexts`;
+  const { cluster, user } = context;
+  const from = `context ${shown(name)} names`;
+  if (config.getCurrentCluster() === null)
+    return `${from} cluster ${shown(cluster)}, which it lacks`;
+  if (user && config.getCurrentUser() === null)
+    return `${from} user ${shown(user)}, which it lacks`;
+  return undefined;
 }
 
 function tokenFileOf(config: KubeConfig, path: string, document: unknown): string | undefined {

@@ -5,6 +5,7 @@ import { Pool } from 'undici';
 import type { Clock } from './clock.ts';
 import type { Access, Credentials } from './credentials.ts';
 import { ApiError, Ended } from './ended.ts';
+import { expiryOf } from './expiry.ts';
 import { LIMITS } from './limits.ts';
 import type { Servers, ServerUrl } from './servers.ts';
 import { statusError } from './status-error.ts';
@@ -131,7 +132,10 @@ class HttpTransport implements Transport {
       signal,
     });
     if (statusCode >= 200 && statusCode < 300) return { body, server };
-    throw await statusError(statusCode, headers['retry-after'], body);
+    const error = await statusError(statusCode, headers['retry-after'], body);
+    const expiry = statusCode === 401 ? expiryOf(access, new Date()) : undefined;
+    if (expiry !== undefined) error.message += `: ${expiry}`;
+    throw error;
   }
 
   /** Connections outlive a request; a changed CA or certificate gets a pool of its own. */

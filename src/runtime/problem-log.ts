@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// One warning when a problem appears, one line when it clears, silence while it stays. Floor 5.
+// One warning when a problem appears, one line when it clears, silence while it stays. What keeps the whole
+// source from being followed may change its words before it is over: each of them once. Floor 5.
 import type { Logger } from '../log.ts';
 import { type Problem, problemText } from './status.ts';
 
 /** @returns a function that takes every problem there is now */
-export function createProblemLog(log: Logger): (problems: readonly Problem[]) => void {
+export function createProblemLog(
+  log: Pick<Logger, 'info' | 'warn'>,
+): (problems: readonly Problem[]) => void {
+  const noteObjects = objectLog(log);
+  const noteSource = sourceLog(log);
+  return (problems) => {
+    noteObjects(problems.filter((problem) => !isOfSource(problem)));
+    noteSource(problems.filter(isOfSource));
+  };
+}
+
+const isOfSource = ({ object, file }: Problem): boolean =>
+  object === undefined && file === undefined;
+
+type Note = (problems: readonly Problem[]) => void;
+
+function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
   let known = new Map<string, Problem>();
   return (problems) => {
     const now = new Map(problems.map((problem) => [problemText(problem), problem]));
@@ -15,5 +32,19 @@ export function createProblemLog(log: Logger): (problems: readonly Problem[]) =>
       if (!now.has(text)) log.info({ object, file, problem: text }, 'refused input was mended');
     }
     known = now;
+  };
+}
+
+function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
+  const told = new Set<string>();
+  return (problems) => {
+    for (const { reason, kinds } of problems) {
+      if (told.has(reason)) continue;
+      told.add(reason);
+      log.warn({ kinds, reason }, 'source cannot be followed, what is programmed stays');
+    }
+    if (problems.length > 0 || told.size === 0) return;
+    told.clear();
+    log.info('source is followed again');
   };
 }

@@ -2,8 +2,10 @@
 // What the runtime asks of any source of API objects; a folder of manifests is one. Floor 5.
 
 import { type ClusterSettings, type ClusterStatus, openCluster } from '../kube/cluster.ts';
+import type { CredentialSource } from '../kube/credentials.ts';
 import type { ObjectChange, ObjectRef } from '../model/types.ts';
 import { openManifests } from '../source/manifests.ts';
+import { foldProblems } from './cluster-problems.ts';
 
 export interface SourceProblem {
   /** Absent if the source has no files. */
@@ -11,6 +13,8 @@ export interface SourceProblem {
   readonly line?: number;
   readonly reason: string;
   readonly object?: ObjectRef;
+  /** Of a cluster: the kinds of objects that cannot be followed, or `all`. */
+  readonly kinds?: string;
 }
 
 export interface SourceListener {
@@ -51,15 +55,31 @@ export function manifestsSource(dir: string): OpenSource {
   };
 }
 
+/** Kinds meet a problem of their server one after the other: told together, it is told once. */
+const SETTLE_MS = 2_000;
+
 export function clusterSource(settings: ClusterSettings): OpenSource {
   return (listener) => {
+    let telling: NodeJS.Timeout | undefined;
+    const tellSoon = (): void => {
+      telling ??= setTimeout(() => {
+        telling = undefined;
+        listener.onProblems(problems());
+      }, SETTLE_MS);
+    };
     const cluster = openCluster(settings, {
       onChanges: (changes) => listener.onChanges(changes),
       onSynced: () => listener.onSynced(),
-      onProblems: () => listener.onProblems(problems()),
+      onProblems: tellSoon,
     });
-    const problems = (): readonly SourceProblem[] =>
-      cluster.problems().map(({ kind, reason }) => ({ reason: `${kind} watch: ${reason}` }));
+    const problems = (): readonly SourceProblem[] => {
+      const { servers, credentials } = settings.apiServer;
+      return foldProblems(cluster.problems(), {
+        servers: servers.map(({ url }) => url),
+        credentials: credentialsText(credentials),
+        kinds: cluster.status().watches.length,
+      });
+    };
     return {
       kind: 'cluster',
       location: settings.apiServer.servers[0]?.url ?? '',
@@ -67,7 +87,15 @@ export function clusterSource(settings: ClusterSettings): OpenSource {
       locate: () => undefined,
       cluster: () => cluster.status(),
       post: (path, object) => cluster.post(path, object),
-      close: () => void cluster.close(),
+      close: () => {
+        clearTimeout(telling);
+        void cluster.close();
+      },
     };
   };
+}
+
+function credentialsText(source: CredentialSource): string {
+  if (source.kind === 'kubeconfig') return source.path;
+  return source.kind === 'service-account' ? source.dir : 'no file (there are no credentials)';
 }

@@ -58,6 +58,8 @@ export interface Problem {
   readonly file: string | undefined;
   readonly line: number | undefined;
   readonly reason: string;
+  /** Of a cluster: the kinds of objects that cannot be followed, or `all`. */
+  readonly kinds?: string | undefined;
 }
 
 export interface StatusParts {
@@ -135,12 +137,13 @@ export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
 }
 
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {
-  const fromFiles = source.problems().map(({ file, line, reason, object }) => ({
+  const fromFiles = source.problems().map(({ file, line, reason, object, kinds }) => ({
     object: object === undefined ? undefined : refText(object),
     field: undefined,
     file,
     line,
     reason,
+    ...(kinds === undefined ? {} : { kinds }),
   }));
   const fromObjects = rejections.map(({ object, field, reason }) => {
     const at = source.locate(object, field);
@@ -150,8 +153,9 @@ export function problemsOf(source: Source, rejections: readonly Rejection[]): re
 }
 
 /** `examples/web.yaml:12: Service default/web: spec.ports[0].port: must be …` */
-export function problemText({ object, field, file, line, reason }: Problem): string {
+export function problemText({ object, field, file, line, reason, kinds }: Problem): string {
   const place = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
   const parts = [object, field].filter((part) => part !== undefined && part !== '');
-  return [...place, ...parts, reason].join(': ');
+  const scope = kinds === undefined ? '' : ` (kinds: ${kinds})`;
+  return [...place, ...parts, reason + scope].join(': ');
 }

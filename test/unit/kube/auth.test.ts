@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openCredentials, serverOfKubeconfig } from '../../../src/kube/credentials.ts';
+import { expiryOf } from '../../../src/kube/expiry.ts';
 import { LIMITS } from '../../../src/kube/limits.ts';
 import { IN_CLUSTER_NAME } from '../../../src/kube/servers.ts';
 import { status } from './fake-api-server.ts';
@@ -39,6 +40,38 @@ async function access(user: unknown, files: Record<string, string> = {}, cluster
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+describe('credentials that have expired say so', () => {
+  const now = new Date('2030-01-01T00:00:00Z');
+  const tls = { ca: undefined, key: undefined, serverName: undefined, isVerified: true };
+  const bearer = (claims: object) => ({
+    headers: {
+      authorization: `Bearer e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`,
+    },
+    tls: { ...tls, cert: undefined },
+  });
+  const seconds = now.getTime() / 1000;
+
+  test('a token that is a JWT, by its own words', () => {
+    expect(expiryOf(bearer({ exp: seconds - 1 }), now)).toBe(
+      'the token expired at 2029-12-31T23:59:59.000Z',
+    );
+    expect(expiryOf(bearer({ exp: seconds + 1 }), now)).toBeUndefined();
+    expect(expiryOf(bearer({}), now)).toBeUndefined();
+    expect(
+      expiryOf({ ...bearer({}), headers: { authorization: 'Bearer abc' } }, now),
+    ).toBeUndefined();
+    expect(expiryOf({ ...bearer({}), headers: {} }, now)).toBeUndefined();
+  });
+
+  test('a client certificate', () => {
+    const access = { headers: {}, tls: { ...tls, cert: AUTHORITY_A.ca } };
+    expect(expiryOf(access, new Date('2200-01-01'))).toMatch(
+      /^the client certificate expired at 2/,
+    );
+    expect(expiryOf(access, new Date('2026-01-01'))).toBeUndefined();
+  });
+});
 
 describe('a service account', () => {
   test('its token is read again when the file changed', async () => {
@@ -217,9 +250,15 @@ describe('a kubeconfig', () => {
   });
 
   test.each([
-    ['', /is no kubeconfig|names no cluster/],
-    ['{"current-context": "x"}', /names no cluster/],
-    ['a: [', /is no kubeconfig/],
+    ['', /is not understood: expected a document/],
+    ['just words', /sets no current-context/],
+    ['{"current-context": "x"}', /current-context "x" is none of its contexts/],
+    [
+      kubeconfig({}).replace('"cluster":"k"', '"cluster":"other"'),
+      /names cluster "other", which it lacks/,
+    ],
+    [kubeconfig({}).replace('"user":"u"', '"user":"other"'), /names user "other", which it lacks/],
+    ['a: [', /is not understood: unexpected end of the stream within a flow collection \(1:5\)$/],
     [kubeconfig({}, { server: 'nonsense' }), /http or https URL/],
     [kubeconfig({}, { 'proxy-url': 'http://p' }), /proxy-url/],
   ])('%s is refused', async (text, message) => {

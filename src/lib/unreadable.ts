@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a file that somebody named cannot be read, and what to do about it. Floor 0: pure.
+import { reasonOf } from '../errors.ts';
+import { recordOrEmpty } from './json.ts';
+
+const TROUBLE: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist: name one that does, or mount it',
+  EACCES: 'permission denied: let the user of this process read it',
+  EISDIR: 'it is a folder: name the file in it',
+};
+
+/** @param error what reading it threw */
+export const whyUnreadable = (error: unknown): string =>
+  TROUBLE[String(recordOrEmpty(error)['code'])] ?? reasonOf(error);
