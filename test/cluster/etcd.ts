@@ -16,6 +16,9 @@ export interface Etcd {
   wipe(): Promise<void>;
   /** The revision of the last write: what API servers call the resource version of a list. */
   revision(): Promise<number>;
+  /** Writes an object past every API server's validation, as a store from older days holds it. */
+  put(key: string, object: object): Promise<void>;
+  remove(key: string): Promise<void>;
   /** Forgets history before a revision. */
   compact(revision: number): Promise<void>;
   tail(lines?: number): string;
@@ -46,6 +49,13 @@ export async function createEtcd(
       const answer = await call(url, '/v3/kv/range', { key: toBase64('/none') });
       const { header }: { header: { revision: string } } = JSON.parse(answer);
       return Number(header.revision);
+    },
+    put: async (key, object) => {
+      const value = toBase64(JSON.stringify(object));
+      await call(url, '/v3/kv/put', { key: toBase64(key), value });
+    },
+    remove: async (key) => {
+      await call(url, '/v3/kv/deleterange', { key: toBase64(key) });
     },
     compact: async (revision) => {
       await call(url, '/v3/kv/compaction', { revision: String(revision), physical: true });
