@@ -7,46 +7,36 @@ import type { EventsV1Event } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { insidePlace } from '../../src/demo/place.ts';
-import type { Target } from '../../src/demo/protocol.ts';
 import { run, start, stop } from '../../src/sys/exec.ts';
-import { startNodes, type TestNode, type TestNodes } from '../support/node.ts';
+import { kubeadmConfig } from '../support/kubeadm-config.ts';
+import type { TestNode } from '../support/node.ts';
 import { untilHolds } from '../support/until.ts';
 import type { ListOf } from './api.ts';
 import { prepareCluster } from './binaries.ts';
-import { type ControlPlane, startControlPlane } from './control-plane.ts';
-import { kubeadmConfig } from './kubeadm-config.ts';
+import type { ControlPlane } from './control-plane.ts';
 import { askNode, type Launched, launch } from './launch.ts';
-import { addNode, addPod, addService } from './objects.ts';
+import { POD_RANGES } from './oracle.ts';
+import { type ServedNode, startServedNode } from './served-node.ts';
 
 const readiness = await prepareCluster();
 
 describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
+  let served: ServedNode;
   let plane: ControlPlane;
-  let nodes: TestNodes;
   let node: TestNode;
-  let web: Target;
   let folder: string;
   let agent: Launched | undefined;
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    plane = await startControlPlane(readiness.binaries);
-    nodes = await startNodes([{ name: 'n1', servers: ['web-1'], clients: ['client'] }]);
-    [node] = nodes.nodes as [TestNode];
+    served = await startServedNode(readiness.binaries);
+    ({ plane, node } = served);
     folder = join(plane.directory, 'var-lib-kube-proxy');
     mkdirSync(folder);
-    await plane.connect(nodes.topology.nodes[0]!);
-    await addNode(plane.api, { name: 'n1', addresses: ['10.1.1.1'] });
-    const [pod] = node.pods('web-1');
-    const labels = { app: 'web' };
-    await addPod(plane.api, { name: 'web-1', nodeName: 'n1', ips: [pod!.ipv4], labels });
-    const { spec } = await addService(plane.api, 'web', { selector: labels });
-    web = { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
   }, 180_000);
   afterAll(async () => {
     await agent?.stop();
-    nodes?.remove();
-    await plane?.remove();
+    await served?.remove();
   });
 
   /** kubeadm's file, and behind it what keeps this agent apart from others on this machine. */
@@ -58,17 +48,14 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     });
     const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
     const path = join(folder, name);
-    writeFileSync(path, `${change(kubeadmConfig(kubeconfig))}---\n${own}`);
+    writeFileSync(path, `${change(kubeadmConfig(kubeconfig, POD_RANGES))}---\n${own}`);
     return path;
   }
   /** As kubeadm's DaemonSet has them. */
   const proxyArgs = (path: string): string[] => [`--config=${path}`, '--hostname-override=n1'];
   const startWith = (path: string, ...more: string[]): Launched =>
     launch(node, ['run', ...proxyArgs(path), ...more]);
-  const reached = async (): Promise<string[]> => {
-    const { hits, failures } = await node.client().burst(web, { connections: 20 });
-    return [...Object.keys(hits), ...Object.keys(failures)];
-  };
+  const reached = (): Promise<string[]> => served.reached();
   const ask = (port: number, path: string) => askNode(node, port, path);
 
   test('start it unchanged, and its ports answer in the node’s namespace', async () => {
@@ -101,7 +88,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
   });
 
   test('SIGTERM: ends with 0 in less than a second, traffic flows on', async () => {
-    const load = await node.client().startLoad(web);
+    const load = await node.client().startLoad(served.web);
     const atMs = performance.now();
     agent?.kill('SIGTERM');
     expect(await agent?.exited).toBe(0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file that kubeadm puts into ConfigMap kube-proxy: every key, most of them with a zero value or
-// null. Only addresses and the kubeconfig's path are a test's own.
+// null. Only pod ranges and the kubeconfig's path are a test's own.
 
-export function kubeadmConfig(kubeconfig: string): string {
+export function kubeadmConfig(kubeconfig: string, clusterCidr: string): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false
@@ -12,7 +12,7 @@ clientConnection:
   contentType: ""
   kubeconfig: ${kubeconfig}
   qps: 0
-clusterCIDR: 10.1.0.0/16,fd00:10::/32
+clusterCIDR: ${clusterCidr}
 configSyncPeriod: 0s
 conntrack:
   maxPerCore: null
