@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `fairlead services` and `backends` show: the plan beside the kernel, row by row, and which rows
 // differ. Floor 5: pure.
-import { frontendText, renderPort } from '../dataplane/bpf/render.ts';
+
+import { frontendText, setNames } from '../dataplane/bpf/render.ts';
 import type { BackendView, FrontendView } from '../dataplane/bpf/view.ts';
+import { hostPort } from '../lib/address-bytes.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 
 /**
@@ -102,9 +104,8 @@ function plannedRow(
   frontend: Frontend,
   view: FrontendView | undefined,
 ): ServiceRow {
-  const rendered = renderPort(port);
-  const desired = rendered.sets[frontend.paths.host.scope];
-  const external = rendered.sets[frontend.paths.outside.scope];
+  const desired = setNames(port, frontend.paths.host.scope);
+  const external = setNames(port, frontend.paths.outside.scope);
   const isSame =
     view !== undefined && hasSame(desired, view.internal) && hasSame(external, view.external);
   return {
@@ -154,8 +155,8 @@ export function backendRows(
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
       if (port.frontends.length === 0) continue;
-      for (const [key, { isLocal }] of renderPort(port).backends) {
-        wanted.set(`${port.key} ${key}`, { port, isLocal });
+      for (const { address, port: number, isLocal } of [...port.cluster, ...port.local]) {
+        wanted.set(`${port.key} ${hostPort(address, number)}`, { port, isLocal });
       }
     }
   }

@@ -113,7 +113,7 @@ export function statusOf(parts: StatusParts): Status {
 
 export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
   const frontends = { IPv4: 0, IPv6: 0 };
-  for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.size;
+  for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.length;
   const { tables } = ledger;
   return [
     {

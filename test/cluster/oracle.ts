@@ -81,11 +81,13 @@ export const wrongIn = (held: Held): readonly string[] =>
  */
 export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: number): boolean {
   return withPinnedTables(bpfRoot, ({ tables }) => {
-    const before = Buffer.from(tables.setLine.bytes);
+    // The begin of the table, which is all that a few Services use.
+    const { buffer } = tables.setLine.view(0);
+    const before = Buffer.from(buffer.slice());
     begin();
     const deadlineMs = performance.now() + timeoutMs;
     while (performance.now() < deadlineMs) {
-      if (before.compare(tables.setLine.bytes) !== 0) return true;
+      if (before.compare(new Uint8Array(buffer)) !== 0) return true;
     }
     return false;
   });

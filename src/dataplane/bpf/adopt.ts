@@ -2,14 +2,12 @@
 // A ledger from what the kernel already holds: ids and sets survive a restart of the agent, so that
 // nothing moves that need not. What cannot be attributed to a service port is reported as stray.
 // Floor 3a: reads Tables, writes nothing.
-
-import { hostPort } from '../../lib/address-bytes.ts';
+import { exactList } from '../../lib/compact.ts';
 import type { Family } from '../../model/types.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
   backendStateOffset,
-  decodeBackend,
   decodeFrontend,
   decodeFrontendKey,
   decodeServiceName,
@@ -21,21 +19,27 @@ import {
   addPort,
   createLedger,
   createPortRecord,
-  type FrontendRecord,
+  createShadows,
   type Ledger,
   linesOf,
-  ownerKey,
   type PortRecord,
   type SetRecord,
+  type Shadows,
 } from './ledger.ts';
 import { portKeyOf } from './names.ts';
 import { frontendText } from './render.ts';
-import { type ArrayTable, element, type Tables } from './tables.ts';
+import { isEqual, readSlots } from './sets.ts';
+import type { ArrayTable, Tables } from './tables.ts';
+
+export interface StrayFrontend {
+  readonly family: Family;
+  readonly key: Uint8Array;
+}
 
 export interface Adopted {
   readonly ledger: Ledger;
   /** Frontends of no known service port: to be deleted after the first sync. */
-  readonly stray: readonly { readonly family: Family; readonly key: Uint8Array }[];
+  readonly stray: readonly StrayFrontend[];
   /** Backends that look alive and are nobody's: whoever wrote them died before naming their service id. */
   readonly orphans: readonly Orphan[];
 }
@@ -45,37 +49,49 @@ export interface Orphan {
   readonly id: number;
 }
 
+type PortsById = ReadonlyMap<number, PortRecord>;
+
 const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 /** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
 export function adopt(tables: Tables): Adopted {
-  const byServiceId = readServices(tables);
-  const { backendIds, orphans } = readBackends(tables, byServiceId);
-  const read = FAMILIES.map((family) => readFrontends(tables, family, byServiceId));
-  const frontends = read.flatMap((r) => r.owned);
-  const ports = [...byServiceId.values()];
-  const ledger = createLedger(tables, {
+  const shadows = createShadows();
+  const ports = readServices(tables);
+  const { backendIds, orphans } = readBackends(tables, shadows, ports);
+  const frontendIds = new Set<number>();
+  const stray = FAMILIES.flatMap((family) =>
+    readFrontends({ tables, shadows, family, ports, frontendIds }),
+  );
+  const records = [...ports.values()];
+  const ledger = createLedger(tables, shadows, {
     backendIds,
-    frontendIds: new Set(frontends.map((owned) => owned.frontend.id)),
-    serviceIds: byServiceId.keys(),
-    lines: ports.flatMap((port) =>
-      [...port.sets].map((set) => ({ first: set.line, lines: linesOf(set.members) })),
+    frontendIds,
+    serviceIds: ports.keys(),
+    lines: records.flatMap(({ sets }) =>
+      sets.map((set) => ({ first: set.line, lines: linesOf(set.members) })),
     ),
   });
-  for (const port of ports) addPort(ledger, port);
-  for (const { port, text, frontend } of frontends) {
-    ledger.owners.set(ownerKey(port.family, text), port);
-    if (frontend.key.address === undefined) ledger.nodePorts++;
+  for (const record of records) take(ledger, record);
+  return { ledger, stray, orphans };
+}
+
+function take(ledger: Ledger, record: PortRecord): void {
+  addPort(ledger, record);
+  const same = record.sets.find(({ members }) => isEqual(members, record.backends));
+  if (same !== undefined) record.backends = same.members;
+  for (const { text } of record.frontends) {
+    ledger.owners[record.family].set(text, record);
+    if (text.startsWith('*:')) ledger.nodePorts++;
   }
-  return { ledger, stray: read.flatMap((r) => r.stray), orphans };
 }
 
 function readServices(tables: Tables): Map<number, PortRecord> {
   const ports = new Map<number, PortRecord>();
   for (const { key, value } of tables.serviceName.readAll()) {
-    const service = decodeServiceName(value);
+    const name = decodeServiceName(value);
+    const service = name.name.split(':', 1)[0] ?? '';
     const serviceId = decodeU32(key);
-    ports.set(serviceId, createPortRecord(portKeyOf(service), service.family, serviceId));
+    ports.set(serviceId, createPortRecord(portKeyOf(name), service, name.family, serviceId));
   }
   return ports;
 }
@@ -83,85 +99,75 @@ function readServices(tables: Tables): Map<number, PortRecord> {
 /** @returns ids in use; elements of unknown services are taken by nobody and their ids free to reuse */
 function readBackends(
   tables: Tables,
-  ports: ReadonlyMap<number, PortRecord>,
+  shadows: Shadows,
+  ports: PortsById,
 ): { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] } {
   const taken = new Set<number>();
   const orphans: Orphan[] = [];
+  const idsOf = new Map<PortRecord, number[]>();
   for (const family of FAMILIES) {
-    const table = tables.backend[family];
-    const { bytes, elementSize } = table;
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    for (let id = 1; id < table.length; id++) {
-      const at = id * elementSize;
-      const state = bytes[at + backendStateOffset(family)];
-      if (state !== BACKEND_STATE.ACTIVE && state !== BACKEND_STATE.TERMINATING) continue;
+    tables.backend[family].scan((view, at, id) => {
+      const state = view.getUint8(at + backendStateOffset(family));
+      const isHeld = state === BACKEND_STATE.ACTIVE || state === BACKEND_STATE.TERMINATING;
+      if (!isHeld || id === 0) return false;
       const port = ports.get(view.getUint32(at + backendServiceOffset(family), true));
       if (port?.family !== family || taken.has(id)) {
         orphans.push({ family, id });
-        continue;
+        return false;
       }
-      const backend = decodeBackend(element(table, id), family);
       taken.add(id);
-      port.backends.set(hostPort(backend.address, backend.port), {
-        id,
-        generation: backend.generation,
-        state,
-        isLocal: backend.isLocal,
-      });
-    }
+      shadows.backend[family].copy(id, view, at);
+      const ids = idsOf.get(port);
+      if (ids === undefined) idsOf.set(port, [id]);
+      else ids.push(id);
+      return true;
+    });
   }
+  for (const [port, ids] of idsOf) port.backends = exactList(ids);
   return { backendIds: taken, orphans };
 }
 
-interface OwnedFrontend {
-  readonly port: PortRecord;
-  readonly text: string;
-  readonly frontend: FrontendRecord;
+interface Reading {
+  readonly tables: Tables;
+  readonly shadows: Shadows;
+  readonly family: Family;
+  readonly ports: PortsById;
+  /** Grows: ids in use. */
+  readonly frontendIds: Set<number>;
 }
 
-function readFrontends(
-  tables: Tables,
-  family: Family,
-  ports: ReadonlyMap<number, PortRecord>,
-): { owned: OwnedFrontend[]; stray: { family: Family; key: Uint8Array }[] } {
-  const owned: OwnedFrontend[] = [];
-  const stray: { family: Family; key: Uint8Array }[] = [];
-  const seen = new Set<number>();
+function readFrontends(reading: Reading): StrayFrontend[] {
+  const { tables, shadows, family, ports, frontendIds } = reading;
+  const stray: StrayFrontend[] = [];
   for (const { key, value } of tables.frontend[family].readAll()) {
-    const decoded = decodeFrontend(value);
-    const port = ports.get(decoded.serviceId);
-    const id = decoded.frontendId;
-    if (port?.family !== family || id === 0 || id >= tables.frontendStat.length || seen.has(id)) {
+    const { serviceId, frontendId: id, internal, external } = decodeFrontend(value);
+    const port = ports.get(serviceId);
+    const isOurs = port?.family === family && id > 0 && id < tables.frontendStat.length;
+    if (!isOurs || frontendIds.has(id)) {
       stray.push({ family, key });
       continue;
     }
-    seen.add(id);
-    const frontendKey = decodeFrontendKey(key, family);
-    const text = frontendText(frontendKey);
-    const frontend: FrontendRecord = {
-      id,
-      key: frontendKey,
-      keyBytes: key,
-      value,
-      internal: readSet(tables.setLine, port, decoded.internal),
-      external: readSet(tables.setLine, port, decoded.external),
+    frontendIds.add(id);
+    shadows.frontend.write(id, key, value);
+    const text = frontendText(decodeFrontendKey(key, family));
+    const sets = {
+      internal: readSet(tables.setLine, port, internal),
+      external: readSet(tables.setLine, port, external),
     };
-    port.frontends.set(text, frontend);
-    owned.push({ port, text, frontend });
+    port.frontends = [...port.frontends, { text, id, ...sets }];
   }
-  return { owned, stray };
+  return stray;
 }
 
 /** Sets with equal refs are one; a ref beyond the table is no set (the next sync replaces it). */
 function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
-  if (ref.slots === 0) return undefined;
-  for (const set of port.sets) {
-    if (set.line === ref.line && set.members.length === ref.slots) return set;
-  }
-  if (ref.line + Math.ceil(ref.slots / SLOTS_PER_LINE) > table.length) return undefined;
-  const at = table.bytes.byteOffset + ref.line * table.elementSize;
-  const members = Array.from(new Uint32Array(table.bytes.buffer, at, ref.slots));
-  const set: SetRecord = { line: ref.line, generation: ref.generation, members };
-  port.sets.add(set);
+  const { line, slots, generation } = ref;
+  if (slots === 0) return undefined;
+  const known = port.sets.find((set) => set.line === line && set.members.length === slots);
+  if (known !== undefined) return known;
+  if (line + Math.ceil(slots / SLOTS_PER_LINE) > table.length) return undefined;
+  const members = readSlots(table, line, slots);
+  const set: SetRecord = { line, generation, members, isDamaged: false };
+  port.sets = [...port.sets, set];
   return set;
 }

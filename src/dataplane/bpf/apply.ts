@@ -8,7 +8,13 @@ import type { Family } from '../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../plan/types.ts';
 import type { ApplyReport, FailedEntry } from '../dataplane.ts';
 import { encodeServiceName, encodeU32, LIVE_NODE_PORTS_OFFSET } from './layout.ts';
-import { addPort, type Ledger, ownerKey, type PortRecord } from './ledger.ts';
+import {
+  addPort,
+  type FrontendRecord,
+  frontendOf,
+  type Ledger,
+  type PortRecord,
+} from './ledger.ts';
 import { nameOf } from './names.ts';
 import {
   forgetFrontend,
@@ -21,14 +27,13 @@ import type { RefusedWrite } from './tables.ts';
 import { TableFull } from './taking.ts';
 
 const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
-const NOTHING_SERVING: ReadonlySet<string> = new Set();
 
 interface Sync {
   readonly ledger: Ledger;
   readonly prepared: PreparedPort[];
-  /** Records to settle, with the backends whose flows stay. */
-  readonly touched: Map<PortRecord, ReadonlySet<string>>;
-  readonly deletes: Record<Family, { record: PortRecord; text: string }[]>;
+  /** Records to settle, with what the plan has of them: whose flows stay. */
+  readonly touched: Map<PortRecord, ServicePortPlan | undefined>;
+  readonly deletes: Record<Family, { record: PortRecord; frontend: FrontendRecord }[]>;
   readonly failed: FailedEntry[];
   applied: number;
 }
@@ -57,7 +62,7 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
 }
 
 function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
-  const held = sync.ledger.services.get(service)?.values() ?? [];
+  const held = sync.ledger.services.get(service) ?? [];
   const ports: readonly ServicePortPlan[] = plan.services.get(service)?.ports ?? [];
   const wanted = new Set(ports.map((port) => port.key));
   for (const record of held) {
@@ -66,11 +71,11 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
   const owners = clusterIpOwners(ports);
   for (const port of ports) {
     try {
-      const prepared = preparePort(sync.ledger, port, owners.has(port));
+      const prepared = preparePort(sync.ledger, service, port, owners.has(port));
       sync.prepared.push(prepared);
-      sync.touched.set(prepared.record, prepared.rendered.serving);
-      for (const text of prepared.drops) {
-        sync.deletes[port.family].push({ record: prepared.record, text });
+      sync.touched.set(prepared.record, port);
+      for (const frontend of prepared.drops) {
+        sync.deletes[port.family].push({ record: prepared.record, frontend });
       }
     } catch (error) {
       if (!(error instanceof TableFull)) throw error;
@@ -90,10 +95,8 @@ function clusterIpOwners(ports: readonly ServicePortPlan[]): ReadonlySet<Service
 }
 
 function dropPort(sync: Sync, record: PortRecord): void {
-  sync.touched.set(record, NOTHING_SERVING);
-  for (const text of record.frontends.keys()) {
-    sync.deletes[record.family].push({ record, text });
-  }
+  sync.touched.set(record, undefined);
+  for (const frontend of record.frontends) sync.deletes[record.family].push({ record, frontend });
 }
 
 /** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
@@ -123,22 +126,23 @@ function putFrontends(sync: Sync, family: Family): void {
   const table = ledger.tables.frontend[family];
   const puts = sync.prepared
     .filter(({ record }) => record.family === family)
-    .flatMap(({ record, puts: list }) => list.map((put) => ({ record, ...put })));
+    .flatMap(({ record, puts: list }) => list.map((put) => ({ record, put })));
   const refused = table.put(
-    puts.map(({ frontend }) => frontend.keyBytes),
-    puts.map(({ frontend }) => frontend.value),
+    puts.map(({ put }) => put.key),
+    puts.map(({ put }) => put.value),
   );
   const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
-  for (const [index, { record, text, frontend }] of puts.entries()) {
+  for (const [index, { record, put }] of puts.entries()) {
+    const { text, id } = put.frontend;
     const refusal = refusedAt.get(index);
     if (refusal !== undefined) {
-      if (!record.frontends.has(text)) ledger.frontendIds.give(frontend.id);
+      if (frontendOf(record, text) === undefined) ledger.frontendIds.give(id);
       sync.failed.push(failure(record, text, table.name, refusal));
       continue;
     }
     sync.applied++;
-    const loser = ownFrontend(ledger, record, text, frontend);
-    if (loser !== undefined && !sync.touched.has(loser)) sync.touched.set(loser, NOTHING_SERVING);
+    const loser = ownFrontend(ledger, record, put);
+    if (loser !== undefined && !sync.touched.has(loser)) sync.touched.set(loser, undefined);
   }
 }
 
@@ -163,34 +167,32 @@ function deleteFrontends(sync: Sync, family: Family): void {
   const { ledger } = sync;
   const table = ledger.tables.frontend[family];
   const gone = sync.deletes[family].filter(
-    ({ record, text }) => ledger.owners.get(ownerKey(family, text)) === record,
+    ({ record, frontend }) => ledger.owners[family].get(frontend.text) === record,
   );
-  const keys = gone.map(
-    ({ record, text }) => record.frontends.get(text)?.keyBytes ?? new Uint8Array(),
-  );
+  // Copies: the shadow gives views.
+  const keys = gone.map(({ frontend }) => ledger.shadows.frontend.key(frontend.id, family).slice());
   const refusedAt = new Map(table.delete(keys).map((refusal) => [refusal.index, refusal]));
-  for (const [index, { record, text }] of gone.entries()) {
+  for (const [index, { record, frontend }] of gone.entries()) {
     const refusal = refusedAt.get(index);
     if (refusal !== undefined) {
-      sync.failed.push(failure(record, text, table.name, refusal));
+      sync.failed.push(failure(record, frontend.text, table.name, refusal));
       continue;
     }
     sync.applied++;
-    forgetFrontend(ledger, record, text);
+    forgetFrontend(ledger, record, frontend.text);
   }
 }
 
 function settle(sync: Sync): void {
   const emptied: Uint8Array[] = [];
-  for (const [record, serving] of sync.touched) {
-    if (settlePort(sync.ledger, record, serving)) emptied.push(encodeU32(record.serviceId));
+  for (const [record, port] of sync.touched) {
+    if (settlePort(sync.ledger, record, port)) emptied.push(encodeU32(record.serviceId));
   }
   sync.ledger.tables.serviceName.delete(emptied);
 }
 
 /** Sockets skip the second look-up while no NodePort exists. */
 function countNodePorts({ tables, nodePorts }: Ledger): void {
-  const { bytes } = tables.live;
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  view.setUint32(LIVE_NODE_PORTS_OFFSET, nodePorts, true);
+  const { live } = tables;
+  live.view(0).setUint32(live.offset(0) + LIVE_NODE_PORTS_OFFSET, nodePorts, true);
 }

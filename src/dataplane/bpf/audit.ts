@@ -3,21 +3,13 @@
 // difference is told in words and forgotten from the ledger, so that the next apply writes it anew;
 // a damaged set or backend is never mended in place but replaced and flipped to.
 // Floor 3a: reads Tables; the only writes are deletes of frontends that belong to nobody.
-
-import { hostPort } from '../../lib/address-bytes.ts';
 import type { Family } from '../../model/types.ts';
-import {
-  decodeBackend,
-  decodeFrontendKey,
-  encodeServiceName,
-  encodeU32,
-  SLOTS_PER_LINE,
-} from './layout.ts';
-import { allPorts, type Ledger, linesOf, ownerKey, type PortRecord } from './ledger.ts';
+import { decodeFrontendKey, encodeServiceName, encodeU32 } from './layout.ts';
+import { allPorts, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
 import { nameOf } from './names.ts';
 import { forgetFrontend } from './port-update.ts';
 import { frontendText } from './render.ts';
-import { element } from './tables.ts';
+import { isEqual, readSlots } from './sets.ts';
 
 const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
@@ -47,36 +39,26 @@ function auditName(ledger: Ledger, port: PortRecord): readonly string[] {
   return [`name of service id ${port.serviceId} (${port.key}) ${held ? 'differs' : 'is missing'}`];
 }
 
-function auditSets(ledger: Ledger, port: PortRecord): readonly string[] {
-  const { setLine } = ledger.tables;
+function auditSets({ tables }: Ledger, port: PortRecord): readonly string[] {
   const drift: string[] = [];
   for (const set of port.sets) {
-    const at = setLine.bytes.byteOffset + set.line * setLine.elementSize;
-    const length = linesOf(set.members) * SLOTS_PER_LINE;
-    const slots = new Uint32Array(setLine.bytes.buffer, at, length);
-    if (set.members.every((id, index) => slots[index] === id)) continue;
-    drift.push(`set at line ${set.line} of ${port.key} differs`);
+    const { line, members } = set;
+    if (isEqual(readSlots(tables.setLine, line, members.length), members)) continue;
+    drift.push(`set at line ${line} of ${port.key} differs`);
     set.isDamaged = true;
   }
   return drift;
 }
 
+/** A damaged one is found by no key any more: settled as gone once no set has its id. */
 function auditBackends(ledger: Ledger, port: PortRecord): readonly string[] {
   const table = ledger.tables.backend[port.family];
+  const shadow = ledger.shadows.backend[port.family];
   const drift: string[] = [];
-  for (const [key, backend] of [...port.backends]) {
-    const held = decodeBackend(element(table, backend.id), port.family);
-    const isIntact =
-      hostPort(held.address, held.port) === key &&
-      held.serviceId === port.serviceId &&
-      held.generation === backend.generation &&
-      held.state === backend.state &&
-      held.isLocal === backend.isLocal;
-    if (isIntact) continue;
-    drift.push(`backend ${key} (id ${backend.id}) of ${port.key} differs`);
-    // Under a name no plan has: settled as gone once no set has its id.
-    port.backends.delete(key);
-    port.backends.set(`${key} damaged id ${backend.id}`, backend);
+  for (const id of port.backends) {
+    if (shadow.isSame(id, table.view(id), table.offset(id))) continue;
+    drift.push(`backend ${shadow.text(id)} (id ${id}) of ${port.key} differs`);
+    ledger.damagedBackends.add(id);
   }
   return drift;
 }
@@ -88,18 +70,19 @@ function auditFrontends(ledger: Ledger, family: Family): readonly string[] {
   for (const { key, value } of table.readAll()) {
     const text = frontendText(decodeFrontendKey(key, family));
     seen.add(text);
-    const owner = ledger.owners.get(ownerKey(family, text));
-    if (owner === undefined) {
+    const owner = ledger.owners[family].get(text);
+    const frontend = owner && frontendOf(owner, text);
+    if (owner === undefined || frontend === undefined) {
       drift.push(`frontend ${text} belongs to no Service`);
       table.delete([key]);
-    } else if (!isSame(owner.frontends.get(text)?.value ?? value.subarray(0, 0), value)) {
+    } else if (!isSame(ledger.shadows.frontend.value(frontend.id), value)) {
       drift.push(`frontend ${text} of ${owner.key} differs`);
       forgetFrontend(ledger, owner, text);
     }
   }
   for (const port of allPorts(ledger)) {
     if (port.family !== family) continue;
-    for (const text of [...port.frontends.keys()]) {
+    for (const { text } of port.frontends) {
       if (seen.has(text)) continue;
       drift.push(`frontend ${text} of ${port.key} is missing`);
       forgetFrontend(ledger, port, text);

@@ -3,87 +3,122 @@
 // afterwards changed in single bytes only, marked before they are retired. Floor 3a.
 import type { Backend } from '../../plan/types.ts';
 import type { Orphan } from './adopt.ts';
+import { type BackendKey, writeBackendKey } from './backend-key.ts';
 import {
   BACKEND_STATE,
   backendGenerationOffset,
+  backendServiceOffset,
   backendStateOffset,
-  encodeBackend,
 } from './layout.ts';
-import { allPorts, type BackendRecord, type Ledger, type PortRecord } from './ledger.ts';
-import { element } from './tables.ts';
-import { TableFull, type Taking } from './taking.ts';
+import { allPorts, type Ledger, type PortRecord } from './ledger.ts';
+import { clear } from './tables.ts';
+import { type Taking, takeId } from './taking.ts';
 
-/** Reuses the record's backend or writes a new one; a backend that returns is made ACTIVE again. */
-export function ensureBackend(taking: Taking, key: string, backend: Backend): void {
-  const { ledger, record, undos } = taking;
-  const known = record.backends.get(key);
-  if (known !== undefined) {
-    const before = { state: known.state, isLocal: known.isLocal };
-    setBackend(ledger, record, known, { state: BACKEND_STATE.ACTIVE, isLocal: backend.isLocal });
-    undos.push(() => setBackend(ledger, record, known, before));
-    return;
+const ascending = (a: number, b: number): number => a - b;
+
+/** The port's backends by address and port, but for those that were found changed. */
+function knownIds({ ledger, record }: Taking): ReadonlyMap<BackendKey, number> {
+  const shadow = ledger.shadows.backend[record.family];
+  const known = new Map<BackendKey, number>();
+  for (const id of record.backends) {
+    if (!ledger.damagedBackends.has(id)) known.set(shadow.key(id), id);
   }
-  const id = ledger.backendIds.take();
-  if (id === undefined) {
-    const table = ledger.tables.backend[record.family];
-    throw new TableFull(table.name, ledger.backendIds.capacity, 'backends');
-  }
-  const created = writeBackend(ledger, record, id, backend);
-  record.backends.set(key, created);
-  undos.push(() => {
-    record.backends.delete(key);
-    setBackend(ledger, record, created, { state: BACKEND_STATE.FREE, isLocal: false });
-    ledger.backendIds.give(id);
-  });
+  return known;
 }
 
-function writeBackend(
-  ledger: Ledger,
-  record: PortRecord,
-  id: number,
-  backend: Backend,
-): BackendRecord {
-  const { family } = record;
-  const at = element(ledger.tables.backend[family], id);
-  const view = new DataView(at.buffer, at.byteOffset, at.byteLength);
-  const generation = (view.getUint16(backendGenerationOffset(family), true) + 1) & 0xffff;
-  const state = BACKEND_STATE.ACTIVE;
-  element(ledger.tables.backendStat, id).fill(0);
-  const value = { ...backend, state, serviceId: record.serviceId, generation };
-  at.set(encodeBackend(value, family));
-  return { id, generation, state, isLocal: backend.isLocal };
+/** Reuses the record's backends or writes new ones; one that returns is made ACTIVE again. */
+export function ensureBackends(
+  taking: Taking,
+  wanted: ReadonlyMap<BackendKey, Backend>,
+): ReadonlyMap<BackendKey, number> {
+  const { record, undos } = taking;
+  const known = knownIds(taking);
+  const ids = new Map<BackendKey, number>();
+  const created: number[] = [];
+  for (const [key, backend] of wanted) {
+    const id = known.get(key) ?? createBackend(taking, key, backend, created);
+    ids.set(key, id);
+    if (known.has(key)) activate(taking, id, backend.isLocal);
+  }
+  if (created.length > 0) {
+    const before = record.backends;
+    record.backends = [...before, ...created].sort(ascending);
+    undos.push(() => {
+      record.backends = before;
+    });
+  }
+  return ids;
+}
+
+function activate({ ledger, record, undos }: Taking, id: number, isLocal: boolean): void {
+  const shadow = ledger.shadows.backend[record.family];
+  const before = { state: shadow.state(id), isLocal: shadow.isLocal(id) };
+  if (before.state === BACKEND_STATE.ACTIVE && before.isLocal === isLocal) return;
+  setBackend(ledger, record, id, { state: BACKEND_STATE.ACTIVE, isLocal });
+  undos.push(() => setBackend(ledger, record, id, before));
+}
+
+function createBackend(
+  taking: Taking,
+  key: BackendKey,
+  { isLocal }: Backend,
+  created: number[],
+): number {
+  const { ledger, record, undos } = taking;
+  const { family, serviceId } = record;
+  const table = ledger.tables.backend[family];
+  const id = takeId(ledger.backendIds, taking, table.name, 'backends');
+  clear(ledger.tables.backendStat, id);
+  const view = table.view(id);
+  const at = table.offset(id);
+  const generationAt = at + backendGenerationOffset(family);
+  writeBackendKey(view, at, key);
+  view.setUint32(at + backendServiceOffset(family), serviceId, true);
+  view.setUint16(generationAt, view.getUint16(generationAt, true) + 1, true);
+  view.setUint8(at + backendStateOffset(family) + 1, Number(isLocal));
+  view.setUint8(at + backendStateOffset(family), BACKEND_STATE.ACTIVE);
+  ledger.shadows.backend[family].copy(id, view, at);
+  undos.push(() => setBackend(ledger, record, id, { state: BACKEND_STATE.FREE, isLocal: false }));
+  created.push(id);
+  return id;
 }
 
 /** Changes the two single-byte fields of a published backend. */
-export function setBackend(
+function setBackend(
   ledger: Ledger,
-  record: PortRecord,
-  backend: BackendRecord,
-  to: { readonly state: number; readonly isLocal: boolean },
+  { family }: PortRecord,
+  id: number,
+  { state, isLocal }: { readonly state: number; readonly isLocal: boolean },
 ): void {
-  if (backend.state === to.state && backend.isLocal === to.isLocal) return;
-  const at = element(ledger.tables.backend[record.family], backend.id);
-  const offset = backendStateOffset(record.family);
-  at[offset + 1] = Number(to.isLocal);
-  at[offset] = to.state;
-  backend.state = to.state;
-  backend.isLocal = to.isLocal;
+  const table = ledger.tables.backend[family];
+  const view = table.view(id);
+  const at = table.offset(id) + backendStateOffset(family);
+  view.setUint8(at + 1, Number(isLocal));
+  view.setUint8(at, state);
+  ledger.shadows.backend[family].setState(id, state, isLocal);
 }
 
-/** A backend no set has: TERMINATING keeps its id for the sockets on it, GONE gives it up. */
-export function retireBackend(
+/**
+ * Backends that no set has: TERMINATING keeps its id for the sockets on it, GONE gives it up.
+ * @param isServing asked only for backends that leave
+ */
+export function retireBackends(
   ledger: Ledger,
   record: PortRecord,
-  key: string,
-  isServing: boolean,
+  inUse: ReadonlySet<number>,
+  isServing: (key: BackendKey) => boolean,
 ): void {
-  const backend = record.backends.get(key);
-  if (backend === undefined) return;
-  const state = isServing ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
-  setBackend(ledger, record, backend, { state, isLocal: backend.isLocal });
-  if (isServing) return;
-  record.backends.delete(key);
-  ledger.retired.backends.push({ family: record.family, id: backend.id });
+  const { family } = record;
+  const shadow = ledger.shadows.backend[family];
+  record.backends = record.backends.filter((id) => {
+    if (inUse.has(id)) return true;
+    const stays = !ledger.damagedBackends.delete(id) && isServing(shadow.key(id));
+    const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
+    if (shadow.state(id) !== state)
+      setBackend(ledger, record, id, { state, isLocal: shadow.isLocal(id) });
+    if (!stays) ledger.retired.backends.push({ family, id });
+    return stays;
+  });
 }
 
 /** Orphans that nobody has taken since, before their service id comes to mean another Service. */
@@ -91,11 +126,12 @@ export function freeOrphans(ledger: Ledger, orphans: readonly Orphan[]): void {
   if (orphans.length === 0) return;
   const left = new Map(orphans.map((orphan) => [`${orphan.family} ${orphan.id}`, orphan]));
   for (const { family, backends } of allPorts(ledger)) {
-    for (const { id } of backends.values()) left.delete(`${family} ${id}`);
+    for (const id of backends) left.delete(`${family} ${id}`);
   }
   for (const { family, id } of left.values()) {
-    const at = element(ledger.tables.backend[family], id);
-    const isMarked = at[backendStateOffset(family)] === BACKEND_STATE.GONE;
-    if (!isMarked) at[backendStateOffset(family)] = BACKEND_STATE.FREE;
+    const table = ledger.tables.backend[family];
+    const view = table.view(id);
+    const stateAt = table.offset(id) + backendStateOffset(family);
+    if (view.getUint8(stateAt) !== BACKEND_STATE.GONE) view.setUint8(stateAt, BACKEND_STATE.FREE);
   }
 }

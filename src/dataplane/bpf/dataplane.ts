@@ -61,7 +61,9 @@ export function createBpfDataplane(
     if (stray.length === 0) return;
     const owned = new Set<string>();
     for (const port of allPorts(ledger)) {
-      for (const { keyBytes } of port.frontends.values()) owned.add(keyBytes.join());
+      for (const { id } of port.frontends) {
+        owned.add(ledger.shadows.frontend.key(id, port.family).join());
+      }
     }
     for (const { family, key } of stray) {
       if (!owned.has(key.join())) tables.frontend[family].delete([key]);

@@ -2,6 +2,7 @@
 // Tables over real BPF maps: arrays as shared memory, hash maps through batch calls.
 // Floor 4: the only place where tables become system calls.
 import type { BpfMap } from '../../sys/native.ts';
+import { createPieces } from './pieces.ts';
 import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
 
 export type MapByName = (name: string) => BpfMap;
@@ -42,12 +43,10 @@ export function kernelTables(map: MapByName): Tables {
 function arrayTable(map: BpfMap): ArrayTable {
   const { name, maxEntries, valueSize } = map.info;
   const elementSize = Math.ceil(valueSize / 8) * 8;
-  return {
-    name,
-    length: maxEntries,
-    elementSize,
-    bytes: new Uint8Array(map.mmap(), 0, maxEntries * elementSize),
-  };
+  return createPieces(
+    { name, length: maxEntries, elementSize },
+    { map: (offset, length) => map.mmap(offset, length), unmap: (memory) => map.munmap(memory) },
+  );
 }
 
 function hashTable(map: BpfMap): HashTable {

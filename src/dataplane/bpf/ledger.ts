@@ -6,16 +6,10 @@
 import type { Family } from '../../model/types.ts';
 import type { ServiceKey } from '../../plan/types.ts';
 import { createIdPool, type IdPool } from './id-pool.ts';
-import { BACKEND_STATE, backendStateOffset, type FrontendKey, SLOTS_PER_LINE } from './layout.ts';
+import { BACKEND_STATE, backendStateOffset, SLOTS_PER_LINE } from './layout.ts';
 import { createLinePool, type LinePool, type LineRun } from './line-pool.ts';
-import { element, type Tables } from './tables.ts';
-
-export interface BackendRecord {
-  readonly id: number;
-  readonly generation: number;
-  state: number;
-  isLocal: boolean;
-}
+import { BackendShadow, FrontendShadow } from './shadow.ts';
+import type { Tables } from './tables.ts';
 
 /** An immutable set in the kernel: `members` are backend ids in slot order, ascending. */
 export interface SetRecord {
@@ -23,30 +17,29 @@ export interface SetRecord {
   readonly generation: number;
   readonly members: readonly number[];
   /** The kernel's copy was found changed: never used again, retired once no frontend refers to it. */
-  isDamaged?: boolean;
+  isDamaged: boolean;
 }
 
+/** Its key and value are in the shadow, under its id. */
 export interface FrontendRecord {
+  /** `10.96.0.10:80/TCP`: see frontendText. */
+  readonly text: string;
   readonly id: number;
-  readonly key: FrontendKey;
-  readonly keyBytes: Uint8Array;
-  readonly value: Uint8Array;
   readonly internal: SetRecord | undefined;
   readonly external: SetRecord | undefined;
 }
 
-/** One service port of one family as the kernel holds it. */
+/** One service port of one family as the kernel holds it. Lists are replaced, never changed. */
 export interface PortRecord {
   /** Key of the plan's ServicePortPlan. */
   readonly key: string;
   readonly service: ServiceKey;
   readonly family: Family;
   readonly serviceId: number;
-  /** By `address:port`; ACTIVE and TERMINATING ones. */
-  readonly backends: Map<string, BackendRecord>;
-  readonly sets: Set<SetRecord>;
-  /** By frontend text. */
-  readonly frontends: Map<string, FrontendRecord>;
+  /** Ids of the ACTIVE and TERMINATING ones, ascending. */
+  backends: readonly number[];
+  sets: readonly SetRecord[];
+  frontends: readonly FrontendRecord[];
 }
 
 export interface Retired {
@@ -56,16 +49,23 @@ export interface Retired {
   readonly serviceIds: number[];
 }
 
+export interface Shadows {
+  readonly backend: Readonly<Record<Family, BackendShadow>>;
+  readonly frontend: FrontendShadow;
+}
+
 export interface Ledger {
   readonly tables: Tables;
+  readonly shadows: Shadows;
   readonly backendIds: IdPool;
   readonly frontendIds: IdPool;
   readonly serviceIds: IdPool;
   readonly lines: LinePool;
-  /** Every port record, by Service and then by its plan key. */
-  readonly services: Map<ServiceKey, Map<string, PortRecord>>;
-  /** Which port owns a frontend, by family and frontend text. */
-  readonly owners: Map<string, PortRecord>;
+  readonly services: Map<ServiceKey, readonly PortRecord[]>;
+  /** Which port owns a frontend, by frontend text. */
+  readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
+  /** Backends whose element was found changed: whatever its key says, nobody finds it by that. */
+  readonly damagedBackends: Set<number>;
   retired: Retired;
   setGeneration: number;
   /** Frontends whose address is any address of the node. */
@@ -79,7 +79,7 @@ export interface TakenIds {
   readonly lines: Iterable<LineRun>;
 }
 
-const NOTHING_TAKEN: TakenIds = { backendIds: [], frontendIds: [], serviceIds: [], lines: [] };
+const NOTHING: readonly never[] = Object.freeze([]);
 
 export const noneRetired = (): Retired => ({
   backends: [],
@@ -88,9 +88,15 @@ export const noneRetired = (): Retired => ({
   serviceIds: [],
 });
 
-export function createLedger(tables: Tables, taken: TakenIds = NOTHING_TAKEN): Ledger {
+export const createShadows = (): Shadows => ({
+  backend: { IPv4: new BackendShadow('IPv4'), IPv6: new BackendShadow('IPv6') },
+  frontend: new FrontendShadow(),
+});
+
+export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds): Ledger {
   return {
     tables,
+    shadows,
     backendIds: createIdPool(
       Math.min(tables.backend.IPv4.length, tables.backend.IPv6.length, tables.backendStat.length),
       taken.backendIds,
@@ -99,7 +105,8 @@ export function createLedger(tables: Tables, taken: TakenIds = NOTHING_TAKEN): L
     serviceIds: createIdPool(tables.serviceName.capacity + 1, taken.serviceIds),
     lines: createLinePool(tables.setLine.length, taken.lines),
     services: new Map(),
-    owners: new Map(),
+    owners: { IPv4: new Map(), IPv6: new Map() },
+    damagedBackends: new Set(),
     retired: noneRetired(),
     setGeneration: 0,
     nodePorts: 0,
@@ -107,37 +114,47 @@ export function createLedger(tables: Tables, taken: TakenIds = NOTHING_TAKEN): L
 }
 
 /** `ns/name:port/TCP/IPv4` -> an empty record of that port. */
-export function createPortRecord(key: string, family: Family, serviceId: number): PortRecord {
-  const [namespace = '', nameAndPort = ''] = key.split('/', 2);
-  const [name = ''] = nameAndPort.split(':', 1);
+export function createPortRecord(
+  key: string,
+  service: ServiceKey,
+  family: Family,
+  serviceId: number,
+): PortRecord {
   return {
     key,
-    service: `${namespace}/${name}`,
+    service,
     family,
     serviceId,
-    backends: new Map(),
-    sets: new Set(),
-    frontends: new Map(),
+    backends: NOTHING,
+    sets: NOTHING,
+    frontends: NOTHING,
   };
 }
 
 export function addPort(ledger: Ledger, record: PortRecord): void {
-  const ports = ledger.services.get(record.service);
-  if (ports === undefined) ledger.services.set(record.service, new Map([[record.key, record]]));
-  else ports.set(record.key, record);
+  const others = ledger.services.get(record.service) ?? NOTHING;
+  ledger.services.set(record.service, [...others, record]);
 }
 
 export function removePort(ledger: Ledger, record: PortRecord): void {
-  const ports = ledger.services.get(record.service);
-  ports?.delete(record.key);
-  if (ports?.size === 0) ledger.services.delete(record.service);
+  const others = without(ledger.services.get(record.service) ?? NOTHING, record);
+  if (others.length > 0) ledger.services.set(record.service, others);
+  else ledger.services.delete(record.service);
+}
+
+export function portOf(ledger: Ledger, service: ServiceKey, key: string): PortRecord | undefined {
+  return ledger.services.get(service)?.find((record) => record.key === key);
 }
 
 export function* allPorts(ledger: Ledger): Generator<PortRecord> {
-  for (const ports of ledger.services.values()) yield* ports.values();
+  for (const ports of ledger.services.values()) yield* ports;
 }
 
-export const ownerKey = (family: Family, text: string): string => `${family} ${text}`;
+export const frontendOf = (record: PortRecord, text: string): FrontendRecord | undefined =>
+  record.frontends.find((frontend) => frontend.text === text);
+
+export const without = <T>(list: readonly T[], item: T): readonly T[] =>
+  list.filter((other) => other !== item);
 
 export const linesOf = (members: readonly number[]): number =>
   Math.ceil(members.length / SLOTS_PER_LINE);
@@ -158,7 +175,9 @@ export function takeRetired(ledger: Ledger): Retired {
 /** Makes retired ids and lines usable again. Only after every program that could hold them ended. */
 export function release(ledger: Ledger, batch: Retired): void {
   for (const { family, id } of batch.backends) {
-    element(ledger.tables.backend[family], id)[backendStateOffset(family)] = BACKEND_STATE.FREE;
+    const table = ledger.tables.backend[family];
+    const stateAt = table.offset(id) + backendStateOffset(family);
+    table.view(id).setUint8(stateAt, BACKEND_STATE.FREE);
     ledger.backendIds.give(id);
   }
   for (const run of batch.lines) ledger.lines.give(run.first, run.lines);

@@ -12,12 +12,32 @@ export interface TableSizes {
   readonly services: number;
 }
 
+export interface MemoryArray extends ArrayTable {
+  readonly bytes: Uint8Array;
+}
+
 export interface MemoryTables extends Tables {
+  readonly setLine: MemoryArray;
+  readonly backend: Readonly<Record<Family, MemoryArray>>;
+  readonly live: MemoryArray;
   /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
   fault: (table: string, key: Uint8Array) => string | undefined;
 }
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+function array(name: string, length: number, elementSize: number): MemoryArray {
+  const bytes = new Uint8Array(length * elementSize);
+  const view = new DataView(bytes.buffer);
+  return {
+    ...{ name, length, elementSize, bytes },
+    view: () => view,
+    offset: (index) => index * elementSize,
+    scan(isKept) {
+      for (let index = 0; index < length; index += 1) isKept(view, index * elementSize, index);
+    },
+  };
+}
 
 export function createMemoryTables(sizes: TableSizes): MemoryTables {
   const tables: { fault: MemoryTables['fault'] } = { fault: () => undefined };
@@ -51,12 +71,6 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       },
     };
   };
-  const array = (name: string, length: number, elementSize: number): ArrayTable => ({
-    name,
-    length,
-    elementSize,
-    bytes: new Uint8Array(length * elementSize),
-  });
   const frontendTable = (family: Family): HashTable =>
     hash(
       family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6',

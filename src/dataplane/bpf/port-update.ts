@@ -4,32 +4,41 @@
 // frontends -> settle (what no frontend refers to any more is marked and retired).
 // If prepare fails nothing is visible and everything it took is given back.
 // Floor 3a: bookkeeping over Tables; makes no system call.
-import type { Scope, ServicePortPlan } from '../../plan/types.ts';
-import { ensureBackend, retireBackend } from './backends.ts';
+import type { Scope, ServiceKey, ServicePortPlan } from '../../plan/types.ts';
+import { backendKey } from './backend-key.ts';
+import { ensureBackends, retireBackends } from './backends.ts';
 import { encodeFrontend, encodeFrontendKey } from './layout.ts';
 import {
   createPortRecord,
   type FrontendRecord,
+  frontendOf,
   type Ledger,
   linesOf,
-  ownerKey,
   type PortRecord,
+  portOf,
   removePort,
   type SetRecord,
+  without,
 } from './ledger.ts';
-import { type RenderedFrontend, type RenderedPort, renderPort } from './render.ts';
-import { ensureSets, refOf } from './sets.ts';
-import { element } from './tables.ts';
-import { TableFull, type Taking } from './taking.ts';
+import { type RenderedFrontend, renderPort } from './render.ts';
+import { ensureSets, isEqual, refOf } from './sets.ts';
+import { clear } from './tables.ts';
+import { type Taking, takeId, undoAll } from './taking.ts';
+
+/** One frontend to be written: what the ledger will have, and the bytes. */
+export interface FrontendPut {
+  readonly frontend: FrontendRecord;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
 
 export interface PreparedPort {
   readonly record: PortRecord;
-  readonly rendered: RenderedPort;
   /** True if the record (and its service id) is new: its name must be written before its frontends. */
   readonly isNew: boolean;
-  readonly puts: readonly { readonly text: string; readonly frontend: FrontendRecord }[];
-  /** Frontend texts the plan no longer has. */
-  readonly drops: readonly string[];
+  readonly puts: readonly FrontendPut[];
+  /** Frontends the plan no longer has. */
+  readonly drops: readonly FrontendRecord[];
   /** Takes back every id and line that prepare took. */
   readonly undo: () => void;
 }
@@ -37,152 +46,154 @@ export interface PreparedPort {
 /** Throws TableFull; then nothing has changed. */
 export function preparePort(
   ledger: Ledger,
+  service: ServiceKey,
   port: ServicePortPlan,
   ownsClusterIp: boolean,
 ): PreparedPort {
   const undos: (() => void)[] = [];
-  const undo = (): void => {
-    for (const step of undos.reverse()) step();
-    undos.length = 0;
-  };
   try {
-    const known = ledger.services.get(`${port.namespace}/${port.name}`)?.get(port.key);
-    const record = known ?? newRecord(ledger, port, undos);
+    const known = portOf(ledger, service, port.key);
+    const record = known ?? newRecord(ledger, service, port, undos);
     const taking: Taking = { ledger, record, undos };
     const rendered = renderPort(port, ownsClusterIp);
-    for (const [key, backend] of rendered.backends) ensureBackend(taking, key, backend);
-    const sets = ensureSets(taking, rendered);
+    const ids = ensureBackends(taking, rendered.backends);
+    const sets = ensureSets(taking, rendered, ids);
     const puts = rendered.frontends
-      .map((frontend) => ({
-        text: frontend.text,
-        frontend: frontendRecord(taking, frontend, port, sets),
-      }))
-      .filter(({ text, frontend }) => !isInKernel(record, text, frontend));
-    const wanted = new Set(rendered.frontends.map((frontend) => frontend.text));
-    const drops = [...record.frontends.keys()].filter((text) => !wanted.has(text));
-    return { record, rendered, isNew: known === undefined, puts, drops, undo };
+      .map((frontend) => frontendPut(taking, frontend, port, sets))
+      .filter((put) => !isInKernel(ledger, record, put));
+    const wanted = rendered.frontends;
+    const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
+    return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
   } catch (error) {
-    undo();
+    undoAll(undos);
     throw error;
   }
 }
 
-function newRecord(ledger: Ledger, port: ServicePortPlan, undos: (() => void)[]): PortRecord {
-  const serviceId = ledger.serviceIds.take();
-  if (serviceId === undefined) {
-    throw new TableFull(
-      ledger.tables.serviceName.name,
-      ledger.serviceIds.capacity,
-      'service-ports',
-    );
-  }
-  undos.push(() => ledger.serviceIds.give(serviceId));
-  return createPortRecord(port.key, port.family, serviceId);
+function newRecord(
+  ledger: Ledger,
+  service: ServiceKey,
+  { key, family }: ServicePortPlan,
+  undos: (() => void)[],
+): PortRecord {
+  const table = ledger.tables.serviceName.name;
+  const serviceId = takeId(ledger.serviceIds, { undos }, table, 'service-ports');
+  return createPortRecord(key, service, family, serviceId);
 }
 
-function frontendRecord(
+function frontendPut(
   taking: Taking,
   frontend: RenderedFrontend,
   port: ServicePortPlan,
   sets: Readonly<Record<Scope, SetRecord | undefined>>,
-): FrontendRecord {
-  const { ledger, record } = taking;
-  const known = record.frontends.get(frontend.text);
-  const id = known?.id ?? takeFrontendId(taking);
+): FrontendPut {
+  const { record } = taking;
+  const { text } = frontend;
+  const id = frontendOf(record, text)?.id ?? takeFrontendId(taking);
   const internal = frontend.internal && sets[frontend.internal];
   const external = frontend.external && sets[frontend.external];
-  if (known === undefined) element(ledger.tables.frontendStat, id).fill(0);
+  const value = encodeFrontend({
+    internal: refOf(internal),
+    external: refOf(external),
+    serviceId: record.serviceId,
+    frontendId: id,
+    affinitySeconds: port.affinityTimeoutSeconds,
+    internalEmpty: frontend.internalEmpty,
+    externalEmpty: frontend.externalEmpty,
+    isNodePort: frontend.key.address === undefined,
+    arePodsOutside: frontend.arePodsOutside,
+    hasSourceRanges: frontend.hasSourceRanges,
+  });
   return {
-    id,
-    key: frontend.key,
-    keyBytes: known?.keyBytes ?? encodeFrontendKey(frontend.key),
-    value: encodeFrontend({
-      internal: refOf(internal),
-      external: refOf(external),
-      serviceId: record.serviceId,
-      frontendId: id,
-      affinitySeconds: port.affinityTimeoutSeconds,
-      internalEmpty: frontend.internalEmpty,
-      externalEmpty: frontend.externalEmpty,
-      isNodePort: frontend.key.address === undefined,
-      arePodsOutside: frontend.arePodsOutside,
-      hasSourceRanges: frontend.hasSourceRanges,
-    }),
-    internal,
-    external,
+    frontend: { text, id, internal, external },
+    key: encodeFrontendKey(frontend.key),
+    value,
   };
 }
 
-function takeFrontendId({ ledger, undos }: Taking): number {
-  const id = ledger.frontendIds.take();
-  if (id === undefined) {
-    throw new TableFull(ledger.tables.frontendStat.name, ledger.frontendIds.capacity, 'frontends');
-  }
-  undos.push(() => ledger.frontendIds.give(id));
+function takeFrontendId(taking: Taking): number {
+  const { frontendIds, tables } = taking.ledger;
+  const id = takeId(frontendIds, taking, tables.frontendStat.name, 'frontends');
+  clear(tables.frontendStat, id);
   return id;
 }
 
-function isInKernel(record: PortRecord, text: string, frontend: FrontendRecord): boolean {
-  const held = record.frontends.get(text);
-  return held?.value.every((byte, index) => byte === frontend.value[index]) ?? false;
+function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
+  if (frontendOf(record, frontend.text) === undefined) return false;
+  const held = ledger.shadows.frontend.value(frontend.id);
+  return held.every((byte, index) => byte === value[index]);
 }
+
+/** Any address of the node: a frontend key with an address of zeros. */
+const isNodePort = ({ text }: FrontendRecord): boolean => text.startsWith('*:');
 
 /** Notes that the kernel now has this frontend, taking it over from any other port. */
 export function ownFrontend(
   ledger: Ledger,
   record: PortRecord,
-  text: string,
-  frontend: FrontendRecord,
+  { frontend, key, value }: FrontendPut,
 ): PortRecord | undefined {
-  const key = ownerKey(record.family, text);
-  const previous = ledger.owners.get(key);
+  const { text } = frontend;
+  const owners = ledger.owners[record.family];
+  const previous = owners.get(text);
   const isTakenOver = previous !== undefined && previous !== record;
   if (isTakenOver) forgetFrontend(ledger, previous, text);
-  if (frontend.key.address === undefined && !record.frontends.has(text)) ledger.nodePorts++;
-  record.frontends.set(text, frontend);
-  ledger.owners.set(key, record);
+  const before = frontendOf(record, text);
+  if (before === undefined && isNodePort(frontend)) ledger.nodePorts++;
+  record.frontends = [...record.frontends.filter((other) => other !== before), frontend];
+  ledger.shadows.frontend.write(frontend.id, key, value);
+  owners.set(text, record);
   return isTakenOver ? previous : undefined;
 }
 
 /** Notes that the kernel no longer has this frontend on this port's behalf. */
 export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string): void {
-  const frontend = record.frontends.get(text);
+  const frontend = frontendOf(record, text);
   if (frontend === undefined) return;
-  record.frontends.delete(text);
-  if (frontend.key.address === undefined) ledger.nodePorts--;
+  record.frontends = without(record.frontends, frontend);
+  if (isNodePort(frontend)) ledger.nodePorts--;
   ledger.retired.frontendIds.push(frontend.id);
-  const key = ownerKey(record.family, text);
-  if (ledger.owners.get(key) === record) ledger.owners.delete(key);
+  const owners = ledger.owners[record.family];
+  if (owners.get(text) === record) owners.delete(text);
 }
 
 /**
  * Marks and retires what no frontend of the port refers to any more. Backends still serving become
  * TERMINATING (sockets on them stay), others GONE.
+ * @param port what the plan has of it; undefined = nothing, nobody is serving
  * @returns true if the port holds nothing any more and its record was dropped
  */
 export function settlePort(
   ledger: Ledger,
   record: PortRecord,
-  serving: ReadonlySet<string>,
+  port: ServicePortPlan | undefined,
 ): boolean {
   const setsInUse = new Set<SetRecord>();
-  for (const { internal, external } of record.frontends.values()) {
+  for (const { internal, external } of record.frontends) {
     if (internal !== undefined) setsInUse.add(internal);
     if (external !== undefined) setsInUse.add(external);
   }
   for (const set of record.sets) {
     if (setsInUse.has(set)) continue;
-    record.sets.delete(set);
+    record.sets = without(record.sets, set);
     ledger.retired.lines.push({ first: set.line, lines: linesOf(set.members) });
   }
-  const idsInUse = new Set<number>();
-  for (const set of setsInUse) for (const id of set.members) idsInUse.add(id);
-  for (const [key, backend] of record.backends) {
-    if (idsInUse.has(backend.id)) continue;
-    retireBackend(ledger, record, key, serving.has(key));
-  }
-  if (record.frontends.size > 0 || record.backends.size > 0) return false;
+  retireUnused(ledger, record, port);
+  if (record.frontends.length > 0 || record.backends.length > 0) return false;
   removePort(ledger, record);
   ledger.retired.serviceIds.push(record.serviceId);
   return true;
+}
+
+function retireUnused(ledger: Ledger, record: PortRecord, port: ServicePortPlan | undefined): void {
+  // Nearly always: one set, of all backends.
+  if (record.sets.some(({ members }) => members === record.backends)) return;
+  const inUse = new Set(record.sets.flatMap(({ members }) => members));
+  let serving: ReadonlySet<unknown> | undefined;
+  retireBackends(ledger, record, inUse, (key) => {
+    serving ??= new Set(port?.serving.map((backend) => backendKey(backend, record.family)));
+    return serving.has(key);
+  });
+  const same = record.sets.find(({ members }) => isEqual(members, record.backends));
+  if (same !== undefined) record.backends = same.members;
 }

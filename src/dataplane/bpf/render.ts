@@ -3,7 +3,9 @@
 // backends by address, sets as lists of backends, frontends with the sets they take.
 // Floor 3a: pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../lib/address-bytes.ts';
+import { flatText } from '../../lib/compact.ts';
 import type { Backend, Frontend, Path, Scope, ServicePortPlan } from '../../plan/types.ts';
+import { type BackendKey, backendKey } from './backend-key.ts';
 import { type FrontendKey, MAX_SLOTS } from './layout.ts';
 
 export interface RenderedFrontend {
@@ -21,20 +23,17 @@ export interface RenderedFrontend {
 
 export interface RenderedPort {
   readonly frontends: readonly RenderedFrontend[];
-  /** Every backend of either set, keyed `address:port`. */
-  readonly backends: ReadonlyMap<string, Backend>;
+  /** Every backend of either set. */
+  readonly backends: ReadonlyMap<BackendKey, Backend>;
   /** Keys into `backends`, in plan order. */
-  readonly sets: Readonly<Record<Scope, readonly string[]>>;
-  /** Backends that flows may stay on although no set has them. */
-  readonly serving: ReadonlySet<string>;
+  readonly sets: Readonly<Record<Scope, readonly BackendKey[]>>;
 }
 
-export const backendKey = (backend: Backend): string => hostPort(backend.address, backend.port);
-
 export function frontendText(key: FrontendKey): string {
-  if (key.protocol === undefined) return hostPort(key.address ?? '*', 0).replace(/0$/, '*');
+  if (key.protocol === undefined)
+    return flatText(hostPort(key.address ?? '*', 0).replace(/0$/, '*'));
   const where = key.address === undefined ? `*:${key.port}` : hostPort(key.address, key.port);
-  return `${where}/${key.protocol}`;
+  return flatText(where, '/', key.protocol);
 }
 
 const isSamePath = (a: Path, b: Path): boolean =>
@@ -77,20 +76,22 @@ function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend
   };
 }
 
+/** The backends that the scope's set has, as `address:port`, in plan order. */
+export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
+  port[scope].slice(0, MAX_SLOTS).map(({ address, port: number }) => hostPort(address, number));
+
 /**
  * Complexity: linear in frontends and backends. Sets longer than a set_ref can count are cut.
  * @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP
  */
 export function renderPort(port: ServicePortPlan, ownsClusterIp = false): RenderedPort {
-  const backends = new Map<string, Backend>();
-  const keysOf = (list: readonly Backend[]): readonly string[] => {
-    const keys = list.slice(0, MAX_SLOTS).map(backendKey);
-    for (const [index, key] of keys.entries()) {
-      const backend = list[index];
-      if (backend !== undefined) backends.set(key, backend);
-    }
-    return keys;
-  };
+  const backends = new Map<BackendKey, Backend>();
+  const keysOf = (list: readonly Backend[]): readonly BackendKey[] =>
+    list.slice(0, MAX_SLOTS).map((backend) => {
+      const key = backendKey(backend, port.family);
+      backends.set(key, backend);
+      return key;
+    });
   const cluster = keysOf(port.cluster);
   const clusterIps = ownsClusterIp ? port.frontends.filter(({ kind }) => kind === 'ClusterIP') : [];
   return {
@@ -100,6 +101,5 @@ export function renderPort(port: ServicePortPlan, ownsClusterIp = false): Render
     ],
     sets: { cluster, local: port.local === port.cluster ? cluster : keysOf(port.local) },
     backends,
-    serving: new Set(port.serving.map(backendKey)),
   };
 }

@@ -2,22 +2,24 @@
 // The sets of one service port: immutable runs of slots, shared by all frontends with equal content.
 // Floor 3a.
 import type { Scope } from '../../plan/types.ts';
+import type { BackendKey } from './backend-key.ts';
 import { EMPTY_SET, type SetRef, SLOTS_PER_LINE } from './layout.ts';
-import { type Ledger, linesOf, type SetRecord } from './ledger.ts';
+import { type Ledger, linesOf, type SetRecord, without } from './ledger.ts';
 import type { RenderedPort } from './render.ts';
+import type { ArrayTable } from './tables.ts';
 import { TableFull, type Taking } from './taking.ts';
 
+/** @param ids of the backends that `rendered` names */
 export function ensureSets(
   taking: Taking,
   rendered: RenderedPort,
+  ids: ReadonlyMap<BackendKey, number>,
 ): Readonly<Record<Scope, SetRecord | undefined>> {
-  const { record } = taking;
-  const used = new Set(rendered.frontends.flatMap((f) => [f.internal, f.external]));
+  const isUsed = (scope: Scope): boolean =>
+    rendered.frontends.some((f) => f.internal === scope || f.external === scope);
   // Ascending: bpf/select.h finds a remembered backend (affinity) in its set by binary search.
   const idsOf = (scope: Scope): readonly number[] =>
-    used.has(scope)
-      ? rendered.sets[scope].map((key) => record.backends.get(key)?.id ?? 0).sort((a, b) => a - b)
-      : [];
+    isUsed(scope) ? rendered.sets[scope].map((key) => ids.get(key) ?? 0).sort((a, b) => a - b) : [];
   const cluster = ensureSet(taking, idsOf('cluster'));
   return { cluster, local: ensureSet(taking, idsOf('local')) };
 }
@@ -27,25 +29,41 @@ function ensureSet(taking: Taking, members: readonly number[]): SetRecord | unde
   const { ledger, record, undos } = taking;
   if (members.length === 0) return undefined;
   for (const set of record.sets) {
-    if (set.isDamaged !== true && isEqual(set.members, members)) return set;
-  }
-  const lines = linesOf(members);
-  const first = ledger.lines.take(lines);
-  if (first === undefined) {
-    throw new TableFull(ledger.tables.setLine.name, ledger.lines.capacity, 'set-lines');
+    if (!set.isDamaged && isEqual(set.members, members)) return set;
   }
   const { setLine } = ledger.tables;
-  const at = setLine.bytes.byteOffset + first * setLine.elementSize;
-  const slots = new Uint32Array(setLine.bytes.buffer, at, lines * SLOTS_PER_LINE);
-  const set: SetRecord = { line: first, generation: nextGeneration(ledger), members };
-  slots.fill(0);
-  slots.set(members);
-  record.sets.add(set);
+  const line = ledger.lines.take(linesOf(members));
+  if (line === undefined) {
+    throw new TableFull(setLine.name, ledger.lines.capacity, 'set-lines');
+  }
+  writeSet(setLine, line, members);
+  const generation = nextGeneration(ledger);
+  // Most ports have one set, of all their backends: one list then serves both.
+  const shared = isEqual(record.backends, members) ? record.backends : members;
+  const set: SetRecord = { line, generation, members: shared, isDamaged: false };
+  record.sets = [...record.sets, set];
   undos.push(() => {
-    record.sets.delete(set);
-    ledger.lines.give(first, lines);
+    record.sets = without(record.sets, set);
+    ledger.lines.give(line, linesOf(members));
   });
   return set;
+}
+
+/** Whole lines: what the last one has no backend for is 0. */
+function writeSet(table: ArrayTable, first: number, members: readonly number[]): void {
+  for (let slot = 0; slot < linesOf(members) * SLOTS_PER_LINE; slot += 1) {
+    const line = first + Math.floor(slot / SLOTS_PER_LINE);
+    const at = table.offset(line) + 4 * (slot % SLOTS_PER_LINE);
+    table.view(line).setUint32(at, members[slot] ?? 0, true);
+  }
+}
+
+/** The ids in the kernel's slots, as many as the set has. */
+export function readSlots(table: ArrayTable, first: number, slots: number): readonly number[] {
+  return Array.from({ length: slots }, (_, slot) => {
+    const line = first + Math.floor(slot / SLOTS_PER_LINE);
+    return table.view(line).getUint32(table.offset(line) + 4 * (slot % SLOTS_PER_LINE), true);
+  });
 }
 
 /** Tells one use of a run of lines from the next, for people and for checks; wraps at 256. */
@@ -54,7 +72,7 @@ function nextGeneration(ledger: Ledger): number {
   return ledger.setGeneration;
 }
 
-function isEqual(a: readonly number[], b: readonly number[]): boolean {
+export function isEqual(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((id, index) => id === b[index]);
 }
 

@@ -22,12 +22,16 @@ export interface HashTable {
   delete(keys: readonly Uint8Array[]): readonly RefusedWrite[];
 }
 
-/** Element i is bytes [i × elementSize, (i + 1) × elementSize): writing the memory writes the kernel. */
+/** Elements in shared memory: writing the memory writes the kernel. */
 export interface ArrayTable {
   readonly name: string;
   readonly length: number;
   readonly elementSize: number;
-  readonly bytes: Uint8Array;
+  /** Memory that holds the element, from `offset(index)` on. Good for this element only. */
+  view(index: number): DataView;
+  offset(index: number): number;
+  /** Every element in order. `isKept` says whether its memory will be needed again. */
+  scan(isKept: (view: DataView, offset: number, index: number) => boolean): void;
 }
 
 export interface Tables {
@@ -42,5 +46,14 @@ export interface Tables {
 }
 
 export function element(table: ArrayTable, index: number): Uint8Array {
-  return table.bytes.subarray(index * table.elementSize, (index + 1) * table.elementSize);
+  const view = table.view(index);
+  const at = view.byteOffset + table.offset(index);
+  return new Uint8Array(view.buffer, at, table.elementSize);
+}
+
+/** All bytes of the element become 0. */
+export function clear(table: ArrayTable, index: number): void {
+  const view = table.view(index);
+  const at = table.offset(index);
+  for (let byte = 0; byte < table.elementSize; byte += 4) view.setUint32(at + byte, 0);
 }

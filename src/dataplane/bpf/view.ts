@@ -3,14 +3,8 @@
 // counted. Works on a live agent's tables and on pins without any agent. Floor 3a: reads Tables.
 import type { Family } from '../../model/types.ts';
 import { BACKEND_STATE, decodeFrontend } from './layout.ts';
-import {
-  allPorts,
-  type BackendRecord,
-  type Ledger,
-  type PortRecord,
-  type SetRecord,
-} from './ledger.ts';
-import { type ArrayTable, element } from './tables.ts';
+import { allPorts, type Ledger, type PortRecord, type SetRecord } from './ledger.ts';
+import type { ArrayTable } from './tables.ts';
 
 export interface FrontendView {
   /** `10.96.0.10:80/TCP`; `*:30080/TCP` for a NodePort. */
@@ -49,28 +43,28 @@ const STATE_NAMES = ['free', 'active', 'terminating', 'gone'] as const;
 
 /** Counters are exact up to 2^53. */
 function counters(table: ArrayTable, index: number): readonly number[] {
-  const at = element(table, index);
-  const view = new DataView(at.buffer, at.byteOffset, at.byteLength);
+  const view = table.view(index);
+  const at = table.offset(index);
   return Array.from({ length: table.elementSize / 8 }, (_, slot) =>
-    Number(view.getBigUint64(slot * 8, true)),
+    Number(view.getBigUint64(at + slot * 8, true)),
   );
 }
 
 export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
   for (const port of allPorts(ledger)) {
-    const names = new Map([...port.backends].map(([key, backend]) => [backend.id, key]));
+    const shadow = ledger.shadows.backend[port.family];
     const members = (set: SetRecord | undefined): readonly string[] =>
-      set?.members.map((id) => names.get(id) ?? `id ${id}?`) ?? [];
-    for (const [frontend, record] of port.frontends) {
+      set?.members.map((id) => (port.backends.includes(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
+    for (const record of port.frontends) {
       // What refuses the other ports of a ClusterIP is no frontend that people made.
-      if (record.key.protocol === undefined) continue;
-      const value = decodeFrontend(record.value);
+      if (record.text.endsWith(':*')) continue;
+      const value = decodeFrontend(ledger.shadows.frontend.value(record.id));
       const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
         ledger.tables.frontendStat,
         record.id,
       );
       yield {
-        frontend,
+        frontend: record.text,
         family: port.family,
         service: port.service,
         port: port.key,
@@ -90,26 +84,22 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
 
 export function* backendViews(ledger: Ledger): Generator<BackendView> {
   for (const port of allPorts(ledger)) {
-    for (const [key, backend] of port.backends) yield backendView(ledger, port, key, backend);
+    for (const id of port.backends) yield backendView(ledger, port, id);
   }
 }
 
-function backendView(
-  ledger: Ledger,
-  port: PortRecord,
-  key: string,
-  backend: BackendRecord,
-): BackendView {
-  const [connections = 0, closed = 0] = counters(ledger.tables.backendStat, backend.id);
+function backendView(ledger: Ledger, port: PortRecord, id: number): BackendView {
+  const shadow = ledger.shadows.backend[port.family];
+  const [connections = 0, closed = 0] = counters(ledger.tables.backendStat, id);
   return {
-    backend: key,
+    backend: shadow.text(id),
     family: port.family,
     service: port.service,
     port: port.key,
-    id: backend.id,
-    generation: backend.generation,
-    state: STATE_NAMES[backend.state] ?? STATE_NAMES[BACKEND_STATE.FREE],
-    isLocal: backend.isLocal,
+    id,
+    generation: shadow.generation(id),
+    state: STATE_NAMES[shadow.state(id)] ?? STATE_NAMES[BACKEND_STATE.FREE],
+    isLocal: shadow.isLocal(id),
     connections,
     open: Math.max(0, connections - closed),
   };

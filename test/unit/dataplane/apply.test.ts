@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { adopt } from '../../../src/dataplane/bpf/adopt.ts';
 import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import { BACKEND_STATE, decodeBackend, decodeFrontend } from '../../../src/dataplane/bpf/layout.ts';
-import { createMemoryTables } from '../../../src/dataplane/bpf/memory.ts';
+import { createMemoryTables, type MemoryTables } from '../../../src/dataplane/bpf/memory.ts';
 import { element, type Tables } from '../../../src/dataplane/bpf/tables.ts';
 import { backendViews, frontendViews } from '../../../src/dataplane/bpf/view.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
@@ -387,40 +387,41 @@ describe('restart and audit', () => {
     expect(states(tables)).toEqual({ '10.1.1.6:8080': 'active' });
   });
 
-  const damage: readonly { name: string; break: (tables: Tables) => void; drift: RegExp }[] = [
-    {
-      name: 'a frontend deleted by hand',
-      break: (t) => void t.frontend.IPv4.delete([t.frontend.IPv4.readAll()[0]!.key]),
-      drift: /frontend .* is missing/,
-    },
-    {
-      name: 'a frontend overwritten',
-      break: (t) =>
-        void t.frontend.IPv4.put([t.frontend.IPv4.readAll()[0]!.key], [new Uint8Array(32)]),
-      drift: /frontend .* differs/,
-    },
-    {
-      name: 'a set overwritten',
-      break: (t) => void t.setLine.bytes.fill(7),
-      drift: /set at line .* differs/,
-    },
-    {
-      name: 'a backend overwritten',
-      break: (t) => void t.backend.IPv4.bytes.fill(1, 16, 20),
-      drift: /backend .* differs/,
-    },
-    {
-      name: 'a service name deleted',
-      break: (t) => void t.serviceName.delete([t.serviceName.readAll()[0]!.key]),
-      drift: /name of service id .* is missing/,
-    },
-    {
-      name: 'a frontend nobody asked for',
-      break: (t) =>
-        void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(32)]),
-      drift: /belongs to no Service/,
-    },
-  ];
+  const damage: readonly { name: string; break: (tables: MemoryTables) => void; drift: RegExp }[] =
+    [
+      {
+        name: 'a frontend deleted by hand',
+        break: (t) => void t.frontend.IPv4.delete([t.frontend.IPv4.readAll()[0]!.key]),
+        drift: /frontend .* is missing/,
+      },
+      {
+        name: 'a frontend overwritten',
+        break: (t) =>
+          void t.frontend.IPv4.put([t.frontend.IPv4.readAll()[0]!.key], [new Uint8Array(32)]),
+        drift: /frontend .* differs/,
+      },
+      {
+        name: 'a set overwritten',
+        break: (t) => void t.setLine.bytes.fill(7),
+        drift: /set at line .* differs/,
+      },
+      {
+        name: 'a backend overwritten',
+        break: (t) => void t.backend.IPv4.bytes.fill(1, 16, 20),
+        drift: /backend .* differs/,
+      },
+      {
+        name: 'a service name deleted',
+        break: (t) => void t.serviceName.delete([t.serviceName.readAll()[0]!.key]),
+        drift: /name of service id .* is missing/,
+      },
+      {
+        name: 'a frontend nobody asked for',
+        break: (t) =>
+          void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(32)]),
+        drift: /belongs to no Service/,
+      },
+    ];
   test.each(damage)('audit finds and repairs $name', async ({ break: breakIt, drift }) => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');

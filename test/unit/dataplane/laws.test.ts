@@ -13,7 +13,7 @@ import {
   SLOTS_PER_LINE,
 } from '../../../src/dataplane/bpf/layout.ts';
 import { createMemoryTables, type MemoryTables } from '../../../src/dataplane/bpf/memory.ts';
-import { renderPort } from '../../../src/dataplane/bpf/render.ts';
+import { renderPort, setNames } from '../../../src/dataplane/bpf/render.ts';
 import { element } from '../../../src/dataplane/bpf/tables.ts';
 import { frontendViews } from '../../../src/dataplane/bpf/view.ts';
 import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
@@ -63,10 +63,11 @@ function wanted(plan: Plan): Record<string, string> {
   const rows: Record<string, string> = {};
   for (const service of plan.services.values()) {
     for (const port of service.ports) {
-      const rendered = renderPort(port);
-      for (const f of rendered.frontends) {
-        rows[f.text] =
-          `${sorted(rendered.sets[f.internal ?? 'cluster'])} | ${sorted(rendered.sets[f.external ?? 'cluster'])}`;
+      for (const f of renderPort(port).frontends) {
+        const [internal, external] = [f.internal, f.external].map((scope) =>
+          sorted(setNames(port, scope ?? 'cluster')),
+        );
+        rows[f.text] = `${internal} | ${external}`;
       }
     }
   }
@@ -163,8 +164,10 @@ test('ids of backends never move while they are in use', async () => {
   const idsOf = (dataplane: ReturnType<typeof createBpfDataplane>): Map<string, number> => {
     const ids = new Map<string, number>();
     for (const ports of dataplane.ledger.services.values()) {
-      for (const port of ports.values()) {
-        for (const [key, { id }] of port.backends) ids.set(`${port.key} ${key}`, id);
+      for (const port of ports) {
+        for (const id of port.backends) {
+          ids.set(`${port.key} ${dataplane.ledger.shadows.backend[port.family].text(id)}`, id);
+        }
       }
     }
     return ids;

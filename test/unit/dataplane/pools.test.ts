@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createIdPool } from '../../../src/dataplane/bpf/id-pool.ts';
+import { createIdPool, RESTING_IDS } from '../../../src/dataplane/bpf/id-pool.ts';
 import { createLinePool } from '../../../src/dataplane/bpf/line-pool.ts';
 
 describe('ids', () => {
@@ -11,7 +11,7 @@ describe('ids', () => {
     expect(pool.used()).toBe(3);
   });
 
-  test('come back oldest first, after every fresh one', () => {
+  test('come back oldest first; few of them only after every fresh one', () => {
     const pool = createIdPool(5);
     const [a = 0, b = 0] = [pool.take(), pool.take()];
     pool.give(b);
@@ -23,6 +23,18 @@ describe('ids', () => {
       a,
       undefined,
     ]);
+  });
+
+  test('rest while others are freed, and are then used before fresh ones', () => {
+    const pool = createIdPool(1_000_000);
+    const freed = Array.from({ length: RESTING_IDS }, () => pool.take() ?? 0);
+    for (const id of freed) pool.give(id);
+    const fresh = pool.take() ?? 0;
+    expect(fresh).toBe(RESTING_IDS + 1);
+    pool.give(fresh);
+    expect([pool.take(), pool.take()]).toEqual([1, RESTING_IDS + 2]);
+    for (let round = 0; round < 100_000; round += 1) pool.give(pool.take() ?? 0);
+    expect(pool.take()).toBeLessThan(RESTING_IDS + 10);
   });
 
   test('ids the kernel holds are not given out; the gaps between them are', () => {
