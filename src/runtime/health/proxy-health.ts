@@ -4,13 +4,22 @@
 // is not in the kernel yet is too old; an idle proxy stays healthy for ever. Floor 5; judge is pure.
 import type { Family } from '../../model/types.ts';
 
-/** Milliseconds since the epoch. */
 export interface FamilyState {
-  /** undefined = never in the kernel so far. */
+  /** Since the epoch; undefined = never in the kernel so far. */
   readonly lastUpdatedMs: number | undefined;
-  /** undefined = nothing waits. */
+  /** Monotonic; undefined = nothing waits. */
   readonly oldestPendingMs: number | undefined;
 }
+
+/** Two clocks: a wall clock that is set says nothing of how long a change has waited. */
+export interface HealthClock {
+  /** Since the epoch, for people. */
+  nowMs(): number;
+  /** Only differences mean anything. */
+  monotonicMs(): number;
+}
+
+const SYSTEM_CLOCK: HealthClock = { nowMs: Date.now, monotonicMs: () => performance.now() };
 
 /** Only families that have something to say. */
 export type FamilyStates = ReadonlyMap<Family, FamilyState>;
@@ -26,13 +35,17 @@ export interface Verdict {
   >;
 }
 
-/** @param timeoutMs 2 x syncPeriod: a change as old as this makes its family unhealthy */
-export function judge(states: FamilyStates, nowMs: number, timeoutMs: number): Verdict {
+/**
+ * @param monotonicMs now
+ * @param timeoutMs 2 x syncPeriod: a change as old as this makes its family unhealthy
+ */
+export function judge(states: FamilyStates, monotonicMs: number, timeoutMs: number): Verdict {
   const families = new Map(
     [...states]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([family, { lastUpdatedMs, oldestPendingMs }]) => {
-        const isHealthy = oldestPendingMs === undefined || nowMs - oldestPendingMs < timeoutMs;
+        const isHealthy =
+          oldestPendingMs === undefined || monotonicMs - oldestPendingMs < timeoutMs;
         return [family, { isHealthy, lastUpdatedMs }] as const;
       }),
   );
@@ -54,17 +67,19 @@ export interface ProxyHealth {
   setNode(isEligible: boolean): void;
   verdict(): Verdict;
   isNodeEligible(): boolean;
-  /** The clock all of this goes by. */
+  /** The wall clock all of this goes by. */
   nowMs(): number;
 }
 
-/** @param nowMs injected clock, milliseconds since the epoch */
-export function createProxyHealth(timeoutMs: number, nowMs: () => number = Date.now): ProxyHealth {
+export function createProxyHealth(
+  timeoutMs: number,
+  { nowMs, monotonicMs }: HealthClock = SYSTEM_CLOCK,
+): ProxyHealth {
   const states = new Map<Family, FamilyState>();
   let isEligible = false;
   return {
     queued(family) {
-      const { lastUpdatedMs, oldestPendingMs = nowMs() } = states.get(family) ?? NOTHING;
+      const { lastUpdatedMs, oldestPendingMs = monotonicMs() } = states.get(family) ?? NOTHING;
       states.set(family, { lastUpdatedMs, oldestPendingMs });
     },
     updated(family) {
@@ -73,7 +88,7 @@ export function createProxyHealth(timeoutMs: number, nowMs: () => number = Date.
     setNode(is) {
       isEligible = is;
     },
-    verdict: () => judge(states, nowMs(), timeoutMs),
+    verdict: () => judge(states, monotonicMs(), timeoutMs),
     isNodeEligible: () => isEligible,
     nowMs,
   };

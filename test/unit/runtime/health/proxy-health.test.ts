@@ -3,13 +3,18 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { goTime } from '../../../../src/runtime/health/answers.ts';
 import { isNodeEligible } from '../../../../src/runtime/health/node.ts';
-import { createProxyHealth, judge } from '../../../../src/runtime/health/proxy-health.ts';
+import {
+  createProxyHealth,
+  type HealthClock,
+  judge,
+} from '../../../../src/runtime/health/proxy-health.ts';
 import { healthHandler } from '../../../../src/runtime/health/server.ts';
 import { type Listener, listenOnce } from '../../../../src/runtime/http/listen.ts';
 import { ask } from '../http/ask.ts';
 
 const TIMEOUT_MS = 60_000;
 const NEVER = undefined;
+const clockOf = (now: () => number): HealthClock => ({ nowMs: now, monotonicMs: now });
 
 describe('a family', () => {
   const rows: readonly (readonly [
@@ -49,7 +54,10 @@ test('one late family makes the proxy unhealthy; the newest time of all is its t
 
 test('the first unprogrammed change counts, and only a success clears it', () => {
   let now = 0;
-  const health = createProxyHealth(TIMEOUT_MS, () => now);
+  const health = createProxyHealth(
+    TIMEOUT_MS,
+    clockOf(() => now),
+  );
   health.updated('IPv4');
   health.queued('IPv4');
   now = 30_000;
@@ -61,6 +69,24 @@ test('the first unprogrammed change counts, and only a success clears it', () =>
   now = 600_000;
   expect(health.verdict().isHealthy).toBe(true);
 });
+
+test.each([86_400_000, -86_400_000])(
+  'a wall clock set by %i ms makes no change late or timely',
+  (jumpMs) => {
+    let wall = Date.parse('2026-01-02T03:04:05Z');
+    let monotonic = 0;
+    const clock = { nowMs: () => wall, monotonicMs: () => monotonic };
+    const health = createProxyHealth(TIMEOUT_MS, clock);
+    health.queued('IPv4');
+    wall += jumpMs;
+    monotonic = TIMEOUT_MS - 1;
+    expect(health.verdict().isHealthy).toBe(true);
+    monotonic = TIMEOUT_MS;
+    expect(health.verdict().isHealthy).toBe(false);
+    health.updated('IPv4');
+    expect(health.verdict()).toMatchObject({ isHealthy: true, lastUpdatedMs: wall });
+  },
+);
 
 test.each([
   ['2026-01-02T03:04:05.000Z', '2026-01-02T03:04:05Z'],
@@ -99,7 +125,10 @@ describe('the server', () => {
 
   async function serving(isReady = false) {
     let now = Date.parse('2026-01-02T03:04:05.600Z');
-    const health = createProxyHealth(TIMEOUT_MS, () => now);
+    const health = createProxyHealth(
+      TIMEOUT_MS,
+      clockOf(() => now),
+    );
     const answers: string[] = [];
     const onRequest = healthHandler({
       health,
