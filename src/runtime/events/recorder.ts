@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes events as they happen and sends the few that say something new. Nothing here ever throws or
 // waits: an event is a courtesy, the agent's work is not held up for it. Floor 5.
+import { type Clocks, SYSTEM_CLOCKS } from '../clock.ts';
 import { buildEvent, type EventReason, type EventTarget, type KubeEvent } from './event.ts';
 
 /** To be given by the client of the API server; it bounds its own time. */
@@ -31,6 +32,7 @@ const REFILL_MS = 300_000;
 const MOST_WAITING = 100;
 const MOST_BUCKETS = 1000;
 
+/** Times are monotonic. */
 interface Bucket {
   tokens: number;
   refilledAtMs: number;
@@ -39,19 +41,18 @@ interface Bucket {
   held: number;
 }
 
-/** @param nowMs injected clock, milliseconds since the epoch */
 export function createEventRecorder(
   sender: EventSender,
   nodeName: string,
-  nowMs: () => number = Date.now,
+  clocks: Clocks = SYSTEM_CLOCKS,
 ): EventRecorder {
-  return new Recorder(sender, nodeName, nowMs);
+  return new Recorder(sender, nodeName, clocks);
 }
 
 class Recorder implements EventRecorder {
   readonly #sender: EventSender;
   readonly #nodeName: string;
-  readonly #nowMs: () => number;
+  readonly #clocks: Clocks;
   /** Least recently used first. */
   readonly #buckets = new Map<string, Bucket>();
   readonly #waiting: KubeEvent[] = [];
@@ -59,16 +60,16 @@ class Recorder implements EventRecorder {
   #serial = 0;
   #sending: Promise<void> | undefined;
 
-  constructor(sender: EventSender, nodeName: string, nowMs: () => number) {
+  constructor(sender: EventSender, nodeName: string, clocks: Clocks) {
     this.#sender = sender;
     this.#nodeName = nodeName;
-    this.#nowMs = nowMs;
+    this.#clocks = clocks;
   }
 
   record(reason: EventReason, target: EventTarget, note: string): void {
-    const nowMs = this.#nowMs();
-    const bucket = this.#bucketOf(`${reason} ${targetKey(target)}`, nowMs);
-    if (!mayPass(bucket, note, nowMs)) {
+    const atMs = this.#clocks.monotonicMs();
+    const bucket = this.#bucketOf(`${reason} ${targetKey(target)}`, atMs);
+    if (!mayPass(bucket, note, atMs)) {
       bucket.held++;
       this.#stats.heldBack++;
       return;
@@ -78,8 +79,9 @@ class Recorder implements EventRecorder {
       return;
     }
     const facts = { reason, target, note, count: bucket.held + 1 };
-    Object.assign(bucket, { lastNote: note, lastSentMs: nowMs, held: 0 });
+    Object.assign(bucket, { lastNote: note, lastSentMs: atMs, held: 0 });
     bucket.tokens--;
+    const nowMs = this.#clocks.nowMs();
     const origin = { nodeName: this.#nodeName, nowMs, serial: this.#serial++ };
     this.#waiting.push(buildEvent(facts, origin));
     this.#sending ??= this.#sendAll();
@@ -106,11 +108,11 @@ class Recorder implements EventRecorder {
     this.#sending = undefined;
   }
 
-  #bucketOf(key: string, nowMs: number): Bucket {
+  #bucketOf(key: string, atMs: number): Bucket {
     const known = this.#buckets.get(key);
     const bucket = known ?? {
       tokens: BURST,
-      refilledAtMs: nowMs,
+      refilledAtMs: atMs,
       lastNote: '',
       lastSentMs: Number.NEGATIVE_INFINITY,
       held: 0,
@@ -121,7 +123,7 @@ class Recorder implements EventRecorder {
       if (this.#buckets.size <= MOST_BUCKETS) break;
       this.#buckets.delete(oldest);
     }
-    const refills = Math.floor((nowMs - bucket.refilledAtMs) / REFILL_MS);
+    const refills = Math.floor((atMs - bucket.refilledAtMs) / REFILL_MS);
     if (refills > 0) {
       bucket.tokens = Math.min(BURST, bucket.tokens + refills);
       bucket.refilledAtMs += refills * REFILL_MS;
@@ -131,8 +133,8 @@ class Recorder implements EventRecorder {
 }
 
 /** The same words again say nothing new for a while, whatever tokens there are. */
-function mayPass({ tokens, lastNote, lastSentMs }: Bucket, note: string, nowMs: number): boolean {
-  if (note === lastNote && nowMs - lastSentMs < REFILL_MS) return false;
+function mayPass({ tokens, lastNote, lastSentMs }: Bucket, note: string, atMs: number): boolean {
+  if (note === lastNote && atMs - lastSentMs < REFILL_MS) return false;
   return tokens > 0;
 }
 

@@ -3,6 +3,7 @@
 // pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest change that
 // is not in the kernel yet is too old; an idle proxy stays healthy for ever. Floor 5; judge is pure.
 import type { Family } from '../../model/types.ts';
+import { type Clocks, SYSTEM_CLOCKS } from '../clock.ts';
 
 export interface FamilyState {
   /** Since the epoch; undefined = never in the kernel so far. */
@@ -10,16 +11,6 @@ export interface FamilyState {
   /** Monotonic; undefined = nothing waits. */
   readonly oldestPendingMs: number | undefined;
 }
-
-/** Two clocks: a wall clock that is set says nothing of how long a change has waited. */
-export interface HealthClock {
-  /** Since the epoch, for people. */
-  nowMs(): number;
-  /** Only differences mean anything. */
-  monotonicMs(): number;
-}
-
-const SYSTEM_CLOCK: HealthClock = { nowMs: Date.now, monotonicMs: () => performance.now() };
 
 /** Only families that have something to say. */
 export type FamilyStates = ReadonlyMap<Family, FamilyState>;
@@ -73,7 +64,7 @@ export interface ProxyHealth {
 
 export function createProxyHealth(
   timeoutMs: number,
-  { nowMs, monotonicMs }: HealthClock = SYSTEM_CLOCK,
+  { nowMs, monotonicMs }: Clocks = SYSTEM_CLOCKS,
 ): ProxyHealth {
   const states = new Map<Family, FamilyState>();
   let isEligible = false;

@@ -73,7 +73,8 @@ test('every reason has an action, and both fit', () => {
 
 describe('what is sent', () => {
   function recorder(post?: (event: KubeEvent) => Promise<void>) {
-    let now = NOW;
+    let wall = NOW;
+    let monotonic = 0;
     const sent: KubeEvent[] = [];
     const made = createEventRecorder(
       {
@@ -83,12 +84,16 @@ describe('what is sent', () => {
         },
       },
       'n1',
-      () => now,
+      { nowMs: () => wall, monotonicMs: () => monotonic },
     );
     return {
       sent,
       pass: (minutes: number) => {
-        now += minutes * 60_000;
+        wall += minutes * 60_000;
+        monotonic += minutes * 60_000;
+      },
+      setWallClock: (minutes: number) => {
+        wall += minutes * 60_000;
       },
       say: (note: string, reason: EventReason = 'MapFull', target = service) =>
         made.record(reason, target, note),
@@ -124,6 +129,21 @@ describe('what is sent', () => {
       ['full 2', undefined],
       ['later', 4],
     ]);
+  });
+
+  test('a wall clock that is set back or forwards neither silences nor frees', async () => {
+    const { say, sent, pass, setWallClock, idle } = recorder();
+    say('full');
+    setWallClock(500);
+    say('full');
+    setWallClock(-5_000);
+    pass(5);
+    say('full');
+    await idle();
+    expect(sent).toHaveLength(2);
+    expect(sent[1]?.eventTime).toBe(
+      new Date(NOW - 4_495 * 60_000).toISOString().replace('Z', '000Z'),
+    );
   });
 
   test('tokens come back to three and no more', async () => {

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // /healthz, /livez, /readyz: the rules with a clock of ours, the bytes, and one real server.
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Clocks } from '../../../../src/runtime/clock.ts';
 import { goTime } from '../../../../src/runtime/health/answers.ts';
 import { isNodeEligible } from '../../../../src/runtime/health/node.ts';
-import {
-  createProxyHealth,
-  type HealthClock,
-  judge,
-} from '../../../../src/runtime/health/proxy-health.ts';
+import { createProxyHealth, judge } from '../../../../src/runtime/health/proxy-health.ts';
 import { healthHandler } from '../../../../src/runtime/health/server.ts';
 import { type Listener, listenOnce } from '../../../../src/runtime/http/listen.ts';
 import { ask } from '../http/ask.ts';
 
 const TIMEOUT_MS = 60_000;
 const NEVER = undefined;
-const clockOf = (now: () => number): HealthClock => ({ nowMs: now, monotonicMs: now });
+const clockOf = (now: () => number): Clocks => ({ nowMs: now, monotonicMs: now });
 
 describe('a family', () => {
   const rows: readonly (readonly [
