@@ -33,17 +33,27 @@ export function isSame(a: unknown, b: unknown): boolean {
   if (a instanceof Map || b instanceof Map) {
     return a instanceof Map && b instanceof Map && isSameMap(a, b);
   }
-  if (Array.isArray(a)) {
-    return (
-      Array.isArray(b) && a.length === b.length && a.every((item, index) => isSame(item, b[index]))
-    );
+  if (Array.isArray(a)) return Array.isArray(b) && isSameList(a, b);
+  return isRecord(a) && isRecord(b) && isSameRecord(a, b);
+}
+
+// Loops: comparing is most of what a source does with objects that did not change.
+
+function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let index = 0; index < a.length; index += 1) {
+    if (!isSame(a[index], b[index])) return false;
   }
-  if (!isRecord(a) || !isRecord(b)) return false;
+  return true;
+}
+
+function isSameRecord(a: JsonRecord, b: JsonRecord): boolean {
   const keys = Object.keys(a);
-  return (
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => Object.hasOwn(b, key) && isSame(a[key], b[key]))
-  );
+  if (keys.length !== Object.keys(b).length) return false;
+  for (const key of keys) {
+    if (!Object.hasOwn(b, key) || !isSame(a[key], b[key])) return false;
+  }
+  return true;
 }
 
 function isSameMap(a: ReadonlyMap<unknown, unknown>, b: ReadonlyMap<unknown, unknown>): boolean {

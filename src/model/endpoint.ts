@@ -5,7 +5,7 @@ import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readAddress } from './fields.ts';
 import type { Refuse } from './refusals.ts';
-import type { ShareTraits } from './traits.ts';
+import type { Sharing } from './sharing.ts';
 import type { Endpoint } from './types.ts';
 
 const NO_HINTS: readonly string[] = Object.freeze([]);
@@ -13,14 +13,14 @@ const NO_HINTS: readonly string[] = Object.freeze([]);
 /** What reading the endpoints of one slice needs. */
 export interface EndpointReading {
   readonly refuse: Refuse;
-  readonly share: ShareTraits;
+  readonly sharing: Sharing;
 }
 
 /** Undefined with a rejection if the entry cannot be used, undefined without if it has no address. */
 export function readEndpoint(
   entry: unknown,
   index: number,
-  { refuse, share }: EndpointReading,
+  { refuse, sharing }: EndpointReading,
 ): Endpoint | undefined {
   if (!isRecord(entry))
     return refuse(`endpoints[${index}]`, `must be an object, not ${shown(entry)}`);
@@ -43,7 +43,7 @@ export function readEndpoint(
       'ready, serving and terminating must be true or false',
     );
   }
-  const traits = share({
+  const traits = sharing.traits({
     isReady,
     isServing,
     isTerminating,

@@ -8,6 +8,7 @@ import { readChoice, readLabels, readPort, readRecord } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
 import { portField, readServicePorts } from './service-ports.ts';
+import { createSharing, type Sharing } from './sharing.ts';
 import { readSourceRanges } from './source-ranges.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from './types.ts';
 
@@ -18,13 +19,21 @@ export const FOREIGN_PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 const LONGEST_AFFINITY_SECONDS = 86_400;
 
-/** Never throws, whatever `object` is. Linear in its size. */
-export function projectService(ref: ObjectRef, object: unknown): Projection<Service> {
+/** Never throws, whatever `object` is. Linear in its size. Services share what their `sharing` knows. */
+export function projectService(
+  ref: ObjectRef,
+  object: unknown,
+  sharing: Sharing = createSharing(),
+): Projection<Service> {
   const { refuse, rejections } = refusalsOf(ref);
-  return { value: readService(ref, object, refuse), rejections };
+  return { value: readService(ref, object, { refuse, sharing }), rejections };
 }
 
-function readService(ref: ObjectRef, object: unknown, refuse: Refuse): Service | undefined {
+function readService(
+  ref: ObjectRef,
+  object: unknown,
+  { refuse, sharing }: { readonly refuse: Refuse; readonly sharing: Sharing },
+): Service | undefined {
   if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
   if (Object.hasOwn(readLabels(object, refuse), FOREIGN_PROXY_LABEL)) return undefined;
   if (isAbsent(object['spec'])) return refuse('spec', 'is missing');
@@ -34,19 +43,22 @@ function readService(ref: ObjectRef, object: unknown, refuse: Refuse): Service |
   if (!hasGoodNames(ref, refuse) || type === undefined) return undefined;
   const addresses = readAddresses(object, spec, refuse);
   if (addresses === undefined) return undefined;
-  const ports = readServicePorts(spec['ports'], refuse);
-  const { isLocalBalancer, ...policies } = readPolicies(spec, type, addresses, refuse);
+  const ports = sharing.servicePorts(readServicePorts(spec['ports'], refuse));
+  const policies = readPolicies(spec, type, addresses, refuse);
   return {
     namespace: ref.namespace,
     name: ref.name,
     type,
     createdAtMs: readCreatedAtMs(object, refuse),
     ports,
-    ...addresses,
-    ...policies,
+    clusterIps: addresses.clusterIps,
+    externalIps: addresses.externalIps,
+    loadBalancerIps: addresses.loadBalancerIps,
+    internalPolicy: policies.internalPolicy,
+    externalPolicy: policies.externalPolicy,
     affinityTimeoutSeconds: readAffinitySeconds(spec, refuse),
     sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], refuse),
-    healthCheckNodePort: readHealthCheckPort(spec, isLocalBalancer, { ports, refuse }),
+    healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, refuse }),
   };
 }
 

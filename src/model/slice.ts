@@ -9,7 +9,7 @@ import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './endpoint-order.ts';
 import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
-import { createTraitsShare, type ShareTraits } from './traits.ts';
+import { createSharing, type Sharing } from './sharing.ts';
 import type {
   Endpoint,
   EndpointColumns,
@@ -24,14 +24,14 @@ import type {
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
-/** Never throws, whatever `object` is. Linear in its size. Slices read with one `share` share what they can. */
+/** Never throws, whatever `object` is. Linear in its size. Slices share what their `sharing` knows. */
 export function projectSlice(
   ref: ObjectRef,
   object: unknown,
-  share: ShareTraits = createTraitsShare(),
+  sharing: Sharing = createSharing(),
 ): Projection<EndpointSlice> {
   const { refuse, rejections } = refusalsOf(ref);
-  return { value: readSlice(ref, object, { refuse, share }), rejections };
+  return { value: readSlice(ref, object, { refuse, sharing }), rejections };
 }
 
 function readSlice(
@@ -39,19 +39,21 @@ function readSlice(
   object: unknown,
   reading: EndpointReading,
 ): EndpointSlice | undefined {
-  const { refuse } = reading;
+  const { refuse, sharing } = reading;
   if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
   const labels = readLabels(object, refuse);
   if (Object.hasOwn(labels, HEADLESS_LABEL)) return undefined;
   const owner = readOwner(ref, labels, refuse);
   const family = readFamily(object['addressType'], refuse);
   if (owner === undefined || family === undefined) return undefined;
+  const { addresses, traits } = readEndpoints(object['endpoints'], family, reading);
   return {
     name: ref.name,
     service: flatText(ref.namespace, '/', owner),
     family,
-    ports: readSlicePorts(object['ports'], refuse),
-    endpoints: readEndpoints(object['endpoints'], family, reading),
+    ports: sharing.slicePorts(readSlicePorts(object['ports'], refuse)),
+    addresses,
+    traits,
   };
 }
 

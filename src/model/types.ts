@@ -102,21 +102,19 @@ export interface Endpoint {
 
 /** Endpoints in columns, which weigh half of a list: `traits[i]` is said of `addresses[i]`. */
 export interface EndpointColumns {
-  /** Canonical. */
+  /** Canonical, sorted. */
   readonly addresses: readonly string[];
   /** Equal traits are mostly the same object. */
   readonly traits: readonly EndpointTraits[];
 }
 
-/** An EndpointSlice (discovery.k8s.io/v1) that belongs to a Service. */
-export interface EndpointSlice {
+/** An EndpointSlice (discovery.k8s.io/v1) that belongs to a Service; each of its addresses once. */
+export interface EndpointSlice extends EndpointColumns {
   readonly name: string;
   /** `namespace/name` of the owning Service. */
   readonly service: string;
   readonly family: Family;
   readonly ports: readonly SlicePort[];
-  /** Sorted by address, each address once. */
-  readonly endpoints: EndpointColumns;
 }
 
 export interface Node {

@@ -5,8 +5,8 @@ import { compareText } from '../lib/names.ts';
 import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
 import { projectServiceCidr } from '../model/service-cidr.ts';
+import { createSharing, type Sharing } from '../model/sharing.ts';
 import { projectSlice } from '../model/slice.ts';
-import { createTraitsShare } from '../model/traits.ts';
 import type {
   EndpointSlice,
   Kind,
@@ -27,19 +27,19 @@ export interface NamedObject {
   readonly object: unknown;
 }
 
+type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
+
 /** Each object once; the order of `objects` means nothing. Never throws. */
 export function buildAll(objects: readonly NamedObject[], settings: PlanSettings): Plan {
   const rejections: (readonly Rejection[])[] = [];
-  const read = <T>(kind: Kind, project: (ref: ObjectRef, object: unknown) => Projection<T>): T[] =>
+  const sharing = createSharing();
+  const read = <T>(kind: Kind, project: Project<T>): T[] =>
     objects.flatMap(({ ref, object }) => {
       if (ref.kind !== kind) return [];
-      const projection = project(ref, object);
+      const projection = project(ref, object, sharing);
       rejections.push(projection.rejections);
       return projection.value === undefined ? [] : [projection.value];
     });
-  const shareTraits = createTraitsShare();
-  const projectSliceHere = (ref: ObjectRef, object: unknown): Projection<EndpointSlice> =>
-    projectSlice(ref, object, shareTraits);
   const nodes = read('Node', projectNode);
   const surroundings = surroundingsOf(
     settings,
@@ -47,7 +47,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
     read('ServiceCIDR', projectServiceCidr),
   );
   const services = read('Service', projectService);
-  const slices = slicesByService(read('EndpointSlice', projectSliceHere));
+  const slices = slicesByService(read('EndpointSlice', projectSlice));
   const owners = ownersOf(services, settings);
   const context = buildContext(settings, surroundings, {
     hasContests: () => true,

@@ -44,13 +44,13 @@ export function mergeEndpoints(
   const [first] = sources;
   if (first === undefined) return NOTHING;
   return sources.length === 1
-    ? { ...first.slice.endpoints, ports: first.port }
+    ? { addresses: first.slice.addresses, traits: first.slice.traits, ports: first.port }
     : mergeSources(sources);
 }
 
 function mergeSources(sources: readonly Source[]): MergedEndpoints {
   const found = sources.flatMap(({ slice, port }) =>
-    endpointsOf(slice.endpoints).map((endpoint) => ({ ...endpoint, port })),
+    endpointsOf(slice).map((endpoint) => ({ ...endpoint, port })),
   );
   found.sort(
     (a, b) => compareText(a.address, b.address) || a.port - b.port || compareEndpoints(a, b),

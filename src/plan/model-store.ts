@@ -4,16 +4,9 @@ import { flatText } from '../lib/compact.ts';
 import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
 import { projectServiceCidr } from '../model/service-cidr.ts';
+import { createSharing, type Sharing } from '../model/sharing.ts';
 import { projectSlice } from '../model/slice.ts';
-import { createTraitsShare } from '../model/traits.ts';
-import type {
-  EndpointSlice,
-  Node,
-  ObjectChange,
-  ObjectRef,
-  Projection,
-  Service,
-} from '../model/types.ts';
+import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
 import { type ClaimBook, createClaimBook } from './claims.ts';
 import { claimsOf } from './frontends.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
@@ -36,17 +29,17 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   const nodes = new Map<string, Node>();
   const serviceCidrs = new Map<string, readonly string[]>();
   const slices = createSliceIndex();
-  const shareTraits = createTraitsShare();
+  const sharing = createSharing();
   const rejections = createRejectionBook();
   const claims = createClaimBook((key) => services.get(key));
 
   const projected = <T>(
     change: ObjectChange,
-    project: (ref: ObjectRef, object: unknown) => Projection<T>,
+    project: (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>,
   ): T | undefined => {
     const { value, rejections: list }: Projection<T> =
       change.type === 'put'
-        ? project(change.ref, change.object)
+        ? project(change.ref, change.object, sharing)
         : { value: undefined, rejections: [] };
     rejections.set('model', change.ref, list);
     return value;
@@ -67,19 +60,13 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     return key;
   };
 
-  const takeSlice = (change: ObjectChange): readonly ServiceKey[] => {
-    const project = (ref: ObjectRef, object: unknown): Projection<EndpointSlice> =>
-      projectSlice(ref, object, shareTraits);
-    return slices.set(change.ref, projected(change, project));
-  };
-
   const takeOne = (change: ObjectChange, touched: Set<ServiceKey>): boolean => {
     switch (change.ref.kind) {
       case 'Service':
         touched.add(takeService(change));
         return false;
       case 'EndpointSlice':
-        for (const key of takeSlice(change)) touched.add(key);
+        for (const key of slices.set(change.ref, projected(change, projectSlice))) touched.add(key);
         return false;
       case 'Node':
         put(nodes, change.ref.name, projected(change, projectNode));

@@ -35,13 +35,27 @@ function path(scope: Scope, masquerade: boolean, isAnyUsable: boolean): Path {
   return PATHS[index] ?? { scope, whenEmpty: 'reject', masquerade };
 }
 
+/** Filled as they are asked for: no more than the ways to choose three of the paths above. */
+const KNOWN: Paths[] = [];
+
+/** Like the paths themselves: equal ones are the same object. */
+function pathsOf(pod: Path, host: Path, outside: Path): Paths {
+  const isMeant = (known: Paths): boolean =>
+    known.pod === pod && known.host === host && known.outside === outside;
+  const found = KNOWN.find(isMeant);
+  if (found !== undefined) return found;
+  const made = { pod, host, outside };
+  KNOWN.push(made);
+  return made;
+}
+
 /** Internal traffic: the set is the same for everyone (KEP-2086). */
 export function clusterIpPaths(policy: TrafficPolicy, inputs: PathInputs): Paths {
   const { hasDetector, masqueradeAll, isAnyUsable } = inputs;
   const scope = policy === 'Local' ? 'local' : 'cluster';
   const others = path(scope, masqueradeAll || hasDetector, isAnyUsable);
   const pod = hasDetector ? path(scope, masqueradeAll, isAnyUsable) : others;
-  return { pod, host: others, outside: others };
+  return pathsOf(pod, others, others);
 }
 
 /**
@@ -52,12 +66,12 @@ export function externalPaths(policy: TrafficPolicy, inputs: PathInputs): Paths 
   const { hasDetector, isAnyUsable } = inputs;
   if (policy === 'Cluster') {
     const everyone = path('cluster', true, isAnyUsable);
-    return { pod: everyone, host: everyone, outside: everyone };
+    return pathsOf(everyone, everyone, everyone);
   }
   const outside = path('local', false, isAnyUsable);
-  return {
-    pod: hasDetector ? path('cluster', false, isAnyUsable) : outside,
-    host: path('cluster', true, isAnyUsable),
+  return pathsOf(
+    hasDetector ? path('cluster', false, isAnyUsable) : outside,
+    path('cluster', true, isAnyUsable),
     outside,
-  };
+  );
 }

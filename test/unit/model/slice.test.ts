@@ -29,20 +29,18 @@ describe('projectSlice', () => {
       service: 'default/web',
       family: 'IPv4',
       ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints: {
-        addresses: ['10.1.1.5'],
-        traits: [
-          {
-            isReady: true,
-            isServing: true,
-            isTerminating: false,
-            nodeName: undefined,
-            zone: undefined,
-            zoneHints: [],
-            nodeHints: [],
-          },
-        ],
-      },
+      addresses: ['10.1.1.5'],
+      traits: [
+        {
+          isReady: true,
+          isServing: true,
+          isTerminating: false,
+          nodeName: undefined,
+          zone: undefined,
+          zoneHints: [],
+          nodeHints: [],
+        },
+      ],
     });
   });
 
@@ -114,7 +112,7 @@ describe('projectSlice', () => {
   ])('refuses an endpoint for %s and keeps the others', (field, bad) => {
     const { value, rejections } = project({ endpoints: [bad, ...SLICE.endpoints] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
-    expect(value?.endpoints.addresses).toEqual(['10.1.1.5']);
+    expect(value?.addresses).toEqual(['10.1.1.5']);
   });
 
   it.each<[string, object]>([
@@ -126,12 +124,12 @@ describe('projectSlice', () => {
   ])('refuses %s and keeps the endpoint', (field, patch) => {
     const { value, rejections } = project({ endpoints: [{ addresses: ['10.1.1.5'], ...patch }] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
-    expect(value?.endpoints.addresses).toHaveLength(1);
+    expect(value?.addresses).toHaveLength(1);
   });
 
   it('reads hints as lists of names', () => {
     const hints = { forZones: [{ name: 'a' }, { name: 'b' }], forNodes: [{ name: 'n1' }] };
-    const { traits } = slice({ endpoints: [{ addresses: ['10.1.1.5'], hints }] }).endpoints;
+    const { traits } = slice({ endpoints: [{ addresses: ['10.1.1.5'], hints }] });
     expect(traits).toMatchObject([{ zoneHints: ['a', 'b'], nodeHints: ['n1'] }]);
   });
 
@@ -148,7 +146,7 @@ describe('projectSlice', () => {
   ])('of one address twice the better counts, in either order: %j', (conditions, better) => {
     for (const order of [conditions, conditions.toReversed()]) {
       const endpoints = order.map((one) => ({ addresses: ['10.1.1.5'], conditions: one }));
-      const found = slice({ endpoints: [{ addresses: ['10.1.1.6'] }, ...endpoints] }).endpoints;
+      const found = slice({ endpoints: [{ addresses: ['10.1.1.6'] }, ...endpoints] });
       expect(found.addresses).toEqual(['10.1.1.5', '10.1.1.6']);
       expect(found.traits).toHaveLength(2);
       expect(found.traits[0]).toMatchObject(better);
