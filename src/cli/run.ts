@@ -3,6 +3,7 @@
 import { existsSync, readlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
+import { flagz } from '../config/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
 import type { Config } from '../config/types.ts';
@@ -77,7 +78,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
 }
 
 async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
-  const { config } = loaded;
+  const { config, flags } = loaded;
   const { own, servers } = config;
   return {
     plan: config.plan,
@@ -93,6 +94,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
       ...servers,
       syncPeriodMs: config.syncPeriodMs,
       configz: () => configz(config),
+      flagz: () => flagz(flags),
     },
   };
 }

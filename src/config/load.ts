@@ -12,6 +12,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** For watchConfigFile; undefined without --config. */
   readonly file: { readonly path: string; readonly text: string } | undefined;
+  /** As given on the command line. */
+  readonly flags: FlagValues;
 }
 
 /** Throws FairleadError BAD_OPTION if the file cannot be read or does not mean anything. */
@@ -19,7 +21,7 @@ export function loadConfig(flags: FlagValues): LoadedConfig {
   const path = flags['config'] ?? '';
   const file = path === '' ? undefined : { path, text: read(path) };
   const config = resolveConfig({ ...(file && { file }), flags, hostname: hostname() });
-  return { config, file };
+  return { config, file, flags };
 }
 
 function read(path: string): string {

@@ -45,5 +45,23 @@ function ownDocument({
 
 /** /configz: the versioned form under kube-proxy's key, as since Kubernetes 1.36; ours beside it. */
 export function configz(config: Config): Readonly<Record<string, unknown>> {
-  return { 'kubeproxy.config.k8s.io': config.document, 'fairlead.io': ownDocument(config) };
+  const { document } = config;
+  const buffer = { infoBufferSize: '0' };
+  return {
+    'kubeproxy.config.k8s.io': {
+      ...document,
+      logging: { options: { text: buffer, json: buffer }, ...document.logging },
+      winkernel: WINDOWS,
+    },
+    'fairlead.io': ownDocument(config),
+  };
 }
+
+/** Shown, because kube-proxy shows it everywhere; a file that sets any of it is refused. */
+const WINDOWS = {
+  networkName: '',
+  sourceVip: '',
+  enableDSR: false,
+  rootHnsEndpointName: '',
+  forwardHealthCheckVip: false,
+};

@@ -26,6 +26,7 @@ export interface FaceSettings {
   readonly isBindFailureFatal: boolean;
   readonly syncPeriodMs: number;
   readonly configz: () => Readonly<Record<string, unknown>>;
+  readonly flagz: () => Readonly<Record<string, string>>;
 }
 
 export interface FaceParts {
@@ -141,7 +142,13 @@ async function openServers(parts: ServerParts): Promise<readonly KeptServer[]> {
       name: 'metrics',
       at: settings.metrics,
       event: 'FailedToStartMetricServer' as const,
-      onRequest: metricsHandler({ metrics, configz: settings.configz }),
+      onRequest: metricsHandler({
+        metrics,
+        configz: settings.configz,
+        flagz: settings.flagz,
+        version: readers.version,
+        startedAt: new Date(),
+      }),
     },
   ];
   const kept: KeptServer[] = [];

@@ -31,6 +31,7 @@ async function open(plan?: Plan): Promise<void> {
   isReady = false;
   face = await openFace({
     settings: {
+      flagz: () => ({}),
       nodeName: 'n1',
       healthz: { host: '127.0.0.1', port: healthz },
       metrics: { host: '127.0.0.1', port: metrics },

@@ -140,7 +140,7 @@ describe('the server', () => {
       pass: (ms: number) => {
         now += ms;
       },
-      ask: (path: string, method?: string) => ask(port, path, method),
+      ask: (path: string, method?: string) => ask(port, path, { method }),
     };
   }
 

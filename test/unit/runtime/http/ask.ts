@@ -8,14 +8,20 @@ export interface Heard {
   readonly body: string;
 }
 
+export interface Asking {
+  readonly method?: string | undefined;
+  readonly host?: string;
+  readonly accept?: string;
+}
+
 export function ask(
   port: number,
   path: string,
-  method = 'GET',
-  host = '127.0.0.1',
+  { method = 'GET', host = '127.0.0.1', accept }: Asking = {},
 ): Promise<Heard> {
+  const headers = accept === undefined ? {} : { accept };
   return new Promise((resolve, reject) => {
-    const asked = request({ host, port, path, method, agent: false }, (response) => {
+    const asked = request({ host, port, path, method, headers, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('end', () =>

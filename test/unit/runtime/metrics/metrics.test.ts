@@ -11,7 +11,7 @@ import {
 } from '../../../../src/runtime/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/runtime/metrics/server.ts';
 import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/runtime/metrics/table.ts';
-import { ask } from '../http/ask.ts';
+import { ask, type Heard } from '../http/ask.ts';
 
 const OPTIONS = { hasProcess: false, nowMs: () => 1_700_000_000_500 };
 
@@ -255,6 +255,9 @@ describe('the server', () => {
     const onRequest = metricsHandler({
       metrics: { text, contentType: 'text/plain; version=0.0.4' },
       configz: () => ({ 'kubeproxy.config.k8s.io': { mode: '' } }),
+      flagz: () => ({ 'cluster-cidr': '', v: '2' }),
+      version: '1.0.0',
+      startedAt: new Date('2026-11-21T16:46:06.500Z'),
     });
     listener = await listenOnce({ host: '127.0.0.1', port: 0, onRequest });
     return listener.port;
@@ -270,6 +273,51 @@ describe('the server', () => {
   test.each(pages)('%s is %d', async (path, status, contentType, body) => {
     const heard = await ask(await serve(async () => 'x 1\n'), path);
     expect(heard).toMatchObject({ status, body, headers: { 'content-type': contentType } });
+  });
+
+  const empty = async (): Promise<string> => '';
+
+  test('/metrics/slis counts what this port’s /healthz answered', async () => {
+    const port = await serve(empty);
+    const before = await ask(port, '/metrics/slis');
+    expect(before.body).not.toContain('healthcheck');
+    expect(before.body).toContain('\nprocess_start_time_seconds 1795279566.5\n');
+    await ask(port, '/healthz');
+    await ask(port, '/healthz');
+    const { body } = await ask(port, '/metrics/slis');
+    expect(body).toContain('\nkubernetes_healthcheck{name="ping",type="healthz"} 1\n');
+    expect(body).toContain(
+      '\nkubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2\n',
+    );
+  });
+
+  test('/statusz and /flagz: text unless an object is asked for by name', async () => {
+    const port = await serve(empty);
+    const statusz = await ask(port, '/statusz');
+    expect(statusz.headers['content-type']).toBe('text/plain; charset=utf-8');
+    expect(statusz.body).toMatch(
+      /^\nkube-proxy statusz\nWarning: .*\n\nStarted: Sat Nov 21 16:46:06 UTC 2026\nUp: \d+ hr \d\d min \d\d sec\nGo version: .*\nBinary version: 1\.0\.0\nEmulation version: 1\.36\nPaths: \/configz .*\n$/,
+    );
+    const flagz = await ask(port, '/flagz');
+    expect(flagz.body).toMatch(/^\nkube-proxy flagz\nWarning: .*\ncluster-cidr=\nv=2\n$/);
+    const as = (kind: string): Promise<Heard> => {
+      const accept = `application/json;v=v1beta1;g=config.k8s.io;as=${kind}`;
+      return ask(port, `/${kind.toLowerCase()}`, { accept });
+    };
+    expect(JSON.parse((await as('Flagz')).body)).toEqual({
+      ...{ kind: 'Flagz', apiVersion: 'config.k8s.io/v1beta1', metadata: { name: 'kube-proxy' } },
+      flags: { 'cluster-cidr': '', v: '2' },
+    });
+    expect(JSON.parse((await as('Statusz')).body)).toMatchObject({
+      ...{ kind: 'Statusz', startTime: '2026-11-21T16:46:06Z', binaryVersion: '1.0.0' },
+    });
+    expect(await ask(port, '/flagz', { accept: 'text/html' })).toMatchObject({ status: 406 });
+    expect(await ask(port, '/flagz', { accept: 'application/json' })).toMatchObject({
+      status: 406,
+    });
+    expect(await ask(port, '/flagz', { accept: 'text/html, */*;q=0.8' })).toMatchObject({
+      status: 200,
+    });
   });
 
   test('a page that cannot be made is a 500, and the server lives on', async () => {
