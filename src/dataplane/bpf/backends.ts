@@ -3,7 +3,7 @@
 // afterwards changed in single bytes only, marked before they are retired. Floor 3a.
 import type { Backend } from '../../plan/types.ts';
 import type { Orphan } from './adopt.ts';
-import { type BackendKey, writeBackendKey } from './backend-key.ts';
+import { type BackendKey, backendKey, writeBackendKey } from './backend-key.ts';
 import {
   BACKEND_STATE,
   backendGenerationOffset,
@@ -12,7 +12,7 @@ import {
 } from './layout.ts';
 import { allPorts, type Ledger, type PortRecord } from './ledger.ts';
 import { clear } from './tables.ts';
-import { type Taking, takeId } from './taking.ts';
+import { TableFull, type Taking } from './taking.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 
@@ -26,49 +26,65 @@ function knownIds({ ledger, record }: Taking): ReadonlyMap<BackendKey, number> {
   return known;
 }
 
-/** Reuses the record's backends or writes new ones; one that returns is made ACTIVE again. */
-export function ensureBackends(
-  taking: Taking,
-  wanted: ReadonlyMap<BackendKey, Backend>,
-): ReadonlyMap<BackendKey, number> {
-  const { record, undos } = taking;
+/**
+ * Reuses the port's backends or writes new ones; one that returns is made ACTIVE again.
+ * @returns their ids, ascending
+ */
+export function ensureBackends(taking: Taking, wanted: readonly Backend[]): readonly number[] {
+  const { ledger, record, undos } = taking;
   const known = knownIds(taking);
-  const ids = new Map<BackendKey, number>();
   const created: number[] = [];
-  for (const [key, backend] of wanted) {
-    const id = known.get(key) ?? createBackend(taking, key, backend, created);
-    ids.set(key, id);
-    if (known.has(key)) activate(taking, id, backend.isLocal);
-  }
-  if (created.length > 0) {
-    const before = record.backends;
-    record.backends = [...before, ...created].sort(ascending);
-    undos.push(() => {
-      record.backends = before;
-    });
-  }
+  const before = record.backends;
+  undos.push(() => {
+    record.backends = before;
+    for (const id of created) giveBack(ledger, record, id);
+  });
+  const ids = wanted.map((backend) => {
+    const key = backendKey(backend, record.family);
+    const id = known.get(key);
+    if (id !== undefined) return activate(taking, id, backend.isLocal);
+    const fresh = takeBackendId(taking);
+    created.push(fresh);
+    writeBackend(taking, fresh, key, backend);
+    return fresh;
+  });
+  ids.sort(ascending);
+  // A new port has what it asks for: one list then serves both.
+  if (before.length === 0) record.backends = ids;
+  else if (created.length > 0) record.backends = [...before, ...created].sort(ascending);
   return ids;
 }
 
-function activate({ ledger, record, undos }: Taking, id: number, isLocal: boolean): void {
-  const shadow = ledger.shadows.backend[record.family];
-  const before = { state: shadow.state(id), isLocal: shadow.isLocal(id) };
-  if (before.state === BACKEND_STATE.ACTIVE && before.isLocal === isLocal) return;
-  setBackend(ledger, record, id, { state: BACKEND_STATE.ACTIVE, isLocal });
-  undos.push(() => setBackend(ledger, record, id, before));
+function takeBackendId({ ledger, record }: Taking): number {
+  const id = ledger.backendIds.take();
+  if (id !== undefined) return id;
+  const table = ledger.tables.backend[record.family].name;
+  throw new TableFull(table, ledger.backendIds.capacity, 'backends');
 }
 
-function createBackend(
-  taking: Taking,
+function giveBack(ledger: Ledger, record: PortRecord, id: number): void {
+  setBackend(ledger, record, id, { state: BACKEND_STATE.FREE, isLocal: false });
+  ledger.backendIds.give(id);
+}
+
+function activate({ ledger, record, undos }: Taking, id: number, isLocal: boolean): number {
+  const shadow = ledger.shadows.backend[record.family];
+  const before = { state: shadow.state(id), isLocal: shadow.isLocal(id) };
+  if (before.state === BACKEND_STATE.ACTIVE && before.isLocal === isLocal) return id;
+  setBackend(ledger, record, id, { state: BACKEND_STATE.ACTIVE, isLocal });
+  undos.push(() => setBackend(ledger, record, id, before));
+  return id;
+}
+
+function writeBackend(
+  { ledger, record }: Taking,
+  id: number,
   key: BackendKey,
   { isLocal }: Backend,
-  created: number[],
-): number {
-  const { ledger, record, undos } = taking;
+): void {
   const { family, serviceId } = record;
-  const table = ledger.tables.backend[family];
-  const id = takeId(ledger.backendIds, taking, table.name, 'backends');
   clear(ledger.tables.backendStat, id);
+  const table = ledger.tables.backend[family];
   const view = table.view(id);
   const at = table.offset(id);
   const generationAt = at + backendGenerationOffset(family);
@@ -78,9 +94,6 @@ function createBackend(
   view.setUint8(at + backendStateOffset(family) + 1, Number(isLocal));
   view.setUint8(at + backendStateOffset(family), BACKEND_STATE.ACTIVE);
   ledger.shadows.backend[family].copy(id, view, at);
-  undos.push(() => setBackend(ledger, record, id, { state: BACKEND_STATE.FREE, isLocal: false }));
-  created.push(id);
-  return id;
 }
 
 /** Changes the two single-byte fields of a published backend. */

@@ -88,7 +88,8 @@ export function encodeFrontendKey(key: FrontendKey): Uint8Array {
   const bytes = new Uint8Array(frontendKeySize(key.family));
   const portAt = bytes.length - 4;
   if (key.address !== undefined) bytes.set(addressBytes(key.address, key.family), 0);
-  view(bytes).setUint16(portAt, key.port, true);
+  bytes[portAt] = key.port & 0xff;
+  bytes[portAt + 1] = key.port >> 8;
   if (key.protocol !== undefined) bytes[portAt + 2] = PROTOCOL_NUMBER[key.protocol];
   return bytes;
 }
@@ -123,9 +124,12 @@ function readSetRef(at: DataView, offset: number): SetRef {
   };
 }
 
+/** A view costs more to make than all that is written through it. */
+const frontendScratch = new Uint8Array(SIZE.frontend);
+const frontendScratchView = view(frontendScratch);
+
 export function encodeFrontend(value: FrontendValue): Uint8Array {
-  const bytes = new Uint8Array(SIZE.frontend);
-  const at = view(bytes);
+  const at = frontendScratchView;
   writeSetRef(at, 0, value.internal);
   writeSetRef(at, 8, value.external);
   at.setUint32(16, value.serviceId, true);
@@ -139,7 +143,7 @@ export function encodeFrontend(value: FrontendValue): Uint8Array {
       (Number(value.arePodsOutside) << 1) |
       (Number(value.hasSourceRanges) << 2),
   );
-  return bytes;
+  return frontendScratch.slice();
 }
 
 export function decodeFrontend(bytes: Uint8Array): FrontendValue {
@@ -197,10 +201,11 @@ export const backendStateOffset = (family: Family): number => backendTail(family
 export const backendServiceOffset = (family: Family): number => backendTail(family) + 4;
 export const backendGenerationOffset = (family: Family): number => backendTail(family) + 8;
 
+const encoder = new TextEncoder();
+
 export function encodeServiceName(value: ServiceName): Uint8Array {
   const bytes = new Uint8Array(SIZE.service_name);
-  const text = new TextEncoder().encode(value.name);
-  bytes.set(text.subarray(0, SERVICE_NAME_SIZE - 1), 0);
+  encoder.encodeInto(value.name, bytes.subarray(0, SERVICE_NAME_SIZE - 1));
   bytes[SERVICE_NAME_SIZE] = PROTOCOL_NUMBER[value.protocol];
   bytes[SERVICE_NAME_SIZE + 1] = value.family === 'IPv4' ? 4 : 6;
   return bytes;

@@ -20,8 +20,8 @@ import {
   type SetRecord,
   without,
 } from './ledger.ts';
-import { type RenderedFrontend, renderPort } from './render.ts';
-import { ensureSets, isEqual, refOf } from './sets.ts';
+import { type RenderedFrontend, renderFrontends, renderSet } from './render.ts';
+import { ensureSet, isEqual, refOf } from './sets.ts';
 import { clear } from './tables.ts';
 import { type Taking, takeId, undoAll } from './taking.ts';
 
@@ -55,13 +55,17 @@ export function preparePort(
     const known = portOf(ledger, service, port.key);
     const record = known ?? newRecord(ledger, service, port, undos);
     const taking: Taking = { ledger, record, undos };
-    const rendered = renderPort(port, ownsClusterIp);
-    const ids = ensureBackends(taking, rendered.backends);
-    const sets = ensureSets(taking, rendered, ids);
-    const puts = rendered.frontends
+    const wanted = renderFrontends(port, ownsClusterIp);
+    const setOf = (scope: Scope): SetRecord | undefined => {
+      const backends = renderSet(port, wanted, scope);
+      return backends.length === 0
+        ? undefined
+        : ensureSet(taking, ensureBackends(taking, backends));
+    };
+    const sets = { cluster: setOf('cluster'), local: setOf('local') };
+    const puts = wanted
       .map((frontend) => frontendPut(taking, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
-    const wanted = rendered.frontends;
     const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
     return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
   } catch (error) {

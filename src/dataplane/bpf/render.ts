@@ -5,7 +5,6 @@
 import { hostPort } from '../../lib/address-bytes.ts';
 import { flatText } from '../../lib/compact.ts';
 import type { Backend, Frontend, Path, Scope, ServicePortPlan } from '../../plan/types.ts';
-import { type BackendKey, backendKey } from './backend-key.ts';
 import { type FrontendKey, MAX_SLOTS } from './layout.ts';
 
 export interface RenderedFrontend {
@@ -19,14 +18,6 @@ export interface RenderedFrontend {
   readonly externalEmpty: 'reject' | 'drop';
   readonly arePodsOutside: boolean;
   readonly hasSourceRanges: boolean;
-}
-
-export interface RenderedPort {
-  readonly frontends: readonly RenderedFrontend[];
-  /** Every backend of either set. */
-  readonly backends: ReadonlyMap<BackendKey, Backend>;
-  /** Keys into `backends`, in plan order. */
-  readonly sets: Readonly<Record<Scope, readonly BackendKey[]>>;
 }
 
 export function frontendText(key: FrontendKey): string {
@@ -78,28 +69,27 @@ function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend
 
 /** The backends that the scope's set has, as `address:port`, in plan order. */
 export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
-  port[scope].slice(0, MAX_SLOTS).map(({ address, port: number }) => hostPort(address, number));
+  setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
 
-/**
- * Complexity: linear in frontends and backends. Sets longer than a set_ref can count are cut.
- * @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP
- */
-export function renderPort(port: ServicePortPlan, ownsClusterIp = false): RenderedPort {
-  const backends = new Map<BackendKey, Backend>();
-  const keysOf = (list: readonly Backend[]): readonly BackendKey[] =>
-    list.slice(0, MAX_SLOTS).map((backend) => {
-      const key = backendKey(backend, port.family);
-      backends.set(key, backend);
-      return key;
-    });
-  const cluster = keysOf(port.cluster);
+const setOf = (port: ServicePortPlan, scope: Scope): readonly Backend[] =>
+  port[scope].length > MAX_SLOTS ? port[scope].slice(0, MAX_SLOTS) : port[scope];
+
+/** @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP */
+export function renderFrontends(
+  port: ServicePortPlan,
+  ownsClusterIp = false,
+): readonly RenderedFrontend[] {
+  const rendered = port.frontends.map((frontend) => renderFrontend(frontend, port));
   const clusterIps = ownsClusterIp ? port.frontends.filter(({ kind }) => kind === 'ClusterIP') : [];
-  return {
-    frontends: [
-      ...port.frontends.map((frontend) => renderFrontend(frontend, port)),
-      ...clusterIps.map((frontend) => otherPorts(frontend, port)),
-    ],
-    sets: { cluster, local: port.local === port.cluster ? cluster : keysOf(port.local) },
-    backends,
-  };
+  return [...rendered, ...clusterIps.map((frontend) => otherPorts(frontend, port))];
+}
+
+/** The backends that some frontend leads to; more than a set_ref can count are cut. */
+export function renderSet(
+  port: ServicePortPlan,
+  frontends: readonly RenderedFrontend[],
+  scope: Scope,
+): readonly Backend[] {
+  const isUsed = frontends.some((f) => f.internal === scope || f.external === scope);
+  return isUsed ? setOf(port, scope) : [];
 }

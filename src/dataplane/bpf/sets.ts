@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sets of one service port: immutable runs of slots, shared by all frontends with equal content.
 // Floor 3a.
-import type { Scope } from '../../plan/types.ts';
-import type { BackendKey } from './backend-key.ts';
 import { EMPTY_SET, type SetRef, SLOTS_PER_LINE } from './layout.ts';
 import { type Ledger, linesOf, type SetRecord, without } from './ledger.ts';
-import type { RenderedPort } from './render.ts';
 import type { ArrayTable } from './tables.ts';
 import { TableFull, type Taking } from './taking.ts';
 
-/** @param ids of the backends that `rendered` names */
-export function ensureSets(
-  taking: Taking,
-  rendered: RenderedPort,
-  ids: ReadonlyMap<BackendKey, number>,
-): Readonly<Record<Scope, SetRecord | undefined>> {
-  const isUsed = (scope: Scope): boolean =>
-    rendered.frontends.some((f) => f.internal === scope || f.external === scope);
-  // Ascending: bpf/select.h finds a remembered backend (affinity) in its set by binary search.
-  const idsOf = (scope: Scope): readonly number[] =>
-    isUsed(scope) ? rendered.sets[scope].map((key) => ids.get(key) ?? 0).sort((a, b) => a - b) : [];
-  const cluster = ensureSet(taking, idsOf('cluster'));
-  return { cluster, local: ensureSet(taking, idsOf('local')) };
-}
-
-/** Equal content is the same set; the empty set takes no line. */
-function ensureSet(taking: Taking, members: readonly number[]): SetRecord | undefined {
+/**
+ * Equal content is the same set; the empty set takes no line.
+ * @param members ascending: bpf/select.h finds a remembered backend (affinity) by binary search
+ */
+export function ensureSet(taking: Taking, members: readonly number[]): SetRecord | undefined {
   const { ledger, record, undos } = taking;
   if (members.length === 0) return undefined;
   for (const set of record.sets) {

@@ -62,9 +62,11 @@ export class BackendShadow {
 
   /** Takes the element that begins at `offset` over. */
   copy(id: number, from: DataView, offset: number): void {
-    const { buffer, byteOffset } = from;
-    const size = backendSize(this.#family);
-    this.#bytes.part(id, 0, size).set(new Uint8Array(buffer, byteOffset + offset, size));
+    const at = this.#bytes.at(id);
+    const { view } = this.#bytes;
+    for (let byte = 0; byte < backendSize(this.#family); byte += 4) {
+      view.setUint32(at + byte, from.getUint32(offset + byte));
+    }
   }
 
   isSame(id: number, from: DataView, offset: number): boolean {

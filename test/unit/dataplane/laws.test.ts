@@ -13,7 +13,7 @@ import {
   SLOTS_PER_LINE,
 } from '../../../src/dataplane/bpf/layout.ts';
 import { createMemoryTables, type MemoryTables } from '../../../src/dataplane/bpf/memory.ts';
-import { renderPort, setNames } from '../../../src/dataplane/bpf/render.ts';
+import { renderFrontends, setNames } from '../../../src/dataplane/bpf/render.ts';
 import { element } from '../../../src/dataplane/bpf/tables.ts';
 import { frontendViews } from '../../../src/dataplane/bpf/view.ts';
 import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
@@ -63,7 +63,7 @@ function wanted(plan: Plan): Record<string, string> {
   const rows: Record<string, string> = {};
   for (const service of plan.services.values()) {
     for (const port of service.ports) {
-      for (const f of renderPort(port).frontends) {
+      for (const f of renderFrontends(port)) {
         const [internal, external] = [f.internal, f.external].map((scope) =>
           sorted(setNames(port, scope ?? 'cluster')),
         );
