@@ -141,7 +141,7 @@ describe('following the plan', () => {
     let isProxyHealthy = true;
     const { sync } = servers({ isProxyHealthy: () => isProxyHealthy });
     await sync(planOf(service('a', port, 2)));
-    const first = await ask(port, '/any/path', 'PUT');
+    const first = await ask(port, '/any/path', { method: 'PUT' });
     expect(first.status).toBe(200);
     expect(first.headers['x-load-balancing-endpoint-weight']).toBe('2');
     await sync(planOf(service('a', port, 0)));
@@ -241,7 +241,7 @@ describe('following the plan', () => {
     await sync(planOf(service('a', port, 1)));
     local = ['127.0.0.1', '127.0.0.2'];
     await sync(planOf(service('a', port, 1)));
-    expect((await ask(port, '/', 'GET', '127.0.0.2')).status).toBe(200);
+    expect((await ask(port, '/', { host: '127.0.0.2' })).status).toBe(200);
   });
 
   test('syncs that overlap are done one after the other; a closed one stays closed', async () => {
