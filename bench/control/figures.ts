@@ -70,6 +70,8 @@ export interface Machine {
   readonly cores: number;
   readonly kernel: string;
   readonly node: string;
+  /** Programs that ran or waited for a core in the minute before the run: above one, others disturbed it. */
+  readonly loadBefore: number;
 }
 
 export interface Report {

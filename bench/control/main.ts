@@ -19,6 +19,8 @@ import { sizeText } from './text.ts';
 
 /** docs/exit-codes.md: something this machine does not have. */
 const EXIT_UNSUPPORTED = 5;
+/** A build just before leaves some. */
+const BUSY_LOAD = 1;
 
 function tell(what: string): void {
   process.stderr.write(`bench: ${what}\n`);
@@ -59,8 +61,10 @@ async function measureSize(
 
 async function measureAll(options: Options): Promise<void> {
   exitOnSignals();
-  const binaries = await prepare(options);
   const where = await surroundings(); // Of what was built: the tree may move on while it is measured.
+  const { loadBefore } = where.machine;
+  if (loadBefore > BUSY_LOAD) tell(`others use this machine (load ${loadBefore}): expect noise`);
+  const binaries = await prepare(options);
   const sizes: SizeFigures[] = [];
   for (const services of options.services) {
     const size = await measureSize(binaries, services, options);

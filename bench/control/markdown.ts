@@ -13,11 +13,11 @@ const NAMES: Readonly<Record<ProxyName, string>> = {
 export function reportMarkdown(report: Report): string {
   const { machine, date, commit, hasUncommittedChanges, apiServerFlags, sizes } = report;
   const state = hasUncommittedChanges ? ' with uncommitted changes' : '';
-  const { cpu, cores, kernel, node } = machine;
+  const { cpu, cores, kernel, node, loadBefore } = machine;
   const flags = apiServerFlags.map((flag) => `\`${flag}\``).join(' ');
   return [
     `${date}, commit ${commit}${state}; ${cores} × ${cpu}, Linux ${kernel}, Node ${node.slice(1)};`,
-    `API server 1.36.1 with ${flags}.`,
+    `load before the run ${loadBefore.toFixed(1)}; API server 1.36.1 with ${flags}.`,
     ...sizes.flatMap((size) => ['', ...sizeTable(size)]),
     ...sizes.flatMap(goalTable),
   ].join('\n');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where and of what a run was made: without this, figures mean nothing.
-import { cpus, release } from 'node:os';
+import { cpus, loadavg, release } from 'node:os';
 import { run } from '../../src/sys/exec.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import type { Report } from './figures.ts';
@@ -21,6 +21,7 @@ export async function surroundings(): Promise<
       cores: cores.length,
       kernel: release(),
       node: process.version,
+      loadBefore: loadavg()[0] ?? 0,
     },
   };
 }

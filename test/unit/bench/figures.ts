@@ -25,7 +25,7 @@ export const report: Report = {
   date: '2026-01-31',
   commit: 'abc1234',
   hasUncommittedChanges: true,
-  machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0' },
+  machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0', loadBefore: 0.25 },
   apiServerFlags: ['--one', '--two=2'],
   sizes: [
     { services: 100, endpointsEach: 10, loadSeconds: 1, columns: { fairlead: figures } },
