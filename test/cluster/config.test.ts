@@ -148,14 +148,72 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     await release();
   });
 
-  test('an unknown key is refused with file and line', async () => {
-    const path = writeConfig('wrong.conf', (text) => text.replace('maxPerCore:', 'maxPerCpu:'));
-    const line = readFileSync(path, 'utf8')
-      .split('\n')
-      .findIndex((text) => /maxPerCpu/.test(text));
+  const WRONG: readonly {
+    readonly name: string;
+    readonly change: (text: string) => string;
+    /** The line complained of, as it stands in the file. */
+    readonly line: RegExp;
+    readonly says: string;
+  }[] = [
+    {
+      name: 'an unknown key',
+      change: (text) => text.replace('maxPerCore:', 'maxPerCpu:'),
+      line: /maxPerCpu/,
+      says: 'conntrack.maxPerCpu: no such setting: check its spelling and where it stands',
+    },
+    {
+      name: 'a wrong type',
+      change: (text) => text.replace('maxPerCore: null', 'maxPerCore: many'),
+      line: /maxPerCore/,
+      says: 'conntrack.maxPerCore: must be a number, not "many"',
+    },
+    {
+      name: 'one kind twice',
+      change: (text) => `${text}---\n${text}`,
+      line: /^kind: KubeProxyConfiguration/,
+      says: 'KubeProxyConfiguration: stands in this file twice: keep one of them',
+    },
+    {
+      name: 'an apiVersion nobody knows',
+      change: (text) => text.replace('io/v1alpha1', 'io/v1beta9'),
+      line: /^apiVersion: kubeproxy/,
+      says: 'apiVersion: of a KubeProxyConfiguration must be kubeproxy.config.k8s.io/v1alpha1, not "kubeproxy.config.k8s.io/v1beta9"',
+    },
+    {
+      name: 'a kind nobody knows',
+      change: (text) => text.replace('kind: KubeProxyC', 'kind: ProxyC'),
+      line: /^kind: Proxy/,
+      says: 'kind: must be KubeProxyConfiguration or FairleadConfiguration, not "ProxyConfiguration"',
+    },
+    {
+      name: 'a key twice',
+      change: (text) => text.replace('mode: ""', 'mode: ""\nmode: ""'),
+      line: /^mode/,
+      says: 'is not YAML: Map keys must be unique',
+    },
+  ];
+
+  test.each(WRONG)('$name in the file: one line with its place, code 2', async (wrong) => {
+    const path = writeConfig('wrong.conf', wrong.change);
+    const lines = readFileSync(path, 'utf8').split('\n');
     const refused = startWith(path);
     expect(await refused.exited).toBe(2);
-    expect(refused.log.join('\n')).toContain(`fairlead: ${path}:${line + 1}: conntrack.maxPerCpu`);
+    const at = lines.findLastIndex((text) => wrong.line.test(text)) + 1;
+    expect(refused.log).toEqual([`fairlead: ${path}:${at}: ${wrong.says}`]);
+    expect(await reached()).toEqual(['web-1']);
+  });
+
+  test.each([
+    [
+      'that is missing',
+      '/nonexistent/config.conf',
+      'it does not exist: name one that does, or mount it',
+    ],
+    ['that is a folder', '/etc', 'it is a folder: name the file in it'],
+  ])('a file %s: one line, code 2', async (_, path, why) => {
+    const refused = startWith(path);
+    expect(await refused.exited).toBe(2);
+    expect(refused.log).toEqual([`fairlead: --config ${path} cannot be read: ${why}`]);
   });
 
   test('--write-config-to: both documents; kube-proxy takes the file too', async () => {
