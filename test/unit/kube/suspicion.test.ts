@@ -19,18 +19,14 @@ async function watched(names: readonly string[] = NAMES) {
   return { server, following };
 }
 
-/** Makes the reflector list again at once. */
+/** Makes the reflector list again at once; resolves when it has judged the list. */
 async function listAgain(server: FakeApiServer, following: Following): Promise<void> {
-  const { suspicions } = following;
-  const before = suspicions.length + following.reflector.counters.watchListStarts;
+  const { counters } = following.reflector;
+  const before = counters.watchListStarts;
   following.clock.advance(LIMITS.shortLifeMs);
   server.send(PATH, errorLine(410, 'expired'));
-  await until(
-    () => suspicions.length + following.reflector.counters.watchListStarts > before,
-    'a new list',
-  );
-  await until(() => server.watchers.size > 0, 'a watch');
-  await settle();
+  await until(() => counters.watchListStarts > before, 'a new list');
+  await following.watching();
 }
 
 describe('an empty list after objects', () => {
