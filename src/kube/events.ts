@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of one watch event or one list item -> what it says, slimmed. Floor 4, but pure.
+// The bytes of one watch event or one list item -> what it says, slimmed. Floor 4, but pure.
 import { isRecord, type JsonRecord, member, recordOrEmpty } from '../lib/json.ts';
 import type { ObjectRef } from '../model/types.ts';
 import type { Intern } from './intern.ts';
 import type { KindSpec } from './kinds.ts';
+import { objectText } from './object-text.ts';
 
 /** Marks the bookmark after the last initial event (KEP-3157). */
 const INITIAL_END_ANNOTATION = 'k8s.io/initial-events-end';
@@ -29,10 +30,10 @@ export type WatchEvent =
   | { readonly type: 'OTHER' };
 
 export interface Decoder {
-  /** Throws SyntaxError if the text is no JSON. */
-  event(text: string): WatchEvent;
+  /** Throws SyntaxError for what is no JSON. */
+  event(line: Uint8Array): WatchEvent;
   /** Undefined for an object without a name. Throws SyntaxError. */
-  item(text: string): Sighting | undefined;
+  item(bytes: Uint8Array): Sighting | undefined;
 }
 
 export function createDecoder(spec: KindSpec, intern: Intern): Decoder {
@@ -50,9 +51,9 @@ export function createDecoder(spec: KindSpec, intern: Intern): Decoder {
     };
   };
   return {
-    item: (text) => sightingOf(JSON.parse(text)),
-    event(text) {
-      const event = recordOrEmpty(JSON.parse(text));
+    item: (bytes) => sightingOf(JSON.parse(objectText(bytes))),
+    event(line) {
+      const event = recordOrEmpty(JSON.parse(objectText(line)));
       const { type, object } = event;
       if (type === 'BOOKMARK') return bookmarkOf(object);
       if (type === 'ERROR') return errorOf(object);

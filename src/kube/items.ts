@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a LIST, as it comes -> the text of each item, one by one. Never holds more than one item:
+// The body of a LIST, as it comes -> the bytes of each item, one by one. Never holds more than one item:
 // servers without paged cache reads answer a whole cluster in one body, 40 MB and more. Floor 4, but pure.
 
 import { LIMITS } from './limits.ts';
-import { textOf } from './lines.ts';
+import { wholeOf } from './lines.ts';
+import { type Nesting, outside, walkNested } from './nesting.ts';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -30,7 +31,7 @@ export class ItemSplitter {
   #isEscaped = false;
   #isInItems = false;
   /** From the byte that opens an item to the one that closes it. */
-  #isAtItem = false;
+  #inItem: Nesting | undefined;
   /** The last string at depth 1, until a colon makes it a key. */
   #word: number[] = [];
   #key = '';
@@ -39,19 +40,20 @@ export class ItemSplitter {
   #envelope: number[] = [];
 
   /** The items that this chunk completes. Throws RangeError if one is larger than any API object. */
-  push(chunk: Uint8Array): readonly string[] {
-    const items: string[] = [];
+  push(chunk: Uint8Array): readonly Uint8Array[] {
+    const items: Uint8Array[] = [];
     let index = 0;
     while (index < chunk.length) {
-      if (!this.#isInItem()) {
+      if (this.#inItem === undefined) {
         index = this.#walkOutside(chunk, index);
         continue;
       }
-      const end = this.#walkItem(chunk, index);
+      const end = walkNested(chunk, index, this.#inItem);
       this.#keep(chunk.subarray(index, end));
       index = end;
-      if (this.#isInItem()) continue;
-      items.push(textOf(this.#item));
+      if (this.#inItem.depth > 0) continue;
+      this.#inItem = undefined;
+      items.push(wholeOf(this.#item));
       this.#item = [];
       this.#itemBytes = 0;
     }
@@ -63,50 +65,19 @@ export class ItemSplitter {
     return JSON.parse(Buffer.from(this.#envelope).toString('utf8'));
   }
 
-  #isInItem(): boolean {
-    return this.#isAtItem || (this.#isInItems && this.#depth > ITEM_DEPTH);
-  }
-
-  /** Up to the byte that opens an item, which is left to #walkItem, or the end of the chunk. */
+  /** Up to the byte that opens an item, which is left to walkNested(), or the end of the chunk. */
   #walkOutside(chunk: Uint8Array, from: number): number {
     for (let index = from; index < chunk.length; index += 1) {
       const byte = chunk[index] ?? 0;
       this.#step(byte);
-      if (this.#isInItem()) {
+      if (this.#isInItems && this.#depth > ITEM_DEPTH) {
         this.#depth -= 1;
-        this.#isAtItem = true;
+        this.#inItem = outside();
         return index;
       }
       this.#outside(byte);
     }
     return chunk.length;
-  }
-
-  /** Up to behind the byte that closes the item. All bytes of a cluster pass here: no field in the loop. */
-  #walkItem(chunk: Uint8Array, from: number): number {
-    let depth = this.#depth;
-    let isInString = this.#isInString;
-    let index = this.#isEscaped ? from + 1 : from;
-    for (; index < chunk.length; index += 1) {
-      const byte = chunk[index];
-      if (isInString) {
-        if (byte === QUOTE) isInString = false;
-        else if (byte === BACKSLASH) index += 1;
-      } else if (byte === QUOTE) isInString = true;
-      else if (byte === OPEN_OBJECT || byte === OPEN_LIST) depth += 1;
-      else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
-        depth -= 1;
-        if (depth > ITEM_DEPTH) continue;
-        index += 1;
-        this.#isAtItem = false;
-        break;
-      }
-    }
-    this.#depth = depth;
-    this.#isInString = isInString;
-    // A backslash at the very end: the byte it escapes comes first in the next chunk.
-    this.#isEscaped = index > chunk.length;
-    return Math.min(index, chunk.length);
   }
 
   #step(byte: number): void {

@@ -6,7 +6,7 @@ const NEWLINE = 0x0a;
 
 export interface LineSplitter {
   /** The lines that this chunk completes, without their ends; empty lines are left out. */
-  push(chunk: Uint8Array): readonly string[];
+  push(chunk: Uint8Array): readonly Uint8Array[];
   /** Bytes of a line that has not ended: not 0 at the end of a stream = it was cut. */
   pendingBytes(): number;
 }
@@ -23,13 +23,13 @@ export function createLineSplitter(): LineSplitter {
   };
   return {
     push(chunk) {
-      const lines: string[] = [];
+      const lines: Uint8Array[] = [];
       let start = 0;
       for (;;) {
         const end = chunk.indexOf(NEWLINE, start);
         if (end === -1) break;
         keep(chunk.subarray(start, end));
-        if (pendingBytes > 0) lines.push(textOf(parts));
+        if (pendingBytes > 0) lines.push(wholeOf(parts));
         parts = [];
         pendingBytes = 0;
         start = end + 1;
@@ -41,9 +41,8 @@ export function createLineSplitter(): LineSplitter {
   };
 }
 
-/** The text of bytes that came in pieces. */
-export function textOf(parts: readonly Uint8Array[]): string {
+/** Bytes that came in pieces; copied only if there are several. */
+export function wholeOf(parts: readonly Uint8Array[]): Uint8Array {
   const [only] = parts;
-  const whole = parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
-  return Buffer.from(whole.buffer, whole.byteOffset, whole.byteLength).toString('utf8');
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
 }

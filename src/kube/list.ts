@@ -84,12 +84,12 @@ async function readPage(
 
 function takeChunk(
   { listing, decoder, counters }: ListParts,
-  texts: readonly string[],
+  items: readonly Uint8Array[],
   changes: ObjectChange[],
 ): void {
   const startMs = performance.now();
-  for (const text of texts) {
-    const sighting = decoder.item(text);
+  for (const item of items) {
+    const sighting = decoder.item(item);
     counters.items += 1;
     const change = sighting === undefined ? undefined : listing.take(sighting, true);
     if (change !== undefined) changes.push(change);
