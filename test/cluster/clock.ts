@@ -2,12 +2,14 @@
 // Another clock for one program, timers included: faster, slower, or set forwards and back while it runs.
 // By libfaketime (Debian package libfaketime), which stands between a program and its C library; nothing
 // else on the machine sees it.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { run } from '../../src/sys/exec.ts';
 import { prepareCluster, type Readiness } from './binaries.ts';
 import { ensurePackages } from './packages.ts';
+
+const SHARED_MEMORY = '/dev/shm';
 
 export interface ClockOptions {
   /** Simulated seconds for each real one. */
@@ -23,7 +25,7 @@ export interface FakeClock {
   setSpeed(speed: number): void;
   /** The clock shows as many seconds more than the real one, or fewer. */
   setOffset(seconds: number): void;
-  /** What programs leave behind that were killed. */
+  /** Of no use to programs that still run by it. */
   remove(): void;
 }
 
@@ -54,8 +56,20 @@ export async function makeClock({ speed = 1, only }: ClockOptions = {}): Promise
     ],
     setSpeed: (next) => set(`+0 x${next}`),
     setOffset: (seconds) => set(`${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}`),
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+    remove: () => {
+      rmSync(directory, { recursive: true, force: true });
+      removeLeftovers();
+    },
   };
+}
+
+/** Shared memory that libfaketime makes for each process, and that those leave which are killed. */
+function removeLeftovers(): void {
+  for (const name of readdirSync(SHARED_MEMORY)) {
+    const pid = /^(?:sem\.)?faketime_(?:shm|sem)_(\d+)$/.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`))
+      rmSync(join(SHARED_MEMORY, name), { force: true });
+  }
 }
 
 /** The variant for programs with threads. */

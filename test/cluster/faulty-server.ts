@@ -5,10 +5,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import { Agent, request as askUpstream } from 'node:https';
-import type { Server, Socket } from 'node:net';
-import { createSecureContext, TLSSocket } from 'node:tls';
+import type { Server as Listener, Socket } from 'node:net';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { insidePlace } from '../../src/demo/place.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -56,8 +61,9 @@ export interface Fault {
 export interface FaultyServer {
   /** How nodes reach it. */
   readonly url: string;
-  /** Every request and every connection so far. */
+  /** Every request so far. */
   readonly asked: readonly Asked[];
+  /** Accepted so far. */
   readonly connections: number;
   /** From now on; replaces the fault before it. */
   inject(fault: Fault): void;
@@ -69,60 +75,69 @@ export interface FaultyServer {
 }
 
 export async function startFaultyServer(plane: ControlPlane): Promise<FaultyServer> {
-  const listener = await listenIn(plane);
-  const upstream = new Upstream(plane);
-  const asked: Asked[] = [];
-  const sockets = new Set<Socket>();
-  let connections = 0;
-  let fault: Fault = {};
-  const http = createServer((incoming, response) => {
-    const question = read(incoming);
-    asked.push(question);
-    serve(upstream, () => fault, { question, incoming, response });
-  });
-  const secureContext = createSecureContext({
-    cert: readFileSync(plane.certificates.server.certificate),
-    key: readFileSync(plane.certificates.server.key),
-  });
-  listener.on('connection', (socket) => {
-    connections += 1;
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-    socket.on('error', () => undefined);
-    if (fault.connection !== undefined) {
-      fault.connection(socket);
+  return new Server(plane, await listenIn(plane));
+}
+
+class Server implements FaultyServer {
+  readonly url = `https://${ADDRESS}:${SERVER_PORT}`;
+  readonly asked: Asked[] = [];
+  connections = 0;
+  readonly #listener: Listener;
+  readonly #upstream: Upstream;
+  readonly #http: HttpServer;
+  readonly #sockets = new Set<Socket>();
+  #fault: Fault = {};
+
+  constructor(plane: ControlPlane, listener: Listener) {
+    const { certificate, key } = plane.certificates.server;
+    const identity = { cert: readFileSync(certificate), key: readFileSync(key) };
+    const secureContext = createSecureContext(identity);
+    this.#listener = listener;
+    this.#upstream = new Upstream(plane);
+    this.#http = createServer((incoming, response) => {
+      const question = read(incoming);
+      this.asked.push(question);
+      serve(this.#upstream, () => this.#fault, { question, incoming, response });
+    });
+    listener.on('connection', (socket) => this.#accept(socket, secureContext));
+  }
+
+  inject(fault: Fault): void {
+    this.#fault = fault;
+  }
+
+  mend(): void {
+    this.#fault = {};
+  }
+
+  resetAll(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  async close(): Promise<void> {
+    this.#listener.close();
+    for (const socket of this.#sockets) socket.destroy();
+    this.#upstream.close();
+    await once(this.#listener, 'close');
+  }
+
+  #accept(socket: Socket, secureContext: SecureContext): void {
+    this.connections += 1;
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => undefined); // Broken by us, or by an agent that is killed.
+    if (this.#fault.connection !== undefined) {
+      this.#fault.connection(socket);
       return;
     }
     const tls = new TLSSocket(socket, { isServer: true, secureContext });
     tls.on('error', () => socket.destroy());
-    http.emit('connection', tls);
-  });
-  return {
-    url: `https://${ADDRESS}:${SERVER_PORT}`,
-    asked,
-    get connections() {
-      return connections;
-    },
-    inject: (next) => {
-      fault = next;
-    },
-    mend: () => {
-      fault = {};
-    },
-    resetAll: () => {
-      for (const socket of sockets) socket.resetAndDestroy();
-    },
-    close: async () => {
-      listener.close();
-      for (const socket of sockets) socket.destroy();
-      upstream.close();
-      await once(listener, 'close');
-    },
-  };
+    this.#http.emit('connection', tls);
+  }
 }
 
 /** A listening socket of the plane's namespace. */
-async function listenIn(plane: ControlPlane): Promise<Server> {
+async function listenIn(plane: ControlPlane): Promise<Listener> {
   const place = plane.place('faulty server', plane.namespace);
   const argv = insidePlace(place, [process.execPath, CHILD, ADDRESS, String(SERVER_PORT)]);
   const [shell = 'sh', ...args] = argv;
@@ -131,7 +146,7 @@ async function listenIn(plane: ControlPlane): Promise<Server> {
   const [message, server] = await Promise.race([once(child, 'message'), ended]);
   if (message !== 'listening') throw new Error(`nothing can listen at ${ADDRESS}:${SERVER_PORT}`);
   child.disconnect();
-  return server as Server; // Node makes one of a handle that comes with a message.
+  return server as Listener; // Node makes one of a handle that comes with a message.
 }
 
 function read({ url = '/' }: IncomingMessage): Asked {
