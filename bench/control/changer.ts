@@ -12,9 +12,19 @@ const [url = '', ca = '', token = ''] = process.argv.slice(2);
 const api = connectApi({ url, ca, token, connections: 1 });
 const churnApi = connectApi({ url, ca, token, connections: 16 });
 let churn: { end(): ChangerReply } | undefined;
+/** Over all streams: a stream that began anew would ask for what is there, and nothing would change. */
+let churned = 0;
+const versions = new Map<number, string | undefined>();
 
-const put = (through: Api, service: number, addresses: readonly string[]): Promise<object> =>
-  through.replace(`${slicesPath()}/${serviceName(service)}`, slice(service, addresses));
+/** Returns whether that was a change; throws if the API server refuses it. */
+async function put(through: Api, service: number, addresses: readonly string[]): Promise<boolean> {
+  const path = `${slicesPath()}/${serviceName(service)}`;
+  const { metadata } = await through.replace(path, slice(service, addresses));
+  const version = metadata?.resourceVersion;
+  const isChange = version !== versions.get(service);
+  versions.set(service, version);
+  return isChange;
+}
 
 /** Changes one Service after the other at a fixed pace; what is late is made up for. */
 function startChurn({ perSecond, services, spared, endpointsEach }: ChurnSpec): typeof churn {
@@ -26,11 +36,14 @@ function startChurn({ perSecond, services, spared, endpointsEach }: ChurnSpec): 
   const timer = setInterval(() => {
     const due = ((monotonicMs() - startedMs) / 1000) * perSecond;
     for (; sent < due; sent += 1) {
-      const service = candidates[sent % candidates.length]!;
-      const round = 1 + Math.floor(sent / candidates.length);
-      put(churnApi, service, changedAddresses(service, endpointsEach, round)).catch(() => {
-        refused += 1;
-      });
+      const service = candidates[churned % candidates.length]!;
+      const round = 1 + Math.floor(churned / candidates.length);
+      churned += 1;
+      const count = (isChange: boolean): void => {
+        refused += isChange ? 0 : 1;
+      };
+      const addresses = changedAddresses(service, endpointsEach, round);
+      put(churnApi, service, addresses).then(count, () => count(false));
     }
   }, 1000 / perSecond);
   const end = (): ChangerReply => {

@@ -40,6 +40,7 @@ export interface ChurnFigures {
   readonly changesPerSecond: number;
   readonly seconds: number;
   readonly cpuCores: number;
+  /** Changes that the API server refused, or that changed nothing. */
   readonly refused: number;
 }
 

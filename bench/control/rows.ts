@@ -34,7 +34,8 @@ export const ROWS: readonly Row[] = [
   },
   {
     name: 'CPU at so many changes/s, cores (changes/s)',
-    text: ({ churn }) => `${churn.cpuCores.toFixed(3)} (${churn.changesPerSecond.toFixed(0)})`,
+    text: ({ churn: { cpuCores, changesPerSecond, refused } }) =>
+      `${cpuCores.toFixed(3)} (${changesPerSecond.toFixed(0)}${refused > 0 ? `, ${refused} refused` : ''})`,
   },
   {
     name: 'longest stall: loading / start / churn ms',

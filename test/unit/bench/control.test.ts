@@ -46,6 +46,11 @@ test('a row for each figure', () => {
   ]);
 });
 
+test('changes that were none are told', () => {
+  const churn = { ...figures.churn, refused: 3 };
+  expect(ROWS.map(({ text }) => text({ ...figures, churn }))).toContain('0.050 (100, 3 refused)');
+});
+
 describe('goals', () => {
   const missed = (change: object): readonly string[] =>
     goals({ ...figures, ...change })
