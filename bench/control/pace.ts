@@ -36,7 +36,7 @@ export function paceOf(proxy: ProxyName, changes: number): Pace {
   return {
     probePeriodMs: 2,
     changes,
-    changesTimeMs: 60_000,
+    changesTimeMs: 90_000,
     quietPauseMs: [1_200, 200],
     busyPauseMs: [0, 1_000],
     streamSeconds: [20, 10, 10],
