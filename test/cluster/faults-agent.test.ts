@@ -80,17 +80,6 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }, 30_000);
   }
 
-  test('the API server down until every kind complains, and back: known again, and followed', async () => {
-    await plane.server.kill();
-    await untilHolds(async () => expect((await status()).problems).toHaveLength(4), 60_000);
-    await plane.server.start();
-    await untilHolds(async () => expect((await status()).problems).toEqual([]), 90_000);
-    await follows('after-outage');
-    const { watches } = await status();
-    expect(watches.map(({ counters }) => counters.ends.replaced)).toEqual([0, 0, 0, 0]);
-    expect(watches.map(({ counters }) => counters.suspiciousLists)).toEqual([0, 0, 0, 0]);
-  }, 180_000);
-
   test('history forgotten (410): listed again, believed at once', async () => {
     await addService(plane.api, 'unseen', {});
     await plane.forgetHistory();
@@ -136,7 +125,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await follows('after-return');
   }, 180_000);
 
-  test('a token that is refused: said once for each kind, and what was programmed serves on', async () => {
+  test('a token that is refused: said once, and what was programmed serves on', async () => {
     await agent.kill();
     const kubeconfig = plane.kubeconfig({ identity: 'stranger', from: 'node' });
     const { instance } = node;
@@ -148,11 +137,11 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     const stranger = start(program, args, { onStderrLine: (line) => log.push(line) });
     try {
       await untilHolds(async () => expect((await status()).problems).toHaveLength(4), 60_000);
+      const said = () => log.filter((line) => line.includes('HTTP 401: Unauthorized'));
+      await untilHolds(() => expect(said()).toHaveLength(1), 20_000);
       await traffic(200);
       expect(stranger.hasExited()).toBe(false);
-      const said = log.filter((line) => line.includes('401: Unauthorized'));
-      expect(new Set(said.map((line) => JSON.parse(line).reason)).size).toBe(said.length);
-      expect(said.length).toBeLessThanOrEqual(4);
+      expect(said()).toEqual([expect.stringContaining('"kinds":"all"')]);
     } finally {
       await stop(stranger);
     }
