@@ -3,61 +3,21 @@
 // a fresh list of all objects means, worked out apart from it by `buildAll`, and the kernel must hold
 // exactly that. FAIRLEAD_HISTORIES=500 for more of them; a failure names its seed.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { resolveConfig } from '../../src/config/resolve.ts';
-import type { Kind } from '../../src/model/types.ts';
-import { buildAll, type NamedObject } from '../../src/plan/build.ts';
 import { type ServiceRow, serviceRows } from '../../src/runtime/report.ts';
 import { askAgent } from '../../src/runtime/socket.ts';
 import { seededRandom } from '../support/model.ts';
 import { startOneNode } from '../support/node.ts';
 import { untilHolds } from '../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
-import { type Api, ApiError, type ListOf } from './api.ts';
+import { ApiError } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
-import { addNode, NODES, servicesPath, slicesPath } from './objects.ts';
-import { type Fields, randomStep, type Step } from './operations.ts';
+import { addNode, servicesPath, slicesPath } from './objects.ts';
+import { randomStep, type Step } from './operations.ts';
+import { listObjects, POD_RANGES, planOf } from './oracle.ts';
 
 const COUNT = Number(process.env['FAIRLEAD_HISTORIES'] ?? 60);
 const STEPS = 10;
-const POD_RANGES = '10.1.0.0/16,fd00:10::/32';
-const KINDS: Readonly<Record<Kind, string>> = {
-  Service: '/api/v1/services',
-  EndpointSlice: '/apis/discovery.k8s.io/v1/endpointslices',
-  Node: NODES,
-  ServiceCIDR: '/apis/networking.k8s.io/v1/servicecidrs',
-};
-
-async function listObjects(api: Api): Promise<readonly NamedObject[]> {
-  const lists = Object.entries(KINDS).map(async ([kind, path]) => {
-    type Item = { readonly metadata: { readonly name: string; readonly namespace?: string } };
-    const { items } = await api.get<ListOf<Item>>(path);
-    return items.map((object) => {
-      const { name, namespace = '' } = object.metadata;
-      return { ref: { kind: kind as Kind, namespace, name }, object };
-    });
-  });
-  return (await Promise.all(lists)).flat();
-}
-
-const LABEL_OF_ANOTHER = 'service.kubernetes.io/service-proxy-name';
-
-/** What the selectors of a proxy keep away from it, left out here by hand. */
-function isForUs({ ref, object }: NamedObject): boolean {
-  const { metadata, spec } = object as {
-    metadata: { labels?: Fields };
-    spec?: { clusterIP?: string };
-  };
-  if (ref.kind === 'Node') return ref.name === 'n1';
-  if (ref.kind !== 'Service') return true;
-  return spec?.clusterIP !== 'None' && metadata.labels?.[LABEL_OF_ANOTHER] === undefined;
-}
-
-const { plan: SETTINGS } = resolveConfig({
-  flags: { 'hostname-override': 'n1', 'cluster-cidr': POD_RANGES },
-  hostname: 'n1',
-});
-
 const sorted = (set: readonly string[] | undefined): string =>
   set === undefined ? 'absent' : `[${set.toSorted().join()}]`;
 const textOf = (row: ServiceRow, set: ServiceRow['desired'], affinitySeconds: number): string =>
@@ -99,8 +59,8 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
     (await askAgent(node.instance.runDir, '/v1/services')) as readonly ServiceRow[];
 
   async function isRight(): Promise<void> {
-    const objects = (await listObjects(plane.api)).filter(isForUs);
-    const meant = desired(serviceRows(buildAll(objects, SETTINGS), []));
+    const objects = await listObjects(plane.api);
+    const meant = desired(serviceRows(planOf(objects, 'n1'), []));
     compared += meant.length;
     await untilHolds(async () => {
       const shown = await rows();

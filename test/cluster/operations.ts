@@ -7,7 +7,7 @@ import { NODES, servicesPath, slicesPath } from './objects.ts';
 
 const NAMES = ['a', 'b', 'c'];
 
-export type Fields = Record<string, unknown>;
+type Fields = Record<string, unknown>;
 
 /** One operation, which the API may well refuse: then nothing has changed. */
 export interface Step {

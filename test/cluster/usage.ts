@@ -2,29 +2,18 @@
 // Three nodes in three zones, an agent on each, one control plane: what the usage tests drive. `right`
 // waits until every agent shows what a fresh list of the API's objects means on its node, worked out
 // apart from the agent by `buildAll`, and until its kernel holds exactly that.
-import { resolveConfig } from '../../src/config/resolve.ts';
 import type { Answer, Target } from '../../src/demo/protocol.ts';
 import type { Pod } from '../../src/demo/wiring.ts';
-import type { Kind } from '../../src/model/types.ts';
-import { buildAll, type NamedObject } from '../../src/plan/build.ts';
-import type { Plan } from '../../src/plan/types.ts';
 import { type ServiceRow, serviceRows } from '../../src/runtime/report.ts';
 import { askAgent } from '../../src/runtime/socket.ts';
 import { startNodes, type TestNode, type TestNodes } from '../support/node.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
-import type { Api, ListOf } from './api.ts';
+import type { Api } from './api.ts';
 import type { Binaries } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { addNode, addPod } from './objects.ts';
+import { listObjects, POD_RANGES, planOf } from './oracle.ts';
 import { until } from './until.ts';
-
-const POD_RANGES = '10.1.0.0/16,fd00:10::/32';
-const KINDS: Readonly<Record<Kind, string>> = {
-  Service: '/api/v1/services',
-  EndpointSlice: '/apis/discovery.k8s.io/v1/endpointslices',
-  Node: '/api/v1/nodes',
-  ServiceCIDR: '/apis/networking.k8s.io/v1/servicecidrs',
-};
 
 export interface FleetNode {
   readonly name: string;
@@ -154,28 +143,6 @@ async function isRight(api: Api, nodes: readonly FleetNode[], wanted: Wanted): P
     if (wrong.length > 0) throw new Error(`${name}: the kernel differs: ${JSON.stringify(wrong)}`);
   }
   return true;
-}
-
-async function listObjects(api: Api): Promise<readonly NamedObject[]> {
-  const lists = Object.entries(KINDS).map(async ([kind, path]) => {
-    const { items } =
-      await api.get<ListOf<{ metadata: { name: string; namespace?: string } }>>(path);
-    return items.map((object) => {
-      const { name, namespace = '' } = object.metadata;
-      return { ref: { kind: kind as Kind, namespace, name }, object };
-    });
-  });
-  return (await Promise.all(lists)).flat();
-}
-
-/** An agent is told of its own Node alone. */
-function planOf(objects: readonly NamedObject[], nodeName: string): Plan {
-  const flags = { 'hostname-override': nodeName, 'cluster-cidr': POD_RANGES };
-  const { plan } = resolveConfig({ flags, hostname: nodeName });
-  return buildAll(
-    objects.filter(({ ref }) => ref.kind !== 'Node' || ref.name === nodeName),
-    plan,
-  );
 }
 
 function isWanted(rows: Rows, node: string, wanted: Wanted): boolean {
