@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# An image for hosts that run fairlead from manifests. The agent works on the node it runs on, so the
-# container needs the node's network, cgroups and bpf file system:
+# An image that runs fairlead in a cluster (deploy/kustomize) or from manifests. It answers to two names:
+# `fairlead`, and `kube-proxy`, so that a DaemonSet that starts /usr/local/bin/kube-proxy starts it too.
+# The agent works on the node it runs on, so the container needs the node's network, cgroups and bpf file
+# system:
 #
 #   docker run --network host --cgroupns host --user 0 \
 #     --cap-drop ALL --cap-add BPF --cap-add NET_ADMIN --cap-add PERFMON \
@@ -13,30 +15,43 @@
 # barriers against wrong guesses of the processor, which double the time of choosing a backend. Before
 # 5.11 maps are locked memory: add `--ulimit memlock=-1`. The bpf file system must be mounted on the host:
 # mounting it would take SYS_ADMIN. Capabilities only count for root here, so the user stays root.
+#
+# Both bases can be others (`--build-arg BASE=…`): BUILDER is a Debian with node in /usr/local/bin and npm,
+# BASE one of the same release. scripts/image-build makes both without any registry of images.
+ARG BUILDER=docker.io/library/node:24-bookworm-slim
+ARG BASE=docker.io/library/debian:bookworm-slim
 
-FROM node:24-bookworm AS builder
+FROM ${BUILDER} AS builder
 WORKDIR /src
-# Tools first: they change less often than sources.
+# In the order of how often they change: tools and packages, native code, the rest.
 COPY package.json package-lock.json .npmrc ./
-COPY scripts ./scripts
+COPY scripts/setup scripts/lib.sh scripts/
 RUN scripts/setup --no-build
-COPY bpf ./bpf
-COPY native ./native
-COPY src ./src
-COPY tsconfig.json ./
-RUN scripts/build && npm prune --omit=dev
+COPY scripts/build scripts/build-native scripts/
+COPY native native
+COPY bpf bpf
+RUN scripts/build native bpf
+COPY . .
+RUN scripts/build ts
+# What dist was made of stays with its authors' names: the licences of its packages go along.
+RUN npm prune --omit=dev \
+  && mkdir -p /out/opt/fairlead/LICENSES/packages /out/usr/local/bin \
+  && find node_modules -type f -iregex '.*/\(licen[cs]e\|notice\|copying\)[^/]*' \
+    -exec cp --parents -t /out/opt/fairlead/LICENSES/packages {} + \
+  && cp --parents -r LICENSE LICENSES package.json dist build/bpf/*.o build/native/fairlead.node \
+    /out/opt/fairlead \
+  && find /out/opt/fairlead/dist -name '*.map' -delete \
+  && printf '#!/bin/sh\nexec /usr/local/bin/fairlead run "$@"\n' >/out/usr/local/bin/kube-proxy \
+  && chmod 755 /out/usr/local/bin/kube-proxy \
+  && ln -s /opt/fairlead/dist/main.js /out/usr/local/bin/fairlead
 
-FROM node:24-bookworm-slim
+FROM ${BASE}
 RUN apt-get update \
-  && apt-get install -y --no-install-recommends libbpf1 libelf1 zlib1g \
-  && rm -rf /var/lib/apt/lists/*
+  && apt-get install -y --no-install-recommends libbpf1 libelf1 libstdc++6 zlib1g \
+  && apt-get clean \
+  && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf/*-old
+COPY --from=builder /usr/local/bin/node /usr/local/bin/node
+COPY --from=builder /out /
 WORKDIR /opt/fairlead
-COPY --from=builder /src/package.json ./
-COPY --from=builder /src/node_modules ./node_modules
-COPY --from=builder /src/dist ./dist
-COPY --from=builder /src/build/bpf ./build/bpf
-COPY --from=builder /src/build/native/fairlead.node ./build/native/fairlead.node
-COPY LICENSE ./
-COPY LICENSES ./LICENSES
-ENTRYPOINT ["node", "/opt/fairlead/dist/main.js"]
+ENTRYPOINT ["/usr/local/bin/fairlead"]
 CMD ["--help"]
