@@ -39,9 +39,10 @@ export default defineConfig({
       kernelProject('bpf', 3),
       kernelProject('netns', 4),
       kernelProject('cluster', 5),
-      kernelProject('vm', 6),
+      kernelProject('image', 6),
+      kernelProject('vm', 7),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 7 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 8 } } },
     ],
   },
 });
