@@ -30,6 +30,7 @@ export interface Asked {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly isWatch: boolean;
+  readonly authorization: string | undefined;
   /** Monotonic. */
   readonly atMs: number;
 }
@@ -149,9 +150,11 @@ async function listenIn(plane: ControlPlane): Promise<Listener> {
   return server as Listener; // Node makes one of a handle that comes with a message.
 }
 
-function read({ url = '/' }: IncomingMessage): Asked {
+function read({ url = '/', headers }: IncomingMessage): Asked {
   const { pathname: path, searchParams: query } = new URL(url, 'https://faulty');
-  return { path, query, isWatch: query.get('watch') === 'true', atMs: performance.now() };
+  const isWatch = query.get('watch') === 'true';
+  const { authorization } = headers;
+  return { path, query, isWatch, authorization, atMs: performance.now() };
 }
 
 interface Exchange {
