@@ -27,7 +27,7 @@ import {
 const ROUNDS = 50;
 /** A sync of a whole burst, and a burst, last about as long. */
 const LATEST_MS = { sync: 15, burst: 200 } as const;
-const WRITE_TIMEOUT_MS = 10_000;
+const WRITE_TIMEOUT_MS = 20_000;
 const MOMENTS = ['held', 'live', 'starting'] as const;
 type Moment = (typeof MOMENTS)[number];
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node's kernel ought to hold: all objects listed afresh from an API server and planned in one pass
 // by `buildAll`, apart from any agent. And what it holds, read from its pins, agent or no agent.
+import { join } from 'node:path';
 import { withPinnedTables } from '../../src/cli/kernel-view.ts';
 import { resolveConfig } from '../../src/config/resolve.ts';
+import { pinFolder } from '../../src/dataplane/bpf/pins.ts';
 import { backendViews, frontendViews } from '../../src/dataplane/bpf/view.ts';
 import type { Kind } from '../../src/model/types.ts';
 import { buildAll, type NamedObject } from '../../src/plan/build.ts';
 import type { Plan } from '../../src/plan/types.ts';
 import { backendRows, type KernelState, serviceRows } from '../../src/runtime/report.ts';
+import { openPinnedMap } from '../../src/sys/native.ts';
 import type { Api, ListOf } from './api.ts';
 import { NODES } from './objects.ts';
 
@@ -80,17 +83,20 @@ export const wrongIn = (held: Held): readonly string[] =>
  * begins. False if none did in time.
  */
 export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: number): boolean {
-  return withPinnedTables(bpfRoot, ({ tables }) => {
-    // The begin of the table, which is all that a few Services use.
-    const { buffer } = tables.setLine.view(0);
-    const before = Buffer.from(buffer.slice());
+  // The whole table: sets move on through it with every change.
+  const lines = openPinnedMap(join(pinFolder(bpfRoot).maps, 'fl_set_line'));
+  try {
+    const bytes = new Uint8Array(lines.mmap());
+    const before = Buffer.from(bytes);
     begin();
     const deadlineMs = performance.now() + timeoutMs;
     while (performance.now() < deadlineMs) {
-      if (before.compare(new Uint8Array(buffer)) !== 0) return true;
+      if (before.compare(bytes) !== 0) return true;
     }
     return false;
-  });
+  } finally {
+    lines.close();
+  }
 }
 
 /** Blocks this long. */
