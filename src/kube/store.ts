@@ -56,7 +56,8 @@ const NOTHING: Applied = { kind: 'nothing' };
 const STALE: Applied = { kind: 'stale' };
 const DISORDER: Applied = { kind: 'disorder' };
 
-export const keyOf = (ref: ObjectRef): string => `${ref.namespace}/${ref.name}`;
+/** Joined, because a text that is added up is kept as its parts, and kept it is: one for each object. */
+export const keyOf = ({ namespace, name }: ObjectRef): string => [namespace, name].join('/');
 
 /** The other way: neither namespaces nor names have slashes. */
 function refOf(kind: Kind, key: string): ObjectRef {
