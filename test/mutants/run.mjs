@@ -12,7 +12,14 @@ import { join } from 'node:path';
 const MOST_SURVIVORS = 2;
 const TEST_TIMEOUT_MS = 120_000;
 const top = join(import.meta.dirname, '../..');
-const PARTS = ['src', 'test/scenarios', 'test/unit/lib', 'test/unit/model', 'test/unit/plan'];
+const PARTS = [
+  'src',
+  'test/scenarios',
+  'test/support/heap.ts',
+  'test/unit/lib',
+  'test/unit/model',
+  'test/unit/plan',
+];
 const LAWS = 'test/unit/plan/laws.test.ts';
 
 const CONFIG = `import { defineConfig } from 'vitest/config';
