@@ -106,7 +106,9 @@ export const isUnspecified = (address: string): boolean =>
   address === '0.0.0.0' || address === '::';
 
 const isLinkLocal = (address: string): boolean =>
-  address.startsWith('169.254.') || /^fe[89ab][0-9a-f]:/.test(address);
+  familyOf(address) === 'IPv4'
+    ? address.startsWith('169.254.')
+    : /^fe[89ab][0-9a-f]:/.test(address);
 
 function isMulticast(address: string): boolean {
   if (familyOf(address) === 'IPv6') return /^ff[0-9a-f]{2}:/.test(address);

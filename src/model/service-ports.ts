@@ -15,13 +15,13 @@ export const portField = (index: number): string => `spec.ports[${index}]`;
 /** Linear in the number of entries. A refused port leaves its neighbours alone. */
 export function readServicePorts(value: unknown, refuse: Refuse): readonly ServicePort[] {
   const entries = readList(value, 'spec.ports', refuse);
-  const taken: Taken = new Map();
+  // Nearly every Service has one port, which nothing can have taken.
+  const taken: Taken | undefined = entries.length > 1 ? new Map() : undefined;
   const ports: ServicePort[] = [];
   for (const [index, entry] of entries.entries()) {
     const port = readServicePort(entry, index, refuse);
     if (port === undefined) continue;
-    // Nearly every Service has one port, which nothing can have taken.
-    const kept = entries.length === 1 ? port : withoutTaken(port, taken, refuse);
+    const kept = taken === undefined ? port : withoutTaken(port, taken, refuse);
     if (kept !== undefined) ports.push(kept);
   }
   return exactList(ports);

@@ -15,7 +15,7 @@ export function createTraitsShare(): ShareTraits {
   const byNode = new Map<string | undefined, EndpointTraits[]>();
   return (traits) => {
     const known = byNode.get(traits.nodeName);
-    const found = known?.find((other) => isSameTraits(other, traits));
+    const found = known === undefined ? undefined : findSame(known, traits);
     if (found !== undefined) return found;
     if (known !== undefined && known.length < MOST_TRAITS_PER_NODE) {
       known.push(traits);
@@ -25,6 +25,18 @@ export function createTraitsShare(): ShareTraits {
     }
     return traits;
   };
+}
+
+/** A bare loop: what it would take of closures or iterators is garbage for every endpoint there is. */
+function findSame(
+  known: readonly EndpointTraits[],
+  traits: EndpointTraits,
+): EndpointTraits | undefined {
+  for (let at = 0; at < known.length; at += 1) {
+    const other = known[at];
+    if (other !== undefined && isSameTraits(other, traits)) return other;
+  }
+  return undefined;
 }
 
 const isSameTraits = (a: EndpointTraits, b: EndpointTraits): boolean =>
