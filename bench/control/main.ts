@@ -9,7 +9,7 @@ import { packageRoot } from '../../src/sys/package.ts';
 import { type Binaries, prepareCluster } from '../../test/cluster/binaries.ts';
 import { prepareKubeProxy } from '../../test/cluster/kube-proxy.ts';
 import { replaceFigures } from './document.ts';
-import type { Figures, ProxyName, Report, SizeFigures } from './figures.ts';
+import type { Report, SizeFigures } from './figures.ts';
 import { reportMarkdown } from './markdown.ts';
 import { measureColumn } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
@@ -39,21 +39,26 @@ function refuse(reason: string): never {
   process.exit(EXIT_UNSUPPORTED);
 }
 
+/** @param keep is given what there is after each column: half an hour's figures must not depend on the last one */
 async function measureSize(
   binaries: Binaries,
   services: number,
   { proxies, changes }: Options,
+  keep: (size: SizeFigures) => void,
 ): Promise<SizeFigures> {
   tell(`${services} Services × ${ENDPOINTS_EACH}: loading`);
   const site = await openSite({ binaries, services, proxies });
   try {
     tell(`loaded in ${site.loadSeconds.toFixed(1)} s`);
-    const columns: Partial<Record<ProxyName, Figures>> = {};
+    const { loadSeconds } = site;
+    let size: SizeFigures = { services, endpointsEach: ENDPOINTS_EACH, loadSeconds, columns: {} };
     for (const proxy of proxies) {
       const onProgress = (what: string): void => tell(`${services}, ${proxy}: ${what}`);
-      columns[proxy] = await measureColumn({ site, proxy, changes, onProgress });
+      const figures = await measureColumn({ site, proxy, changes, onProgress });
+      size = { ...size, columns: { ...size.columns, [proxy]: figures } };
+      keep(size);
     }
-    return { services, endpointsEach: ENDPOINTS_EACH, loadSeconds: site.loadSeconds, columns };
+    return size;
   } finally {
     await site.remove();
   }
@@ -67,14 +72,21 @@ async function measureAll(options: Options): Promise<void> {
   const binaries = await prepare(options);
   const sizes: SizeFigures[] = [];
   for (const services of options.services) {
-    const size = await measureSize(binaries, services, options);
+    const keep = (size: SizeFigures): void =>
+      writeReport(options.json, {
+        ...{ ...where, apiServerFlags: API_SERVER_FLAGS },
+        sizes: [...sizes, size],
+      });
+    const size = await measureSize(binaries, services, options, keep);
     sizes.push(size);
-    const report: Report = { ...where, apiServerFlags: API_SERVER_FLAGS, sizes };
-    mkdirSync(dirname(options.json), { recursive: true });
-    writeFileSync(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
     process.stdout.write(`${sizeText(size)}\n\n`);
   }
   tell(`figures are in ${options.json}`);
+}
+
+function writeReport(path: string, report: Report): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
 function writeDocument({ json }: Options): void {

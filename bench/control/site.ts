@@ -114,7 +114,7 @@ async function loadServices(
 
 /** Spread over all numbers, the first and the last among them. */
 function probeNumbers(services: number): readonly number[] {
-  const count = Math.min(MAX_PROBES, services);
+  const count = Math.min(MAX_PROBES, Math.ceil(services / 2)); // Others are left to change.
   const step = (services - 1) / Math.max(1, count - 1);
   return Array.from({ length: count }, (_, index) => Math.round(index * step));
 }
