@@ -132,7 +132,7 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
   if (state === 'absent') return `${kind} not served here`;
   if (aliveAgeMs === undefined) return `${kind} never heard`;
   const age = `heard ${Math.round(aliveAgeMs / 1000)} s ago`;
-  return `${kind} ${objects} objects, ${age}${state === 'watching' ? '' : ` (${state})`}`;
+  return `${kind} ${objects} ${objects === 1 ? 'object' : 'objects'}, ${age}${state === 'watching' ? '' : ` (${state})`}`;
 }
 
 function wideLines(status: Status): readonly Line[] {

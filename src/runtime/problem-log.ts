@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warning when a problem appears, one line when it clears, silence while it stays. What keeps the whole
-// source from being followed may change its words before it is over: each of them once. Floor 5.
+// source from being followed may change its words before it is over: new ones are told if they last. Floor 5.
 import type { Logger } from '../log.ts';
 import { type Problem, problemText } from './status.ts';
 
@@ -35,15 +35,31 @@ function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
   };
 }
 
+/** Longer than the longest pause between two tries: a server that comes up refuses for a moment. */
+const LASTING_MS = 60_000;
+
 function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
   const told = new Set<string>();
-  return (problems) => {
-    for (const { reason, kinds } of problems) {
+  let latest: readonly Problem[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const tell = (): void => {
+    timer = undefined;
+    for (const { reason, kinds } of latest) {
       if (told.has(reason)) continue;
       told.add(reason);
       log.warn({ kinds, reason }, 'source cannot be followed, what is programmed stays');
     }
-    if (problems.length > 0 || told.size === 0) return;
+  };
+  return (problems) => {
+    latest = problems;
+    if (problems.length > 0) {
+      if (told.size === 0) tell();
+      else timer ??= setTimeout(tell, LASTING_MS).unref();
+      return;
+    }
+    clearTimeout(timer);
+    timer = undefined;
+    if (told.size === 0) return;
     told.clear();
     log.info('source is followed again');
   };

@@ -100,7 +100,7 @@ test('status of a cluster: which server, why this one, when each kind was heard 
   const lines = [
     'Source:    cluster https://10.0.0.1:6443 (and 1 more to turn to)',
     'Chosen:    --kubeconfig /k names https://10.0.0.1:6443',
-    'Watches:   Service 12 objects, heard 3 s ago, Node 1 objects, heard 61 s ago (waiting), EndpointSlice never heard, ServiceCIDR not served here',
+    'Watches:   Service 12 objects, heard 3 s ago, Node 1 object, heard 61 s ago (waiting), EndpointSlice never heard, ServiceCIDR not served here',
     'Problem:   API server https://10.0.0.1:6443: HTTP 401: Unauthorized (kinds: all)',
   ];
   expect(statusText(status, false).split('\n')).toEqual(expect.arrayContaining(lines));
