@@ -25,6 +25,7 @@ import {
   type PortRecord,
   type SetRecord,
   type Shadows,
+  withItem,
 } from './ledger.ts';
 import { portKeyOf } from './names.ts';
 import { frontendText } from './render.ts';
@@ -154,7 +155,7 @@ function readFrontends(reading: Reading): StrayFrontend[] {
       internal: readSet(tables.setLine, port, internal),
       external: readSet(tables.setLine, port, external),
     };
-    port.frontends = [...port.frontends, { text, id, ...sets }];
+    port.frontends = withItem(port.frontends, { text, id, ...sets });
   }
   return stray;
 }
@@ -168,6 +169,6 @@ function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | 
   if (line + Math.ceil(slots / SLOTS_PER_LINE) > table.length) return undefined;
   const members = readSlots(table, line, slots);
   const set: SetRecord = { line, generation, members, isDamaged: false };
-  port.sets = [...port.sets, set];
+  port.sets = withItem(port.sets, set);
   return set;
 }

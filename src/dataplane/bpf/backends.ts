@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backends of one service port in the kernel's arrays: written before anything refers to them,
 // afterwards changed in single bytes only, marked before they are retired. Floor 3a.
+import { exactList } from '../../lib/compact.ts';
 import type { Backend } from '../../plan/types.ts';
 import type { Orphan } from './adopt.ts';
 import { type BackendKey, backendKey, writeBackendKey } from './backend-key.ts';
@@ -51,7 +52,7 @@ export function ensureBackends(taking: Taking, wanted: readonly Backend[]): read
   ids.sort(ascending);
   // A new port has what it asks for: one list then serves both.
   if (before.length === 0) record.backends = ids;
-  else if (created.length > 0) record.backends = [...before, ...created].sort(ascending);
+  else if (created.length > 0) record.backends = exactList([...before, ...created].sort(ascending));
   return ids;
 }
 
@@ -123,15 +124,17 @@ export function retireBackends(
 ): void {
   const { family } = record;
   const shadow = ledger.shadows.backend[family];
-  record.backends = record.backends.filter((id) => {
-    if (inUse.has(id)) return true;
-    const stays = !ledger.damagedBackends.delete(id) && isServing(shadow.key(id));
-    const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
-    if (shadow.state(id) !== state)
-      setBackend(ledger, record, id, { state, isLocal: shadow.isLocal(id) });
-    if (!stays) ledger.retired.backends.push({ family, id });
-    return stays;
-  });
+  record.backends = exactList(
+    record.backends.filter((id) => {
+      if (inUse.has(id)) return true;
+      const stays = !ledger.damagedBackends.delete(id) && isServing(shadow.key(id));
+      const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
+      if (shadow.state(id) !== state)
+        setBackend(ledger, record, id, { state, isLocal: shadow.isLocal(id) });
+      if (!stays) ledger.retired.backends.push({ family, id });
+      return stays;
+    }),
+  );
 }
 
 /** Orphans that nobody has taken since, before their service id comes to mean another Service. */

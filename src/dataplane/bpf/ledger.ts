@@ -3,6 +3,7 @@
 // Backends, sets and frontends that leave are retired first and reused only after release():
 // a program that still runs may hold them.
 // Floor 3a: pure bookkeeping over Tables.
+import { exactList } from '../../lib/compact.ts';
 import type { Family } from '../../model/types.ts';
 import type { ServiceKey } from '../../plan/types.ts';
 import { createIdPool, type IdPool } from './id-pool.ts';
@@ -133,7 +134,7 @@ export function createPortRecord(
 
 export function addPort(ledger: Ledger, record: PortRecord): void {
   const others = ledger.services.get(record.service) ?? NOTHING;
-  ledger.services.set(record.service, [...others, record]);
+  ledger.services.set(record.service, withItem(others, record));
 }
 
 export function removePort(ledger: Ledger, record: PortRecord): void {
@@ -154,7 +155,10 @@ export const frontendOf = (record: PortRecord, text: string): FrontendRecord | u
   record.frontends.find((frontend) => frontend.text === text);
 
 export const without = <T>(list: readonly T[], item: T): readonly T[] =>
-  list.filter((other) => other !== item);
+  exactList(list.filter((other) => other !== item));
+
+export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
+  exactList([...list, item]);
 
 export const linesOf = (members: readonly number[]): number =>
   Math.ceil(members.length / SLOTS_PER_LINE);

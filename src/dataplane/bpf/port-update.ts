@@ -18,6 +18,7 @@ import {
   portOf,
   removePort,
   type SetRecord,
+  withItem,
   without,
 } from './ledger.ts';
 import { type RenderedFrontend, renderFrontends, renderSet } from './render.ts';
@@ -144,7 +145,8 @@ export function ownFrontend(
   if (isTakenOver) forgetFrontend(ledger, previous, text);
   const before = frontendOf(record, text);
   if (before === undefined && isNodePort(frontend)) ledger.nodePorts++;
-  record.frontends = [...record.frontends.filter((other) => other !== before), frontend];
+  const others = before === undefined ? record.frontends : without(record.frontends, before);
+  record.frontends = withItem(others, frontend);
   ledger.shadows.frontend.write(frontend.id, key, value);
   owners.set(text, record);
   return isTakenOver ? previous : undefined;

@@ -2,7 +2,7 @@
 // The sets of one service port: immutable runs of slots, shared by all frontends with equal content.
 // Floor 3a.
 import { EMPTY_SET, type SetRef, SLOTS_PER_LINE } from './layout.ts';
-import { type Ledger, linesOf, type SetRecord, without } from './ledger.ts';
+import { type Ledger, linesOf, type SetRecord, withItem, without } from './ledger.ts';
 import type { ArrayTable } from './tables.ts';
 import { TableFull, type Taking } from './taking.ts';
 
@@ -26,7 +26,7 @@ export function ensureSet(taking: Taking, members: readonly number[]): SetRecord
   // Most ports have one set, of all their backends: one list then serves both.
   const shared = isEqual(record.backends, members) ? record.backends : members;
   const set: SetRecord = { line, generation, members: shared, isDamaged: false };
-  record.sets = [...record.sets, set];
+  record.sets = withItem(record.sets, set);
   undos.push(() => {
     record.sets = without(record.sets, set);
     ledger.lines.give(line, linesOf(members));
