@@ -1,7 +1,8 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=4 --heap-growing-percent=35
 // SPDX-License-Identifier: Apache-2.0
 // fairlead: `run` is the agent; every other command talks to its socket, to pinned maps, or to nothing.
-// Commands are loaded when they are called, so that each needs only what it needs.
+// Commands are loaded when they are called, so that each needs only what it needs. The flags above keep
+// the heap close to what is alive in it: an agent shares its node with those it works for (ADR 12).
 import { Command, CommanderError } from 'commander';
 import { EXIT, FairleadError, reasonOf } from './errors.ts';
 import { packageVersion } from './sys/package.ts';

@@ -24,7 +24,8 @@ export async function startFairlead(site: Site): Promise<RunningProxy> {
     ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
   ];
   let loading: Promise<number> | undefined;
-  const argv = ['env', ...settings, process.execPath, compiledPath('main.js'), ...args];
+  // Itself, as an image starts it: its first line has flags for Node.
+  const argv = ['env', ...settings, compiledPath('main.js'), ...args];
   const { child, ...proxy } = proxyPlace(site, 'fairlead').start(argv, () => {
     // Its first line of log: what has to be loaded is loaded.
     loading ??= takeStallMs(child, stallFile);
