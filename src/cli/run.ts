@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { flagz } from '../config/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
+import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
 import type { Config } from '../config/types.ts';
 import { watchConfigFile } from '../config/watch.ts';
 import { configText, configz } from '../config/write.ts';
@@ -148,6 +148,8 @@ function applyKernelSettings(config: Config, log: Logger): void {
   ];
   for (const result of applySysctls(writes)) {
     const isFine = result.outcome === 'written' || result.outcome === 'kept';
-    log[isFine ? 'info' : 'warn']({ ...result }, 'kernel setting');
+    // In a container this one is the kubelet's, and no setting of the node: kube-proxy does not warn either.
+    const isOwn = result.path === OOM_SCORE_PATH;
+    log[isFine || isOwn ? 'info' : 'warn']({ ...result }, 'kernel setting');
   }
 }

@@ -56,9 +56,11 @@ export function sysctlWrites(
   return writes;
 }
 
+export const OOM_SCORE_PATH = 'proc/self/oom_score_adj';
+
 /** oomScoreAdj of the process that writes it; its failure is only worth a line in the log. */
 export const oomScoreWrite = (oomScoreAdj: number): SysctlWrite => ({
-  path: 'proc/self/oom_score_adj',
+  path: OOM_SCORE_PATH,
   value: oomScoreAdj,
   rule: 'set',
 });

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import type { SysctlWrite } from '../config/sysctls.ts';
+import { OOM_SCORE_PATH, type SysctlWrite } from '../config/sysctls.ts';
 import { reasonOf } from '../errors.ts';
 
 export interface SysctlResult {
@@ -54,7 +54,9 @@ export function whyNot(
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
     const reason =
-      'not writable: run once with --init-only and full root on the host, or set it on the node';
+      path === OOM_SCORE_PATH
+        ? 'lowering it takes CAP_SYS_RESOURCE; in a cluster the kubelet sets it, by the priority class'
+        : 'not writable: run once with --init-only and full root on the host, or set it on the node';
     return { outcome: 'failed', reason };
   }
   return { outcome: 'failed', reason: reasonOf(error) };

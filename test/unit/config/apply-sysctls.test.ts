@@ -84,3 +84,12 @@ test('the CPUs of the machine are counted; without /sys those of the process', (
   }
   expect(countCpus(root)).toBe(3);
 });
+
+test('its own score is no setting of the node: a refusal names who sets it', () => {
+  const refused = whyNot(
+    oomScoreWrite(-999).path,
+    Object.assign(new Error(''), { code: 'EACCES' }),
+  );
+  expect(refused.reason).toContain('CAP_SYS_RESOURCE');
+  expect(refused.reason).toContain('kubelet');
+});
