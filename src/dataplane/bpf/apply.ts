@@ -7,7 +7,7 @@
 import type { Family } from '../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../plan/types.ts';
 import type { ApplyReport, FailedEntry } from '../dataplane.ts';
-import { encodeServiceName, encodeU32, LIVE_NODE_PORTS_OFFSET } from './layout.ts';
+import { encodeServiceName, encodeU32, LIVE_NODE_PORTS_OFFSET, SIZE } from './layout.ts';
 import {
   addPort,
   type FrontendRecord,
@@ -105,7 +105,7 @@ function putNames(sync: Sync): void {
   const table = sync.ledger.tables.serviceName;
   const refused = table.put(
     fresh.map(({ record }) => encodeU32(record.serviceId)),
-    fresh.map(({ record }) => encodeServiceName(nameOf(record.key))),
+    encodeNames(fresh.map(({ record }) => record.key)),
   );
   const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
   for (const [index, prepared] of fresh.entries()) {
@@ -119,6 +119,14 @@ function putNames(sync: Sync): void {
     sync.touched.delete(prepared.record);
     sync.failed.push(failure(prepared.record, prepared.record.key, table.name, refusal));
   }
+}
+
+function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
+  const size = SIZE.service_name;
+  const names = new Uint8Array(portKeys.length * size);
+  return portKeys.map((key, index) =>
+    encodeServiceName(nameOf(key), names.subarray(index * size, (index + 1) * size)),
+  );
 }
 
 function putFrontends(sync: Sync, family: Family): void {

@@ -203,8 +203,11 @@ export const backendGenerationOffset = (family: Family): number => backendTail(f
 
 const encoder = new TextEncoder();
 
-export function encodeServiceName(value: ServiceName): Uint8Array {
-  const bytes = new Uint8Array(SIZE.service_name);
+/** @param bytes zeros to write into: for those who write many, parts of one piece of memory */
+export function encodeServiceName(
+  value: ServiceName,
+  bytes = new Uint8Array(SIZE.service_name),
+): Uint8Array {
   encoder.encodeInto(value.name, bytes.subarray(0, SERVICE_NAME_SIZE - 1));
   bytes[SERVICE_NAME_SIZE] = PROTOCOL_NUMBER[value.protocol];
   bytes[SERVICE_NAME_SIZE + 1] = value.family === 'IPv4' ? 4 : 6;
