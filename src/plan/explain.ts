@@ -119,7 +119,7 @@ function chosen(
 ): Explanation {
   const { port, frontend } = match;
   const path = frontend.paths[client.position];
-  const backends = port[path.scope];
+  const backends = [...port[path.scope]];
   const steps = [
     ...before,
     policyStep(frontend, client.position),

@@ -25,7 +25,7 @@ import {
 } from './frontends.ts';
 import { clusterIpPaths, externalPaths, type PathInputs } from './paths.ts';
 import type {
-  Backend,
+  BackendList,
   Frontend,
   HealthCheck,
   ServiceKey,
@@ -204,7 +204,7 @@ type ReadyLocal = PerFamily<Set<string>>;
 
 const newReadyLocal = (): ReadyLocal => ({ IPv4: new Set(), IPv6: new Set() });
 
-function addLocal(ready: readonly Backend[], into: Set<string>): void {
+function addLocal(ready: BackendList, into: Set<string>): void {
   for (const { isLocal, address } of ready) {
     if (isLocal) into.add(address);
   }

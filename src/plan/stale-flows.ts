@@ -9,7 +9,14 @@
 // whatever else has that port number. Pure. Floor 2.
 import { isSame } from '../lib/json.ts';
 import type { Protocol } from '../model/types.ts';
-import type { Backend, Frontend, Plan, PlanDelta, ServicePlan, ServicePortPlan } from './types.ts';
+import type {
+  BackendList,
+  Frontend,
+  Plan,
+  PlanDelta,
+  ServicePlan,
+  ServicePortPlan,
+} from './types.ts';
 
 /** A tracked flow as its first packet and the answers to it: `destination` is what the client dialled. */
 export interface Flow {
@@ -36,7 +43,7 @@ const hostPort = (address: string, port: number): string => `${address}|${port}`
 const frontendKey = ({ address, port }: Frontend, { family }: ServicePortPlan): string =>
   address === undefined ? `${family}|${port}` : hostPort(address, port);
 
-const backendKeys = (backends: readonly Backend[]): ReadonlySet<string> =>
+const backendKeys = (backends: BackendList): ReadonlySet<string> =>
   new Set(backends.map(({ address, port }) => hostPort(address, port)));
 
 /** Every UDP frontend of the plan: for the first look after a start. */

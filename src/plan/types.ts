@@ -36,6 +36,12 @@ export interface Backend {
   readonly isTerminating: boolean;
 }
 
+/** What a reader needs of a list of backends; an array of them is one too. */
+export interface BackendList extends Iterable<Backend> {
+  readonly length: number;
+  map<T>(each: (backend: Backend) => T): T[];
+}
+
 export type FrontendKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancer' | 'NodePort';
 
 /** One address:port/protocol that clients use. */
@@ -65,15 +71,15 @@ export interface ServicePortPlan {
   /** 0 = no affinity; else ClientIP with this sliding timeout, shared by all frontends of the port. */
   readonly affinityTimeoutSeconds: number;
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no path uses it. */
-  readonly cluster: readonly Backend[];
-  readonly local: readonly Backend[];
+  readonly cluster: BackendList;
+  readonly local: BackendList;
   /** How topology hints narrowed `cluster` (KEP-2433, KEP-3015); absent = they did not. */
   readonly topology?: 'same-node' | 'same-zone';
   /**
    * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are left alone,
    * and their backends stay valid for sockets already using them.
    */
-  readonly serving: readonly Backend[];
+  readonly serving: BackendList;
   readonly frontends: readonly Frontend[];
 }
 

@@ -2,7 +2,7 @@
 // The backends of one service port in the kernel's arrays: written before anything refers to them,
 // afterwards changed in single bytes only, marked before they are retired. Floor 3a.
 import { exactList } from '../../lib/compact.ts';
-import type { Backend } from '../../plan/types.ts';
+import type { Backend, BackendList } from '../../plan/types.ts';
 import type { Orphan } from './adopt.ts';
 import { type BackendKey, backendKey, writeBackendKey } from './backend-key.ts';
 import {
@@ -31,7 +31,7 @@ function knownIds({ ledger, record }: Taking): ReadonlyMap<BackendKey, number> {
  * Reuses the port's backends or writes new ones; one that returns is made ACTIVE again.
  * @returns their ids, ascending
  */
-export function ensureBackends(taking: Taking, wanted: readonly Backend[]): readonly number[] {
+export function ensureBackends(taking: Taking, wanted: BackendList): readonly number[] {
   const { ledger, record, undos } = taking;
   const known = knownIds(taking);
   const created: number[] = [];

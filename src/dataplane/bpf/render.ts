@@ -4,7 +4,7 @@
 // Floor 3a: pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../lib/address-bytes.ts';
 import { flatText } from '../../lib/compact.ts';
-import type { Backend, Frontend, Path, Scope, ServicePortPlan } from '../../plan/types.ts';
+import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../plan/types.ts';
 import { type FrontendKey, MAX_SLOTS } from './layout.ts';
 
 export interface RenderedFrontend {
@@ -71,8 +71,8 @@ function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend
 export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
   setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
 
-const setOf = (port: ServicePortPlan, scope: Scope): readonly Backend[] =>
-  port[scope].length > MAX_SLOTS ? port[scope].slice(0, MAX_SLOTS) : port[scope];
+const setOf = (port: ServicePortPlan, scope: Scope): BackendList =>
+  port[scope].length > MAX_SLOTS ? [...port[scope]].slice(0, MAX_SLOTS) : port[scope];
 
 /** @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP */
 export function renderFrontends(
@@ -89,7 +89,7 @@ export function renderSet(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
   scope: Scope,
-): readonly Backend[] {
+): BackendList {
   const isUsed = frontends.some((f) => f.internal === scope || f.external === scope);
   return isUsed ? setOf(port, scope) : [];
 }

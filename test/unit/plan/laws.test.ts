@@ -102,8 +102,9 @@ describe('laws of the plan', () => {
             const keys = set.map((one) => `${one.address} ${String(one.port).padStart(5)}`);
             expect(keys).toEqual([...new Set(keys)].sort());
           }
-          for (const one of [...port.cluster, ...port.local]) expect(port.serving).toContain(one);
-          expect(port.local.every(({ isLocal }) => isLocal)).toBe(true);
+          for (const one of [...port.cluster, ...port.local])
+            expect([...port.serving]).toContainEqual(one);
+          expect([...port.local].every(({ isLocal }) => isLocal)).toBe(true);
         }
       }),
       RUNS,

@@ -28,7 +28,9 @@ describe('createPlanner', () => {
     expect(delta.changed).toEqual(['default/a']);
     expect(delta.isGlobal).toBe(false);
     expect(delta.previous.get('default/a')).toBe(a);
-    expect(planOf(subject, 'a')?.ports[0]?.cluster[0]?.address).toBe('10.1.1.7');
+    expect(planOf(subject, 'a')?.ports[0]?.cluster.map(({ address }) => address)[0]).toBe(
+      '10.1.1.7',
+    );
     expect(planOf(subject, 'b')).toBe(b);
   });
 
