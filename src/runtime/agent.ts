@@ -27,6 +27,8 @@ export interface AgentParts {
 /** One portion that was brought to the kernel. */
 export interface SyncFacts {
   readonly plan: Plan;
+  /** Those that were looked at. */
+  readonly services: readonly ServiceKey[];
   readonly report: ApplyReport;
   /** Every Service was looked at. */
   readonly isFull: boolean;
@@ -215,7 +217,7 @@ class RunningAgent implements Agent {
     const isComplete =
       this.#dirty.size === 0 && this.#pending.length === 0 && this.#failed.size === 0;
     if (this.#plan !== undefined) {
-      this.#parts.onSync?.({ plan: this.#plan, report, isFull, isComplete });
+      this.#parts.onSync?.({ plan: this.#plan, services, report, isFull, isComplete });
     }
     void dataplane.releaseRetired().then((isReleased) => this.#onReleased(isReleased));
   }

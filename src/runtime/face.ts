@@ -7,6 +7,7 @@ import { reasonOf } from '../errors.ts';
 import { isRecord, recordOrEmpty } from '../lib/json.ts';
 import type { Logger } from '../log.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
+import type { ServiceKey } from '../plan/types.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import type { SyncFacts } from './agent.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
@@ -74,6 +75,7 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
     { kind: 'Node', name: settings.nodeName },
     'engine bpf: Services are translated at the socket',
   );
+  let changed = new Set<ServiceKey>();
   let triggers: { readonly family: Family; readonly atMs: number }[] = [];
   return {
     events,
@@ -89,7 +91,8 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
         if (trigger !== undefined && trigger.atMs > startedMs) triggers.push(trigger);
       }
     },
-    synced({ plan, report, isFull, isComplete }) {
+    synced({ plan, services, report, isFull, isComplete }) {
+      for (const key of services) changed.add(key);
       for (const family of families) {
         metrics.synced({
           family,
@@ -108,7 +111,9 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
       const nowMs = Date.now();
       for (const { family, atMs } of triggers) metrics.programmed(family, nowMs - atMs);
       triggers = [];
-      serviceHealth.sync(plan).catch((error: unknown) => {
+      const all = changed;
+      changed = new Set();
+      serviceHealth.sync(plan, all).catch((error: unknown) => {
         log.warn({ reason: reasonOf(error) }, 'health check ports not synced');
       });
     },

@@ -24,8 +24,14 @@ export interface ServiceHealthParts {
 }
 
 export interface ServiceHealthServers {
-  /** To be called after each successful sync; resolves when every port is as the plan wants it, or failed. */
-  sync(plan: Pick<Plan, 'services' | 'nodePortAddresses'>): Promise<void>;
+  /**
+   * To be called after each successful sync; resolves when every port is as the plan wants it, or failed.
+   * @param changed Services that may have changed since the last call; others are not looked at
+   */
+  sync(
+    plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
+    changed: Iterable<ServiceKey>,
+  ): Promise<void>;
   /** Ports that answer now, by Service. */
   open(): ReadonlyMap<ServiceKey, number>;
   /** Idempotent. */
@@ -57,6 +63,8 @@ class Servers implements ServiceHealthServers {
   readonly #parts: ServiceHealthParts;
   readonly #listen: Listen;
   readonly #open = new Map<ServiceKey, Open>();
+  /** Services with a health check port: few, in a plan of thousands. */
+  readonly #checked = new Set<ServiceKey>();
   /** One sync after the other: two must never bind the same port. */
   #turn: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -66,7 +74,14 @@ class Servers implements ServiceHealthServers {
     this.#listen = listen;
   }
 
-  sync(plan: Pick<Plan, 'services' | 'nodePortAddresses'>): Promise<void> {
+  sync(
+    plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
+    changed: Iterable<ServiceKey>,
+  ): Promise<void> {
+    for (const key of changed) {
+      if (plan.services.get(key)?.healthCheck === undefined) this.#checked.delete(key);
+      else this.#checked.add(key);
+    }
     this.#turn = this.#turn.then(() => this.#reconcile(this.#wanted(plan)));
     return this.#turn;
   }
@@ -84,8 +99,10 @@ class Servers implements ServiceHealthServers {
   #wanted({ services, nodePortAddresses }: Pick<Plan, 'services' | 'nodePortAddresses'>) {
     const wanted = new Map<ServiceKey, Wanted>();
     let local: readonly string[] | undefined;
-    for (const [key, { namespace, name, healthCheck }] of services) {
-      if (healthCheck === undefined) continue;
+    for (const key of this.#checked) {
+      const service = services.get(key);
+      if (service?.healthCheck === undefined) continue;
+      const { namespace, name, healthCheck } = service;
       if (wanted.size === 0) local = this.#localAddresses();
       const places = placesOf(healthCheck, nodePortAddresses, local);
       wanted.set(key, { namespace, name, healthCheck, places });

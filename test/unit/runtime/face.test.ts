@@ -63,6 +63,7 @@ const node = (spec: object = {}): ObjectChange => ({
 
 const synced = (over: Partial<SyncFacts> = {}): SyncFacts => ({
   plan: planOf(),
+  services: [],
   report: { applied: 1, failed: [], elapsedMs: 2 },
   isFull: false,
   isComplete: true,
@@ -162,7 +163,9 @@ test('health check ports follow the plan after a complete sync, and close with t
     ports: [],
     healthCheck: { port, families: ['IPv4' as const], localEndpoints: { IPv4: 2, IPv6: 0 } },
   };
-  face.synced(synced({ plan: { ...plan, services: new Map([['default/web', service]]) } }));
+  const withWeb = { ...plan, services: new Map([['default/web', service]]) };
+  face.synced(synced({ plan: withWeb, services: ['default/web'], isComplete: false }));
+  face.synced(synced({ plan: withWeb }));
   await expect
     .poll(() => get(port, '/').catch(() => undefined))
     .toMatchObject({

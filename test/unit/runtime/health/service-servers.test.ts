@@ -131,7 +131,10 @@ describe('following the plan', () => {
     return { ...bound(made), failures };
   }
   const bound = (made: ReturnType<typeof createServiceHealthServers>) => ({
-    sync: made.sync.bind(made),
+    sync: (
+      plan: Parameters<typeof made.sync>[0],
+      changed = [...plan.services.keys(), 'ns/a'],
+    ) => made.sync(plan, changed),
     close: made.close.bind(made),
     open: made.open.bind(made),
   });
@@ -167,6 +170,17 @@ describe('following the plan', () => {
     await sync(planOf());
     await expect(ask(port, '/')).rejects.toThrow(/ECONNREFUSED/);
     expect(failures).toEqual([]);
+  });
+
+  test('a Service is looked at when it changed; those known to have a port at each sync', async () => {
+    const port = await freePort();
+    const { sync, open: ports } = servers();
+    await sync(planOf(service('a', port, 1)), []);
+    expect(ports().size).toBe(0);
+    await sync(planOf(service('a', port, 1)), ['ns/a']);
+    expect(ports().size).toBe(1);
+    await sync(planOf(), []);
+    expect(ports().size).toBe(0);
   });
 
   test('a Service whose port changes moves', async () => {
@@ -229,7 +243,8 @@ describe('following the plan', () => {
     open.push(made);
     const { healthCheck, ...rest } = service('a', port, 1);
     const families = ['IPv4', 'IPv6'] as const;
-    await made.sync(planOf({ ...rest, healthCheck: { ...healthCheck!, families } }));
+    const plan = planOf({ ...rest, healthCheck: { ...healthCheck!, families } });
+    await made.sync(plan, plan.services.keys());
     expect((await ask(port, '/')).status).toBe(200);
     expect(failures).toEqual([]);
   });
