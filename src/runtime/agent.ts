@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
 import { createBackoff } from './backoff.ts';
+import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
   readonly planner: { apply(changes: readonly ObjectChange[]): PlanDelta };
@@ -74,6 +75,7 @@ class RunningAgent implements Agent {
   readonly #failed = new Map<ServiceKey, readonly FailedEntry[]>();
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 30_000 });
   readonly #timers: NodeJS.Timeout[];
+  readonly #syncLog: SyncLog;
   #nodeFailures: readonly FailedEntry[] = [];
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
@@ -90,6 +92,7 @@ class RunningAgent implements Agent {
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
+    this.#syncLog = createSyncLog(parts.log);
     this.#timers = [
       setInterval(() => this.#auditOnTimer(), parts.auditIntervalMs),
       setInterval(() => this.#followAddresses(), parts.addressIntervalMs),
@@ -144,6 +147,7 @@ class RunningAgent implements Agent {
     this.#isStopped = true;
     for (const timer of this.#timers) clearInterval(timer);
     clearTimeout(this.#retryTimer);
+    this.#syncLog.close();
   }
 
   #schedule(): void {
@@ -202,15 +206,12 @@ class RunningAgent implements Agent {
       const known = this.#failed.get(key) ?? [];
       this.#failed.set(key, [...known, entry]);
     }
-    if (report.applied > 0 || report.failed.length > 0) {
-      const fields = {
-        services: services.length,
-        applied: report.applied,
-        failed: report.failed.length,
-        durationMs: Math.round(report.elapsedMs * 1000) / 1000,
-      };
-      if (report.failed.length === 0) log.info(fields, 'sync done');
-      else log.warn({ ...fields, first: report.failed[0] }, 'sync incomplete, will retry');
+    const { applied, failed, elapsedMs } = report;
+    if (failed.length > 0) {
+      const fields = { services: services.length, applied, failed: failed.length };
+      log.warn({ ...fields, first: failed[0] }, 'sync incomplete, will retry');
+    } else if (applied > 0) {
+      this.#syncLog.done(services.length, applied, elapsedMs);
     }
     if (this.#failed.size > 0) this.#retryLater();
     else this.#backoff.reset();

@@ -131,10 +131,8 @@ describe('following the plan', () => {
     return { ...bound(made), failures };
   }
   const bound = (made: ReturnType<typeof createServiceHealthServers>) => ({
-    sync: (
-      plan: Parameters<typeof made.sync>[0],
-      changed = [...plan.services.keys(), 'ns/a'],
-    ) => made.sync(plan, changed),
+    sync: (plan: Parameters<typeof made.sync>[0], changed = [...plan.services.keys(), 'ns/a']) =>
+      made.sync(plan, changed),
     close: made.close.bind(made),
     open: made.open.bind(made),
   });
