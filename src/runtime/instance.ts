@@ -8,7 +8,7 @@ import { readReasons } from '../dataplane/bpf/counters.ts';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { kernelTables } from '../dataplane/bpf/kernel.ts';
 import { nameOf } from '../dataplane/bpf/names.ts';
-import { backendViews, frontendViews } from '../dataplane/bpf/view.ts';
+import { backendViews, frontendConnections, frontendViews } from '../dataplane/bpf/view.ts';
 import { FairleadError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { Rejection } from '../model/types.ts';
@@ -246,7 +246,7 @@ function watchAges(source: Source | undefined): Readonly<Record<string, number>>
 
 function* serviceConnections(dataplane: BpfDataplane | undefined): Generator<ServiceConnections> {
   if (dataplane === undefined) return;
-  for (const { port, service, family, connections } of frontendViews(dataplane.ledger)) {
+  for (const { port, service, family, connections } of frontendConnections(dataplane.ledger)) {
     const [namespace = '', name = ''] = service.split('/');
     const { name: portName, protocol } = nameOf(port);
     const label = portName.split(':')[1] ?? '';

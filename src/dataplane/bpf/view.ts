@@ -53,11 +53,11 @@ function counters(table: ArrayTable, index: number): readonly number[] {
 export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
   for (const port of allPorts(ledger)) {
     const shadow = ledger.shadows.backend[port.family];
+    const known = new Set(port.backends);
     const members = (set: SetRecord | undefined): readonly string[] =>
-      set?.members.map((id) => (port.backends.includes(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
+      set?.members.map((id) => (known.has(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
     for (const record of port.frontends) {
-      // What refuses the other ports of a ClusterIP is no frontend that people made.
-      if (record.text.endsWith(':*')) continue;
+      if (isRefusal(record.text)) continue;
       const value = decodeFrontend(ledger.shadows.frontend.value(record.id));
       const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
         ledger.tables.frontendStat,
@@ -81,6 +81,22 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
     }
   }
 }
+
+/** Connections of each frontend, without the names of its backends: asked for at every scrape. */
+export function* frontendConnections(
+  ledger: Ledger,
+): Generator<Pick<FrontendView, 'service' | 'port' | 'family' | 'connections'>> {
+  for (const { service, key, family, frontends } of allPorts(ledger)) {
+    for (const { text, id } of frontends) {
+      if (isRefusal(text)) continue;
+      const [connections = 0] = counters(ledger.tables.frontendStat, id);
+      yield { service, port: key, family, connections };
+    }
+  }
+}
+
+/** What refuses the other ports of a ClusterIP is no frontend that people made. */
+const isRefusal = (text: string): boolean => text.endsWith(':*');
 
 export function* backendViews(ledger: Ledger): Generator<BackendView> {
   for (const port of allPorts(ledger)) {
