@@ -17,6 +17,15 @@ const HEALTH_PORT = 10256;
 const METRICS_PORT = 10249;
 const LAST_SYNC = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{.*\})? (\S+)$/gm;
 
+/** These settings belong to the machine, not to the namespace: 0 leaves them alone. */
+export const LEAVE_MACHINE_ALONE: readonly string[] = [
+  '--conntrack-max-per-core=0',
+  '--conntrack-min=0',
+  '--conntrack-tcp-timeout-established=0s',
+  '--conntrack-tcp-timeout-close-wait=0s',
+  '--oom-score-adj=0',
+];
+
 export interface KubeProxyOptions {
   readonly mode: 'iptables' | 'nftables';
   /** Which kernel interface iptables uses; kube-proxy takes what it finds first in PATH. */
@@ -85,19 +94,17 @@ function flags(plane: ControlPlane, node: NodeHost, options: KubeProxyOptions): 
     `--proxy-mode=${options.mode}`,
     `--healthz-bind-address=127.0.0.1:${HEALTH_PORT}`,
     `--metrics-bind-address=127.0.0.1:${METRICS_PORT}`,
-    // These belong to the machine, not to the namespace: 0 leaves them alone.
-    '--conntrack-max-per-core=0',
-    '--conntrack-min=0',
-    '--conntrack-tcp-timeout-established=0s',
-    '--conntrack-tcp-timeout-close-wait=0s',
-    '--oom-score-adj=0',
+    ...LEAVE_MACHINE_ALONE,
     ...(options.flags ?? []),
   ];
 }
 
 /** A folder for the front of PATH in which `iptables` and its kin mean one of the two. */
-function makeToolFolder(plane: ControlPlane, kind: 'legacy' | 'nft'): string {
-  const folder = join(plane.directory, `iptables-${kind}`);
+export function makeToolFolder(
+  { directory }: Pick<ControlPlane, 'directory'>,
+  kind: 'legacy' | 'nft',
+): string {
+  const folder = join(directory, `iptables-${kind}`);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
   for (const name of ['iptables', 'ip6tables'].flatMap((tool) =>
