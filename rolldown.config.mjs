@@ -26,9 +26,9 @@ const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')
 export default {
   input: {
     main: 'src/main.ts',
-    'demo/client': 'src/demo/client.ts',
-    'demo/echo-server': 'src/demo/echo-server.ts',
-    'demo/topology': 'src/demo/topology.ts',
+    'lab/client': 'src/lab/client/client.ts',
+    'lab/echo-server': 'src/lab/client/echo-server.ts',
+    'lab/topology': 'src/lab/topology.ts',
   },
   platform: 'node',
   plugins: [ASCII_ONLY],

@@ -3,7 +3,7 @@
 // scripts/test, and run one file at a time because they share the machine's kernel.
 import { defineConfig } from 'vitest/config';
 
-const docs = 'test/unit/house/docs.test.ts';
+const docs = 'test/unit/conventions/docs.test.ts';
 
 /** Files that touch the kernel: one at a time, one project after the other. */
 function kernelProject(name: string, groupOrder: number) {
@@ -11,7 +11,7 @@ function kernelProject(name: string, groupOrder: number) {
     extends: true as const,
     test: {
       name,
-      include: [`test/${name}/**/*.test.ts`],
+      include: [`test/integration/${name}/**/*.test.ts`],
       maxWorkers: 1,
       sequence: { groupOrder },
     },
@@ -28,7 +28,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['test/unit/**/*.test.ts', 'test/scenarios/**/*.test.ts'],
+          include: ['test/unit/**/*.test.ts', 'test/conformance/**/*.test.ts'],
           exclude: [docs],
           // Unit tests share nothing that one could spoil: fresh modules for each file cost half the time.
           isolate: false,

@@ -4,8 +4,8 @@
 import { readFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { request } from 'undici';
-import { openCluster } from '../build/js/kube/cluster.js';
-import { createIntern } from '../build/js/kube/intern.js';
+import { openCluster } from '../build/js/source/apiserver/cluster.js';
+import { createIntern } from '../build/js/source/apiserver/decode/intern.js';
 import { readList, readService, readSlice } from './reflect-protobuf.mjs';
 
 const [, , way = '', url = ''] = process.argv;

@@ -2,10 +2,11 @@
 // Decoding alone, in memory: pages of 500 objects as JSON, taken apart and slimmed as the product does, and
 // as protobuf, decoded by hand into the same objects. Processor time, best of the runs. Needs
 // `npm run build:ts`. `--json` prints one line.
-import { createDecoder } from '../build/js/kube/events.js';
-import { createIntern } from '../build/js/kube/intern.js';
-import { ItemSplitter } from '../build/js/kube/items.js';
-import { SERVICES, SLICES } from '../build/js/kube/kinds.js';
+
+import { createIntern } from '../build/js/source/apiserver/decode/intern.js';
+import { ItemSplitter } from '../build/js/source/apiserver/decode/items.js';
+import { createDecoder } from '../build/js/source/apiserver/decode/watch-events.js';
+import { SERVICES, SLICES } from '../build/js/source/apiserver/kinds.js';
 import {
   jsonList,
   protobufList,
@@ -42,7 +43,7 @@ function bestMs(decode) {
   return Math.round(best);
 }
 
-/** @param {import('../build/js/kube/kinds.js').KindSpec} spec @param {Buffer[]} bodies */
+/** @param {import('../build/js/source/apiserver/kinds.js').KindSpec} spec @param {Buffer[]} bodies */
 function json(spec, bodies) {
   const decoder = createDecoder(spec, createIntern());
   const found = [];

@@ -10,7 +10,7 @@ import {
   encodeFrontend,
   encodeFrontendKey,
   SLOTS_PER_LINE,
-} from '../build/js/dataplane/bpf/layout.js';
+} from '../build/js/dataplane/bpf/maps/layout.js';
 import { openObject } from '../build/js/sys/native.js';
 
 const SERVICES = 10_000;

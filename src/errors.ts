@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The errors a user can act on, by stable code, each with the exit code of a command that dies of it.
-// Floor 0: pure. docs/errors.md lists the same codes (a test compares them).
+// Pure. docs/errors.md lists the same codes (a test compares them).
 
 /** 0 fine · 1 failed · 2 usage · 3 degraded or not synced · 4 not found · 5 missing privilege or kernel feature · 124 timed out. */
 export const EXIT = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log: one JSON line per event on stderr (pino), or klog-like text for people. Constant messages;
-// everything variable is a field. Floor 3: knows nothing of Services.
+// everything variable is a field. Knows nothing of Services.
 import { Writable } from 'node:stream';
 import { type Logger, pino } from 'pino';
 

@@ -2,9 +2,9 @@
 // The program that changes slices, beside the API server: its clock tells when a change was answered, with
 // no relay in between. Requests are JSON lines on standard input, each with one answer.
 import { createInterface } from 'node:readline';
-import { type Api, connectApi } from '../../test/cluster/api.ts';
-import { changedAddresses, serviceName, slice } from '../../test/cluster/load.ts';
-import { slicesPath } from '../../test/cluster/objects.ts';
+import { type Api, connectApi } from '../../test/integration/cluster/api.ts';
+import { changedAddresses, serviceName, slice } from '../../test/integration/cluster/load.ts';
+import { slicesPath } from '../../test/integration/cluster/objects.ts';
 import type { ChangerReply, ChangerRequest, ChurnSpec } from './changes.ts';
 import { monotonicMs } from './clock.ts';
 

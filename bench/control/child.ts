@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of the benchmark in a place: it dies with this process, and whoever asked for its next line
 // is told if it ends instead.
-import { insidePlace, type Place } from '../../src/demo/place.ts';
+import { insidePlace, type Place } from '../../src/lab/place.ts';
 import { type Child, start, stop } from '../../src/sys/exec.ts';
 
 export interface LineChild {

@@ -3,10 +3,10 @@
 // event loop.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeInstance, ownPaths } from '../../src/demo/agent.ts';
-import { compiledPath } from '../../src/demo/place.ts';
+import { makeInstance, ownPaths } from '../../src/lab/agent.ts';
+import { compiledPath } from '../../src/lab/place.ts';
 import { packageRoot } from '../../src/sys/package.ts';
-import { until } from '../../test/cluster/until.ts';
+import { until } from '../../test/integration/cluster/until.ts';
 import type { LineChild } from './child.ts';
 import { fromNanoseconds } from './clock.ts';
 import { proxyPlace, type RunningProxy } from './proxy.ts';

@@ -4,10 +4,10 @@
 // --document it measures nothing and writes the figures of such a file into docs/bench.md.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { exitOnSignals } from '../../src/demo/topology.ts';
+import { exitOnSignals } from '../../src/lab/topology.ts';
 import { packageRoot } from '../../src/sys/package.ts';
-import { type Binaries, prepareCluster } from '../../test/cluster/binaries.ts';
-import { prepareKubeProxy } from '../../test/cluster/kube-proxy.ts';
+import { type Binaries, prepareCluster } from '../../test/integration/cluster/binaries.ts';
+import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy.ts';
 import { replaceFigures } from './document.ts';
 import type { Report, SizeFigures } from './figures.ts';
 import { reportMarkdown } from './markdown.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of prober.c.
 import { join } from 'node:path';
-import type { Place } from '../../src/demo/place.ts';
+import type { Place } from '../../src/lab/place.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { type LineChild, startChild } from './child.ts';
 import { fromNanoseconds } from './clock.ts';

@@ -2,7 +2,7 @@
 // A proxy that runs on a node of a site, whichever it is: in a cgroup of its own, with nothing in it but
 // the proxy and what it starts.
 import { dirname, join } from 'node:path';
-import type { Place } from '../../src/demo/place.ts';
+import type { Place } from '../../src/lab/place.ts';
 import { makeCgroup } from '../../src/sys/cgroup.ts';
 import { cpuSeconds, residentBytes } from './account.ts';
 import { type LineChild, startChild } from './child.ts';

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a size is measured on: a loaded control plane, one node for each proxy, and one more whose two pods
 // are the real backends of the probe Services. All Services of the load have invented endpoints but these.
-import { buildTopology, type Topology } from '../../src/demo/topology.ts';
-import type { NodeHost } from '../../src/demo/wiring.ts';
-import type { Binaries } from '../../test/cluster/binaries.ts';
-import { type ControlPlane, startControlPlane } from '../../test/cluster/control-plane.ts';
-import { load, serviceName } from '../../test/cluster/load.ts';
-import { sendServicesToNode } from '../../test/cluster/network.ts';
-import { addNode, servicesPath } from '../../test/cluster/objects.ts';
+import { buildTopology, type Topology } from '../../src/lab/topology.ts';
+import type { NodeHost } from '../../src/lab/wiring.ts';
+import type { Binaries } from '../../test/integration/cluster/binaries.ts';
+import {
+  type ControlPlane,
+  startControlPlane,
+} from '../../test/integration/cluster/control-plane.ts';
+import { load, serviceName } from '../../test/integration/cluster/load.ts';
+import { sendServicesToNode } from '../../test/integration/cluster/network.ts';
+import { addNode, servicesPath } from '../../test/integration/cluster/objects.ts';
 import { type Changer, startChanger } from './changes.ts';
 import type { ProxyName } from './figures.ts';
 import { startGreeter } from './prober.ts';

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead bypass`: cgroups whose sockets are left alone (meshes, VMs, anything that must see the
-// Service address itself). Kept in a pinned map, so it outlives the agent. Floor 6.
+// Service address itself). Kept in a pinned map, so it outlives the agent.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { LIVE_SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/layout.ts';
-import { pinFolder } from '../dataplane/bpf/pins.ts';
+import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
+import { LIVE_SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
 import { FairleadError } from '../errors.ts';
 import { type BpfMap, fileSystemType, openPinnedMap } from '../sys/native.ts';
 import { DEFAULT_BPF_ROOT } from './flags.ts';

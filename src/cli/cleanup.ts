@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead cleanup`: removes every link, program, map and pin of one instance, of any layout version,
-// and says what it removed. Floor 6.
+// and says what it removed.
 import { existsSync, rmSync } from 'node:fs';
 import { relative } from 'node:path';
 import { Command } from 'commander';
-import { listPins, removeEmptyFolders, unpin } from '../dataplane/bpf/pins.ts';
+import { listPins, removeEmptyFolders, unpin } from '../dataplane/bpf/loader/pins.ts';
 import { FairleadError } from '../errors.ts';
-import { askAgent, socketPath } from '../runtime/socket.ts';
+import { askAgent, socketPath } from '../server/admin-socket.ts';
 import { openPinnedLink } from '../sys/native.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from './flags.ts';
 import { print } from './output.ts';

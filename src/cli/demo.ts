@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead demo`: shows the real agent and real connections on this machine, then removes every trace.
-// Floor 6.
 import { Command } from 'commander';
 import { exitCodeOf, runDemo } from '../demo/demo.ts';
 import { createScreen } from '../demo/screen.ts';

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead explain`: what the manifests in a folder mean for one packet. Needs no privilege, no kernel and
-// no agent: it reads the folder, builds the plan an agent would, and asks it. Floor 6.
+// no agent: it reads the folder, builds the plan an agent would, and asks it.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { FairleadError } from '../errors.ts';
-import { explain } from '../plan/explain.ts';
-import { explanationJson, explanationText } from '../plan/explain-text.ts';
-import { parsePacket } from '../plan/packet.ts';
+import { explain } from '../plan/explain/explain.ts';
+import { parsePacket } from '../plan/explain/packet.ts';
+import { explanationJson, explanationText } from '../plan/explain/text.ts';
 import { createPlanner } from '../plan/planner.ts';
 import { refText } from '../plan/types.ts';
-import { readManifests } from '../source/manifests.ts';
+import { readManifests } from '../source/manifests/manifests.ts';
 import { addInstanceFlags, type InstanceOptions, planSettings } from './flags.ts';
 import { print, say } from './output.ts';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that describe an instance, shared by every command, and what they mean as settings.
-// Names and defaults are kube-proxy's where kube-proxy has them. Floor 6.
+// Names and defaults are kube-proxy's where kube-proxy has them.
 import { hostname } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import ipaddr from 'ipaddr.js';

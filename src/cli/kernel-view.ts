@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's tables opened from their pins, for commands that run without an agent. Floor 6.
+// The kernel's tables opened from their pins, for commands that run without an agent.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { adopt } from '../dataplane/bpf/adopt.ts';
-import { mapNamed } from '../dataplane/bpf/attach.ts';
-import { kernelTables, TABLE_MAPS } from '../dataplane/bpf/kernel.ts';
-import type { Ledger } from '../dataplane/bpf/ledger.ts';
-import { pinFolder } from '../dataplane/bpf/pins.ts';
+import { mapNamed } from '../dataplane/bpf/loader/attach.ts';
+import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
+import { kernelTables, TABLE_MAPS } from '../dataplane/bpf/maps/kernel.ts';
+import { adopt } from '../dataplane/bpf/sync/adopt.ts';
+import type { Ledger } from '../dataplane/bpf/sync/ledger.ts';
 import { FairleadError } from '../errors.ts';
 import { openPinnedMap } from '../sys/native.ts';
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// kube-proxy's command line, and ours, on a command: the flags of src/config/flag-table.ts as text, to
-// be read by src/config/flags.ts. No defaults here: only what was really given counts. Floor 6.
+// kube-proxy's command line, and ours, on a command: the flags of src/config/flags/table.ts as text, to
+// be read by src/config/flags/flags.ts. No defaults here: only what was really given counts.
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { FlagRow } from '../config/flag-row.ts';
-import { FLAGS } from '../config/flag-table.ts';
-import type { FlagValues } from '../config/flags.ts';
+import type { FlagValues } from '../config/flags/flags.ts';
+import type { FlagRow } from '../config/flags/row.ts';
+import { FLAGS } from '../config/flags/table.ts';
 
 const PLACEHOLDERS: Readonly<Record<FlagRow['type'], string>> = {
   text: '<value>',

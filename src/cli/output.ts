@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands print: plain columns for people, JSON and YAML for programs, and a redraw on change.
-// stdout is data, stderr is talk. Floor 6.
+// stdout is data, stderr is talk.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dump } from 'js-yaml';
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead run`: the agent. Ends on SIGTERM or SIGINT within a second; traffic flows on. Floor 6.
+// `fairlead run`: the agent. Ends on SIGTERM or SIGINT within a second; traffic flows on.
 import { existsSync, readlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
-import { flagz } from '../config/flagz.ts';
+import { type InstanceSettings, startInstance } from '../agent/instance.ts';
+import { clusterSource, manifestsSource, type OpenSource } from '../agent/source.ts';
+import { applySysctls, countCpus } from '../agent/sysctls.ts';
+import { watchConfigFile } from '../config/file/watch.ts';
+import { configText, configz } from '../config/file/write.ts';
+import { flagz } from '../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
 import type { Config } from '../config/types.ts';
-import { watchConfigFile } from '../config/watch.ts';
-import { configText, configz } from '../config/write.ts';
-import { maxEntries } from '../dataplane/bpf/sizes.ts';
+import { maxEntries } from '../dataplane/bpf/loader/sizes.ts';
 import { FairleadError } from '../errors.ts';
-import { findApiServer } from '../kube/api-server.ts';
-import { surroundings } from '../kube/surroundings.ts';
 import { createLogger, type Logger } from '../log.ts';
-import { type InstanceSettings, startInstance } from '../runtime/instance.ts';
-import { clusterSource, manifestsSource, type OpenSource } from '../runtime/source.ts';
-import { applySysctls, countCpus } from '../runtime/sysctls.ts';
+import { findApiServer } from '../source/apiserver/transport/api-server.ts';
+import { surroundings } from '../source/apiserver/transport/discovery-environment.ts';
 import { packageVersion } from '../sys/package.ts';
 import { addKubeProxyFlags, flagValues } from './kube-proxy-flags.ts';
 import { say } from './output.ts';

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead services` and `fairlead backends`: what is wanted beside what the kernel holds. With an
-// agent both sides come from it; without one the pinned maps are read, and nothing is wanted. Floor 6.
+// agent both sides come from it; without one the pinned maps are read, and nothing is wanted.
 import { Command, Option } from 'commander';
-import { backendViews, frontendViews } from '../dataplane/bpf/view.ts';
+import { backendViews, frontendViews } from '../dataplane/bpf/inspect/view.ts';
 import { FairleadError } from '../errors.ts';
-import { type BackendRow, backendRows, type ServiceRow, serviceRows } from '../runtime/report.ts';
-import { askAgent } from '../runtime/socket.ts';
+import { type BackendRow, backendRows, type ServiceRow, serviceRows } from '../observe/report.ts';
+import { askAgent } from '../server/admin-socket.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from './flags.ts';
 import { withPinnedTables } from './kernel-view.ts';
 import { type Column, list, OUTPUT_FORMATS, type OutputFormat, show } from './output.ts';

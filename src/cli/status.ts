@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead status`: is it in the kernel, is it in step, and what was refused. Floor 6.
+// `fairlead status`: is it in the kernel, is it in step, and what was refused.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
 import { EXIT, FairleadError } from '../errors.ts';
-import { askAgent } from '../runtime/socket.ts';
-import { problemText, type Status } from '../runtime/status.ts';
+import { problemText, type Status } from '../observe/status.ts';
+import { askAgent } from '../server/admin-socket.ts';
 import { DEFAULT_RUN_DIR, durationMs } from './flags.ts';
 import { machine, OUTPUT_FORMATS, type OutputFormat, show } from './output.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses to bind and the node's name, by kube-proxy's rules: SetDefaults_KubeProxyConfiguration and
 // getDefaultAddresses (pkg/proxy/apis/config/v1alpha1/defaults.go), AppendPortIfNeeded (pkg/proxy/util),
-// GetHostname (k8s.io/component-helpers/node/util). Floor 3, pure.
+// GetHostname (k8s.io/component-helpers/node/util).
 import { canonicalAddress, familyOf, isUnspecified } from '../lib/ip.ts';
 
 /** Where one TCP listener binds. `host` is a canonical address, `0.0.0.0` and `::` included. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checked document with its defaults -> the Config record: what kube-proxy's settings mean here.
 // Which section counts follows the mode, as in kube-proxy's conversion from v1alpha1
-// (pkg/proxy/apis/config/v1alpha1/conversion.go). Floor 3, pure.
+// (pkg/proxy/apis/config/v1alpha1/conversion.go).
 
 import { shown } from '../lib/json.ts';
 import type { PlanSettings } from '../plan/types.ts';
@@ -14,10 +14,10 @@ import {
 } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
 import { parseDuration } from './duration.ts';
-import type { FlagValues } from './flags.ts';
+import { type OwnInput, ownSettings } from './file/fairlead-schema.ts';
+import type { KubeProxyInput } from './file/schema.ts';
+import type { FlagValues } from './flags/flags.ts';
 import type { Locate } from './issues.ts';
-import { type OwnInput, ownSettings } from './own-schema.ts';
-import type { KubeProxyInput } from './schema.ts';
 import type { Config, ConntrackSettings, LogSettings, Remark, SourceSettings } from './types.ts';
 
 export interface Parts {

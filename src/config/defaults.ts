@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is not set gets kube-proxy's default, so that the result is the whole document kube-proxy would
 // run with. Source: pkg/proxy/apis/config/v1alpha1/defaults.go; there too a zero duration means "not
-// set" where zero makes no sense. Floor 3, pure.
+// set" where zero makes no sense.
 import { defaultHosts, HEALTHZ_PORT, METRICS_PORT, withPort } from './addresses.ts';
-import { KUBE_PROXY_API, KUBE_PROXY_KIND, type KubeProxyInput } from './schema.ts';
+import { KUBE_PROXY_API, KUBE_PROXY_KIND, type KubeProxyInput } from './file/schema.ts';
 
 /** A whole KubeProxyConfiguration, durations in Go's form. Keys newer than kube-proxy 1.29 only if they were set. */
 export type KubeProxyDocument = ReturnType<typeof withDefaults>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durations as Go writes them (`1m30s`, `15m0s`, `250ms`), because kube-proxy's file holds them.
-// Source: time.ParseDuration and Duration.String of Go's standard library. Floor 3, pure.
+// Source: time.ParseDuration and Duration.String of Go's standard library.
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,

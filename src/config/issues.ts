@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A schema's findings in words a person can act on, each at its line. Floor 3, pure.
+// A schema's findings in words a person can act on, each at its line.
 import type { z } from 'zod';
 import { isRecord, shown } from '../lib/json.ts';
 import type { Path, Remark } from './types.ts';

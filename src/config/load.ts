@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the file --config names, if it names one, and resolves everything. Floor 3.
+// Reads the file --config names, if it names one, and resolves everything.
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { FairleadError } from '../errors.ts';
 import { whyUnreadable } from '../lib/unreadable.ts';
-import type { FlagValues } from './flags.ts';
+import type { FlagValues } from './flags/flags.ts';
 import { resolveConfig } from './resolve.ts';
 import type { Config } from './types.ts';
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings that are accepted and do less, or something else, here than in kube-proxy: each gives one
-// warning with its reason, only when it was set to something. Floor 3, pure.
+// warning with its reason, only when it was set to something.
+
+import type { KubeProxyInput } from './file/schema.ts';
 import { type Locate, valueAt } from './issues.ts';
-import type { KubeProxyInput } from './schema.ts';
 import type { Path, Remark } from './types.ts';
 
 type Row = readonly [path: Path, reason: string, matters?: (value: unknown) => boolean];

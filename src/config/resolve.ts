@@ -2,18 +2,17 @@
 // File and flags -> the one Config, or every problem at once. The rules of precedence are kube-proxy's
 // (cmd/kube-proxy/app/options.go): with a file, flags that describe the proxy are ignored. Strict where
 // kube-proxy falls back to lenient reading: a setting that is not understood must not be lost in silence.
-// Floor 3, pure.
 import type { z } from 'zod';
 import { FairleadError } from '../errors.ts';
 import { isRecord, type JsonRecord } from '../lib/json.ts';
 import { assemble } from './assemble.ts';
 import { withDefaults } from './defaults.ts';
-import { type ConfigDocument, readDocuments } from './documents.ts';
-import { type FlagDocuments, type FlagValues, flagLocator, readFlags } from './flags.ts';
+import { type ConfigDocument, readDocuments } from './file/documents.ts';
+import { OWN_API, OWN_KIND, ownSchema } from './file/fairlead-schema.ts';
+import { KUBE_PROXY_API, KUBE_PROXY_KIND, kubeProxySchema } from './file/schema.ts';
+import { type FlagDocuments, type FlagValues, flagLocator, readFlags } from './flags/flags.ts';
 import { type Locate, remarksOf } from './issues.ts';
 import { notesOf } from './notes.ts';
-import { OWN_API, OWN_KIND, ownSchema } from './own-schema.ts';
-import { KUBE_PROXY_API, KUBE_PROXY_KIND, kubeProxySchema } from './schema.ts';
 import { type Config, type Remark, remarkText } from './types.ts';
 import { problemsOf } from './validate.ts';
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel settings kube-proxy would write at start, from its conntrack section and the number of
 // CPUs. Sources: getConntrackMax and setupConntrack (cmd/kube-proxy/app/server_linux.go, conntrack.go).
-// Floor 3, pure.
 import type { ConntrackSettings } from './types.ts';
 
 /** One file to bring to a value; `raise` leaves a larger value alone. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an instance is told: one record, whatever it came from (kube-proxy's file, our own document,
-// flags). Floor 3: knows no kernel and starts nothing.
+// flags). Knows no kernel and starts nothing.
 import type { PlanSettings } from '../plan/types.ts';
 import type { ListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
-import type { OwnSettings } from './own-schema.ts';
+import type { OwnSettings } from './file/fairlead-schema.ts';
 
 /** Steps into a document: keys and list positions. */
 export type Path = readonly (string | number)[];

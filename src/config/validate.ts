@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which values kube-proxy refuses, and what no Linux node can honour. Ranges and messages follow
-// pkg/proxy/apis/config/validation/validation.go. Floor 3, pure.
+// pkg/proxy/apis/config/validation/validation.go.
 import { canonicalAddress, canonicalPrefix, familyOf } from '../lib/ip.ts';
 import { shown } from '../lib/json.ts';
 import { parseListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
 import { parseDuration } from './duration.ts';
+import type { KubeProxyInput } from './file/schema.ts';
 import { type Locate, valueAt } from './issues.ts';
-import type { KubeProxyInput } from './schema.ts';
 import type { Path, Remark } from './types.ts';
 
 export const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;

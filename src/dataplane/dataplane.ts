@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime asks of any dataplane, and what it answers.
-// Floor 3: no I/O here, only types.
+// No I/O here, only types.
 import type { Plan, ServiceKey } from '../plan/types.ts';
 
 export interface FailedEntry {

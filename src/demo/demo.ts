@@ -2,14 +2,14 @@
 // The demo from first check to last clean-up, in reading order. Everything it makes bears its own prefix
 // and is removed whatever happens.
 import { EXIT, FairleadError } from '../errors.ts';
-import { checkNeeds } from './needs.ts';
-import { removeLeftovers } from './ownership.ts';
+import { checkNeeds } from '../lab/needs.ts';
+import { removeLeftovers } from '../lab/ownership.ts';
+import { exitOnSignals } from '../lab/topology.ts';
 import { showAgentDeath, showCleanup, showRefusal } from './phase-agent.ts';
 import { ms, showBackendDeath, showScaling } from './phase-change.ts';
 import { showAffinity, showDistribution } from './phase-distribution.ts';
 import type { Screen } from './screen.ts';
 import { buildDemoTopology, type PhaseResult, type Stage, setStage } from './stage.ts';
-import { exitOnSignals } from './topology.ts';
 
 /** What `--json` prints. */
 export interface DemoReport {

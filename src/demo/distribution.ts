@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Was the load spread evenly? Rows for people, and a verdict that is almost never a false alarm. Pure.
+
+import type { Tally } from '../lab/client/protocol.ts';
 import { chiSquareOfEven } from './chi-square.ts';
-import type { Tally } from './protocol.ts';
 
 export interface BackendName {
   /** `10.1.1.11:8080` */

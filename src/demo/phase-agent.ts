@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases 5 and 6: the agent dies and comes back without anybody noticing, and a Service without endpoints
 // refuses at once. Then the end: what a user does to take fairlead off a node.
-import { ownPaths, runCommand, startAgent } from './agent.ts';
+import { ownPaths, runCommand, startAgent } from '../lab/agent.ts';
 import { ms, result, showLoad } from './phase-change.ts';
 import { awaitMore, mainClient, type PhaseResult, type Stage, serviceTarget } from './stage.ts';
 

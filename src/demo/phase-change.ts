@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases 3 and 4: backends come, go and die while connections are made, and none of these fails.
-import { nowMs } from './clock.ts';
-import type { Endpoint } from './manifests.ts';
-import { startServer } from './place.ts';
-import type { LoadReport } from './protocol.ts';
+import { nowMs } from '../lab/client/clock.ts';
+import type { LoadReport } from '../lab/client/protocol.ts';
+import type { Endpoint } from '../lab/manifests.ts';
+import { startServer } from '../lab/place.ts';
 import { putEndpoints, serverPorts, WEB_PODS } from './services.ts';
 import {
   awaitLoad,

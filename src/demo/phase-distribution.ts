@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases 1 and 2: is the choice of a backend even, and does a client with affinity stay with its own?
+
+import type { Target } from '../lab/client/protocol.ts';
 import { type BackendName, type Distribution, judgeDistribution } from './distribution.ts';
-import type { Target } from './protocol.ts';
 import { bar, type Screen } from './screen.ts';
 import { DNS_PODS, type ServiceName, WEB_PODS } from './services.ts';
 import { mainClient, type PhaseResult, podsNamed, type Stage, serviceTarget } from './stage.ts';

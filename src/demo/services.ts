@@ -4,9 +4,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
+import type { Instance } from '../lab/agent.ts';
+import { type Endpoint, endpointSlices, type Manifest, type SlicePort } from '../lab/manifests.ts';
 import { packageRoot } from '../sys/package.ts';
-import type { Instance } from './agent.ts';
-import { type Endpoint, endpointSlices, type Manifest, type SlicePort } from './manifests.ts';
 
 export const WEB_PODS = ['web-1', 'web-2', 'web-3', 'web-4', 'web-5', 'web-6', 'web-7', 'web-8'];
 export const DNS_PODS = ['dns-1', 'dns-2', 'dns-3'];

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The set on which the phases play: one node, its pods with their programs, the agent and the screen.
+
+import { type Agent, type Instance, makeInstance, startAgent } from '../lab/agent.ts';
+import type { LoadReport, Target } from '../lab/client/protocol.ts';
+import { startServer } from '../lab/place.ts';
+import { buildTopology, type Topology } from '../lab/topology.ts';
+import { type Client, type RunningLoad, startClient } from '../lab/traffic.ts';
+import type { Pod } from '../lab/wiring.ts';
 import type { Child } from '../sys/exec.ts';
-import { type Agent, type Instance, makeInstance, startAgent } from './agent.ts';
-import { startServer } from './place.ts';
-import type { LoadReport, Target } from './protocol.ts';
 import type { Screen } from './screen.ts';
 import {
   CLIENT_PODS,
@@ -15,9 +19,6 @@ import {
   serverPorts,
   WEB_PODS,
 } from './services.ts';
-import { buildTopology, type Topology } from './topology.ts';
-import { type Client, type RunningLoad, startClient } from './traffic.ts';
-import type { Pod } from './wiring.ts';
 
 /** How one phase went. `facts` are for programs; people have seen the lines. */
 export interface PhaseResult {

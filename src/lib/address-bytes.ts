@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Canonical textual addresses <-> the bytes the kernel compares (network order).
-// Floor 0: pure. The common IPv4 case is read by hand: it runs for every backend of every plan.
+// Pure. The common IPv4 case is read by hand: it runs for every backend of every plan.
 import ipaddr from 'ipaddr.js';
 
 /** 4 or 16 bytes in network order. Throws on text that is not an address of the family (a bug: plans are canonical). */

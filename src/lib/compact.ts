@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For values that are kept by the ten thousand: texts and lists in the fewest bytes the engine can hold them in. Floor 0.
+// For values that are kept by the ten thousand: texts and lists in the fewest bytes the engine can hold them in.
 
 const NOTHING: readonly never[] = Object.freeze([]);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and prefixes as canonical text: RFC 5952 for IPv6, plain dotted decimal for IPv4.
 // Lenient where Kubernetes is (leading zeros are decimal, IPv4-mapped IPv6 is IPv4: ParseIPSloppy in
-// k8s.io/utils/net), strict in what it returns. Floor 0.
+// k8s.io/utils/net), strict in what it returns.
 import ipaddr from 'ipaddr.js';
 
 export type IpFamily = 'IPv4' | 'IPv6';

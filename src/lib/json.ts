@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking into parsed JSON of which nothing is known, and comparing plain values. Floor 0.
+// Looking into parsed JSON of which nothing is known, and comparing plain values.
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
 

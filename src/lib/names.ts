@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes names: labels of RFC 1123 (Services, namespaces, port names). Floor 0.
+// Kubernetes names: labels of RFC 1123 (Services, namespaces, port names).
 
 /** Longest namespace, Service name and port name that fit everywhere names are written. */
 export const LONGEST_LABEL = 63;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a file that somebody named cannot be read, and what to do about it. Floor 0: pure.
+// Why a file that somebody named cannot be read, and what to do about it.
 import { reasonOf } from '../errors.ts';
 import { recordOrEmpty } from './json.ts';
 

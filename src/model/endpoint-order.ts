@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of endpoints, and which of two with the same address is meant. Floor 1.
+// The order of endpoints, and which of two with the same address is meant.
 import { compareText } from '../lib/names.ts';
 import type { Endpoint, EndpointTraits } from './types.ts';
 

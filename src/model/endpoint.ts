@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One endpoint of an EndpointSlice. Missing conditions mean what the API says: ready and serving default
-// to true, terminating to false (KEP-1672). Written for speed: a full list has 100,000 of these. Floor 1.
+// to true, terminating to false (KEP-1672). Written for speed: a full list has 100,000 of these.
 import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readAddress } from './fields.ts';

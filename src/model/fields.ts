@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of single fields: the value if it is right, `undefined` and a rejection if it is not.
-// Limits are those of Kubernetes' own validation (k8s.io/kubernetes/pkg/apis/core/validation). Floor 1.
+// Limits are those of Kubernetes' own validation (k8s.io/kubernetes/pkg/apis/core/validation).
 import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node object (core/v1) -> Node: addresses in kube-proxy's order of preference (GetNodeHostIPs), the zone
-// label, the pod prefixes. Entries that cannot be read are skipped. Floor 1.
+// label, the pod prefixes. Entries that cannot be read are skipped.
 import { canonicalAddress, canonicalPrefix } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readLabels, readList, readRecord, readString } from './fields.ts';

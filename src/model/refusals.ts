@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the rejections of one object while it is projected. Floor 1.
+// Collects the rejections of one object while it is projected.
 import type { ObjectRef, Rejection } from './types.ts';
 
 /** An object may hold a million bad entries; people need the first few. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of a Service: ClusterIP of each family (GetClusterIPByFamily in kube-proxy's util),
-// spec.externalIPs, and load balancer ingress addresses with ipMode VIP (KEP-1860). Floor 1.
+// spec.externalIPs, and load balancer ingress addresses with ipMode VIP (KEP-1860).
 import { exactList } from '../lib/compact.ts';
 import { canonicalAddress, familyOf, isLoopback, isUnspecified } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServiceCIDR object (networking.k8s.io/v1, KEP-1880) -> its prefixes. Floor 1.
+// ServiceCIDR object (networking.k8s.io/v1, KEP-1880) -> its prefixes.
 import { canonicalPrefix } from '../lib/ip.ts';
 import { isRecord, shown } from '../lib/json.ts';
 import { readList, readRecord } from './fields.ts';

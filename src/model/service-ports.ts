@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spec.ports of a Service -> ServicePort[]. Whatever two ports of one Service cannot share (name and
-// protocol, number and protocol, NodePort and protocol) stays with the first of them. Floor 1.
+// protocol, number and protocol, NodePort and protocol) stays with the first of them.
 import { exactList } from '../lib/compact.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readList, readPort, readPortName, readProtocol } from './fields.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Service object (core/v1) -> Service. Skips what kube-proxy skips: ShouldSkipService in
 // pkg/proxy/util, and the label selector of its watch. A bad entry is refused alone; only a Service whose
-// name, type or ClusterIP makes no sense is refused whole. Floor 1.
+// name, type or ClusterIP makes no sense is refused whole.
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
 import { readChoice, readLabels, readPort, readRecord } from './fields.ts';

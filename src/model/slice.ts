@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlice object (discovery.k8s.io/v1) -> EndpointSlice, with the defaults and gaps kube-proxy's
-// endpointslicecache.go has: ports without a name or a number do not count, only addresses[0] is used. Floor 1.
+// endpointslicecache.go has: ports without a name or a number do not count, only addresses[0] is used.
 import { exactList, flatText } from '../lib/compact.ts';
 import { familyOf } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';

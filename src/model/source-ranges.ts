@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spec.loadBalancerSourceRanges -> the prefixes of each family, as kube-proxy reads them
 // (newBaseServiceInfo): blanks cut off; a zero prefix opens its family; entries of one family alone do not close
-// the other. Stricter in one point: a list with a bad entry never opens what a good one would close. Floor 1.
+// the other. Stricter in one point: a list with a bad entry never opens what a good one would close.
 import { canonicalPrefix, familyOf, isZeroPrefix } from '../lib/ip.ts';
 import { isAbsent, shown } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One record for all endpoints of which the same is said: 100,000 endpoints differ in their addresses, and
-// else in little more than their nodes. Sharing saves memory and decides nothing. Floor 1.
+// else in little more than their nodes. Sharing saves memory and decides nothing.
 import type { EndpointTraits } from './types.ts';
 
 /** Nodes of the largest clusters fit several times; each has few kinds of endpoints at a time. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words every floor shares: what an object is called, what happened to it, and how we say no.
-// Floor 1: imports nothing of ours, knows no clock, no kernel and no Kubernetes client.
+// Imports nothing of ours, knows no clock, no kernel and no Kubernetes client.
 
 export type Family = 'IPv4' | 'IPv6';
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';

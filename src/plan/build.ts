@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole plan from a whole set of objects, in one straight pass: what `createPlanner` must always agree
-// with, and what one-shot commands use. Pure. Floor 2.
+// with, and what one-shot commands use. Pure.
 import { compareText } from '../lib/names.ts';
 import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
@@ -15,11 +15,11 @@ import type {
   Rejection,
   Service,
 } from '../model/types.ts';
-import { compareClaimants } from './claims.ts';
-import { claimsOf } from './frontends.ts';
+import { claimsOf } from './decide/frontends.ts';
+import { buildContext, surroundingsOf } from './decide/node-context.ts';
+import { compareClaimants } from './decide/ownership.ts';
+import { buildService, serviceKey } from './decide/service-plan.ts';
 import { orderRejections } from './rejections.ts';
-import { buildService, serviceKey } from './service-plan.ts';
-import { buildContext, surroundingsOf } from './surroundings.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
 export interface NamedObject {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The projected objects a planner remembers: replaced one by one, read by every build. Floor 2.
+// The projected objects a planner remembers: replaced one by one, read by every build.
 import { flatText } from '../lib/compact.ts';
 import { projectNode } from '../model/node.ts';
 import { projectService } from '../model/service.ts';
@@ -7,11 +7,11 @@ import { projectServiceCidr } from '../model/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
 import { projectSlice } from '../model/slice.ts';
 import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
-import { type ClaimBook, createClaimBook } from './claims.ts';
-import { claimsOf } from './frontends.ts';
+import { claimsOf } from './decide/frontends.ts';
+import { type Surroundings, surroundingsOf } from './decide/node-context.ts';
+import { type ClaimBook, createClaimBook } from './decide/ownership.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
 import { createSliceIndex, type SliceIndex } from './slice-index.ts';
-import { type Surroundings, surroundingsOf } from './surroundings.ts';
 import type { PlanSettings, ServiceKey } from './types.ts';
 
 export interface ModelStore {

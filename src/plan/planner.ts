@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps a plan current: takes what happened to objects, rebuilds the Services it touches and no others.
-// Always equal to `buildAll` of the objects that are left, whatever the order they came in. No I/O. Floor 2.
+// Always equal to `buildAll` of the objects that are left, whatever the order they came in. No I/O.
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
+import { buildContext, type Surroundings } from './decide/node-context.ts';
+import { type BuildContext, buildService } from './decide/service-plan.ts';
 import { createModelStore } from './model-store.ts';
-import { type BuildContext, buildService } from './service-plan.ts';
-import { buildContext, type Surroundings } from './surroundings.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
 export interface Planner {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All rejections of a plan in one order that does not depend on arrival: kind, namespace, name, then as found. Floor 2.
+// All rejections of a plan in one order that does not depend on arrival: kind, namespace, name, then as found.
 import { compareText } from '../lib/names.ts';
 import type { ObjectRef, Rejection } from '../model/types.ts';
 

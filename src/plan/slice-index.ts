@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlices by the Service they belong to. Keyed by the slice's own namespace and name, so that a slice
-// whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy there). Floor 2.
+// whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy there).
 import { flatText } from '../lib/compact.ts';
 import { compareText } from '../lib/names.ts';
 import type { EndpointSlice, ObjectRef } from '../model/types.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
-// Floor 2: no kernel words. Nothing here is optional policy for a dataplane to reinterpret.
+// No kernel words. Nothing here is optional policy for a dataplane to reinterpret.
 import type { Family, ObjectRef, Protocol, Rejection } from '../model/types.ts';
 
 /**

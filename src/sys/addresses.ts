@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of the interfaces of this process's network namespace. Floor 3: knows no Services.
+// Addresses of the interfaces of this process's network namespace. Knows no Services.
 import { networkInterfaces } from 'node:os';
 
 export interface InterfaceAddress {

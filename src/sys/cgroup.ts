@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cgroup v2 hierarchy: where it is mounted, and sub-cgroups of our own. A cgroup is also how we know
 // which processes are ours: whatever still runs in one we made may be killed, nothing else.
-// Floor 3.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Mount, readMounts } from './mounts.ts';

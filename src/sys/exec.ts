@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other programs: run one to its end, or start one and read its lines. The only file that imports
 // node:child_process. Arguments are arrays: nothing here goes through a shell unless the caller names one.
-// Floor 3: knows nothing of Services, namespaces or cgroups.
+// Knows nothing of Services, namespaces or cgroups.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';

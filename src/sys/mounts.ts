@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is mounted where, read from /proc/self/mountinfo, and mounts of our own.
-// Floor 3: knows file systems, not what is kept in them.
+// Knows file systems, not what is kept in them.
 import { readFileSync } from 'node:fs';
 import { run, runSync } from './exec.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Network namespaces by name: make, wire, enter, delete. All changes go through ip(8) in batches, one
 // process for many lines, because a fork per line is what makes a topology slow.
-// Floor 3: knows no pods; never touches an interface of the namespace it runs in.
+// Knows no pods; never touches an interface of the namespace it runs in.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type RunResult, run, runSync } from './exec.ts';

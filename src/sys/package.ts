@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where this program's own files are: it runs from a checkout, an image or an installed package.
-// Floor 3.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -14,7 +14,7 @@ const TEST_TIMEOUT_MS = 120_000;
 const top = join(import.meta.dirname, '../..');
 const PARTS = [
   'src',
-  'test/scenarios',
+  'test/conformance',
   'test/support/heap.ts',
   'test/unit/lib',
   'test/unit/model',

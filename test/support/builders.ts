@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Services and EndpointSlices as tests need them: dual-stack, one port, in namespace default.
-import { type Endpoint, endpointSlices, type Manifest } from '../../src/demo/manifests.ts';
-import type { Target } from '../../src/demo/protocol.ts';
+
+import type { Target } from '../../src/lab/client/protocol.ts';
+import { type Endpoint, endpointSlices, type Manifest } from '../../src/lab/manifests.ts';
 
 export interface ServiceSpec {
   /** Last part of both ClusterIPs, 1..255: 10.96.0.N and fd00:96::N (in hex). */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is left of a topology on this machine, in words; empty is what every test must end with.
 import { existsSync } from 'node:fs';
-import { ownNamespaces } from '../../src/demo/ownership.ts';
-import type { Topology } from '../../src/demo/topology.ts';
+import { ownNamespaces } from '../../src/lab/ownership.ts';
+import type { Topology } from '../../src/lab/topology.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { readMounts } from '../../src/sys/mounts.ts';
 

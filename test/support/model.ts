@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel should hold, told independently of the product: a few lines that know only which
 // Service has which ready endpoints. Histories are random but repeatable.
-import type { Endpoint, Manifest } from '../../src/demo/manifests.ts';
+import type { Endpoint, Manifest } from '../../src/lab/manifests.ts';
 import { clusterIps, type ServiceSpec, slices, svc } from './builders.ts';
 
 export interface ModelService {

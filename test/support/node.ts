@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes for namespace tests: pods with real servers, client programs and one agent each. Start in
 // beforeAll, `remove()` in afterAll; everything else of a test goes through its node.
-import { type Agent, type Instance, makeInstance, startAgent } from '../../src/demo/agent.ts';
-import type { ManifestDirectory } from '../../src/demo/manifests.ts';
-import { removeLeftovers } from '../../src/demo/ownership.ts';
-import { type Place, startServer } from '../../src/demo/place.ts';
-import { buildTopology, type Topology } from '../../src/demo/topology.ts';
-import { type Client, startClient } from '../../src/demo/traffic.ts';
-import type { Pod } from '../../src/demo/wiring.ts';
-import { askAgent } from '../../src/runtime/socket.ts';
-import type { Status } from '../../src/runtime/status.ts';
+import { type Agent, type Instance, makeInstance, startAgent } from '../../src/lab/agent.ts';
+import type { ManifestDirectory } from '../../src/lab/manifests.ts';
+import { removeLeftovers } from '../../src/lab/ownership.ts';
+import { type Place, startServer } from '../../src/lab/place.ts';
+import { buildTopology, type Topology } from '../../src/lab/topology.ts';
+import { type Client, startClient } from '../../src/lab/traffic.ts';
+import type { Pod } from '../../src/lab/wiring.ts';
+import type { Status } from '../../src/observe/status.ts';
+import { askAgent } from '../../src/server/admin-socket.ts';
 import type { Child } from '../../src/sys/exec.ts';
 import { leftoversOf } from './leftovers.ts';
 

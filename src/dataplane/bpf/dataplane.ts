@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over Tables: adopts what the kernel holds, applies plans, audits, and hands out
-// what was retired. Floor 3a: no system call of its own.
+// what was retired. No system call of its own.
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import type { ApplyReport, Dataplane, FailedEntry } from '../dataplane.ts';
-import { adopt } from './adopt.ts';
-import { applyPlan } from './apply.ts';
-import { findDrift } from './audit.ts';
-import { freeOrphans } from './backends.ts';
-import { allPorts, isRetiredEmpty, type Ledger, release, takeRetired } from './ledger.ts';
-import { acceptedAddresses, applyNodeAddresses, type LocalAddress } from './node.ts';
-import type { Tables } from './tables.ts';
+import type { Tables } from './maps/tables.ts';
+import { adopt } from './sync/adopt.ts';
+import { applyPlan } from './sync/apply.ts';
+import { findDrift } from './sync/audit.ts';
+import { freeOrphans } from './sync/backends.ts';
+import { allPorts, isRetiredEmpty, type Ledger, release, takeRetired } from './sync/ledger.ts';
+import { acceptedAddresses, applyNodeAddresses, type LocalAddress } from './sync/node.ts';
 
 export interface BpfDataplane extends Dataplane {
   readonly ledger: Ledger;

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type Column, list, table } from '../../../src/cli/output.ts';
 import { statusText } from '../../../src/cli/status.ts';
 import { textLine } from '../../../src/log.ts';
-import type { Status } from '../../../src/runtime/status.ts';
+import type { Status } from '../../../src/observe/status.ts';
 
 const rows = [
   { name: 'web', port: 80 },

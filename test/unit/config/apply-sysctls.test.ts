@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { applySysctls, countCpus, whyNot } from '../../../src/agent/sysctls.ts';
 import { oomScoreWrite, type SysctlWrite } from '../../../src/config/sysctls.ts';
-import { applySysctls, countCpus, whyNot } from '../../../src/runtime/sysctls.ts';
 
 let root: string;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and calls shared by the tests of the configuration.
-import type { FlagValues } from '../../../src/config/flags.ts';
+import type { FlagValues } from '../../../src/config/flags/flags.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 import { type Config, remarkText } from '../../../src/config/types.ts';
 import { FairleadError } from '../../../src/errors.ts';

@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { FLAGS } from '../../../src/config/flag-table.ts';
-import { ownSchema } from '../../../src/config/own-schema.ts';
-import { kubeProxySchema } from '../../../src/config/schema.ts';
+import { ownSchema } from '../../../src/config/file/fairlead-schema.ts';
+import { kubeProxySchema } from '../../../src/config/file/schema.ts';
+import { FLAGS } from '../../../src/config/flags/table.ts';
 
 const text = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
 

@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { addKubeProxyFlags, flagValues } from '../../../src/cli/kube-proxy-flags.ts';
-import { FLAGS } from '../../../src/config/flag-table.ts';
+import { FLAGS } from '../../../src/config/flags/table.ts';
 import { fromFile, fromFlags, HEAD, notesOf, OWN_HEAD, problemsOf } from './configs.ts';
 
 describe('without a file', () => {

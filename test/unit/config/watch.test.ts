@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { type ConfigWatch, watchConfigFile } from '../../../src/config/watch.ts';
+import { type ConfigWatch, watchConfigFile } from '../../../src/config/file/watch.ts';
 
 let folder: string;
 let open: ConfigWatch | undefined;

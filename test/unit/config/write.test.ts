@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { configText, configz } from '../../../src/config/write.ts';
+import { configText, configz } from '../../../src/config/file/write.ts';
 import { fromFile, fromFlags, HEAD, KUBEADM, notesOf, OWN_HEAD } from './configs.ts';
 
 test('the written file means the same again, whatever it was made from', () => {

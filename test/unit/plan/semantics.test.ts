@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readStories } from '../../scenarios/story.ts';
+import { readStories } from '../../conformance/story.ts';
 
 const top = join(import.meta.dirname, '../../..');
 const page = readFileSync(join(top, 'docs/semantics.md'), 'utf8');
@@ -43,7 +43,7 @@ describe('docs/semantics.md', () => {
     for (const { last } of references) {
       for (const part of last.split('; ')) {
         const [file = ''] = part.split(' ');
-        const path = file.startsWith('test/') ? file : `test/scenarios/${file}`;
+        const path = file.startsWith('test/') ? file : `test/conformance/${file}`;
         expect(existsSync(join(top, path)), path).toBe(true);
       }
     }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Addresses as 16 bytes in network order; IPv4 is v4-mapped (::ffff:a.b.c.d). Owns the questions
+ * that can be asked of one; knows no maps.
+ */
+#ifndef FAIRLEAD_ADDRESS_H
+#define FAIRLEAD_ADDRESS_H
+
+#include "common/types.h"
+
+/* As a parameter always known at compile time: one source, compiled once per family. */
+enum family { IPV4 = 4, IPV6 = 6 } PACKED_ENUM;
+
+struct address {
+	union {
+		__u8 byte[16];
+		__be32 word[4];
+	};
+};
+
+static __always_inline void set_ipv4(struct address *a, __be32 ipv4)
+{
+	a->word[0] = 0;
+	a->word[1] = 0;
+	a->word[2] = bpf_htonl(0xffff);
+	a->word[3] = ipv4;
+}
+
+/* The tests below are written without && so that each is one branch: the verifier walks them all.
+ */
+static __always_inline bool is_mapped(const struct address *a)
+{
+	return !(a->word[0] | a->word[1] | (a->word[2] ^ bpf_htonl(0xffff)));
+}
+
+static __always_inline bool is_loopback4(__be32 ipv4)
+{
+	return (ipv4 & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+}
+
+static __always_inline bool is_loopback6(__be32 w0, __be32 w1, __be32 w2, __be32 w3)
+{
+	return !(w0 | w1 | w2 | (w3 ^ bpf_htonl(1)));
+}
+
+static __always_inline bool is_loopback(const struct address *a, enum family family)
+{
+	if (family == IPV4)
+		return is_loopback4(a->word[3]);
+	return is_loopback6(a->word[0], a->word[1], a->word[2], a->word[3]);
+}
+
+/* Linux takes an unspecified destination for loopback: so do we, and peers show it as such. */
+static __always_inline void resolve_unspecified(struct address *a, enum family family)
+{
+	if (family == IPV4) {
+		if (!a->word[3])
+			a->word[3] = bpf_htonl(0x7f000001);
+	} else if (!(a->word[0] | a->word[1] | a->word[2] | a->word[3])) {
+		a->word[3] = bpf_htonl(1);
+	}
+}
+
+static __always_inline bool is_same_address(const struct address *a, const struct address *b)
+{
+	return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
+		 (a->word[3] ^ b->word[3]));
+}
+
+/* The same of 16 bytes of a shared struct, which are aligned to 4 there. */
+static __always_inline const struct address *as_address(const __u8 *bytes)
+{
+	return __builtin_assume_aligned(bytes, 4);
+}
+
+#endif

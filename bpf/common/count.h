@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The only place where counters are touched. They only ever grow. */
+#ifndef FAIRLEAD_COUNT_H
+#define FAIRLEAD_COUNT_H
+
+#include "common/maps.h"
+
+/* A function of its own also because its parameter brings the names of the reasons into the BTF. */
+static __noinline void count_reason(enum reason reason)
+{
+	__u32 key = reason;
+	__u64 *calls = bpf_map_lookup_elem(&fl_reason, &key);
+
+	if (calls)
+		__sync_fetch_and_add(calls, 1); /* a hook can be preempted by another task's */
+}
+
+static __always_inline void count_opened(__u32 backend_id)
+{
+	struct backend_stat *stat = bpf_map_lookup_elem(&fl_be_stat, &backend_id);
+
+	if (stat)
+		__sync_fetch_and_add(&stat->connections, 1);
+}
+
+static __always_inline void count_closed(__u32 backend_id)
+{
+	struct backend_stat *stat = bpf_map_lookup_elem(&fl_be_stat, &backend_id);
+
+	if (stat)
+		__sync_fetch_and_add(&stat->closed, 1);
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Selection: request -> find frontend -> pinned or affinity backend, else random -> choice.
+ * Reads the agent's maps, writes only fl_affinity, counts nothing, and knows neither sockets nor
+ * packets: hooks translate to and from these two structs, and tests drive it with PROG_TEST_RUN.
+ */
+#ifndef FAIRLEAD_SELECT_H
+#define FAIRLEAD_SELECT_H
+
+#include "common/address.h"
+#include "common/backend.h"
+#include "common/frontend.h"
+
+enum verdict { LEAVE = 0, TRANSLATE = 1, FAIL_REFUSED = 2, FAIL_DROPPED = 3 } PACKED_ENUM;
+
+/* Where a backend comes from, in the order they are asked. */
+enum source { PINNED = 0, REMEMBERED = 1, AT_RANDOM = 2 } PACKED_ENUM;
+
+struct choice {
+	struct address address; /* of the backend, as in struct request */
+	__u32 backend_id;
+	__u32 service_id;
+	__u32 frontend_id; /* meaningless if verdict is LEAVE */
+	enum reason reason;
+	struct set_ref set;
+	__u16 port;
+	__u16 generation;
+	enum verdict verdict;
+	__u8 is_kept;	  /* 1: the pinned backend, not a new connection */
+	__u8 by_affinity; /* 1: chosen by session affinity; a number to add, not a branch */
+	__u8 pad;
+};
+
+static __always_inline void decide(struct choice *c, enum verdict verdict, enum reason reason)
+{
+	c->verdict = verdict;
+	c->reason = reason;
+}
+
+struct candidate {
+	__u32 id; /* 0: none */
+	__u16 generation;
+};
+
+/*
+ * A remembered backend counts only while it is a member of the set that applies to this path, as in
+ * kube-proxy: an internal and an external set differ under a Local policy.
+ */
+static __always_inline struct candidate remembered(const struct route *route,
+						   const struct affinity_key *client)
+{
+	struct candidate from = {};
+	struct affinity *found;
+	__u64 seen_ns;
+
+	if (!route->affinity_seconds)
+		return from;
+	found = bpf_map_lookup_elem(&fl_affinity, client);
+	if (!found)
+		return from;
+	from.id = found->backend_id;
+	from.generation = found->generation;
+	seen_ns = found->seen_ns;
+	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND ||
+	    !fl_is_member(route->set.line, route->set.slots, from.id))
+		from.id = 0;
+	return from;
+}
+
+static __always_inline void remember(const struct affinity_key *client, const struct choice *c)
+{
+	struct affinity seen = {
+		.backend_id = c->backend_id,
+		.generation = c->generation,
+		.seen_ns = bpf_ktime_get_ns(),
+	};
+
+	bpf_map_update_elem(&fl_affinity, client, &seen, BPF_ANY);
+}
+
+/* Puts the candidate into the choice, if its backend still is what the source took it for. */
+static __always_inline bool take(const struct candidate *from, enum source source,
+				 const struct route *route, enum family family, struct choice *c)
+{
+	struct backend b;
+
+	if (!read_backend(from->id, family, &b) || b.service_id != route->service_id)
+		return false;
+	if (source != AT_RANDOM && b.generation != from->generation)
+		return false;
+	if (b.state != ACTIVE && !(source == PINNED && b.state == TERMINATING))
+		return false;
+	c->address = b.address;
+	c->port = b.port;
+	c->backend_id = from->id;
+	c->generation = b.generation;
+	c->is_kept = source == PINNED;
+	c->by_affinity = source == REMEMBERED;
+	return true;
+}
+
+/* Earlier choices that still hold: of this socket, else of this client. */
+static __always_inline bool choose_again(const struct request *r, const struct route *route,
+					 const struct affinity_key *client, enum family family,
+					 struct choice *c)
+{
+	struct candidate from = {.id = r->pin.backend_id, .generation = r->pin.generation};
+
+	if (r->pin.service_id == route->service_id && take(&from, PINNED, route, family, c))
+		return true;
+	from = remembered(route, client);
+	return take(&from, REMEMBERED, route, family, c);
+}
+
+/* False if the slot's backend is none of the Service: the set was read while it was replaced. */
+static __always_inline bool choose_new(const struct route *route, enum family family,
+				       struct choice *c)
+{
+	struct candidate from = {.id = fl_random_slot(route->set.line, route->set.slots)};
+
+	return take(&from, AT_RANDOM, route, family, c);
+}
+
+/* What the route says by itself, before a backend is looked for; false if one has to be. */
+static __always_inline bool decide_by_route(const struct route *route, struct choice *c)
+{
+	c->frontend_id = route->frontend_id;
+	c->service_id = route->service_id;
+	c->set = route->set;
+	if (route->has_source_ranges)
+		decide(c, LEAVE, SKIPPED_SOURCE_RANGES);
+	else if (route->set.slots)
+		return false;
+	else if (route->empty == DROP)
+		decide(c, FAIL_DROPPED, DROPPED_NO_LOCAL_BACKENDS);
+	else
+		decide(c, FAIL_REFUSED, REFUSED_NO_BACKENDS);
+	return true;
+}
+
+/* A backend was found. Only what becomes a new connection renews the affinity. */
+static __always_inline void conclude(const struct request *r, const struct route *route,
+				     const struct affinity_key *client, enum family family,
+				     struct choice *c)
+{
+	if (r->source_is_loopback && !is_loopback(&c->address, family)) {
+		decide(c, LEAVE, SKIPPED_LOOPBACK_SOURCE);
+		return;
+	}
+	decide(c, TRANSLATE, TRANSLATED);
+	if (route->affinity_seconds && !c->is_kept)
+		remember(client, c);
+}
+
+/* False if a slot named a backend of another service. */
+static __always_inline bool choose(const struct request *r, const struct route *route,
+				   bool is_first, enum family family, struct choice *c)
+{
+	struct affinity_key client = {
+		.client = r->netns,
+		.service_id = route->service_id,
+		.family = family,
+	};
+
+	if (!(is_first && choose_again(r, route, &client, family, c)) &&
+	    !choose_new(route, family, c))
+		return false;
+	conclude(r, route, &client, family, c);
+	return true;
+}
+
+static __always_inline bool try_select(const struct request *r, bool is_first, enum family family,
+				       struct choice *c)
+{
+	struct route route;
+
+	if (!find_route(r, family, &route)) {
+		decide(c, LEAVE, NOT_A_FRONTEND);
+		return true;
+	}
+	return decide_by_route(&route, c) || choose(r, &route, is_first, family, c);
+}
+
+/* Twice, and not in a loop: without CAP_PERFMON the verifier also walks on past its end. */
+static __always_inline void select_backend(const struct request *r, enum family family,
+					   struct choice *c)
+{
+	if (!try_select(r, true, family, c) && !try_select(r, false, family, c))
+		decide(c, FAIL_REFUSED, STALE_BACKEND);
+}
+
+#endif

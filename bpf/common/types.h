@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every struct the kernel programs share with the agent. This file is the contract: the codecs in
+ * src/dataplane/bpf/maps/layout.ts are tested against its BTF, field by field.
+ *
+ * Addresses are byte arrays in network order, so that `bpftool map dump` prints them as addresses.
+ * Ports are host order everywhere; the hooks translate once, at the edge. Padding must be zero: it
+ * is part of hash keys. Enums are one byte wide and print by name.
+ */
+#ifndef FAIRLEAD_TYPES_H
+#define FAIRLEAD_TYPES_H
+
+#define PACKED_ENUM __attribute__((packed))
+
+enum l4_protocol { ANY_PROTOCOL = 0, TCP = 6, UDP = 17, SCTP = 132 } PACKED_ENUM;
+
+/* What to do with a new connection while the chosen set is empty. */
+enum empty_verdict { REFUSE = 0, DROP = 1 } PACKED_ENUM;
+
+/* FREE must be 0: it is what a never written array element reads as. */
+enum backend_state {
+	FREE = 0,
+	ACTIVE = 1,	 /* may be in sets */
+	TERMINATING = 2, /* in no set any more; sockets that already use it keep it */
+	GONE = 3,	 /* leave it at the next chance */
+} PACKED_ENUM;
+
+enum address_scope { NODE_ADDRESS = 1, LOOPBACK_ADDRESS = 2 } PACKED_ENUM;
+
+/* --- frontends: what clients dial ------------------------------------------------------------- */
+
+struct frontend4_key {
+	__u8 address[4]; /* all zero: any address of the node (a NodePort) */
+	__u16 port;	 /* 0, ANY_PROTOCOL: every port that has no frontend of its own */
+	enum l4_protocol protocol;
+	__u8 pad;
+};
+
+struct frontend6_key {
+	__u8 address[16];
+	__u16 port;
+	enum l4_protocol protocol;
+	__u8 pad;
+};
+
+/*
+ * A run of `slots` backend ids that begins at fl_set_line[line]. Immutable while any frontend
+ * refers to it. Read it with one 64-bit load (it is never updated in place; frontends are replaced
+ * whole).
+ */
+struct set_ref {
+	__u32 line;
+	__u16 slots;	 /* 0: the set is empty, line means nothing */
+	__u8 kind;	 /* 0: random over slots */
+	__u8 generation; /* of the line run, for people and checks */
+} __attribute__((aligned(8)));
+
+/*
+ * A struct of its own: in a struct with bit fields the kernel's BTF check takes every enum for 4
+ * bytes wide and refuses one within 3 bytes of the end (btf_enum_check_kflag_member).
+ */
+struct frontend_flags {
+	__u8 node_port : 1;	    /* address is a NodePort's or the wildcard */
+	__u8 pods_are_outside : 1;  /* pods take the external set (no local detector is configured)
+				     */
+	__u8 has_source_ranges : 1; /* the socket layer leaves it to the packet path */
+};
+
+struct frontend {
+	struct set_ref internal; /* clients on this node: sockets of pods and of the host */
+	struct set_ref external; /* clients from outside */
+	__u32 service_id;	 /* key of fl_service; backends of the set carry the same */
+	__u32 frontend_id;	 /* index into fl_fe_stat */
+	__u32 affinity_seconds;	 /* 0: none */
+	enum empty_verdict internal_empty;
+	enum empty_verdict external_empty;
+	struct frontend_flags flags;
+	__u8 pad;
+};
+
+/* --- sets and backends ------------------------------------------------------------------------ */
+
+#define SLOTS_PER_LINE 16
+
+/*
+ * The slots of a random set (kind 0) are in ascending order of id, so that session affinity can
+ * tell by halving whether a backend is a member. An id may stand more than once (weights). Slots of
+ * the last line past the set's end are 0.
+ */
+struct set_line {
+	__u32 backend_id[SLOTS_PER_LINE];
+};
+
+struct backend4 {
+	__u8 address[4];
+	__u16 port;
+	enum backend_state state;
+	__u8 local : 1; /* runs on this node */
+	__u32 service_id;
+	__u16 generation; /* grows each time the id is given to another backend */
+	__u16 pad;
+};
+
+struct backend6 {
+	__u8 address[16];
+	__u16 port;
+	enum backend_state state;
+	__u8 local : 1;
+	__u32 service_id;
+	__u16 generation;
+	__u16 pad;
+	__u32 pad2;
+};
+
+/* "namespace/name:portname" (no colon part for an unnamed port), zero padded: who a service_id is.
+ */
+#define SERVICE_NAME_SIZE 196
+struct service_name {
+	char name[SERVICE_NAME_SIZE];
+	enum l4_protocol protocol;
+	__u8 family; /* 4 or 6 */
+	__u8 pad[2];
+};
+
+/* --- counters: only ever grow; written with atomic adds ----------------------------------------
+ */
+
+struct frontend_stat {
+	__u64 connections; /* translated connects and new UDP peers */
+	__u64 refused;
+	__u64 dropped;
+	__u64 affinity_hits;
+};
+
+struct backend_stat {
+	__u64 connections;
+	__u64 closed; /* connections - closed = open now */
+};
+
+/* Why a socket call was not translated, or what became of it. Append only; index of fl_reason. */
+enum reason {
+	TRANSLATED = 0,
+	NOT_A_FRONTEND = 1,
+	SKIPPED_CGROUP = 2,	     /* its cgroup opted out */
+	SKIPPED_SOURCE_RANGES = 3,   /* decided per packet, not per socket */
+	SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
+	REFUSED_NO_BACKENDS = 5,
+	DROPPED_NO_LOCAL_BACKENDS = 6,
+	STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
+	NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be mapped back */
+	REPLY_MAPPED = 9,      /* recvmsg or getpeername showed the Service address */
+	REASONS = 16,
+};
+
+/* --- session affinity --------------------------------------------------------------------------
+ */
+
+struct affinity_key {
+	__u64 client; /* network namespace cookie of the socket: one per pod */
+	__u32 service_id;
+	__u32 family; /* 4 or 6 */
+};
+
+struct affinity {
+	__u32 backend_id;
+	__u16 generation;
+	__u16 pad;
+	__u64 seen_ns; /* bpf_ktime_get_ns() of the last new connection */
+};
+
+/* --- per-socket state (SK_STORAGE) --------------------------------------------------------------
+ */
+
+/* IPv4 addresses are v4-mapped here, so one record serves every kind of socket. */
+struct socket_peer {
+	__u8 service_address[16];
+	__u8 backend_address[16];
+	__u16 service_port;
+	__u16 backend_port;
+	__u32 backend_id;
+	__u32 service_id;
+	__u16 generation;
+	enum l4_protocol protocol;
+	__u8 family; /* 4 or 6: which backend array; 0: record unused */
+};
+
+/* Constant offsets and the lock first: without CAP_PERFMON no sum of a pointer may reach a lock. */
+#define UDP_PEERS 4
+struct udp_peers {
+	struct bpf_spin_lock lock; /* threads may send on one socket at the same time */
+	__u32 pad;
+	struct socket_peer peer[UDP_PEERS]; /* the one written to last first */
+};
+
+/* --- settings ------------------------------------------------------------------------------------
+ */
+
+struct node_address {
+	enum address_scope scope; /* loopback counts for sockets of the node's own namespace only */
+	__u8 pad[3];
+};
+
+struct cgroup_skip {
+	__u32 reason; /* 1: asked for by a user */
+};
+
+/* Keys of fl_node_addr4 and fl_node_addr6: network order. */
+struct node_address4_key {
+	__u8 address[4];
+};
+
+struct node_address6_key {
+	__u8 address[16];
+};
+
+/* One element; switches that change while programs run. */
+struct live {
+	__u32 skipped_cgroups; /* number of entries of fl_cgroup_skip: 0 saves every look-up */
+	__u32 node_ports;      /* number of wildcard frontends: 0 saves the second look-up */
+};
+
+/* A size that changes here changes the layout hash in the pin path, and the codecs. */
+_Static_assert(sizeof(struct frontend4_key) == 8, "frontend4_key");
+_Static_assert(sizeof(struct frontend6_key) == 20, "frontend6_key");
+_Static_assert(sizeof(struct set_ref) == 8, "set_ref: read with one 64-bit load");
+_Static_assert(sizeof(struct frontend) == 32, "frontend");
+_Static_assert(sizeof(struct set_line) == 64, "set_line: one cache line");
+_Static_assert(sizeof(struct backend4) == 16, "backend4");
+_Static_assert(sizeof(struct backend6) == 32, "backend6");
+_Static_assert(sizeof(struct service_name) == 200, "service_name");
+_Static_assert(sizeof(struct frontend_stat) == 32, "frontend_stat");
+_Static_assert(sizeof(struct backend_stat) == 16, "backend_stat");
+_Static_assert(sizeof(struct affinity_key) == 16, "affinity_key");
+_Static_assert(sizeof(struct affinity) == 16, "affinity");
+_Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");
+_Static_assert(sizeof(struct udp_peers) == 8 + UDP_PEERS * 48, "udp_peers");
+_Static_assert(sizeof(struct node_address) == 4, "node_address");
+_Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
+_Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");
+_Static_assert(sizeof(struct cgroup_skip) == 4, "cgroup_skip");
+_Static_assert(sizeof(struct live) == 8, "live");
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The edge between the kernel's context and struct request: byte order, socket kinds, v4-mapped
+ * addresses, opt-out, return codes. `hook` is the family of the program, known at compile time; a
+ * v4-mapped destination in an IPv6 hook is an IPv4 request.
+ */
+#ifndef FAIRLEAD_CONTEXT_H
+#define FAIRLEAD_CONTEXT_H
+
+#include "common/config.h"
+#include "common/select.h"
+
+/* What a hook returns. Hooks on the way in may only PROCEED. */
+enum outcome { FAIL_CALL = 0, PROCEED = 1 };
+
+/* SOCK_STREAM and SOCK_DGRAM: <sys/socket.h> cannot be included here. */
+enum socket_type { STREAM_SOCKET = 1, DATAGRAM_SOCKET = 2 };
+
+/* Opt-outs name a pod's cgroup, or one of its containers': this many levels below the hooks. */
+#define SKIP_LEVELS 5
+
+/*
+ * Volatile, so that the compiler keeps each access at a constant offset of the context pointer: the
+ * verifier takes neither a computed pointer nor two words at once.
+ */
+#define READ_WORD(from)	      (*(const volatile __u32 *)&(from))
+#define WRITE_WORD(to, value) (*(volatile __u32 *)&(to) = (value))
+
+/* ANY_PROTOCOL: not a socket that Services know. */
+static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *ctx)
+{
+	__u32 protocol = ctx->protocol;
+
+	if (READ_WORD(ctx->type) == STREAM_SOCKET &&
+	    (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP))
+		return TCP;
+	if (READ_WORD(ctx->type) == DATAGRAM_SOCKET && protocol == IPPROTO_UDP)
+		return UDP;
+	return ANY_PROTOCOL;
+}
+
+static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ctx)
+{
+	return *(struct bpf_sock *const volatile *)&ctx->sk;
+}
+
+static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum family hook,
+					 struct address *a, __u16 *port)
+{
+	if (hook == IPV4) {
+		set_ipv4(a, READ_WORD(ctx->user_ip4));
+	} else {
+		a->word[0] = READ_WORD(ctx->user_ip6[0]);
+		a->word[1] = READ_WORD(ctx->user_ip6[1]);
+		a->word[2] = READ_WORD(ctx->user_ip6[2]);
+		a->word[3] = READ_WORD(ctx->user_ip6[3]);
+	}
+	*port = bpf_ntohs((__u16)READ_WORD(ctx->user_port));
+}
+
+/* Of the destination: a v4-mapped one in an IPv6 hook is IPv4. */
+static __always_inline enum family family_of(const struct bpf_sock_addr *ctx, enum family hook)
+{
+	struct address a;
+	__u16 port;
+
+	read_address(ctx, hook, &a, &port);
+	return hook == IPV4 || is_mapped(&a) ? IPV4 : IPV6;
+}
+
+static __always_inline void write_address(struct bpf_sock_addr *ctx, enum family hook,
+					  const struct address *a, __u16 port)
+{
+	if (hook == IPV4) {
+		WRITE_WORD(ctx->user_ip4, a->word[3]);
+	} else {
+		WRITE_WORD(ctx->user_ip6[0], a->word[0]);
+		WRITE_WORD(ctx->user_ip6[1], a->word[1]);
+		WRITE_WORD(ctx->user_ip6[2], a->word[2]);
+		WRITE_WORD(ctx->user_ip6[3], a->word[3]);
+	}
+	WRITE_WORD(ctx->user_port, bpf_htons(port));
+}
+
+static __always_inline bool has_loopback_source(const struct bpf_sock *sk, enum family family)
+{
+	if (family == IPV4)
+		return is_loopback4(READ_WORD(sk->src_ip4));
+	return is_loopback6(READ_WORD(sk->src_ip6[0]), READ_WORD(sk->src_ip6[1]),
+			    READ_WORD(sk->src_ip6[2]), READ_WORD(sk->src_ip6[3]));
+}
+
+static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family family,
+					 enum l4_protocol protocol, struct request *r)
+{
+	struct bpf_sock *sk = socket_of(ctx);
+
+	resolve_unspecified(&r->address, family);
+	r->netns = bpf_get_netns_cookie(ctx);
+	r->protocol = protocol;
+	r->place = place_of(r->netns);
+	r->source_is_loopback = has_loopback_source(sk, family);
+}
+
+__noinline int fl_is_opted_out(void)
+{
+	struct live *live = live_switches();
+
+	if (!live || !live->skipped_cgroups)
+		return false;
+#pragma clang loop unroll(full)
+	for (int i = 1; i <= SKIP_LEVELS; i++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(cgroup_base_level + i);
+
+		if (!id)
+			return false;
+		if (bpf_map_lookup_elem(&fl_cgroup_skip, &id))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline enum outcome fail_call(int error)
+{
+	if (can_set_retval)
+		bpf_set_retval(-error);
+	return FAIL_CALL;
+}
+
+static __always_inline enum outcome outcome_of(const struct bpf_sock_addr *ctx,
+					       const struct choice *c)
+{
+	if (c->verdict == FAIL_REFUSED)
+		return fail_call(ECONNREFUSED);
+	if (c->verdict == FAIL_DROPPED)
+		return fail_call(READ_WORD(ctx->type) == STREAM_SOCKET ? ETIMEDOUT : EPERM);
+	return PROCEED;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The socket layer: a connect() or sendmsg() to a Service goes to a backend, and what the socket
+ * shows of its peer stays the Service. Glue only: select.h decides, peers.h remembers.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/errno.h>
+#include <linux/in.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#include "socket/context.h"
+#include "common/count.h"
+#include "socket/peers.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline void count_choice(const struct choice *c)
+{
+	__u32 id = c->frontend_id;
+	struct frontend_stat *stat;
+
+	count_reason(c->reason);
+	if (c->verdict == LEAVE)
+		return;
+	stat = bpf_map_lookup_elem(&fl_fe_stat, &id);
+	if (!stat)
+		return;
+	if (c->verdict == FAIL_REFUSED) {
+		__sync_fetch_and_add(&stat->refused, 1);
+	} else if (c->verdict == FAIL_DROPPED) {
+		__sync_fetch_and_add(&stat->dropped, 1);
+	} else if (!c->is_kept) {
+		__sync_fetch_and_add(&stat->connections, 1);
+		__sync_fetch_and_add(&stat->affinity_hits, c->by_affinity);
+	}
+}
+
+static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum family hook,
+					       enum family family)
+{
+	enum l4_protocol protocol = protocol_of(ctx);
+	struct bpf_sock *sk = socket_of(ctx);
+	struct request r = {};
+	struct choice c = {};
+
+	if (protocol == ANY_PROTOCOL)
+		return PROCEED;
+	if (fl_is_opted_out()) {
+		c.reason = SKIPPED_CGROUP;
+	} else {
+		read_address(ctx, hook, &r.address, &r.port);
+		read_request(ctx, family, protocol, &r);
+		select_backend(&r, family, &c);
+	}
+	count_choice(&c);
+	if (c.verdict == TRANSLATE) {
+		remember_connected(sk, &r, &c);
+		write_address(ctx, hook, &c.address, c.port);
+	} else {
+		forget_connected(sk);
+	}
+	return outcome_of(ctx, &c);
+}
+
+static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum family hook,
+					       enum family family)
+{
+	enum l4_protocol protocol = protocol_of(ctx);
+	struct bpf_sock *sk = socket_of(ctx);
+	struct request r = {};
+	struct choice c = {};
+
+	if (protocol != UDP)
+		return PROCEED;
+	if (fl_is_opted_out()) {
+		count_reason(SKIPPED_CGROUP);
+		return PROCEED;
+	}
+	read_address(ctx, hook, &r.address, &r.port);
+	read_request(ctx, family, protocol, &r);
+	find_pin(sk, &r);
+	select_backend(&r, family, &c);
+	count_choice(&c);
+	if (c.verdict == TRANSLATE) {
+		if (!c.is_kept)
+			remember_udp(sk, &r, &c);
+		write_address(ctx, hook, &c.address, c.port);
+	}
+	return outcome_of(ctx, &c);
+}
+
+static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum family hook)
+{
+	return family_of(ctx, hook) == IPV4 ? connect_as(ctx, hook, IPV4)
+					    : connect_as(ctx, hook, IPV6);
+}
+
+static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family hook)
+{
+	return family_of(ctx, hook) == IPV4 ? sendmsg_as(ctx, hook, IPV4)
+					    : sendmsg_as(ctx, hook, IPV6);
+}
+
+static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
+{
+	struct bpf_sock *sk = socket_of(ctx);
+	struct address from;
+	__u16 port;
+
+	read_address(ctx, hook, &from, &port);
+	if (find_connected_service(sk, &from, &port) || find_udp_service(sk, &from, &port)) {
+		write_address(ctx, hook, &from, port);
+		count_reason(REPLY_MAPPED);
+	}
+	return PROCEED;
+}
+
+static __always_inline enum outcome on_getpeername(struct bpf_sock_addr *ctx, enum family hook)
+{
+	struct bpf_sock *sk = socket_of(ctx);
+	struct address peer;
+	__u16 port;
+
+	read_address(ctx, hook, &peer, &port);
+	if (find_connected_service(sk, &peer, &port)) {
+		write_address(ctx, hook, &peer, port);
+		count_reason(REPLY_MAPPED);
+	}
+	return PROCEED;
+}
+
+/* For both families: the same body, compiled for each. */
+#define BOTH_FAMILIES(hook)                                                   \
+	SEC("cgroup/" #hook "4") int fl_##hook##4(struct bpf_sock_addr * ctx) \
+	{                                                                     \
+		return on_##hook(ctx, IPV4);                                  \
+	}                                                                     \
+	SEC("cgroup/" #hook "6") int fl_##hook##6(struct bpf_sock_addr * ctx) \
+	{                                                                     \
+		return on_##hook(ctx, IPV6);                                  \
+	}
+
+BOTH_FAMILIES(connect)
+BOTH_FAMILIES(sendmsg)
+BOTH_FAMILIES(recvmsg)
+BOTH_FAMILIES(getpeername)
+
+SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
+{
+	struct socket_peer *connected = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
+	struct udp_peers *peers;
+
+	if (connected) {
+		struct tenure t = tenure_of(connected);
+
+		end_tenure(&t);
+	}
+	if (sk->protocol != IPPROTO_UDP)
+		return PROCEED;
+	peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, 0);
+	if (!peers)
+		return PROCEED;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < UDP_PEERS; i++) {
+		struct tenure t = tenure_of(&peers->peer[i]);
+
+		end_tenure(&t);
+	}
+	return PROCEED;
+}

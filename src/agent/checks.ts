@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine must have before anything is attached: each lack is one clear line. Tested by
+// looking and doing, never by a version string alone.
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { release } from 'node:os';
+import { relative, sep } from 'node:path';
+import { FairleadError } from '../errors.ts';
+import { findCgroup2 } from '../sys/cgroup.ts';
+import { readMounts } from '../sys/mounts.ts';
+import { fileSystemType } from '../sys/native.ts';
+
+const CGROUP2_MAGIC = 0x63677270;
+/** Below this the hooks the socket layer needs do not all exist. */
+const OLDEST_KERNEL = [5, 10] as const;
+
+export interface CgroupRoot {
+  readonly path: string;
+  /** Depth below the hierarchy's root. */
+  readonly level: number;
+}
+
+export function checkKernel(
+  kernelRelease = release(),
+  hasBtf = existsSync('/sys/kernel/btf/vmlinux'),
+): void {
+  const [major = 0, minor = 0] = kernelRelease.split('.').map((part) => Number.parseInt(part, 10));
+  const [oldestMajor, oldestMinor] = OLDEST_KERNEL;
+  if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+    throw new FairleadError(
+      'OLD_KERNEL',
+      `Linux ${kernelRelease} is older than ${OLDEST_KERNEL.join('.')}, which the socket layer needs: boot a newer kernel, or keep kube-proxy on this node`,
+    );
+  }
+  if (!hasBtf) {
+    throw new FairleadError(
+      'NO_BTF',
+      'this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): its maps could not be typed; boot a distribution kernel',
+    );
+  }
+}
+
+/** @param asked --cgroup-root; undefined = the root of the cgroup v2 hierarchy */
+export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
+  const mounts = readMounts();
+  const hierarchy = findCgroup2(mounts);
+  if (hierarchy === undefined) {
+    throw new FairleadError(
+      'NO_CGROUP2',
+      'no cgroup v2 hierarchy is mounted: `mount -t cgroup2 none /sys/fs/cgroup/unified` (it may stand beside v1)',
+    );
+  }
+  const path = asked ?? hierarchy;
+  if (
+    !existsSync(path) ||
+    !statSync(path).isDirectory() ||
+    fileSystemType(path) !== CGROUP2_MAGIC
+  ) {
+    throw new FairleadError(
+      'NOT_CGROUP2',
+      `--cgroup-root ${path} is not a directory of a cgroup v2 hierarchy: this machine has one at ${hierarchy}`,
+    );
+  }
+  const mountPoint =
+    mounts
+      .filter(
+        ({ fsType, mountPoint: at }) =>
+          fsType === 'cgroup2' && (path === at || path.startsWith(`${at}${sep}`)),
+      )
+      .map(({ mountPoint: at }) => at)
+      .sort((a, b) => b.length - a.length)[0] ?? hierarchy;
+  const below = relative(mountPoint, path);
+  return { path, level: below === '' ? 0 : below.split(sep).length };
+}
+
+export function checkRunDir(runDir: string): void {
+  try {
+    mkdirSync(runDir, { recursive: true });
+  } catch (error) {
+    throw new FairleadError(
+      'BAD_OPTION',
+      `--run-dir ${runDir} cannot be made: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
+/** Bits of capabilities(7). Since 5.8 CAP_SYS_ADMIN still stands in for all others (bpf_capable). */
+const SYS_ADMIN = 21n;
+const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n } as const;
+const PERFMON = 38n;
+
+/**
+ * Says which capability is missing, in place of an error that only says that the kernel refused. An
+ * error that no capability explains comes back as it is.
+ */
+export function namingCapabilities(
+  error: unknown,
+  processStatus = readFileSync('/proc/self/status', 'utf8'),
+): unknown {
+  if (!(error instanceof FairleadError)) return error;
+  const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(processStatus)?.[1] ?? '0'}`);
+  const holds = (bit: bigint): boolean => ((held >> bit) & 1n) === 1n;
+  if (holds(SYS_ADMIN)) return error;
+  if (error.code === 'PROGRAM_REFUSED' && !holds(PERFMON)) {
+    const hint = 'before Linux 6.12 CAP_PERFMON is needed too, which this process lacks';
+    return new FairleadError(error.code, `${hint}: ${error.message}`, error.detail);
+  }
+  const missing = Object.entries(NEEDED).filter(([, bit]) => !holds(bit));
+  if (error.code !== 'NO_PRIVILEGE' || missing.length === 0) return error;
+  const names = missing.map(([name]) => name).join(' and ');
+  return new FairleadError(
+    'NO_PRIVILEGE',
+    `this process lacks ${names}: run it as root, or with ${Object.keys(NEEDED).join(' and ')}`,
+    error.message,
+  );
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// One instance from its settings to a running agent, in reading order: checks, socket, kernel, agent,
+// source. Whatever fails on the way takes back what came before it.
+import { existsSync, readFileSync } from 'node:fs';
+import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
+import { backendViews, frontendConnections, frontendViews } from '../dataplane/bpf/inspect/view.ts';
+import { type Attached, type AttachOptions, attach } from '../dataplane/bpf/loader/attach.ts';
+import { readReasons } from '../dataplane/bpf/maps/counters.ts';
+import { kernelTables } from '../dataplane/bpf/maps/kernel.ts';
+import { nameOf } from '../dataplane/bpf/maps/names.ts';
+import { adopt } from '../dataplane/bpf/sync/adopt.ts';
+import { FairleadError } from '../errors.ts';
+import type { Logger } from '../log.ts';
+import type { Rejection } from '../model/types.ts';
+import { backendRows, serviceRows } from '../observe/report.ts';
+import { problemsOf, statusOf, tableFill } from '../observe/status.ts';
+import { createPlanner } from '../plan/planner.ts';
+import type { PlanSettings } from '../plan/types.ts';
+import { type Routes, serveSocket } from '../server/admin-socket.ts';
+import type { KubeEvent } from '../server/events/event.ts';
+import type { EventSender } from '../server/events/recorder.ts';
+import type { MetricReaders, ServiceConnections } from '../server/metrics/readings.ts';
+import { type Face, type FaceSettings, openFace } from '../server/servers.ts';
+import { interfaceAddresses } from '../sys/addresses.ts';
+import { waitGracePeriod } from '../sys/native.ts';
+import { bpfObjectPath, packageVersion } from '../sys/package.ts';
+import { type Agent, type AgentState, createAgent } from './agent.ts';
+import {
+  type CgroupRoot,
+  checkCgroupRoot,
+  checkKernel,
+  checkRunDir,
+  namingCapabilities,
+} from './checks.ts';
+import { createProblemLog } from './problem-log.ts';
+import type { OpenSource, Source, SourceListener } from './source.ts';
+
+export interface InstanceSettings {
+  readonly plan: PlanSettings;
+  readonly openSource: OpenSource;
+  readonly cgroupRoot: string | undefined;
+  readonly bpfRoot: string;
+  readonly runDir: string;
+  /** max_entries by map name. */
+  readonly mapSizes: Readonly<Record<string, number>>;
+  readonly auditIntervalMs: number;
+  readonly face: FaceSettings;
+  /** Services with counters of their own on /metrics. */
+  readonly metricsTopServices: number;
+}
+
+export interface Instance {
+  readonly agent: Agent;
+  /** Lets go of everything; programs, links and maps stay and traffic flows on. Idempotent. */
+  stop(): void;
+}
+
+const ADDRESS_INTERVAL_MS = 5_000;
+const OBJECT = 'sock.bpf.o';
+
+interface Running {
+  readonly settings: InstanceSettings;
+  readonly startedAt: Date;
+  readonly cgroup: CgroupRoot;
+  readonly attached: Attached;
+  readonly dataplane: BpfDataplane;
+  readonly agent: Agent;
+  readonly source: Source;
+}
+
+/** Throws FairleadError; then nothing is left attached that was not there before. */
+export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
+  const startedAt = new Date();
+  checkKernel();
+  const cgroup = checkCgroupRoot(settings.cgroupRoot);
+  checkRunDir(settings.runDir);
+  const closers: { close(): void }[] = [];
+  const stop = (): void => {
+    for (const { close } of closers.splice(0).reverse()) close();
+  };
+  try {
+    let running: Running | undefined;
+    const events = sendEventsLater();
+    // The socket first: two agents of one instance must not both reach the kernel.
+    closers.push(
+      await serveSocket(
+        settings.runDir,
+        routes(() => running),
+      ),
+    );
+    const attached = attachSockets(settings, cgroup, log);
+    closers.push(attached);
+    const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
+    closers.push(dataplane);
+    const face = await openFace({
+      settings: settings.face,
+      readers: readersOf(settings, () => running),
+      sender: events.sender,
+      log,
+    });
+    closers.push(face);
+    const noteProblems = createProblemLog(log);
+    let lastRejections: readonly Rejection[] | undefined;
+    const tellProblems = (): void => {
+      if (running === undefined) return;
+      noteProblems(problemsOf(running.source, running.agent.state().plan?.rejections ?? []));
+    };
+    const agent = createAgent({
+      planner: createPlanner(settings.plan),
+      dataplane,
+      log,
+      localAddresses: interfaceAddresses,
+      auditIntervalMs: settings.auditIntervalMs,
+      addressIntervalMs: ADDRESS_INTERVAL_MS,
+      onPlan: ({ rejections }) => {
+        // The identical list until something is refused or mended: most changes do neither.
+        if (rejections === lastRejections) return;
+        lastRejections = rejections;
+        tellProblems();
+      },
+      onSync: (facts) => face.synced(facts),
+    });
+    closers.push({ close: () => agent.stop() });
+    const source = settings.openSource(listenerOf(agent, face, tellProblems));
+    closers.push(source);
+    running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
+    events.connect(source);
+    tellProblems();
+    return { agent, stop };
+  } catch (error) {
+    stop();
+    throw error;
+  }
+}
+
+/** What happens on the way up, a port that is taken for one, waits for a source to be sent to. */
+function sendEventsLater(): { readonly sender: EventSender; connect(source: Source): void } {
+  let connect: (source: Source) => void = () => undefined;
+  const connected = new Promise<Source>((resolve) => {
+    connect = resolve;
+  });
+  const post = async (event: KubeEvent): Promise<void> => {
+    const source = await connected;
+    // A folder of manifests takes no events.
+    await source.post?.(
+      `/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`,
+      event,
+    );
+  };
+  return { sender: { post }, connect };
+}
+
+function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceListener {
+  return {
+    onChanges: (changes) => {
+      face.arrived(changes);
+      agent.accept(changes);
+    },
+    onSynced: () => agent.sourceSynced(),
+    onProblems,
+  };
+}
+
+function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logger): Attached {
+  const attached = attachNaming({
+    object: readObject(),
+    bpfRoot: settings.bpfRoot,
+    cgroupRoot: cgroup.path,
+    cgroupLevel: cgroup.level,
+    sizes: settings.mapSizes,
+  });
+  const fields = {
+    version: packageVersion(),
+    node: settings.plan.nodeName,
+    cgroupRoot: cgroup.path,
+    bpfRoot: settings.bpfRoot,
+    hooks: attached.hooks.length,
+    takenOver: attached.hooks.filter((hook) => hook.isTakenOver).length,
+  };
+  log.info(fields, 'attached');
+  return attached;
+}
+
+function attachNaming(options: AttachOptions): Attached {
+  try {
+    return attach(options);
+  } catch (error) {
+    throw namingCapabilities(error);
+  }
+}
+
+/** The kernel is read anew for each answer: what is shown is what is there. */
+function routes(running: () => Running | undefined): Routes {
+  const answer = (build: (instance: Running) => unknown, early: unknown) => (): unknown => {
+    const instance = running();
+    return instance === undefined ? early : build(instance);
+  };
+  return {
+    '/v1/status': answer(statusOfInstance, { pid: process.pid, isReady: false }),
+    '/v1/services': answer(
+      ({ dataplane, agent }) =>
+        serviceRows(agent.state().plan, frontendViews(adopt(dataplane.ledger.tables).ledger)),
+      [],
+    ),
+    '/v1/backends': answer(
+      ({ dataplane, agent }) =>
+        backendRows(agent.state().plan, backendViews(adopt(dataplane.ledger.tables).ledger)),
+      [],
+    ),
+  };
+}
+
+/** Everything /metrics reads when it is asked. */
+function readersOf(settings: InstanceSettings, running: () => Running | undefined): MetricReaders {
+  const state = (): AgentState | undefined => running()?.agent.state();
+  return {
+    version: packageVersion(),
+    engine: () => 'bpf',
+    isReady: () => state()?.isReady ?? false,
+    plan: () => state()?.plan,
+    tables: () => {
+      const instance = running();
+      return instance === undefined ? [] : tableFill(instance.dataplane);
+    },
+    failedEntries: () => state()?.failed.length ?? 0,
+    driftTotal: () => state()?.driftTotal ?? 0,
+    lastAuditAt: () => state()?.lastAuditAt,
+    watchAgesMs: () => watchAges(running()?.source),
+    reasons: () => {
+      const instance = running();
+      return instance === undefined ? {} : readReasons(instance.attached.map('fl_reason'));
+    },
+    topServices: settings.metricsTopServices,
+    serviceConnections: () => serviceConnections(running()?.dataplane),
+  };
+}
+
+function watchAges(source: Source | undefined): Readonly<Record<string, number>> {
+  const watches = source?.cluster?.().watches ?? [];
+  return Object.fromEntries(
+    watches.flatMap(({ kind, aliveAgeMs }) =>
+      aliveAgeMs === undefined ? [] : [[kind, aliveAgeMs]],
+    ),
+  );
+}
+
+function* serviceConnections(dataplane: BpfDataplane | undefined): Generator<ServiceConnections> {
+  if (dataplane === undefined) return;
+  for (const { port, service, family, connections } of frontendConnections(dataplane.ledger)) {
+    const [namespace = '', name = ''] = service.split('/');
+    const { name: portName, protocol } = nameOf(port);
+    const label = portName.split(':')[1] ?? '';
+    yield { namespace, service: name, port: label, protocol, family, connections };
+  }
+}
+
+function statusOfInstance(running: Running): unknown {
+  const { settings, startedAt, cgroup, attached, dataplane, agent, source } = running;
+  return statusOf({
+    version: packageVersion(),
+    node: settings.plan.nodeName,
+    startedAt,
+    cgroupRoot: cgroup.path,
+    bpfRoot: settings.bpfRoot,
+    attached,
+    dataplane,
+    source,
+    state: agent.state(),
+    reasons: readReasons(attached.map('fl_reason')),
+  });
+}
+
+function readObject(): Uint8Array {
+  const path = bpfObjectPath(OBJECT);
+  if (!existsSync(path)) {
+    throw new FairleadError('NO_OBJECT', `${path} is missing: build it with \`npm run build:bpf\``);
+  }
+  return readFileSync(path);
+}

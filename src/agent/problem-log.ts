@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One warning when a problem appears, one line when it clears, silence while it stays. What keeps the whole
+// source from being followed may change its words before it is over: new ones are told if they last.
+import type { Logger } from '../log.ts';
+import { type Problem, problemText } from '../observe/status.ts';
+
+/** @returns a function that takes every problem there is now */
+export function createProblemLog(
+  log: Pick<Logger, 'info' | 'warn'>,
+): (problems: readonly Problem[]) => void {
+  const noteObjects = objectLog(log);
+  const noteSource = sourceLog(log);
+  return (problems) => {
+    noteObjects(problems.filter((problem) => !isOfSource(problem)));
+    noteSource(problems.filter(isOfSource));
+  };
+}
+
+const isOfSource = ({ object, file }: Problem): boolean =>
+  object === undefined && file === undefined;
+
+type Note = (problems: readonly Problem[]) => void;
+
+function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
+  let known = new Map<string, Problem>();
+  return (problems) => {
+    const now = new Map(problems.map((problem) => [problemText(problem), problem]));
+    for (const [text, problem] of now) {
+      if (!known.has(text)) log.warn({ ...problem }, 'input refused');
+    }
+    for (const [text, { object, file }] of known) {
+      if (!now.has(text)) log.info({ object, file, problem: text }, 'refused input was mended');
+    }
+    known = now;
+  };
+}
+
+/** Longer than the longest pause between two tries: a server that comes up refuses for a moment. */
+const LASTING_MS = 60_000;
+
+function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
+  const told = new Set<string>();
+  let latest: readonly Problem[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const tell = (): void => {
+    timer = undefined;
+    for (const { reason, kinds } of latest) {
+      if (told.has(reason)) continue;
+      told.add(reason);
+      log.warn({ kinds, reason }, 'source cannot be followed, what is programmed stays');
+    }
+  };
+  return (problems) => {
+    latest = problems;
+    if (problems.length > 0) {
+      if (told.size === 0) tell();
+      else timer ??= setTimeout(tell, LASTING_MS).unref();
+      return;
+    }
+    clearTimeout(timer);
+    timer = undefined;
+    if (told.size === 0) return;
+    told.clear();
+    log.info('source is followed again');
+  };
+}

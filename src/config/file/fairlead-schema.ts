@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own settings: a second document in kube-proxy's file, which kube-proxy never reads, so that
+// going back is a change of image.
+import { z } from 'zod';
+import { parseDuration } from '../duration.ts';
+import { duration } from './schema.ts';
+
+export const OWN_API = 'fairlead.io/v1alpha1';
+export const OWN_KIND = 'FairleadConfiguration';
+
+export const LARGEST_TABLE = 16_777_216;
+const entries = z.int().min(1).max(LARGEST_TABLE).nullish();
+const text = z.string().min(1).nullish();
+
+export const ownSchema = z.strictObject({
+  apiVersion: z.literal(OWN_API),
+  kind: z.literal(OWN_KIND),
+  /** auto = bpf where the kernel can, else iptables. */
+  engine: z.enum(['auto', 'bpf', 'iptables']).nullish(),
+  /** Folder of manifests to read instead of asking an API server. */
+  manifests: text,
+  apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
+  cgroupRoot: text,
+  bpfRoot: text,
+  runDir: text,
+  mapSizes: z
+    .strictObject({
+      frontends: entries,
+      backends: entries,
+      servicePorts: entries,
+      setLines: entries,
+      affinity: entries,
+    })
+    .nullish(),
+  auditInterval: duration.nullish(),
+  allowExternalIPs: z.boolean().nullish(),
+  logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
+  logFormat: z.enum(['json', 'text']).nullish(),
+  /** How many Services, the busiest first, get counters of their own on /metrics. */
+  metricsTopServices: z.int().min(0).max(1000).nullish(),
+});
+
+export type OwnInput = z.infer<typeof ownSchema>;
+
+export interface OwnSettings {
+  /** undefined = the whole hierarchy. */
+  readonly cgroupRoot: string | undefined;
+  readonly bpfRoot: string;
+  readonly runDir: string;
+  /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
+  readonly mapSizes: Readonly<Record<string, number>>;
+  readonly auditIntervalMs: number;
+  /** 0 = no counters per Service. */
+  readonly metricsTopServices: number;
+}
+
+export function ownSettings(input: Partial<OwnInput>): OwnSettings {
+  const sizes = input.mapSizes ?? {};
+  const named = {
+    frontends: sizes.frontends,
+    backends: sizes.backends,
+    'service-ports': sizes.servicePorts,
+    'set-lines': sizes.setLines,
+    affinity: sizes.affinity,
+  };
+  return {
+    cgroupRoot: input.cgroupRoot ?? undefined,
+    bpfRoot: input.bpfRoot ?? '/sys/fs/bpf/fairlead',
+    runDir: input.runDir ?? '/run/fairlead',
+    mapSizes: Object.fromEntries(
+      Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
+    ),
+    auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
+    metricsTopServices: input.metricsTopServices ?? 0,
+  };
+}

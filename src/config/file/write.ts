@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Config as text again. The first document is one kube-proxy itself would start with; ours stands
+// behind it, where kube-proxy does not look.
+import { stringify } from 'yaml';
+import { formatDuration } from '../duration.ts';
+import type { Config } from '../types.ts';
+import { OWN_API, OWN_KIND } from './fairlead-schema.ts';
+
+/** --write-config-to: both documents with every default, keys sorted as kube-proxy sorts them. */
+export function configText(config: Config): string {
+  // YAML 1.1 is what kube-proxy reads: `yes` and `0777` must be quoted for it.
+  const text = (value: unknown): string =>
+    stringify(value, { version: '1.1', sortMapEntries: true });
+  return `${text(config.document)}---\n${text(ownDocument(config))}`;
+}
+
+function ownDocument({
+  engine,
+  source,
+  own,
+  log,
+  plan,
+}: Config): Readonly<Record<string, unknown>> {
+  const sizes = Object.entries(own.mapSizes).map(([name, size]) => [
+    name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    size,
+  ]);
+  return {
+    apiVersion: OWN_API,
+    kind: OWN_KIND,
+    engine,
+    ...(source.kind === 'manifests' && { manifests: source.dir }),
+    ...(source.kind === 'api' && source.apiServers.length > 0 && { apiServers: source.apiServers }),
+    ...(own.cgroupRoot !== undefined && { cgroupRoot: own.cgroupRoot }),
+    bpfRoot: own.bpfRoot,
+    runDir: own.runDir,
+    ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),
+    auditInterval: formatDuration(own.auditIntervalMs),
+    allowExternalIPs: plan.allowExternalIps,
+    logLevel: log.level,
+    logFormat: log.format,
+    metricsTopServices: own.metricsTopServices,
+  };
+}
+
+/** /configz: the versioned form under kube-proxy's key, as since Kubernetes 1.36; ours beside it. */
+export function configz(config: Config): Readonly<Record<string, unknown>> {
+  const { document } = config;
+  const buffer = { infoBufferSize: '0' };
+  return {
+    'kubeproxy.config.k8s.io': {
+      ...document,
+      logging: { options: { text: buffer, json: buffer }, ...document.logging },
+      winkernel: WINDOWS,
+    },
+    'fairlead.io': ownDocument(config),
+  };
+}
+
+/** Shown, because kube-proxy shows it everywhere; a file that sets any of it is refused. */
+const WINDOWS = {
+  networkName: '',
+  sourceVip: '',
+  enableDSR: false,
+  rootHnsEndpointName: '',
+  forwardHealthCheckVip: false,
+};

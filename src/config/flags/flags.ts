@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flags as they were written -> the two documents they stand for, and what is to be said of them.
+import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
+import { fieldName, type Locate } from '../issues.ts';
+import type { Path, Remark } from '../types.ts';
+import type { FlagGroup, FlagRow } from './row.ts';
+import { FLAGS } from './table.ts';
+
+/** Text of each flag that was given, by its name without dashes; a bare switch is `true`. */
+export type FlagValues = Readonly<Record<string, string>>;
+
+export interface FlagDocuments {
+  readonly kubeProxy: JsonRecord;
+  readonly own: JsonRecord;
+  readonly problems: readonly Remark[];
+  readonly notes: readonly Remark[];
+  /** True if a flag gave this setting. */
+  readonly isGiven: (group: 'kubeProxy' | 'own', path: Path) => boolean;
+}
+
+const named = (flag: string): Pick<Remark, 'place' | 'field'> => ({
+  place: '',
+  field: `--${flag}`,
+});
+
+/** @param hasFile with --config, flags of kube-proxy that describe the proxy are only warned of */
+export function readFlags(flags: FlagValues, hasFile: boolean): FlagDocuments {
+  const kubeProxy: Record<string, unknown> = {};
+  const own: Record<string, unknown> = {};
+  const problems: Remark[] = [];
+  const notes: Remark[] = [];
+  const given = new Set<string>();
+  for (const row of FLAGS) {
+    const text = flags[row.flag];
+    if (text === undefined) continue;
+    if (hasFile && row.group === 'proxy') {
+      notes.push({ ...named(row.flag), reason: 'ignored: with --config the file alone counts' });
+      continue;
+    }
+    const parsed = parseValue(row, text);
+    if (!parsed.ok) {
+      problems.push({ ...named(row.flag), reason: `${parsed.reason}, not ${shown(text)}` });
+      continue;
+    }
+    const target = row.group === 'own' ? own : kubeProxy;
+    for (const path of row.paths) {
+      put(target, path, parsed.value);
+      given.add(`${docOf(row.group)} ${fieldName(path)}`);
+    }
+  }
+  const isGiven: FlagDocuments['isGiven'] = (group, path) =>
+    path.some((_, index) => given.has(`${group} ${fieldName(path.slice(0, index + 1))}`));
+  return { kubeProxy, own, problems, notes, isGiven };
+}
+
+const docOf = (group: FlagGroup): 'kubeProxy' | 'own' => (group === 'own' ? 'own' : 'kubeProxy');
+
+/** Settings by the name of their flag, also of those that were not given; `featureGates.X` is --feature-gates. */
+export function flagLocator(document: 'kubeProxy' | 'own'): Locate {
+  const names = new Map<string, string>();
+  for (const { flag, group, paths } of FLAGS) {
+    if (docOf(group) === document) for (const path of paths) names.set(fieldName(path), flag);
+  }
+  return (path) => {
+    for (let length = path.length; length > 0; length--) {
+      const flag = names.get(fieldName(path.slice(0, length)));
+      if (flag !== undefined) return named(flag);
+    }
+    return { place: '', field: fieldName(path) };
+  };
+}
+
+type Parsed =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reason: string };
+
+const value = (parsed: unknown): Parsed => ({ ok: true, value: parsed });
+const refused = (reason: string): Parsed => ({ ok: false, reason });
+
+function parseValue(row: FlagRow, text: string): Parsed {
+  switch (row.type) {
+    case 'text':
+    case 'duration':
+      return value(text);
+    case 'whole':
+      return /^[-+]?\d+$/.test(text) ? value(Number(text)) : refused('must be a whole number');
+    case 'number':
+      return text !== '' && Number.isFinite(Number(text))
+        ? value(Number(text))
+        : refused('must be a number');
+    case 'bool':
+      return parseBool(text);
+    case 'list':
+      return value(parts(text));
+    case 'switches':
+      return parsePairs(text, parseBool);
+    case 'sizes':
+      return parseSizes(text);
+  }
+}
+
+/** The words of Go's strconv.ParseBool. */
+function parseBool(text: string): Parsed {
+  if (['1', 't', 'T', 'true', 'TRUE', 'True'].includes(text)) return value(true);
+  if (['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text)) return value(false);
+  return refused('must be true or false');
+}
+
+const parts = (text: string): readonly string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+
+const TABLES = ['frontends', 'backends', 'service-ports', 'set-lines', 'affinity'];
+
+function parseSizes(text: string): Parsed {
+  const unknown = parts(text)
+    .map((part) => part.split('=', 1)[0] ?? '')
+    .find((name) => !TABLES.includes(name));
+  if (unknown !== undefined) return refused(`no table ${unknown}: ${TABLES.join(', ')}`);
+  return parsePairs(text, (count) =>
+    /^\d+$/.test(count) ? value(Number(count)) : refused('must be e.g. frontends=1000'),
+  );
+}
+
+/** `service-ports=5` -> `{servicePorts: 5}`. */
+function parsePairs(text: string, parse: (text: string) => Parsed): Parsed {
+  const pairs: Record<string, unknown> = {};
+  for (const part of parts(text)) {
+    const [, name, right] = /^([^=]+)=(.*)$/.exec(part) ?? [];
+    const parsed = parse(right ?? '');
+    if (name === undefined || !parsed.ok) {
+      return parsed.ok ? refused('must be name=value pairs') : parsed;
+    }
+    pairs[name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())] = parsed.value;
+  }
+  return value(pairs);
+}
+
+function put(target: Record<string, unknown>, path: Path, found: unknown): void {
+  const [step = '', ...rest] = path;
+  if (rest.length === 0) {
+    target[step] = found;
+    return;
+  }
+  const inner = target[step];
+  const section: Record<string, unknown> = isRecord(inner) ? { ...inner } : {};
+  put(section, rest, found);
+  target[step] = section;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many entries people give a table -> max_entries of the maps behind it.
+
+type MapSizes = Readonly<Record<string, number>>;
+
+/** By the table names of --map-size. */
+const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
+  // Frontend ids are shared by both families; ids of frontends and backends begin at 1.
+  frontends: (n) => ({ fl_frontend4: n, fl_frontend6: n, fl_fe_stat: 2 * n + 1 }),
+  backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
+  'service-ports': (n) => ({ fl_service: n }),
+  'set-lines': (n) => ({ fl_set_line: n }),
+  affinity: (n) => ({ fl_affinity: n }),
+};
+
+/** `{frontends: 4}` -> `{fl_frontend4: 4, …}`; names were checked when the settings were read. */
+export function maxEntries(tables: MapSizes): MapSizes {
+  const sizes = Object.entries(tables).map(([name, entries]) => MAPS_OF[name]?.(entries));
+  return Object.assign({}, ...sizes);
+}

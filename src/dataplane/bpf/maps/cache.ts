@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What we last wrote to an element or read from it at the start, byte for byte: what audits compare the
+// kernel with. Bytes by id instead of an object for each: a node has 100,000 of them.
+import type { Family } from '../../../model/types.ts';
+import { type BackendKey, backendText, readBackendKey } from './backend-key.ts';
+import {
+  backendGenerationOffset,
+  backendSize,
+  backendStateOffset,
+  frontendKeySize,
+  SIZE,
+} from './layout.ts';
+
+const FIRST_ELEMENTS = 256;
+
+/** Bytes by id, as many as the largest id so far needs. */
+class Bytes {
+  readonly #stride: number;
+  #bytes: Uint8Array;
+  #view: DataView;
+
+  constructor(stride: number) {
+    this.#stride = stride;
+    this.#bytes = new Uint8Array(stride * FIRST_ELEMENTS);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  get view(): DataView {
+    return this.#view;
+  }
+
+  /** Where the id's bytes begin; there is room for them. */
+  at(id: number): number {
+    const end = (id + 1) * this.#stride;
+    if (end > this.#bytes.length) this.#grow(end);
+    return id * this.#stride;
+  }
+
+  part(id: number, offset: number, length: number): Uint8Array {
+    const at = this.at(id) + offset;
+    return this.#bytes.subarray(at, at + length);
+  }
+
+  /** By halves: large steps would cost more memory than they save copies. */
+  #grow(end: number): void {
+    const grown = new Uint8Array(Math.max(end, Math.ceil(this.#bytes.length * 1.5)));
+    grown.set(this.#bytes);
+    this.#bytes = grown;
+    this.#view = new DataView(grown.buffer);
+  }
+}
+
+/** The backends of one family, by backend id. */
+export class BackendShadow {
+  readonly #family: Family;
+  readonly #bytes: Bytes;
+
+  constructor(family: Family) {
+    this.#family = family;
+    this.#bytes = new Bytes(backendSize(family));
+  }
+
+  /** Takes the element that begins at `offset` over. */
+  copy(id: number, from: DataView, offset: number): void {
+    const at = this.#bytes.at(id);
+    const { view } = this.#bytes;
+    for (let byte = 0; byte < backendSize(this.#family); byte += 4) {
+      view.setUint32(at + byte, from.getUint32(offset + byte));
+    }
+  }
+
+  isSame(id: number, from: DataView, offset: number): boolean {
+    const at = this.#bytes.at(id);
+    for (let byte = 0; byte < backendSize(this.#family); byte += 4) {
+      if (this.#bytes.view.getUint32(at + byte) !== from.getUint32(offset + byte)) return false;
+    }
+    return true;
+  }
+
+  key(id: number): BackendKey {
+    return readBackendKey(this.#bytes.view, this.#bytes.at(id), this.#family);
+  }
+
+  /** `address:port` for people. */
+  text(id: number): string {
+    return backendText(this.#bytes.view, this.#bytes.at(id), this.#family);
+  }
+
+  state(id: number): number {
+    return this.#bytes.view.getUint8(this.#bytes.at(id) + backendStateOffset(this.#family));
+  }
+
+  isLocal(id: number): boolean {
+    const at = this.#bytes.at(id) + backendStateOffset(this.#family) + 1;
+    return (this.#bytes.view.getUint8(at) & 1) !== 0;
+  }
+
+  generation(id: number): number {
+    const at = this.#bytes.at(id) + backendGenerationOffset(this.#family);
+    return this.#bytes.view.getUint16(at, true);
+  }
+
+  setState(id: number, state: number, isLocal: boolean): void {
+    const at = this.#bytes.at(id) + backendStateOffset(this.#family);
+    this.#bytes.view.setUint8(at, state);
+    this.#bytes.view.setUint8(at + 1, Number(isLocal));
+  }
+}
+
+const VALUE_AT = 24;
+
+/** The frontends of both families, by frontend id: key and value. */
+export class FrontendShadow {
+  readonly #bytes = new Bytes(VALUE_AT + SIZE.frontend);
+
+  write(id: number, key: Uint8Array, value: Uint8Array): void {
+    this.#bytes.part(id, 0, key.length).set(key);
+    this.#bytes.part(id, VALUE_AT, value.length).set(value);
+  }
+
+  /** A view, to be used at once. */
+  key(id: number, family: Family): Uint8Array {
+    return this.#bytes.part(id, 0, frontendKeySize(family));
+  }
+
+  /** A view, to be used at once. */
+  value(id: number): Uint8Array {
+    return this.#bytes.part(id, VALUE_AT, SIZE.frontend);
+  }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_reason: what became of socket calls, summed over CPUs, by the names of enum reason.
+import type { BpfMap } from '../../../sys/native.ts';
+import { encodeU32 } from './layout.ts';
+
+/** In the order of enum reason (bpf/common/types.h); test/unit compares both. */
+export const REASONS = [
+  'TRANSLATED',
+  'NOT_A_FRONTEND',
+  'SKIPPED_CGROUP',
+  'SKIPPED_SOURCE_RANGES',
+  'SKIPPED_LOOPBACK_SOURCE',
+  'REFUSED_NO_BACKENDS',
+  'DROPPED_NO_LOCAL_BACKENDS',
+  'STALE_BACKEND',
+  'NO_SOCKET_STORAGE',
+  'REPLY_MAPPED',
+] as const;
+
+/** Exact up to 2^53. */
+export function readReasons(map: BpfMap): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    REASONS.map((name, index) => [name, sumOverCpus(map.get(encodeU32(index)))]),
+  );
+}
+
+function sumOverCpus(values: Uint8Array | undefined): number {
+  if (values === undefined) return 0;
+  const view = new DataView(values.buffer, values.byteOffset, values.byteLength);
+  let sum = 0;
+  for (let at = 0; at < values.byteLength; at += 8) sum += Number(view.getBigUint64(at, true));
+  return sum;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables over real BPF maps: arrays as shared memory, hash maps through batch calls.
+// The only place where tables become system calls.
+import type { BpfMap } from '../../../sys/native.ts';
+import { createPieces } from './chunked-mmap.ts';
+import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
+
+export type MapByName = (name: string) => BpfMap;
+
+/** Entries a batch call takes at once: bounds both the copy and the time the kernel holds us. */
+const BATCH_ENTRIES = 1024;
+
+export const TABLE_MAPS = [
+  'fl_frontend4',
+  'fl_frontend6',
+  'fl_backend4',
+  'fl_backend6',
+  'fl_set_line',
+  'fl_service',
+  'fl_fe_stat',
+  'fl_be_stat',
+  'fl_node_addr4',
+  'fl_node_addr6',
+  'fl_live',
+] as const;
+
+export function kernelTables(map: MapByName): Tables {
+  return {
+    frontend: { IPv4: hashTable(map('fl_frontend4')), IPv6: hashTable(map('fl_frontend6')) },
+    backend: { IPv4: arrayTable(map('fl_backend4')), IPv6: arrayTable(map('fl_backend6')) },
+    setLine: arrayTable(map('fl_set_line')),
+    serviceName: hashTable(map('fl_service')),
+    frontendStat: arrayTable(map('fl_fe_stat')),
+    backendStat: arrayTable(map('fl_be_stat')),
+    nodeAddress: {
+      IPv4: hashTable(map('fl_node_addr4')),
+      IPv6: hashTable(map('fl_node_addr6')),
+    },
+    live: arrayTable(map('fl_live')),
+  };
+}
+
+function arrayTable(map: BpfMap): ArrayTable {
+  const { name, maxEntries, valueSize } = map.info;
+  const elementSize = Math.ceil(valueSize / 8) * 8;
+  return createPieces(
+    { name, length: maxEntries, elementSize },
+    { map: (offset, length) => map.mmap(offset, length), unmap: (memory) => map.munmap(memory) },
+  );
+}
+
+function hashTable(map: BpfMap): HashTable {
+  const { name, maxEntries, keySize, valueSize } = map.info;
+  return {
+    name,
+    capacity: maxEntries,
+    get: (key) => map.get(key),
+    readAll() {
+      const { keys, values, count } = map.readAll();
+      return Array.from({ length: count }, (_, index) => ({
+        key: keys.slice(index * keySize, (index + 1) * keySize),
+        value: values.slice(index * valueSize, (index + 1) * valueSize),
+      }));
+    },
+    put: (keys, values) => {
+      const write = (from: number, to: number): { count: number; code: string | undefined } => {
+        const result = map.putBatch(concat(keys, from, to), concat(values, from, to));
+        return { count: result.count, code: result.error?.code };
+      };
+      return inBatches(keys.length, write);
+    },
+    delete: (keys) =>
+      inBatches(keys.length, (from, to) => {
+        const result = map.deleteBatch(concat(keys, from, to));
+        return { count: result.count, code: result.error?.code };
+      }),
+  };
+}
+
+/** A refused entry is noted and stepped over: one bad entry never holds up those behind it. */
+function inBatches(
+  total: number,
+  write: (from: number, to: number) => { count: number; code: string | undefined },
+): readonly RefusedWrite[] {
+  const refused: RefusedWrite[] = [];
+  for (let from = 0; from < total; ) {
+    const { count, code } = write(from, Math.min(total, from + BATCH_ENTRIES));
+    from += count;
+    if (code === undefined) continue;
+    refused.push({ index: from, code });
+    from++;
+  }
+  return refused;
+}
+
+function concat(parts: readonly Uint8Array[], from: number, to: number): Uint8Array {
+  const size = parts[from]?.length ?? 0;
+  const whole = new Uint8Array((to - from) * size);
+  for (let index = from; index < to; index++) {
+    whole.set(parts[index] ?? new Uint8Array(), (index - from) * size);
+  }
+  return whole;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables in plain memory: the same rules as the kernel's (capacity, whole-value replace), without it.
+// What tests and unprivileged runs use.
+import type { Family } from '../../../model/types.ts';
+import { frontendKeySize, SIZE } from './layout.ts';
+import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
+
+export interface TableSizes {
+  readonly frontends: number;
+  readonly backends: number;
+  readonly setLines: number;
+  readonly services: number;
+}
+
+export interface MemoryArray extends ArrayTable {
+  readonly bytes: Uint8Array;
+}
+
+export interface MemoryTables extends Tables {
+  readonly setLine: MemoryArray;
+  readonly backend: Readonly<Record<Family, MemoryArray>>;
+  readonly live: MemoryArray;
+  /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
+  fault: (table: string, key: Uint8Array) => string | undefined;
+}
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+function array(name: string, length: number, elementSize: number): MemoryArray {
+  const bytes = new Uint8Array(length * elementSize);
+  const view = new DataView(bytes.buffer);
+  return {
+    ...{ name, length, elementSize, bytes },
+    view: () => view,
+    offset: (index) => index * elementSize,
+    scan(isKept) {
+      for (let index = 0; index < length; index += 1) isKept(view, index * elementSize, index);
+    },
+  };
+}
+
+export function createMemoryTables(sizes: TableSizes): MemoryTables {
+  const tables: { fault: MemoryTables['fault'] } = { fault: () => undefined };
+  const hash = (name: string, capacity: number, keySize: number, valueSize: number): HashTable => {
+    const held = new Map<string, { key: Uint8Array; value: Uint8Array }>();
+    return {
+      name,
+      capacity,
+      readAll: () => [...held.values()],
+      get: (key) => held.get(hex(key))?.value,
+      put(keys, values) {
+        const refused: RefusedWrite[] = [];
+        for (const [index, key] of keys.entries()) {
+          const value = values[index];
+          if (key.length !== keySize || value?.length !== valueSize) {
+            throw new TypeError(`${name}: key or value of the wrong size`);
+          }
+          const isFull = held.size >= capacity && !held.has(hex(key));
+          const code = isFull ? 'E2BIG' : tables.fault(name, key);
+          if (code === undefined) held.set(hex(key), { key: key.slice(), value: value.slice() });
+          else refused.push({ index, code });
+        }
+        return refused;
+      },
+      delete(keys) {
+        for (const key of keys) {
+          if (key.length !== keySize) throw new TypeError(`${name}: key of the wrong size`);
+          held.delete(hex(key));
+        }
+        return [];
+      },
+    };
+  };
+  const frontendTable = (family: Family): HashTable =>
+    hash(
+      family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6',
+      sizes.frontends,
+      frontendKeySize(family),
+      SIZE.frontend,
+    );
+  return Object.assign(tables, {
+    frontend: { IPv4: frontendTable('IPv4'), IPv6: frontendTable('IPv6') },
+    backend: {
+      IPv4: array('fl_backend4', sizes.backends, SIZE.backend4),
+      IPv6: array('fl_backend6', sizes.backends, SIZE.backend6),
+    },
+    setLine: array('fl_set_line', sizes.setLines, SIZE.set_line),
+    serviceName: hash('fl_service', sizes.services, 4, SIZE.service_name),
+    frontendStat: array('fl_fe_stat', sizes.frontends, SIZE.frontend_stat),
+    backendStat: array('fl_be_stat', sizes.backends, SIZE.backend_stat),
+    nodeAddress: {
+      IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
+      IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),
+    },
+    live: array('fl_live', 1, SIZE.live),
+  });
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's tables as the dataplane sees them: hash tables behind calls, arrays as shared memory.
+// kernel.ts makes them from BPF maps, memory.ts from plain memory (tests, and runs without a kernel).
+import type { Family } from '../../../model/types.ts';
+
+/** One write the kernel refused. `index` counts within the call's list. */
+export interface RefusedWrite {
+  readonly index: number;
+  /** errno name, e.g. 'E2BIG' (table full) or 'ENOMEM'. */
+  readonly code: string;
+}
+
+export interface HashTable {
+  readonly name: string;
+  readonly capacity: number;
+  readAll(): readonly { readonly key: Uint8Array; readonly value: Uint8Array }[];
+  get(key: Uint8Array): Uint8Array | undefined;
+  /** Puts every pair it can, in order; what was refused comes back, the rest is in the kernel. */
+  put(keys: readonly Uint8Array[], values: readonly Uint8Array[]): readonly RefusedWrite[];
+  /** Absent keys count as deleted. */
+  delete(keys: readonly Uint8Array[]): readonly RefusedWrite[];
+}
+
+/** Elements in shared memory: writing the memory writes the kernel. */
+export interface ArrayTable {
+  readonly name: string;
+  readonly length: number;
+  readonly elementSize: number;
+  /** Memory that holds the element, from `offset(index)` on. Good for this element only. */
+  view(index: number): DataView;
+  offset(index: number): number;
+  /** Every element in order. `isKept` says whether its memory will be needed again. */
+  scan(isKept: (view: DataView, offset: number, index: number) => boolean): void;
+}
+
+export interface Tables {
+  readonly frontend: Readonly<Record<Family, HashTable>>;
+  readonly backend: Readonly<Record<Family, ArrayTable>>;
+  readonly setLine: ArrayTable;
+  readonly serviceName: HashTable;
+  readonly frontendStat: ArrayTable;
+  readonly backendStat: ArrayTable;
+  readonly nodeAddress: Readonly<Record<Family, HashTable>>;
+  readonly live: ArrayTable;
+}
+
+export function element(table: ArrayTable, index: number): Uint8Array {
+  const view = table.view(index);
+  const at = view.byteOffset + table.offset(index);
+  return new Uint8Array(view.buffer, at, table.elementSize);
+}
+
+/** All bytes of the element become 0. */
+export function clear(table: ArrayTable, index: number): void {
+  const view = table.view(index);
+  const at = table.offset(index);
+  for (let byte = 0; byte < table.elementSize; byte += 4) view.setUint32(at + byte, 0);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ledger from what the kernel already holds: ids and sets survive a restart of the agent, so that
+// nothing moves that need not. What cannot be attributed to a service port is reported as stray.
+// Reads Tables, writes nothing.
+import { exactList } from '../../../lib/compact.ts';
+import type { Family } from '../../../model/types.ts';
+import {
+  BACKEND_STATE,
+  backendServiceOffset,
+  backendStateOffset,
+  decodeFrontend,
+  decodeFrontendKey,
+  decodeServiceName,
+  decodeU32,
+  type SetRef,
+  SLOTS_PER_LINE,
+} from '../maps/layout.ts';
+import { portKeyOf } from '../maps/names.ts';
+import type { ArrayTable, Tables } from '../maps/tables.ts';
+import {
+  addPort,
+  createLedger,
+  createPortRecord,
+  createShadows,
+  type Ledger,
+  linesOf,
+  type PortRecord,
+  type SetRecord,
+  type Shadows,
+  withItem,
+} from './ledger.ts';
+import { frontendText } from './render.ts';
+import { isEqual, readSlots } from './sets.ts';
+
+export interface StrayFrontend {
+  readonly family: Family;
+  readonly key: Uint8Array;
+}
+
+export interface Adopted {
+  readonly ledger: Ledger;
+  /** Frontends of no known service port: to be deleted after the first sync. */
+  readonly stray: readonly StrayFrontend[];
+  /** Backends that look alive and are nobody's: whoever wrote them died before naming their service id. */
+  readonly orphans: readonly Orphan[];
+}
+
+export interface Orphan {
+  readonly family: Family;
+  readonly id: number;
+}
+
+type PortsById = ReadonlyMap<number, PortRecord>;
+
+const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+/** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
+export function adopt(tables: Tables): Adopted {
+  const shadows = createShadows();
+  const ports = readServices(tables);
+  const { backendIds, orphans } = readBackends(tables, shadows, ports);
+  const frontendIds = new Set<number>();
+  const stray = FAMILIES.flatMap((family) =>
+    readFrontends({ tables, shadows, family, ports, frontendIds }),
+  );
+  const records = [...ports.values()];
+  const ledger = createLedger(tables, shadows, {
+    backendIds,
+    frontendIds,
+    serviceIds: ports.keys(),
+    lines: records.flatMap(({ sets }) =>
+      sets.map((set) => ({ first: set.line, lines: linesOf(set.members) })),
+    ),
+  });
+  for (const record of records) take(ledger, record);
+  return { ledger, stray, orphans };
+}
+
+function take(ledger: Ledger, record: PortRecord): void {
+  addPort(ledger, record);
+  const same = record.sets.find(({ members }) => isEqual(members, record.backends));
+  if (same !== undefined) record.backends = same.members;
+  for (const { text } of record.frontends) {
+    ledger.owners[record.family].set(text, record);
+    if (text.startsWith('*:')) ledger.nodePorts++;
+  }
+}
+
+function readServices(tables: Tables): Map<number, PortRecord> {
+  const ports = new Map<number, PortRecord>();
+  for (const { key, value } of tables.serviceName.readAll()) {
+    const name = decodeServiceName(value);
+    const service = name.name.split(':', 1)[0] ?? '';
+    const serviceId = decodeU32(key);
+    ports.set(serviceId, createPortRecord(portKeyOf(name), service, name.family, serviceId));
+  }
+  return ports;
+}
+
+/** @returns ids in use; elements of unknown services are taken by nobody and their ids free to reuse */
+function readBackends(
+  tables: Tables,
+  shadows: Shadows,
+  ports: PortsById,
+): { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] } {
+  const taken = new Set<number>();
+  const orphans: Orphan[] = [];
+  const idsOf = new Map<PortRecord, number[]>();
+  for (const family of FAMILIES) {
+    tables.backend[family].scan((view, at, id) => {
+      const state = view.getUint8(at + backendStateOffset(family));
+      const isHeld = state === BACKEND_STATE.ACTIVE || state === BACKEND_STATE.TERMINATING;
+      if (!isHeld || id === 0) return false;
+      const port = ports.get(view.getUint32(at + backendServiceOffset(family), true));
+      if (port?.family !== family || taken.has(id)) {
+        orphans.push({ family, id });
+        return false;
+      }
+      taken.add(id);
+      shadows.backend[family].copy(id, view, at);
+      const ids = idsOf.get(port);
+      if (ids === undefined) idsOf.set(port, [id]);
+      else ids.push(id);
+      return true;
+    });
+  }
+  for (const [port, ids] of idsOf) port.backends = exactList(ids);
+  return { backendIds: taken, orphans };
+}
+
+interface Reading {
+  readonly tables: Tables;
+  readonly shadows: Shadows;
+  readonly family: Family;
+  readonly ports: PortsById;
+  /** Grows: ids in use. */
+  readonly frontendIds: Set<number>;
+}
+
+function readFrontends(reading: Reading): StrayFrontend[] {
+  const { tables, shadows, family, ports, frontendIds } = reading;
+  const stray: StrayFrontend[] = [];
+  for (const { key, value } of tables.frontend[family].readAll()) {
+    const { serviceId, frontendId: id, internal, external } = decodeFrontend(value);
+    const port = ports.get(serviceId);
+    const isOurs = port?.family === family && id > 0 && id < tables.frontendStat.length;
+    if (!isOurs || frontendIds.has(id)) {
+      stray.push({ family, key });
+      continue;
+    }
+    frontendIds.add(id);
+    shadows.frontend.write(id, key, value);
+    const text = frontendText(decodeFrontendKey(key, family));
+    const sets = {
+      internal: readSet(tables.setLine, port, internal),
+      external: readSet(tables.setLine, port, external),
+    };
+    port.frontends = withItem(port.frontends, { text, id, ...sets });
+  }
+  return stray;
+}
+
+/** Sets with equal refs are one; a ref beyond the table is no set (the next sync replaces it). */
+function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
+  const { line, slots, generation } = ref;
+  if (slots === 0) return undefined;
+  const known = port.sets.find((set) => set.line === line && set.members.length === slots);
+  if (known !== undefined) return known;
+  if (line + Math.ceil(slots / SLOTS_PER_LINE) > table.length) return undefined;
+  const members = readSlots(table, line, slots);
+  const set: SetRecord = { line, generation, members, isDamaged: false };
+  port.sets = withItem(port.sets, set);
+  return set;
+}

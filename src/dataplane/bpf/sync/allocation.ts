@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one service port takes of ids and lines and changes of its backends, so that all of it can be
+// given back, and the error that says which table had none left.
+import type { IdPool } from './id-pool.ts';
+import type { Ledger, PortRecord } from './ledger.ts';
+
+/** Which table is full, in the words of the flag that sizes it. */
+export class TableFull extends Error {
+  constructor(table: string, capacity: number, flag: string) {
+    super(
+      `${table} is full (${capacity} ${flag}): raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`,
+    );
+  }
+}
+
+export interface Taking {
+  readonly ledger: Ledger;
+  readonly record: PortRecord;
+  readonly undos: (() => void)[];
+}
+
+export function undoAll(undos: (() => void)[]): void {
+  for (const undo of undos.reverse()) undo();
+  undos.length = 0;
+}
+
+/** Throws TableFull, in the words of `table` and `flag`. */
+export function takeId(
+  pool: IdPool,
+  { undos }: Pick<Taking, 'undos'>,
+  table: string,
+  flag: string,
+): number {
+  const id = pool.take();
+  if (id === undefined) throw new TableFull(table, pool.capacity, flag);
+  undos.push(() => pool.give(id));
+  return id;
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slow full check: what the kernel really holds against what we believe it holds. Every
+// difference is told in words and forgotten from the ledger, so that the next apply writes it anew;
+// a damaged set or backend is never mended in place but replaced and flipped to.
+// Reads Tables; the only writes are deletes of frontends that belong to nobody.
+import type { Family } from '../../../model/types.ts';
+import { decodeFrontendKey, encodeServiceName, encodeU32 } from '../maps/layout.ts';
+import { nameOf } from '../maps/names.ts';
+import { allPorts, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
+import { forgetFrontend } from './port-update.ts';
+import { frontendText } from './render.ts';
+import { isEqual, readSlots } from './sets.ts';
+
+const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, index) => byte === b[index]);
+
+/** @returns one line per difference, e.g. `frontend 10.96.0.10:80/TCP of default/web:http/TCP/IPv4 is missing` */
+export function findDrift(ledger: Ledger): readonly string[] {
+  const drift: string[] = [];
+  for (const port of allPorts(ledger)) {
+    drift.push(
+      ...auditName(ledger, port),
+      ...auditSets(ledger, port),
+      ...auditBackends(ledger, port),
+    );
+  }
+  for (const family of FAMILIES) drift.push(...auditFrontends(ledger, family));
+  return drift;
+}
+
+function auditName(ledger: Ledger, port: PortRecord): readonly string[] {
+  const key = encodeU32(port.serviceId);
+  const wanted = encodeServiceName(nameOf(port.key));
+  const held = ledger.tables.serviceName.get(key);
+  if (held !== undefined && isSame(held, wanted)) return [];
+  ledger.tables.serviceName.put([key], [wanted]);
+  return [`name of service id ${port.serviceId} (${port.key}) ${held ? 'differs' : 'is missing'}`];
+}
+
+function auditSets({ tables }: Ledger, port: PortRecord): readonly string[] {
+  const drift: string[] = [];
+  for (const set of port.sets) {
+    const { line, members } = set;
+    if (isEqual(readSlots(tables.setLine, line, members.length), members)) continue;
+    drift.push(`set at line ${line} of ${port.key} differs`);
+    set.isDamaged = true;
+  }
+  return drift;
+}
+
+/** A damaged one is found by no key any more: settled as gone once no set has its id. */
+function auditBackends(ledger: Ledger, port: PortRecord): readonly string[] {
+  const table = ledger.tables.backend[port.family];
+  const shadow = ledger.shadows.backend[port.family];
+  const drift: string[] = [];
+  for (const id of port.backends) {
+    if (shadow.isSame(id, table.view(id), table.offset(id))) continue;
+    drift.push(`backend ${shadow.text(id)} (id ${id}) of ${port.key} differs`);
+    ledger.damagedBackends.add(id);
+  }
+  return drift;
+}
+
+function auditFrontends(ledger: Ledger, family: Family): readonly string[] {
+  const drift: string[] = [];
+  const table = ledger.tables.frontend[family];
+  const seen = new Set<string>();
+  for (const { key, value } of table.readAll()) {
+    const text = frontendText(decodeFrontendKey(key, family));
+    seen.add(text);
+    const owner = ledger.owners[family].get(text);
+    const frontend = owner && frontendOf(owner, text);
+    if (owner === undefined || frontend === undefined) {
+      drift.push(`frontend ${text} belongs to no Service`);
+      table.delete([key]);
+    } else if (!isSame(ledger.shadows.frontend.value(frontend.id), value)) {
+      drift.push(`frontend ${text} of ${owner.key} differs`);
+      forgetFrontend(ledger, owner, text);
+    }
+  }
+  for (const port of allPorts(ledger)) {
+    if (port.family !== family) continue;
+    for (const { text } of port.frontends) {
+      if (seen.has(text)) continue;
+      drift.push(`frontend ${text} of ${port.key} is missing`);
+      forgetFrontend(ledger, port, text);
+    }
+  }
+  return drift;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// What we believe the kernel holds, per service port, and which ids and lines are taken.
+// Backends, sets and frontends that leave are retired first and reused only after release():
+// a program that still runs may hold them.
+// Pure bookkeeping over Tables.
+import { exactList } from '../../../lib/compact.ts';
+import type { Family } from '../../../model/types.ts';
+import type { ServiceKey } from '../../../plan/types.ts';
+import { BackendShadow, FrontendShadow } from '../maps/cache.ts';
+import { BACKEND_STATE, backendStateOffset, SLOTS_PER_LINE } from '../maps/layout.ts';
+import type { Tables } from '../maps/tables.ts';
+import { createIdPool, type IdPool } from './id-pool.ts';
+import { createLinePool, type LinePool, type LineRun } from './slot-pool.ts';
+
+/** An immutable set in the kernel: `members` are backend ids in slot order, ascending. */
+export interface SetRecord {
+  readonly line: number;
+  readonly generation: number;
+  readonly members: readonly number[];
+  /** The kernel's copy was found changed: never used again, retired once no frontend refers to it. */
+  isDamaged: boolean;
+}
+
+/** Its key and value are in the shadow, under its id. */
+export interface FrontendRecord {
+  /** `10.96.0.10:80/TCP`: see frontendText. */
+  readonly text: string;
+  readonly id: number;
+  readonly internal: SetRecord | undefined;
+  readonly external: SetRecord | undefined;
+}
+
+/** One service port of one family as the kernel holds it. Lists are replaced, never changed. */
+export interface PortRecord {
+  /** Key of the plan's ServicePortPlan. */
+  readonly key: string;
+  readonly service: ServiceKey;
+  readonly family: Family;
+  readonly serviceId: number;
+  /** Ids of the ACTIVE and TERMINATING ones, ascending. */
+  backends: readonly number[];
+  sets: readonly SetRecord[];
+  frontends: readonly FrontendRecord[];
+}
+
+export interface Retired {
+  readonly backends: { readonly family: Family; readonly id: number }[];
+  readonly lines: LineRun[];
+  readonly frontendIds: number[];
+  readonly serviceIds: number[];
+}
+
+export interface Shadows {
+  readonly backend: Readonly<Record<Family, BackendShadow>>;
+  readonly frontend: FrontendShadow;
+}
+
+export interface Ledger {
+  readonly tables: Tables;
+  readonly shadows: Shadows;
+  readonly backendIds: IdPool;
+  readonly frontendIds: IdPool;
+  readonly serviceIds: IdPool;
+  readonly lines: LinePool;
+  readonly services: Map<ServiceKey, readonly PortRecord[]>;
+  /** Which port owns a frontend, by frontend text. */
+  readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
+  /** Backends whose element was found changed: whatever its key says, nobody finds it by that. */
+  readonly damagedBackends: Set<number>;
+  retired: Retired;
+  setGeneration: number;
+  /** Frontends whose address is any address of the node. */
+  nodePorts: number;
+}
+
+export interface TakenIds {
+  readonly backendIds: Iterable<number>;
+  readonly frontendIds: Iterable<number>;
+  readonly serviceIds: Iterable<number>;
+  readonly lines: Iterable<LineRun>;
+}
+
+const NOTHING: readonly never[] = Object.freeze([]);
+
+export const noneRetired = (): Retired => ({
+  backends: [],
+  lines: [],
+  frontendIds: [],
+  serviceIds: [],
+});
+
+export const createShadows = (): Shadows => ({
+  backend: { IPv4: new BackendShadow('IPv4'), IPv6: new BackendShadow('IPv6') },
+  frontend: new FrontendShadow(),
+});
+
+export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds): Ledger {
+  return {
+    tables,
+    shadows,
+    backendIds: createIdPool(
+      Math.min(tables.backend.IPv4.length, tables.backend.IPv6.length, tables.backendStat.length),
+      taken.backendIds,
+    ),
+    frontendIds: createIdPool(tables.frontendStat.length, taken.frontendIds),
+    serviceIds: createIdPool(tables.serviceName.capacity + 1, taken.serviceIds),
+    lines: createLinePool(tables.setLine.length, taken.lines),
+    services: new Map(),
+    owners: { IPv4: new Map(), IPv6: new Map() },
+    damagedBackends: new Set(),
+    retired: noneRetired(),
+    setGeneration: 0,
+    nodePorts: 0,
+  };
+}
+
+/** `ns/name:port/TCP/IPv4` -> an empty record of that port. */
+export function createPortRecord(
+  key: string,
+  service: ServiceKey,
+  family: Family,
+  serviceId: number,
+): PortRecord {
+  return {
+    key,
+    service,
+    family,
+    serviceId,
+    backends: NOTHING,
+    sets: NOTHING,
+    frontends: NOTHING,
+  };
+}
+
+export function addPort(ledger: Ledger, record: PortRecord): void {
+  const others = ledger.services.get(record.service) ?? NOTHING;
+  ledger.services.set(record.service, withItem(others, record));
+}
+
+export function removePort(ledger: Ledger, record: PortRecord): void {
+  const others = without(ledger.services.get(record.service) ?? NOTHING, record);
+  if (others.length > 0) ledger.services.set(record.service, others);
+  else ledger.services.delete(record.service);
+}
+
+export function portOf(ledger: Ledger, service: ServiceKey, key: string): PortRecord | undefined {
+  return ledger.services.get(service)?.find((record) => record.key === key);
+}
+
+export function* allPorts(ledger: Ledger): Generator<PortRecord> {
+  for (const ports of ledger.services.values()) yield* ports;
+}
+
+export const frontendOf = (record: PortRecord, text: string): FrontendRecord | undefined =>
+  record.frontends.find((frontend) => frontend.text === text);
+
+export const without = <T>(list: readonly T[], item: T): readonly T[] =>
+  exactList(list.filter((other) => other !== item));
+
+export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
+  exactList([...list, item]);
+
+export const linesOf = (members: readonly number[]): number =>
+  Math.ceil(members.length / SLOTS_PER_LINE);
+
+export const isRetiredEmpty = (retired: Retired): boolean =>
+  retired.backends.length === 0 &&
+  retired.lines.length === 0 &&
+  retired.frontendIds.length === 0 &&
+  retired.serviceIds.length === 0;
+
+/** Hands over what was retired so far; the caller waits out a grace period, then calls release(). */
+export function takeRetired(ledger: Ledger): Retired {
+  const batch = ledger.retired;
+  ledger.retired = noneRetired();
+  return batch;
+}
+
+/** Makes retired ids and lines usable again. Only after every program that could hold them ended. */
+export function release(ledger: Ledger, batch: Retired): void {
+  for (const { family, id } of batch.backends) {
+    const table = ledger.tables.backend[family];
+    const stateAt = table.offset(id) + backendStateOffset(family);
+    table.view(id).setUint8(stateAt, BACKEND_STATE.FREE);
+    ledger.backendIds.give(id);
+  }
+  for (const run of batch.lines) ledger.lines.give(run.first, run.lines);
+  for (const id of batch.frontendIds) ledger.frontendIds.give(id);
+  for (const id of batch.serviceIds) ledger.serviceIds.give(id);
+}

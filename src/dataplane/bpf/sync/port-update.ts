@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port from what the kernel holds to what the plan says, in the order that never shows
+// half an update: prepare (new backends and sets, referred to by nobody) -> the caller puts the
+// frontends -> settle (what no frontend refers to any more is marked and retired).
+// If prepare fails nothing is visible and everything it took is given back.
+// Bookkeeping over Tables; makes no system call.
+import type { Scope, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
+import { backendKey } from '../maps/backend-key.ts';
+import { encodeFrontend, encodeFrontendKey } from '../maps/layout.ts';
+import { clear } from '../maps/tables.ts';
+import { type Taking, takeId, undoAll } from './allocation.ts';
+import { ensureBackends, retireBackends } from './backends.ts';
+import {
+  createPortRecord,
+  type FrontendRecord,
+  frontendOf,
+  type Ledger,
+  linesOf,
+  type PortRecord,
+  portOf,
+  removePort,
+  type SetRecord,
+  withItem,
+  without,
+} from './ledger.ts';
+import { type RenderedFrontend, renderFrontends, renderSet } from './render.ts';
+import { ensureSet, isEqual, refOf } from './sets.ts';
+
+/** One frontend to be written: what the ledger will have, and the bytes. */
+export interface FrontendPut {
+  readonly frontend: FrontendRecord;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+export interface PreparedPort {
+  readonly record: PortRecord;
+  /** True if the record (and its service id) is new: its name must be written before its frontends. */
+  readonly isNew: boolean;
+  readonly puts: readonly FrontendPut[];
+  /** Frontends the plan no longer has. */
+  readonly drops: readonly FrontendRecord[];
+  /** Takes back every id and line that prepare took. */
+  readonly undo: () => void;
+}
+
+/** Throws TableFull; then nothing has changed. */
+export function preparePort(
+  ledger: Ledger,
+  service: ServiceKey,
+  port: ServicePortPlan,
+  ownsClusterIp: boolean,
+): PreparedPort {
+  const undos: (() => void)[] = [];
+  try {
+    const known = portOf(ledger, service, port.key);
+    const record = known ?? newRecord(ledger, service, port, undos);
+    const taking: Taking = { ledger, record, undos };
+    const wanted = renderFrontends(port, ownsClusterIp);
+    const setOf = (scope: Scope): SetRecord | undefined => {
+      const backends = renderSet(port, wanted, scope);
+      return backends.length === 0
+        ? undefined
+        : ensureSet(taking, ensureBackends(taking, backends));
+    };
+    const sets = { cluster: setOf('cluster'), local: setOf('local') };
+    const puts = wanted
+      .map((frontend) => frontendPut(taking, frontend, port, sets))
+      .filter((put) => !isInKernel(ledger, record, put));
+    const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
+    return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
+  } catch (error) {
+    undoAll(undos);
+    throw error;
+  }
+}
+
+function newRecord(
+  ledger: Ledger,
+  service: ServiceKey,
+  { key, family }: ServicePortPlan,
+  undos: (() => void)[],
+): PortRecord {
+  const table = ledger.tables.serviceName.name;
+  const serviceId = takeId(ledger.serviceIds, { undos }, table, 'service-ports');
+  return createPortRecord(key, service, family, serviceId);
+}
+
+function frontendPut(
+  taking: Taking,
+  frontend: RenderedFrontend,
+  port: ServicePortPlan,
+  sets: Readonly<Record<Scope, SetRecord | undefined>>,
+): FrontendPut {
+  const { record } = taking;
+  const { text } = frontend;
+  const id = frontendOf(record, text)?.id ?? takeFrontendId(taking);
+  const internal = frontend.internal && sets[frontend.internal];
+  const external = frontend.external && sets[frontend.external];
+  const value = encodeFrontend({
+    internal: refOf(internal),
+    external: refOf(external),
+    serviceId: record.serviceId,
+    frontendId: id,
+    affinitySeconds: port.affinityTimeoutSeconds,
+    internalEmpty: frontend.internalEmpty,
+    externalEmpty: frontend.externalEmpty,
+    isNodePort: frontend.key.address === undefined,
+    arePodsOutside: frontend.arePodsOutside,
+    hasSourceRanges: frontend.hasSourceRanges,
+  });
+  return {
+    frontend: { text, id, internal, external },
+    key: encodeFrontendKey(frontend.key),
+    value,
+  };
+}
+
+function takeFrontendId(taking: Taking): number {
+  const { frontendIds, tables } = taking.ledger;
+  const id = takeId(frontendIds, taking, tables.frontendStat.name, 'frontends');
+  clear(tables.frontendStat, id);
+  return id;
+}
+
+function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
+  if (frontendOf(record, frontend.text) === undefined) return false;
+  const held = ledger.shadows.frontend.value(frontend.id);
+  return held.every((byte, index) => byte === value[index]);
+}
+
+/** Any address of the node: a frontend key with an address of zeros. */
+const isNodePort = ({ text }: FrontendRecord): boolean => text.startsWith('*:');
+
+/** Notes that the kernel now has this frontend, taking it over from any other port. */
+export function ownFrontend(
+  ledger: Ledger,
+  record: PortRecord,
+  { frontend, key, value }: FrontendPut,
+): PortRecord | undefined {
+  const { text } = frontend;
+  const owners = ledger.owners[record.family];
+  const previous = owners.get(text);
+  const isTakenOver = previous !== undefined && previous !== record;
+  if (isTakenOver) forgetFrontend(ledger, previous, text);
+  const before = frontendOf(record, text);
+  if (before === undefined && isNodePort(frontend)) ledger.nodePorts++;
+  const others = before === undefined ? record.frontends : without(record.frontends, before);
+  record.frontends = withItem(others, frontend);
+  ledger.shadows.frontend.write(frontend.id, key, value);
+  owners.set(text, record);
+  return isTakenOver ? previous : undefined;
+}
+
+/** Notes that the kernel no longer has this frontend on this port's behalf. */
+export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string): void {
+  const frontend = frontendOf(record, text);
+  if (frontend === undefined) return;
+  record.frontends = without(record.frontends, frontend);
+  if (isNodePort(frontend)) ledger.nodePorts--;
+  ledger.retired.frontendIds.push(frontend.id);
+  const owners = ledger.owners[record.family];
+  if (owners.get(text) === record) owners.delete(text);
+}
+
+/**
+ * Marks and retires what no frontend of the port refers to any more. Backends still serving become
+ * TERMINATING (sockets on them stay), others GONE.
+ * @param port what the plan has of it; undefined = nothing, nobody is serving
+ * @returns true if the port holds nothing any more and its record was dropped
+ */
+export function settlePort(
+  ledger: Ledger,
+  record: PortRecord,
+  port: ServicePortPlan | undefined,
+): boolean {
+  const setsInUse = new Set<SetRecord>();
+  for (const { internal, external } of record.frontends) {
+    if (internal !== undefined) setsInUse.add(internal);
+    if (external !== undefined) setsInUse.add(external);
+  }
+  for (const set of record.sets) {
+    if (setsInUse.has(set)) continue;
+    record.sets = without(record.sets, set);
+    ledger.retired.lines.push({ first: set.line, lines: linesOf(set.members) });
+  }
+  retireUnused(ledger, record, port);
+  if (record.frontends.length > 0 || record.backends.length > 0) return false;
+  removePort(ledger, record);
+  ledger.retired.serviceIds.push(record.serviceId);
+  return true;
+}
+
+function retireUnused(ledger: Ledger, record: PortRecord, port: ServicePortPlan | undefined): void {
+  // Nearly always: one set, of all backends.
+  if (record.sets.some(({ members }) => members === record.backends)) return;
+  const inUse = new Set(record.sets.flatMap(({ members }) => members));
+  let serving: ReadonlySet<unknown> | undefined;
+  retireBackends(ledger, record, inUse, (key) => {
+    serving ??= new Set(port?.serving.map((backend) => backendKey(backend, record.family)));
+    return serving.has(key);
+  });
+  const same = record.sets.find(({ members }) => isEqual(members, record.backends));
+  if (same !== undefined) record.backends = same.members;
+}

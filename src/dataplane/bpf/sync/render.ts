@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port of the plan -> what the kernel's tables should say of it, still without ids:
+// backends by address, sets as lists of backends, frontends with the sets they take.
+// Pure. Policy is already decided; this only picks which decision the tables can hold.
+import { hostPort } from '../../../lib/address-bytes.ts';
+import { flatText } from '../../../lib/compact.ts';
+import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import { type FrontendKey, MAX_SLOTS } from '../maps/layout.ts';
+
+export interface RenderedFrontend {
+  /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
+  readonly text: string;
+  readonly key: FrontendKey;
+  /** undefined: always empty. */
+  readonly internal: Scope | undefined;
+  readonly external: Scope | undefined;
+  readonly internalEmpty: 'reject' | 'drop';
+  readonly externalEmpty: 'reject' | 'drop';
+  readonly arePodsOutside: boolean;
+  readonly hasSourceRanges: boolean;
+}
+
+export function frontendText(key: FrontendKey): string {
+  if (key.protocol === undefined)
+    return flatText(hostPort(key.address ?? '*', 0).replace(/0$/, '*'));
+  const where = key.address === undefined ? `*:${key.port}` : hostPort(key.address, key.port);
+  return flatText(where, '/', key.protocol);
+}
+
+const isSamePath = (a: Path, b: Path): boolean =>
+  a.scope === b.scope && a.whenEmpty === b.whenEmpty;
+
+function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
+  const key: FrontendKey = {
+    family: port.family,
+    address: frontend.address,
+    port: frontend.port,
+    protocol: port.protocol,
+  };
+  const { pod, host, outside } = frontend.paths;
+  return {
+    text: frontendText(key),
+    key,
+    internal: host.scope,
+    external: outside.scope,
+    internalEmpty: host.whenEmpty,
+    externalEmpty: outside.whenEmpty,
+    // A frontend holds two sets: pods share one with the host or with the outside (the plan has no third case).
+    arePodsOutside: !isSamePath(pod, host) && isSamePath(pod, outside),
+    hasSourceRanges: frontend.sourceRanges !== undefined,
+  };
+}
+
+/** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
+function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
+  const { family } = port;
+  const key: FrontendKey = { family, address: frontend.address, port: 0, protocol: undefined };
+  return {
+    text: frontendText(key),
+    key,
+    internal: undefined,
+    external: undefined,
+    internalEmpty: 'reject',
+    externalEmpty: 'reject',
+    arePodsOutside: false,
+    hasSourceRanges: false,
+  };
+}
+
+/** The backends that the scope's set has, as `address:port`, in plan order. */
+export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
+  setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
+
+const setOf = (port: ServicePortPlan, scope: Scope): BackendList =>
+  port[scope].length > MAX_SLOTS ? [...port[scope]].slice(0, MAX_SLOTS) : port[scope];
+
+/** @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP */
+export function renderFrontends(
+  port: ServicePortPlan,
+  ownsClusterIp = false,
+): readonly RenderedFrontend[] {
+  const rendered = port.frontends.map((frontend) => renderFrontend(frontend, port));
+  const clusterIps = ownsClusterIp ? port.frontends.filter(({ kind }) => kind === 'ClusterIP') : [];
+  return [...rendered, ...clusterIps.map((frontend) => otherPorts(frontend, port))];
+}
+
+/** The backends that some frontend leads to; more than a set_ref can count are cut. */
+export function renderSet(
+  port: ServicePortPlan,
+  frontends: readonly RenderedFrontend[],
+  scope: Scope,
+): BackendList {
+  const isUsed = frontends.some((f) => f.internal === scope || f.external === scope);
+  return isUsed ? setOf(port, scope) : [];
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The demo's directory of manifests: Services as the examples have them, EndpointSlices from the topology.
+// Files are replaced whole by a rename, so that no reader ever sees half of one.
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { dump } from 'js-yaml';
+import { nowMs } from './client/clock.ts';
+import type { Pod } from './wiring.ts';
+
+/** Any Kubernetes object; what is in it is the author's affair. */
+export type Manifest = Readonly<Record<string, unknown>>;
+
+export interface Endpoint {
+  readonly pod: Pick<Pod, 'name' | 'nodeName' | 'ipv4' | 'ipv6'>;
+  /** Default true. A kubelet sets it to false before it stops a pod. */
+  readonly isReady?: boolean;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly port: number;
+  readonly protocol: 'TCP' | 'UDP';
+}
+
+/** The EndpointSlices of one Service, one for each family, as the endpointslice controller writes them. */
+export function endpointSlices(
+  service: string,
+  port: SlicePort,
+  endpoints: readonly Endpoint[],
+): Manifest[] {
+  return (['IPv4', 'IPv6'] as const).map((addressType) => ({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: `${service}-${addressType.toLowerCase()}`,
+      namespace: 'default',
+      labels: { 'kubernetes.io/service-name': service },
+    },
+    addressType,
+    ports: [port],
+    endpoints: endpoints.map(({ pod, isReady = true }) => ({
+      addresses: [addressType === 'IPv4' ? pod.ipv4 : pod.ipv6],
+      conditions: { ready: isReady, serving: isReady, terminating: false },
+      nodeName: pod.nodeName,
+      targetRef: { kind: 'Pod', namespace: 'default', name: pod.name },
+    })),
+  }));
+}
+
+export interface ManifestDirectory {
+  readonly path: string;
+  /** Replaces one file by these objects; returns when (ms since the epoch) they were in place. */
+  put(file: string, manifests: readonly Manifest[]): number;
+  /** Replaces one file by any text, for what no builder would write. */
+  putText(file: string, text: string | Uint8Array): number;
+  remove(file: string): void;
+}
+
+/** `path` must exist; so must its parent, where files are written before they are renamed. */
+export function openManifests(path: string): ManifestDirectory {
+  const putText = (file: string, text: string | Uint8Array): number => {
+    const draft = `${path}.draft-${file}`;
+    writeFileSync(draft, text);
+    renameSync(draft, join(path, file));
+    return nowMs();
+  };
+  return {
+    path,
+    putText,
+    put: (file, manifests) =>
+      putText(file, manifests.map((manifest) => dump(manifest, { noRefs: true })).join('---\n')),
+    remove: (file) => rmSync(join(path, file), { force: true }),
+  };
+}

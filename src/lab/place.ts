@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A place is where a program of the demo runs: a network namespace and a cgroup. Pods are places, and so
+// is a node itself (for programs that use the host's network).
+import { join } from 'node:path';
+import { insideCgroup } from '../sys/cgroup.ts';
+import { type Child, start } from '../sys/exec.ts';
+import { insideNamespace } from '../sys/netns.ts';
+import { packageRoot } from '../sys/package.ts';
+
+export interface Place {
+  /** As people call it: `web-1`. */
+  readonly name: string;
+  readonly namespace: string;
+  readonly cgroup: string;
+}
+
+const START_TIMEOUT_MS = 20_000;
+
+/** A compiled program of this package. Tests start the compiled ones too: Node runs no TypeScript. */
+export function compiledPath(file: string): string {
+  return join(packageRoot(), 'dist', file);
+}
+
+/** Arguments that run `argv` in a place. */
+export function insidePlace(place: Place, argv: readonly string[]): string[] {
+  return insideCgroup(place.cgroup, insideNamespace(place.namespace, argv));
+}
+
+/** Starts one of our Node programs in a place and waits for its `ready` line; later lines go to `onLine`. */
+export async function startProgram(
+  place: Place,
+  program: 'client' | 'echo-server',
+  args: readonly string[],
+  onLine: (line: string) => void = () => undefined,
+): Promise<Child> {
+  const argv = [process.execPath, compiledPath(`lab/${program}.js`), ...args];
+  const [shell = 'sh', ...shellArgs] = insidePlace(place, argv);
+  const talk: string[] = [];
+  let isReady: () => void = () => undefined;
+  const ready = new Promise<'ready'>((resolve) => {
+    isReady = () => resolve('ready');
+  });
+  const child = start(shell, shellArgs, {
+    onStdoutLine: (line) => (line === 'ready' ? isReady() : onLine(line)),
+    onStderrLine: (line) => talk.push(line),
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS);
+  const outcome = await Promise.race([ready, child.exited]);
+  clearTimeout(timer);
+  if (outcome === 'ready') return child;
+  const last = talk.slice(-3).join('; ');
+  throw new Error(`${program} in ${place.name} ended with code ${outcome}: ${last}`);
+}
+
+/** Starts the echo server of a pod; it answers on these ports, TCP and UDP, IPv4 and IPv6. */
+export function startServer(place: Place, ports: readonly number[]): Promise<Child> {
+  return startProgram(place, 'echo-server', [place.name, ...ports.map(String)]);
+}

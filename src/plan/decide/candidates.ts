@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidate sets of one service port: `cluster`, `local`, `serving`. Each falls back to endpoints
+// that terminate but still serve only when it has nothing ready (KEP-1669), and independently of the other.
+// Source: CategorizeEndpoints in kube-proxy's topology.go.
+import type { EndpointTraits } from '../../model/types.ts';
+import type { BackendList } from '../types.ts';
+import { type BackendColumns, pickBackends, valueAt } from './backend-list.ts';
+import type { MergedEndpoints } from './endpoints.ts';
+import { isAllowedBy, type Place, type TopologyMode, topologyMode } from './topology.ts';
+
+export interface CandidateSets {
+  readonly cluster: BackendList;
+  readonly local: BackendList;
+  readonly serving: BackendList;
+  readonly topology: TopologyMode;
+  /** All ready endpoints, whatever the policies: health checks count the local ones. */
+  readonly ready: BackendList;
+  /** Is there any endpoint that some node could use? Then an empty set is silence, not refusal. */
+  readonly isAnyUsable: boolean;
+}
+
+export interface SetsWanted {
+  readonly usesCluster: boolean;
+  readonly usesLocal: boolean;
+}
+
+/** Linear. The sets share their addresses and, where they are equal, themselves. Sorted as the input is. */
+export function candidateSets(
+  merged: MergedEndpoints,
+  wanted: SetsWanted,
+  place: Place,
+): CandidateSets {
+  const topology = wanted.usesCluster ? topologyMode(merged.traits, place) : undefined;
+  const { serving, ready, near, fallback } = sortOut(merged.traits, topology, place);
+  const columns = columnsOf(merged, place.nodeName);
+  const pick = (indexes: readonly number[]): BackendList => pickBackends(columns, indexes);
+  const isLocal = (index: number): boolean => valueAt(columns.areLocal, index);
+  const allReady = pick(ready);
+  const clusterWide = topology === undefined ? allReady : pick(near);
+  return {
+    cluster: wanted.usesCluster ? firstFilled(clusterWide, () => pick(fallback)) : pick([]),
+    local: wanted.usesLocal
+      ? firstFilled(pick(ready.filter(isLocal)), () => pick(fallback.filter(isLocal)))
+      : pick([]),
+    serving: serving.length === ready.length ? allReady : pick(serving),
+    ready: allReady,
+    topology,
+    isAnyUsable: ready.length > 0 || fallback.length > 0,
+  };
+}
+
+/** Indexes of endpoints, ascending. */
+interface SortedOut {
+  /** Ready or serving: everything that may carry a flow. */
+  readonly serving: readonly number[];
+  readonly ready: readonly number[];
+  /** Those of `ready` that topology allows, if it has a say. */
+  readonly near: readonly number[];
+  /** Not ready, but serving while they terminate. */
+  readonly fallback: readonly number[];
+}
+
+function sortOut(
+  traits: readonly EndpointTraits[],
+  topology: TopologyMode,
+  place: Place,
+): SortedOut {
+  const serving: number[] = [];
+  const ready: number[] = [];
+  const near: number[] = [];
+  const fallback: number[] = [];
+  for (const [index, endpoint] of traits.entries()) {
+    if (!endpoint.isReady && !endpoint.isServing) continue;
+    serving.push(index);
+    if (endpoint.isReady) {
+      ready.push(index);
+      if (topology !== undefined && isAllowedBy(topology, endpoint, place)) near.push(index);
+    } else if (endpoint.isTerminating) {
+      fallback.push(index);
+    }
+  }
+  return { serving, ready, near, fallback };
+}
+
+const firstFilled = (first: BackendList, second: () => BackendList): BackendList =>
+  first.length > 0 ? first : second();
+
+function columnsOf({ addresses, traits, ports }: MergedEndpoints, ownNode: string): BackendColumns {
+  return {
+    addresses,
+    ports,
+    // An endpoint without a node is never local, not even to a proxy without a name.
+    areLocal: traits.map(({ nodeName }) => nodeName !== undefined && nodeName === ownNode),
+    areTerminating: traits.map(({ isReady, isTerminating }) => !isReady && isTerminating),
+  };
+}

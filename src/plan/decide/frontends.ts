@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which addresses a Service answers on, per family, and what each of its frontends is called when two
+// Services want the same one. A family without a ClusterIP has no frontend at all, not even a NodePort
+// (kube-proxy: NewServiceInfo per family).
+import { flatText } from '../../lib/compact.ts';
+import { familyOf } from '../../lib/ip.ts';
+import type { AddressAt, Family, Protocol, Service, ServicePort } from '../../model/types.ts';
+import type { FrontendKind } from '../types.ts';
+
+export const FAMILIES: readonly Family[] = Object.freeze(['IPv4', 'IPv6'] as const);
+
+export interface FrontendAddress {
+  readonly kind: Exclude<FrontendKind, 'NodePort'>;
+  readonly address: string;
+  /** Where the address stands in the object. */
+  readonly field: string;
+}
+
+/**
+ * ClusterIP, external and load balancer addresses, each address once. An address that is both external and a load
+ * balancer's is the latter: its source ranges must hold (so filters kube-proxy since KEP-3866).
+ */
+export function frontendAddresses(
+  service: Service,
+  family: Family,
+  allowExternalIps: boolean,
+): readonly FrontendAddress[] {
+  const clusterIp = service.clusterIps[family];
+  if (clusterIp === undefined) return [];
+  const found: FrontendAddress[] = [{ kind: 'ClusterIP', ...clusterIp }];
+  const add = (kind: FrontendAddress['kind'], list: readonly AddressAt[]): void => {
+    for (const { address, field } of list) {
+      if (familyOf(address) === family) found.push({ kind, address, field });
+    }
+  };
+  if (allowExternalIps && service.externalIps.length > 0) {
+    const balancers = new Set(service.loadBalancerIps.map((item) => item.address));
+    add(
+      'ExternalIP',
+      service.externalIps.filter(
+        ({ address }) => address !== clusterIp.address && !balancers.has(address),
+      ),
+    );
+  }
+  if (service.loadBalancerIps.length > 0) {
+    add(
+      'LoadBalancer',
+      service.loadBalancerIps.filter(({ address }) => address !== clusterIp.address),
+    );
+  }
+  return found;
+}
+
+/** Has the service port any frontend for traffic from outside? Counts what a switched-off guard hides, as kube-proxy does. */
+export function isExternallyAccessible(
+  service: Service,
+  port: ServicePort,
+  family: Family,
+): boolean {
+  const isOfFamily = ({ address }: AddressAt): boolean => familyOf(address) === family;
+  return (
+    port.nodePort !== undefined ||
+    service.loadBalancerIps.some(isOfFamily) ||
+    service.externalIps.some(isOfFamily)
+  );
+}
+
+/** `10.96.0.10:80/TCP`, `[fd00::1]:80/TCP`. */
+export function addressClaim(address: string, port: number, protocol: Protocol): string {
+  return address.includes(':')
+    ? flatText('[', address, ']:', String(port), '/', protocol)
+    : flatText(address, ':', String(port), '/', protocol);
+}
+
+/** `*:30080/TCP IPv4`: the same number on every address of the node. */
+export const nodePortClaim = (port: number, protocol: Protocol, family: Family): string =>
+  `*:${port}/${protocol} ${family}`;
+
+/** Every frontend the Service asks for, each once; the health check listener counts as a NodePort. */
+export function claimsOf(service: Service, allowExternalIps: boolean): readonly string[] {
+  const claims: string[] = [];
+  for (const family of FAMILIES) {
+    if (service.clusterIps[family] === undefined) continue;
+    const addresses = frontendAddresses(service, family, allowExternalIps);
+    for (const { port, protocol, nodePort } of service.ports) {
+      for (const { address } of addresses) claims.push(addressClaim(address, port, protocol));
+      if (nodePort !== undefined) claims.push(nodePortClaim(nodePort, protocol, family));
+    }
+    if (service.healthCheckNodePort !== undefined) {
+      claims.push(nodePortClaim(service.healthCheckNodePort, 'TCP', family));
+    }
+  }
+  return claims;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plan says of the node itself: its addresses, where NodePorts answer, how pods are recognised.
+// Sources: NodePortAddresses in pkg/proxy/util (and KEP-6032's keywords), NewLocalTrafficDetector and
+// GetNodeHostIPs in cmd/kube-proxy.
+import {
+  canonicalAddress,
+  canonicalPrefix,
+  familyOf,
+  hostPrefix,
+  isLoopback,
+  isUnspecified,
+  isZeroPrefix,
+} from '../../lib/ip.ts';
+import { compareText } from '../../lib/names.ts';
+import type { Family, Node, PerFamily } from '../../model/types.ts';
+import type { LocalDetector, NodeFacts, Plan, PlanSettings } from '../types.ts';
+import type { BuildContext } from './service-plan.ts';
+
+const perFamily = <T>(of: (family: Family) => T): PerFamily<T> => ({
+  IPv4: of('IPv4'),
+  IPv6: of('IPv6'),
+});
+
+/** The bind address if it is a real one, canonical. */
+function boundAddress(settings: PlanSettings): string | undefined {
+  const address =
+    settings.bindAddress === undefined ? undefined : canonicalAddress(settings.bindAddress);
+  return address === undefined || isUnspecified(address) ? undefined : address;
+}
+
+/** Facts of the own node; without a Node object only what the settings say. */
+export function nodeFacts(
+  settings: PlanSettings,
+  node: Node | undefined,
+  others: ReadonlyMap<string, string>,
+): NodeFacts {
+  const bound = boundAddress(settings);
+  const known = node?.addresses ?? [];
+  const all = bound === undefined ? known : [bound, ...known];
+  return {
+    name: settings.nodeName,
+    zone: node?.zone ?? '',
+    addresses: perFamily((family) => all.find((address) => familyOf(address) === family)),
+    localAddresses: [...new Set(all)].filter((address) => !isLoopback(address)).sort(compareText),
+    podCidrs: node?.podCidrs ?? [],
+    others,
+  };
+}
+
+/** How a pod's traffic is recognised, per family; only the first prefix of a family counts. */
+export function detectors(
+  settings: PlanSettings,
+  facts: NodeFacts,
+): PerFamily<LocalDetector | undefined> {
+  return perFamily((family) => detectorOf(settings, facts, family));
+}
+
+function detectorOf(
+  settings: PlanSettings,
+  facts: NodeFacts,
+  family: Family,
+): LocalDetector | undefined {
+  const ofCidrs = (texts: readonly string[]): LocalDetector | undefined => {
+    const cidr = texts.map(canonicalPrefix).find((text) => text && familyOf(text) === family);
+    return cidr === undefined ? undefined : { kind: 'cidr', cidr };
+  };
+  switch (settings.detectLocalMode) {
+    case 'ClusterCIDR':
+      return ofCidrs(settings.clusterCidrs);
+    case 'NodeCIDR':
+      return ofCidrs(facts.podCidrs);
+    case 'BridgeInterface': {
+      const name = settings.podBridgeInterface ?? '';
+      return name === '' ? undefined : { kind: 'interface', name };
+    }
+    case 'InterfaceNamePrefix': {
+      const prefix = settings.podInterfaceNamePrefix ?? '';
+      return prefix === '' ? undefined : { kind: 'interface-prefix', prefix };
+    }
+  }
+}
+
+/**
+ * Where NodePorts answer. Nothing set = every local address. `primary` stands for the node IPs, `localhost` for
+ * IPv4 loopback (that of IPv6 never answers NodePorts), `all` for everything; prefixes add to them. A family that no entry speaks of matches all (as in
+ * kube-proxy, where a list of one family does not close the other); a zero prefix opens its family.
+ */
+export function nodePortAddresses(
+  settings: PlanSettings,
+  facts: NodeFacts,
+): Plan['nodePortAddresses'] {
+  const entries = settings.nodePortAddresses.map((entry) => entry.trim());
+  const prefixes = entries.map(canonicalPrefix).filter((prefix) => prefix !== undefined);
+  const isPrimary = entries.includes('primary');
+  const isLocalhost = entries.includes('localhost');
+  return perFamily((family) => {
+    const found = prefixes.filter((prefix) => familyOf(prefix) === family);
+    if (entries.includes('all') || found.some(isZeroPrefix)) return 'all';
+    if (!isPrimary && !isLocalhost && found.length === 0) return 'all';
+    const own = facts.addresses[family];
+    if (isPrimary && own !== undefined && !isLoopback(own)) found.push(hostPrefix(own));
+    if (isLocalhost && family === 'IPv4') found.push('127.0.0.0/8');
+    return [...new Set(found)].sort(compareText);
+  });
+}
+
+/** What is wrong with the settings, each in one sentence; nothing here ever throws. */
+export function settingsProblems(settings: PlanSettings): readonly string[] {
+  const problems: string[] = [];
+  const keywords = ['primary', 'localhost', 'all'];
+  for (const entry of settings.nodePortAddresses.map((text) => text.trim())) {
+    if (!keywords.includes(entry) && canonicalPrefix(entry) === undefined) {
+      problems.push(`NodePort address ${entry} is neither a prefix nor ${keywords.join(', ')}`);
+    }
+  }
+  for (const cidr of settings.clusterCidrs) {
+    if (canonicalPrefix(cidr) === undefined) problems.push(`cluster CIDR ${cidr} is no prefix`);
+  }
+  const { bindAddress } = settings;
+  if (bindAddress !== undefined && canonicalAddress(bindAddress) === undefined) {
+    problems.push(`bind address ${bindAddress} is no IP address`);
+  }
+  return problems;
+}
+
+/** Detectors as yes or no, for the paths. */
+export const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
+  IPv4: found.IPv4 !== undefined,
+  IPv6: found.IPv6 !== undefined,
+});
+
+export const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
+  [...new Set([...lists].flat())].sort(compareText);
+
+/** All of the plan that is not of one Service. */
+export type Surroundings = Pick<Plan, 'nodePortAddresses' | 'detector' | 'node' | 'serviceCidrs'>;
+
+/** Nodes by name; the own one is recognised by the settings' name. */
+export function surroundingsOf(
+  settings: PlanSettings,
+  nodes: ReadonlyMap<string, Node>,
+  serviceCidrs: Iterable<readonly string[]>,
+): Surroundings {
+  const others = new Map<string, string>();
+  for (const node of [...nodes.values()].sort((a, b) => compareText(a.name, b.name))) {
+    if (node.name === settings.nodeName) continue;
+    for (const address of node.addresses) if (!others.has(address)) others.set(address, node.name);
+  }
+  const node = nodeFacts(settings, nodes.get(settings.nodeName), others);
+  return {
+    node,
+    detector: detectors(settings, node),
+    nodePortAddresses: nodePortAddresses(settings, node),
+    serviceCidrs: sortedServiceCidrs(serviceCidrs),
+  };
+}
+
+/** What Services are built against. */
+export function buildContext(
+  settings: PlanSettings,
+  { node, detector }: Surroundings,
+  claims: Pick<BuildContext, 'hasContests' | 'otherOwner'>,
+): BuildContext {
+  return {
+    nodeName: node.name,
+    zone: node.zone,
+    nodeAddresses: node.addresses,
+    hasDetector: hasDetectors(detector),
+    masqueradeAll: settings.masqueradeAll,
+    allowExternalIps: settings.allowExternalIps,
+    hasContests: claims.hasContests,
+    otherOwner: claims.otherOwner,
+  };
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
+import { exactList, flatText } from '../../lib/compact.ts';
+import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
+import { compareText } from '../../lib/names.ts';
+import { portField } from '../../model/service-ports.ts';
+import type {
+  EndpointSlice,
+  Family,
+  ObjectRef,
+  PerFamily,
+  Rejection,
+  Service,
+  ServicePort,
+} from '../../model/types.ts';
+import type {
+  BackendList,
+  Frontend,
+  HealthCheck,
+  ServiceKey,
+  ServicePlan,
+  ServicePortPlan,
+} from '../types.ts';
+import { type CandidateSets, candidateSets } from './candidates.ts';
+import { mergeEndpoints } from './endpoints.ts';
+import {
+  addressClaim,
+  FAMILIES,
+  type FrontendAddress,
+  frontendAddresses,
+  isExternallyAccessible,
+  nodePortClaim,
+} from './frontends.ts';
+import { clusterIpPaths, externalPaths, type PathInputs } from './paths.ts';
+
+/** All that a Service's meaning depends on besides the Service and its slices. */
+export interface BuildContext {
+  readonly nodeName: string;
+  readonly zone: string;
+  readonly nodeAddresses: PerFamily<string | undefined>;
+  readonly hasDetector: PerFamily<boolean>;
+  readonly masqueradeAll: boolean;
+  readonly allowExternalIps: boolean;
+  /** False if no frontend is asked for twice: then `otherOwner` need not be asked. */
+  readonly hasContests: () => boolean;
+  /** The Service that has the frontend, if it is another one than `asking`. */
+  readonly otherOwner: (claim: string, asking: ServiceKey) => ServiceKey | undefined;
+}
+
+export interface BuiltService {
+  readonly plan: ServicePlan;
+  readonly rejections: readonly Rejection[];
+}
+
+interface Work {
+  readonly service: Service;
+  readonly key: ServiceKey;
+  readonly slices: readonly EndpointSlice[];
+  readonly context: BuildContext;
+  readonly reject: (field: string, reason: string) => void;
+}
+
+export const serviceKey = (service: Service): ServiceKey =>
+  flatText(service.namespace, '/', service.name);
+
+/** `slices` must be sorted by name. Linear in endpoints times the ports that use them. */
+export function buildService(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: BuildContext,
+): BuiltService {
+  const { namespace, name, type } = service;
+  const object: ObjectRef = { kind: 'Service', namespace, name };
+  const rejections: Rejection[] = [];
+  const reject = (field: string, reason: string): void => {
+    rejections.push({ object, field, reason });
+  };
+  const work: Work = { service, key: serviceKey(service), slices, context, reject };
+  rejectExternalIps(work);
+  const ports: ServicePortPlan[] = [];
+  const readyLocal = service.healthCheckNodePort === undefined ? undefined : newReadyLocal();
+  for (const family of FAMILIES) {
+    if (service.clusterIps[family] === undefined) continue;
+    const addresses = frontendAddresses(service, family, context.allowExternalIps);
+    for (const port of service.ports) {
+      const sets = setsOf(work, port, family);
+      if (readyLocal !== undefined) addLocal(sets.ready, readyLocal[family]);
+      ports.push(buildPort(work, port, { family, addresses, sets }));
+    }
+  }
+  const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
+  const plan = { namespace, name, type, ports: exactList(ports) };
+  return { plan: healthCheck === undefined ? plan : { ...plan, healthCheck }, rejections };
+}
+
+/** The guard against taking over foreign addresses (CVE-2020-8554, KEP-5707). */
+function rejectExternalIps({ service, context, reject }: Work): void {
+  if (context.allowExternalIps) return;
+  for (const { address, field } of service.externalIps) {
+    reject(field, `${address} is not served: external IPs are switched off on this node`);
+  }
+}
+
+function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
+  const { service, slices, context } = work;
+  const isExternal = isExternallyAccessible(service, port, family);
+  const isInternalLocal = service.internalPolicy === 'Local';
+  const wanted = {
+    usesCluster: !isInternalLocal || isExternal,
+    usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
+  };
+  return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
+}
+
+const portKey = (key: ServiceKey, { name, protocol }: ServicePort, family: Family): string =>
+  flatText(key, name === '' ? '' : ':', name, '/', protocol, '/', family);
+
+interface PortParts {
+  readonly family: Family;
+  readonly addresses: readonly FrontendAddress[];
+  readonly sets: CandidateSets;
+}
+
+function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
+  const { service, key } = work;
+  const { family, sets } = parts;
+  const { name: portName, protocol } = port;
+  const { cluster, local, serving, topology } = sets;
+  const plan = {
+    key: portKey(key, port, family),
+    namespace: service.namespace,
+    name: service.name,
+    portName,
+    protocol,
+    family,
+    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
+    cluster,
+    local,
+    serving,
+    frontends: buildFrontends(work, port, parts),
+  };
+  return topology === undefined ? plan : { ...plan, topology };
+}
+
+function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readonly Frontend[] {
+  const { service, context } = work;
+  const { family, addresses, sets } = parts;
+  const inputs: PathInputs = {
+    hasDetector: context.hasDetector[family],
+    masqueradeAll: context.masqueradeAll,
+    isAnyUsable: sets.isAnyUsable,
+  };
+  const internal = clusterIpPaths(service.internalPolicy, inputs);
+  const external = externalPaths(service.externalPolicy, inputs);
+  const sourceRanges = rangesWithSelf(service, family, context);
+  const isContested = context.hasContests();
+  const frontends: Frontend[] = [];
+  for (const { kind, address, field } of addresses) {
+    if (isContested && isLost(work, addressClaim(address, port.port, port.protocol), field))
+      continue;
+    const paths = kind === 'ClusterIP' ? internal : external;
+    const frontend = { kind, address, port: port.port, paths };
+    const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
+    frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
+  }
+  const { nodePort } = port;
+  if (nodePort === undefined) return exactList(frontends);
+  const claim = nodePortClaim(nodePort, port.protocol, family);
+  if (!isContested || !isLost(work, claim, `${portField(port.index)}.nodePort`)) {
+    frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, paths: external });
+  }
+  return exactList(frontends);
+}
+
+/** One frontend, two Services: the older keeps it, the other is told. */
+function isLost({ key, context, reject }: Work, claim: string, field: string): boolean {
+  const owner = context.otherOwner(claim, key);
+  if (owner === undefined) return false;
+  reject(field, `${claim} already belongs to Service ${owner}, which is older or first by name`);
+  return true;
+}
+
+/**
+ * The ranges, and the Service's own balancer addresses if this node is inside a range: a node that holds such an
+ * address talks to it from it (allow-self, kube-proxy's isAllowedByLoadBalancerSourceRanges rules).
+ */
+function rangesWithSelf(
+  service: Service,
+  family: Family,
+  context: BuildContext,
+): readonly string[] | undefined {
+  const ranges = service.sourceRanges[family];
+  const self = context.nodeAddresses[family];
+  if (ranges === undefined || self === undefined) return ranges;
+  if (!ranges.some((range) => prefixContains(range, self))) return ranges;
+  const own = service.loadBalancerIps
+    .filter(({ address }) => familyOf(address) === family)
+    .map(({ address }) => hostPrefix(address));
+  return [...new Set([...ranges, ...own])].sort(compareText);
+}
+
+/** Distinct addresses: several ports may have the same endpoint. */
+type ReadyLocal = PerFamily<Set<string>>;
+
+const newReadyLocal = (): ReadyLocal => ({ IPv4: new Set(), IPv6: new Set() });
+
+function addLocal(ready: BackendList, into: Set<string>): void {
+  for (const { isLocal, address } of ready) {
+    if (isLocal) into.add(address);
+  }
+}
+
+function buildHealthCheck(work: Work, readyLocal: ReadyLocal): HealthCheck | undefined {
+  const port = work.service.healthCheckNodePort;
+  if (port === undefined) return undefined;
+  const families = FAMILIES.filter(
+    (family) =>
+      work.service.clusterIps[family] !== undefined &&
+      !isLost(work, nodePortClaim(port, 'TCP', family), 'spec.healthCheckNodePort'),
+  );
+  if (families.length === 0) return undefined;
+  const { IPv4, IPv6 } = readyLocal;
+  return { port, families, localEndpoints: { IPv4: IPv4.size, IPv6: IPv6.size } };
+}

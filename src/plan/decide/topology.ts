@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ready endpoints topology hints leave to this node. Only hints count: trafficDistribution and
+// annotations are the slice controller's affair. All or nothing: one ready endpoint without a hint turns its level
+// off. Source: topologyModeFromHints in kube-proxy's topology.go; KEP-2433, KEP-3015.
+import type { EndpointTraits } from '../../model/types.ts';
+
+export type TopologyMode = 'same-node' | 'same-zone' | undefined;
+
+/** Where this proxy runs. */
+export interface Place {
+  readonly nodeName: string;
+  /** '' matches no hint. */
+  readonly zone: string;
+}
+
+/** Looks at ready endpoints only: what is not ready has no say. */
+export function topologyMode(traits: readonly EndpointTraits[], place: Place): TopologyMode {
+  let hasAllNodes = true;
+  let hasOwnNode = false;
+  let hasAllZones = true;
+  let hasOwnZone = false;
+  for (const { isReady, nodeHints, zoneHints } of traits) {
+    if (!isReady) continue;
+    if (nodeHints.length === 0) hasAllNodes = false;
+    else if (nodeHints.includes(place.nodeName)) hasOwnNode = true;
+    if (zoneHints.length === 0) hasAllZones = false;
+    else if (place.zone !== '' && zoneHints.includes(place.zone)) hasOwnZone = true;
+  }
+  if (hasAllNodes && hasOwnNode) return 'same-node';
+  return hasAllZones && hasOwnZone ? 'same-zone' : undefined;
+}
+
+export function isAllowedBy(mode: TopologyMode, traits: EndpointTraits, place: Place): boolean {
+  if (mode === undefined) return true;
+  return mode === 'same-node'
+    ? traits.nodeHints.includes(place.nodeName)
+    : traits.zoneHints.includes(place.zone);
+}

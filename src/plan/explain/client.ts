@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who a client is, by the plan's own rules: first the local detector, then this node's addresses, else
+// outside; in that order, as kube-proxy's rules are.
+import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
+import type { ClientPosition, LocalDetector, Plan } from '../types.ts';
+import type { Packet } from './packet.ts';
+
+export type ClientKind = 'pod here' | 'pod elsewhere' | 'host process' | 'other node' | 'outside';
+
+export interface Client {
+  readonly position: ClientPosition;
+  readonly kind: ClientKind;
+  /** Why, in words. */
+  readonly reason: string;
+}
+
+export function clientOf(plan: Plan, packet: Packet): Client {
+  const { source } = packet;
+  const isHost = isOwnAddress(plan, packet);
+  const detector = plan.detector[familyOf(source)];
+  const detected = detector === undefined ? undefined : detectedBy(detector, packet, isHost);
+  if (detected !== undefined) {
+    const isHere = isHost || isPodHere(plan, packet) || detector?.kind !== 'cidr';
+    return { position: 'pod', kind: isHere ? 'pod here' : 'pod elsewhere', reason: detected };
+  }
+  if (isHost) {
+    return {
+      position: 'host',
+      kind: 'host process',
+      reason: `${source} is an address of this node`,
+    };
+  }
+  const because =
+    detector === undefined ? 'no local detector is configured' : missedBy(detector, packet);
+  const outside = { position: 'outside', reason: because } as const;
+  const neighbour = plan.node.others.get(source);
+  if (neighbour !== undefined) {
+    return { ...outside, kind: 'other node', reason: `${source} is Node ${neighbour}; ${because}` };
+  }
+  return { ...outside, kind: isPodHere(plan, packet) ? 'pod here' : 'outside' };
+}
+
+/** Only this node itself can send from an address to that same address. */
+function isOwnAddress(plan: Plan, { source, destination }: Packet): boolean {
+  return isLoopback(source) || plan.node.localAddresses.includes(source) || source === destination;
+}
+
+const isPodHere = (plan: Plan, { source }: Packet): boolean =>
+  plan.node.podCidrs.some((cidr) => prefixContains(cidr, source));
+
+/** Interfaces are known for what comes in only: a process of the host has none. */
+function detectedBy(detector: LocalDetector, packet: Packet, isHost: boolean): string | undefined {
+  const { source, sourceInterface } = packet;
+  switch (detector.kind) {
+    case 'cidr':
+      return prefixContains(detector.cidr, source) ? `${source} is in ${detector.cidr}` : undefined;
+    case 'interface':
+      return !isHost && sourceInterface === detector.name
+        ? `it came in by ${sourceInterface}`
+        : undefined;
+    case 'interface-prefix':
+      return !isHost && sourceInterface?.startsWith(detector.prefix)
+        ? `it came in by ${sourceInterface}, which begins with ${detector.prefix}`
+        : undefined;
+  }
+}
+
+function missedBy(detector: LocalDetector, { source, sourceInterface }: Packet): string {
+  if (detector.kind === 'cidr') return `${source} is not in ${detector.cidr}`;
+  const wanted =
+    detector.kind === 'interface' ? detector.name : `an interface ${detector.prefix}...`;
+  return sourceInterface === undefined
+    ? `only what comes in by ${wanted} is a pod's, and no interface was given`
+    : `${sourceInterface} is not ${wanted}`;
+}

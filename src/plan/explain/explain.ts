@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a packet would go where it goes: the plan's answer, one step at a time, each with its reason. It reads
+// the plan and decides nothing of its own, so tests may hold it against any dataplane.
+import { isLoopback, prefixContains } from '../../lib/ip.ts';
+import { addressClaim } from '../decide/frontends.ts';
+import type { Backend, Plan } from '../types.ts';
+import { type Client, clientOf } from './client.ts';
+import type { ExplainStep, Explanation } from './explanation.ts';
+import { type FrontendMatch, type Match, matchDestination } from './match.ts';
+import type { Packet } from './packet.ts';
+import {
+  endpointsStep,
+  hairpinStep,
+  keptAddressStep,
+  masqueradeStep,
+  policyStep,
+  topologyStep,
+} from './steps.ts';
+
+const backendText = ({ address, port }: Backend): string =>
+  address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+
+export function explain(plan: Plan, packet: Packet): Explanation {
+  const client = clientOf(plan, packet);
+  const match = matchDestination(plan, packet);
+  const steps: ExplainStep[] = [
+    { rule: 'client', result: client.kind, reason: client.reason },
+    frontendStep(match, packet),
+  ];
+  const ends = (verdict: Explanation['verdict'], service: string | null): Explanation => ({
+    verdict,
+    frontend: null,
+    service,
+    backends: [],
+    masquerade: false,
+    steps,
+  });
+  if (match.kind === 'nothing') return ends('none', null);
+  if (match.kind === 'unknown-port') {
+    return ends('reject', `${match.service.namespace}/${match.service.name}`);
+  }
+  const guard = firstDrop(match, packet, client);
+  steps.push(...guard.steps);
+  return guard.isDropped
+    ? refusal(match, packet, { verdict: 'drop', steps })
+    : chosen(match, packet, client, steps);
+}
+
+function frontendStep(match: Match, packet: Packet): ExplainStep {
+  const { destination, destinationPort, protocol } = packet;
+  switch (match.kind) {
+    case 'nothing':
+      return { rule: 'frontend', result: 'none', reason: match.reason };
+    case 'unknown-port':
+      return {
+        rule: 'frontend',
+        result: 'reject',
+        reason: `${destination} is the ClusterIP of ${match.service.namespace}/${match.service.name}, which has ${match.ports} and not ${destinationPort}/${protocol}`,
+      };
+    case 'frontend': {
+      const { namespace, name, portName } = match.port;
+      const port = portName === '' ? '' : `, port ${portName}`;
+      return {
+        rule: 'frontend',
+        result: match.frontend.kind,
+        reason: `${addressClaim(destination, destinationPort, protocol)} is Service ${namespace}/${name}${port}`,
+      };
+    }
+  }
+}
+
+interface Guarded {
+  readonly isDropped: boolean;
+  readonly steps: readonly ExplainStep[];
+}
+
+/** Drops that no endpoint can change: foreign packets to loopback, and sources outside the ranges. */
+function firstDrop({ frontend }: FrontendMatch, packet: Packet, client: Client): Guarded {
+  const { source, destination } = packet;
+  if (isLoopback(destination) && !isLoopback(source) && client.position !== 'host') {
+    const reason = `${destination} is for processes of this node alone (CVE-2020-8558)`;
+    return { isDropped: true, steps: [{ rule: 'loopback', result: 'drop', reason }] };
+  }
+  const { sourceRanges } = frontend;
+  if (sourceRanges === undefined) return { isDropped: false, steps: [] };
+  const range = sourceRanges.find((prefix) => prefixContains(prefix, source));
+  const result = range === undefined ? 'drop' : 'allow';
+  const reason =
+    range === undefined
+      ? `${source} is in none of ${sourceRanges.join(', ') || 'the ranges, none of which could be read'}`
+      : `${source} is in ${range}`;
+  return {
+    isDropped: range === undefined,
+    steps: [{ rule: 'source-ranges', result, reason }],
+  };
+}
+
+function refusal(
+  { port }: FrontendMatch,
+  { destination, destinationPort, protocol }: Packet,
+  outcome: Pick<Explanation, 'verdict' | 'steps'>,
+): Explanation {
+  return {
+    verdict: outcome.verdict,
+    frontend: addressClaim(destination, destinationPort, protocol),
+    service: `${port.namespace}/${port.name}`,
+    backends: [],
+    masquerade: false,
+    steps: outcome.steps,
+  };
+}
+
+/** The set that the client's path takes, and what becomes of the packet. */
+function chosen(
+  match: FrontendMatch,
+  packet: Packet,
+  client: Client,
+  before: readonly ExplainStep[],
+): Explanation {
+  const { port, frontend } = match;
+  const path = frontend.paths[client.position];
+  const backends = [...port[path.scope]];
+  const steps = [
+    ...before,
+    policyStep(frontend, client.position),
+    ...topologyStep(port, path.scope),
+    endpointsStep(port, path),
+  ];
+  if (backends.length === 0) return refusal(match, packet, { verdict: path.whenEmpty, steps });
+  const hairpins = backends.filter(({ address }) => address === packet.source);
+  if (port.affinityTimeoutSeconds > 0) {
+    steps.push({
+      rule: 'affinity',
+      result: 'ClientIP',
+      reason: `${packet.source} keeps its backend for ${port.affinityTimeoutSeconds} s after each new connection, on all frontends of this port`,
+    });
+  }
+  steps.push(
+    masqueradeStep(frontend, client.position),
+    ...hairpinStep(hairpins, backends, path),
+    ...keptAddressStep(frontend, backends, path),
+  );
+  return {
+    ...refusal(match, packet, { verdict: 'forward', steps }),
+    backends: backends.map(backendText),
+    masquerade: path.masquerade || hairpins.length === backends.length,
+  };
+}

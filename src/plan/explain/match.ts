@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which frontend a destination is: an exact address first, then a NodePort of this node, then nothing the
+// proxy serves. Linear in frontends: for people and tests, not for traffic.
+import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
+import { addressClaim } from '../decide/frontends.ts';
+import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
+import type { Packet } from './packet.ts';
+
+export interface FrontendMatch {
+  readonly kind: 'frontend';
+  readonly port: ServicePortPlan;
+  readonly frontend: Frontend;
+}
+
+export type Match =
+  | FrontendMatch
+  /** A ClusterIP, but none of its ports. */
+  | { readonly kind: 'unknown-port'; readonly service: ServicePlan; readonly ports: string }
+  | { readonly kind: 'nothing'; readonly reason: string };
+
+export function matchDestination(plan: Plan, packet: Packet): Match {
+  return (
+    find(plan, packet, ({ address }, port) => address === packet.destination && port) ??
+    matchNodePort(plan, packet) ??
+    matchClusterIp(plan, packet) ?? { kind: 'nothing', reason: whyNothing(plan, packet) }
+  );
+}
+
+/** First frontend with the packet's port, protocol and family that `accepts`. */
+function find(
+  plan: Plan,
+  packet: Packet,
+  accepts: (frontend: Frontend, isPort: boolean) => boolean,
+): FrontendMatch | undefined {
+  const family = familyOf(packet.destination);
+  for (const { ports } of plan.services.values()) {
+    for (const port of ports) {
+      if (port.family !== family || port.protocol !== packet.protocol) continue;
+      const frontend = port.frontends.find((one) =>
+        accepts(one, one.port === packet.destinationPort),
+      );
+      if (frontend !== undefined) return { kind: 'frontend', port, frontend };
+    }
+  }
+  return undefined;
+}
+
+function matchNodePort(plan: Plan, packet: Packet): FrontendMatch | undefined {
+  return whyNoNodePort(plan, packet.destination) === undefined
+    ? find(plan, packet, ({ kind }, isPort) => kind === 'NodePort' && isPort)
+    : undefined;
+}
+
+/** Why NodePorts do not answer on the address; undefined if they do. */
+export function whyNoNodePort(plan: Plan, address: string): string | undefined {
+  const isLocal = isLoopback(address) || plan.node.localAddresses.includes(address);
+  if (!isLocal) return `${address} is no address of this node`;
+  if (address === '::1') return 'NodePorts never answer on the loopback of IPv6';
+  const accepted = plan.nodePortAddresses[familyOf(address)];
+  if (accepted === 'all' || accepted.some((prefix) => prefixContains(prefix, address))) {
+    return undefined;
+  }
+  return `NodePorts answer on ${accepted.join(', ') || 'no address'} only, not on ${address}`;
+}
+
+/** No port of a ClusterIP leads anywhere but into its Service, so an unknown one is refused (KEP-3866). */
+function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined {
+  for (const service of plan.services.values()) {
+    const known = service.ports.flatMap(({ protocol, frontends }) =>
+      frontends
+        .filter(({ kind, address }) => kind === 'ClusterIP' && address === destination)
+        .map(({ port }) => `${port}/${protocol}`),
+    );
+    if (known.length > 0) return { kind: 'unknown-port', service, ports: known.join(', ') };
+  }
+  return undefined;
+}
+
+function whyNothing(plan: Plan, packet: Packet): string {
+  const { destination, destinationPort, protocol } = packet;
+  const range = plan.serviceCidrs.find((cidr) => prefixContains(cidr, destination));
+  if (range !== undefined)
+    return `${destination} is in ServiceCIDR ${range}, but no Service has it`;
+  const isNodePort = find(plan, packet, ({ kind }, isPort) => kind === 'NodePort' && isPort);
+  const why = isNodePort === undefined ? undefined : whyNoNodePort(plan, destination);
+  const claim = addressClaim(destination, destinationPort, protocol);
+  return why === undefined
+    ? `no Service has ${claim}`
+    : `${destinationPort} is a NodePort, but ${why}`;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of an explanation that come after the frontend is known, in words for people.
+
+import type { Backend, ClientPosition, Frontend, Path, Scope, ServicePortPlan } from '../types.ts';
+import type { ExplainStep } from './explanation.ts';
+
+const WHO: Readonly<Record<ClientPosition, string>> = {
+  pod: 'pods of the cluster',
+  host: 'processes of this node',
+  outside: 'clients from outside',
+};
+
+/** Which set, and by which policy (KEP-2086 for internal traffic). */
+export function policyStep(frontend: Frontend, position: ClientPosition): ExplainStep {
+  const isInternal = frontend.kind === 'ClusterIP';
+  const rule = isInternal ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
+  const policy = frontend.paths.outside.scope === 'local' ? 'Local' : 'Cluster';
+  const { scope } = frontend.paths[position];
+  if (policy === 'Local' && scope === 'cluster') {
+    const reason = `${policy}, but ${WHO[position]} go around it, as if they came back from the balancer`;
+    return { rule, result: 'all nodes', reason };
+  }
+  return scope === 'local'
+    ? { rule, result: 'this node', reason: 'Local: only endpoints of this node' }
+    : { rule, result: 'all nodes', reason: 'Cluster: endpoints of all nodes' };
+}
+
+export function topologyStep(port: ServicePortPlan, scope: Scope): readonly ExplainStep[] {
+  if (port.topology === undefined || scope === 'local') return [];
+  const [level, own] = port.topology === 'same-node' ? ['node', 'node'] : ['zone', "node's zone"];
+  const reason = `every ready endpoint has a ${level} hint, and at least one names this ${own}`;
+  return [{ rule: 'topology', result: port.topology, reason }];
+}
+
+const count = (many: number, what: string): string => `${many} ${what}${many === 1 ? '' : 's'}`;
+
+export function endpointsStep(port: ServicePortPlan, path: Path): ExplainStep {
+  const rule = 'endpoints';
+  const backends = port[path.scope];
+  const where = path.scope === 'local' ? ' on this node' : '';
+  const [first] = backends;
+  if (first !== undefined) {
+    const reason = first.isTerminating
+      ? `none is ready${where}, so those that still serve while they terminate are used`
+      : `ready${where}`;
+    return { rule, result: count(backends.length, 'backend'), reason };
+  }
+  return path.whenEmpty === 'drop'
+    ? { rule, result: 'drop', reason: 'none on this node, but other nodes have some' }
+    : {
+        rule,
+        result: 'reject',
+        reason: 'no endpoint is ready, and none serves while it terminates',
+      };
+}
+
+/** Why the source address stays or goes, before any hairpin. */
+export function masqueradeStep(frontend: Frontend, position: ClientPosition): ExplainStep {
+  const rule = 'masquerade';
+  const { masquerade } = frontend.paths[position];
+  if (frontend.kind === 'ClusterIP') {
+    if (!masquerade) {
+      const reason =
+        position === 'pod'
+          ? 'the client is a pod of the cluster'
+          : 'no local detector is configured';
+      return { rule, result: 'no', reason };
+    }
+    const reason = frontend.paths.pod.masquerade
+      ? 'masqueradeAll is set'
+      : 'the client is not a pod of the cluster, so replies must come back through this node';
+    return { rule, result: 'yes', reason };
+  }
+  if (frontend.paths.outside.masquerade) {
+    const reason = 'externalTrafficPolicy Cluster: replies must come back through this node';
+    return { rule, result: 'yes', reason };
+  }
+  return masquerade
+    ? { rule, result: 'yes', reason: `${WHO[position]} may be sent to other nodes` }
+    : {
+        rule,
+        result: 'no',
+        reason: 'externalTrafficPolicy Local keeps the address of the client',
+      };
+}
+
+/** A pod that is sent to itself must not see its own address as its peer. */
+export function hairpinStep(
+  hairpins: readonly Backend[],
+  backends: readonly Backend[],
+  path: Path,
+): readonly ExplainStep[] {
+  if (hairpins.length === 0 || path.masquerade) return [];
+  const isAlways = hairpins.length === backends.length;
+  return [
+    {
+      rule: 'hairpin',
+      result: isAlways ? 'yes' : 'if chosen',
+      reason: 'the client is itself a backend: sent to itself, it sees the address of the node',
+    },
+  ];
+}
+
+/** Where a dataplane may do better than the rule: a backend on this node can answer the client directly. */
+export function keptAddressStep(
+  frontend: Frontend,
+  backends: readonly Backend[],
+  path: Path,
+): readonly ExplainStep[] {
+  const isOwed = frontend.kind !== 'ClusterIP' && path.masquerade && path.scope === 'cluster';
+  if (!isOwed || !backends.some(({ isLocal }) => isLocal)) return [];
+  return [
+    {
+      rule: 'local-backend',
+      result: 'address kept',
+      reason:
+        'the kernel dataplane leaves the client its address if the chosen backend is on this node',
+    },
+  ];
+}

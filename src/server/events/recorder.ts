@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes events as they happen and sends the few that say something new. Nothing here ever throws or
+// waits: an event is a courtesy, the agent's work is not held up for it.
+import { type Clocks, SYSTEM_CLOCKS } from '../../agent/clock.ts';
+import { buildEvent, type EventReason, type EventTarget, type KubeEvent } from './event.ts';
+
+/** To be given by the client of the API server; it bounds its own time. */
+export interface EventSender {
+  post(event: KubeEvent): Promise<void>;
+}
+
+export interface EventStats {
+  readonly sent: number;
+  /** The API server or the way to it refused. */
+  readonly failed: number;
+  /** The queue was full. */
+  readonly dropped: number;
+  /** Counted into the next event of its kind instead of sent. */
+  readonly heldBack: number;
+}
+
+export interface EventRecorder {
+  record(reason: EventReason, target: EventTarget, note: string): void;
+  stats(): EventStats;
+  /** Resolves when nothing waits and nothing is under way. */
+  idle(): Promise<void>;
+}
+
+/** Three at once for each reason and object, then one in five minutes. */
+const BURST = 3;
+const REFILL_MS = 300_000;
+const MOST_WAITING = 100;
+const MOST_BUCKETS = 1000;
+
+/** Times are monotonic. */
+interface Bucket {
+  tokens: number;
+  refilledAtMs: number;
+  lastNote: string;
+  lastSentMs: number;
+  held: number;
+}
+
+export function createEventRecorder(
+  sender: EventSender,
+  nodeName: string,
+  clocks: Clocks = SYSTEM_CLOCKS,
+): EventRecorder {
+  return new Recorder(sender, nodeName, clocks);
+}
+
+class Recorder implements EventRecorder {
+  readonly #sender: EventSender;
+  readonly #nodeName: string;
+  readonly #clocks: Clocks;
+  /** Least recently used first. */
+  readonly #buckets = new Map<string, Bucket>();
+  readonly #waiting: KubeEvent[] = [];
+  readonly #stats = { sent: 0, failed: 0, dropped: 0, heldBack: 0 };
+  #serial = 0;
+  #sending: Promise<void> | undefined;
+
+  constructor(sender: EventSender, nodeName: string, clocks: Clocks) {
+    this.#sender = sender;
+    this.#nodeName = nodeName;
+    this.#clocks = clocks;
+  }
+
+  record(reason: EventReason, target: EventTarget, note: string): void {
+    const atMs = this.#clocks.monotonicMs();
+    const bucket = this.#bucketOf(`${reason} ${targetKey(target)}`, atMs);
+    if (!mayPass(bucket, note, atMs)) {
+      bucket.held++;
+      this.#stats.heldBack++;
+      return;
+    }
+    if (this.#waiting.length >= MOST_WAITING) {
+      this.#stats.dropped++;
+      return;
+    }
+    const facts = { reason, target, note, count: bucket.held + 1 };
+    Object.assign(bucket, { lastNote: note, lastSentMs: atMs, held: 0 });
+    bucket.tokens--;
+    const nowMs = this.#clocks.nowMs();
+    const origin = { nodeName: this.#nodeName, nowMs, serial: this.#serial++ };
+    this.#waiting.push(buildEvent(facts, origin));
+    this.#sending ??= this.#sendAll();
+  }
+
+  stats(): EventStats {
+    return { ...this.#stats };
+  }
+
+  async idle(): Promise<void> {
+    await this.#sending;
+  }
+
+  /** One after the other: a slow API server must not be given a burst. */
+  async #sendAll(): Promise<void> {
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      try {
+        await this.#sender.post(next);
+        this.#stats.sent++;
+      } catch {
+        this.#stats.failed++;
+      }
+    }
+    this.#sending = undefined;
+  }
+
+  #bucketOf(key: string, atMs: number): Bucket {
+    const known = this.#buckets.get(key);
+    const bucket = known ?? {
+      tokens: BURST,
+      refilledAtMs: atMs,
+      lastNote: '',
+      lastSentMs: Number.NEGATIVE_INFINITY,
+      held: 0,
+    };
+    this.#buckets.delete(key);
+    this.#buckets.set(key, bucket);
+    for (const oldest of this.#buckets.keys()) {
+      if (this.#buckets.size <= MOST_BUCKETS) break;
+      this.#buckets.delete(oldest);
+    }
+    const refills = Math.floor((atMs - bucket.refilledAtMs) / REFILL_MS);
+    if (refills > 0) {
+      bucket.tokens = Math.min(BURST, bucket.tokens + refills);
+      bucket.refilledAtMs += refills * REFILL_MS;
+    }
+    return bucket;
+  }
+}
+
+/** The same words again say nothing new for a while, whatever tokens there are. */
+function mayPass({ tokens, lastNote, lastSentMs }: Bucket, note: string, atMs: number): boolean {
+  if (note === lastNote && atMs - lastSentMs < REFILL_MS) return false;
+  return tokens > 0;
+}
+
+const targetKey = (target: EventTarget): string =>
+  target.kind === 'Node' ? `Node ${target.name}` : `Service ${target.namespace}/${target.name}`;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is the proxy keeping up, and should load balancers send traffic to this node? Rules of kube-proxy's
+// pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest change that
+// is not in the kernel yet is too old; an idle proxy stays healthy for ever.
+
+import { type Clocks, SYSTEM_CLOCKS } from '../../agent/clock.ts';
+import type { Family } from '../../model/types.ts';
+
+export interface FamilyState {
+  /** Since the epoch; undefined = never in the kernel so far. */
+  readonly lastUpdatedMs: number | undefined;
+  /** Monotonic; undefined = nothing waits. */
+  readonly oldestPendingMs: number | undefined;
+}
+
+/** Only families that have something to say. */
+export type FamilyStates = ReadonlyMap<Family, FamilyState>;
+
+export interface Verdict {
+  /** True if every family is healthy. */
+  readonly isHealthy: boolean;
+  /** The newest of all families; undefined = never. */
+  readonly lastUpdatedMs: number | undefined;
+  readonly families: ReadonlyMap<
+    Family,
+    { readonly isHealthy: boolean; readonly lastUpdatedMs: number | undefined }
+  >;
+}
+
+/**
+ * @param monotonicMs now
+ * @param timeoutMs 2 x syncPeriod: a change as old as this makes its family unhealthy
+ */
+export function judge(states: FamilyStates, monotonicMs: number, timeoutMs: number): Verdict {
+  const families = new Map(
+    [...states]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([family, { lastUpdatedMs, oldestPendingMs }]) => {
+        const isHealthy =
+          oldestPendingMs === undefined || monotonicMs - oldestPendingMs < timeoutMs;
+        return [family, { isHealthy, lastUpdatedMs }] as const;
+      }),
+  );
+  const verdicts = [...families.values()];
+  const times = verdicts.flatMap(({ lastUpdatedMs }) => lastUpdatedMs ?? []);
+  return {
+    isHealthy: verdicts.every(({ isHealthy }) => isHealthy),
+    lastUpdatedMs: times.length === 0 ? undefined : Math.max(...times),
+    families,
+  };
+}
+
+export interface ProxyHealth {
+  /** A change arrived that the kernel does not have yet. Only the first since the last success counts. */
+  queued(family: Family): void;
+  /** Everything that was queued is in the kernel now. Not to be called after a sync that failed. */
+  updated(family: Family): void;
+  /** What isNodeEligible says of the own Node; until it was called once, the node is not eligible. */
+  setNode(isEligible: boolean): void;
+  verdict(): Verdict;
+  isNodeEligible(): boolean;
+  /** The wall clock all of this goes by. */
+  nowMs(): number;
+}
+
+export function createProxyHealth(
+  timeoutMs: number,
+  { nowMs, monotonicMs }: Clocks = SYSTEM_CLOCKS,
+): ProxyHealth {
+  const states = new Map<Family, FamilyState>();
+  let isEligible = false;
+  return {
+    queued(family) {
+      const { lastUpdatedMs, oldestPendingMs = monotonicMs() } = states.get(family) ?? NOTHING;
+      states.set(family, { lastUpdatedMs, oldestPendingMs });
+    },
+    updated(family) {
+      states.set(family, { lastUpdatedMs: nowMs(), oldestPendingMs: undefined });
+    },
+    setNode(is) {
+      isEligible = is;
+    },
+    verdict: () => judge(states, monotonicMs(), timeoutMs),
+    isNodeEligible: () => isEligible,
+    nowMs,
+  };
+}
+
+const NOTHING: FamilyState = { lastUpdatedMs: undefined, oldestPendingMs: undefined };

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A listener that is wanted for as long as the agent runs: tried again every 5 s while its port is
+// taken, as kube-proxy does unless bindAddressHardFail (serveHealthz, serveMetrics in
+// cmd/kube-proxy/app/server.go).
+import { FairleadError, reasonOf } from '../../errors.ts';
+import { type Listen, type Listener, type ListenOptions, listenOnce } from './listen.ts';
+
+const RETRY_MS = 5_000;
+
+/** Runs something later; the result takes it back. */
+export type Schedule = (run: () => void, afterMs: number) => () => void;
+
+export interface KeepOptions extends ListenOptions {
+  /** For messages: `healthz`. */
+  readonly name: string;
+  /** bindAddressHardFail: then the first refusal is the last. */
+  readonly isFatal: boolean;
+  /** Called when a bind fails with a reason not told before. */
+  readonly onRefused: (message: string) => void;
+  /** Called when it listens, at first or at last. */
+  readonly onListening?: (port: number) => void;
+}
+
+export interface KeptServer {
+  /** undefined while it does not listen. */
+  port(): number | undefined;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+const later: Schedule = (run, afterMs) => {
+  const timer = setTimeout(run, afterMs);
+  return () => clearTimeout(timer);
+};
+
+/** Resolves after the first try, bound or not. Rejects with BAD_OPTION only if `isFatal`. */
+export async function keepListening(
+  options: KeepOptions,
+  listen: Listen = listenOnce,
+  schedule: Schedule = later,
+): Promise<KeptServer> {
+  const kept = new Kept(options, listen, schedule);
+  await kept.try();
+  return kept;
+}
+
+class Kept implements KeptServer {
+  readonly #options: KeepOptions;
+  readonly #listen: Listen;
+  readonly #schedule: Schedule;
+  #listener: Listener | undefined;
+  #lastRefusal = '';
+  #cancel: () => void = () => {};
+  #trying: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: KeepOptions, listen: Listen, schedule: Schedule) {
+    this.#options = options;
+    this.#listen = listen;
+    this.#schedule = schedule;
+  }
+
+  port(): number | undefined {
+    return this.#listener?.port;
+  }
+
+  try(): Promise<void> {
+    this.#trying = this.#tryOnce();
+    return this.#trying;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    // A bind that is under way must not outlive us.
+    await this.#trying.catch(() => {});
+    await this.#listener?.close();
+    this.#listener = undefined;
+  }
+
+  async #tryOnce(): Promise<void> {
+    const { isFatal, onRefused, onListening } = this.#options;
+    try {
+      this.#listener = await this.#listen(this.#options);
+    } catch (error) {
+      if (isFatal) throw new FairleadError('BAD_OPTION', this.#message(error));
+      if (this.#isClosed) return;
+      const message = `${this.#message(error)}, trying again every ${RETRY_MS / 1000} s`;
+      if (message !== this.#lastRefusal) onRefused(message);
+      this.#lastRefusal = message;
+      this.#cancel = this.#schedule(() => void this.try(), RETRY_MS);
+      return;
+    }
+    this.#lastRefusal = '';
+    if (!this.#isClosed) onListening?.(this.#listener.port);
+  }
+
+  #message(error: unknown): string {
+    return `${this.#options.name} server cannot listen on ${reasonOf(error)}`;
+  }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One HTTP listener on one address, tried once, and why a bind fails in words.
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { reasonOf } from '../../errors.ts';
+import { hostPort } from '../../lib/address-bytes.ts';
+
+export interface ListenOptions {
+  /** Canonical address; `0.0.0.0` takes IPv4 alone, `::` both families unless `isIpv6Only`. */
+  readonly host: string;
+  /** 0 = any free port, for tests. */
+  readonly port: number;
+  readonly isIpv6Only?: boolean;
+  readonly onRequest: RequestListener;
+}
+
+export interface Listener {
+  readonly port: number;
+  /** Ends connections too. Idempotent; the port is free when it resolves. */
+  close(): Promise<void>;
+}
+
+/** What listenOnce and anything that stands in for it in a test does. */
+export type Listen = (options: ListenOptions) => Promise<Listener>;
+
+/** Rejects with an Error whose message names address and reason. */
+export const listenOnce: Listen = (options) => {
+  const { host, port, isIpv6Only = false, onRequest } = options;
+  const server = createServer(onRequest);
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closing ??= new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+    return closing;
+  };
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) =>
+      reject(new Error(`${hostPort(host, port)}: ${whyNot(error)}`, { cause: error })),
+    );
+    server.listen({ host, port, ipv6Only: isIpv6Only }, () => {
+      server.removeAllListeners('error');
+      // A connection that could not be accepted is the client's loss, not ours.
+      server.on('error', () => {});
+      resolve({ port: (server.address() as AddressInfo).port, close });
+    });
+  });
+};
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is taken by another process (is kube-proxy still running on this node?)',
+  EADDRNOTAVAIL: 'no interface of this machine has the address',
+  EACCES: 'ports below 1024 need CAP_NET_BIND_SERVICE',
+  EAFNOSUPPORT: 'the kernel does not speak IPv6',
+};
+
+function whyNot(error: NodeJS.ErrnoException): string {
+  return REASONS[error.code ?? ''] ?? reasonOf(error);
+}

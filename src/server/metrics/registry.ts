@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table as prom-client metrics in a registry of our own. Some are told what happens (counted,
+// observed); the rest are read by a plain getter when a page is asked for.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { METRICS, type MetricName, type MetricRow } from './table.ts';
+
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Every series of one metric, now. Linear in its series; called for each page. */
+export type ReadSamples = () => readonly Sample[];
+export type Readings = Readonly<Partial<Record<MetricName, ReadSamples>>>;
+
+export interface MetricsRegistry {
+  count(name: MetricName, labels?: Sample['labels'], by?: number): void;
+  /** For gauges without a getter. */
+  set(name: MetricName, labels: Sample['labels'], value: number): void;
+  observe(name: MetricName, labels: Sample['labels'], value: number): void;
+  /** The whole page in Prometheus' text format. A getter that fails loses its metric, not the page. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+/** @param hasProcess also the process_ and nodejs_ families, which watch the event loop from then on */
+export function createRegistry(readings: Readings, hasProcess: boolean): MetricsRegistry {
+  const registry = new Registry();
+  const counters = new Map<string, Counter>();
+  const gauges = new Map<string, Gauge>();
+  const histograms = new Map<string, Histogram>();
+  const failed = (metric: string): void =>
+    counters.get('fairlead_metric_failures_total')?.inc({ metric });
+  for (const [name, row] of Object.entries<MetricRow>(METRICS)) {
+    const read = readings[name as MetricName];
+    const common = { name, help: row.help, labelNames: [...row.labels], registers: [registry] };
+    if (row.type === 'histogram') {
+      histograms.set(name, new Histogram({ ...common, buckets: [...(row.buckets ?? [])] }));
+    } else if (row.type === 'counter') {
+      const collect = collector(name, read, failed, (counter: Counter, { labels, value }) =>
+        counter.inc(labels, value),
+      );
+      counters.set(name, new Counter({ ...common, ...collect }));
+    } else {
+      const collect = collector(name, read, failed, (gauge: Gauge, { labels, value }) =>
+        gauge.set(labels, value),
+      );
+      gauges.set(name, new Gauge({ ...common, ...collect }));
+    }
+  }
+  if (hasProcess) collectDefaultMetrics({ register: registry });
+  return {
+    count: (name, labels = {}, by = 1) => counters.get(name)?.inc(labels, by),
+    set: (name, labels, value) => gauges.get(name)?.set(labels, value),
+    observe: (name, labels, value) => histograms.get(name)?.observe(labels, value),
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}
+
+/** What is read anew has no memory: series that are gone are gone from the page. */
+function collector<T extends { reset(): void }>(
+  name: string,
+  read: ReadSamples | undefined,
+  failed: (name: string) => void,
+  put: (metric: T, sample: Sample) => void,
+): { collect?: (this: T) => void } {
+  if (read === undefined) return {};
+  return {
+    collect() {
+      this.reset();
+      try {
+        for (const sample of read()) put(this, sample);
+      } catch {
+        this.reset();
+        failed(name);
+      }
+    },
+  };
+}

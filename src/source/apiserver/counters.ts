@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened so far, of one kind, as plain numbers that only grow. Whoever serves metrics reads them;
+// nothing here knows how.
+import { END_REASONS, type EndReason } from './watch/watch-error.ts';
+
+export const EVENT_TYPES = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR', 'OTHER'] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export interface Counters {
+  /** LIST requests, each page counted. */
+  listStarts: number;
+  /** Watches from a known resourceVersion. */
+  watchStarts: number;
+  /** Watches that asked for initial events (KEP-3157). */
+  watchListStarts: number;
+  readonly ends: Record<EndReason, number>;
+  readonly events: Record<EventType, number>;
+  /** Items of LIST answers. */
+  items: number;
+  /** Of bodies, as they came from the connection. */
+  bytes: number;
+  /** Spent turning bytes into slim objects. */
+  decodeSeconds: number;
+  /** Events that said nothing new: repeated, or older than what is known. */
+  staleEvents: number;
+  /** Complete lists whose removals were held back. */
+  suspiciousLists: number;
+}
+
+export function createCounters(): Counters {
+  return {
+    listStarts: 0,
+    watchStarts: 0,
+    watchListStarts: 0,
+    ends: zeros(END_REASONS),
+    events: zeros(EVENT_TYPES),
+    items: 0,
+    bytes: 0,
+    decodeSeconds: 0,
+    staleEvents: 0,
+    suspiciousLists: 0,
+  };
+}
+
+function zeros<K extends string>(keys: readonly K[]): Record<K, number> {
+  const entries: Partial<Record<K, number>> = {};
+  for (const key of keys) entries[key] = 0;
+  return entries as Record<K, number>;
+}

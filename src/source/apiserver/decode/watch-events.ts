@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of one watch event or one list item -> what it says, slimmed.
+import { isRecord, type JsonRecord, member, recordOrEmpty } from '../../../lib/json.ts';
+import type { ObjectRef } from '../../../model/types.ts';
+import type { KindSpec } from '../kinds.ts';
+import type { Intern } from './intern.ts';
+import { objectText } from './object-text.ts';
+
+/** Marks the bookmark after the last initial event (KEP-3157). */
+const INITIAL_END_ANNOTATION = 'k8s.io/initial-events-end';
+
+/** One object as the server has it at `version`. */
+export interface Sighting {
+  readonly ref: ObjectRef;
+  readonly version: string;
+  readonly uid: string;
+  readonly object: JsonRecord;
+}
+
+export type WatchEvent =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly sighting: Sighting }
+  | { readonly type: 'BOOKMARK'; readonly version: string; readonly isInitialEnd: boolean }
+  | {
+      readonly type: 'ERROR';
+      readonly code: number;
+      readonly message: string;
+      readonly retryAfterMs: number;
+    }
+  /** A type of event this code does not know, or an object without a name. */
+  | { readonly type: 'OTHER' };
+
+export interface Decoder {
+  /** Throws SyntaxError for what is no JSON. */
+  event(line: Uint8Array): WatchEvent;
+  /** Undefined for an object without a name. Throws SyntaxError. */
+  item(bytes: Uint8Array): Sighting | undefined;
+}
+
+export function createDecoder(spec: KindSpec, intern: Intern): Decoder {
+  const sightingOf = (object: unknown): Sighting | undefined => {
+    if (!isRecord(object)) return undefined;
+    const slim = spec.slim(object, intern);
+    const metadata = recordOrEmpty(slim['metadata']);
+    const name = textOr(metadata['name'], '');
+    if (name === '') return undefined;
+    return {
+      ref: { kind: spec.kind, namespace: textOr(metadata['namespace'], ''), name },
+      version: textOr(metadata['resourceVersion'], ''),
+      uid: textOr(metadata['uid'], ''),
+      object: slim,
+    };
+  };
+  return {
+    item: (bytes) => sightingOf(JSON.parse(objectText(bytes))),
+    event(line) {
+      const event = recordOrEmpty(JSON.parse(objectText(line)));
+      const { type, object } = event;
+      if (type === 'BOOKMARK') return bookmarkOf(object);
+      if (type === 'ERROR') return errorOf(object);
+      if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') return { type: 'OTHER' };
+      const sighting = sightingOf(object);
+      return sighting === undefined ? { type: 'OTHER' } : { type, sighting };
+    },
+  };
+}
+
+const textOr = (value: unknown, other: string): string =>
+  typeof value === 'string' ? value : other;
+
+function bookmarkOf(object: unknown): WatchEvent {
+  const metadata = recordOrEmpty(recordOrEmpty(object)['metadata']);
+  const annotations = recordOrEmpty(metadata['annotations']);
+  return {
+    type: 'BOOKMARK',
+    version: textOr(metadata['resourceVersion'], ''),
+    isInitialEnd: member(annotations, INITIAL_END_ANNOTATION) === 'true',
+  };
+}
+
+/** The object of an ERROR event is a metav1.Status. */
+function errorOf(object: unknown): WatchEvent {
+  const { code, message, details } = recordOrEmpty(object);
+  const seconds = recordOrEmpty(details)['retryAfterSeconds'];
+  return {
+    type: 'ERROR',
+    code: typeof code === 'number' ? code : 0,
+    message: textOr(message, 'no message'),
+    retryAfterMs: typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : 0,
+  };
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is watched, and with which selectors: those of kube-proxy's informers (cmd/kube-proxy/app/server.go,
+// pkg/proxy/node.go). Slices are not filtered by service-proxy-name there, nor here.
+import { isRecord, type JsonRecord, recordOrEmpty } from '../../lib/json.ts';
+import type { Kind } from '../../model/types.ts';
+import { type Slim, slimNode, slimService, slimServiceCidr, slimSlice } from './decode/prune.ts';
+
+const FOREIGN_PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
+const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+
+export interface KindSpec {
+  readonly kind: Kind;
+  readonly path: string;
+  readonly labelSelector: string;
+  readonly fieldSelector: string;
+  /** Servers that cannot select by this field answer 400: then `isWanted` does the work alone. */
+  readonly isFieldSelectorOptional: boolean;
+  readonly slim: Slim;
+  /** What the selectors should have kept away is kept away here too. */
+  readonly isWanted: (object: JsonRecord) => boolean;
+  /** Remembers contents, so that a change outside the slim part is no change. For small kinds. */
+  readonly comparesContent: boolean;
+  /** Every API server makes default/kubernetes when it starts: an empty list is never the truth. */
+  readonly isNeverEmpty: boolean;
+  /** 404 and 403 mean "this cluster has none". */
+  readonly isOptional: boolean;
+}
+
+const COMMON = {
+  labelSelector: '',
+  fieldSelector: '',
+  isFieldSelectorOptional: false,
+  isWanted: () => true,
+  comparesContent: false,
+  isNeverEmpty: false,
+  isOptional: false,
+} as const;
+
+export const SERVICES: KindSpec = {
+  ...COMMON,
+  kind: 'Service',
+  path: '/api/v1/services',
+  labelSelector: `!${FOREIGN_PROXY_LABEL}`,
+  fieldSelector: 'spec.clusterIP!=None',
+  isFieldSelectorOptional: true,
+  slim: slimService,
+  isWanted: (object) =>
+    recordOrEmpty(object['spec'])['clusterIP'] !== 'None' && !hasLabel(object, FOREIGN_PROXY_LABEL),
+  isNeverEmpty: true,
+};
+
+export const SLICES: KindSpec = {
+  ...COMMON,
+  kind: 'EndpointSlice',
+  path: '/apis/discovery.k8s.io/v1/endpointslices',
+  labelSelector: `!${HEADLESS_LABEL}`,
+  slim: slimSlice,
+  isWanted: (object) => !hasLabel(object, HEADLESS_LABEL),
+  isNeverEmpty: true,
+};
+
+/** The own Node, never another. */
+export function ownNode(nodeName: string): KindSpec {
+  return {
+    ...COMMON,
+    kind: 'Node',
+    path: '/api/v1/nodes',
+    fieldSelector: `metadata.name=${nodeName}`,
+    slim: slimNode,
+    isWanted: (object) => recordOrEmpty(object['metadata'])['name'] === nodeName,
+    comparesContent: true,
+  };
+}
+
+export const SERVICE_CIDRS: KindSpec = {
+  ...COMMON,
+  kind: 'ServiceCIDR',
+  path: '/apis/networking.k8s.io/v1/servicecidrs',
+  slim: slimServiceCidr,
+  comparesContent: true,
+  isOptional: true,
+};
+
+function hasLabel(object: JsonRecord, label: string): boolean {
+  const labels = recordOrEmpty(object['metadata'])['labels'];
+  return isRecord(labels) && Object.hasOwn(labels, label);
+}

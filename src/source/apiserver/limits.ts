@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every wait and size of the reflector, named once.
+
+export const LIMITS = {
+  /** Objects per LIST page: what client-go's pager asks for (KEP-365). */
+  pageItems: 500,
+  /** A peer that accepts and never answers is given up after this. */
+  headersTimeoutMs: 30_000,
+  /** A list body that stops flowing is given up after this. */
+  listSilenceMs: 30_000,
+  /** The server ends each watch within this range: spreads reconnects of many nodes. */
+  watchLifeMinSeconds: 300,
+  watchLifeMaxSeconds: 600,
+  /** The server sends a bookmark about once a minute: two missed ones mean nobody is there. */
+  watchSilenceMs: 120_000,
+  /** Initial events (KEP-3157) that stop flowing without their end mark are given up after this ... */
+  initialSilenceMs: 10_000,
+  /** ... and after this although they flow: a server that ignores the parameter never sends the mark. */
+  initialLongestMs: 60_000,
+  /** A stream that lived this long and ended cleanly is opened again at once. */
+  shortLifeMs: 5_000,
+  /** A stream that lived this long proves the server healthy even if nothing happened. */
+  healthyMs: 120_000,
+  /** Asking who answers after an outage holds watches up no longer than this ... */
+  identityTimeoutMs: 5_000,
+  /** ... and is given up after this many refusals in a row. */
+  identityTries: 12,
+  /** Pause before a suspicious list is asked to confirm itself. */
+  confirmDelayMs: 10_000,
+  /** Stores of at most this many objects may lose all of them at once without suspicion. */
+  suspiciousAbove: 3,
+  /** Kinds that the server may lack are asked for again after this. */
+  absentRetryMs: 600_000,
+  /** How long the first sync waits for the own Node to exist. */
+  nodeWaitMs: 30_000,
+  backoffFirstMs: 800,
+  backoffMaxMs: 30_000,
+  backoffLeastMs: 100,
+  /** A Retry-After longer than this is cut: nobody should silence a node for an hour. */
+  retryAfterMaxMs: 120_000,
+  /** etcd refuses objects over 1.5 MiB; what is larger than this is no API object. */
+  objectBytes: 16 * 1024 * 1024,
+  /** Time that one stream works before everything else gets a turn. */
+  workMs: 5,
+  /** Changes given to the handler in one turn of the event loop. */
+  portionChanges: 250,
+} as const;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps a cluster from being followed, for people: one problem however many kinds of objects have it,
+// and what to do about it.
+import type { ClusterProblem } from './cluster.ts';
+
+export interface ClusterPlace {
+  /** The URLs to start with, the preferred one first. */
+  readonly servers: readonly string[];
+  /** Where our token or certificate, and the CA, come from. */
+  readonly credentials: string;
+  /** How many kinds are followed. */
+  readonly kinds: number;
+}
+
+export interface FoldedProblem {
+  readonly reason: string;
+  /** The kinds that have it, or `all`. */
+  readonly kinds: string;
+}
+
+export function foldProblems(
+  problems: readonly ClusterProblem[],
+  place: ClusterPlace,
+): readonly FoldedProblem[] {
+  const kindsOf = new Map<string, string[]>();
+  for (const { kind, reason } of problems) {
+    const text = textOf(withoutDetail(reason), place);
+    kindsOf.set(text, [...(kindsOf.get(text) ?? []), kind]);
+  }
+  return [...kindsOf].map(([reason, kinds]) => ({
+    reason,
+    kinds: kinds.length === place.kinds ? 'all' : kinds.join(', '),
+  }));
+}
+
+/** In which kinds, and servers of one ring, differ though they have the same problem. */
+function withoutDetail(reason: string): string {
+  return reason
+    .replace(/^(connect E[A-Z]+) \S+$/, '$1')
+    .replace(/ \(attempted address(?:es)?: .*, timeout: (\d+)ms\)$/, ' ($1 ms)')
+    .replace(/^no answer from \S+ in time$/, 'no answer in time')
+    .replace(
+      /^(HTTP 403): .* is forbidden: User (".*?") cannot .*$/s,
+      '$1: user $2 may not read them',
+    );
+}
+
+function textOf(reason: string, place: ClusterPlace): string {
+  const advice = ADVICE.find(([pattern]) => pattern.test(reason))?.[1](place);
+  const text = `${reason}${advice === undefined ? '' : `; ${advice}`}`;
+  // A kubeconfig that cannot be used is named in its reason, and no server was asked.
+  if (reason.startsWith('kubeconfig ')) return text;
+  const [first, ...others] = place.servers;
+  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  return `API server ${first}${more}: ${text}`;
+}
+
+const ADVICE: readonly (readonly [RegExp, (place: ClusterPlace) => string])[] = [
+  [
+    /^HTTP 401/,
+    ({ credentials }) => `renew what ${credentials} holds: it is read again at each try`,
+  ],
+  [/^HTTP 403/, () => 'bind the role system:node-proxier to this user'],
+  [
+    /ENOTFOUND|EAI_AGAIN/,
+    () => 'this node cannot resolve the name: name an address, or mend its DNS',
+  ],
+  [/ECONNREFUSED/, () => 'nothing listens there: is the server up, is the port right?'],
+  [
+    /Connect Timeout|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|no answer in time/,
+    () => 'nothing comes back: is the address right, does something on the way drop packets?',
+  ],
+  [
+    /certificate has expired/,
+    ({ credentials }) => `renew the server's certificate, or the CA in ${credentials}`,
+  ],
+  [
+    /unable to verify|self-signed certificate|unable to get (local )?issuer|signature failure/,
+    ({ credentials }) =>
+      `the CA in ${credentials} did not sign its certificate: name the one that did`,
+  ],
+  [
+    /does not match certificate/,
+    () => 'use a name or address of its certificate, or set tls-server-name in the kubeconfig',
+  ],
+];

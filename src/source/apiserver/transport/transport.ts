@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to the API server in use: credentials as they are now, one retry after a 401, a limit on
+// the wait for headers, rotation when a server fails. Knows nothing of kinds.
+import { Pool } from 'undici';
+import type { Access, Credentials } from '../auth/credentials.ts';
+import { expiryOf } from '../auth/expiry.ts';
+import type { Clock } from '../clock.ts';
+import { LIMITS } from '../limits.ts';
+import { ApiError, Ended } from '../watch/watch-error.ts';
+import type { Servers, ServerUrl } from './servers.ts';
+import { statusError } from './status-error.ts';
+
+/**
+ * Idle time before the kernel asks whether the peer is still there; libuv then asks each second and gives
+ * up after ten. undici's own default starts after 60 s.
+ */
+const KEEPALIVE_IDLE_MS = 15_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+
+export interface Answer {
+  readonly body: AsyncIterable<Uint8Array>;
+  readonly server: ServerUrl;
+}
+
+export interface Transport {
+  /**
+   * Resolves at the headers of a 2xx; the signal goes on to cover the body. Throws ApiError for any other
+   * status; FairleadError if there are no credentials; else what the network threw.
+   */
+  get(pathAndQuery: string, request: AbortController): Promise<Answer>;
+  /** Sends one object; resolves when it was accepted, its time bounded. Rejects as get() does. */
+  post(pathAndQuery: string, object: unknown): Promise<void>;
+  /** A stream of this server went bad after its headers. */
+  failed(server: ServerUrl): void;
+  readonly unauthorized: () => number;
+  /** Ends all connections. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface TransportParts {
+  readonly servers: Servers;
+  readonly credentials: Credentials;
+  readonly clock: Clock;
+  readonly userAgent: string;
+}
+
+export function createTransport(parts: TransportParts): Transport {
+  return new HttpTransport(parts);
+}
+
+class HttpTransport implements Transport {
+  readonly #parts: TransportParts;
+  /** By server and everything that decides about TLS. */
+  readonly #pools = new Map<string, Pool>();
+  #unauthorized = 0;
+
+  constructor(parts: TransportParts) {
+    this.#parts = parts;
+  }
+
+  readonly unauthorized = (): number => this.#unauthorized;
+
+  async get(pathAndQuery: string, request: AbortController): Promise<Answer> {
+    const { servers, clock } = this.#parts;
+    const server = servers.current();
+    const cancel = clock.after(LIMITS.headersTimeoutMs, () =>
+      request.abort(new Ended('silent', `no answer from ${server.url} in time`)),
+    );
+    try {
+      return await this.#sendTo(server, pathAndQuery, request.signal);
+    } catch (error) {
+      const isServerFault = !(error instanceof ApiError) || error.status >= 500;
+      const isOurs =
+        request.signal.reason instanceof Ended && request.signal.reason.reason !== 'silent';
+      if (isServerFault && !isOurs) servers.failed(server);
+      throw error;
+    } finally {
+      cancel();
+    }
+  }
+
+  async post(pathAndQuery: string, object: unknown): Promise<void> {
+    const signal = AbortSignal.timeout(LIMITS.headersTimeoutMs);
+    const answer = await this.#sendTo(this.#parts.servers.current(), pathAndQuery, signal, object);
+    for await (const chunk of answer.body) void chunk;
+  }
+
+  failed(server: ServerUrl): void {
+    this.#parts.servers.failed(server);
+  }
+
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()];
+    this.#pools.clear();
+    await Promise.all(pools.map((pool) => pool.destroy()));
+  }
+
+  async #sendTo(
+    server: ServerUrl,
+    path: string,
+    signal: AbortSignal,
+    object?: unknown,
+  ): Promise<Answer> {
+    try {
+      return await this.#once(server, path, signal, object);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 401) || signal.aborted) throw error;
+      this.#unauthorized += 1;
+      this.#parts.credentials.renew();
+      return await this.#once(server, path, signal, object);
+    }
+  }
+
+  async #once(
+    server: ServerUrl,
+    path: string,
+    signal: AbortSignal,
+    object: unknown,
+  ): Promise<Answer> {
+    const access = await orAborted(this.#parts.credentials.access(), signal);
+    const { origin, pathname } = new URL(server.url);
+    const { statusCode, headers, body } = await this.#pool(server, origin, access).request({
+      path: `${pathname.replace(/\/+$/, '')}${path}`,
+      method: object === undefined ? 'GET' : 'POST',
+      headers: {
+        accept: 'application/json',
+        'user-agent': this.#parts.userAgent,
+        ...(object === undefined ? {} : { 'content-type': 'application/json' }),
+        ...access.headers,
+      },
+      ...(object === undefined ? {} : { body: JSON.stringify(object) }),
+      signal,
+    });
+    if (statusCode >= 200 && statusCode < 300) return { body, server };
+    const error = await statusError(statusCode, headers['retry-after'], body);
+    const expiry = statusCode === 401 ? expiryOf(access, new Date()) : undefined;
+    if (expiry !== undefined) error.message += `: ${expiry}`;
+    throw error;
+  }
+
+  /** Connections outlive a request; a changed CA or certificate gets a pool of its own. */
+  #pool(server: ServerUrl, origin: string, { tls }: Access): Pool {
+    const serverName = server.tlsName ?? tls.serverName;
+    const prefix = `${origin} ${serverName ?? ''} `;
+    const key = `${prefix}${JSON.stringify(tls)}`;
+    const known = this.#pools.get(key);
+    if (known !== undefined) return known;
+    for (const [other, pool] of this.#pools) {
+      if (!other.startsWith(prefix)) continue;
+      // Streams that run on it end in their own time.
+      this.#pools.delete(other);
+      void pool.close().catch(() => undefined);
+    }
+    const pool = new Pool(origin, {
+      bodyTimeout: 0,
+      headersTimeout: 0,
+      connect: {
+        timeout: CONNECT_TIMEOUT_MS,
+        keepAlive: true,
+        keepAliveInitialDelay: KEEPALIVE_IDLE_MS,
+        rejectUnauthorized: tls.isVerified,
+        ...(tls.ca === undefined ? {} : { ca: tls.ca }),
+        ...(tls.cert === undefined ? {} : { cert: tls.cert }),
+        ...(tls.key === undefined ? {} : { key: tls.key }),
+        ...(serverName === undefined ? {} : { servername: serverName }),
+      },
+    });
+    this.#pools.set(key, pool);
+    return pool;
+  }
+}
+
+/** A plugin that never answers must not outlive the request it is asked for. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

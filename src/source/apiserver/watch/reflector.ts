@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps one kind followed: attempt after attempt until stopped, with the pause that each end asks for.
+// What is lost is only ever news: nothing here takes an object away because a server did not answer.
+import type { Logger } from '../../../log.ts';
+import { type Backoff, createBackoff } from '../backoff.ts';
+import { pause } from '../clock.ts';
+import { type Counters, createCounters } from '../counters.ts';
+import { LIMITS } from '../limits.ts';
+import { Follower, type FollowerParts } from './follower.ts';
+import type { Suspicion } from './store.ts';
+import { Ended } from './watch-error.ts';
+
+export interface ReflectorParts extends Omit<FollowerParts, 'counters'> {
+  readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>;
+  /** Once: the first complete list was delivered. */
+  readonly onSynced: () => void;
+  readonly onSuspicion: (suspicion: Suspicion) => void;
+  /** The problem of this kind has appeared, changed or gone. */
+  readonly onProblem: () => void;
+}
+
+/** `absent`: an optional kind that this server does not have, or does not show us. */
+export type ReflectorState =
+  | 'stopped'
+  | 'listing'
+  | 'connecting'
+  | 'watching'
+  | 'waiting'
+  | 'absent';
+
+export interface ReflectorStatus {
+  readonly state: ReflectorState;
+  readonly isSynced: boolean;
+  readonly objects: number;
+  /** Removals held back until a second list confirms them. */
+  readonly heldRemovals: number;
+  readonly resourceVersion: string;
+  readonly isWatchListUsed: boolean;
+  /** Since anything was heard on this watch; undefined = never. */
+  readonly aliveAgeMs: number | undefined;
+  readonly listAgeMs: number | undefined;
+  readonly bookmarkAgeMs: number | undefined;
+  readonly problem: string | undefined;
+}
+
+/** One failure is a reconnect; two in a row are a problem. */
+const FAILURES_OF_A_PROBLEM = 2;
+
+export class Reflector {
+  readonly counters: Counters = createCounters();
+  readonly #parts: ReflectorParts;
+  readonly #follower: Follower;
+  readonly #backoff: Backoff;
+  #isWanted = false;
+  #isSynced = false;
+  #loop: Promise<void> | undefined;
+  #attempt: Promise<Ended> | undefined;
+  #request = new AbortController();
+  #stopping = new AbortController();
+  #state: ReflectorState = 'stopped';
+  #openedAtMs: number | undefined;
+  #aliveAtMs: number | undefined;
+  #listedAtMs: number | undefined;
+  #failures = 0;
+  #problem: string | undefined;
+  #cancels: (() => void)[] = [];
+
+  constructor(parts: ReflectorParts) {
+    this.#parts = parts;
+    this.#backoff = createBackoff(parts.clock.random);
+    this.#follower = new Follower(
+      { ...parts, counters: this.counters },
+      {
+        onListed: () => this.#onListed(),
+        onSuspicion: parts.onSuspicion,
+        onOpen: () => this.#onOpen(),
+        onAlive: () => this.#onAlive(),
+      },
+    );
+  }
+
+  /** Idempotent; also right after stop(): the old loop then goes on. */
+  start(): void {
+    this.#isWanted = true;
+    this.#loop ??= this.#run().finally(() => {
+      this.#loop = undefined;
+      this.#state = 'stopped';
+      if (this.#isWanted) this.start();
+    });
+  }
+
+  /** Resolves when no request is left. What was delivered stays delivered. Idempotent. */
+  async stop(): Promise<void> {
+    this.#isWanted = false;
+    this.#request.abort(new Ended('stopped', 'stopped'));
+    this.#stopping.abort();
+    const loop = this.#loop;
+    await this.#attempt;
+    // A start() in between has taken the loop over: it does not end.
+    if (!this.#isWanted) await loop;
+  }
+
+  /** Another cluster answers: lists again at once. See Follower. */
+  distrust(): void {
+    this.#follower.distrust();
+    this.#request.abort(new Ended('replaced', 'another cluster answers'));
+    this.#stopping.abort();
+  }
+
+  status(): ReflectorStatus {
+    const { store, bookmarkAtMs, canWatchList } = this.#follower;
+    return {
+      state: this.#state,
+      isSynced: this.#isSynced,
+      objects: store.size,
+      heldRemovals: store.held,
+      resourceVersion: store.version,
+      isWatchListUsed: canWatchList,
+      aliveAgeMs: this.#age(this.#aliveAtMs),
+      listAgeMs: this.#age(this.#listedAtMs),
+      bookmarkAgeMs: this.#age(bookmarkAtMs),
+      problem: this.#problem,
+    };
+  }
+
+  #age(atMs: number | undefined): number | undefined {
+    return atMs === undefined ? undefined : this.#parts.clock.nowMs() - atMs;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isWanted) {
+      this.#request = new AbortController();
+      this.#stopping = new AbortController();
+      this.#openedAtMs = undefined;
+      this.#state = this.#follower.needsList ? 'listing' : 'connecting';
+      this.#attempt = this.#follower.attempt(this.#request);
+      const ended = await this.#attempt;
+      for (const cancel of this.#cancels.splice(0)) cancel();
+      this.counters.ends[ended.reason] += 1;
+      if (!this.#isWanted) continue;
+      const waitMs = this.#pauseAfter(ended);
+      const { kind } = this.#parts.spec;
+      this.#parts.log.debug(
+        { kind, reason: ended.reason, why: ended.message, waitMs },
+        'watch ended',
+      );
+      await pause(this.#parts.clock, waitMs, this.#stopping.signal);
+    }
+  }
+
+  #pauseAfter(ended: Ended): number {
+    const { reason, retryAfterMs } = ended;
+    if (['unsupported', 'late', 'confirm', 'replaced', 'stopped'].includes(reason)) return 0;
+    const livedMs = this.#age(this.#openedAtMs) ?? 0;
+    const isOrderly = reason === 'closed' || reason === 'expired' || reason === 'silent';
+    if (isOrderly && livedMs >= LIMITS.shortLifeMs) return 0;
+    if (this.#parts.spec.isOptional && this.#isAbsence(ended)) {
+      this.#state = 'absent';
+      this.#clearProblem();
+      return LIMITS.absentRetryMs;
+    }
+    this.#state = 'waiting';
+    this.#failures += 1;
+    if (this.#failures >= FAILURES_OF_A_PROBLEM) this.#setProblem(ended.message);
+    return this.#backoff.nextMs(retryAfterMs);
+  }
+
+  /** A server that has just started says 403 before it knows its roles: what was shown will be again. */
+  #isAbsence({ status }: Ended): boolean {
+    return status === 404 || (status === 403 && !this.#isSynced);
+  }
+
+  #onListed(): void {
+    this.#listedAtMs = this.#parts.clock.nowMs();
+    this.#aliveAtMs = this.#listedAtMs;
+    if (this.#isSynced || !this.#isWanted) return;
+    this.#isSynced = true;
+    this.#parts.onSynced();
+  }
+
+  #onOpen(): void {
+    const { clock } = this.#parts;
+    this.#openedAtMs = clock.nowMs();
+    this.#aliveAtMs = this.#openedAtMs;
+    this.#state = this.#follower.needsList ? 'listing' : 'watching';
+    this.#cancels.push(
+      clock.after(LIMITS.shortLifeMs, () => this.#clearProblem()),
+      clock.after(LIMITS.healthyMs, () => this.#backoff.reset()),
+    );
+  }
+
+  #onAlive(): void {
+    this.#state = 'watching';
+    this.#aliveAtMs = this.#parts.clock.nowMs();
+    this.#backoff.reset();
+    this.#clearProblem();
+  }
+
+  #clearProblem(): void {
+    this.#failures = 0;
+    this.#setProblem(undefined);
+  }
+
+  #setProblem(problem: string | undefined): void {
+    if (problem === this.#problem) return;
+    this.#problem = problem;
+    this.#parts.onProblem();
+  }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of manifests as a source of API objects, live. It never decides what an object means, and
+// never takes "cannot read" for "is gone": what was good stays until something better is read.
+import { resolve } from 'node:path';
+import type { ObjectChange, ObjectRef } from '../../model/types.ts';
+import { listManifests } from './files.ts';
+import { emptyShelf, locate, settle } from './manifest-store.ts';
+import type { ManifestProblem } from './problem.ts';
+import { refresh } from './refresh.ts';
+import { openFolderWatches } from './watch.ts';
+
+/** Events come in bursts: one save of an editor is three of them. */
+const SETTLE_MS = 10;
+/** A folder that never rests is read at least this often. */
+const LONGEST_SETTLE_MS = 200;
+/** Catches what no event tells: network file systems, lost events, far link targets. */
+const RESCAN_MS = 5_000;
+/** While the folder is missing nothing can be watched. */
+const MISSING_RESCAN_MS = 200;
+
+export interface ManifestListener {
+  /** Never called with nothing. The first call holds every object. */
+  onChanges(changes: readonly ObjectChange[]): void;
+  /** Once: the folder has been read as a whole and its objects were delivered. */
+  onSynced(): void;
+  /** All problems as they are now, whenever they differ from the last call's. */
+  onProblems(problems: readonly ManifestProblem[]): void;
+}
+
+export interface ManifestSource {
+  problems(): readonly ManifestProblem[];
+  /** File and line of a field of an object that was delivered. */
+  locate(ref: ObjectRef, field: string): { file: string; line: number } | undefined;
+  /** Nothing is called after it. Idempotent. */
+  close(): void;
+}
+
+/** Reads the folder once. */
+export async function readManifests(dir: string): Promise<{
+  readonly changes: readonly ObjectChange[];
+  readonly problems: readonly ManifestProblem[];
+}> {
+  const shelf = emptyShelf();
+  await refresh(shelf, await listManifests(dir), new Map());
+  return settle(shelf);
+}
+
+/** Follows the folder until it is closed; it need not exist yet. */
+export function openManifests(dir: string, listener: ManifestListener): ManifestSource {
+  const top = resolve(dir);
+  const shelf = emptyShelf();
+  const signatures = new Map<string, string>();
+  let problems: readonly ManifestProblem[] = [];
+  let isSynced = false;
+  let isClosed = false;
+  let isReading = false;
+  let isStale = false;
+  let timer: NodeJS.Timeout | undefined;
+  let latestStart = 0;
+
+  /** Reads after a short rest, or at the latest when the longest wait is over. */
+  const schedule = (): void => {
+    isStale = true;
+    if (isReading || isClosed) return;
+    const now = performance.now();
+    if (latestStart === 0) latestStart = now + LONGEST_SETTLE_MS;
+    wait(Math.max(0, Math.min(SETTLE_MS, latestStart - now)));
+  };
+  const wait = (delayMs: number): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void read(), delayMs);
+  };
+  const watches = openFolderWatches(schedule);
+
+  const read = async (): Promise<void> => {
+    isReading = true;
+    isStale = false;
+    latestStart = 0;
+    const listing = await listManifests(top, (path, identity) => {
+      if (!isClosed) watches.add(path, identity);
+    });
+    await refresh(shelf, listing, signatures);
+    isReading = false;
+    if (isClosed) return;
+    watches.keepOnly(listing.folders);
+    deliver(listing.isComplete);
+    if (isClosed) return;
+    if (isStale) schedule();
+    else wait(listing.isComplete ? RESCAN_MS : MISSING_RESCAN_MS);
+  };
+
+  const deliver = (isComplete: boolean): void => {
+    const settled = settle(shelf);
+    const now = [...settled.problems, ...unwatched(watches.failures())];
+    const hasNewProblems = JSON.stringify(now) !== JSON.stringify(problems);
+    problems = now;
+    if (hasNewProblems) listener.onProblems(problems);
+    if (settled.changes.length > 0 && !isClosed) listener.onChanges(settled.changes);
+    if (isComplete && !isSynced && !isClosed) {
+      isSynced = true;
+      listener.onSynced();
+    }
+  };
+
+  void read();
+  return {
+    problems: () => problems,
+    locate: (ref, field) => locate(shelf, ref, field),
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+      watches.close();
+    },
+  };
+}
+
+function unwatched(failures: ReadonlyMap<string, string>): readonly ManifestProblem[] {
+  return [...failures].map(([file, why]) => ({
+    file,
+    reason: `cannot be watched, changes are seen after ${RESCAN_MS / 1000} s: ${why}`,
+  }));
+}

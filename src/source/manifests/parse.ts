@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// One file's text -> the API objects in it. What is inside an object is the model's business.
+import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml';
+import { reasonOf } from '../../errors.ts';
+import type { JsonRecord } from '../../lib/json.ts';
+import type { ObjectRef } from '../../model/types.ts';
+import { candidatesOf, nameObject } from './naming.ts';
+import type { ManifestProblem } from './problem.ts';
+import { lineFinder, withoutTabs } from './trace.ts';
+
+/** js-yaml's own limit for nesting. */
+const DEEPEST = 100;
+
+/** One object, and where in its file it stands: an address of trace.ts. */
+export interface Manifest {
+  readonly ref: ObjectRef;
+  readonly object: JsonRecord;
+  readonly at: string;
+}
+
+/** Of an unreadable text nothing is known: `problem` alone. Else some objects may still be refused. */
+export type ParsedText =
+  | {
+      readonly ok: true;
+      readonly manifests: readonly Manifest[];
+      readonly problems: readonly ManifestProblem[];
+    }
+  | { readonly ok: false; readonly problem: ManifestProblem };
+
+/** Linear in the text; several documents, and List kinds, are taken apart. */
+export function parseManifests(file: string, text: string): ParsedText {
+  if (text.trim() === '') {
+    // Also the state of a file between truncation and first write, when nobody means "no objects".
+    return { ok: false, problem: { file, reason: 'the file is empty: delete it, or fill it' } };
+  }
+  let documents: readonly unknown[];
+  try {
+    documents = loadDocuments(text);
+  } catch (error) {
+    if (!(error instanceof YAMLException)) {
+      return { ok: false, problem: { file, reason: reasonOf(error) } };
+    }
+    const place = error.mark === undefined ? {} : { line: error.mark.line + 1 };
+    return { ok: false, problem: { file, ...place, reason: error.reason } };
+  }
+  const manifests: Manifest[] = [];
+  const problems: ManifestProblem[] = [];
+  const findLine = lineFinder(text);
+  for (const candidate of documents.flatMap(candidatesOf)) {
+    const named = nameObject(candidate);
+    if (named.ok) {
+      manifests.push({ ref: named.ref, object: named.object, at: candidate.at });
+    } else {
+      const line = findLine(candidate.at, named.field);
+      problems.push({ file, ...(line === undefined ? {} : { line }), reason: named.reason });
+    }
+  }
+  return { ok: true, manifests, problems };
+}
+
+function loadDocuments(text: string): readonly unknown[] {
+  if (text.trimStart().startsWith('{') && !isDeep(text)) {
+    try {
+      return [JSON.parse(text)];
+    } catch {
+      // JSON is YAML, and the YAML parser's errors have line numbers: let it judge.
+    }
+  }
+  // Core schema: timestamps stay text, as in JSON.
+  const documents = loadAll(withoutTabs(text), undefined, { schema: CORE_SCHEMA });
+  if (text.includes('*')) refuseExpansion(documents, text.length);
+  return documents;
+}
+
+/**
+ * True if brackets nest deeper than the YAML parser allows: it then says so, where JSON.parse would
+ * hand over what no recursive reader survives. Brackets in strings may only cost the fast path.
+ */
+function isDeep(text: string): boolean {
+  let depth = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code === 0x7b || code === 0x5b) depth += 1;
+    else if (code === 0x7d || code === 0x5d) depth -= 1;
+    if (depth > DEEPEST) return true;
+  }
+  return false;
+}
+
+/**
+ * Aliases can make a small text stand for an enormous, even endless, object. Written out, an object
+ * takes at least one character per node: what needs more than its text has, nobody wrote by hand.
+ */
+function refuseExpansion(documents: readonly unknown[], limit: number): void {
+  const pending: unknown[] = [...documents];
+  let nodes = pending.length;
+  while (pending.length > 0) {
+    const value = pending.pop();
+    if (typeof value !== 'object' || value === null) continue;
+    const children: readonly unknown[] = Object.values(value);
+    nodes += children.length;
+    if (nodes > limit) {
+      throw new YAMLException('aliases make it larger than its text: write it out');
+    }
+    for (const child of children) pending.push(child);
+  }
+}

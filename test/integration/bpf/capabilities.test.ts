@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that holds CAP_BPF and CAP_NET_ADMIN and nothing else loads every program. The verifier is
+// stricter with it: without CAP_PERFMON it also walks where a processor could go by a wrong guess.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { socketObject } from './support/drive.ts';
+
+const child = fileURLToPath(new URL('./support/load-child.mjs', import.meta.url));
+const addon = fileURLToPath(new URL('../../../build/native/fairlead.node', import.meta.url));
+const BOTH = '0000008000001000';
+/** Instructions walked at most: the kernel gives up at 1,000,000. */
+const LIMIT = 40_000;
+
+test.each([
+  ['unknown', 'cannot', '0', '0'],
+  ['unknown', 'can', '0', '1'],
+  ['known', 'cannot', '5', '0'],
+  ['known', 'can', '5', '1'],
+])('loads with two capabilities: the namespace is %s, set_retval %s be called', (...row) => {
+  const [, , cookie, canSetRetval] = row;
+  const bare = ['--bounding-set=-all,+bpf,+net_admin', '--inh-caps=-all'];
+  const load = [process.execPath, child, addon, socketObject, cookie, canSetRetval];
+  const { capabilities, programs, ...refusal } = JSON.parse(
+    execFileSync('setpriv', [...bare, ...load], { encoding: 'utf8' }),
+  );
+  expect(refusal).toEqual({});
+  expect(capabilities).toBe(BOTH);
+  const walked = Object.entries(programs as Record<string, number>);
+  process.stdout.write(`with two capabilities: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
+  expect(walked).toHaveLength(9);
+  expect(walked.filter(([, count]) => count > LIMIT)).toEqual([]);
+});

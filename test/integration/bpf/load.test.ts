@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every program loads on this kernel, and the verifier's walk stays short: it is what a kernel with a
+// more timid verifier, or a slow machine at start, has to pay.
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { type BpfObject, openObject } from '../../../src/sys/native.ts';
+import { socketObject } from './support/drive.ts';
+
+/** Instructions walked: an IPv6 hook holds the whole of selection twice, for v4-mapped addresses. */
+const LIMITS: Readonly<Record<string, number>> = {
+  fl_connect4: 6_000,
+  fl_connect6: 12_000,
+  fl_sendmsg4: 7_000,
+  fl_sendmsg6: 14_000,
+  fl_recvmsg4: 1_000,
+  fl_recvmsg6: 1_000,
+  fl_getpeername4: 500,
+  fl_getpeername6: 500,
+  fl_sock_release: 1_000,
+};
+const MAPS = [
+  ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
+  ...['fl_frontend4', 'fl_frontend6', 'fl_live', 'fl_node_addr4', 'fl_node_addr6', 'fl_reason'],
+  ...['fl_service', 'fl_set_line', 'fl_sock', 'fl_udp_sock'],
+];
+
+function loaded(settings: Readonly<Record<string, Uint8Array>>): BpfObject {
+  const object = openObject(readFileSync(socketObject), { name: 'sock' });
+  for (const [name, value] of Object.entries(settings)) object.setRodata(name, value);
+  object.load();
+  return object;
+}
+
+test.each([
+  ['as compiled', {}],
+  [
+    'with every setting',
+    { node_netns_cookie: new Uint8Array(8).fill(1), can_set_retval: Uint8Array.of(1) },
+  ],
+])('every program loads %s, within its limit', (_, settings) => {
+  const object = loaded(settings);
+  try {
+    const walked = object.programs.map(({ name }) => {
+      const { verifiedInsns } = object.program(name).info;
+      return [name, verifiedInsns] as const;
+    });
+    process.stdout.write(`verified instructions: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
+    expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(LIMITS).sort());
+    expect(walked.filter(([name, count]) => count > LIMITS[name]!)).toEqual([]);
+    expect(object.maps.filter((name) => name.startsWith('fl_')).sort()).toEqual(MAPS);
+  } finally {
+    object.close();
+  }
+});
+
+test('names fit the kernel: 15 characters at most', () => {
+  const object = openObject(readFileSync(socketObject), { name: 'sock' });
+  const names = [
+    ...object.maps.filter((m) => m.startsWith('fl_')),
+    ...object.programs.map((p) => p.name),
+  ];
+  object.close();
+  expect(names.filter((name) => name.length > 15)).toEqual([]);
+});

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selection as a table: what a request becomes, case by case, in both families.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import type { Family } from '../../../src/model/types.ts';
+import { type Choice, Drive, PLACE } from './support/drive.ts';
+
+/** Index of fl_reason (bpf/common/types.h). */
+const REASON = {
+  translated: 0,
+  notFrontend: 1,
+  ranges: 3,
+  loopback: 4,
+  empty: 5,
+  noLocal: 6,
+  stale: 7,
+};
+const FAMILIES = {
+  IPv4: {
+    vip: '10.96.0.10',
+    pod: (n: number) => `10.0.0.${n}`,
+    node: '192.0.2.1',
+    loop: '127.0.0.1',
+  },
+  IPv6: { vip: 'fd00::10', pod: (n: number) => `fd00:1::${n}`, node: '2001:db8::1', loop: '::1' },
+} as const;
+
+let drive: Drive;
+beforeEach(() => {
+  drive = new Drive();
+});
+afterEach(() => drive.close());
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
+  const { vip, pod, node, loop } = FAMILIES[family];
+  const to = { to: vip, port: 80 };
+  const shown = (n: number) => (family === 'IPv4' ? `${pod(n)}:8080` : `[${pod(n)}]:8080`);
+  const backend = (n: number, more = {}) =>
+    drive.putBackend({ id: n, address: pod(n), port: 8080, ...more });
+  const many = (request = to as Parameters<Drive['select']>[0], times = 60): Choice[] =>
+    Array.from({ length: times }, () => drive.select(request));
+
+  /** Backends 1..4; the internal set has 1 and 2, the external 3 and 4. */
+  function publish(more = {}): void {
+    for (const n of [1, 2, 3, 4]) backend(n);
+    const sets = { internal: drive.putSet(0, [1, 2]), external: drive.putSet(1, [3, 4]) };
+    drive.putFrontend({ address: vip, port: 80, ...sets, ...more });
+  }
+  const idsOf = (choices: Choice[]) => [...new Set(choices.map(({ id }) => id))].sort();
+
+  test('a frontend becomes one of its backends, with the backend address and port', () => {
+    publish();
+    const choices = many();
+    expect(idsOf(choices)).toEqual([1, 2]);
+    expect(new Set(choices.map((c) => c.verdict))).toEqual(new Set(['translate']));
+    expect(new Set(choices.map((c) => c.backend))).toEqual(new Set([shown(1), shown(2)]));
+  });
+
+  test('what is not a frontend is left: other address, port, protocol, other family', () => {
+    publish();
+    const left = { verdict: 'leave', reason: REASON.notFrontend };
+    expect(drive.select({ to: pod(9), port: 80 })).toMatchObject(left);
+    expect(drive.select({ to: vip, port: 81 })).toMatchObject(left);
+    expect(drive.select({ ...to, protocol: 'UDP' })).toMatchObject(left);
+    const other = family === 'IPv4' ? 'fd00::a60:a' : '10.96.0.11';
+    expect(drive.select({ to: other, port: 80 })).toMatchObject(left);
+  });
+
+  test.each([
+    ['reject', 'refuse', REASON.empty],
+    ['drop', 'drop', REASON.noLocal],
+  ] as const)('an empty set with %s is to %s', (internalEmpty, verdict, reason) => {
+    drive.putFrontend({ address: vip, port: 80, internalEmpty });
+    expect(drive.select(to)).toMatchObject({ verdict, reason, id: 0 });
+  });
+
+  test('source ranges are left to the packet path, also without backends', () => {
+    publish({ hasSourceRanges: true });
+    drive.putFrontend({ address: vip, port: 90, hasSourceRanges: true });
+    const left = { verdict: 'leave', reason: REASON.ranges };
+    expect(drive.select(to)).toMatchObject(left);
+    expect(drive.select({ to: vip, port: 90 })).toMatchObject(left);
+  });
+
+  test.each([
+    ['a pod', PLACE.inPod, true, [3, 4]],
+    ['the node', PLACE.onNode, true, [1, 2]],
+    ['an unknown place', PLACE.unknown, true, [1, 2]],
+    ['a pod that counts as inside', PLACE.inPod, false, [1, 2]],
+  ])('%s takes its set', (_, place, arePodsOutside, expected) => {
+    publish({ arePodsOutside });
+    expect(idsOf(many({ ...to, place }))).toEqual(expected);
+  });
+
+  test('each set has its own answer to being empty', () => {
+    drive.putFrontend({ address: vip, port: 80, arePodsOutside: true, externalEmpty: 'drop' });
+    expect(drive.select({ ...to, place: PLACE.onNode }).verdict).toBe('refuse');
+    expect(drive.select({ ...to, place: PLACE.inPod }).verdict).toBe('drop');
+  });
+
+  describe('NodePorts', () => {
+    beforeEach(() => {
+      backend(1);
+      drive.putFrontend({ family, port: 30_080, internal: drive.putSet(0, [1]) });
+      drive.putNodeAddress(node, 'node');
+      drive.putNodeAddress(loop, 'loopback');
+      drive.putNodePorts(1);
+    });
+
+    test('answer on node addresses, wherever the client is', () => {
+      for (const place of [PLACE.onNode, PLACE.inPod, PLACE.unknown]) {
+        expect(drive.select({ to: node, port: 30_080, place }).id).toBe(1);
+      }
+      expect(drive.select({ to: pod(7), port: 30_080 }).verdict).toBe('leave');
+      expect(drive.select({ to: node, port: 30_081 }).verdict).toBe('leave');
+    });
+
+    test('answer on loopback for clients of the node only', () => {
+      const all = family === 'IPv4' ? [loop, '127.0.0.53', '127.255.255.254'] : [loop];
+      for (const address of all) {
+        const request = { to: address, port: 30_080 };
+        expect(drive.select({ ...request, place: PLACE.onNode }).id).toBe(1);
+        expect(drive.select({ ...request, place: PLACE.inPod }).verdict).toBe('leave');
+        expect(drive.select({ ...request, place: PLACE.unknown }).verdict).toBe('leave');
+      }
+    });
+
+    test('are not looked up while there is none', () => {
+      drive.putNodePorts(0);
+      expect(drive.select({ to: node, port: 30_080 }).verdict).toBe('leave');
+    });
+
+    test('an exact frontend comes before the wildcard', () => {
+      backend(2);
+      drive.putFrontend({ address: node, port: 30_080, internal: drive.putSet(1, [2]) });
+      expect(idsOf(many({ to: node, port: 30_080 }))).toEqual([2]);
+    });
+  });
+
+  test('a socket bound to loopback is left alone unless the backend is on loopback', () => {
+    publish();
+    const request = { ...to, sourceIsLoopback: true };
+    expect(drive.select(request)).toMatchObject({ verdict: 'leave', reason: REASON.loopback });
+    for (const n of [1, 2]) drive.putBackend({ id: n, address: loop, port: 8080 });
+    expect(drive.select(request).verdict).toBe('translate');
+  });
+
+  describe('a slot that names a stranger', () => {
+    test.each([
+      ['of another Service', { serviceId: 2 }],
+      ['that is gone', { state: 'GONE' }],
+      ['that is terminating', { state: 'TERMINATING' }],
+      ['that is free', { state: 'FREE' }],
+    ] as const)('%s twice in a row is refused', (_, more) => {
+      drive.putFrontend({ address: vip, port: 80, internal: drive.putSet(0, [1]) });
+      backend(1, more);
+      expect(drive.select(to)).toMatchObject({ verdict: 'refuse', reason: REASON.stale });
+    });
+
+    test('is asked a second time before that', () => {
+      drive.putFrontend({ address: vip, port: 80, internal: drive.putSet(0, [1, 2]) });
+      backend(1);
+      backend(2, { serviceId: 2 });
+      const choices = many(to, 400);
+      const refused = choices.filter((c) => c.verdict === 'refuse').length;
+      expect(idsOf(choices.filter((c) => c.verdict === 'translate'))).toEqual([1]);
+      // Refused only if both draws name the stranger: one in four, and one in two without the second.
+      expect(refused).toBeGreaterThan(50);
+      expect(refused).toBeLessThan(155);
+    });
+
+    test('is refused where the slot or the line is missing', () => {
+      drive.putFrontend({ address: vip, port: 80, internal: { line: 5, slots: 3, generation: 1 } });
+      expect(drive.select(to).reason).toBe(REASON.stale);
+      const outside = { line: 9_000, slots: 3, generation: 1 };
+      drive.putFrontend({ address: vip, port: 80, internal: outside });
+      expect(drive.select(to).reason).toBe(REASON.stale);
+    });
+  });
+
+  describe('session affinity', () => {
+    const size = 50;
+    const ids = Array.from({ length: size }, (_, i) => i + 1);
+    const publishSticky = (members = ids, more = {}, line = 0) =>
+      drive.putFrontend({
+        address: vip,
+        port: 80,
+        affinitySeconds: 100,
+        internal: drive.putSet(line, members),
+        ...more,
+      });
+    beforeEach(() => {
+      for (const id of ids) backend(id);
+    });
+    const first = () => drive.select(to).id;
+
+    test('keeps a client to its backend, and clients apart', () => {
+      publishSticky();
+      const id = first();
+      const again = many();
+      expect(idsOf(again)).toEqual([id]);
+      expect(again.every((c) => c.byAffinity)).toBe(true);
+      const others = Array.from({ length: 40 }, (_, n) =>
+        drive.select({ ...to, netns: BigInt(100 + n) }),
+      );
+      expect(idsOf(others).length).toBeGreaterThan(10);
+    });
+
+    test('is of the Service, not of the frontend', () => {
+      publishSticky();
+      drive.putFrontend({
+        address: vip,
+        port: 81,
+        affinitySeconds: 100,
+        internal: drive.putSet(0, ids),
+      });
+      expect(drive.select({ to: vip, port: 81 }).id).toBe(first());
+    });
+
+    test('ends after its time', async () => {
+      publishSticky(ids, { affinitySeconds: 1 });
+      const id = first();
+      expect(idsOf(many(to, 20))).toEqual([id]);
+      await new Promise((resolve) => setTimeout(resolve, 1_050));
+      expect(drive.select(to).byAffinity).toBe(false);
+    });
+
+    test('is renewed by each connection', async () => {
+      publishSticky(ids, { affinitySeconds: 1 });
+      const id = first();
+      for (let n = 0; n < 4; n++) {
+        await new Promise((resolve) => setTimeout(resolve, 400));
+        expect(drive.select(to)).toMatchObject({ id, byAffinity: true });
+      }
+    });
+
+    test.each([
+      ['terminates', { state: 'TERMINATING' }],
+      ['is gone', { state: 'GONE' }],
+      ['became another of the same Service', { generation: 2 }],
+    ] as const)('leaves a backend that %s', (_, more) => {
+      publishSticky();
+      const id = first();
+      publishSticky(
+        ids.filter((other) => other !== id || more === undefined),
+        {},
+        20,
+      );
+      backend(id, more);
+      const choice = drive.select(to);
+      expect(choice).toMatchObject({ verdict: 'translate', byAffinity: false });
+      expect(choice.id).not.toBe(id);
+    });
+
+    test('with the id in the set again but another generation, chooses anew', () => {
+      publishSticky([7]);
+      expect(first()).toBe(7);
+      backend(7, { generation: 2 });
+      expect(drive.select(to)).toMatchObject({ id: 7, byAffinity: false });
+      expect(drive.select(to)).toMatchObject({ id: 7, byAffinity: true });
+    });
+
+    test('counts only members of the set of this path', () => {
+      publishSticky([1, 2, 3], { external: drive.putSet(8, [40, 41]), arePodsOutside: true });
+      const id = first();
+      const outside = { ...to, place: PLACE.inPod };
+      expect(drive.select(outside)).toMatchObject({ byAffinity: false });
+      expect([40, 41]).toContain(drive.select(outside).id);
+      expect(drive.select(to)).toMatchObject({ byAffinity: false });
+      expect([1, 2, 3]).toContain(id);
+    });
+
+    test('finds every member of sets of every size, and no other', () => {
+      for (const slots of [1, 2, 3, 15, 16, 17, 31, 32, 33, 49]) {
+        for (const member of [1, Math.ceil(slots / 2), slots]) {
+          const netns = BigInt(slots * 1000 + member);
+          publishSticky([member], {}, 40);
+          expect(drive.select({ ...to, netns }).id).toBe(member);
+          publishSticky(ids.slice(0, slots));
+          const kept = drive.select({ ...to, netns });
+          expect(kept, `${member} of ${slots}`).toMatchObject({ id: member, byAffinity: true });
+          publishSticky(ids.filter((id) => id !== member).slice(0, slots), {}, 20);
+          expect(drive.select({ ...to, netns }).byAffinity).toBe(false);
+        }
+      }
+    });
+
+    test('finds members that stand several times', () => {
+      publishSticky([5]);
+      first();
+      publishSticky([1, 1, 1, 2, 5, 5, 5, 5, 9]);
+      expect(drive.select(to)).toMatchObject({ id: 5, byAffinity: true });
+    });
+
+    test('is not made by a socket that is left alone', () => {
+      publishSticky();
+      drive.select({ ...to, sourceIsLoopback: true });
+      expect(drive.object.map('fl_affinity').readAll().count).toBe(0);
+    });
+  });
+
+  describe('the backend a UDP socket used last', () => {
+    const pin = { id: 3, serviceId: 1, generation: 1 };
+    beforeEach(() => publish({ protocol: 'UDP' }));
+    const send = () => drive.select({ ...to, protocol: 'UDP', pin });
+
+    test('is kept, in the set or not, active or terminating', () => {
+      expect(send()).toMatchObject({ verdict: 'translate', id: 3, isKept: true });
+      backend(3, { state: 'TERMINATING' });
+      expect(send()).toMatchObject({ id: 3, isKept: true });
+    });
+
+    test.each([
+      ['gone', { state: 'GONE' }],
+      ['free', { state: 'FREE' }],
+      ['of another generation', { generation: 2 }],
+      ['of another Service', { serviceId: 2 }],
+    ] as const)('is left when it is %s', (_, more) => {
+      backend(3, more);
+      const choice = send();
+      expect(choice).toMatchObject({ verdict: 'translate', isKept: false });
+      expect([1, 2]).toContain(choice.id);
+    });
+
+    test('does not outlive the last backend of the set, nor the frontend', () => {
+      drive.putFrontend({ address: vip, port: 80, protocol: 'UDP' });
+      expect(send()).toMatchObject({ verdict: 'refuse', reason: REASON.empty });
+      drive.putFrontend({ address: vip, port: 80, protocol: 'UDP', hasSourceRanges: true });
+      expect(send().verdict).toBe('leave');
+    });
+
+    test('is not renewed in the affinity table', () => {
+      publish({ protocol: 'UDP', affinitySeconds: 100 });
+      send();
+      expect(drive.object.map('fl_affinity').readAll().count).toBe(0);
+    });
+  });
+});
+
+test('both families share the id space of backends', () => {
+  drive.putBackend({ id: 1, address: '10.0.0.1', port: 1 });
+  drive.putBackend({ id: 2, address: 'fd00::2', port: 2 });
+  drive.putFrontend({ address: '10.96.0.1', port: 80, internal: drive.putSet(0, [2]) });
+  expect(drive.select({ to: '10.96.0.1', port: 80 }).reason).toBe(REASON.stale);
+  expect(drive.object.map('fl_backend6').get(encodeU32(2))).toBeDefined();
+});

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// One copy of the maps with the drive programs over them, filled by hand: `put` functions take plain
+// records, `select` is one run of selection through PROG_TEST_RUN.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import {
+  ADDRESS_SCOPE,
+  BACKEND_STATE,
+  EMPTY_SET,
+  encodeBackend,
+  encodeFrontend,
+  encodeFrontendKey,
+  encodeU32,
+  type FrontendValue,
+  LIVE_NODE_PORTS_OFFSET,
+  PROTOCOL_NUMBER,
+  type SetRef,
+  SIZE,
+  SLOTS_PER_LINE,
+} from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { addressBytes, addressText } from '../../../../src/lib/address-bytes.ts';
+import type { Family, Protocol } from '../../../../src/model/types.ts';
+import { type BpfObject, openObject } from '../../../../src/sys/native.ts';
+
+const built = (path: string): string =>
+  fileURLToPath(new URL(`../../../build/${path}`, import.meta.url));
+export const driveObject = built('bpf-test/drive.bpf.o');
+export const socketObject = built('bpf/sock.bpf.o');
+
+export const PLACE = { unknown: 0, onNode: 1, inPod: 2 } as const;
+const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
+const REQUEST_SIZE = 48;
+const DRIVE_SIZE = 96;
+
+export interface Request {
+  readonly to: string;
+  readonly port: number;
+  readonly protocol?: Protocol;
+  readonly place?: number;
+  readonly netns?: bigint;
+  readonly sourceIsLoopback?: boolean;
+  readonly pin?: { readonly id: number; readonly serviceId: number; readonly generation: number };
+}
+
+export interface Choice {
+  readonly verdict: (typeof VERDICT)[number];
+  readonly backend: string;
+  readonly id: number;
+  readonly reason: number;
+  readonly isKept: boolean;
+  readonly byAffinity: boolean;
+}
+
+export const familyOf = (address: string): Family => (address.includes(':') ? 'IPv6' : 'IPv4');
+
+/** struct address: IPv4 is v4-mapped. */
+function wideAddress(address: string): Uint8Array {
+  const bytes = addressBytes(address, familyOf(address));
+  if (bytes.length === 16) return bytes;
+  return Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, ...bytes]);
+}
+
+/** struct drive with the request filled in (bpf/test/drive.bpf.c). */
+export function encodeRequest(request: Request): Uint8Array {
+  const bytes = new Uint8Array(DRIVE_SIZE);
+  const view = new DataView(bytes.buffer);
+  bytes.set(wideAddress(request.to), 0);
+  view.setBigUint64(16, request.netns ?? 7n, true);
+  view.setUint32(24, request.pin?.id ?? 0, true);
+  view.setUint32(28, request.pin?.serviceId ?? 0, true);
+  view.setUint16(32, request.pin?.generation ?? 0, true);
+  view.setUint16(36, request.port, true);
+  bytes[38] = PROTOCOL_NUMBER[request.protocol ?? 'TCP'];
+  bytes[39] = request.place ?? PLACE.onNode;
+  bytes[40] = Number(request.sourceIsLoopback ?? false);
+  return bytes;
+}
+
+/** struct choice as it stands in bytes at `at`. */
+export function decodeChoice(bytes: Uint8Array, at = REQUEST_SIZE): Choice {
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at);
+  const wide = bytes.subarray(at, at + 16);
+  const isMapped = wide[10] === 255 && wide[11] === 255 && wide.subarray(0, 10).every((b) => !b);
+  const address = isMapped ? addressText(wide.subarray(12)) : `[${addressText(wide)}]`;
+  return {
+    verdict: VERDICT[view.getUint8(44)] ?? 'leave',
+    backend: `${address}:${view.getUint16(40, true)}`,
+    id: view.getUint32(16, true),
+    reason: view.getUint32(28, true),
+    isKept: view.getUint8(45) !== 0,
+    byAffinity: view.getUint8(46) !== 0,
+  };
+}
+
+export interface FrontendSpec extends Partial<FrontendValue> {
+  /** undefined: the wildcard. */
+  readonly address?: string;
+  readonly family?: Family;
+  readonly port: number;
+  readonly protocol?: Protocol;
+}
+
+export interface BackendSpec {
+  readonly id: number;
+  readonly address: string;
+  readonly port: number;
+  readonly serviceId?: number;
+  readonly generation?: number;
+  readonly state?: keyof typeof BACKEND_STATE;
+}
+
+export class Drive {
+  readonly object: BpfObject;
+
+  constructor() {
+    this.object = openObject(readFileSync(driveObject), { name: 'drive' });
+    for (const name of this.object.maps) if (/^fl_(be|fr|fe|set)/.test(name)) this.shrink(name);
+    this.object.load();
+  }
+
+  private shrink(map: string): void {
+    this.object.setMaxEntries(map, 8192);
+  }
+
+  close(): void {
+    this.object.close();
+  }
+
+  /** Ids are written as given: in ascending order unless a test wants otherwise. */
+  putSet(line: number, ids: readonly number[], generation = 1): SetRef {
+    if (ids.length === 0) return EMPTY_SET;
+    new Uint32Array(this.object.map('fl_set_line').mmap()).set(ids, line * SLOTS_PER_LINE);
+    return { line, slots: ids.length, generation };
+  }
+
+  putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): void {
+    const family = spec.family ?? familyOf(address ?? '0.0.0.0');
+    const value = {
+      internal: EMPTY_SET,
+      external: EMPTY_SET,
+      serviceId: 1,
+      frontendId: 1,
+      affinitySeconds: 0,
+      internalEmpty: 'reject',
+      externalEmpty: 'reject',
+      isNodePort: address === undefined,
+      arePodsOutside: false,
+      hasSourceRanges: false,
+      ...spec,
+    } as const;
+    const map = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
+    map.put(encodeFrontendKey({ family, address, port, protocol }), encodeFrontend(value));
+  }
+
+  putBackend(spec: BackendSpec): void {
+    const family = familyOf(spec.address);
+    const value = {
+      address: spec.address,
+      port: spec.port,
+      state: BACKEND_STATE[spec.state ?? 'ACTIVE'],
+      isLocal: false,
+      serviceId: spec.serviceId ?? 1,
+      generation: spec.generation ?? 1,
+    };
+    const map = this.object.map(family === 'IPv4' ? 'fl_backend4' : 'fl_backend6');
+    map.put(encodeU32(spec.id), encodeBackend(value, family));
+  }
+
+  putNodeAddress(address: string, scope: keyof typeof ADDRESS_SCOPE): void {
+    const family = familyOf(address);
+    const value = new Uint8Array(SIZE.node_address);
+    value[0] = ADDRESS_SCOPE[scope];
+    const map = this.object.map(family === 'IPv4' ? 'fl_node_addr4' : 'fl_node_addr6');
+    map.put(addressBytes(address, family), value);
+  }
+
+  putNodePorts(count: number): void {
+    new DataView(this.object.map('fl_live').mmap()).setUint32(LIVE_NODE_PORTS_OFFSET, count, true);
+  }
+
+  select(request: Request): Choice {
+    const program = this.object.program('fl_drive_select');
+    const run = program.testRun({ dataIn: encodeRequest(request), dataOutSize: DRIVE_SIZE });
+    if (run.retval !== 2) throw new Error(`fl_drive_select returned ${run.retval}`);
+    return decodeChoice(run.dataOut);
+  }
+}

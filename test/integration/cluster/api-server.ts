@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kube-apiserver: RBAC, static tokens, dual stack. Its address, its port and its URLs stay the same
+// over every restart.
+import { join } from 'node:path';
+import type { Place } from '../../../src/lab/place.ts';
+import { SERVICE_RANGES } from '../../../src/lab/wiring.ts';
+import { type Api, connectApi } from './api.ts';
+import type { Certificates } from './certificates.ts';
+import { ETCD_URL } from './etcd.ts';
+import { TOKENS } from './identities.ts';
+import { SERVER_ADDRESSES, SERVER_PORT } from './network.ts';
+import { type Program, startProgram, untilReady } from './program.ts';
+import type { Relay } from './relay.ts';
+
+export interface ApiServer {
+  /** How connected nodes reach it. */
+  readonly nodeUrl: string;
+  /** How this process and its children reach it, through loopback. */
+  readonly localUrl: string;
+  /** As admin, over `localUrl`. */
+  readonly api: Api;
+  /** Returns when it is ready. */
+  start(): Promise<void>;
+  /** Asks it to end; it closes watches in an orderly way. */
+  stop(): Promise<void>;
+  /** SIGKILL: every connection breaks. */
+  kill(): Promise<void>;
+  isRunning(): boolean;
+  /** Connections stay open and nothing is answered, until it is resumed. */
+  pause(): void;
+  resume(): void;
+  tail(lines?: number): string;
+}
+
+export interface ApiServerSpec {
+  readonly place: Place;
+  readonly binary: string;
+  readonly certificates: Certificates;
+  readonly directory: string;
+  readonly relay: Relay;
+  /** Counts from 0: which address is its own. */
+  readonly index: number;
+  /** Further flags; the last of a kind wins. */
+  readonly flags: readonly string[];
+}
+
+export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
+  const { place, binary, certificates, relay, index } = spec;
+  const address = SERVER_ADDRESSES[index];
+  if (address === undefined) throw new Error(`no more than ${SERVER_ADDRESSES.length} API servers`);
+  const localUrl = `https://127.0.0.1:${await relay.forward(address, SERVER_PORT)}`;
+  const api = connectApi({ url: localUrl, ca: certificates.ca, token: TOKENS.admin });
+  let program: Program | undefined;
+  return {
+    nodeUrl: `https://${address}:${SERVER_PORT}`,
+    localUrl,
+    api,
+    start: async () => {
+      if (program?.isRunning() === true) return;
+      program = startProgram(place, `kube-apiserver ${index}`, [binary, ...flags(spec, address)]);
+      await untilReady(program, async () => (await api.text('/readyz')) === 'ok');
+    },
+    stop: async () => {
+      await program?.stop();
+    },
+    kill: async () => {
+      await program?.kill();
+    },
+    isRunning: () => program?.isRunning() === true,
+    pause: () => program?.signal('SIGSTOP'),
+    resume: () => program?.signal('SIGCONT'),
+    tail: (lines) => program?.tail(lines) ?? '',
+  };
+}
+
+function flags(spec: ApiServerSpec, address: string): string[] {
+  const { certificates, directory } = spec;
+  return [
+    `--etcd-servers=${ETCD_URL}`,
+    '--etcd-compaction-interval=0', // History ends when a test says so, not after five minutes.
+    `--bind-address=${address}`,
+    `--advertise-address=${address}`,
+    `--secure-port=${SERVER_PORT}`,
+    `--tls-cert-file=${certificates.server.certificate}`,
+    `--tls-private-key-file=${certificates.server.key}`,
+    `--client-ca-file=${certificates.ca}`,
+    `--token-auth-file=${join(directory, 'tokens.csv')}`,
+    '--authorization-mode=RBAC',
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${certificates.serviceAccounts.publicKey}`,
+    `--service-account-signing-key-file=${certificates.serviceAccounts.privateKey}`,
+    // Pods are only objects here: they need no service account before they can be made.
+    '--disable-admission-plugins=ServiceAccount',
+    `--service-cluster-ip-range=${SERVICE_RANGES.join(',')}`,
+    '--allow-privileged=true',
+    '--profiling=false',
+    ...spec.flags,
+  ];
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many changes of many Services in one go, as an agent that is to be killed in the middle of them needs
+// them. All pods they lead to are alive, so that no connection to the first Services may ever fail.
+import type { Target } from '../../../src/lab/client/protocol.ts';
+import type { Pod } from '../../../src/lab/wiring.ts';
+import type { Random } from '../../support/model.ts';
+import { type Api, ApiError } from './api.ts';
+import { servicesPath, slicesPath } from './objects.ts';
+
+/** Enough that a change of all of them takes a while to apply. */
+const COUNT = 120;
+/** The last of them come and go; the others stay and change their backends. */
+const STEADY = 96;
+const PARALLEL = 16;
+
+const name = (n: number): string => `burst-${n}`;
+const address = (n: number): string => `10.96.1.${n}`;
+
+/** The n-th Service, from 1. */
+export const targetOf = (n: number): Target => ({
+  protocol: 'TCP',
+  address: address(n),
+  port: 80,
+});
+
+const numbers = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
+
+async function forEach(
+  items: readonly number[],
+  act: (n: number) => Promise<unknown>,
+): Promise<void> {
+  const left = [...items];
+  const work = async (): Promise<void> => {
+    for (let n = left.shift(); n !== undefined; n = left.shift()) await act(n);
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, work));
+}
+
+const serviceOf = (n: number): object => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: name(n) },
+  spec: {
+    ...{ clusterIP: address(n), ipFamilyPolicy: 'PreferDualStack' },
+    ports: [{ name: 'http', port: 80, targetPort: 8080 }],
+  },
+});
+
+/** Another choice of pods each time, at least one. */
+function sliceOf(n: number, pods: readonly Pod[], random: Random): object {
+  const chosen = pods.filter(() => random() < 0.5);
+  const used = chosen.length > 0 ? chosen : [pods[n % pods.length]!];
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: name(n), labels: { 'kubernetes.io/service-name': name(n) } },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    endpoints: used.map(({ ipv4 }) => ({ addresses: [ipv4], nodeName: 'n1' })),
+  };
+}
+
+export async function makeServices(api: Api, pods: readonly Pod[], random: Random): Promise<void> {
+  await forEach(numbers(1, COUNT), async (n) => {
+    await api.create(servicesPath(), serviceOf(n));
+    await api.create(slicesPath(), sliceOf(n, pods, random));
+  });
+}
+
+/** Resolves when the API server has answered the last of the changes. */
+export async function burst(api: Api, pods: readonly Pod[], random: Random): Promise<void> {
+  await forEach(numbers(1, COUNT), async (n) => {
+    if (n > STEADY && random() < 0.3) await toggle(api, n);
+    else await api.replace(`${slicesPath()}/${name(n)}`, sliceOf(n, pods, random));
+  });
+}
+
+async function toggle(api: Api, n: number): Promise<void> {
+  const isThere = await remove(api, n);
+  if (!isThere) await api.create(servicesPath(), serviceOf(n));
+}
+
+async function remove(api: Api, n: number): Promise<boolean> {
+  try {
+    await api.remove(`${servicesPath()}/${name(n)}`);
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return false;
+    throw error;
+  }
+}
+
+/** All Services go; their slices stay, as they do where nobody collects them. */
+export async function removeServices(api: Api): Promise<void> {
+  await forEach(numbers(1, COUNT), (n) => remove(api, n));
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real control plane for tests, in a network namespace of its own: etcd, one API server or several, a
+// controller manager. `startControlPlane` makes one in seconds; `remove` leaves nothing.
+import { join } from 'node:path';
+import type { Place } from '../../../src/lab/place.ts';
+import { run } from '../../../src/sys/exec.ts';
+import type { Api } from './api.ts';
+import type { ApiServer } from './api-server.ts';
+import type { Binaries } from './binaries.ts';
+import type { Certificates } from './certificates.ts';
+import type { Etcd } from './etcd.ts';
+import { type KubeconfigSpec, writeKubeconfig } from './identities.ts';
+import { connectNode, type PlaneNode } from './network.ts';
+import {
+  addServer,
+  forgetHistory,
+  kubeconfigFolder,
+  makeParts,
+  type Parts,
+  type PlaneOptions,
+  remove,
+  replaceStore,
+  startManager,
+} from './parts.ts';
+import type { Program } from './program.ts';
+import { openWorkspace } from './workspace.ts';
+
+export interface KubeconfigRequest extends Omit<KubeconfigSpec, 'server'> {
+  /** `node`: for programs in connected nodes. `here`: for this process and its children. */
+  readonly from: 'node' | 'here';
+  readonly server?: ApiServer;
+}
+
+export interface ControlPlane {
+  readonly prefix: string;
+  readonly namespace: string;
+  readonly directory: string;
+  readonly binaries: Binaries;
+  readonly certificates: Certificates;
+  readonly etcd: Etcd;
+  /** The first API server; the controller manager uses it. */
+  readonly server: ApiServer;
+  /** As admin, of the first API server. */
+  readonly api: Api;
+  readonly controllerManager: Program | undefined;
+  /** Starts one more API server on the same etcd. */
+  addServer(): Promise<ApiServer>;
+  /** Gives a node's namespace a wire to the API servers; call it before programs there need one. */
+  connect(node: PlaneNode): Promise<void>;
+  /** Writes a kubeconfig and returns its path. */
+  kubeconfig(request: KubeconfigRequest): string;
+  /** As admin; returns what it printed, throws what it complained of. */
+  kubectl(args: readonly string[], stdin?: string): Promise<string>;
+  /** A place for a program that is to go with this control plane. */
+  place(name: string, namespace: string): Place;
+  /**
+   * Makes every older resource version expire (410): compacts etcd, and restarts the running API servers,
+   * whose watch caches remember on their own. Returns the revision where history begins.
+   */
+  forgetHistory(): Promise<number>;
+  /** The same addresses, keys and tokens before an empty store: what restoring no backup looks like. */
+  replaceStore(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** Returns when the first API server is ready. Removes what it made if it fails half way. */
+export async function startControlPlane(
+  binaries: Binaries,
+  options: PlaneOptions = {},
+): Promise<ControlPlane> {
+  const workspace = openWorkspace();
+  try {
+    const parts = await makeParts(workspace, binaries, options);
+    await parts.etcd.start();
+    const server = await addServer(parts);
+    startManager(parts, server);
+    return asControlPlane(parts, server);
+  } catch (error) {
+    workspace.remove();
+    throw error;
+  }
+}
+
+function asControlPlane(parts: Parts, server: ApiServer): ControlPlane {
+  const { workspace, binaries, certificates, place, etcd } = parts;
+  const { prefix, directory } = workspace;
+  const kubeconfig = (request: KubeconfigRequest): string =>
+    writePlaneKubeconfig(parts, server, request);
+  return {
+    ...{ prefix, directory, binaries, certificates, etcd, server },
+    namespace: place.namespace,
+    api: server.api,
+    get controllerManager() {
+      return parts.manager;
+    },
+    addServer: () => addServer(parts),
+    connect: (node) => connectNode(place.namespace, node),
+    kubeconfig,
+    kubectl: (args, stdin) =>
+      kubectl(parts, kubeconfig({ identity: 'admin', from: 'here' }), args, stdin),
+    place: workspace.place,
+    forgetHistory: () => forgetHistory(parts),
+    replaceStore: () => replaceStore(parts, server),
+    remove: () => remove(parts),
+  };
+}
+
+function writePlaneKubeconfig(
+  parts: Parts,
+  first: ApiServer,
+  { from, server = first, ...spec }: KubeconfigRequest,
+): string {
+  const url = from === 'node' ? server.nodeUrl : server.localUrl;
+  return writeKubeconfig(kubeconfigFolder(parts), parts.certificates, { ...spec, server: url });
+}
+
+async function kubectl(
+  { binaries, workspace }: Parts,
+  kubeconfig: string,
+  args: readonly string[],
+  stdin = '',
+): Promise<string> {
+  const cache = join(workspace.directory, 'kubectl-cache');
+  // A person's own preferences (~/.kube/kuberc) have no say here.
+  const argv = ['KUBECTL_KUBERC=false', binaries.kubectl, '--kubeconfig', kubeconfig];
+  const options = { stdin, timeoutMs: 60_000 };
+  const { code, stdout, stderr } = await run(
+    'env',
+    [...argv, '--cache-dir', cache, ...args],
+    options,
+  );
+  if (code === 0) return stdout;
+  throw new Error(`kubectl ${args.join(' ')}: code ${code}: ${stderr.trim()}`);
+}

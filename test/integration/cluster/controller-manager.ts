@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kube-controller-manager with the controllers that Services need and no others: no node ever becomes
+// unhealthy here for want of a kubelet.
+import { join } from 'node:path';
+import type { Place } from '../../../src/lab/place.ts';
+import { SERVICE_RANGES } from '../../../src/lab/wiring.ts';
+import type { Certificates } from './certificates.ts';
+import { type Program, startProgram } from './program.ts';
+
+const CONTROLLERS = [
+  'endpoints-controller',
+  'endpointslice-controller',
+  'endpointslice-mirroring-controller',
+  'garbage-collector-controller',
+  'namespace-controller',
+  'service-cidr-controller',
+  'serviceaccount-controller',
+  'serviceaccount-token-controller',
+];
+
+export interface ControllerManagerSpec {
+  readonly place: Place;
+  readonly binary: string;
+  readonly certificates: Certificates;
+  readonly directory: string;
+  /** With all rights. */
+  readonly kubeconfig: string;
+}
+
+/** Starts it and does not wait: its work shows when it is done. */
+export function startControllerManager(spec: ControllerManagerSpec): Program {
+  const { place, binary, certificates, directory, kubeconfig } = spec;
+  return startProgram(place, 'kube-controller-manager', [
+    binary,
+    `--kubeconfig=${kubeconfig}`,
+    `--controllers=${CONTROLLERS.join(',')}`,
+    `--service-account-private-key-file=${certificates.serviceAccounts.privateKey}`,
+    `--root-ca-file=${certificates.ca}`,
+    `--service-cluster-ip-range=${SERVICE_RANGES.join(',')}`,
+    `--cert-dir=${join(directory, 'controller-manager')}`,
+    '--bind-address=127.0.0.1',
+    '--leader-elect=false',
+    '--kube-api-qps=1000',
+    '--kube-api-burst=2000',
+  ]);
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store: one etcd on the plane's loopback, without TLS, without fsync, compacted only when a test
+// says so. Spoken to through its JSON gateway.
+import { rmSync } from 'node:fs';
+import { request } from 'undici';
+import type { Place } from '../../../src/lab/place.ts';
+import { type Program, startProgram, untilReady } from './program.ts';
+import type { Relay } from './relay.ts';
+
+export const ETCD_URL = 'http://127.0.0.1:2379';
+
+export interface Etcd {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Ends it and forgets everything; the next start begins at revision 1. */
+  wipe(): Promise<void>;
+  /** The revision of the last write: what API servers call the resource version of a list. */
+  revision(): Promise<number>;
+  /** Writes an object past every API server's validation, as a store from older days holds it. */
+  put(key: string, object: object): Promise<void>;
+  remove(key: string): Promise<void>;
+  /** Forgets history before a revision. */
+  compact(revision: number): Promise<void>;
+  tail(lines?: number): string;
+}
+
+export async function createEtcd(
+  place: Place,
+  binary: string,
+  directory: string,
+  relay: Relay,
+): Promise<Etcd> {
+  const url = `http://127.0.0.1:${await relay.forward('127.0.0.1', 2379)}`;
+  let program: Program | undefined;
+  const stop = async (): Promise<void> => {
+    await program?.stop();
+  };
+  return {
+    start: async () => {
+      program = startProgram(place, 'etcd', [binary, ...flags(directory)]);
+      await untilReady(program, () => isHealthy(url));
+    },
+    stop,
+    wipe: async () => {
+      await program?.kill();
+      rmSync(directory, { recursive: true, force: true });
+    },
+    revision: async () => {
+      const answer = await call(url, '/v3/kv/range', { key: toBase64('/none') });
+      const { header }: { header: { revision: string } } = JSON.parse(answer);
+      return Number(header.revision);
+    },
+    put: async (key, object) => {
+      const value = toBase64(JSON.stringify(object));
+      await call(url, '/v3/kv/put', { key: toBase64(key), value });
+    },
+    remove: async (key) => {
+      await call(url, '/v3/kv/deleterange', { key: toBase64(key) });
+    },
+    compact: async (revision) => {
+      await call(url, '/v3/kv/compaction', { revision: String(revision), physical: true });
+    },
+    tail: (lines) => program?.tail(lines) ?? '',
+  };
+}
+
+function flags(directory: string): string[] {
+  return [
+    `--data-dir=${directory}`,
+    `--listen-client-urls=${ETCD_URL}`,
+    `--advertise-client-urls=${ETCD_URL}`,
+    '--listen-peer-urls=http://127.0.0.1:2380',
+    '--initial-advertise-peer-urls=http://127.0.0.1:2380',
+    '--initial-cluster=default=http://127.0.0.1:2380',
+    '--unsafe-no-fsync',
+    `--quota-backend-bytes=${4 * 1024 ** 3}`,
+    '--log-level=warn',
+  ];
+}
+
+async function isHealthy(url: string): Promise<boolean> {
+  const { statusCode, body } = await request(`${url}/health`);
+  await body.dump();
+  return statusCode === 200;
+}
+
+async function call(url: string, path: string, message: object): Promise<string> {
+  const { statusCode, body } = await request(url + path, {
+    method: 'POST',
+    body: JSON.stringify(message),
+  });
+  const text = await body.text();
+  if (statusCode !== 200) throw new Error(`etcd ${path}: ${statusCode}: ${text.trim()}`);
+  return text;
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}

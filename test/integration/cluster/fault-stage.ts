@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every test of a fault needs: a control plane behind a faulty server, a node with two pods behind
+// Service `web`, traffic to it, and an agent that is asked what it believes and what the kernel has.
+import type { V1Service } from '@kubernetes/client-node';
+import { expect } from 'vitest';
+import { ownPaths } from '../../../src/lab/agent.ts';
+import type { RunningLoad } from '../../../src/lab/traffic.ts';
+import type { ServiceRow } from '../../../src/observe/report.ts';
+import { askAgent } from '../../../src/server/admin-socket.ts';
+import type { ClusterStatus } from '../../../src/source/apiserver/cluster.ts';
+import { startOneNode, type TestNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+import type { Binaries } from './binaries.ts';
+import { type ClockOptions, type FakeClock, makeClock } from './clock.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { type FaultyServer, ONLY_FAULTY_SERVER, startFaultyServer } from './faulty-server.ts';
+import { type Launched, launch } from './launch.ts';
+import { addNode, addPod, addService, type NodeSpec, servicesPath } from './objects.ts';
+
+export interface AgentOptions {
+  /** Default: user `system:kube-proxy` with a token that lasts. */
+  readonly kubeconfig?: string;
+  /** Default: the clock of the stage. */
+  readonly clock?: FakeClock;
+}
+
+export interface FaultStage {
+  readonly plane: ControlPlane;
+  readonly node: TestNode;
+  readonly server: FaultyServer;
+  /** What the agent that runs has said. */
+  readonly log: readonly string[];
+  /** By whose time the agents live. */
+  readonly clock: FakeClock;
+  /** Ends the agent before it; returns when the next one's first complete plan is in the kernel. */
+  startAgent(options?: AgentOptions): Promise<void>;
+  startTraffic(): Promise<void>;
+  /** As many connections more, from now on. */
+  traffic(more: number): Promise<void>;
+  /** Fails if a request has failed since the start of the traffic. */
+  endTraffic(): Promise<void>;
+  status(): Promise<ClusterStatus>;
+  /** Frontends of plan and kernel. */
+  rows(): Promise<readonly ServiceRow[]>;
+  /** Names of the Services of namespace default that the kernel has, without `kubernetes`. */
+  inKernel(): Promise<string[]>;
+  /** A change made through the API reaches the kernel. */
+  follows(name: string, timeoutMs?: number): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** The only node. */
+export const NODE: NodeSpec = { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' };
+
+export async function startFaultStage(
+  binaries: Binaries,
+  clockOptions: ClockOptions = {},
+): Promise<FaultStage> {
+  const plane = await startControlPlane(binaries, { apiServerFlags: ONLY_FAULTY_SERVER });
+  const node = await startOneNode(['web-1', 'web-2']);
+  await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+  await addNode(plane.api, NODE);
+  await addWeb(plane, node);
+  const server = await startFaultyServer(plane);
+  const clock = await makeClock(clockOptions);
+  const rows = async () => (await askAgent(node.instance.runDir, '/v1/services')) as ServiceRow[];
+  const inKernel = async (): Promise<string[]> => {
+    const served = (await rows()).filter(({ kernelState }) => kernelState === 'ok');
+    return served.map(({ name }) => name).filter((name) => name !== 'kubernetes');
+  };
+  const agents = new Agents({ plane, node, server, clock });
+  return {
+    ...{ plane, node, server, clock, rows, inKernel },
+    ...trafficTo(plane, node),
+    get log() {
+      return agents.log;
+    },
+    status: async () => (await node.status()).source.cluster!,
+    startAgent: (options = {}) => agents.start(options),
+    follows: async (name, timeoutMs = 30_000) => {
+      await addService(plane.api, name, {});
+      await untilHolds(async () => expect(await inKernel()).toContain(name), timeoutMs);
+    },
+    remove: async () => {
+      await agents.stop();
+      await server.close();
+      clock.remove();
+      node.remove();
+      await plane.remove();
+    },
+  };
+}
+
+/** Service `web` and its two pods. */
+export async function addWeb(
+  { api }: ControlPlane,
+  node: TestNode,
+  spec: V1Service['spec'] = {},
+): Promise<void> {
+  const labels = { app: 'web' };
+  for (const { name, ipv4, ipv6 } of node.pods('web-1', 'web-2')) {
+    await addPod(api, { name, nodeName: 'n1', ips: [ipv4, ipv6], labels });
+  }
+  await addService(api, 'web', { selector: labels, ...spec });
+}
+
+function trafficTo(
+  plane: ControlPlane,
+  node: TestNode,
+): Pick<FaultStage, 'startTraffic' | 'traffic' | 'endTraffic'> {
+  let load: RunningLoad | undefined;
+  return {
+    startTraffic: async () => {
+      const service = await plane.api.get<{ spec: { clusterIP: string } }>(`${servicesPath()}/web`);
+      const target = { protocol: 'TCP', address: service.spec.clusterIP, port: 80 } as const;
+      load = await node.client().startLoad(target);
+    },
+    traffic: async (more) => {
+      const before = (await load!.read()).connections;
+      await untilHolds(async () => {
+        expect((await load!.read()).connections).toBeGreaterThan(before + more);
+      }, 30_000);
+    },
+    endTraffic: async () => {
+      const { failures, connections } = await load!.stop();
+      expect(failures).toEqual([]);
+      expect(connections).toBeGreaterThan(50);
+    },
+  };
+}
+
+/** One agent after the other. */
+class Agents {
+  readonly #stage: Pick<FaultStage, 'plane' | 'node' | 'server' | 'clock'>;
+  #running: Launched | undefined;
+
+  constructor(stage: Pick<FaultStage, 'plane' | 'node' | 'server' | 'clock'>) {
+    this.#stage = stage;
+  }
+
+  get log(): readonly string[] {
+    return this.#running?.log ?? [];
+  }
+
+  async start(options: AgentOptions): Promise<void> {
+    await this.stop();
+    const { plane, node, server, clock: usual } = this.#stage;
+    const { kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' }) } = options;
+    const { clock = usual } = options;
+    const { instance } = node;
+    const args = [
+      ...['run', '--kubeconfig', kubeconfig, '--api-server', server.url],
+      ...['--hostname-override', instance.nodeName, '--cgroup-root', instance.cgroupRoot],
+      ...ownPaths(instance),
+    ];
+    this.#running = launch(node, args, clock.runner);
+    await this.#running.said('"msg":"ready"');
+  }
+
+  async stop(): Promise<void> {
+    await this.#running?.stop();
+    this.#running = undefined;
+  }
+}

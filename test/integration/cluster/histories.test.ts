@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random histories of API operations through a real API server. After each step the agent must show what
+// a fresh list of all objects means, worked out apart from it by `buildAll`, and the kernel must hold
+// exactly that. FAIRLEAD_HISTORIES=500 for more of them; a failure names its seed.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
+import { askAgent } from '../../../src/server/admin-socket.ts';
+import { seededRandom } from '../../support/model.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+import { type ClusterAgent, startClusterAgent } from './agent.ts';
+import { ApiError } from './api.ts';
+import { prepareCluster } from './binaries.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { addNode, servicesPath, slicesPath } from './objects.ts';
+import { randomStep, type Step } from './operations.ts';
+import { listObjects, POD_RANGES, planOf } from './oracle.ts';
+
+const COUNT = Number(process.env['FAIRLEAD_HISTORIES'] ?? 60);
+const STEPS = 10;
+const sorted = (set: readonly string[] | undefined): string =>
+  set === undefined ? 'absent' : `[${set.toSorted().join()}]`;
+const textOf = (row: ServiceRow, set: ServiceRow['desired'], affinitySeconds: number): string =>
+  `${row.namespace}/${row.name} ${row.frontend} ${row.family} ${affinitySeconds} ${sorted(set)}`;
+
+/** By plan or by kernel: the same words. */
+const desired = (rows: readonly ServiceRow[]): string[] =>
+  rows.map((row) => textOf(row, row.desired, row.affinitySeconds)).sort();
+const held = (rows: readonly ServiceRow[]): string[] =>
+  rows.map((row) => textOf(row, row.kernel, row.affinitySeconds)).sort();
+
+const readiness = await prepareCluster();
+
+describe.skipIf(!readiness.isReady)('random histories', () => {
+  let plane: ControlPlane;
+  let node: Awaited<ReturnType<typeof startOneNode>>;
+  let agent: ClusterAgent;
+  const refused = new Map<number, number>();
+  let steps = 0;
+  let compared = 0;
+
+  beforeAll(async () => {
+    if (!readiness.isReady) return;
+    // No controllers: every slice is one of ours.
+    plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
+    node = await startOneNode([]);
+    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
+    const flags = ['--cluster-cidr', POD_RANGES];
+    agent = await startClusterAgent(plane, node, { identity: 'proxy', flags });
+  }, 180_000);
+  afterAll(async () => {
+    await agent?.stop();
+    node?.remove();
+    await plane?.remove();
+  });
+
+  const rows = async (): Promise<readonly ServiceRow[]> =>
+    (await askAgent(node.instance.runDir, '/v1/services')) as readonly ServiceRow[];
+
+  async function isRight(): Promise<void> {
+    const objects = await listObjects(plane.api);
+    const meant = desired(serviceRows(planOf(objects, 'n1'), []));
+    compared += meant.length;
+    await untilHolds(async () => {
+      const shown = await rows();
+      expect(held(shown)).toEqual(meant);
+      expect(desired(shown)).toEqual(meant);
+      expect(shown.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
+    });
+  }
+
+  async function take(step: Step): Promise<void> {
+    steps += 1;
+    try {
+      await step.run(plane.api);
+    } catch (error) {
+      if (!(error instanceof ApiError) || ![404, 409, 422].includes(error.status)) throw error;
+      refused.set(error.status, (refused.get(error.status) ?? 0) + 1);
+    }
+  }
+
+  async function clear(): Promise<void> {
+    for (const { ref } of await listObjects(plane.api)) {
+      if (ref.name.startsWith('kubernetes')) continue;
+      if (ref.kind === 'Service') await plane.api.remove(`${servicesPath()}/${ref.name}`);
+      if (ref.kind === 'EndpointSlice') await plane.api.remove(`${slicesPath()}/${ref.name}`);
+    }
+  }
+
+  async function runHistory(seed: number): Promise<void> {
+    const random = seededRandom(seed);
+    const taken: string[] = [];
+    try {
+      for (let index = 0; index < STEPS; index += 1) {
+        const step = randomStep(random);
+        taken.push(step.what);
+        await take(step);
+        await isRight();
+      }
+      await clear();
+      await isRight();
+    } catch (error) {
+      throw new Error(`seed ${seed}, after\n${taken.join('\n')}`, { cause: error });
+    }
+  }
+
+  test(`after each step of ${COUNT} histories the kernel holds what the API means`, async () => {
+    for (let seed = 1; seed <= COUNT; seed += 1) await runHistory(seed);
+    const failures = [...refused.values()].reduce((sum, count) => sum + count, 0);
+    // Most operations must be taken and leave something, or the histories say nothing.
+    expect(failures, JSON.stringify([...refused])).toBeLessThan(steps / 2);
+    expect(compared).toBeGreaterThan(steps * 3);
+    expect((await node.status()).sync.driftTotal).toBe(0);
+  }, 3_600_000);
+});

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent killed with SIGKILL at random points of a sync that an API server caused, under traffic. After
+// each restart the kernel must hold what a fresh list of all objects means; at the end, what an agent that
+// never died has written.
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+import { seededRandom } from '../../support/model.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+import { prepareCluster } from './binaries.ts';
+import { burst, makeServices, removeServices, targetOf } from './bursts.ts';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { type Launched, launch } from './launch.ts';
+import { addNode } from './objects.ts';
+import {
+  heldOf,
+  isWrittenAfter,
+  listObjects,
+  POD_RANGES,
+  planOf,
+  spin,
+  wrongIn,
+} from './oracle.ts';
+
+const ROUNDS = 50;
+/** A sync of a whole burst, and a burst, last about as long. */
+const LATEST_MS = { sync: 15, burst: 200 } as const;
+const WRITE_TIMEOUT_MS = 20_000;
+const MOMENTS = ['held', 'live', 'starting'] as const;
+type Moment = (typeof MOMENTS)[number];
+
+/** Frontends and backends at a death: as they were no more, and not yet as they are to be. */
+interface Point {
+  readonly moment: Moment;
+  readonly done: number;
+  readonly missing: number;
+}
+
+/** Neither the old state nor the new one: a part of the burst was in the kernel. */
+const isInTheMiddle = ({ done, missing }: Point): boolean => done > 0 && missing > 0;
+
+const summary = (points: readonly Point[]): string =>
+  MOMENTS.map((moment) => {
+    const own = points.filter((point) => point.moment === moment);
+    const parts = own.map(({ done, missing }) => `${done}/${done + missing}`);
+    const count = own.filter(isInTheMiddle).length;
+    return `killed ${moment}: ${count} of ${own.length} in the middle: ${parts.join(' ')}`;
+  }).join('\n');
+
+const readiness = await prepareCluster();
+
+describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
+  const random = seededRandom(50);
+  let plane: ControlPlane;
+  let node: Awaited<ReturnType<typeof startOneNode>>;
+  let agent: Launched;
+
+  beforeAll(async () => {
+    if (!readiness.isReady) return;
+    // No controllers: every slice is one of ours.
+    plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
+    node = await startOneNode(['a', 'b', 'c', 'd']);
+    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
+    await makeServices(plane.api, node.servers, random);
+    agent = await started();
+  }, 180_000);
+  afterAll(async () => {
+    await agent?.stop();
+    node?.remove();
+    await plane?.remove();
+  });
+
+  const launchAgent = (): Launched => {
+    const { instance } = node;
+    const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
+    return launch(node, [
+      ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
+      ...['--cluster-cidr', POD_RANGES, '--cgroup-root', instance.cgroupRoot],
+      ...ownPaths(instance),
+    ]);
+  };
+  async function started(): Promise<Launched> {
+    const launched = launchAgent();
+    await launched.said('"msg":"ready"');
+    return launched;
+  }
+  const meant = async (): Promise<Plan> => planOf(await listObjects(plane.api), 'n1');
+  const wrong = (plan: Plan): readonly string[] => wrongIn(heldOf(node.instance.bpfRoot, plan));
+  const kill = async (victim: Launched): Promise<void> => {
+    victim.kill('SIGKILL');
+    await victim.exited;
+  };
+  const change = (): Promise<void> => burst(plane.api, node.servers, random);
+
+  /**
+   * SIGKILL at a random moment of a sync that has begun. Blocks this process: a timer would be late by more
+   * than a sync lasts.
+   */
+  const dieInSync = async (begin: () => Launched): Promise<void> => {
+    let victim = agent;
+    const hasBegun = isWrittenAfter(
+      node.instance.bpfRoot,
+      () => {
+        victim = begin();
+      },
+      WRITE_TIMEOUT_MS,
+    );
+    spin(random() * LATEST_MS.sync);
+    await kill(victim);
+    expect(hasBegun).toBe(true);
+  };
+
+  /** Each returns with the agent dead and all of the burst answered. */
+  const deaths: Readonly<Record<Moment, () => Promise<void>>> = {
+    /** Held while objects change, it has all of them to do at once when it is let go. */
+    held: async () => {
+      agent.kill('SIGSTOP');
+      await change();
+      await dieInSync(() => {
+        agent.kill('SIGCONT');
+        return agent;
+      });
+    },
+    live: async () => {
+      const changing = change();
+      // Not a wait for something: the moment of death is what is varied.
+      await pause(random() * LATEST_MS.burst);
+      await kill(agent);
+      await changing;
+    },
+    /** Dies for the second time while it makes up for what it missed. */
+    starting: async () => {
+      await kill(agent);
+      await change();
+      await dieInSync(launchAgent);
+    },
+  };
+
+  test(`${ROUNDS} times, and each time the kernel becomes what a fresh list means`, async () => {
+    const load = await node.client().startLoad(targetOf(1), { concurrency: 2 });
+    const other = await node.client().startLoad(targetOf(2), { concurrency: 2 });
+    const points: Point[] = [];
+    let before = await meant();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const moment = MOMENTS[round % MOMENTS.length]!;
+      await deaths[moment]();
+      const after = await meant();
+      points.push({ moment, done: wrong(before).length, missing: wrong(after).length });
+      agent = await started();
+      await untilHolds(() => expect(wrong(after)).toEqual([]));
+      before = after;
+    }
+    process.stdout.write(`${summary(points)}\n`);
+    for (const { failures, connections } of [await load.stop(), await other.stop()]) {
+      expect(failures).toEqual([]);
+      expect(connections).toBeGreaterThan(ROUNDS * 10);
+    }
+    expect(points.filter(isInTheMiddle).length).toBeGreaterThan(ROUNDS / 2);
+  }, 600_000);
+
+  test('what survived is what an agent that never died writes, and no id is lost', async () => {
+    const shown = async () => {
+      const { problems, tables, services } = await node.status();
+      return { problems, tables, services, wrong: wrong(await meant()) };
+    };
+    const survived = await shown();
+    await agent.stop();
+    expect((await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)])).code).toBe(0);
+    agent = await started();
+    expect(survived).toEqual(await shown());
+    expect(survived).toMatchObject({ problems: [], wrong: [] });
+  });
+
+  test('nothing is left of Services that go', async () => {
+    await removeServices(plane.api);
+    await untilHolds(async () => expect(wrong(await meant())).toEqual([]));
+  });
+});

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real kube-proxy in a node's namespace, in iptables or nftables mode: what fairlead is compared
+// with. Writes no setting that belongs to the whole machine.
+import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { request } from 'undici';
+import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import type { NodeHost } from '../../../src/lab/wiring.ts';
+import { run } from '../../../src/sys/exec.ts';
+import type { ControlPlane, KubeconfigRequest } from './control-plane.ts';
+import { ensurePackages } from './packages.ts';
+import { type Program, startProgram, untilReady } from './program.ts';
+import { openRelay } from './relay.ts';
+
+const PACKAGES = ['iptables', 'nftables', 'conntrack'];
+const HEALTH_PORT = 10256;
+const METRICS_PORT = 10249;
+const LAST_SYNC = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{.*\})? (\S+)$/gm;
+
+/** These settings belong to the machine, not to the namespace: 0 leaves them alone. */
+export const LEAVE_MACHINE_ALONE: readonly string[] = [
+  '--conntrack-max-per-core=0',
+  '--conntrack-min=0',
+  '--conntrack-tcp-timeout-established=0s',
+  '--conntrack-tcp-timeout-close-wait=0s',
+  '--oom-score-adj=0',
+];
+
+export interface KubeProxyOptions {
+  readonly mode: 'iptables' | 'nftables';
+  /** Which kernel interface iptables uses; kube-proxy takes what it finds first in PATH. */
+  readonly iptables?: 'legacy' | 'nft';
+  readonly credentials?: Partial<KubeconfigRequest>;
+  readonly flags?: readonly string[];
+}
+
+export interface KubeProxy {
+  readonly program: Program;
+  /** For this process: `/healthz`. */
+  readonly healthUrl: string;
+  /** For this process: `/metrics`, `/proxyMode`. */
+  readonly metricsUrl: string;
+  /** Ends it; its rules stay, as they do when kube-proxy ends. */
+  stop(): Promise<void>;
+  /** Ends it and takes its rules away. */
+  remove(): Promise<void>;
+}
+
+/** Installs what kube-proxy calls. Returns why it cannot run here, if so; tests are then skipped. */
+export async function prepareKubeProxy(): Promise<string | undefined> {
+  const reason = await ensurePackages(PACKAGES);
+  if (reason !== undefined) process.stderr.write(`\n=== kube-proxy tests SKIPPED: ${reason}\n\n`);
+  return reason;
+}
+
+/**
+ * Starts kube-proxy as the node `node.name` of the API and returns when it has synced once. The node must
+ * be connected, and its Node object must exist.
+ */
+export async function startKubeProxy(
+  plane: ControlPlane,
+  node: NodeHost,
+  options: KubeProxyOptions,
+): Promise<KubeProxy> {
+  const place = plane.place(`kube-proxy on ${node.name}`, node.namespace);
+  const path = `${makeToolFolder(plane, options.iptables ?? 'legacy')}:${process.env['PATH'] ?? ''}`;
+  const kubeProxy = ['env', `PATH=${path}`, plane.binaries.kubeProxy];
+  const relay = openRelay(place);
+  const healthUrl = `http://127.0.0.1:${await relay.forward('127.0.0.1', HEALTH_PORT)}`;
+  const metricsUrl = `http://127.0.0.1:${await relay.forward('127.0.0.1', METRICS_PORT)}`;
+  const program = startProgram(place, place.name, [...kubeProxy, ...flags(plane, node, options)]);
+  const stop = async (): Promise<void> => {
+    await program.stop();
+    await relay.close();
+  };
+  try {
+    await untilReady(program, () => hasSynced(metricsUrl));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const remove = async (): Promise<void> => {
+    await stop();
+    await cleanUp(place, [...kubeProxy, `--proxy-mode=${options.mode}`, '--cleanup']);
+  };
+  return { program, healthUrl, metricsUrl, stop, remove };
+}
+
+function flags(plane: ControlPlane, node: NodeHost, options: KubeProxyOptions): string[] {
+  const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node', ...options.credentials });
+  return [
+    `--kubeconfig=${kubeconfig}`,
+    `--hostname-override=${node.name}`,
+    `--proxy-mode=${options.mode}`,
+    `--healthz-bind-address=127.0.0.1:${HEALTH_PORT}`,
+    `--metrics-bind-address=127.0.0.1:${METRICS_PORT}`,
+    ...LEAVE_MACHINE_ALONE,
+    ...(options.flags ?? []),
+  ];
+}
+
+/** A folder for the front of PATH in which `iptables` and its kin mean one of the two. */
+export function makeToolFolder(
+  { directory }: Pick<ControlPlane, 'directory'>,
+  kind: 'legacy' | 'nft',
+): string {
+  const folder = join(directory, `iptables-${kind}`);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  for (const name of ['iptables', 'ip6tables'].flatMap((tool) =>
+    ['', '-save', '-restore'].map((suffix) => tool + suffix),
+  )) {
+    symlinkSync(`/usr/sbin/xtables-${kind}-multi`, join(folder, name));
+  }
+  return folder;
+}
+
+/** Its health check is content before the first sync; its metrics name a family after its first. */
+async function hasSynced(metricsUrl: string): Promise<boolean> {
+  const { body } = await request(`${metricsUrl}/metrics`);
+  const times = (await body.text()).matchAll(LAST_SYNC);
+  const seconds = [...times].map(([, value]) => Number(value));
+  return seconds.length === 2 && seconds.every((value) => value > 0);
+}
+
+async function cleanUp(place: Place, argv: readonly string[]): Promise<void> {
+  const [shell = 'sh', ...args] = insidePlace(place, argv);
+  const { code, stderr } = await run(shell, args, { timeoutMs: 60_000 });
+  if (code !== 0) throw new Error(`kube-proxy --cleanup: code ${code}: ${stderr.trim()}`);
+}

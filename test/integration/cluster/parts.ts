@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a control plane is made of, and what can happen to it as a whole. Tests see `ControlPlane`.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Place } from '../../../src/lab/place.ts';
+import { type ApiServer, createApiServer } from './api-server.ts';
+import type { Binaries } from './binaries.ts';
+import { type Certificates, makeCertificates } from './certificates.ts';
+import { startControllerManager } from './controller-manager.ts';
+import { createEtcd, type Etcd } from './etcd.ts';
+import { writeKubeconfig, writeTokens } from './identities.ts';
+import { makePlaneNetwork, SERVER_ADDRESSES } from './network.ts';
+import type { Program } from './program.ts';
+import { openRelay, type Relay } from './relay.ts';
+import type { Workspace } from './workspace.ts';
+
+const SERVER_NAMES = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'localhost'];
+
+export interface PlaneOptions {
+  /** Further flags of every API server. */
+  readonly apiServerFlags?: readonly string[];
+  /** `none`: no EndpointSlice but those a test writes. */
+  readonly controllers?: 'services' | 'none';
+}
+
+export interface Parts {
+  readonly workspace: Workspace;
+  readonly binaries: Binaries;
+  readonly options: PlaneOptions;
+  readonly certificates: Certificates;
+  readonly place: Place;
+  readonly relay: Relay;
+  readonly etcd: Etcd;
+  readonly servers: ApiServer[];
+  manager: Program | undefined;
+}
+
+/** Keys, network and files; nothing runs yet. */
+export async function makeParts(
+  workspace: Workspace,
+  binaries: Binaries,
+  options: PlaneOptions,
+): Promise<Parts> {
+  const { prefix, directory } = workspace;
+  const place = workspace.place('plane', `${prefix}-plane`);
+  const addresses = [...SERVER_ADDRESSES, '127.0.0.1', '10.96.0.1', 'fd00:96::1'];
+  const [certificates] = await Promise.all([
+    makeCertificates(join(directory, 'keys'), addresses, SERVER_NAMES),
+    makePlaneNetwork(place.namespace),
+  ]);
+  writeTokens(join(directory, 'tokens.csv'));
+  mkdirSync(kubeconfigFolder({ workspace }));
+  const relay = openRelay(place);
+  const etcd = await createEtcd(place, binaries.etcd, join(directory, 'etcd'), relay);
+  const kept = { workspace, binaries, options, certificates, place, relay, etcd };
+  return { ...kept, servers: [], manager: undefined };
+}
+
+export function kubeconfigFolder({ workspace }: Pick<Parts, 'workspace'>): string {
+  return join(workspace.directory, 'kubeconfigs');
+}
+
+export async function addServer(parts: Parts): Promise<ApiServer> {
+  const { place, certificates, relay, servers } = parts;
+  const added = await createApiServer({
+    ...{ place, certificates, relay },
+    binary: parts.binaries.apiServer,
+    directory: parts.workspace.directory,
+    index: servers.length,
+    flags: parts.options.apiServerFlags ?? [],
+  });
+  servers.push(added);
+  await added.start();
+  return added;
+}
+
+export function startManager(parts: Parts, server: ApiServer): void {
+  if (parts.options.controllers === 'none') return;
+  const { place, certificates, workspace, binaries } = parts;
+  const { directory } = workspace;
+  const kubeconfig = writeKubeconfig(kubeconfigFolder(parts), certificates, {
+    identity: 'admin',
+    server: server.nodeUrl,
+  });
+  const binary = binaries.controllerManager;
+  parts.manager = startControllerManager({ place, binary, certificates, directory, kubeconfig });
+}
+
+export async function forgetHistory({ etcd, servers }: Parts): Promise<number> {
+  const running = servers.filter((server) => server.isRunning());
+  await Promise.all(running.map((server) => server.kill()));
+  const revision = await etcd.revision();
+  await etcd.compact(revision);
+  await Promise.all(running.map((server) => server.start()));
+  return revision;
+}
+
+export async function replaceStore(parts: Parts, server: ApiServer): Promise<void> {
+  const { etcd, servers, manager } = parts;
+  const running = servers.filter((each) => each.isRunning());
+  await Promise.all([manager?.kill(), ...running.map((each) => each.kill())]);
+  await etcd.wipe();
+  await etcd.start();
+  await Promise.all(running.map((each) => each.start()));
+  if (manager !== undefined) startManager(parts, server);
+}
+
+export async function remove({ workspace, servers, relay }: Parts): Promise<void> {
+  await Promise.all(servers.map(({ api }) => api.close()));
+  workspace.remove();
+  await relay.close();
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A long-lived program of the control plane: started in a place, remembered with the last it said, ended
+// with this process whatever happens to it.
+import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { type Child, start, stop } from '../../../src/sys/exec.ts';
+import { until } from './until.ts';
+
+const LINES_KEPT = 400;
+const STOP_GRACE_MS = 15_000;
+
+export interface Program {
+  readonly name: string;
+  readonly pid: number;
+  isRunning(): boolean;
+  /** The last lines it printed. */
+  tail(lines?: number): string;
+  /** Asks it to end, then insists. Ending what has ended is success. */
+  stop(): Promise<void>;
+  /** SIGKILL; returns when it is gone. */
+  kill(): Promise<void>;
+  signal(signal: NodeJS.Signals): void;
+}
+
+export function startProgram(place: Place, name: string, argv: readonly string[]): Program {
+  const lines: string[] = [];
+  const keep = (line: string): void => {
+    lines.push(line);
+    if (lines.length > LINES_KEPT) lines.shift();
+  };
+  // The kernel kills it when we die, even by SIGKILL; what else is left, the next run removes.
+  const tied = insidePlace(place, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
+  const [shell = 'sh', ...args] = tied;
+  const child = start(shell, args, { onStdoutLine: keep, onStderrLine: keep });
+  return {
+    name,
+    pid: child.pid,
+    isRunning: () => !child.hasExited(),
+    tail: (count = 15) => lines.slice(-count).join('\n'),
+    stop: async () => {
+      await stop(child, STOP_GRACE_MS);
+    },
+    kill: () => kill(child),
+    signal: (signal) => child.kill(signal),
+  };
+}
+
+/** Waits until a program answers; fails at once, with what it said, if it ends instead. */
+export async function untilReady(
+  program: Program,
+  ask: () => Promise<boolean>,
+  timeoutMs = 60_000,
+): Promise<void> {
+  const outcome = await until(
+    `${program.name} is ready`,
+    async () => {
+      if (!program.isRunning()) return 'ended';
+      return (await ask()) ? 'ready' : undefined;
+    },
+    timeoutMs,
+  ).catch((cause: unknown) => {
+    throw new Error(`${program.name} does not get ready:\n${program.tail()}`, { cause });
+  });
+  if (outcome === 'ended') throw new Error(`${program.name} ended:\n${program.tail()}`);
+}
+
+async function kill(child: Child): Promise<void> {
+  child.kill('SIGKILL');
+  await child.exited;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reaches into a network namespace from loopback: a port of 127.0.0.1 here, connections made from there.
+// No interface and no address of this machine changes, and no port number has to be free.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { insidePlace, type Place } from '../../../src/lab/place.ts';
+
+const CHILD = fileURLToPath(new URL('relay-child.mjs', import.meta.url));
+
+export interface Relay {
+  /**
+   * A port of 127.0.0.1 that leads to `host:port` as seen from the place. It accepts while the target is
+   * down, and resets what it accepted.
+   */
+  forward(host: string, port: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Starts a relay into a place's namespace. Its process belongs to the place's cgroup. */
+export function openRelay(place: Place): Relay {
+  const argv = ['setpriv', '--pdeathsig', 'KILL', process.execPath, CHILD];
+  const [shell = 'sh', ...args] = insidePlace(place, argv);
+  const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const exited = once(child, 'exit');
+  // One at a time, so that an answer belongs to the last request.
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    forward: (host, port) => {
+      const next = last.then(() => forward(child, exited, { host, port }));
+      last = next.catch(() => undefined);
+      return next;
+    },
+    close: async () => {
+      if (child.connected) child.disconnect();
+      await exited;
+    },
+  };
+}
+
+async function forward(
+  child: ChildProcess,
+  exited: Promise<unknown>,
+  target: { readonly host: string; readonly port: number },
+): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // Always an object for a TCP server that listens.
+  const answer = once(child, 'message').then(() => 'relaying');
+  child.send(target, server);
+  const outcome = await Promise.race([answer, exited]);
+  server.close(); // Our copy; the child's goes on listening.
+  if (outcome !== 'relaying') throw new Error('a relay ended before it began');
+  return port;
+}

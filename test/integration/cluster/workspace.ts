@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a control plane owns on this machine, and how it all goes away again: also when this process is
+// killed, in which case the next control plane removes what is left.
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { claimOwnership, removeLeftovers, removeOwned } from '../../../src/lab/ownership.ts';
+import type { Place } from '../../../src/lab/place.ts';
+import { findCgroup2, makeCgroup } from '../../../src/sys/cgroup.ts';
+
+const DIRECTORY_PREFIX = 'fairlead-cluster-';
+
+export interface Workspace {
+  /** First part of the names of its namespaces and its cgroup. */
+  readonly prefix: string;
+  /** Its files: data, keys, kubeconfigs. */
+  readonly directory: string;
+  /** A place whose programs go when the workspace goes, in a namespace of ours or of a topology. */
+  place(name: string, namespace: string): Place;
+  /** Kills, deletes, forgets. Blocking; may be called again. Throws if something resists. */
+  remove(): void;
+}
+
+/** Claims a workspace and binds its life to this process. */
+export function openWorkspace(): Workspace {
+  const cgroupMount = findCgroup2();
+  if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
+  removeLeftovers();
+  const ownership = claimOwnership(cgroupMount);
+  const { prefix, cgroup } = ownership;
+  removeStaleDirectories(dirname(ownership.directory));
+  const directory = join(tmpdir(), DIRECTORY_PREFIX + prefix);
+  const remove = (): void => {
+    process.off('exit', remove);
+    try {
+      removeOwned(ownership);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  };
+  process.on('exit', remove);
+  mkdirSync(directory, { mode: 0o700 });
+  makeCgroup(join(cgroup, 'programs'));
+  const place = (name: string, namespace: string): Place => ({
+    name,
+    namespace,
+    cgroup: join(cgroup, 'programs'),
+  });
+  return { prefix, directory, place, remove };
+}
+
+/** A directory outlives its record only if somebody else removed the leftovers of a run that crashed. */
+function removeStaleDirectories(recordsDirectory: string): void {
+  for (const name of readdirSync(tmpdir())) {
+    if (!/^fairlead-cluster-fl[0-9a-z]{6}$/.test(name)) continue;
+    const hasRecord = existsSync(join(recordsDirectory, name.slice(DIRECTORY_PREFIX.length)));
+    if (!hasRecord) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  }
+}

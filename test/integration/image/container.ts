@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// One container of a Pod, run by crun from the image's files in a place of the node: what a container
+// runtime makes of a container's part of a Pod. `hostNetwork`: it stays in the namespace of its place.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { type RunResult, run, start } from '../../../src/sys/exec.ts';
+import { until } from '../../support/until.ts';
+import type { Image } from './image.ts';
+import { type ContainerMount, rootPropagation, runtimeMounts } from './mounts.ts';
+
+export interface ContainerSpec {
+  readonly name: string;
+  /** Replaces the image's entry point. */
+  readonly command?: readonly string[];
+  /** Replaces the image's arguments. */
+  readonly args?: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly mounts: readonly ContainerMount[];
+  /** Named as Kubernetes does: `NET_ADMIN`. */
+  readonly capabilities: readonly string[];
+  readonly isPrivileged: boolean;
+  readonly isRootReadOnly: boolean;
+  readonly mayGainPrivileges: boolean;
+}
+
+/** Where a container runs, and what it takes for the root of the cgroup hierarchy. */
+export interface Machine {
+  readonly place: Place;
+  readonly image: Image;
+  /** For files of containers; goes with the topology, and mounts below it too. */
+  readonly directory: string;
+  readonly cgroupRoot: string;
+}
+
+export interface Container {
+  readonly log: readonly string[];
+  readonly exited: Promise<number>;
+  /** Runs a program in it, as `kubectl exec` does. */
+  exec(...argv: readonly string[]): Promise<RunResult>;
+  /** To its first process. */
+  signal(name: 'TERM' | 'KILL'): Promise<void>;
+  /** Waits for a line of the log that has this text. */
+  said(text: string): Promise<void>;
+  /** SIGTERM, then SIGKILL, and its mounts are gone. */
+  remove(): Promise<void>;
+}
+
+let count = 0;
+
+export async function startContainer(machine: Machine, spec: ContainerSpec): Promise<Container> {
+  count += 1;
+  const id = `${machine.place.namespace}-${spec.name}-${count}`;
+  const bundle = join(machine.directory, id);
+  const rootfs = await mountRootfs(machine.image, bundle);
+  writeFileSync(join(bundle, 'config.json'), JSON.stringify(runtimeConfig(machine, spec)));
+  const log: string[] = [];
+  const keep = (line: string): void => void log.push(line);
+  const crun = (...args: readonly string[]): string[] => crunArgv(machine, args);
+  const [shell = 'sh', ...args] = crun('run', '--bundle', bundle, id);
+  const child = start(shell, args, { onStdoutLine: keep, onStderrLine: keep });
+  const finish = ([program = 'sh', ...rest]: readonly string[]): Promise<RunResult> =>
+    run(program, rest);
+  const signal = async (name: string): Promise<void> => void (await finish(crun('kill', id, name)));
+  return {
+    ...{ log, exited: child.exited, signal },
+    exec: (...argv) => finish(crun('exec', id, ...argv)),
+    said: async (text) => {
+      const find = (): boolean => log.some((line) => line.includes(text)) || child.hasExited();
+      await until(find, { what: text, timeoutMs: 30_000 });
+      if (!log.some((line) => line.includes(text))) throw new Error(log.slice(-8).join('\n'));
+    },
+    remove: async () => {
+      await signal('TERM');
+      const insist = setTimeout(() => void signal('KILL'), 5_000);
+      await child.exited;
+      clearTimeout(insist);
+      await run('umount', [rootfs]);
+    },
+  };
+}
+
+/** crun knows cgroup v2 alone or v1 alone: it is shown the node's own hierarchy and nothing besides. */
+const ON_CGROUP2 = `mount --make-private /sys/fs/cgroup
+mount -n --bind "$0" /sys/fs/cgroup
+exec "$@"`;
+
+/** crun makes no cgroup: containers stay in that of their place, where nothing outlives the topology. */
+function crunArgv(machine: Machine, args: readonly string[]): string[] {
+  const crun = ['crun', '--root', join(machine.directory, 'crun'), '--cgroup-manager=disabled'];
+  const unshare = ['unshare', '--mount', '--propagation', 'unchanged'];
+  const shell = [...unshare, 'sh', '-e', '-c', ON_CGROUP2, machine.cgroupRoot];
+  return insidePlace(machine.place, [...shell, ...crun, ...args]);
+}
+
+/** The image's files with a layer above them for what this container writes. */
+async function mountRootfs(image: Image, bundle: string): Promise<string> {
+  const [upper, work, rootfs] = ['upper', 'work', 'rootfs'].map((name) => join(bundle, name));
+  for (const path of [upper, work, rootfs]) mkdirSync(path!, { recursive: true });
+  const layers = `lowerdir=${image.rootfs},upperdir=${upper},workdir=${work}`;
+  const { code, stderr } = await run('mount', ['-t', 'overlay', '-o', layers, 'overlay', rootfs!]);
+  if (code !== 0) throw new Error(`cannot mount the image: ${stderr.trim()}`);
+  return rootfs!;
+}
+
+/** config.json of the OCI runtime specification. */
+function runtimeConfig({ image, cgroupRoot }: Machine, spec: ContainerSpec): object {
+  const { config } = image;
+  const command = spec.command ?? config.Entrypoint;
+  const args = spec.args ?? (spec.command === undefined ? config.Cmd : []);
+  const env = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`);
+  const names = spec.capabilities.map((name) => `CAP_${name}`);
+  const namespaces = ['pid', 'ipc', 'mount', ...(spec.isPrivileged ? [] : ['cgroup'])];
+  return {
+    ociVersion: '1.0.2',
+    root: { path: 'rootfs', readonly: spec.isRootReadOnly },
+    process: {
+      ...{ terminal: false, user: { uid: 0, gid: 0 }, cwd: config.WorkingDir },
+      args: [...command, ...args],
+      env: [...config.Env, ...env],
+      capabilities: { bounding: names, effective: names, permitted: names },
+      noNewPrivileges: !spec.mayGainPrivileges,
+    },
+    mounts: [...runtimeMounts(spec.isPrivileged, cgroupRoot), ...spec.mounts],
+    linux: {
+      namespaces: namespaces.map((type) => ({ type })),
+      rootfsPropagation: rootPropagation(spec.mounts),
+    },
+  };
+}
+
+/** What a privileged container gets: all that this machine's root has, by name. */
+export async function everyCapability(): Promise<string[]> {
+  const { stdout } = await run('setpriv', ['--dump']);
+  const names = /^Capability bounding set: (.*)$/m.exec(stdout)?.[1] ?? '';
+  return names.split(',').map((name) => name.toUpperCase());
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node with a pod behind a Service, a control plane, and what kubeadm has left in it: where the tests
+// of the image start their containers. The node's root is a folder: its cgroups are the node's own, its
+// bpf file system is yet to be mounted.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Target } from '../../../src/lab/client/protocol.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
+import type { Binaries } from '../cluster/binaries.ts';
+import { type ControlPlane, startControlPlane } from '../cluster/control-plane.ts';
+import { addNode, addPod, addService } from '../cluster/objects.ts';
+import type { Machine } from './container.ts';
+import type { Image } from './image.ts';
+import { kubeadmObjects } from './kubeadm.ts';
+import { type PodContainers, type PodHost, podOf } from './pod.ts';
+
+export interface Stage {
+  readonly plane: ControlPlane;
+  readonly node: TestNode;
+  readonly machine: Machine;
+  readonly host: PodHost;
+  /** Who answers, or how connections fail, as a pod of the node sees the Service. */
+  reached(): Promise<string[]>;
+  readonly web: Target;
+  /** Fails if the API server warns of anything. */
+  apply(...args: readonly string[]): Promise<string>;
+  pod(daemonSet: string): Promise<PodContainers>;
+  remove(): Promise<void>;
+}
+
+export async function openStage(binaries: Binaries, image: Image): Promise<Stage> {
+  const plane = await startControlPlane(binaries);
+  let nodes: TestNodes | undefined;
+  const remove = async (): Promise<void> => {
+    try {
+      nodes?.remove();
+    } finally {
+      await plane.remove();
+    }
+  };
+  try {
+    nodes = await startNodes([{ name: 'n1', servers: ['web-1'], clients: ['client'] }]);
+    const [node] = nodes.nodes as [TestNode];
+    await plane.connect(nodes.topology.nodes[0]!);
+    const web = await addWeb(plane, node);
+    const directory = join(nodes.topology.directory, 'image');
+    const { cgroupRoot, nodeName, place } = node.instance;
+    const root = await makeRoot(directory, cgroupRoot);
+    const host = { nodeName, directory, root };
+    const apply = (...args: readonly string[]): Promise<string> =>
+      plane.kubectl(['apply', '--warnings-as-errors', ...args]);
+    const objects = kubeadmObjects(plane.server.nodeUrl);
+    await plane.kubectl(['apply', '--warnings-as-errors', '-f', '-'], objects);
+    return {
+      ...{ plane, node, host, web, apply, remove },
+      machine: { place, image, directory, cgroupRoot: join(root, CGROUPS) },
+      reached: async () => {
+        const { hits, failures } = await node.client().burst(web, { connections: 20 });
+        return [...Object.keys(hits), ...Object.keys(failures)];
+      },
+      pod: (daemonSet) => podOf(plane, host, daemonSet),
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function addWeb(plane: ControlPlane, node: TestNode): Promise<Target> {
+  await addNode(plane.api, { name: 'n1', addresses: ['10.1.1.1'] });
+  const [pod] = node.pods('web-1');
+  const labels = { app: 'web' };
+  await addPod(plane.api, { name: 'web-1', nodeName: 'n1', ips: [pod!.ipv4], labels });
+  const { spec } = await addService(plane.api, 'web', { selector: labels });
+  return { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
+}
+
+const CGROUPS = 'sys/fs/cgroup';
+
+/** Mounts that a container makes appear in the node's /sys/fs/bpf, as on a machine under systemd. */
+async function makeRoot(directory: string, cgroupRoot: string): Promise<string> {
+  const root = join(directory, 'root');
+  const [bpf, cgroup] = [join(root, 'sys/fs/bpf'), join(root, CGROUPS)];
+  for (const path of [bpf, cgroup, join(root, 'lib/modules')]) mkdirSync(path, { recursive: true });
+  for (const args of [
+    ['--bind', bpf, bpf],
+    ['--make-shared', bpf],
+    ['--bind', cgroupRoot, cgroup],
+  ]) {
+    const { code, stderr } = await run('mount', args);
+    if (code !== 0) throw new Error(`mount ${args.join(' ')}: ${stderr.trim()}`);
+  }
+  return root;
+}

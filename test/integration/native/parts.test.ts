@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of an array's shared memory: what is mapped is the array itself and nothing more, and goes when
+// it is given back.
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { BpfMap, BpfObject } from '../../../src/sys/native.ts';
+import { caught } from './support/errors.ts';
+import { loadFixture, missing, readU32, u32 } from './support/fixture.ts';
+
+const PAGE = 4096;
+const ELEMENT = 16;
+/** Ten pages and a half. */
+const ELEMENTS = (10.5 * PAGE) / ELEMENT;
+
+/** KiB of BPF map memory that this process has in its address space. */
+function mappedKib(): number {
+  const regions = readFileSync('/proc/self/smaps', 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
+  return regions
+    .filter((region) => region.includes('anon_inode:bpf-map'))
+    .reduce((sum, region) => sum + Number(/^Size: +(\d+) kB$/m.exec(region)?.[1]), 0);
+}
+
+describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of shared memory', () => {
+  let object: BpfObject;
+  let shared: BpfMap;
+  beforeEach(() => {
+    object = loadFixture((unloaded) => unloaded.setMaxEntries('shared', ELEMENTS));
+    shared = object.map('shared');
+  });
+  afterEach(() => {
+    shared.close();
+    object.close();
+  });
+
+  test('begin where they say, end where they say, and are the array itself', () => {
+    const before = mappedKib();
+    const part = shared.mmap(2 * PAGE, 3 * PAGE);
+    expect(part.byteLength).toBe(3 * PAGE);
+    expect(mappedKib() - before).toBe(12);
+    const id = (2 * PAGE) / ELEMENT + 5;
+    shared.put(u32(id), u32(7, 8, 9));
+    expect(readU32(new Uint8Array(part, 5 * ELEMENT))).toBe(7);
+    new Uint32Array(part)[5 * 4 + 1] = 80;
+    expect(shared.get(u32(id))).toEqual(u32(7, 80, 9));
+    expect(shared.mmap(2 * PAGE, 3 * PAGE)).toBe(part);
+    expect(shared.mmap(2 * PAGE, PAGE)).not.toBe(part);
+  });
+
+  test('the last one may end within a page; without a length it is the rest', () => {
+    expect(shared.mmap(10 * PAGE).byteLength).toBe(PAGE / 2);
+    expect(shared.mmap().byteLength).toBe(ELEMENTS * ELEMENT);
+  });
+
+  test('given back: detached, unmapped, and the others stay', () => {
+    const before = mappedKib();
+    const first = shared.mmap(0, PAGE);
+    const second = shared.mmap(PAGE, PAGE);
+    shared.munmap(first);
+    expect(first.byteLength).toBe(0);
+    expect(mappedKib() - before).toBe(4);
+    new Uint32Array(second)[0] = 3;
+    expect(shared.get(u32(PAGE / ELEMENT))).toEqual(u32(3, 0, 0));
+    expect(caught(() => shared.munmap(first)).code).toBe('ARGUMENT');
+    expect(caught(() => shared.munmap(new ArrayBuffer(8))).code).toBe('ARGUMENT');
+    expect(shared.mmap(0, PAGE).byteLength).toBe(PAGE);
+    shared.close();
+    expect([second.byteLength, mappedKib() - before]).toEqual([0, 0]);
+  });
+
+  test('what is no part is refused', () => {
+    const wrong: readonly (readonly [number, number | undefined])[] = [
+      [1, PAGE],
+      [11 * PAGE, PAGE],
+      [0, 0],
+      [10 * PAGE, PAGE],
+      [2 ** 31, undefined],
+    ];
+    for (const [offset, length] of wrong) {
+      expect(caught(() => shared.mmap(offset, length)).code, `${offset} ${length}`).toBe(
+        'ARGUMENT',
+      );
+    }
+  });
+});

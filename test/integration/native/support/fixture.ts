@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the test programs once and opens them.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type BpfObject, openObject } from '../../../../src/sys/native.ts';
+
+const root = fileURLToPath(new URL('../../../../', import.meta.url));
+
+function isOlder(file: string, source: string): boolean {
+  const modified = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return modified < statSync(source).mtimeMs;
+}
+
+function build(name: string): Buffer {
+  const source = `${root}test/integration/native/fixture/${name}.bpf.c`;
+  const target = `${root}build/test/${name}.bpf.o`;
+  if (isOlder(target, source)) {
+    mkdirSync(`${root}build/test`, { recursive: true });
+    const fresh = `${target}.${process.pid}`;
+    const includes = '-I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu';
+    const flags = `-g -O2 -target bpf -mcpu=v3 -Wall -Werror ${includes}`;
+    execFileSync('clang-19', [...flags.split(' '), '-c', source, '-o', fresh], { env: plainEnv() });
+    renameSync(fresh, target);
+  }
+  return readFileSync(target);
+}
+
+/** The environment for other programs: the sanitizer is for the addon alone. */
+export function plainEnv(): NodeJS.ProcessEnv {
+  const env = { ...process.env };
+  delete env['LD_PRELOAD'];
+  return env;
+}
+
+export const fixtureBytes: Uint8Array = build('fixture');
+export const refusedBytes: Uint8Array = build('refused');
+
+/** The fixture, loaded; `configure` runs before. */
+export function loadFixture(configure: (object: BpfObject) => void = () => {}): BpfObject {
+  const object = openObject(fixtureBytes, { name: 'fixture' });
+  object.setAutoload('either_connect', false);
+  configure(object);
+  object.load();
+  return object;
+}
+
+/** Why the kernel tests cannot run here, or undefined. */
+export const missing: string | undefined =
+  process.getuid?.() === 0 ? undefined : 'needs root: BPF programs, mounts and namespaces';
+
+if (missing !== undefined) process.stderr.write(`SKIPPED: ${missing}\n`);
+
+export const u32 = (...values: number[]): Uint8Array =>
+  new Uint8Array(new Uint32Array(values).buffer);
+export const u64 = (...values: bigint[]): Uint8Array =>
+  new Uint8Array(new BigUint64Array(values).buffer);
+
+export function readU32(bytes: Uint8Array, index = 0): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(index * 4, true);
+}
+export function readU64(bytes: Uint8Array, index = 0): bigint {
+  return new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(index * 8, true);
+}
+
+/** An Ethernet frame of zeros with an IPv4 type: what test runs of packet programs accept. */
+export function frame(): Uint8Array {
+  const bytes = new Uint8Array(64);
+  bytes.set([0x08, 0x00], 12);
+  return bytes;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places of our own on this machine: a bpf file system, a cgroup, network namespaces. Each is named
+// after this process and taken away by its release().
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
+import { mountBpffs, unmount } from '../../../../src/sys/native.ts';
+import { missing, plainEnv } from './fixture.ts';
+
+export interface Place {
+  readonly path: string;
+  /** Idempotent; runs by itself at the end of the file for a test that failed before it. */
+  release(): void;
+}
+
+const held = new Set<Place>();
+afterAll(() => {
+  for (const place of held) place.release();
+});
+
+function hold(path: string, takeAway: () => void): Place {
+  const place = {
+    path,
+    release() {
+      if (held.delete(place)) takeAway();
+    },
+  };
+  held.add(place);
+  return place;
+}
+
+let serial = 0;
+function uniqueName(): string {
+  serial += 1;
+  return `flt${process.pid}x${serial}`;
+}
+
+export function run(program: string, ...args: string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', env: plainEnv(), stdio: 'pipe' });
+}
+
+export function makeFolder(): Place {
+  const path = join(tmpdir(), uniqueName());
+  mkdirSync(path);
+  return hold(path, () => rmdirSync(path));
+}
+
+export function makeBpffs(): Place {
+  const folder = makeFolder();
+  mountBpffs(folder.path);
+  return hold(folder.path, () => {
+    unmount(folder.path);
+    folder.release();
+  });
+}
+
+function cgroupMount(): string {
+  const line = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .find((text) => text.includes(' - cgroup2 '));
+  const path = line?.split(' ')[4];
+  if (path === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
+  return path;
+}
+
+export function makeCgroup(): Place {
+  const path = join(cgroupMount(), uniqueName());
+  mkdirSync(path);
+  return hold(path, () => rmdirSync(path));
+}
+
+/** A network namespace with a veth pair v0, v1, both up, 192.0.2.2 behind v0; `path` is what nsenter wants. */
+export function makeNetns(): Place {
+  const name = uniqueName();
+  run('ip', 'netns', 'add', name);
+  const place = hold(`/run/netns/${name}`, () => run('ip', 'netns', 'del', name));
+  try {
+    run('ip', '-n', name, 'link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'v1');
+    run('ip', '-n', name, 'link', 'set', 'v0', 'up');
+    run('ip', '-n', name, 'link', 'set', 'v1', 'up');
+    // A neighbour by hand: every packet to it leaves v0 and arrives at v1 at once, unanswered.
+    run('ip', '-n', name, 'address', 'add', '192.0.2.1/24', 'dev', 'v0');
+    run(
+      'ip',
+      '-n',
+      name,
+      'neighbour',
+      'add',
+      '192.0.2.2',
+      'lladdr',
+      '02:00:00:00:00:02',
+      'dev',
+      'v0',
+    );
+  } catch (error) {
+    place.release();
+    throw error;
+  }
+  return place;
+}
+
+export function descriptorCount(): number {
+  return readdirSync('/proc/self/fd').length;
+}
+
+// What a test process that was killed has left: its number is in the name.
+function sweep(folder: string, takeAway: (path: string, name: string) => void): void {
+  if (!existsSync(folder)) return;
+  for (const name of readdirSync(folder)) {
+    const owner = /^flt(\d+)x\d+$/.exec(name)?.[1];
+    if (owner !== undefined && !existsSync(`/proc/${owner}`)) takeAway(join(folder, name), name);
+  }
+}
+
+if (missing === undefined) {
+  sweep('/run/netns', (_path, name) => run('ip', 'netns', 'del', name));
+  sweep(cgroupMount(), (path) => rmdirSync(path));
+  sweep(tmpdir(), (path) => {
+    if (readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${path} `)) unmount(path);
+    rmdirSync(path);
+  });
+}

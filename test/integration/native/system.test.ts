@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Test runs, BTF layouts, mounts and the facts of this machine.
+import { readFileSync, unlinkSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, test, vi } from 'vitest';
+import {
+  fileSystemType,
+  libbpfVersion,
+  mountBpffs,
+  netnsCookie,
+  openPinnedProgram,
+  possibleCpus,
+  readBtf,
+  unmount,
+  waitGracePeriod,
+} from '../../../src/sys/native.ts';
+import { addonPath, inChild } from './support/child.ts';
+import { caught } from './support/errors.ts';
+import { fixtureBytes, frame, loadFixture, missing, u32 } from './support/fixture.ts';
+import { makeBpffs, makeFolder, makeNetns } from './support/place.ts';
+import { until } from './support/until.ts';
+
+describe('layouts', () => {
+  const layouts = readBtf(fixtureBytes);
+
+  test('a struct gives names, offsets, sizes, bitfields and the members of anonymous unions', () => {
+    expect(layouts.structs.find((layout) => layout.name === 'slot')).toEqual({
+      name: 'slot',
+      sizeBytes: 32,
+      fields: [
+        { name: 'count', offsetBytes: 0, sizeBytes: 8 },
+        { name: 'extra', offsetBytes: 8, sizeBytes: 4 },
+        { name: 'colour', offsetBytes: 12, sizeBytes: 4 },
+        { name: 'odd', offsetBytes: 16, sizeBytes: 4 },
+        { name: 'low', offsetBytes: 20, sizeBytes: 4, bitOffset: 160, bitWidth: 3 },
+        { name: 'high', offsetBytes: 20, sizeBytes: 4, bitOffset: 163, bitWidth: 5 },
+        { name: 'word', offsetBytes: 24, sizeBytes: 4 },
+        { name: 'bytes', offsetBytes: 24, sizeBytes: 4 },
+      ],
+    });
+  });
+
+  test('enums give signed and 64-bit values', () => {
+    const values = (name: string) => layouts.enums.find((entry) => entry.name === name)?.values;
+    expect(values('colour')).toEqual({ RED: 1, GREEN: 2, BLUE: -3 });
+    expect(values('big')).toEqual({ HUGE_VALUE: 0x100000000, SMALL_VALUE: 1 });
+  });
+
+  test('bytes without layouts are refused', () => {
+    expect(caught(() => readBtf(new Uint8Array(10))).op).toBe('bpf_object__open_mem');
+    expect(caught(() => readBtf('text' as never)).code).toBe('ARGUMENT');
+  });
+});
+
+describe.skipIf(missing !== undefined)('test runs', () => {
+  const object = missing === undefined ? loadFixture() : undefined;
+  const program = (name: string) => object!.program(name);
+
+  test('a packet program returns its verdict, its packet, its context and a duration', () => {
+    const dataIn = frame();
+    const ran = program('first_tc').testRun({
+      dataIn,
+      contextIn: new Uint8Array(192),
+      repeat: 1_000,
+    });
+    expect(ran.retval).toBe(3);
+    expect(ran.dataOut).toEqual(dataIn);
+    expect(ran.contextOut.length).toBe(192);
+    expect(new Uint32Array(ran.contextOut.buffer)[2]).toBe(3);
+    expect(ran.durationNs).toBeLessThan(100_000);
+    const counted = object!.map('plain').get(u32(0)) ?? new Uint8Array(8);
+    expect(new BigUint64Array(counted.buffer)[0]).toBe(1_000n);
+  });
+
+  test('without a context there is none', () => {
+    expect(program('first_xdp').testRun({ dataIn: frame() })).toMatchObject({
+      retval: 2,
+      contextOut: new Uint8Array(),
+    });
+  });
+
+  test('what the kernel refuses is its errno', () => {
+    expect(caught(() => program('first_tc').testRun({}))).toMatchObject({
+      code: 'EINVAL',
+      op: 'bpf_prog_test_run_opts',
+    });
+    expect(
+      caught(() => program('first_tc').testRun({ dataIn: frame(), dataOutSize: 4 })).code,
+    ).toBe('ENOSPC');
+    expect(caught(() => program('allow_connect4').testRun({ dataIn: frame() })).code).toBe(
+      'ENOTSUPP',
+    );
+  });
+
+  test('wrong arguments are refused', () => {
+    for (const options of [
+      undefined,
+      5,
+      { dataIn: 'text' },
+      { dataIn: frame(), contextIn: [1] },
+      { dataIn: frame(), repeat: -1 },
+      { dataIn: frame(), repeat: 2 ** 31 },
+      { dataIn: frame(), dataOutSize: 2 ** 30 },
+    ]) {
+      expect(caught(() => program('first_tc').testRun(options as never)).code).toBe('ARGUMENT');
+    }
+  });
+
+  test('a pinned program opens as the same program', () => {
+    const bpffs = makeBpffs();
+    const path = `${bpffs.path}/program`;
+    const first = program('first_tc');
+    first.pin(path);
+    expect(caught(() => first.pin(path)).code).toBe('EEXIST');
+    const again = openPinnedProgram(path);
+    expect(again.name).toBe('first_tc');
+    expect(again.info).toEqual(first.info);
+    expect(again.info.verifiedInsns).toBeGreaterThan(5);
+    expect(again.testRun({ dataIn: frame() }).retval).toBe(3);
+    again.close();
+    unlinkSync(path);
+    object!.map('table').pin(path);
+    expect(caught(() => openPinnedProgram(path)).code).toBe('ARGUMENT');
+    unlinkSync(path);
+    bpffs.release();
+  });
+});
+
+describe.skipIf(missing !== undefined)('system', () => {
+  test('mounts and unmounts a bpf file system', () => {
+    const folder = makeFolder();
+    const { path } = folder;
+    expect(fileSystemType(path)).not.toBe(0xcafe4a11);
+    mountBpffs(path);
+    expect(fileSystemType(path)).toBe(0xcafe4a11);
+    unmount(path);
+    expect(fileSystemType(path)).not.toBe(0xcafe4a11);
+    expect(caught(() => unmount(path))).toMatchObject({ code: 'EINVAL', op: 'umount2' });
+    folder.release();
+    expect(caught(() => mountBpffs(path))).toMatchObject({ code: 'ENOENT', op: 'mount' });
+    expect(caught(() => fileSystemType(path))).toMatchObject({ code: 'ENOENT', op: 'statfs' });
+    for (const call of [mountBpffs, unmount, fileSystemType]) {
+      expect(caught(() => call(1 as never)).code).toBe('ARGUMENT');
+    }
+  });
+
+  test('possible CPUs are those of the kernel', () => {
+    const text = readFileSync('/sys/devices/system/cpu/possible', 'utf8').trim();
+    expect(possibleCpus()).toBe(Number(text.split('-').at(-1)) + 1);
+  });
+
+  test('each network namespace has a cookie of its own', async () => {
+    const netns = makeNetns();
+    const other = await inChild((native) => String(native.netnsCookie()), null, netns.path);
+    netns.release();
+    expect(netnsCookie()).toEqual(expect.any(BigInt));
+    expect(netnsCookie()).toBe(netnsCookie());
+    expect(other).not.toBe(String(netnsCookie()));
+  });
+
+  test('grace periods pass, also many at once, while the loop turns', async () => {
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns += 1;
+    }, 1);
+    for (let round = 0; round < 5; round++) await waitGracePeriod();
+    await Promise.all(Array.from({ length: 20 }, () => waitGracePeriod()));
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(0);
+  });
+
+  // Runs `linger` on a thread of its own; its program says in shared memory where it is.
+  const runLinger = `
+    const { workerData } = require('node:worker_threads');
+    const program = require(workerData.addon).openPinnedProgram(workerData.path);
+    program.testRun({ dataIn: new Uint8Array(64) });
+  `;
+
+  test('a grace period does not pass while a program that ran before it is running', async () => {
+    const bpffs = makeBpffs();
+    const path = `${bpffs.path}/linger`;
+    const object = loadFixture();
+    object.program('linger').pin(path);
+    const shared = object.map('shared');
+    const words = new Uint32Array(shared.mmap());
+    await waitGracePeriod();
+    let attempts = 0;
+    let wasRunning = false;
+    // On a busy machine the program may be over before we come to ask: then once more.
+    while (!wasRunning && attempts < 20) {
+      attempts += 1;
+      words.fill(0);
+      const worker = new Worker(runLinger, { eval: true, workerData: { addon: addonPath, path } });
+      const ended = new Promise((resolve) => worker.once('exit', resolve));
+      await until(() => words[0] === 1);
+      const passed = waitGracePeriod();
+      wasRunning = words[1] === 0;
+      await passed;
+      expect(words[1]).toBe(1);
+      await ended;
+    }
+    expect(wasRunning).toBe(true);
+    unlinkSync(path);
+    shared.close();
+    object.close();
+    bpffs.release();
+  });
+
+  test('the version of libbpf is known', () => {
+    expect(libbpfVersion()).toMatch(/^\d+\.\d+$/);
+  });
+});
+
+describe('a missing addon', () => {
+  test('is one line that says what to do, and only when it is needed', async () => {
+    vi.resetModules();
+    vi.stubEnv('FAIRLEAD_ADDON', '/none/fairlead.node');
+    const fresh = await import('../../../src/sys/native.ts');
+    const error = caught(() => fresh.libbpfVersion());
+    vi.unstubAllEnvs();
+    expect(error.message).toBe(
+      "cannot load the addon /none/fairlead.node: Cannot find module '/none/fairlead.node'; run: npm run build:native",
+    );
+  });
+});

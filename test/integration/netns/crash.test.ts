@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent killed at the worst moment: in the middle of a change, in the middle of its start. Nobody's
+// connection fails, and the next agent makes the kernel right again.
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Agent, ownPaths } from '../../../src/lab/agent.ts';
+import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import type { Pod } from '../../../src/lab/wiring.ts';
+import { askAgent } from '../../../src/server/admin-socket.ts';
+import { start } from '../../../src/sys/exec.ts';
+import { service, slices, svc, target } from '../../support/builders.ts';
+import { expectedFrontends, type Model, pick, seededRandom } from '../../support/model.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+const POD_NAMES = ['a', 'b', 'c', 'd'];
+/** Enough Services that a change of all of them takes a while to apply. */
+const SERVICES = 60;
+const ROUNDS = 20;
+/** An agent sees a change after 10 ms and has applied it within some more. */
+const LATEST_KILL_MS = 40;
+const LATEST_START_KILL_MS = 450;
+
+const random = seededRandom(2026);
+const model: Model = { services: new Map(), slices: new Map() };
+let node: Awaited<ReturnType<typeof startOneNode>>;
+let agent: Agent;
+
+beforeAll(async () => {
+  node = await startOneNode(POD_NAMES);
+  for (let n = 1; n <= SERVICES; n++) {
+    model.services.set(`svc-${n}`, { n, protocol: n % 2 === 0 ? 'UDP' : 'TCP' });
+  }
+  changeAll();
+  agent = await node.startAgent();
+});
+afterAll(() => node?.remove());
+
+/** Gives every Service other backends, at least one each: all pods live, so nothing may ever fail. */
+function changeAll(): void {
+  const all = [...model.services].flatMap(([name, spec]) => {
+    const chosen = node.servers.filter(() => random() < 0.5);
+    const pods: Pod[] = chosen.length > 0 ? chosen : [pick(random, node.servers)];
+    const endpoints = pods.map((pod) => ({ pod }));
+    model.slices.set(name, { spec, endpoints });
+    return [svc(name, spec), ...slices(name, endpoints, spec)];
+  });
+  node.manifests.put('all.yaml', all);
+}
+
+interface FrontendRow {
+  readonly frontend: string;
+  readonly kernel: readonly string[];
+  readonly kernelState: string;
+}
+
+async function expectKernel(): Promise<void> {
+  const rows = (await askAgent(node.instance.runDir, '/v1/services')) as FrontendRow[];
+  const held = rows.map(({ frontend, kernel }) => [frontend, [...kernel].sort().join(' ')]);
+  expect(Object.fromEntries(held)).toEqual(expectedFrontends(model));
+  expect(rows.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
+}
+
+test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, then all is right`, async () => {
+  const tcp = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
+  const udp = await node.client().startLoad(target({ n: 2, protocol: 'UDP' }), { concurrency: 2 });
+  for (let round = 0; round < ROUNDS; round++) {
+    changeAll();
+    // Not a wait for something: the moment of death is what is varied.
+    await pause(random() * LATEST_KILL_MS);
+    await agent.kill();
+    agent = await node.startAgent();
+    await untilHolds(expectKernel);
+  }
+  expect((await tcp.stop()).failures).toEqual([]);
+  expect((await udp.stop()).failures).toEqual([]);
+}, 120_000);
+
+test(`killed ${ROUNDS} times while it starts: no failure, then it starts`, async () => {
+  const load = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
+  await agent.kill();
+  const { instance } = node;
+  const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
+  const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
+  const argv = insidePlace(instance.place, [process.execPath, compiledPath('main.js'), ...run]);
+  for (let round = 0; round < ROUNDS; round++) {
+    changeAll();
+    const unlucky = start(argv[0]!, argv.slice(1));
+    await pause(random() * LATEST_START_KILL_MS);
+    unlucky.kill('SIGKILL');
+    await unlucky.exited;
+  }
+  agent = await node.startAgent();
+  await untilHolds(expectKernel);
+  expect((await load.stop()).failures).toEqual([]);
+}, 120_000);
+
+test('after all of this, removing every Service leaves no backend and no frontend', async () => {
+  for (const { n, protocol } of model.services.values()) {
+    const answer = await node.client().once(target({ n, protocol: protocol ?? 'TCP' }));
+    expect(answer.kind).toBe('answered');
+  }
+  node.manifests.put('all.yaml', service('last', { n: 200 }, node.servers));
+  await untilHolds(async () => {
+    const rows = (await askAgent(node.instance.runDir, '/v1/services')) as FrontendRow[];
+    expect(rows.map(({ frontend }) => frontend).sort()).toEqual([
+      '10.96.0.200:80/TCP',
+      '[fd00:96::c8]:80/TCP',
+    ]);
+    const backends = (await askAgent(node.instance.runDir, '/v1/backends')) as unknown[];
+    expect(backends).toHaveLength(2 * POD_NAMES.length);
+  });
+});

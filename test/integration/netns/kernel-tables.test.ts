@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables as people see them with bpftool, and what happens when someone changes them by hand.
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../../src/lab/agent.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { service, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+const web = { n: 10 };
+
+beforeAll(async () => {
+  node = await startOneNode(['a', 'b']);
+  node.manifests.put('web.yaml', service('web', web, node.servers));
+  await node.startAgent(['--audit-interval', '200ms']);
+});
+afterAll(() => node?.remove());
+
+const pin = (name: string): string => join(node.instance.bpfRoot, 'v1', 'maps', name);
+
+async function bpftool(...args: readonly string[]): Promise<string> {
+  const { stdout, stderr, code } = await run('bpftool', args);
+  expect(code, stderr).toBe(0);
+  return stdout.replace(/\s+/g, ' ');
+}
+
+describe('bpftool map dump', () => {
+  test('frontends read as addresses, ports and protocol names', async () => {
+    const dump = await bpftool('map', 'dump', 'pinned', pin('fl_frontend4'));
+    expect(dump).toContain('"address": [10,96,0,10 ]');
+    expect(dump).toContain('"port": 80');
+    expect(dump).toContain('"protocol": "TCP"');
+    expect(dump).toContain('"slots": 2');
+    expect(dump).toContain('"internal_empty": "REFUSE"');
+  });
+
+  test('backends read as addresses, ports and state names', async () => {
+    const { stdout } = await runCommand(node.instance, [
+      'backends',
+      '-o',
+      'json',
+      '--run-dir',
+      node.instance.runDir,
+    ]);
+    const [first] = (
+      JSON.parse(stdout) as { items: { id: number; backend: string }[] }
+    ).items.filter(({ backend }) => backend.startsWith('10.'));
+    const key = Buffer.alloc(4);
+    key.writeUInt32LE(first?.id ?? 0);
+    const value = await bpftool(
+      'map',
+      'lookup',
+      'pinned',
+      pin('fl_backend4'),
+      'key',
+      'hex',
+      ...key.toString('hex').match(/../g)!,
+    );
+    const address = first?.backend.split(':')[0]?.replaceAll('.', ',');
+    expect(value).toContain(`"address": [${address} ]`);
+    expect(value).toContain('"port": 8080');
+    expect(value).toContain('"state": "ACTIVE"');
+  });
+
+  test('a service id has a name', async () => {
+    expect(await bpftool('map', 'dump', 'pinned', pin('fl_service'))).toContain(
+      '"default/web:main"',
+    );
+  });
+});
+
+test('a frontend deleted by hand comes back with the next audit, and is told', async () => {
+  const before = (await node.status()).sync.driftTotal;
+  const hex = '0a 60 00 0a 50 00 06 00'.split(' ');
+  await bpftool('map', 'delete', 'pinned', pin('fl_frontend4'), 'key', 'hex', ...hex);
+  await untilHolds(async () => {
+    expect((await node.status()).sync.driftTotal).toBeGreaterThan(before);
+    expect(await node.client().once(target(web), 500)).toMatchObject({ kind: 'answered' });
+  });
+});
+
+test('without an agent the commands read the pins; cleanup refuses while one runs', async () => {
+  const { instance } = node;
+  const paths = ['--bpf-root', instance.bpfRoot, '--run-dir', instance.runDir];
+  expect(await runCommand(instance, ['cleanup', ...paths])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/still runs \(pid \d+\)/),
+  });
+  const elsewhere = ['--bpf-root', instance.bpfRoot, '--run-dir', `${instance.runDir}-none`];
+  const { stdout } = await runCommand(instance, ['services', ...elsewhere, '-o', 'wide']);
+  expect(stdout).toMatch(/default +web +main +- +10\.96\.0\.10:80\/TCP +- +2 +unknown/);
+  expect(await runCommand(instance, ['status', ...elsewhere.slice(2)])).toMatchObject({ code: 3 });
+});

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a socket remembers of the Services it talked to (bpf/socket/peers.h), seen from outside: the source of
+// replies, getpeername(), the backend that a UDP socket keeps, and the counts of `fairlead backends`.
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runCommand } from '../../../src/lab/agent.ts';
+import type { Answer, SocketAddress, Target } from '../../../src/lab/client/protocol.ts';
+import type { Manifest } from '../../../src/lab/manifests.ts';
+import { insidePlace } from '../../../src/lab/place.ts';
+import type { BackendRow } from '../../../src/observe/report.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { type AddressKind, service, slices, svc, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+const KINDS: readonly AddressKind[] = ['IPv4', 'IPv6', 'v4-mapped'];
+const RECONNECT = fileURLToPath(new URL('./fixture/reconnect.mjs', import.meta.url));
+
+/** Five UDP Services, each with a backend of its own: one more than a socket remembers. */
+const FIVE = [
+  { name: 's1', pod: 'a', targetPort: 8080 },
+  { name: 's2', pod: 'a', targetPort: 8081 },
+  { name: 's3', pod: 'a', targetPort: 5353 },
+  { name: 's4', pod: 'b', targetPort: 8080 },
+  { name: 's5', pod: 'b', targetPort: 8081 },
+].map((row, index) => ({
+  ...row,
+  spec: { n: 61 + index, port: 53, targetPort: row.targetPort, protocol: 'UDP' as const },
+}));
+/** Two Services with the same backend, which none of the five has. */
+const TWIN = { port: 53, targetPort: 5353, protocol: 'UDP' as const };
+const TWINS = [
+  { ...TWIN, n: 71 },
+  { ...TWIN, n: 72 },
+] as const;
+const MOVING = { n: 73, port: 53, targetPort: 5353, protocol: 'UDP' as const };
+const WEB = { n: 74 } as const;
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+
+beforeAll(async () => {
+  node = await startOneNode(['a', 'b']);
+  node.manifests.put('all.yaml', [
+    ...FIVE.flatMap(({ name, pod, spec }) => service(name, spec, node.pods(pod))),
+    ...TWINS.flatMap((spec, index) => service(`twin-${index}`, spec, node.pods('b'))),
+  ]);
+  putWeb(['a', 'b']);
+  putMoving({});
+  await node.startAgent();
+});
+afterAll(() => node?.remove());
+
+const putWeb = (pods: readonly string[]) =>
+  node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
+
+type Conditions = Readonly<Record<'ready' | 'serving' | 'terminating', boolean>>;
+
+/** The Service `moving`; pods without conditions are ready, null: not in its slices at all. */
+function putMoving(conditions: Readonly<Record<string, Conditions | null>>): void {
+  const pods = node.pods('a', 'b').filter(({ name }) => conditions[name] !== null);
+  const made = slices(
+    'moving',
+    pods.map((pod) => ({ pod })),
+    MOVING,
+  );
+  const changed = made.map((slice): Manifest => {
+    const endpoints = slice['endpoints'] as readonly { readonly targetRef: { name: string } }[];
+    return {
+      ...slice,
+      endpoints: endpoints.map((endpoint) => {
+        const own = conditions[endpoint.targetRef.name];
+        return own ? { ...endpoint, conditions: own } : endpoint;
+      }),
+    };
+  });
+  node.manifests.put('moving.yaml', [svc('moving', MOVING), ...changed]);
+}
+
+const placeOf = ({ address, port }: SocketAddress): SocketAddress => ({ address, port });
+
+/** The backend itself, dialled past its Service. */
+function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
+  const { ipv4, ipv6 } = node.pods(pod)[0]!;
+  return { address: { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind], port };
+}
+
+/** Connections made and open, by Service, of the backends of one family. */
+async function counts(kind: AddressKind): Promise<Record<string, { made: number; open: number }>> {
+  const { instance } = node;
+  const args = ['backends', '-o', 'json', '--run-dir', instance.runDir];
+  const { stdout } = await runCommand(instance, args);
+  const family = kind === 'IPv6' ? 'IPv6' : 'IPv4';
+  const rows = (JSON.parse(stdout) as { items: BackendRow[] }).items;
+  const totals: Record<string, { made: number; open: number }> = {};
+  for (const { name, connections, open } of rows.filter((row) => row.family === family)) {
+    const service = name.replace(/:.*/, '');
+    const before = totals[service] ?? { made: 0, open: 0 };
+    totals[service] = { made: before.made + connections, open: before.open + open };
+  }
+  return totals;
+}
+
+const sourceOf = (answer: Answer) => (answer.kind === 'answered' ? answer.source : answer);
+const backendOf = (answer: Answer) => (answer.kind === 'answered' ? answer.backend : answer.code);
+
+test.each(KINDS)('UDP %s: of five Services, the four written to last map back', async (kind) => {
+  const before = await counts(kind);
+  const since = async (name: string) => {
+    const now = (await counts(kind))[name];
+    const { made, open } = before[name]!;
+    return [now!.made - made, now!.open - open];
+  };
+  const socket = await node.client().open(target(FIVE[0]!.spec, kind));
+  for (const { spec } of FIVE) {
+    const to = placeOf(target(spec, kind));
+    expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
+  }
+  for (const [index, { name, pod, targetPort, spec }] of FIVE.entries()) {
+    const past = direct(pod, targetPort, kind);
+    const shown = index === 0 ? past : placeOf(target(spec, kind));
+    expect(sourceOf(await socket.talk('past it', past)), name).toEqual(shown);
+    expect(await since(name), name).toEqual([1, index === 0 ? 0 : 1]);
+  }
+  await socket.close();
+  for (const { name } of FIVE)
+    await untilHolds(async () => expect(await since(name)).toEqual([1, 0]));
+});
+
+test('what is written to again is not the one forgotten', async () => {
+  const [one, two, three, four, five] = FIVE.map(({ spec }) => placeOf(target(spec)));
+  const socket = await node.client().open(target(FIVE[0]!.spec));
+  for (const to of [one, two, three, four, one, five]) await socket.talk('hello', to);
+  const again = await socket.talk('past it', direct('a', 8080, 'IPv4'));
+  expect(sourceOf(again)).toEqual(one);
+  const forgotten = direct('a', 8081, 'IPv4');
+  expect(sourceOf(await socket.talk('past it', forgotten))).toEqual(forgotten);
+  await socket.close();
+});
+
+test.each(KINDS)('UDP %s: two Services with one backend, the latest is shown', async (kind) => {
+  const [one, other] = TWINS.map((spec) => placeOf(target(spec, kind)));
+  const socket = await node.client().open(target(TWINS[0], kind));
+  const past = direct('b', 5353, kind);
+  for (const to of [one, other, one, one, other]) {
+    expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
+    expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
+  }
+  await socket.close();
+});
+
+test.each(KINDS)(
+  'UDP %s, connected anew: a Service, another, and a plain address',
+  async (kind) => {
+    const [place] = node.places;
+    const plain = direct('a', 8080, kind);
+    const places = [
+      placeOf(target(FIVE[0]!.spec, kind)),
+      placeOf(target(FIVE[3]!.spec, kind)),
+      plain,
+      placeOf(target(FIVE[1]!.spec, kind)),
+    ];
+    const before = await counts(kind);
+    const words = places.flatMap(({ address, port }) => [address, String(port)]);
+    const family = kind === 'IPv4' ? 'udp4' : 'udp6';
+    const [shell = '', ...args] = insidePlace(place!, [
+      process.execPath,
+      RECONNECT,
+      family,
+      ...words,
+    ]);
+    const { stdout, stderr, code } = await run(shell, args);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const names = ['a', 'b', 'a', 'a'];
+    expect(JSON.parse(stdout)).toEqual(
+      places.map((peer, index) => ({ backend: names[index], source: peer, peer })),
+    );
+    const after = await counts(kind);
+    for (const name of ['s1', 's2', 's4']) {
+      const { made, open } = before[name]!;
+      expect(after[name], name).toEqual({ made: made + 1, open });
+    }
+  },
+);
+
+test('TCP: open connections are counted until they are closed', async () => {
+  const before = (await counts('IPv4'))['web']!;
+  const sockets = [];
+  for (let i = 0; i < 5; i++) sockets.push(await node.client().open(target(WEB)));
+  expect(await counts('IPv4')).toHaveProperty('web', {
+    made: before.made + 5,
+    open: before.open + 5,
+  });
+  for (const socket of sockets) await socket.close();
+  await untilHolds(async () =>
+    expect((await counts('IPv4'))['web']).toEqual({ made: before.made + 5, open: before.open }),
+  );
+});
+
+test.each(KINDS)('TCP %s: the peer stays the Service when its backend is gone', async (kind) => {
+  const to: Target = target(WEB, kind);
+  const socket = await node.client().open(to);
+  const { answer } = socket;
+  if (answer?.kind !== 'answered') throw new Error('no greeting');
+  putWeb(['a', 'b'].filter((name) => name !== answer.backend));
+  await untilHolds(async () => {
+    const { hits } = await node.client().burst(to, { connections: 20 });
+    expect(hits).not.toHaveProperty(answer.backend);
+  });
+  const late = await socket.talk('still here');
+  expect(late).toMatchObject({ backend: answer.backend, peer: placeOf(to) });
+  await socket.close();
+  putWeb(['a', 'b']);
+  await untilHolds(async () => {
+    const { hits } = await node.client().burst(to, { connections: 20 });
+    expect(Object.keys(hits)).toHaveLength(2);
+  });
+});
+
+test.each(KINDS)(
+  'UDP %s: a terminating backend is kept, one that is gone is left',
+  async (kind) => {
+    const to = target(MOVING, kind);
+    const freshHits = async () => {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => node.client().once(to)));
+      return [...new Set(answers.map(backendOf))].sort();
+    };
+    putMoving({});
+    await untilHolds(async () => expect(await freshHits()).toEqual(['a', 'b']));
+    const socket = await node.client().open(to);
+    const mine = backendOf(await socket.talk('first'));
+    const others = ['a', 'b'].filter((name) => name !== mine);
+    putMoving({ [mine]: { ready: false, serving: true, terminating: true } });
+    await untilHolds(async () => expect(await freshHits()).toEqual(others));
+    for (let i = 0; i < 5; i++) {
+      const answer = await socket.talk(`while it terminates ${i}`);
+      expect(answer).toMatchObject({ backend: mine, source: placeOf(to) });
+    }
+    putMoving({ [mine]: null });
+    await untilHolds(async () => {
+      const answer = await socket.talk('after it is gone');
+      expect(answer).toMatchObject({ backend: others[0], source: placeOf(to) });
+    });
+    await socket.close();
+  },
+);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole plan at the socket: which set a client on this node takes, what an empty set does, and
+// which addresses are frontends at all. The client is a pod, or a program on the node itself.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
+import { endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
+import { type Client, startClient } from '../../../src/lab/traffic.ts';
+import type { Pod } from '../../../src/lab/wiring.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+let host: Client;
+let pod: Client;
+const NODE_IP = '10.1.1.1';
+
+beforeAll(async () => {
+  node = await startOneNode(['near', 'far', 'gone']);
+  [host, pod] = [await startClient(node.self), node.client()];
+  node.manifests.put('node.yaml', [
+    {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n1' },
+      status: { addresses: [{ type: 'InternalIP', address: NODE_IP }] },
+    },
+  ]);
+  await node.startAgent(['--cluster-cidr', '10.1.0.0/16,fd00:10::/32']);
+});
+afterAll(() => node?.remove());
+
+interface Shape {
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+  readonly protocol?: 'TCP' | 'UDP';
+  readonly ports?: Readonly<Record<string, unknown>>;
+  /** Endpoints: on this node unless said otherwise. */
+  readonly endpoints: readonly {
+    readonly pod: Pod;
+    readonly nodeName?: string;
+    readonly conditions?: object;
+  }[];
+}
+
+function put(shape: Shape): void {
+  const { protocol = 'TCP' } = shape;
+  const targetPort = protocol === 'TCP' ? 8080 : 5353;
+  const service: Manifest = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'web', namespace: 'default' },
+    spec: {
+      type: 'ClusterIP',
+      clusterIP: '10.96.0.10',
+      clusterIPs: ['10.96.0.10', 'fd00:96::10'],
+      ipFamilies: ['IPv4', 'IPv6'],
+      ports: [{ name: 'main', port: 80, targetPort, protocol, ...shape.ports }],
+      ...shape.spec,
+    },
+    ...(shape.status && { status: shape.status }),
+  };
+  const slices = endpointSlices(
+    'web',
+    { name: 'main', port: targetPort, protocol },
+    shape.endpoints,
+  ).map((slice) => ({
+    ...slice,
+    endpoints: (slice['endpoints'] as object[]).map((endpoint, index) => ({
+      ...endpoint,
+      nodeName: shape.endpoints[index]?.nodeName ?? 'n1',
+      ...(shape.endpoints[index]?.conditions && { conditions: shape.endpoints[index]?.conditions }),
+    })),
+  }));
+  node.manifests.put('web.yaml', [service, ...slices]);
+}
+
+const at = (address: string, port = 80, protocol: 'TCP' | 'UDP' = 'TCP'): Target => ({
+  address,
+  port,
+  protocol,
+});
+const CLUSTER_IP = at('10.96.0.10');
+const on = (name: string, nodeName = 'n1') => ({ pod: node.pods(name)[0]!, nodeName });
+const reasonOf = (answer: Answer): string =>
+  answer.kind === 'failed' ? answer.code : answer.backend;
+
+/** Every backend of many connections, or the ways they failed. */
+async function reached(client: Client, target: Target): Promise<string[]> {
+  const { hits, failures } = await client.burst(target, { connections: 60 });
+  return [...Object.keys(hits), ...Object.keys(failures)].sort();
+}
+
+test('ITP Local: only endpoints of this node; without any, silence instead of refusal', async () => {
+  put({ spec: { internalTrafficPolicy: 'Local' }, endpoints: [on('near'), on('far', 'n2')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
+  put({ spec: { internalTrafficPolicy: 'Local' }, endpoints: [on('far', 'n2')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['ETIMEDOUT']));
+  expect(await reached(host, CLUSTER_IP)).toEqual(['ETIMEDOUT']);
+  put({ spec: { internalTrafficPolicy: 'Cluster' }, endpoints: [on('far', 'n2')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['far']));
+});
+
+test('ITP Local over UDP: a dropped datagram fails with EPERM, as behind a firewall', async () => {
+  put({ protocol: 'UDP', spec: { internalTrafficPolicy: 'Local' }, endpoints: [on('far', 'n2')] });
+  const target = at('10.96.0.10', 80, 'UDP');
+  await untilHolds(async () => expect(reasonOf(await pod.once(target, 500))).toBe('EPERM'));
+});
+
+test('only serving and terminating endpoints: used; neither ready nor serving: refused', async () => {
+  const conditions = { ready: false, serving: true, terminating: true };
+  put({ endpoints: [{ ...on('near'), conditions }] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
+  put({ endpoints: [{ ...on('near'), conditions: { ...conditions, terminating: false } }] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['ECONNREFUSED']));
+});
+
+test('any other port or protocol of a ClusterIP is refused; other addresses are left alone', async () => {
+  put({ endpoints: [on('near')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
+  for (const address of ['10.96.0.10', 'fd00:96::10', '::ffff:10.96.0.10']) {
+    expect(reasonOf(await pod.once(at(address, 81)))).toBe('ECONNREFUSED');
+    expect(reasonOf(await pod.once(at(address, 80, 'UDP')))).toBe('ECONNREFUSED');
+  }
+  const [near] = node.pods('near');
+  expect(await reached(pod, at(near!.ipv4, 8080))).toEqual(['near']);
+  expect(reasonOf(await pod.once(at('10.96.0.11', 81)))).toBe('EHOSTUNREACH');
+});
+
+test('an external address takes the cluster-wide set for clients on this node, also under ETP Local', async () => {
+  put({
+    spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', externalIPs: ['198.51.100.7'] },
+    status: {
+      loadBalancer: { ingress: [{ ip: '203.0.113.10' }, { ip: '203.0.113.11', ipMode: 'Proxy' }] },
+    },
+    ports: { nodePort: 30080 },
+    endpoints: [on('far', 'n2')],
+  });
+  for (const address of ['203.0.113.10', '198.51.100.7']) {
+    await untilHolds(async () => expect(await reached(pod, at(address))).toEqual(['far']));
+    expect(await reached(host, at(address))).toEqual(['far']);
+  }
+  expect((await pod.once(at('203.0.113.11'), 300)).kind).toBe('failed');
+  expect(await reached(pod, at(NODE_IP, 30080))).toEqual(['far']);
+});
+
+test('a NodePort answers on every address of the node; loopback is the node’s own, not a pod’s', async () => {
+  put({
+    spec: { type: 'NodePort' },
+    ports: { nodePort: 30080 },
+    endpoints: [on('near'), on('far', 'n2')],
+  });
+  await untilHolds(async () =>
+    expect(await reached(pod, at(NODE_IP, 30080))).toEqual(['far', 'near']),
+  );
+  expect(await reached(pod, at('fd00:10:1::1', 30080))).toEqual(['far', 'near']);
+  expect(await reached(host, at('127.0.0.1', 30080))).toEqual(['far', 'near']);
+  expect(await reached(host, at('127.9.9.9', 30080))).toEqual(['far', 'near']);
+  expect(await reached(pod, at('127.0.0.1', 30080))).toEqual(['ECONNREFUSED']);
+  expect(await reached(host, at('::1', 30080))).toEqual(['ECONNREFUSED']);
+  put({ endpoints: [on('near')] });
+  await untilHolds(async () =>
+    expect(await reached(pod, at(NODE_IP, 30080))).toEqual(['ECONNREFUSED']),
+  );
+});
+
+test('hints of this node and of its zone narrow the set', async () => {
+  put({ endpoints: [on('near'), on('far', 'n2')] });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['far', 'near']));
+  const ports = { name: 'main', port: 8080, protocol: 'TCP' } as const;
+  const hinted = endpointSlices('web', ports, [on('near'), on('far')]).map((slice): Manifest => {
+    const endpoints = (slice['endpoints'] as object[]).map((endpoint, index) => ({
+      ...endpoint,
+      hints: { forNodes: [{ name: index === 0 ? 'n1' : 'n2' }] },
+    }));
+    const name = `hinted-${String(slice['addressType'])}`.toLowerCase();
+    return { ...slice, metadata: { ...(slice['metadata'] as object), name }, endpoints };
+  });
+  put({ endpoints: [] });
+  node.manifests.put('hinted.yaml', hinted);
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
+  node.manifests.remove('hinted.yaml');
+});
+
+test('a frontend with source ranges is left to the packet path and counted as such', async () => {
+  put({
+    spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] },
+    status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
+    endpoints: [on('near')],
+  });
+  await untilHolds(async () => {
+    expect((await pod.once(at('203.0.113.10'), 300)).kind).toBe('failed');
+    expect((await node.status()).reasons['SKIPPED_SOURCE_RANGES']).toBeGreaterThan(0);
+  });
+  expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
+});
+
+test('affinity is one memory for all frontends of a service port', async () => {
+  put({
+    spec: {
+      type: 'NodePort',
+      sessionAffinity: 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
+    },
+    ports: { nodePort: 30080 },
+    endpoints: [on('near'), on('far', 'n2'), on('gone', 'n3')],
+  });
+  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toHaveLength(1));
+  const [sticky] = await reached(pod, CLUSTER_IP);
+  expect(await reached(pod, at(NODE_IP, 30080))).toEqual([sticky]);
+});

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start refuses, each with one clear line and its exit code, and nothing left half attached.
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runCommand } from '../../../src/lab/agent.ts';
+import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { type RunResult, run } from '../../../src/sys/exec.ts';
+import { service, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+beforeAll(async () => {
+  node = await startOneNode(['a']);
+  node.manifests.put('web.yaml', service('web', { n: 10 }, node.servers));
+});
+afterAll(() => node?.remove());
+
+interface Attempt {
+  readonly flags?: Readonly<Record<string, string>>;
+  /** Put before the program's own command line, e.g. a wrapper that takes something away. */
+  readonly wrapper?: readonly string[];
+}
+
+function start({ flags = {}, wrapper = [] }: Attempt): Promise<RunResult> {
+  const { instance } = node;
+  const all: Record<string, string> = {
+    '--manifests': instance.manifests.path,
+    '--hostname-override': 'n1',
+    '--cgroup-root': instance.cgroupRoot,
+    '--bpf-root': instance.bpfRoot,
+    '--run-dir': instance.runDir,
+    ...flags,
+  };
+  const args = ['run', ...Object.entries(all).flat()];
+  const [program = '', ...rest] = insidePlace(instance.place, [
+    ...wrapper,
+    process.execPath,
+    compiledPath('main.js'),
+    ...args,
+  ]);
+  return run(program, rest, { timeoutMs: 15_000 });
+}
+
+/** One line for people on stderr, beside log lines. */
+function refusal({ stderr, code }: RunResult): { code: number; line: string } {
+  const lines = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+  expect(lines, stderr).toHaveLength(1);
+  return { code, line: lines[0] ?? '' };
+}
+
+async function assertNothingAttached(): Promise<void> {
+  const { links, maps } = {
+    links: join(node.instance.bpfRoot, 'v1', 'links'),
+    maps: join(node.instance.bpfRoot, 'v1', 'maps'),
+  };
+  for (const folder of [links, maps])
+    expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
+  const { stdout } = await run('bpftool', ['cgroup', 'show', node.instance.cgroupRoot]);
+  expect(stdout).not.toContain('fl_');
+}
+
+const without = (...capabilities: readonly string[]): readonly string[] => [
+  'setpriv',
+  `--bounding-set=${capabilities.map((name) => `-${name}`).join()}`,
+];
+
+const REFUSALS: readonly {
+  readonly name: string;
+  readonly attempt: () => Attempt;
+  readonly code: number;
+  readonly says: RegExp;
+}[] = [
+  {
+    name: 'no CAP_BPF and no CAP_SYS_ADMIN',
+    attempt: () => ({ wrapper: without('bpf', 'sys_admin') }),
+    code: 5,
+    says: /lacks CAP_BPF: run it as root, or with CAP_BPF and CAP_NET_ADMIN/,
+  },
+  {
+    name: 'no CAP_NET_ADMIN and no CAP_SYS_ADMIN',
+    attempt: () => ({ wrapper: without('net_admin', 'sys_admin') }),
+    code: 5,
+    says: /lacks CAP_NET_ADMIN: run it as root, or with CAP_BPF and CAP_NET_ADMIN/,
+  },
+  {
+    name: 'a cgroup root that is no cgroup v2 directory',
+    attempt: () => ({ flags: { '--cgroup-root': node.instance.runDir } }),
+    code: 2,
+    says: /--cgroup-root .* is not a directory of a cgroup v2 hierarchy: this machine has one at \//,
+  },
+  {
+    name: 'a machine without cgroup v2',
+    attempt: () => ({
+      wrapper: [
+        'unshare',
+        '--mount',
+        'sh',
+        '-c',
+        'grep " cgroup2 " /proc/mounts | cut -d" " -f2 | xargs -r -n1 umount -l; exec "$@"',
+        'sh',
+      ],
+    }),
+    code: 5,
+    says: /no cgroup v2 hierarchy is mounted/,
+  },
+  {
+    name: 'a kernel without BTF',
+    attempt: () => ({
+      wrapper: [
+        'unshare',
+        '--mount',
+        'sh',
+        '-c',
+        'mount -t tmpfs none /sys/kernel/btf; exec "$@"',
+        'sh',
+      ],
+    }),
+    code: 5,
+    says: /CONFIG_DEBUG_INFO_BTF/,
+  },
+  {
+    name: 'a pin folder that is on no bpf file system',
+    attempt: () => ({ flags: { '--bpf-root': join(node.instance.runDir, 'pins') } }),
+    code: 5,
+    says: /is not on a bpf file system: mount one with `mount -t bpf bpf /,
+  },
+  {
+    name: 'a manifests folder that does not exist',
+    attempt: () => ({ flags: { '--manifests': '/nonexistent/manifests' } }),
+    code: 2,
+    says: /--manifests \/nonexistent\/manifests does not exist/,
+  },
+  {
+    name: 'an unknown table in --map-size',
+    attempt: () => ({ flags: { '--map-size': 'sockets=10' } }),
+    code: 2,
+    says: /no table sockets: frontends, backends/,
+  },
+  {
+    name: 'a detector without its interface',
+    attempt: () => ({ flags: { '--detect-local-mode': 'BridgeInterface' } }),
+    code: 2,
+    says: /--pod-bridge-interface: must be set for detectLocalMode BridgeInterface/,
+  },
+];
+
+test.each(REFUSALS)('$name', async ({ attempt, code, says }) => {
+  const refused = refusal(await start(attempt()));
+  expect(refused.line).toMatch(says);
+  expect(refused.code).toBe(code);
+  await assertNothingAttached();
+});
+
+test('pins of another layout version are named and left alone', async () => {
+  const other = join(node.instance.bpfRoot, 'v999', 'maps');
+  mkdirSync(other, { recursive: true });
+  const refused = refusal(await start({}));
+  expect(refused.code).toBe(1);
+  expect(refused.line).toMatch(/v999 holds pins of layout v999.*fairlead cleanup/);
+  expect(existsSync(other)).toBe(true);
+  const { stdout } = await runCommand(node.instance, [
+    'cleanup',
+    '--bpf-root',
+    node.instance.bpfRoot,
+    '--run-dir',
+    node.instance.runDir,
+  ]);
+  expect(stdout).toContain('nothing of fairlead');
+  expect(existsSync(dirname(other))).toBe(false);
+});
+
+test('an object the verifier refuses: its words, and nothing stays', async () => {
+  const folder = join(node.instance.runDir, 'broken');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'sock.bpf.o'), 'this is no object');
+  chmodSync(folder, 0o755);
+  const refused = refusal(await start({ wrapper: ['env', `FAIRLEAD_BPF_DIR=${folder}`] }));
+  expect(refused.code).not.toBe(0);
+  await assertNothingAttached();
+});
+
+test('pins whose hooks serve another cgroup: refused by id, and the first cgroup stays served', async () => {
+  await (await node.startAgent()).stop();
+  const refused = refusal(
+    await start({ flags: { '--cgroup-root': dirname(node.instance.cgroupRoot) } }),
+  );
+  expect(refused.code).toBe(1);
+  expect(refused.line).toMatch(/serves the cgroup with id \d+, --cgroup-root .* has id \d+/);
+  expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
+});
+
+test('a missing addon is one line', async () => {
+  const refused = refusal(await start({ wrapper: ['env', 'FAIRLEAD_ADDON=/nonexistent.node'] }));
+  expect(refused).toEqual({
+    code: 5,
+    line: expect.stringMatching(/cannot load the addon.*npm run build:native/),
+  });
+});
+
+test('a second agent of one instance is refused by pid; the first goes on', async () => {
+  const agent = await node.startAgent();
+  const refused = refusal(await start({}));
+  expect(refused.code).toBe(1);
+  expect(refused.line).toMatch(/another fairlead \(pid \d+\) serves .*agent\.sock/);
+  expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
+  await agent.stop();
+});

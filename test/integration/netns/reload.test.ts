@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manifests that change while the agent runs: what connections see, without a restart.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { Answer } from '../../../src/lab/client/protocol.ts';
+import { service, slices, svc, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+const web = { n: 10 };
+const NAMES = ['web-1', 'web-2', 'web-3'];
+let node: Awaited<ReturnType<typeof startOneNode>>;
+
+beforeAll(async () => {
+  node = await startOneNode(NAMES);
+  await node.startAgent();
+});
+beforeEach(async () => {
+  node.manifests.put('web.yaml', service('web', web, node.pods('web-1', 'web-2')));
+  await expectHits(['web-1', 'web-2']);
+});
+afterAll(() => node?.remove());
+
+function expectHits(names: readonly string[], spec: { n: number; port?: number } = web) {
+  return untilHolds(async () => {
+    const { hits, failures } = await node.client().burst(target(spec), { connections: 60 });
+    expect({ names: Object.keys(hits).sort(), failures }).toEqual({ names, failures: {} });
+  });
+}
+
+function expectAnswer(answer: Partial<Answer>, spec: { n: number; port?: number } = web) {
+  return untilHolds(async () => {
+    expect(await node.client().once(target(spec), 500)).toMatchObject(answer);
+  });
+}
+
+test('a new backend is used and a removed one is not, without a failed connection', async () => {
+  const load = await node.client().startLoad(target(web));
+  node.manifests.put('web.yaml', service('web', web, node.pods(...NAMES)));
+  await expectHits(NAMES);
+  node.manifests.put('web.yaml', service('web', web, node.pods('web-3')));
+  await expectHits(['web-3']);
+  expect((await load.stop()).failures).toEqual([]);
+});
+
+test('an endpoint that is not ready gets no new connection and keeps its open ones', async () => {
+  const [first, second] = node.pods('web-1', 'web-2');
+  node.manifests.put('web.yaml', service('web', web, [first!]));
+  await expectHits(['web-1']);
+  const socket = await node.client().open(target(web));
+  const unready = slices('web', [{ pod: first!, isReady: false }, { pod: second! }]);
+  node.manifests.put('web.yaml', [svc('web', web), ...unready]);
+  await expectHits(['web-2']);
+  const peer = { address: target(web).address, port: target(web).port };
+  expect(await socket.talk('hello')).toMatchObject({ backend: 'web-1', peer });
+  await socket.close();
+});
+
+test('an open UDP socket moves on when its backend goes, without a lost datagram', async () => {
+  const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
+  node.manifests.put('dns.yaml', service('dns', dns, node.pods('web-1')));
+  await expectAnswer({ kind: 'answered', backend: 'web-1' }, dns);
+  const socket = await node.client().open(target(dns));
+  expect(await socket.talk('first')).toMatchObject({ backend: 'web-1' });
+  node.manifests.put('dns.yaml', service('dns', dns, node.pods('web-2')));
+  const source = { address: target(dns).address, port: 53 };
+  let round = 0;
+  await untilHolds(async () => {
+    round += 1;
+    const answer = await socket.talk(`round ${round}`);
+    expect(answer).toMatchObject({ kind: 'answered', source });
+    expect(answer).toMatchObject({ backend: 'web-2' });
+  });
+  await socket.close();
+  node.manifests.remove('dns.yaml');
+});
+
+test('without endpoints connections are refused; with one again they are served', async () => {
+  node.manifests.put('web.yaml', [svc('web', web), ...slices('web', [])]);
+  await expectAnswer({ kind: 'failed', code: 'ECONNREFUSED' });
+  node.manifests.put('web.yaml', service('web', web, node.pods('web-2')));
+  await expectAnswer({ kind: 'answered', backend: 'web-2' });
+});
+
+test('slices without their Service, and a Service without slices, arrive in any order', async () => {
+  const pods = node.pods('web-1').map((pod) => ({ pod }));
+  const late = { n: 40 };
+  node.manifests.put('late-slices.yaml', slices('late', pods));
+  node.manifests.put('late-service.yaml', [svc('late', late)]);
+  await expectAnswer({ kind: 'answered', backend: 'web-1' }, late);
+  node.manifests.remove('late-slices.yaml');
+  await expectAnswer({ kind: 'failed', code: 'ECONNREFUSED' }, late);
+  node.manifests.put('late-slices.yaml', slices('late', pods));
+  await expectAnswer({ kind: 'answered', backend: 'web-1' }, late);
+  node.manifests.remove('late-service.yaml');
+  await expectAnswer({ kind: 'failed', code: 'EHOSTUNREACH' }, late);
+  node.manifests.remove('late-slices.yaml');
+});
+
+test('a removed Service is not translated any more, and open connections go on', async () => {
+  const socket = await node.client().open(target(web));
+  node.manifests.remove('web.yaml');
+  await expectAnswer({ kind: 'failed', code: 'EHOSTUNREACH' });
+  expect(await socket.talk('still here')).toMatchObject({ text: 'still here' });
+  await socket.close();
+});
+
+test('a Service that changes its port answers on the new one only', async () => {
+  const moved = { n: 10, port: 8888 };
+  node.manifests.put('web.yaml', service('web', moved, node.pods('web-1')));
+  await expectAnswer({ kind: 'answered', backend: 'web-1' }, moved);
+  const old = await node.client().once(target(web), 500);
+  expect(old.kind).toBe('failed');
+});
+
+test('a Service that moves to another file is never gone', async () => {
+  const load = await node.client().startLoad(target(web));
+  const manifests = service('web', web, node.pods('web-1', 'web-2'));
+  node.manifests.put('moved.yaml', manifests);
+  node.manifests.remove('web.yaml');
+  await expectHits(['web-1', 'web-2']);
+  node.manifests.put('web.yaml', manifests);
+  node.manifests.remove('moved.yaml');
+  await expectHits(['web-1', 'web-2']);
+  expect((await load.stop()).failures).toEqual([]);
+});

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// What the parts of the guest program share. It is process 1 of a virtual
+// machine whose file system holds nothing but itself and the socket layer; it
+// says one line per check on its console.
+#ifndef FAIRLEAD_TEST_VM_GUEST_H_
+#define FAIRLEAD_TEST_VM_GUEST_H_
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OBJECT_PATH "/sock.bpf.o"
+#define CGROUP_ROOT "/cgroup"
+
+// Settings of one load (bpf/common/config.h).
+struct settings {
+  uint64_t cookie;
+  bool can_set_retval;
+};
+
+// What differs between kernels: words of the kernel's command line.
+struct expectation {
+  bool has_cookie;      // `cookie`: SO_NETNS_COOKIE, from 5.14
+  bool has_retval;      // `retval`: bpf_set_retval() in every socket hook
+  bool is_bare_enough;  // `bare`: loads without CAP_PERFMON
+};
+
+// Ports of the servers: TCP ones for a Service with three backends, UDP ones
+// for two Services.
+enum { TCP_PORT = 8081, TCP_SERVERS = 3, UDP_PORT = 5353, UDP_SERVERS = 2, NODE_PORT = 30080 };
+
+// --- guest.c: `ok NAME`, or `not ok NAME: REASON` with the text and errno of
+// the failure.
+
+void check(bool is_ok, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// --- load.c
+
+// Opens and loads; NULL after errno was set. With `count_as`, says what the
+// verifier walked. False with errno if the object has no such setting.
+bool apply_settings(struct bpf_object* object, const struct settings* settings);
+struct bpf_object* load_object(const struct settings* settings, const char* count_as);
+// Every setting, with all capabilities and with as few as suffice.
+void check_loads(const struct expectation* expected);
+// The kernel's number of this network namespace; 0 before 5.14.
+uint64_t own_cookie(void);
+
+// --- tables.c: Services on ClusterIPs N as 10.96.0.N and fd00::N, backends on
+// loopback.
+
+void fill_tables(struct bpf_object* object);
+void skip_cgroup(struct bpf_object* object, uint64_t id);
+// Connections counted but not closed, over all backends; negative if that is
+// what was counted.
+int64_t open_connections(struct bpf_object* object);
+uint64_t count_of_reason(struct bpf_object* object, uint32_t reason);
+
+// --- sockets.c
+
+void start_servers(void);
+void check_sockets(const struct expectation* expected);
+// True if a Service answers; false with errno.
+bool is_reachable(void);
+
+#endif  // FAIRLEAD_TEST_VM_GUEST_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's tables, written by hand in the layouts of bpf/common/types.h.
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../bpf/common/types.h"
+#include "guest.h"
+
+// Backend ids: TCP_SERVERS of IPv4, as many of IPv6, then UDP_SERVERS of each.
+enum { FIRST_TCP4 = 1, FIRST_TCP6 = 4, FIRST_UDP4 = 7, FIRST_UDP6 = 9 };
+enum { TCP_SERVICE = 1, FIRST_UDP_SERVICE = 2 };
+
+struct frontend_spec {
+  int n;  // last part of the ClusterIP; 0: the wildcard
+  int port;
+  enum l4_protocol protocol;
+  enum empty_verdict empty;
+  uint32_t service;
+  uint32_t line;
+  int slots;
+  int affinity_seconds;
+};
+
+static int map_fd(struct bpf_object* object, const char* name) {
+  return bpf_object__find_map_fd_by_name(object, name);
+}
+
+static void put(struct bpf_object* object, const char* map, const void* key, const void* value) {
+  errno = 0;
+  if (bpf_map_update_elem(map_fd(object, map), key, value, BPF_ANY) != 0)
+    check(false, "put %s", map);
+}
+
+// As the agent does it: a batch into the hash maps.
+static void put_frontend(struct bpf_object* object, const struct frontend_spec* spec, bool is_v6) {
+  struct frontend4_key key4 = {.port = spec->port, .protocol = spec->protocol};
+  struct frontend6_key key6 = {.port = spec->port, .protocol = spec->protocol};
+  struct frontend value = {
+      .internal = {.line = spec->line + is_v6, .slots = spec->slots, .generation = 1},
+      .service_id = spec->service,
+      .frontend_id = 1,
+      .affinity_seconds = spec->affinity_seconds,
+      .internal_empty = spec->empty,
+  };
+  if (spec->n != 0) {
+    const __u8 address4[] = {10, 96, 0, spec->n};
+    const __u8 address6[16] = {0xfd, [15] = spec->n};
+    memcpy(key4.address, address4, sizeof(address4));
+    memcpy(key6.address, address6, sizeof(address6));
+  }
+  LIBBPF_OPTS(bpf_map_batch_opts, options);
+  const char* map = is_v6 ? "fl_frontend6" : "fl_frontend4";
+  const void* key = is_v6 ? (void*)&key6 : (void*)&key4;
+  __u32 count = 1;
+  if (bpf_map_update_batch(map_fd(object, map), key, &value, &count, &options) != 0)
+    check(false, "batch into %s", map);
+}
+
+static void put_backend4(struct bpf_object* object, __u32 id, __u32 service, int port) {
+  struct backend4 value = {
+      .address = {127, 0, 0, 1},
+      .port = port,
+      .state = ACTIVE,
+      .service_id = service,
+      .generation = 1,
+  };
+  put(object, "fl_backend4", &id, &value);
+}
+
+static void put_backend6(struct bpf_object* object, __u32 id, __u32 service, int port) {
+  struct backend6 value = {
+      .address = {[15] = 1},
+      .port = port,
+      .state = ACTIVE,
+      .service_id = service,
+      .generation = 1,
+  };
+  put(object, "fl_backend6", &id, &value);
+}
+
+// Through shared memory, as the agent does it.
+static void put_set(struct bpf_object* object, int line, __u32 first_id, int slots) {
+  size_t size = 4096 * sizeof(struct set_line);
+  int fd = map_fd(object, "fl_set_line");
+  struct set_line* lines = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (lines == MAP_FAILED) return check(false, "mmap fl_set_line");
+  for (int i = 0; i < slots; i++) lines[line].backend_id[i] = first_id + i;
+  munmap(lines, size);
+}
+
+static void put_node_addresses(struct bpf_object* object) {
+  struct node_address4_key key4 = {{127, 0, 0, 1}};
+  struct node_address6_key key6 = {{[15] = 1}};
+  struct node_address value = {.scope = LOOPBACK_ADDRESS};
+  struct live live = {.node_ports = 1};
+  __u32 zero = 0;
+  put(object, "fl_node_addr4", &key4, &value);
+  put(object, "fl_node_addr6", &key6, &value);
+  put(object, "fl_live", &zero, &live);
+}
+
+void fill_tables(struct bpf_object* object) {
+  const struct frontend_spec frontends[] = {
+      {10, 80, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
+      {20, 80, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 100},
+      {30, 80, TCP, REFUSE, TCP_SERVICE, 0, 0, 0},
+      {31, 80, TCP, DROP, TCP_SERVICE, 0, 0, 0},
+      {30, 53, UDP, REFUSE, FIRST_UDP_SERVICE, 0, 0, 0},
+      {53, 53, UDP, REFUSE, FIRST_UDP_SERVICE, 2, 1, 0},
+      {54, 53, UDP, REFUSE, FIRST_UDP_SERVICE + 1, 4, 1, 0},
+      {0, NODE_PORT, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
+  };
+  for (int i = 0; i < TCP_SERVERS; i++) {
+    put_backend4(object, FIRST_TCP4 + i, TCP_SERVICE, TCP_PORT + i);
+    put_backend6(object, FIRST_TCP6 + i, TCP_SERVICE, TCP_PORT + i);
+  }
+  put_set(object, 0, FIRST_TCP4, TCP_SERVERS);
+  put_set(object, 1, FIRST_TCP6, TCP_SERVERS);
+  for (int i = 0; i < UDP_SERVERS; i++) {
+    put_backend4(object, FIRST_UDP4 + i, FIRST_UDP_SERVICE + i, UDP_PORT + i);
+    put_backend6(object, FIRST_UDP6 + i, FIRST_UDP_SERVICE + i, UDP_PORT + i);
+    put_set(object, 2 + 2 * i, FIRST_UDP4 + i, 1);
+    put_set(object, 3 + 2 * i, FIRST_UDP6 + i, 1);
+  }
+  for (size_t i = 0; i < sizeof(frontends) / sizeof(frontends[0]); i++) {
+    put_frontend(object, &frontends[i], false);
+    put_frontend(object, &frontends[i], true);
+  }
+  put_node_addresses(object);
+}
+
+void skip_cgroup(struct bpf_object* object, uint64_t id) {
+  struct live live = {.skipped_cgroups = 1, .node_ports = 1};
+  struct cgroup_skip value = {.reason = 1};
+  __u32 zero = 0;
+  put(object, "fl_cgroup_skip", &id, &value);
+  put(object, "fl_live", &zero, &live);
+}
+
+int64_t open_connections(struct bpf_object* object) {
+  int64_t open = 0;
+  for (__u32 id = 1; id < FIRST_UDP6 + UDP_SERVERS; id++) {
+    struct backend_stat stat = {0};
+    bpf_map_lookup_elem(map_fd(object, "fl_be_stat"), &id, &stat);
+    open += stat.connections - stat.closed;
+    if (stat.connections == 0) return -1;  // every backend has been used
+  }
+  return open;
+}
+
+uint64_t count_of_reason(struct bpf_object* object, uint32_t reason) {
+  uint64_t counts[64] = {0}, sum = 0;
+  bpf_map_lookup_elem(map_fd(object, "fl_reason"), &reason, counts);
+  for (int cpu = 0; cpu < libbpf_num_possible_cpus() && cpu < 64; cpu++) sum += counts[cpu];
+  return sum;
+}

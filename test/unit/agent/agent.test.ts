@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sync loop over tables in memory, with timers under the test's hand: when it writes, when it
+// must not, what it retries and what it repairs.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Agent, createAgent } from '../../../src/agent/agent.ts';
+import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
+import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
+import { createLogger } from '../../../src/log.ts';
+import type { ObjectChange } from '../../../src/model/types.ts';
+import type { Plan, PlanDelta, ServicePortPlan } from '../../../src/plan/types.ts';
+import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+
+const AUDIT_MS = 60_000;
+let agent: Agent;
+let tables: ReturnType<typeof createMemoryTables>;
+let ports: Map<string, ServicePortPlan>;
+let portions: number[];
+let local: { family: 'IPv4'; address: string }[];
+
+/** A planner whose objects are the ports themselves. */
+const planner = {
+  apply(changes: readonly ObjectChange[]): PlanDelta {
+    for (const change of changes) {
+      if (change.type === 'put') ports.set(change.ref.name, change.object as ServicePortPlan);
+      else ports.delete(change.ref.name);
+    }
+    const plan: Plan = planOf(...ports.values());
+    const changed = changes.map(({ ref }) => `default/${ref.name}`);
+    return { plan, changed, isGlobal: false, previous: new Map() };
+  },
+};
+
+const put = (name: string, ...addresses: string[]): ObjectChange => ({
+  type: 'put',
+  ref: { kind: 'Service', namespace: 'default', name },
+  object: servicePort(
+    name,
+    [clusterIp(`10.96.${Number(name.slice(1)) >> 8}.${Number(name.slice(1)) & 255}`)],
+    addresses.map((a) => backend(a)),
+  ),
+});
+
+const remove = (name: string): ObjectChange => ({
+  type: 'remove',
+  ref: { kind: 'Service', namespace: 'default', name },
+});
+/** Without what refuses the other ports of a ClusterIP. */
+const frontends = (): number =>
+  tables.frontend.IPv4.readAll().filter(({ key }) => key[6] !== 0).length;
+/** Lets setImmediate and promises run; no timer of the agent does. */
+const turns = async (count = 3): Promise<void> => {
+  for (let turn = 0; turn < count; turn++) await vi.advanceTimersByTimeAsync(1);
+};
+
+function start(): void {
+  tables = createMemoryTables({ frontends: 4096, backends: 4096, setLines: 4096, services: 2048 });
+  restart();
+}
+
+function restart(): void {
+  const dataplane = createBpfDataplane(tables, () => Promise.resolve());
+  const apply = dataplane.apply;
+  dataplane.apply = (plan, changed) => {
+    portions.push(changed.length);
+    return apply(plan, changed);
+  };
+  agent = createAgent({
+    planner,
+    dataplane,
+    log: createLogger('error', 'json'),
+    localAddresses: () => local,
+    auditIntervalMs: AUDIT_MS,
+    addressIntervalMs: 5_000,
+  });
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({
+    toFake: [
+      'setTimeout',
+      'setInterval',
+      'setImmediate',
+      'clearTimeout',
+      'clearInterval',
+      'performance',
+      'Date',
+    ],
+  });
+  ports = new Map();
+  portions = [];
+  local = [{ family: 'IPv4', address: '192.0.2.11' }];
+  start();
+});
+afterEach(() => {
+  agent.stop();
+  vi.useRealTimers();
+});
+
+describe('before the first complete lists', () => {
+  test('nothing is written, however much arrives', async () => {
+    agent.accept([put('s1', '10.1.1.1'), put('s2', '10.1.1.2')]);
+    await turns();
+    await vi.advanceTimersByTimeAsync(AUDIT_MS * 2);
+    expect(frontends()).toBe(0);
+    expect(agent.state().isReady).toBe(false);
+  });
+
+  test('what an earlier agent left stays until they have come', async () => {
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.sourceSynced();
+    await turns();
+    agent.stop();
+    ports.clear();
+    restart();
+    await turns();
+    expect(frontends()).toBe(1);
+    agent.sourceSynced();
+    await turns();
+    expect(frontends()).toBe(0);
+  });
+});
+
+describe('changes', () => {
+  test('of one turn become one sync, of the next turn another', async () => {
+    agent.sourceSynced();
+    await turns();
+    portions = [];
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.accept([put('s2', '10.1.1.2')]);
+    await turns();
+    agent.accept([remove('s1')]);
+    await turns();
+    expect(portions).toEqual([2, 1]);
+    expect(frontends()).toBe(1);
+  });
+
+  test('in great number are taken in portions, so that the event loop breathes', async () => {
+    agent.accept(Array.from({ length: 900 }, (_, n) => put(`s${n}`, '10.1.1.1')));
+    agent.sourceSynced();
+    await turns(20);
+    expect(Math.max(...portions)).toBeLessThanOrEqual(200);
+    expect(portions.reduce((sum, size) => sum + size, 0)).toBe(900);
+    expect(agent.state().isReady).toBe(true);
+  });
+});
+
+describe('refused writes', () => {
+  test('are retried with growing pauses until they succeed', async () => {
+    agent.sourceSynced();
+    await turns();
+    let refusals = 0;
+    tables.fault = () => {
+      refusals++;
+      return 'ENOMEM';
+    };
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    expect(agent.state().failed).toHaveLength(1);
+    const first = refusals;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(refusals - first).toBeGreaterThan(3);
+    expect(refusals - first).toBeLessThan(30);
+    tables.fault = () => undefined;
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(agent.state().failed).toEqual([]);
+    expect(frontends()).toBe(1);
+  });
+
+  test('of one Service do not hold up another', async () => {
+    agent.sourceSynced();
+    const [bad] = [put('s1', '10.1.1.1')];
+    tables.fault = (name, key) => (name === 'fl_frontend4' && key[3] === 1 ? 'ENOMEM' : undefined);
+    agent.accept([bad, put('s2', '10.1.1.2')]);
+    await turns();
+    expect(frontends()).toBe(1);
+    expect(new Set(agent.state().failed.map(({ service }) => service))).toEqual(
+      new Set(['default/s1']),
+    );
+  });
+
+  test('are forgotten when the Service goes', async () => {
+    agent.sourceSynced();
+    await turns();
+    tables.fault = () => 'ENOMEM';
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    agent.accept([remove('s1')]);
+    await turns();
+    expect(agent.state().failed).toEqual([]);
+  });
+});
+
+describe('timers', () => {
+  test('the audit repairs what was changed by hand, and counts it', async () => {
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.sourceSynced();
+    await turns();
+    tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
+    await vi.advanceTimersByTimeAsync(AUDIT_MS + 1);
+    expect(frontends()).toBe(1);
+    expect(agent.state().driftTotal).toBe(2);
+  });
+
+  test('addresses of the node are followed', async () => {
+    agent.sourceSynced();
+    await turns();
+    expect(tables.nodeAddress.IPv4.readAll()).toHaveLength(1);
+    local = [...local, { family: 'IPv4', address: '192.0.2.12' }];
+    await vi.advanceTimersByTimeAsync(5_001);
+    expect(tables.nodeAddress.IPv4.readAll()).toHaveLength(2);
+  });
+
+  test('after stop nothing moves any more', async () => {
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.sourceSynced();
+    agent.stop();
+    await vi.advanceTimersByTimeAsync(AUDIT_MS * 2);
+    expect(frontends()).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

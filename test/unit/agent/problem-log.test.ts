@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A problem is one line when it comes and one when it goes, however often it is looked at.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createProblemLog } from '../../../src/agent/problem-log.ts';
+import type { Problem } from '../../../src/observe/status.ts';
+
+const NOWHERE = { object: undefined, field: undefined, file: undefined, line: undefined };
+
+function openLog() {
+  const lines: string[] = [];
+  const take = (level: string) => (first: object | string, text?: string) => {
+    const fields = typeof first === 'string' ? {} : first;
+    const { reason, problem, kinds } = fields as Record<string, unknown>;
+    const words = [level, text ?? first, kinds, reason ?? problem];
+    lines.push(words.filter((word) => word !== undefined).join(' | '));
+  };
+  return { lines, note: createProblemLog({ info: take('info'), warn: take('warn') }) };
+}
+
+function logged(...looks: readonly (readonly Problem[])[]): string[] {
+  const { lines, note } = openLog();
+  for (const problems of looks) note(problems);
+  return lines;
+}
+
+test('an object that is refused: said once, and once that it was mended', () => {
+  const bad = { ...NOWHERE, object: 'Service a/b', field: 'spec', reason: 'no' };
+  const other = { ...bad, field: 'spec.ports' };
+  expect(logged([bad], [bad], [bad, other], [other], [])).toEqual([
+    'warn | input refused | no',
+    'warn | input refused | no',
+    'info | refused input was mended | Service a/b: spec: no',
+    'info | refused input was mended | Service a/b: spec.ports: no',
+  ]);
+});
+
+describe('a source that cannot be followed', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+  const down = { ...NOWHERE, reason: 'refused', kinds: 'all' };
+  const late = { ...NOWHERE, reason: 'timed out', kinds: 'Node' };
+  const LINE = 'source cannot be followed, what is programmed stays';
+
+  test('is one line, and one when all is over, whatever was the matter in between', () => {
+    const fewer = { ...down, kinds: 'Service' };
+    expect(logged([down], [fewer, late], [late], [], [], [down])).toEqual([
+      `warn | ${LINE} | all | refused`,
+      'info | source is followed again',
+      `warn | ${LINE} | all | refused`,
+    ]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('is told again, once, when the reason is another one and stays', () => {
+    const { lines, note } = openLog();
+    note([down]);
+    note([down, late]);
+    vi.advanceTimersByTime(59_000);
+    expect(lines).toEqual([`warn | ${LINE} | all | refused`]);
+    note([late]);
+    vi.advanceTimersByTime(1_000);
+    note([down, late]);
+    vi.advanceTimersByTime(120_000);
+    expect(lines.slice(1)).toEqual([`warn | ${LINE} | Node | timed out`]);
+  });
+});

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the documents say is so: links lead somewhere, commands exist, lists equal the code's. Runs as a
+// stage of its own, after the build, because it asks the built program for its commands.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { ERRORS, EXIT } from '../../../src/errors.ts';
+import { readManifests } from '../../../src/source/manifests/manifests.ts';
+import { readTree, type SourceFile } from './source-file.ts';
+
+const root = new URL('../../..', import.meta.url).pathname;
+const tree = readTree(root);
+const documents = tree.filter(({ path }) => path.endsWith('.md'));
+
+/** All matches of a pattern with a group, as `file:line: group`, that a condition refuses. */
+function refused(
+  files: readonly SourceFile[],
+  pattern: RegExp,
+  isFine: (found: string, file: SourceFile) => boolean,
+): readonly string[] {
+  return files.flatMap((file) =>
+    file.lines.flatMap((line, index) =>
+      [...line.matchAll(pattern)]
+        .map((match) => match[1] ?? '')
+        .filter((found) => !isFine(found, file))
+        .map((found) => `${file.path}:${index + 1}: ${found}`),
+    ),
+  );
+}
+
+const read = (path: string): string => readFileSync(posix.join(root, path), 'utf8');
+
+/** The rows of a Markdown table whose first cell is code, as cells. */
+function tableOf(path: string): readonly (readonly string[])[] {
+  return read(path)
+    .split('\n')
+    .filter((line) => /^\| (`|\d)/.test(line))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+describe('documents', () => {
+  test('links lead to files of the tree', () => {
+    const isThere = (target: string, { path }: SourceFile): boolean =>
+      /^[a-z]+:/.test(target) || existsSync(posix.join(root, posix.dirname(path), target));
+    expect(refused(documents, /\]\(([^)#]+)[^)]*\)/g, isThere)).toEqual([]);
+  });
+
+  test('paths named in code style exist', () => {
+    const isThere = (path: string): boolean => existsSync(posix.join(root, path));
+    const path = /`((?:src|bpf|native|test|scripts|docs|examples|deploy)\/[\w./-]*)`/g;
+    expect(refused(documents, path, isThere)).toEqual([]);
+  });
+
+  test('npm scripts exist', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const isScript = (name: string): boolean => Object.hasOwn(scripts, name);
+    expect(refused(documents, /npm run ([\w:]+)/g, isScript)).toEqual([]);
+  });
+
+  test('no path of one machine is in the tree', () => {
+    // Split, so that it does not find itself.
+    const machine = new RegExp(`(/${'work'}/|/${'home'}/[a-z]|/${'root'}/)`, 'g');
+    expect(refused(tree, machine, () => false)).toEqual([]);
+  });
+});
+
+describe('lists', () => {
+  test('docs/errors.md has the codes of src/errors.ts, with their exit codes', () => {
+    const listed = tableOf('docs/errors.md').map(([code, exit]) => [code, Number(exit)]);
+    expect(Object.fromEntries(listed)).toEqual(
+      Object.fromEntries(Object.entries(ERRORS).map(([code, exit]) => [`\`${code}\``, exit])),
+    );
+  });
+
+  test('docs/exit-codes.md has the exit codes of src/errors.ts', () => {
+    const listed = tableOf('docs/exit-codes.md').map(([code]) => Number(code));
+    expect(listed).toEqual(Object.values(EXIT));
+  });
+
+  test('ARCHITECTURE.md has the maps of bpf/common/maps.h', () => {
+    const listed = tableOf('ARCHITECTURE.md').flatMap(([cell = '']) => cell.match(/fl_\w+/g) ?? []);
+    const defined = [...read('bpf/common/maps.h').matchAll(/^\} (fl_\w+) SEC/gm)].map(
+      (match) => match[1],
+    );
+    expect(listed.sort()).toEqual(defined.sort());
+  });
+});
+
+describe('commands', () => {
+  const help = execFileSync(process.execPath, [posix.join(root, 'dist/main.js'), '--help'], {
+    encoding: 'utf8',
+  });
+  const commands = [...help.matchAll(/^ {2}([a-z]+) /gm)].map((match) => match[1] ?? '');
+
+  test('the program has every command that a document uses', () => {
+    const isCommand = (name: string): boolean => commands.includes(name);
+    const use = /(?:dist\/main\.js|`fairlead|\/opt\/fairlead\/dist\/main\.js) ([a-z]+)/g;
+    expect(refused(documents, use, isCommand)).toEqual([]);
+  });
+
+  test('the README names every command that the program has', () => {
+    const readme = read('README.md');
+    const isNamed = (name: string): boolean =>
+      readme.includes(`main.js ${name}`) || readme.includes(`npm run ${name}`);
+    expect(commands.filter((name) => name !== 'help' && !isNamed(name))).toEqual([]);
+  });
+});
+
+test('examples are read without a problem', async () => {
+  const { changes, problems } = await readManifests(posix.join(root, 'examples'));
+  expect(problems).toEqual([]);
+  expect(changes.length).toBeGreaterThan(5);
+});

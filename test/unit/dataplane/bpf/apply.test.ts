@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans applied to tables in memory, and what the tables then say to a reader who knows only them.
+import { describe, expect, test } from 'vitest';
+import { createBpfDataplane } from '../../../../src/dataplane/bpf/dataplane.ts';
+import { backendViews, frontendViews } from '../../../../src/dataplane/bpf/inspect/view.ts';
+import {
+  BACKEND_STATE,
+  decodeBackend,
+  decodeFrontend,
+} from '../../../../src/dataplane/bpf/maps/layout.ts';
+import {
+  createMemoryTables,
+  type MemoryTables,
+} from '../../../../src/dataplane/bpf/maps/memory.ts';
+import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
+import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
+
+const SIZES = { frontends: 64, backends: 64, setLines: 32, services: 64 };
+
+/** What a newcomer would read out of the tables: frontend -> internal | external backends. */
+function read(tables: Tables): Record<string, string> {
+  const { ledger } = adopt(tables);
+  return Object.fromEntries(
+    [...frontendViews(ledger)].map((view) => [
+      view.frontend,
+      `${view.internal.toSorted().join() || view.internalEmpty} | ${view.external.toSorted().join() || view.externalEmpty}`,
+    ]),
+  );
+}
+
+const states = (tables: Tables): Record<string, string> =>
+  Object.fromEntries([...backendViews(adopt(tables).ledger)].map((v) => [v.backend, v.state]));
+
+function start(sizes = SIZES) {
+  const tables = createMemoryTables(sizes);
+  return { tables, dataplane: createBpfDataplane(tables, () => Promise.resolve()) };
+}
+
+describe('a plan reaches the tables', () => {
+  test('a ClusterIP leads to its backends', () => {
+    const { tables, dataplane } = start();
+    const web = servicePort(
+      'web',
+      [clusterIp('10.96.0.10')],
+      [backend('10.1.1.5'), backend('10.1.1.6')],
+    );
+    expect(dataplane.apply(planOf(web), ['default/web'])).toMatchObject({ applied: 2, failed: [] });
+    expect(read(tables)).toEqual({
+      '10.96.0.10:80/TCP': '10.1.1.5:8080,10.1.1.6:8080 | 10.1.1.5:8080,10.1.1.6:8080',
+    });
+    for (const { value } of tables.frontend.IPv4.readAll()) {
+      expect(decodeFrontend(value).arePodsOutside).toBe(false);
+    }
+  });
+
+  test('without backends the verdict of each side is stored', () => {
+    const { tables, dataplane } = start();
+    const web = servicePort('web', [clusterIp('10.96.0.10'), localNodePort(30080)], []);
+    dataplane.apply(planOf(web), 'all');
+    expect(read(tables)).toEqual({
+      '10.96.0.10:80/TCP': 'reject | reject',
+      '*:30080/TCP': 'reject | drop',
+    });
+  });
+
+  test('inside and outside clients take different sets, pods the one their path names', () => {
+    for (const hasDetector of [true, false]) {
+      const { tables, dataplane } = start();
+      const near = backend('10.1.1.5', 8080, true);
+      const web = servicePort(
+        'web',
+        [localNodePort(30080, hasDetector)],
+        [near, backend('10.1.2.5')],
+        {
+          local: [near],
+        },
+      );
+      dataplane.apply(planOf(web), 'all');
+      expect(read(tables)).toEqual({
+        '*:30080/TCP': '10.1.1.5:8080,10.1.2.5:8080 | 10.1.1.5:8080',
+      });
+      const [held] = tables.frontend.IPv4.readAll();
+      expect(decodeFrontend(held!.value).arePodsOutside).toBe(!hasDetector);
+    }
+  });
+
+  test('IPv6 frontends and backends live in tables of their own', () => {
+    const { tables, dataplane } = start();
+    const web = servicePort('web', [clusterIp('fd00:96::10')], [backend('fd00:10:1::5')], {
+      family: 'IPv6',
+    });
+    dataplane.apply(planOf(web), 'all');
+    expect(read(tables)).toEqual({
+      '[fd00:96::10]:80/TCP': '[fd00:10:1::5]:8080 | [fd00:10:1::5]:8080',
+    });
+    expect(tables.frontend.IPv4.readAll()).toEqual([]);
+  });
+
+  test('the number of NodePorts is kept where sockets look', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
+    expect(tables.live.bytes[4]).toBe(1);
+    dataplane.apply(planOf(), ['default/web']);
+    expect(tables.live.bytes[4]).toBe(0);
+  });
+});
+
+describe('the other ports of a ClusterIP', () => {
+  const other = (tables: Tables) =>
+    tables.frontend.IPv4.readAll()
+      .filter(({ key }) => key[6] === 0)
+      .map(({ key, value }) => ({
+        address: key.subarray(0, 4).join('.'),
+        ...decodeFrontend(value),
+      }));
+  const port = (name: string, number: number) => ({
+    ...servicePort('web', [clusterIp('10.96.0.10', number)], [backend('10.1.1.5')]),
+    key: `default/web:${name}/TCP/IPv4`,
+    portName: name,
+  });
+
+  test('are refused by one entry, whichever ports come and go', () => {
+    const { tables, dataplane } = start();
+    for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
+      dataplane.apply(planOf(...ports), 'all');
+      expect(other(tables)).toMatchObject([
+        { address: '10.96.0.10', internal: { slots: 0 }, internalEmpty: 'reject' },
+      ]);
+    }
+    expect(read(tables)).toEqual({ '10.96.0.10:81/TCP': '10.1.1.5:8080 | 10.1.1.5:8080' });
+    dataplane.apply(planOf(), 'all');
+    expect(other(tables)).toEqual([]);
+  });
+
+  test('no other kind of address refuses them', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
+    expect(other(tables)).toEqual([]);
+  });
+});
+
+describe('sets are immutable', () => {
+  test('a changed set takes new lines, the old ones keep their content', () => {
+    const { tables, dataplane } = start();
+    const port = (...list: string[]) =>
+      servicePort(
+        'web',
+        [clusterIp('10.96.0.10')],
+        list.map((a) => backend(a)),
+      );
+    dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6')), 'all');
+    const before = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
+    const line = element(tables.setLine, before.line).slice();
+    dataplane.apply(planOf(port('10.1.1.6')), ['default/web']);
+    const after = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
+    expect(after).not.toEqual(before);
+    expect(element(tables.setLine, before.line)).toEqual(line);
+  });
+
+  test('retired lines and ids are not taken again before release', async () => {
+    const { tables, dataplane } = start({ ...SIZES, setLines: 2 });
+    const port = (address: string) =>
+      servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
+    dataplane.apply(planOf(port('10.1.1.1')), 'all');
+    dataplane.apply(planOf(port('10.1.1.2')), 'all');
+    expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed[0]?.reason).toContain(
+      'fl_set_line is full',
+    );
+    expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.2');
+    await dataplane.releaseRetired();
+    expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed).toEqual([]);
+    expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.3');
+  });
+
+  test('spare slots of a line that is used again are zero', async () => {
+    const { tables, dataplane } = start({ ...SIZES, setLines: 1 });
+    const port = (...list: string[]) =>
+      servicePort(
+        'web',
+        [clusterIp('10.96.0.10')],
+        list.map((a) => backend(a)),
+      );
+    dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6', '10.1.1.7')), 'all');
+    dataplane.apply(planOf(), 'all');
+    await dataplane.releaseRetired();
+    dataplane.apply(planOf(port('10.1.1.5')), 'all');
+    expect(element(tables.setLine, 0).filter((byte) => byte !== 0)).toHaveLength(1);
+  });
+
+  test('what is retired is released only after the grace period', async () => {
+    const tables = createMemoryTables({ ...SIZES, setLines: 1 });
+    let end: () => void = () => undefined;
+    const waiting = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const dataplane = createBpfDataplane(tables, () => waiting);
+    const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
+    dataplane.apply(planOf(web), 'all');
+    dataplane.apply(planOf(), 'all');
+    const released = dataplane.releaseRetired();
+    expect(dataplane.ledger.lines.used()).toBe(1);
+    end();
+    expect(await released).toBe(true);
+    expect(dataplane.ledger.lines.used()).toBe(0);
+    expect(await dataplane.releaseRetired()).toBe(false);
+  });
+
+  test('what retires during a wait is released after a wait of its own', async () => {
+    const tables = createMemoryTables(SIZES);
+    const ends: (() => void)[] = [];
+    const dataplane = createBpfDataplane(
+      tables,
+      () => new Promise<void>((resolve) => void ends.push(resolve)),
+    );
+    const port = (address: string) =>
+      servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
+    dataplane.apply(planOf(port('10.1.1.1')), 'all');
+    dataplane.apply(planOf(port('10.1.1.2')), 'all');
+    const released = dataplane.releaseRetired();
+    dataplane.apply(planOf(port('10.1.1.3')), 'all');
+    expect(dataplane.releaseRetired()).toBe(released);
+    ends[0]?.();
+    await expect.poll(() => ends.length).toBe(2);
+    expect(dataplane.ledger.lines.used()).toBe(2);
+    ends[1]?.();
+    await released;
+    expect(dataplane.ledger.lines.used()).toBe(1);
+  });
+
+  test('an unchanged plan writes nothing', () => {
+    const { tables, dataplane } = start();
+    const plan = planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]));
+    dataplane.apply(plan, 'all');
+    tables.fault = () => 'EIO';
+    expect(dataplane.apply(plan, 'all')).toMatchObject({ applied: 0, failed: [] });
+  });
+});
+
+describe('backends that leave', () => {
+  const plan = (ready: readonly string[], serving = ready) =>
+    planOf(
+      servicePort(
+        'dns',
+        [clusterIp('10.96.0.53', 53)],
+        ready.map((a) => backend(a, 53)),
+        {
+          protocol: 'UDP',
+          serving: serving.map((a) => backend(a, 53)),
+        },
+      ),
+    );
+
+  test('stay TERMINATING while they serve, then go, and come back as they were', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(plan(['10.1.1.5', '10.1.1.6']), 'all');
+    dataplane.apply(plan(['10.1.1.6'], ['10.1.1.5', '10.1.1.6']), 'all');
+    expect(states(tables)).toEqual({ '10.1.1.5:53': 'terminating', '10.1.1.6:53': 'active' });
+    dataplane.apply(plan(['10.1.1.5', '10.1.1.6']), 'all');
+    expect(states(tables)).toEqual({ '10.1.1.5:53': 'active', '10.1.1.6:53': 'active' });
+    dataplane.apply(plan(['10.1.1.6']), 'all');
+    expect(states(tables)).toEqual({ '10.1.1.6:53': 'active' });
+    expect(decodeBackend(element(tables.backend.IPv4, 1), 'IPv4').state).toBe(BACKEND_STATE.GONE);
+  });
+
+  test('give their id to another only with a new generation and cleared counters', async () => {
+    const { tables, dataplane } = start({ ...SIZES, backends: 2 });
+    dataplane.apply(plan(['10.1.1.5']), 'all');
+    element(tables.backendStat, 1).fill(9);
+    const before = decodeBackend(element(tables.backend.IPv4, 1), 'IPv4');
+    dataplane.apply(plan([]), 'all');
+    await dataplane.releaseRetired();
+    dataplane.apply(plan(['10.1.1.7']), 'all');
+    const after = decodeBackend(element(tables.backend.IPv4, 1), 'IPv4');
+    expect(after).toMatchObject({ address: '10.1.1.7', generation: before.generation + 1 });
+    expect([...element(tables.backendStat, 1)].every((byte) => byte === 0)).toBe(true);
+  });
+});
+
+describe('one failure never spoils another Service', () => {
+  test('a full frontend table: old state stays, the reason names table and Service, room heals it', () => {
+    const { tables, dataplane } = start({ ...SIZES, frontends: 4 });
+    const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
+    const b = servicePort('b', [clusterIp('10.96.0.2')], [backend('10.1.1.2')]);
+    dataplane.apply(planOf(a), 'all');
+    const full = dataplane.apply(planOf(a, b), 'all');
+    expect(full.failed).toEqual([expect.objectContaining({ service: 'default/b' })]);
+    expect(full.failed[0]?.reason).toMatch(/fl_fe_stat is full|fl_frontend4 is full/);
+    expect(Object.keys(read(tables))).toEqual(['10.96.0.1:80/TCP']);
+  });
+
+  test('a refused frontend is retried and leaks no id', async () => {
+    const { tables, dataplane } = start();
+    const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
+    tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
+    for (let round = 0; round < 200; round++) {
+      expect(dataplane.apply(planOf(web), 'all').failed).toHaveLength(2);
+      await dataplane.releaseRetired();
+    }
+    tables.fault = () => undefined;
+    expect(dataplane.apply(planOf(web), 'all').failed).toEqual([]);
+    expect(Object.keys(read(tables))).toEqual(['10.96.0.10:80/TCP']);
+    expect(dataplane.ledger.frontendIds.used()).toBe(2);
+    expect(dataplane.ledger.backendIds.used()).toBe(1);
+    expect(dataplane.ledger.lines.used()).toBe(1);
+  });
+
+  test('a refused replacement keeps the old set and its backends in force', async () => {
+    const { tables, dataplane } = start();
+    const port = (address: string) =>
+      servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
+    dataplane.apply(planOf(port('10.1.1.5')), 'all');
+    tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
+    dataplane.apply(planOf(port('10.1.1.6')), 'all');
+    await dataplane.releaseRetired();
+    expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.5:8080');
+    expect(states(tables)['10.1.1.5:8080']).toBe('active');
+    tables.fault = () => undefined;
+    dataplane.apply(planOf(port('10.1.1.6')), 'all');
+    expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.6:8080');
+  });
+
+  test('a frontend that moves to another Service is replaced, never deleted', () => {
+    const { tables, dataplane } = start();
+    const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
+    const b = servicePort('b', [clusterIp('10.96.0.1')], [backend('10.1.1.2')]);
+    dataplane.apply(planOf(a), 'all');
+    dataplane.apply(planOf(b), ['default/b', 'default/a']);
+    expect(read(tables)).toEqual({ '10.96.0.1:80/TCP': '10.1.1.2:8080 | 10.1.1.2:8080' });
+    expect(states(tables)).toEqual({ '10.1.1.2:8080': 'active' });
+  });
+});
+
+describe('restart and audit', () => {
+  const plan = planOf(
+    servicePort(
+      'web',
+      [clusterIp('10.96.0.10'), localNodePort(30080)],
+      [backend('10.1.1.5'), backend('10.1.1.6')],
+      {
+        local: [backend('10.1.1.5', 8080, true)],
+      },
+    ),
+    servicePort('web6', [clusterIp('fd00:96::10')], [backend('fd00:10:1::5')], { family: 'IPv6' }),
+  );
+
+  test('a new agent adopts ids and sets and writes nothing', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(plan, 'all');
+    tables.fault = () => 'EIO';
+    const again = createBpfDataplane(tables, () => Promise.resolve());
+    expect(again.apply(plan, 'all')).toMatchObject({ applied: 0, failed: [] });
+    expect(again.ledger.backendIds.used()).toBe(dataplane.ledger.backendIds.used());
+    expect(again.ledger.nodePorts).toBe(1);
+  });
+
+  test('Services that went while nobody watched are removed at the first sync', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(plan, 'all');
+    const again = createBpfDataplane(tables, () => Promise.resolve());
+    again.apply(planOf(), 'all');
+    expect(read(tables)).toEqual({});
+    expect(tables.serviceName.readAll()).toEqual([]);
+  });
+
+  test('a frontend of a service id without a name is stray: dropped unless the plan claims it', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(plan, 'all');
+    tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
+    const again = createBpfDataplane(tables, () => Promise.resolve());
+    again.apply(
+      planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.9')])),
+      'all',
+    );
+    expect(read(tables)).toEqual({ '10.96.0.10:80/TCP': '10.1.1.9:8080 | 10.1.1.9:8080' });
+  });
+
+  test('backends of an agent that died before it named their Service are nobody’s for ever', () => {
+    const { tables, dataplane } = start();
+    const web = servicePort(
+      'web',
+      [clusterIp('10.96.0.10')],
+      [backend('10.1.1.5'), backend('10.1.1.7')],
+    );
+    dataplane.apply(planOf(web), 'all');
+    // As if it had died before step 2: no name, no frontend.
+    tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
+    tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
+    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const other = servicePort('other', [clusterIp('10.96.0.11')], [backend('10.1.1.6')]);
+    again.apply(planOf(other), 'all');
+    const [reused] = again.ledger.services.get('default/other')!.values();
+    expect(reused!.serviceId).toBe(1);
+    expect(states(tables)).toEqual({ '10.1.1.6:8080': 'active' });
+  });
+
+  const damage: readonly { name: string; break: (tables: MemoryTables) => void; drift: RegExp }[] =
+    [
+      {
+        name: 'a frontend deleted by hand',
+        break: (t) => void t.frontend.IPv4.delete([t.frontend.IPv4.readAll()[0]!.key]),
+        drift: /frontend .* is missing/,
+      },
+      {
+        name: 'a frontend overwritten',
+        break: (t) =>
+          void t.frontend.IPv4.put([t.frontend.IPv4.readAll()[0]!.key], [new Uint8Array(32)]),
+        drift: /frontend .* differs/,
+      },
+      {
+        name: 'a set overwritten',
+        break: (t) => void t.setLine.bytes.fill(7),
+        drift: /set at line .* differs/,
+      },
+      {
+        name: 'a backend overwritten',
+        break: (t) => void t.backend.IPv4.bytes.fill(1, 16, 20),
+        drift: /backend .* differs/,
+      },
+      {
+        name: 'a service name deleted',
+        break: (t) => void t.serviceName.delete([t.serviceName.readAll()[0]!.key]),
+        drift: /name of service id .* is missing/,
+      },
+      {
+        name: 'a frontend nobody asked for',
+        break: (t) =>
+          void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(32)]),
+        drift: /belongs to no Service/,
+      },
+    ];
+  test.each(damage)('audit finds and repairs $name', async ({ break: breakIt, drift }) => {
+    const { tables, dataplane } = start();
+    dataplane.apply(plan, 'all');
+    const healthy = read(tables);
+    breakIt(tables);
+    expect(dataplane.audit(plan).drift.join('\n')).toMatch(drift);
+    await dataplane.releaseRetired();
+    expect(read(tables)).toEqual(healthy);
+    expect(dataplane.audit(plan).drift).toEqual([]);
+  });
+});

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small plans by hand, so that dataplane tests need no model and no builder.
+import type {
+  Backend,
+  Frontend,
+  Path,
+  Plan,
+  ServicePlan,
+  ServicePortPlan,
+} from '../../../../src/plan/types.ts';
+
+export const backend = (address: string, port = 8080, isLocal = false): Backend => ({
+  address,
+  port,
+  isLocal,
+  isTerminating: false,
+});
+
+const path = (scope: Path['scope'] = 'cluster', whenEmpty: Path['whenEmpty'] = 'reject'): Path => ({
+  scope,
+  whenEmpty,
+  masquerade: false,
+});
+
+export const clusterIp = (address: string, port = 80): Frontend => ({
+  kind: 'ClusterIP',
+  address,
+  port,
+  paths: { pod: path(), host: path(), outside: path() },
+});
+
+/** A NodePort whose outside traffic stays local (ETP Local). */
+export const localNodePort = (port: number, hasDetector = true): Frontend => ({
+  kind: 'NodePort',
+  address: undefined,
+  port,
+  paths: {
+    pod: hasDetector ? path() : path('local', 'drop'),
+    host: path(),
+    outside: path('local', 'drop'),
+  },
+});
+
+export interface PortOptions {
+  readonly family?: 'IPv4' | 'IPv6';
+  readonly protocol?: 'TCP' | 'UDP';
+  readonly local?: readonly Backend[];
+  readonly serving?: readonly Backend[];
+  readonly affinityTimeoutSeconds?: number;
+}
+
+export function servicePort(
+  name: string,
+  frontends: readonly Frontend[],
+  cluster: readonly Backend[],
+  options: PortOptions = {},
+): ServicePortPlan {
+  const { family = 'IPv4', protocol = 'TCP', local = [], affinityTimeoutSeconds = 0 } = options;
+  return {
+    key: `default/${name}:http/${protocol}/${family}`,
+    namespace: 'default',
+    name,
+    portName: 'http',
+    protocol,
+    family,
+    affinityTimeoutSeconds,
+    cluster,
+    local,
+    serving: options.serving ?? cluster,
+    frontends,
+  };
+}
+
+export function planOf(...ports: readonly ServicePortPlan[]): Plan {
+  const services = new Map<string, ServicePlan>();
+  for (const port of ports) {
+    const key = `${port.namespace}/${port.name}`;
+    const known = services.get(key);
+    services.set(key, {
+      namespace: port.namespace,
+      name: port.name,
+      type: 'ClusterIP',
+      ports: [...(known?.ports ?? []), port],
+    });
+  }
+  return {
+    services,
+    nodePortAddresses: { IPv4: 'all', IPv6: 'all' },
+    detector: { IPv4: undefined, IPv6: undefined },
+    node: {
+      name: 'n1',
+      zone: '',
+      addresses: { IPv4: undefined, IPv6: undefined },
+      localAddresses: [],
+      podCidrs: [],
+      others: new Map(),
+    },
+    serviceCidrs: [],
+    rejections: [],
+  };
+}

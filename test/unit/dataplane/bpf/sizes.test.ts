@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+import { expect, test } from 'vitest';
+import { LARGEST_TABLE } from '../../../../src/config/file/fairlead-schema.ts';
+import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { maxEntries } from '../../../../src/dataplane/bpf/loader/sizes.ts';
+
+test('a table sizes all maps behind it; tables not named keep their size', () => {
+  expect(maxEntries({ frontends: 4, backends: 10 })).toEqual({
+    fl_frontend4: 4,
+    fl_frontend6: 4,
+    fl_fe_stat: 9,
+    fl_backend4: 11,
+    fl_backend6: 11,
+    fl_be_stat: 11,
+  });
+  expect(maxEntries({})).toEqual({});
+});
+
+test('every table that --map-size takes sizes a map', () => {
+  const names = ['frontends', 'backends', 'service-ports', 'set-lines', 'affinity'];
+  for (const name of names) {
+    const flags = { manifests: '/m', 'map-size': `${name}=7` };
+    const { own } = resolveConfig({ flags, hostname: 'n1' });
+    expect(Object.values(maxEntries(own.mapSizes)).length, name).toBeGreaterThan(0);
+  }
+});
+
+test.each([
+  'frontends',
+  'frontends=0',
+  'frontends=-1',
+  `frontends=${LARGEST_TABLE + 1}`,
+  'sockets=3',
+])('--map-size %s is refused', (size) => {
+  const flags = { manifests: '/m', 'map-size': size };
+  expect(() => resolveConfig({ flags, hostname: 'n1' })).toThrow(/--map-size/);
+});

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The outward face on real ports of loopback: what arrives, what was synced, and what is answered.
+import { createServer } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { SyncFacts } from '../../../src/agent/agent.ts';
+import { createLogger } from '../../../src/log.ts';
+import type { ObjectChange } from '../../../src/model/types.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+import type { KubeEvent } from '../../../src/server/events/event.ts';
+import { type Face, openFace } from '../../../src/server/servers.ts';
+import { planOf } from '../dataplane/bpf/plans.ts';
+
+let face: Face;
+let healthz: number;
+let metrics: number;
+let events: KubeEvent[];
+let isReady: boolean;
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+
+async function open(plan?: Plan): Promise<void> {
+  [healthz, metrics] = [await freePort(), await freePort()];
+  events = [];
+  isReady = false;
+  face = await openFace({
+    settings: {
+      flagz: () => ({}),
+      nodeName: 'n1',
+      healthz: { host: '127.0.0.1', port: healthz },
+      metrics: { host: '127.0.0.1', port: metrics },
+      isBindFailureFatal: false,
+      syncPeriodMs: 30_000,
+      configz: () => ({ mode: 'test' }),
+    },
+    readers: { version: '1.2.3', isReady: () => isReady, plan: () => plan },
+    sender: {
+      post: (event) => {
+        events.push(event);
+        return Promise.resolve();
+      },
+    },
+    log: createLogger('error', 'json'),
+  });
+}
+
+async function get(port: number, path: string): Promise<{ status: number; body: string }> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`);
+  return { status: response.status, body: await response.text() };
+}
+
+const node = (spec: object = {}): ObjectChange => ({
+  type: 'put',
+  ref: { kind: 'Node', namespace: '', name: 'n1' },
+  object: { metadata: { name: 'n1' }, spec },
+});
+
+const synced = (over: Partial<SyncFacts> = {}): SyncFacts => ({
+  plan: planOf(),
+  services: [],
+  report: { applied: 1, failed: [], elapsedMs: 2 },
+  isFull: false,
+  isComplete: true,
+  ...over,
+});
+
+beforeEach(() => open());
+afterEach(() => face.close());
+
+describe('the health port', () => {
+  test('the node is not eligible until it is known, nor while it is to be deleted or gone', async () => {
+    expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
+    expect(await get(healthz, '/livez')).toMatchObject({ status: 200 });
+    face.arrived([node()]);
+    face.synced(synced());
+    expect(await get(healthz, '/healthz')).toMatchObject({ status: 200 });
+    face.arrived([node({ taints: [{ key: 'ToBeDeletedByClusterAutoscaler' }] })]);
+    expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
+    face.arrived([node(), { type: 'remove', ref: node().ref }]);
+    expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
+    expect(await get(healthz, '/livez')).toMatchObject({ status: 200 });
+  });
+
+  test('another node’s object says nothing of this one', async () => {
+    face.arrived([{ ...node(), ref: { kind: 'Node', namespace: '', name: 'n2' } }]);
+    expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
+  });
+
+  test('readiness is that of the first sync', async () => {
+    expect(await get(healthz, '/readyz')).toMatchObject({ status: 503 });
+    isReady = true;
+    expect(await get(healthz, '/readyz')).toMatchObject({ status: 200 });
+  });
+});
+
+describe('the metrics port', () => {
+  const series = async (name: string): Promise<string> =>
+    (await get(metrics, '/metrics')).body
+      .split('\n')
+      .filter((line) => line.startsWith(name))
+      .join('\n');
+
+  test('counts what arrived and what was synced, per family', async () => {
+    face.arrived([node(), { ...node(), ref: { kind: 'Service', namespace: 'a', name: 'b' } }]);
+    face.synced(synced());
+    expect(await series('kubeproxy_sync_proxy_rules_service_changes_total')).toMatch(/ 1$/);
+    expect(await series('kubeproxy_sync_proxy_rules_duration_seconds_count')).toContain(
+      'ip_family="IPv4"',
+    );
+    expect(await get(metrics, '/configz')).toMatchObject({
+      status: 200,
+      body: expect.stringContaining('test'),
+    });
+  });
+
+  test('time from the change of a slice to the kernel, once it is complete, and not for old changes', async () => {
+    const slice = (at: Date): ObjectChange => ({
+      type: 'put',
+      ref: { kind: 'EndpointSlice', namespace: 'default', name: 's' },
+      object: {
+        addressType: 'IPv6',
+        metadata: {
+          annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at.toISOString() },
+        },
+      },
+    });
+    face.arrived([slice(new Date(Date.now() - 3_600_000)), slice(new Date(Date.now() + 1))]);
+    face.synced(synced({ isComplete: false }));
+    expect(await series('kubeproxy_network_programming_duration_seconds_count')).not.toMatch(
+      / 1$/m,
+    );
+    face.synced(synced());
+    expect(
+      await series('kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}'),
+    ).toMatch(/ 1$/);
+  });
+});
+
+test('a full map is told on the Service it hit', async () => {
+  const failed = [{ id: 'x', service: 'default/web', reason: 'fl_frontend4 is full: …' }];
+  face.synced(synced({ isComplete: false, report: { applied: 0, failed, elapsedMs: 1 } }));
+  await face.events.idle();
+  expect(events.map(({ reason, regarding }) => [reason, regarding.name])).toEqual([
+    ['Starting', 'n1'],
+    ['ModeSelected', 'n1'],
+    ['MapFull', 'web'],
+  ]);
+});
+
+test('health check ports follow the plan after a complete sync, and close with the face', async () => {
+  const port = await freePort();
+  const plan = planOf();
+  const service = {
+    namespace: 'default',
+    name: 'web',
+    type: 'LoadBalancer' as const,
+    ports: [],
+    healthCheck: { port, families: ['IPv4' as const], localEndpoints: { IPv4: 2, IPv6: 0 } },
+  };
+  const withWeb = { ...plan, services: new Map([['default/web', service]]) };
+  face.synced(synced({ plan: withWeb, services: ['default/web'], isComplete: false }));
+  face.synced(synced({ plan: withWeb }));
+  await expect
+    .poll(() => get(port, '/').catch(() => undefined))
+    .toMatchObject({
+      status: 200,
+      body: expect.stringContaining('"localEndpoints": 2'),
+    });
+  face.close();
+  await expect
+    .poll(() =>
+      get(port, '/').then(
+        () => 'open',
+        () => 'closed',
+      ),
+    )
+    .toBe('closed');
+});

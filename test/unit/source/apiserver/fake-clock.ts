@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A clock that moves only when told to, while sockets stay real.
+import type { Clock } from '../../../../src/source/apiserver/clock.ts';
+
+interface Timer {
+  readonly atMs: number;
+  readonly action: () => void;
+}
+
+export class FakeClock implements Clock {
+  /** What random() returns. */
+  chance = 0.5;
+  #nowMs = 1_000_000;
+  readonly #timers = new Set<Timer>();
+
+  nowMs(): number {
+    return this.#nowMs;
+  }
+
+  after(delayMs: number, action: () => void): () => void {
+    const timer = { atMs: this.#nowMs + delayMs, action };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  random = (): number => this.chance;
+
+  /** Delays of all timers that are set, shortest first. */
+  delaysMs(): number[] {
+    return [...this.#timers].map(({ atMs }) => atMs - this.#nowMs).sort((a, b) => a - b);
+  }
+
+  /** Fires what becomes due, in order. */
+  advance(byMs: number): void {
+    const endMs = this.#nowMs + byMs;
+    for (;;) {
+      const due = [...this.#timers].filter(({ atMs }) => atMs <= endMs);
+      const [next] = due.sort((a, b) => a.atMs - b.atMs);
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.#nowMs = Math.max(this.#nowMs, next.atMs);
+      next.action();
+    }
+    this.#nowMs = endMs;
+  }
+}
+
+/** Waits for real input and output until it is so. */
+export async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = performance.now() + 5_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`never happened: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+/** Time for what is on its way through loopback sockets to arrive. */
+export const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 15));

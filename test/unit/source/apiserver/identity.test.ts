@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another cluster, or another store, at the address of the old one: a watch would go on and tell nothing.
+import { expect, onTestFinished, test } from 'vitest';
+import { type ClusterSource, openCluster } from '../../../../src/source/apiserver/cluster.ts';
+import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { type FakeApiServer, status } from './fake-api-server.ts';
+import { FakeClock, settle, until } from './fake-clock.ts';
+import { openServer, SILENT_LOG } from './harness.ts';
+import { node, service, slice } from './objects.ts';
+
+const NODE = ownNode('n1');
+const ASKED = '/api/v1/namespaces/default/services';
+const KINDS = [SERVICES.path, SLICES.path, NODE.path];
+
+/** As an API server makes it by itself; `names` are Services, each with a slice. */
+function fill(server: FakeApiServer, names: readonly string[]): void {
+  server.put(SLICES.path, slice('kubernetes'));
+  for (const path of [SERVICES.path, ASKED]) server.put(path, service('kubernetes'));
+  for (const name of names) {
+    server.put(SERVICES.path, service(name));
+    server.put(SLICES.path, slice(`${name}-1`));
+  }
+}
+
+async function followed() {
+  const server = await openServer();
+  fill(server, ['web']);
+  server.put(NODE.path, node('n1'));
+  const clock = new FakeClock();
+  const events: string[] = [];
+  const cluster = openCluster(
+    {
+      nodeName: 'n1',
+      apiServer: {
+        servers: [{ url: server.url, tlsName: undefined }],
+        credentials: { kind: 'none' },
+        winner: 'api-server flag',
+        why: 'the test says so',
+        passedOver: [],
+      },
+      runDir: undefined,
+      watchesServiceCidrs: false,
+      userAgent: 'test',
+      log: SILENT_LOG,
+      clock,
+    },
+    {
+      onChanges(changes) {
+        for (const { type, ref } of changes) events.push(`${type} ${ref.kind} ${ref.name}`);
+      },
+      onSynced: () => events.push('synced'),
+      onProblems: () => undefined,
+      onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),
+    },
+  );
+  onTestFinished(() => cluster.close());
+  await watching(cluster);
+  server.seen.length = 0;
+  events.length = 0;
+  return { server, clock, cluster, events };
+}
+
+const watching = (cluster: ClusterSource): Promise<void> =>
+  until(() => cluster.status().watches.every(({ state }) => state === 'watching'), 'watches');
+
+const breakAll = (server: FakeApiServer): void => {
+  for (const path of KINDS) server.resetWatches(path);
+};
+
+/** Lets pauses between tries pass until it is so. */
+async function passing(clock: FakeClock, isSo: () => boolean): Promise<void> {
+  for (let round = 0; round < 60 && !isSo(); round += 1) {
+    clock.advance(400);
+    await settle();
+  }
+  expect(isSo()).toBe(true);
+}
+
+const listed = (cluster: ClusterSource): boolean =>
+  cluster.status().watches.every(({ counters }) => counters.watchListStarts === 2);
+const questions = (server: FakeApiServer): number => server.kinds(ASKED).length;
+
+test('a store that counts from the beginning again is noticed, and followed after the hold', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  server.forgetAll(20);
+  server.uidPrefix = 'other';
+  fill(server, []);
+  await passing(clock, () => listed(cluster));
+  await watching(cluster);
+  expect(events).toContain('suspicious Service: resourceVersion went backwards');
+  expect(events.filter((event) => event.startsWith('remove'))).toEqual([]);
+  clock.advance(LIMITS.confirmDelayMs);
+  await until(() => events.includes('remove Service web'), 'the end of the hold');
+  await until(() => events.includes('remove EndpointSlice web-1'), 'the end of the hold');
+});
+
+test('a restored backup keeps the uid, but its version tells', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  server.forgetAll(20);
+  fill(server, ['web']);
+  server.put(NODE.path, node('n1'));
+  await passing(clock, () => listed(cluster));
+  await watching(cluster);
+  server.put(SERVICES.path, service('news'));
+  await until(() => events.includes('put Service news'), 'what happens now');
+});
+
+test('a store whose count is higher is known by its uid; its removals are held', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  server.forgetAll();
+  server.uidPrefix = 'other';
+  fill(server, ['x']);
+  await passing(clock, () => listed(cluster));
+  await watching(cluster);
+  expect(events).toContain('suspicious Service: another cluster answers');
+  expect(events).toContain('suspicious EndpointSlice: another cluster answers');
+  expect(events).toContain('put Service x');
+  expect(events.filter((event) => event.startsWith('remove'))).toEqual([]);
+  expect(questions(server)).toBe(1);
+  clock.advance(LIMITS.confirmDelayMs);
+  await until(() => events.includes('remove Service web'), 'the end of the hold');
+});
+
+test('the same cluster is asked once by all kinds, and nothing is listed again', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  expect(questions(server)).toBe(1);
+  const [{ query } = { query: new URLSearchParams() }] = server.seen;
+  expect([...query]).toEqual([['fieldSelector', 'metadata.name=kubernetes']]);
+  for (const path of KINDS) expect(server.kinds(path)).toEqual(['watch']);
+  expect(events).toEqual([]);
+});
+
+test('what a running watch tells before the answer is here makes the store no older', async () => {
+  const { server, clock, cluster, events } = await followed();
+  let answer: () => void = () => undefined;
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    const metadata = { resourceVersion: String(server.version) };
+    const items = [{ metadata: { name: 'kubernetes', uid: 'uid-default/kubernetes' } }];
+    answer = () => response.end(JSON.stringify({ metadata, items }));
+    return true;
+  };
+  server.resetWatches(SERVICES.path);
+  await passing(clock, () => questions(server) === 1);
+  server.put(SLICES.path, slice('news'));
+  await until(() => events.includes('put EndpointSlice news'), 'the news');
+  answer();
+  await watching(cluster);
+  await until(() => server.watchers.size === KINDS.length, 'all watches');
+  expect(server.kinds()).toEqual(['list', 'watch']);
+});
+
+test('a clean end of a watch is no outage', async () => {
+  const { server, clock, cluster } = await followed();
+  clock.advance(LIMITS.shortLifeMs);
+  for (const path of KINDS) server.endWatches(path);
+  await until(() => server.seen.length === KINDS.length, 'new watches');
+  await watching(cluster);
+  expect(questions(server)).toBe(0);
+});
+
+test('while nobody may ask, watches go on as before; the question comes again', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  server.forgetAll();
+  server.uidPrefix = 'other';
+  fill(server, []);
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    status(response, 403, 'roles are still being made');
+    return true;
+  };
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  server.fault = undefined;
+  await passing(clock, () => listed(cluster));
+  expect(events).toContain('suspicious Service: another cluster answers');
+});
+
+test('who may never ask stops asking', async () => {
+  const { server, clock, cluster } = await followed();
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    status(response, 403, 'no');
+    return true;
+  };
+  breakAll(server);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  for (let round = 0; round < 60; round += 1) {
+    for (const path of KINDS) server.bookmark(path);
+    await settle();
+    clock.advance(LIMITS.identityTimeoutMs - 1);
+  }
+  await settle();
+  expect(questions(server)).toBe(LIMITS.identityTries);
+});
+
+test('who is told when to come back does not ask earlier, whatever ends meanwhile', async () => {
+  const { server, clock, cluster } = await followed();
+  server.fault = ({ path }, response) => {
+    if (path !== ASKED) return false;
+    status(response, 429, 'busy', { 'retry-after': '9' });
+    return true;
+  };
+  breakAll(server);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  expect(questions(server)).toBe(1);
+  server.resetWatches(NODE.path);
+  await passing(clock, () => server.watchers.size < KINDS.length);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  expect(questions(server)).toBe(1);
+  server.fault = undefined;
+  await passing(clock, () => questions(server) === 2);
+});
+
+test('a question that is never answered holds watches up for a moment only', async () => {
+  const { server, clock, cluster } = await followed();
+  server.fault = ({ path }) => path === ASKED;
+  breakAll(server);
+  await passing(clock, () => questions(server) === 1);
+  expect(server.watchers.size).toBe(0);
+  clock.advance(LIMITS.identityTimeoutMs);
+  await passing(clock, () => server.watchers.size === KINDS.length);
+  await watching(cluster);
+  await cluster.close();
+  await settle();
+  expect(clock.delaysMs()).toEqual([]);
+});
+
+test('Service kubernetes made anew in the same cluster costs a list and removes nothing', async () => {
+  const { server, cluster, events } = await followed();
+  server.remove(SERVICES.path, 'kubernetes');
+  server.uidPrefix = 'anew';
+  server.put(SERVICES.path, service('kubernetes'));
+  await until(() => listed(cluster), 'lists');
+  await watching(cluster);
+  expect(events.filter((event) => /^suspicious|web/.test(event))).toEqual([]);
+});
+
+test('news of a held object count, whatever version the old store gave it', async () => {
+  const { server, clock, cluster, events } = await followed();
+  breakAll(server);
+  server.forgetAll(20);
+  fill(server, []);
+  await passing(clock, () => listed(cluster));
+  await watching(cluster);
+  server.put(SERVICES.path, service('web', 81));
+  await until(() => events.includes('put Service web'), 'the Service made again');
+});
