@@ -20,7 +20,7 @@ import { type Routes, serveSocket } from '../server/admin-socket.ts';
 import type { KubeEvent } from '../server/events/event.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import type { MetricReaders, ServiceConnections } from '../server/metrics/readings.ts';
-import { type Face, type FaceSettings, openFace } from '../server/servers.ts';
+import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { waitGracePeriod } from '../sys/native.ts';
 import { bpfObjectPath, packageVersion } from '../sys/package.ts';
@@ -44,7 +44,7 @@ export interface InstanceSettings {
   /** max_entries by map name. */
   readonly mapSizes: Readonly<Record<string, number>>;
   readonly auditIntervalMs: number;
-  readonly face: FaceSettings;
+  readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
   readonly metricsTopServices: number;
 }
@@ -92,13 +92,13 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     closers.push(attached);
     const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
     closers.push(dataplane);
-    const face = await openFace({
-      settings: settings.face,
+    const servers = await openServers({
+      settings: settings.servers,
       readers: readersOf(settings, () => running),
       sender: events.sender,
       log,
     });
-    closers.push(face);
+    closers.push(servers);
     const noteProblems = createProblemLog(log);
     let lastRejections: readonly Rejection[] | undefined;
     const tellProblems = (): void => {
@@ -118,10 +118,10 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
         lastRejections = rejections;
         tellProblems();
       },
-      onSync: (facts) => face.synced(facts),
+      onSync: (facts) => servers.synced(facts),
     });
     closers.push({ close: () => agent.stop() });
-    const source = settings.openSource(listenerOf(agent, face, tellProblems));
+    const source = settings.openSource(listenerOf(agent, servers, tellProblems));
     closers.push(source);
     running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
     events.connect(source);
@@ -150,10 +150,10 @@ function sendEventsLater(): { readonly sender: EventSender; connect(source: Sour
   return { sender: { post }, connect };
 }
 
-function listenerOf(agent: Agent, face: Face, onProblems: () => void): SourceListener {
+function listenerOf(agent: Agent, servers: Servers, onProblems: () => void): SourceListener {
   return {
     onChanges: (changes) => {
-      face.arrived(changes);
+      servers.arrived(changes);
       agent.accept(changes);
     },
     onSynced: () => agent.sourceSynced(),

@@ -89,7 +89,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
     mapSizes: maxEntries(own.mapSizes),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
-    face: {
+    servers: {
       nodeName: config.plan.nodeName,
       ...servers,
       syncPeriodMs: config.syncPeriodMs,

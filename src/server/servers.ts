@@ -20,7 +20,7 @@ import { createMetrics, type Metrics } from './metrics/metrics.ts';
 import type { MetricReaders } from './metrics/readings.ts';
 import { metricsHandler } from './metrics/server.ts';
 
-export interface FaceSettings {
+export interface ServersSettings {
   readonly nodeName: string;
   readonly healthz: ListenAddress | undefined;
   readonly metrics: ListenAddress | undefined;
@@ -30,14 +30,14 @@ export interface FaceSettings {
   readonly flagz: () => Readonly<Record<string, string>>;
 }
 
-export interface FaceParts {
-  readonly settings: FaceSettings;
+export interface ServersParts {
+  readonly settings: ServersSettings;
   readonly readers: MetricReaders;
   readonly sender: EventSender;
   readonly log: Logger;
 }
 
-export interface Face {
+export interface Servers {
   readonly events: EventRecorder;
   /** To be told before the agent is: what arrives waits until it is in the kernel. */
   arrived(changes: readonly ObjectChange[]): void;
@@ -48,7 +48,12 @@ export interface Face {
 const TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-trigger-time';
 
 /** Rejects with BAD_OPTION if a port is taken and `isBindFailureFatal`. */
-export async function openFace({ settings, readers, sender, log }: FaceParts): Promise<Face> {
+export async function openServers({
+  settings,
+  readers,
+  sender,
+  log,
+}: ServersParts): Promise<Servers> {
   const startedMs = Date.now();
   const families: readonly Family[] = existsSync('/proc/net/if_inet6')
     ? ['IPv4', 'IPv6']
@@ -68,7 +73,7 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
       );
     },
   });
-  const servers = await openServers({ settings, readers, health, metrics, events, log });
+  const servers = await listenOn({ settings, readers, health, metrics, events, log });
   events.record('Starting', { kind: 'Node', name: settings.nodeName }, 'fairlead is starting');
   events.record(
     'ModeSelected',
@@ -124,8 +129,8 @@ export async function openFace({ settings, readers, sender, log }: FaceParts): P
   };
 }
 
-interface ServerParts {
-  readonly settings: FaceSettings;
+interface ListenParts {
+  readonly settings: ServersSettings;
   readonly readers: MetricReaders;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
@@ -133,7 +138,7 @@ interface ServerParts {
   readonly log: Logger;
 }
 
-async function openServers(parts: ServerParts): Promise<readonly KeptServer[]> {
+async function listenOn(parts: ListenParts): Promise<readonly KeptServer[]> {
   const { settings, readers, health, metrics, events, log } = parts;
   const isReady = readers.isReady ?? (() => false);
   const wanted = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outward face on real ports of loopback: what arrives, what was synced, and what is answered.
+// The outward servers on real ports of loopback: what arrives, what was synced, and what is answered.
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SyncFacts } from '../../../src/agent/agent.ts';
@@ -7,10 +7,10 @@ import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import type { KubeEvent } from '../../../src/server/events/event.ts';
-import { type Face, openFace } from '../../../src/server/servers.ts';
+import { openServers, type Servers } from '../../../src/server/servers.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
 
-let face: Face;
+let servers: Servers;
 let healthz: number;
 let metrics: number;
 let events: KubeEvent[];
@@ -29,7 +29,7 @@ async function open(plan?: Plan): Promise<void> {
   [healthz, metrics] = [await freePort(), await freePort()];
   events = [];
   isReady = false;
-  face = await openFace({
+  servers = await openServers({
     settings: {
       flagz: () => ({}),
       nodeName: 'n1',
@@ -71,24 +71,24 @@ const synced = (over: Partial<SyncFacts> = {}): SyncFacts => ({
 });
 
 beforeEach(() => open());
-afterEach(() => face.close());
+afterEach(() => servers.close());
 
 describe('the health port', () => {
   test('the node is not eligible until it is known, nor while it is to be deleted or gone', async () => {
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
     expect(await get(healthz, '/livez')).toMatchObject({ status: 200 });
-    face.arrived([node()]);
-    face.synced(synced());
+    servers.arrived([node()]);
+    servers.synced(synced());
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 200 });
-    face.arrived([node({ taints: [{ key: 'ToBeDeletedByClusterAutoscaler' }] })]);
+    servers.arrived([node({ taints: [{ key: 'ToBeDeletedByClusterAutoscaler' }] })]);
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
-    face.arrived([node(), { type: 'remove', ref: node().ref }]);
+    servers.arrived([node(), { type: 'remove', ref: node().ref }]);
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
     expect(await get(healthz, '/livez')).toMatchObject({ status: 200 });
   });
 
   test('another node’s object says nothing of this one', async () => {
-    face.arrived([{ ...node(), ref: { kind: 'Node', namespace: '', name: 'n2' } }]);
+    servers.arrived([{ ...node(), ref: { kind: 'Node', namespace: '', name: 'n2' } }]);
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
   });
 
@@ -107,8 +107,8 @@ describe('the metrics port', () => {
       .join('\n');
 
   test('counts what arrived and what was synced, per family', async () => {
-    face.arrived([node(), { ...node(), ref: { kind: 'Service', namespace: 'a', name: 'b' } }]);
-    face.synced(synced());
+    servers.arrived([node(), { ...node(), ref: { kind: 'Service', namespace: 'a', name: 'b' } }]);
+    servers.synced(synced());
     expect(await series('kubeproxy_sync_proxy_rules_service_changes_total')).toMatch(/ 1$/);
     expect(await series('kubeproxy_sync_proxy_rules_duration_seconds_count')).toContain(
       'ip_family="IPv4"',
@@ -130,12 +130,12 @@ describe('the metrics port', () => {
         },
       },
     });
-    face.arrived([slice(new Date(Date.now() - 3_600_000)), slice(new Date(Date.now() + 1))]);
-    face.synced(synced({ isComplete: false }));
+    servers.arrived([slice(new Date(Date.now() - 3_600_000)), slice(new Date(Date.now() + 1))]);
+    servers.synced(synced({ isComplete: false }));
     expect(await series('kubeproxy_network_programming_duration_seconds_count')).not.toMatch(
       / 1$/m,
     );
-    face.synced(synced());
+    servers.synced(synced());
     expect(
       await series('kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}'),
     ).toMatch(/ 1$/);
@@ -144,8 +144,8 @@ describe('the metrics port', () => {
 
 test('a full map is told on the Service it hit', async () => {
   const failed = [{ id: 'x', service: 'default/web', reason: 'fl_frontend4 is full: …' }];
-  face.synced(synced({ isComplete: false, report: { applied: 0, failed, elapsedMs: 1 } }));
-  await face.events.idle();
+  servers.synced(synced({ isComplete: false, report: { applied: 0, failed, elapsedMs: 1 } }));
+  await servers.events.idle();
   expect(events.map(({ reason, regarding }) => [reason, regarding.name])).toEqual([
     ['Starting', 'n1'],
     ['ModeSelected', 'n1'],
@@ -153,7 +153,7 @@ test('a full map is told on the Service it hit', async () => {
   ]);
 });
 
-test('health check ports follow the plan after a complete sync, and close with the face', async () => {
+test('health check ports follow the plan after a complete sync, and close with the servers', async () => {
   const port = await freePort();
   const plan = planOf();
   const service = {
@@ -164,15 +164,15 @@ test('health check ports follow the plan after a complete sync, and close with t
     healthCheck: { port, families: ['IPv4' as const], localEndpoints: { IPv4: 2, IPv6: 0 } },
   };
   const withWeb = { ...plan, services: new Map([['default/web', service]]) };
-  face.synced(synced({ plan: withWeb, services: ['default/web'], isComplete: false }));
-  face.synced(synced({ plan: withWeb }));
+  servers.synced(synced({ plan: withWeb, services: ['default/web'], isComplete: false }));
+  servers.synced(synced({ plan: withWeb }));
   await expect
     .poll(() => get(port, '/').catch(() => undefined))
     .toMatchObject({
       status: 200,
       body: expect.stringContaining('"localEndpoints": 2'),
     });
-  face.close();
+  servers.close();
   await expect
     .poll(() =>
       get(port, '/').then(
