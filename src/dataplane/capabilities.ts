@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each dataplane can do, as data, and who therefore serves a connection: the first dataplane whose
+// capabilities cover it. Every view that says "served by" or "not served by" asks here.
+//   servedBy(DATAPLANES, port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
+//   unservedTexts(DATAPLANES, port, frontend)      -> ['not served by bpf: packets from outside']
+import type { Family, Protocol } from '../model/types.ts';
+import type { ClientKind } from '../plan/explain/client.ts';
+import type { Frontend, ServicePortPlan } from '../plan/types.ts';
+
+/** Where a connection meets a dataplane: at a socket of this node (its pods and processes), or as packets. */
+export type Origin = 'socket' | 'packet';
+
+export interface Capabilities {
+  readonly dataplane: string;
+  readonly families: readonly Family[];
+  readonly protocols: readonly Protocol[];
+  readonly origins: readonly Origin[];
+  /** Honours loadBalancerSourceRanges. */
+  readonly hasSourceRanges: boolean;
+  /** Replaces the client's address where the plan asks for it; otherwise backends see the client. */
+  readonly hasMasquerade: boolean;
+}
+
+/** The socket hooks of BPF: connect, sendmsg, recvmsg and getpeername of sockets on this node. */
+export const BPF: Capabilities = {
+  dataplane: 'bpf',
+  families: ['IPv4', 'IPv6'],
+  protocols: ['TCP', 'UDP'],
+  origins: ['socket'],
+  hasSourceRanges: false,
+  hasMasquerade: false,
+};
+
+/** In the order in which they are asked. */
+export const DATAPLANES: readonly Capabilities[] = [BPF];
+
+export type LimitCode = 'FAMILY' | 'PROTOCOL' | 'SOURCE_RANGES' | 'ORIGIN' | 'MASQUERADE';
+
+/** One thing that was asked for and that this dataplane cannot do. */
+export interface Limit {
+  readonly dataplane: string;
+  readonly code: LimitCode;
+  /** Follows "not served by bpf: ", e.g. `SCTP`. */
+  readonly reason: string;
+}
+
+export interface Served {
+  /** undefined: no dataplane serves it; the packets go where the node's routes send them. */
+  readonly dataplane: string | undefined;
+  /** Why each dataplane that was asked before it does not. */
+  readonly limits: readonly Limit[];
+  /** Served, but not as the plan says: what differs. */
+  readonly differences: readonly Limit[];
+}
+
+export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol'>;
+export type FrontendTraits = Pick<Frontend, 'kind' | 'paths' | 'sourceRanges'>;
+
+/** Pods and processes of this node open sockets here; everyone else sends packets. */
+export const originOf = (client: ClientKind): Origin =>
+  client === 'pod here' || client === 'host process' ? 'socket' : 'packet';
+
+/** How clients are meant to reach it: ClusterIPs are used from the cluster's nodes, the rest from anywhere. */
+export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
+  kind === 'ClusterIP' ? ['socket'] : ['socket', 'packet'];
+
+/** Who serves a new connection to the frontend that begins at `origin`. */
+export function servedBy(
+  dataplanes: readonly Capabilities[],
+  port: PortTraits,
+  frontend: FrontendTraits,
+  origin: Origin,
+): Served {
+  const limits: Limit[] = [];
+  for (const capabilities of dataplanes) {
+    const found = limitsOf(capabilities, port, frontend, origin);
+    if (found.length === 0) {
+      const differences = differencesOf(capabilities, frontend, origin);
+      return { dataplane: capabilities.dataplane, limits, differences };
+    }
+    limits.push(...found);
+  }
+  return { dataplane: undefined, limits, differences: [] };
+}
+
+/** One line for each reason why somebody who is meant to reach the frontend does not; empty: all do. */
+export function unservedTexts(
+  dataplanes: readonly Capabilities[],
+  port: PortTraits,
+  frontend: FrontendTraits,
+): readonly string[] {
+  const unserved = originsOf(frontend)
+    .map((origin) => servedBy(dataplanes, port, frontend, origin))
+    .filter(({ dataplane }) => dataplane === undefined);
+  return [...new Set(unserved.flatMap(({ limits }) => limits.map(limitText)))];
+}
+
+/** `not served by bpf: SCTP`. */
+export const limitText = ({ dataplane, reason }: Limit): string =>
+  `not served by ${dataplane}: ${reason}`;
+
+function limitsOf(
+  capabilities: Capabilities,
+  { family, protocol }: PortTraits,
+  { sourceRanges }: FrontendTraits,
+  origin: Origin,
+): readonly Limit[] {
+  const { dataplane, families, protocols, origins, hasSourceRanges } = capabilities;
+  const rows: readonly (readonly [isServed: boolean, code: LimitCode, reason: string])[] = [
+    [families.includes(family), 'FAMILY', family],
+    [protocols.includes(protocol), 'PROTOCOL', protocol],
+    [hasSourceRanges || sourceRanges === undefined, 'SOURCE_RANGES', 'source ranges'],
+    [origins.includes(origin), 'ORIGIN', ORIGIN_TEXT[origin]],
+  ];
+  return rows
+    .filter(([isServed]) => !isServed)
+    .map(([, code, reason]) => ({ dataplane, code, reason }));
+}
+
+const ORIGIN_TEXT: Readonly<Record<Origin, string>> = {
+  socket: 'sockets of this node',
+  packet: 'packets from outside',
+};
+
+/** A socket of the host has an address of the node either way: only pods show theirs. */
+function differencesOf(
+  { dataplane, hasMasquerade }: Capabilities,
+  { paths }: FrontendTraits,
+  origin: Origin,
+): readonly Limit[] {
+  const isAsked = origin === 'socket' ? paths.pod.masquerade : paths.outside.masquerade;
+  if (hasMasquerade || !isAsked) return [];
+  return [{ dataplane, code: 'MASQUERADE', reason: 'masquerade: backends see the client address' }];
+}
