@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the demo shows: its pods, and the Services of examples/demo with one more that has no endpoints.
-// EndpointSlices of the examples stay behind, because the demo's pods have addresses of their own.
+// Node and EndpointSlices of the examples are left out: node and pods of the demo have addresses of their own.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
@@ -23,7 +23,7 @@ export interface ServiceFacts {
 }
 
 export interface Examples {
-  /** Everything but EndpointSlices, as it stands in the files. */
+  /** The Services, as they stand in the files. */
   readonly manifests: readonly Manifest[];
   readonly services: Readonly<Record<ServiceName, ServiceFacts>>;
 }
@@ -49,8 +49,8 @@ const EMPTY: ServiceManifest = {
   metadata: { name: 'empty', namespace: 'default' },
   spec: {
     type: 'ClusterIP',
-    clusterIP: '10.96.0.30',
-    clusterIPs: ['10.96.0.30', 'fd00:96::30'],
+    clusterIP: '192.0.2.30',
+    clusterIPs: ['192.0.2.30', '2001:db8::30'],
     ipFamilies: ['IPv4', 'IPv6'],
     ipFamilyPolicy: 'RequireDualStack',
     ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
@@ -63,11 +63,9 @@ export function readExamples(folder = join(packageRoot(), 'examples', 'demo')): 
     .filter((file) => file.endsWith('.yaml'))
     .sort()
     .flatMap((file): unknown[] => loadAll(readFileSync(join(folder, file), 'utf8')));
-  const manifests = [...objects.filter(isManifest), EMPTY].filter(
-    ({ kind }) => kind !== 'EndpointSlice',
-  );
+  const manifests = [...objects.filter(isManifest), EMPTY].filter(isService);
   const facts = (name: ServiceName): ServiceFacts => {
-    const service = manifests.filter(isService).find(({ metadata }) => metadata.name === name);
+    const service = manifests.find(({ metadata }) => metadata.name === name);
     const [port] = service?.spec.ports ?? [];
     if (service === undefined || port === undefined)
       throw new Error(`${folder}: no Service ${name}`);

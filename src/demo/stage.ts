@@ -3,6 +3,7 @@
 
 import { type Agent, type Instance, makeInstance, startAgent } from '../lab/agent.ts';
 import type { LoadReport, Target } from '../lab/client/protocol.ts';
+import { nodeManifest } from '../lab/manifests.ts';
 import { startServer } from '../lab/place.ts';
 import { buildTopology, type Topology } from '../lab/topology.ts';
 import { type Client, type RunningLoad, startClient } from '../lab/traffic.ts';
@@ -53,6 +54,7 @@ export async function setStage(screen: Screen, topology: Topology): Promise<Stag
     Promise.all(servers.map((pod) => startServer(pod, serverPorts(examples)))),
     Promise.all(places.map(startClient)),
   ]);
+  instance.manifests.put('node.yaml', [nodeManifest(node)]);
   instance.manifests.put('services.yaml', examples.manifests);
   const byName = new Map(started.map((child, index) => [servers[index]?.name ?? '', child]));
   const put = (service: ServiceName, names: readonly string[]): void => {

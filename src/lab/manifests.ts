@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo's directory of manifests: Services as the examples have them, EndpointSlices from the topology.
-// Files are replaced whole by a rename, so that no reader ever sees half of one.
+// The manifest folder of one node on the stage, and builders for the objects that describe the stage itself:
+// Node and EndpointSlices. A file is replaced whole, by a rename: no reader ever sees half of one.
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import { nowMs } from './client/clock.ts';
-import type { Pod } from './wiring.ts';
+import { type NodeHost, type Pod, podCidrs } from './wiring.ts';
 
 /** Any Kubernetes object; what is in it is the author's affair. */
 export type Manifest = Readonly<Record<string, unknown>>;
@@ -45,6 +45,19 @@ export function endpointSlices(
       targetRef: { kind: 'Pod', namespace: 'default', name: pod.name },
     })),
   }));
+}
+
+/** The Node object a kubelet on this node would register. */
+export function nodeManifest({ name, index, ipv4, ipv6 }: NodeHost): Manifest {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name },
+    spec: { podCIDRs: podCidrs(index) },
+    status: {
+      addresses: [ipv4, ipv6].map((address) => ({ type: 'InternalIP', address })),
+    },
+  };
 }
 
 export interface ManifestDirectory {

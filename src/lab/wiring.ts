@@ -33,6 +33,11 @@ export function podAddresses(node: number, pod: number): { ipv4: string; ipv6: s
   return { ipv4: `10.1.${node}.${host}`, ipv6: `fd00:10:${node}::${host.toString(16)}` };
 }
 
+/** The ranges `podAddresses` takes a node's pods from: its `spec.podCIDRs`. */
+export function podCidrs(node: number): readonly string[] {
+  return [`10.1.${node}.0/24`, `fd00:10:${node}::/64`];
+}
+
 /** Lines for a node's namespace: its bridge and one veth for each pod. */
 export function nodeLines(node: NodeHost): string[] {
   return [
@@ -49,10 +54,16 @@ export function nodeLines(node: NodeHost): string[] {
 }
 
 /**
- * Where ClusterIPs come from. Nothing routes there, so a Service address that is not translated fails at
- * once in the pod itself, with EHOSTUNREACH, instead of after a time-out somewhere.
+ * ClusterIPs of the tests and, from the documentation ranges (RFC 5737, RFC 3849), of the examples. Nothing
+ * routes there, so a Service address that is not translated fails at once in the pod itself, with
+ * EHOSTUNREACH, instead of after a timeout somewhere.
  */
-export const SERVICE_RANGES = ['10.96.0.0/16', 'fd00:96::/112'] as const;
+export const SERVICE_RANGES = [
+  '10.96.0.0/16',
+  'fd00:96::/112',
+  '192.0.2.0/24',
+  '2001:db8::/64',
+] as const;
 
 export function podLines(pod: Pod, node: NodeHost): string[] {
   return [
@@ -85,10 +96,13 @@ export function uplinkLines(node: NodeHost, nodes: readonly NodeHost[]): string[
     `addr add 192.168.77.${node.index}/24 dev uplink`,
     `addr add fd00:77::${node.index}/64 dev uplink nodad`,
     'link set uplink up',
-    ...others.flatMap(({ index }) => [
-      `route add 10.1.${index}.0/24 via 192.168.77.${index}`,
-      `route add fd00:10:${index}::/64 via fd00:77::${index}`,
-    ]),
+    ...others.flatMap(({ index }) => {
+      const [ipv4, ipv6] = podCidrs(index);
+      return [
+        `route add ${ipv4} via 192.168.77.${index}`,
+        `route add ${ipv6} via fd00:77::${index}`,
+      ];
+    }),
   ];
 }
 

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readExamples, serverPorts } from '../../../src/demo/services.ts';
-import { endpointSlices, openManifests } from '../../../src/lab/manifests.ts';
+import { endpointSlices, nodeManifest, openManifests } from '../../../src/lab/manifests.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -43,17 +42,12 @@ test('a file holds all its objects, and no draft is left in the folder', () => {
   expect(readdirSync(join(folder, 'live'))).toEqual([]);
 });
 
-test('the examples have every Service that the demo shows, and no slice is taken from them', () => {
-  const examples = readExamples();
-  const { web, dns, cart, empty } = examples.services;
-  expect(web.clusterIps.map((address) => address.includes(':'))).toEqual([false, true]);
-  expect(empty.clusterIps).toHaveLength(2);
-  expect([web, dns, cart].map(({ slicePort }) => slicePort.protocol)).toEqual([
-    'TCP',
-    'UDP',
-    'TCP',
-  ]);
-  expect(serverPorts(examples)).toEqual([web.slicePort.port, dns.slicePort.port]);
-  const kinds = new Set(examples.manifests.map(({ kind }) => kind));
-  expect([...kinds].sort()).toEqual(['Node', 'Service']);
+test('a Node has the addresses of its bridge and the ranges of its pods', () => {
+  const host = { name: 'n3', index: 3, namespace: '', cgroup: '', pods: [] };
+  const node = nodeManifest({ ...host, ipv4: '10.1.3.1', ipv6: 'fd00:10:3::1' });
+  expect(node).toMatchObject({
+    metadata: { name: 'n3' },
+    spec: { podCIDRs: ['10.1.3.0/24', 'fd00:10:3::/64'] },
+    status: { addresses: [{ address: '10.1.3.1' }, { address: 'fd00:10:3::1' }] },
+  });
 });
