@@ -23,7 +23,7 @@ import type { Family, Protocol } from '../../../../src/model/types.ts';
 import { type BpfObject, openObject } from '../../../../src/sys/native.ts';
 
 const built = (path: string): string =>
-  fileURLToPath(new URL(`../../../build/${path}`, import.meta.url));
+  fileURLToPath(new URL(`../../../../build/${path}`, import.meta.url));
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
 
