@@ -9,7 +9,7 @@ import {
   encodeBackend,
   encodeFrontend,
   encodeFrontendKey,
-  SLOTS_PER_LINE,
+  SLOTS_PER_BLOCK,
 } from '../build/js/dataplane/bpf/maps/layout.js';
 import { openObject } from '../build/js/sys/native.js';
 
@@ -18,7 +18,7 @@ const BACKENDS = 10;
 const REPEAT = 1_000_000;
 const ROUNDS = 9;
 const PORT = 80;
-const EMPTY = { line: 0, slots: 0, generation: 0 };
+const EMPTY = { block: 0, slots: 0, generation: 0 };
 
 /** @param {string} path */
 const inRepository = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -37,7 +37,7 @@ function putAll(map, keys, values) {
 
 /** @param {import('../build/js/sys/native.js').BpfObject} object */
 function fillSets(object) {
-  const lines = new Uint32Array(object.map('fl_set_line').mmap());
+  const blocks = new Uint32Array(object.map('fl_slot_block').mmap());
   const backends = new Uint8Array(object.map('fl_backend4').mmap());
   const keys = [];
   const values = [];
@@ -47,13 +47,13 @@ function fillSets(object) {
       const address = backendAddress(id);
       const backend = { address, port: 8080, state: 1, isLocal: false, generation: 1 };
       backends.set(encodeBackend({ ...backend, serviceId: 1 + service }, 'IPv4'), id * 16);
-      lines[service * SLOTS_PER_LINE + slot] = id;
+      blocks[service * SLOTS_PER_BLOCK + slot] = id;
     }
     const key = { address: frontendAddress(service), port: PORT };
     keys.push(encodeFrontendKey({ ...key, family: 'IPv4', protocol: 'TCP' }));
     values.push(
       encodeFrontend({
-        internal: { line: service, slots: BACKENDS, generation: 1 },
+        internal: { block: service, slots: BACKENDS, generation: 1 },
         external: EMPTY,
         serviceId: 1 + service,
         frontendId: 1 + service,

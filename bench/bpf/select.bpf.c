@@ -4,11 +4,7 @@
  * (key with slot 0 holds the count, slot n a backend id, a second hash has the backend). Each
  * program makes one choice for a random frontend. Not shipped.
  */
-#include <stdbool.h>
 #include <stddef.h>
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_endian.h>
 
 #include "common/select.h"
 
@@ -77,18 +73,18 @@ SEC("xdp") int fl_bench_empty(void *ctx __attribute__((unused)))
 
 SEC("xdp") int fl_bench_set(void *ctx __attribute__((unused)))
 {
-	struct request request = {.port = 80, .protocol = TCP, .place = ON_NODE, .netns = 7};
+	struct request request = {.port = 80, .protocol = PROTOCOL_TCP, .position = POSITION_HOST, .netns = 7};
 	struct choice choice = {};
 
 	set_ipv4(&request.address, random_frontend());
-	select_backend(&request, IPV4, &choice);
-	return choice.verdict == TRANSLATE && choice.port ? XDP_PASS : XDP_DROP;
+	select_backend(&request, FAMILY_IPV4, &choice);
+	return choice.verdict == VERDICT_TRANSLATE && choice.port ? XDP_PASS : XDP_DROP;
 }
 
 SEC("xdp") int fl_bench_slot(void *ctx __attribute__((unused)))
 {
 	__be32 address = random_frontend();
-	struct slot_key key = {.port = 80, .protocol = TCP};
+	struct slot_key key = {.port = 80, .protocol = PROTOCOL_TCP};
 	struct slot_backend *backend;
 	struct slot_value *found;
 	__u32 id;

@@ -6,10 +6,15 @@
 #ifndef FAIRLEAD_ADDRESS_H
 #define FAIRLEAD_ADDRESS_H
 
+#include <stdbool.h>
+
 #include "common/types.h"
 
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
 /* As a parameter always known at compile time: one source, compiled once per family. */
-enum family { IPV4 = 4, IPV6 = 6 } PACKED_ENUM;
+enum family { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 } PACKED_ENUM;
 
 struct address {
 	union {
@@ -45,7 +50,7 @@ static __always_inline bool is_loopback6(__be32 w0, __be32 w1, __be32 w2, __be32
 
 static __always_inline bool is_loopback(const struct address *a, enum family family)
 {
-	if (family == IPV4)
+	if (family == FAMILY_IPV4)
 		return is_loopback4(a->word[3]);
 	return is_loopback6(a->word[0], a->word[1], a->word[2], a->word[3]);
 }
@@ -53,7 +58,7 @@ static __always_inline bool is_loopback(const struct address *a, enum family fam
 /* Linux takes an unspecified destination for loopback: so do we, and peers show it as such. */
 static __always_inline void resolve_unspecified(struct address *a, enum family family)
 {
-	if (family == IPV4) {
+	if (family == FAMILY_IPV4) {
 		if (!a->word[3])
 			a->word[3] = bpf_htonl(0x7f000001);
 	} else if (!(a->word[0] | a->word[1] | a->word[2] | a->word[3])) {

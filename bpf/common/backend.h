@@ -8,8 +8,8 @@
 
 #define NS_PER_SECOND 1000000000ULL
 
-/* Halvings that bring the lines of 65,535 slots, the most a set has, down to one. */
-#define HALVINGS 12
+/* Steps of a binary search over the blocks of 65,535 slots, the most a set has. */
+#define BINARY_SEARCH_STEPS 12
 
 /* Family-neutral copy of one backend. */
 struct backend {
@@ -50,10 +50,10 @@ static __always_inline bool read_backend6(__u32 id, struct backend *b)
 	return true;
 }
 
-/* Id 0 is never used: it reads as FREE. Says nothing of whether the backend may be used. */
+/* Id 0 is never used: it reads as BACKEND_FREE. Says nothing of whether the backend may be used. */
 static __always_inline bool read_backend(__u32 id, enum family family, struct backend *b)
 {
-	return family == IPV4 ? read_backend4(id, b) : read_backend6(id, b);
+	return family == FAMILY_IPV4 ? read_backend4(id, b) : read_backend6(id, b);
 }
 
 /*
@@ -62,17 +62,17 @@ static __always_inline bool read_backend(__u32 id, enum family family, struct ba
  * Functions with `fl_` are global: the verifier walks them once and not at each call.
  */
 
-static __always_inline const struct set_line *line_at(__u32 number)
+static __always_inline const struct slot_block *block_at(__u32 number)
 {
-	return bpf_map_lookup_elem(&fl_set_line, &number);
+	return bpf_map_lookup_elem(&fl_slot_block, &number);
 }
 
 /* Two neighbours in one word: of the lower slot, the lower half. */
-static __always_inline __u64 pair_at(const struct set_line *line, __u32 pair)
+static __always_inline __u64 pair_at(const struct slot_block *block, __u32 pair)
 {
 	__u64 ids;
 
-	__builtin_memcpy(&ids, __builtin_assume_aligned(&line->backend_id[2 * pair], 8),
+	__builtin_memcpy(&ids, __builtin_assume_aligned(&block->backend_id[2 * pair], 8),
 			 sizeof(ids));
 	return ids;
 }
@@ -91,29 +91,29 @@ static __always_inline __u64 either(__u64 if_clear, __u64 if_set, __u64 mask)
 	return if_clear ^ ((if_clear ^ if_set) & mask);
 }
 
-/* line->backend_id[slot], from bit to bit of the slot's number. */
-static __always_inline __u32 id_at(const struct set_line *line, __u32 slot)
+/* block->backend_id[slot], from bit to bit of the slot's number. */
+static __always_inline __u32 id_at(const struct slot_block *block, __u32 slot)
 {
 	__u64 first = mask_of(slot, 3), second = mask_of(slot, 2), third = mask_of(slot, 1);
-	__u64 a = either(pair_at(line, 0), pair_at(line, 4), first);
-	__u64 b = either(pair_at(line, 1), pair_at(line, 5), first);
-	__u64 c = either(pair_at(line, 2), pair_at(line, 6), first);
-	__u64 d = either(pair_at(line, 3), pair_at(line, 7), first);
+	__u64 a = either(pair_at(block, 0), pair_at(block, 4), first);
+	__u64 b = either(pair_at(block, 1), pair_at(block, 5), first);
+	__u64 c = either(pair_at(block, 2), pair_at(block, 6), first);
+	__u64 d = either(pair_at(block, 3), pair_at(block, 7), first);
 
-	_Static_assert(SLOTS_PER_LINE == 16, "eight pairs");
+	_Static_assert(SLOTS_PER_BLOCK == 16, "eight pairs");
 	return either(either(a, c, second), either(b, d, second), third) >> 32 * (slot & 1);
 }
 
 /*
- * Id in one slot of a set, 0 if there is no such line. Every slot is equally likely, to within
+ * Id in one slot of a set, 0 if there is no such block. Every slot is equally likely, to within
  * slots / 2^32: multiply and shift, no division.
  */
-__noinline __u32 fl_random_slot(__u32 first_line, __u32 slots)
+__noinline __u32 fl_random_slot(__u32 first_block, __u32 slots)
 {
 	__u32 slot = ((__u64)bpf_get_prandom_u32() * slots) >> 32;
-	const struct set_line *line = line_at(first_line + slot / SLOTS_PER_LINE);
+	const struct slot_block *block = block_at(first_block + slot / SLOTS_PER_BLOCK);
 
-	return line ? id_at(line, slot % SLOTS_PER_LINE) : 0;
+	return block ? id_at(block, slot % SLOTS_PER_BLOCK) : 0;
 }
 
 /* 1 or 0, from the borrow of the difference and not from a branch. */
@@ -126,13 +126,13 @@ static __always_inline __u32 is_less(__u32 a, __u32 b)
 }
 
 /* Slots past the end of a set are 0, which is no id. */
-static __always_inline bool has_id(const struct set_line *line, __u32 id)
+static __always_inline bool has_id(const struct slot_block *block, __u32 id)
 {
 	__u64 found = 0; /* its highest bit: one of the differences was 0 */
 
 #pragma clang loop unroll(full)
-	for (int i = 0; i < SLOTS_PER_LINE; i++) {
-		__u64 below = (__u64)(line->backend_id[i] ^ id) - 1;
+	for (int i = 0; i < SLOTS_PER_BLOCK; i++) {
+		__u64 below = (__u64)(block->backend_id[i] ^ id) - 1;
 
 		barrier_var(below);
 		found |= below;
@@ -141,32 +141,33 @@ static __always_inline bool has_id(const struct set_line *line, __u32 id)
 }
 
 /*
- * Slots are in ascending order (types.h), so an id can only be in the last line that begins with it
- * or a lower one, which halving finds exactly. The set must not be empty. The verifier walks this
- * once, because no branch depends on what was found so far nor on a number it could come to know
+ * Slots are in ascending order (types.h), so an id can only be in the last block that begins with
+ * it or a lower one, which a binary search finds. The set must not be empty. The verifier walks
+ * this once, because no branch depends on what was found so far nor on a number it could come to
+ * know
  * (`count -= half` is not `count = half` to it).
  */
-__noinline int fl_is_member(__u32 first_line, __u32 slots, __u32 id)
+__noinline int fl_is_member(__u32 first_block, __u32 slots, __u32 id)
 {
-	__u32 first = first_line, count = (slots + SLOTS_PER_LINE - 1) / SLOTS_PER_LINE;
-	const struct set_line *line;
+	__u32 first = first_block, count = (slots + SLOTS_PER_BLOCK - 1) / SLOTS_PER_BLOCK;
+	const struct slot_block *block;
 
 #pragma clang loop unroll(full)
-	for (int i = 0; i < HALVINGS; i++) {
+	for (int i = 0; i < BINARY_SEARCH_STEPS; i++) {
 		__u32 half = count / 2;
 
 		barrier_var(
 			half); /* else both ends of the loop become one, and it is not unrolled */
 		if (!half)
 			break;
-		line = line_at(first + half);
-		if (!line)
+		block = block_at(first + half);
+		if (!block)
 			return false;
-		first += half * !is_less(id, line->backend_id[0]);
+		first += half * !is_less(id, block->backend_id[0]);
 		count -= half;
 	}
-	line = line_at(first);
-	return line && has_id(line, id);
+	block = block_at(first);
+	return block && has_id(block, id);
 }
 
 #endif

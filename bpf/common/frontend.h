@@ -10,10 +10,10 @@
 #include "common/config.h"
 #include "common/maps.h"
 
-enum client_place { UNKNOWN_PLACE = 0, ON_NODE = 1, IN_POD = 2 } PACKED_ENUM;
+enum client_position { POSITION_UNKNOWN = 0, POSITION_HOST = 1, POSITION_POD = 2 } PACKED_ENUM;
 
-/* The backend a socket used last for this address. backend_id 0: none. */
-struct pin {
+/* The backend that the flow of this request uses already. backend_id 0: none. */
+struct flow_record {
 	__u32 backend_id;
 	__u32 service_id;
 	__u16 generation;
@@ -24,10 +24,10 @@ struct pin {
 struct request {
 	struct address address; /* v4-mapped for IPv4 */
 	__u64 netns;		/* network namespace cookie of the socket */
-	struct pin pin;
+	struct flow_record flow;
 	__u16 port; /* host order */
 	enum l4_protocol protocol;
-	enum client_place place;
+	enum client_position position;
 	__u8 source_is_loopback; /* the socket is bound to a loopback address */
 	__u8 pad[7];
 };
@@ -43,39 +43,39 @@ struct route {
 };
 
 /*
- * An unknown place is neither: no NodePorts on loopback, and the internal set. Computed and not
- * branched upon: the verifier would walk all that follows once per place.
+ * An unknown position is neither: no NodePorts on loopback, and the internal set. Computed and not
+ * branched upon: the verifier would walk all that follows once per position.
  */
-static __always_inline enum client_place place_of(__u64 netns)
+static __always_inline enum client_position position_of(__u64 netns)
 {
 	__u64 difference = netns ^ node_netns_cookie;
 
 	if (!node_netns_cookie)
-		return UNKNOWN_PLACE;
+		return POSITION_UNKNOWN;
 	barrier_var(difference); /* the compiler would see the comparison in it */
 	difference |= -difference;
-	return ON_NODE + (difference >> 63); /* IN_POD if they differ */
+	return POSITION_HOST + (difference >> 63); /* POSITION_POD if they differ */
 }
 
 /* Always known at compile time: which fields of a request make the key. */
-enum match { EXACT, ANY_NODE_ADDRESS, ANY_OTHER_PORT } PACKED_ENUM;
+enum match { MATCH_EXACT, MATCH_ANY_NODE_ADDRESS, MATCH_ANY_OTHER_PORT } PACKED_ENUM;
 
 static __always_inline struct frontend *frontend_at(const struct request *r, enum match match,
 						    enum family family)
 {
-	__u16 port = match == ANY_OTHER_PORT ? 0 : r->port;
-	enum l4_protocol protocol = match == ANY_OTHER_PORT ? ANY_PROTOCOL : r->protocol;
+	__u16 port = match == MATCH_ANY_OTHER_PORT ? 0 : r->port;
+	enum l4_protocol protocol = match == MATCH_ANY_OTHER_PORT ? PROTOCOL_ANY : r->protocol;
 
-	if (family == IPV4) {
+	if (family == FAMILY_IPV4) {
 		struct frontend4_key key = {.port = port, .protocol = protocol};
 
-		if (match != ANY_NODE_ADDRESS)
+		if (match != MATCH_ANY_NODE_ADDRESS)
 			__builtin_memcpy(key.address, &r->address.word[3], sizeof(key.address));
 		return bpf_map_lookup_elem(&fl_frontend4, &key);
 	} else {
 		struct frontend6_key key = {.port = port, .protocol = protocol};
 
-		if (match != ANY_NODE_ADDRESS)
+		if (match != MATCH_ANY_NODE_ADDRESS)
 			__builtin_memcpy(key.address, r->address.byte, sizeof(key.address));
 		return bpf_map_lookup_elem(&fl_frontend6, &key);
 	}
@@ -84,7 +84,7 @@ static __always_inline struct frontend *frontend_at(const struct request *r, enu
 static __always_inline struct node_address *node_address_of(const struct address *a,
 							    enum family family)
 {
-	if (family == IPV4) {
+	if (family == FAMILY_IPV4) {
 		__be32 ipv4 = is_loopback4(a->word[3]) ? bpf_htonl(0x7f000001) : a->word[3];
 		struct node_address4_key key;
 
@@ -100,19 +100,19 @@ static __always_inline struct node_address *node_address_of(const struct address
 
 static __always_inline bool answers_node_ports(const struct request *r, enum family family)
 {
-	struct live *live = live_switches();
+	struct runtime_flags *flags = runtime_flags();
 	struct node_address *node;
 
-	if (!live || !live->node_ports)
+	if (!flags || !flags->node_ports)
 		return false;
 	node = node_address_of(&r->address, family);
 	if (!node)
 		return false;
-	return node->scope == NODE_ADDRESS || r->place == ON_NODE;
+	return node->scope == SCOPE_NODE || r->position == POSITION_HOST;
 }
 
 /*
- * One load, so that line and slots are of the same set whatever the agent does meanwhile. The load
+ * One load, so that block and slots are of the same set whatever the agent does meanwhile. The load
  * is a number, for pick_set().
  */
 static __always_inline __u64 read_set_ref(const struct set_ref *ref)
@@ -137,17 +137,18 @@ static __always_inline struct set_ref pick_set(__u64 internal, __u64 external, b
 static __always_inline bool find_route(const struct request *r, enum family family,
 				       struct route *route)
 {
-	struct frontend *fe = frontend_at(r, EXACT, family);
+	struct frontend *fe = frontend_at(r, MATCH_EXACT, family);
 	enum empty_verdict internal_empty, external_empty;
 	bool is_outside;
 
 	if (!fe && answers_node_ports(r, family))
-		fe = frontend_at(r, ANY_NODE_ADDRESS, family);
+		fe = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
 	if (!fe)
-		fe = frontend_at(r, ANY_OTHER_PORT, family);
+		fe = frontend_at(r, MATCH_ANY_OTHER_PORT, family);
 	if (!fe)
 		return false;
-	is_outside = fe->flags.pods_are_outside & (r->place >> 1); /* of places, only IN_POD */
+	is_outside = fe->flags.pods_are_outside &
+		     (r->position >> 1); /* of positions, only POSITION_POD */
 	route->set = pick_set(read_set_ref(&fe->internal), read_set_ref(&fe->external), is_outside);
 	route->service_id = fe->service_id;
 	route->frontend_id = fe->frontend_id;

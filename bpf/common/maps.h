@@ -8,6 +8,8 @@
 
 #include "common/types.h"
 
+#include <bpf/bpf_helpers.h>
+
 /*
  * Frontends. Written by the agent only, one replace per change; read by every socket hook.
  * Key: address in network order, port in host order. Resized by the agent; full: the agent reports
@@ -32,15 +34,15 @@ struct {
 
 /*
  * Slots of all sets. Written by the agent through shared memory, before a frontend refers to them
- * and never while one does; read by the socket hooks. Key: line number. Resized by the agent.
+ * and never while one does; read by the socket hooks. Key: block number. Resized by the agent.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 131072);
 	__type(key, __u32);
-	__type(value, struct set_line);
-} fl_set_line SEC(".maps");
+	__type(value, struct slot_block);
+} fl_slot_block SEC(".maps");
 
 /*
  * Backends. Written by the agent through shared memory; after publication only `state` changes.
@@ -139,7 +141,7 @@ struct {
 
 /*
  * Addresses of this node that answer NodePorts. Written by the agent; read by the socket hooks when
- * fl_live.node_ports is not 0. Key: address in network order; 127.0.0.1 stands for 127.0.0.0/8.
+ * fl_runtime.node_ports is not 0. Key: address in network order; 127.0.0.1 stands for 127.0.0.0/8.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -160,7 +162,7 @@ struct {
 
 /*
  * Cgroups whose sockets are left alone. Written by the agent; read by the socket hooks when
- * fl_live.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
+ * fl_runtime.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -170,22 +172,22 @@ struct {
 	__type(value, struct cgroup_skip);
 } fl_cgroup_skip SEC(".maps");
 
-/* Live switches, one element. Written by the agent through shared memory; read by the socket hooks.
+/* Runtime flags, one element. Written by the agent through shared memory; read by the socket hooks.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct live);
-} fl_live SEC(".maps");
+	__type(value, struct runtime_flags);
+} fl_runtime SEC(".maps");
 
 /* Its key. Not on the stack, where it would make otherwise equal states differ for the verifier. */
-const __u32 live_key = 0;
+const __u32 runtime_key = 0;
 
-static __always_inline struct live *live_switches(void)
+static __always_inline struct runtime_flags *runtime_flags(void)
 {
-	return bpf_map_lookup_elem(&fl_live, &live_key);
+	return bpf_map_lookup_elem(&fl_runtime, &runtime_key);
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Selection: request -> find frontend -> pinned or affinity backend, else random -> choice.
- * Reads the agent's maps, writes only fl_affinity, counts nothing, and knows neither sockets nor
- * packets: hooks translate to and from these two structs, and tests drive it with PROG_TEST_RUN.
+ * Selection: request -> find frontend -> backend of the flow or of the affinity, else random ->
+ * choice. Reads the agent's maps, writes only fl_affinity, counts nothing, and knows neither
+ * sockets nor packets: hooks translate to and from these two structs, and tests drive it with
+ * PROG_TEST_RUN.
  */
 #ifndef FAIRLEAD_SELECT_H
 #define FAIRLEAD_SELECT_H
@@ -11,22 +12,27 @@
 #include "common/backend.h"
 #include "common/frontend.h"
 
-enum verdict { LEAVE = 0, TRANSLATE = 1, FAIL_REFUSED = 2, FAIL_DROPPED = 3 } PACKED_ENUM;
+enum verdict {
+	VERDICT_LEAVE = 0,
+	VERDICT_TRANSLATE = 1,
+	VERDICT_REFUSE = 2,
+	VERDICT_DROP = 3
+} PACKED_ENUM;
 
 /* Where a backend comes from, in the order they are asked. */
-enum source { PINNED = 0, REMEMBERED = 1, AT_RANDOM = 2 } PACKED_ENUM;
+enum candidate_source { SOURCE_FLOW = 0, SOURCE_AFFINITY = 1, SOURCE_SET = 2 } PACKED_ENUM;
 
 struct choice {
 	struct address address; /* of the backend, as in struct request */
 	__u32 backend_id;
 	__u32 service_id;
-	__u32 frontend_id; /* meaningless if verdict is LEAVE */
+	__u32 frontend_id; /* meaningless if verdict is VERDICT_LEAVE */
 	enum reason reason;
 	struct set_ref set;
 	__u16 port;
 	__u16 generation;
 	enum verdict verdict;
-	__u8 is_kept;	  /* 1: the pinned backend, not a new connection */
+	__u8 is_kept;	  /* 1: the backend of the flow, not a new connection */
 	__u8 by_affinity; /* 1: chosen by session affinity; a number to add, not a branch */
 	__u8 pad;
 };
@@ -62,7 +68,7 @@ static __always_inline struct candidate remembered(const struct route *route,
 	from.generation = found->generation;
 	seen_ns = found->seen_ns;
 	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND ||
-	    !fl_is_member(route->set.line, route->set.slots, from.id))
+	    !fl_is_member(route->set.block, route->set.slots, from.id))
 		from.id = 0;
 	return from;
 }
@@ -79,46 +85,48 @@ static __always_inline void remember(const struct affinity_key *client, const st
 }
 
 /* Puts the candidate into the choice, if its backend still is what the source took it for. */
-static __always_inline bool take(const struct candidate *from, enum source source,
-				 const struct route *route, enum family family, struct choice *c)
+static __always_inline bool try_candidate(const struct candidate *from,
+					  enum candidate_source source, const struct route *route,
+					  enum family family, struct choice *c)
 {
 	struct backend b;
 
 	if (!read_backend(from->id, family, &b) || b.service_id != route->service_id)
 		return false;
-	if (source != AT_RANDOM && b.generation != from->generation)
+	if (source != SOURCE_SET && b.generation != from->generation)
 		return false;
-	if (b.state != ACTIVE && !(source == PINNED && b.state == TERMINATING))
+	if (b.state != BACKEND_ACTIVE && !(source == SOURCE_FLOW && b.state == BACKEND_TERMINATING))
 		return false;
 	c->address = b.address;
 	c->port = b.port;
 	c->backend_id = from->id;
 	c->generation = b.generation;
-	c->is_kept = source == PINNED;
-	c->by_affinity = source == REMEMBERED;
+	c->is_kept = source == SOURCE_FLOW;
+	c->by_affinity = source == SOURCE_AFFINITY;
 	return true;
 }
 
 /* Earlier choices that still hold: of this socket, else of this client. */
-static __always_inline bool choose_again(const struct request *r, const struct route *route,
+static __always_inline bool choose_known(const struct request *r, const struct route *route,
 					 const struct affinity_key *client, enum family family,
 					 struct choice *c)
 {
-	struct candidate from = {.id = r->pin.backend_id, .generation = r->pin.generation};
+	struct candidate from = {.id = r->flow.backend_id, .generation = r->flow.generation};
 
-	if (r->pin.service_id == route->service_id && take(&from, PINNED, route, family, c))
+	if (r->flow.service_id == route->service_id &&
+	    try_candidate(&from, SOURCE_FLOW, route, family, c))
 		return true;
 	from = remembered(route, client);
-	return take(&from, REMEMBERED, route, family, c);
+	return try_candidate(&from, SOURCE_AFFINITY, route, family, c);
 }
 
 /* False if the slot's backend is none of the Service: the set was read while it was replaced. */
 static __always_inline bool choose_new(const struct route *route, enum family family,
 				       struct choice *c)
 {
-	struct candidate from = {.id = fl_random_slot(route->set.line, route->set.slots)};
+	struct candidate from = {.id = fl_random_slot(route->set.block, route->set.slots)};
 
-	return take(&from, AT_RANDOM, route, family, c);
+	return try_candidate(&from, SOURCE_SET, route, family, c);
 }
 
 /* What the route says by itself, before a backend is looked for; false if one has to be. */
@@ -128,26 +136,26 @@ static __always_inline bool decide_by_route(const struct route *route, struct ch
 	c->service_id = route->service_id;
 	c->set = route->set;
 	if (route->has_source_ranges)
-		decide(c, LEAVE, SKIPPED_SOURCE_RANGES);
+		decide(c, VERDICT_LEAVE, REASON_SKIPPED_SOURCE_RANGES);
 	else if (route->set.slots)
 		return false;
-	else if (route->empty == DROP)
-		decide(c, FAIL_DROPPED, DROPPED_NO_LOCAL_BACKENDS);
+	else if (route->empty == EMPTY_DROP)
+		decide(c, VERDICT_DROP, REASON_DROPPED_NO_LOCAL_BACKENDS);
 	else
-		decide(c, FAIL_REFUSED, REFUSED_NO_BACKENDS);
+		decide(c, VERDICT_REFUSE, REASON_REFUSED_NO_BACKENDS);
 	return true;
 }
 
 /* A backend was found. Only what becomes a new connection renews the affinity. */
-static __always_inline void conclude(const struct request *r, const struct route *route,
-				     const struct affinity_key *client, enum family family,
-				     struct choice *c)
+static __always_inline void decide_translation(const struct request *r, const struct route *route,
+					       const struct affinity_key *client,
+					       enum family family, struct choice *c)
 {
 	if (r->source_is_loopback && !is_loopback(&c->address, family)) {
-		decide(c, LEAVE, SKIPPED_LOOPBACK_SOURCE);
+		decide(c, VERDICT_LEAVE, REASON_SKIPPED_LOOPBACK_SOURCE);
 		return;
 	}
-	decide(c, TRANSLATE, TRANSLATED);
+	decide(c, VERDICT_TRANSLATE, REASON_TRANSLATED);
 	if (route->affinity_seconds && !c->is_kept)
 		remember(client, c);
 }
@@ -162,10 +170,10 @@ static __always_inline bool choose(const struct request *r, const struct route *
 		.family = family,
 	};
 
-	if (!(is_first && choose_again(r, route, &client, family, c)) &&
+	if (!(is_first && choose_known(r, route, &client, family, c)) &&
 	    !choose_new(route, family, c))
 		return false;
-	conclude(r, route, &client, family, c);
+	decide_translation(r, route, &client, family, c);
 	return true;
 }
 
@@ -175,7 +183,7 @@ static __always_inline bool try_select(const struct request *r, bool is_first, e
 	struct route route;
 
 	if (!find_route(r, family, &route)) {
-		decide(c, LEAVE, NOT_A_FRONTEND);
+		decide(c, VERDICT_LEAVE, REASON_NOT_A_FRONTEND);
 		return true;
 	}
 	return decide_by_route(&route, c) || choose(r, &route, is_first, family, c);
@@ -186,7 +194,7 @@ static __always_inline void select_backend(const struct request *r, enum family 
 					   struct choice *c)
 {
 	if (!try_select(r, true, family, c) && !try_select(r, false, family, c))
-		decide(c, FAIL_REFUSED, STALE_BACKEND);
+		decide(c, VERDICT_REFUSE, REASON_STALE_BACKEND);
 }
 
 #endif

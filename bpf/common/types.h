@@ -6,32 +6,41 @@
  * Addresses are byte arrays in network order, so that `bpftool map dump` prints them as addresses.
  * Ports are host order everywhere; the hooks translate once, at the edge. Padding must be zero: it
  * is part of hash keys. Enums are one byte wide and print by name.
+ * Compiles as user space C, too.
  */
 #ifndef FAIRLEAD_TYPES_H
 #define FAIRLEAD_TYPES_H
 
+#include <linux/bpf.h>
+#include <linux/types.h>
+
 #define PACKED_ENUM __attribute__((packed))
 
-enum l4_protocol { ANY_PROTOCOL = 0, TCP = 6, UDP = 17, SCTP = 132 } PACKED_ENUM;
-
-/* What to do with a new connection while the chosen set is empty. */
-enum empty_verdict { REFUSE = 0, DROP = 1 } PACKED_ENUM;
-
-/* FREE must be 0: it is what a never written array element reads as. */
-enum backend_state {
-	FREE = 0,
-	ACTIVE = 1,	 /* may be in sets */
-	TERMINATING = 2, /* in no set any more; sockets that already use it keep it */
-	GONE = 3,	 /* leave it at the next chance */
+enum l4_protocol {
+	PROTOCOL_ANY = 0,
+	PROTOCOL_TCP = 6,
+	PROTOCOL_UDP = 17,
+	PROTOCOL_SCTP = 132
 } PACKED_ENUM;
 
-enum address_scope { NODE_ADDRESS = 1, LOOPBACK_ADDRESS = 2 } PACKED_ENUM;
+/* What to do with a new connection while the chosen set is empty. */
+enum empty_verdict { EMPTY_REFUSE = 0, EMPTY_DROP = 1 } PACKED_ENUM;
+
+/* BACKEND_FREE must be 0: it is what a never written array element reads as. */
+enum backend_state {
+	BACKEND_FREE = 0,
+	BACKEND_ACTIVE = 1,	 /* may be in sets */
+	BACKEND_TERMINATING = 2, /* in no set any more; sockets that already use it keep it */
+	BACKEND_GONE = 3,	 /* leave it at the next chance */
+} PACKED_ENUM;
+
+enum address_scope { SCOPE_NODE = 1, SCOPE_LOOPBACK = 2 } PACKED_ENUM;
 
 /* --- frontends: what clients dial ------------------------------------------------------------- */
 
 struct frontend4_key {
 	__u8 address[4]; /* all zero: any address of the node (a NodePort) */
-	__u16 port;	 /* 0, ANY_PROTOCOL: every port that has no frontend of its own */
+	__u16 port;	 /* 0, PROTOCOL_ANY: every port that has no frontend of its own */
 	enum l4_protocol protocol;
 	__u8 pad;
 };
@@ -44,15 +53,15 @@ struct frontend6_key {
 };
 
 /*
- * A run of `slots` backend ids that begins at fl_set_line[line]. Immutable while any frontend
+ * A run of `slots` backend ids that begins at fl_slot_block[block]. Immutable while any frontend
  * refers to it. Read it with one 64-bit load (it is never updated in place; frontends are replaced
  * whole).
  */
 struct set_ref {
-	__u32 line;
-	__u16 slots;	 /* 0: the set is empty, line means nothing */
+	__u32 block;
+	__u16 slots;	 /* 0: the set is empty, block means nothing */
 	__u8 kind;	 /* 0: random over slots */
-	__u8 generation; /* of the line run, for people and checks */
+	__u8 generation; /* of the run, for people and checks */
 } __attribute__((aligned(8)));
 
 /*
@@ -80,15 +89,15 @@ struct frontend {
 
 /* --- sets and backends ------------------------------------------------------------------------ */
 
-#define SLOTS_PER_LINE 16
+#define SLOTS_PER_BLOCK 16
 
 /*
  * The slots of a random set (kind 0) are in ascending order of id, so that session affinity can
- * tell by halving whether a backend is a member. An id may stand more than once (weights). Slots of
- * the last line past the set's end are 0.
+ * tell by binary search whether a backend is a member. An id may stand more than once (weights).
+ * Slots of the last block past the set's end are 0.
  */
-struct set_line {
-	__u32 backend_id[SLOTS_PER_LINE];
+struct slot_block {
+	__u32 backend_id[SLOTS_PER_BLOCK];
 };
 
 struct backend4 {
@@ -137,19 +146,21 @@ struct backend_stat {
 	__u64 closed; /* connections - closed = open now */
 };
 
+/* Elements of fl_reason: room for reasons to come without a new layout. */
+#define REASONS 64
+
 /* Why a socket call was not translated, or what became of it. Append only; index of fl_reason. */
 enum reason {
-	TRANSLATED = 0,
-	NOT_A_FRONTEND = 1,
-	SKIPPED_CGROUP = 2,	     /* its cgroup opted out */
-	SKIPPED_SOURCE_RANGES = 3,   /* decided per packet, not per socket */
-	SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
-	REFUSED_NO_BACKENDS = 5,
-	DROPPED_NO_LOCAL_BACKENDS = 6,
-	STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
-	NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be mapped back */
-	REPLY_MAPPED = 9,      /* recvmsg or getpeername showed the Service address */
-	REASONS = 16,
+	REASON_TRANSLATED = 0,
+	REASON_NOT_A_FRONTEND = 1,
+	REASON_SKIPPED_CGROUP = 2,	    /* its cgroup opted out */
+	REASON_SKIPPED_SOURCE_RANGES = 3,   /* decided per packet, not per socket */
+	REASON_SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
+	REASON_REFUSED_NO_BACKENDS = 5,
+	REASON_DROPPED_NO_LOCAL_BACKENDS = 6,
+	REASON_STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
+	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
+	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
 };
 
 /* --- session affinity --------------------------------------------------------------------------
@@ -213,18 +224,18 @@ struct node_address6_key {
 	__u8 address[16];
 };
 
-/* One element; switches that change while programs run. */
-struct live {
+/* One element; flags that change while programs run. */
+struct runtime_flags {
 	__u32 skipped_cgroups; /* number of entries of fl_cgroup_skip: 0 saves every look-up */
 	__u32 node_ports;      /* number of wildcard frontends: 0 saves the second look-up */
 };
 
-/* A size that changes here changes the layout hash in the pin path, and the codecs. */
+/* A size that changes here is another layout: the codecs and the version of the pins follow. */
 _Static_assert(sizeof(struct frontend4_key) == 8, "frontend4_key");
 _Static_assert(sizeof(struct frontend6_key) == 20, "frontend6_key");
 _Static_assert(sizeof(struct set_ref) == 8, "set_ref: read with one 64-bit load");
 _Static_assert(sizeof(struct frontend) == 32, "frontend");
-_Static_assert(sizeof(struct set_line) == 64, "set_line: one cache line");
+_Static_assert(sizeof(struct slot_block) == 64, "slot_block: one cache line");
 _Static_assert(sizeof(struct backend4) == 16, "backend4");
 _Static_assert(sizeof(struct backend6) == 32, "backend6");
 _Static_assert(sizeof(struct service_name) == 200, "service_name");
@@ -238,6 +249,6 @@ _Static_assert(sizeof(struct node_address) == 4, "node_address");
 _Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
 _Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");
 _Static_assert(sizeof(struct cgroup_skip) == 4, "cgroup_skip");
-_Static_assert(sizeof(struct live) == 8, "live");
+_Static_assert(sizeof(struct runtime_flags) == 8, "runtime_flags");
 
 #endif

@@ -7,14 +7,17 @@
 #ifndef FAIRLEAD_CONTEXT_H
 #define FAIRLEAD_CONTEXT_H
 
+#include <linux/errno.h>
+#include <linux/in.h>
+
 #include "common/config.h"
 #include "common/select.h"
 
-/* What a hook returns. Hooks on the way in may only PROCEED. */
-enum outcome { FAIL_CALL = 0, PROCEED = 1 };
+/* What a hook returns. Hooks on the way in may only proceed. */
+enum outcome { OUTCOME_FAIL = 0, OUTCOME_PROCEED = 1 };
 
 /* SOCK_STREAM and SOCK_DGRAM: <sys/socket.h> cannot be included here. */
-enum socket_type { STREAM_SOCKET = 1, DATAGRAM_SOCKET = 2 };
+enum socket_type { SOCKET_STREAM = 1, SOCKET_DATAGRAM = 2 };
 
 /* Opt-outs name a pod's cgroup, or one of its containers': this many levels below the hooks. */
 #define SKIP_LEVELS 5
@@ -26,17 +29,17 @@ enum socket_type { STREAM_SOCKET = 1, DATAGRAM_SOCKET = 2 };
 #define READ_WORD(from)	      (*(const volatile __u32 *)&(from))
 #define WRITE_WORD(to, value) (*(volatile __u32 *)&(to) = (value))
 
-/* ANY_PROTOCOL: not a socket that Services know. */
+/* PROTOCOL_ANY: not a socket that Services know. */
 static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *ctx)
 {
 	__u32 protocol = ctx->protocol;
 
-	if (READ_WORD(ctx->type) == STREAM_SOCKET &&
+	if (READ_WORD(ctx->type) == SOCKET_STREAM &&
 	    (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP))
-		return TCP;
-	if (READ_WORD(ctx->type) == DATAGRAM_SOCKET && protocol == IPPROTO_UDP)
-		return UDP;
-	return ANY_PROTOCOL;
+		return PROTOCOL_TCP;
+	if (READ_WORD(ctx->type) == SOCKET_DATAGRAM && protocol == IPPROTO_UDP)
+		return PROTOCOL_UDP;
+	return PROTOCOL_ANY;
 }
 
 static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ctx)
@@ -47,7 +50,7 @@ static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ct
 static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum family hook,
 					 struct address *a, __u16 *port)
 {
-	if (hook == IPV4) {
+	if (hook == FAMILY_IPV4) {
 		set_ipv4(a, READ_WORD(ctx->user_ip4));
 	} else {
 		a->word[0] = READ_WORD(ctx->user_ip6[0]);
@@ -65,13 +68,13 @@ static __always_inline enum family family_of(const struct bpf_sock_addr *ctx, en
 	__u16 port;
 
 	read_address(ctx, hook, &a, &port);
-	return hook == IPV4 || is_mapped(&a) ? IPV4 : IPV6;
+	return hook == FAMILY_IPV4 || is_mapped(&a) ? FAMILY_IPV4 : FAMILY_IPV6;
 }
 
 static __always_inline void write_address(struct bpf_sock_addr *ctx, enum family hook,
 					  const struct address *a, __u16 port)
 {
-	if (hook == IPV4) {
+	if (hook == FAMILY_IPV4) {
 		WRITE_WORD(ctx->user_ip4, a->word[3]);
 	} else {
 		WRITE_WORD(ctx->user_ip6[0], a->word[0]);
@@ -84,7 +87,7 @@ static __always_inline void write_address(struct bpf_sock_addr *ctx, enum family
 
 static __always_inline bool has_loopback_source(const struct bpf_sock *sk, enum family family)
 {
-	if (family == IPV4)
+	if (family == FAMILY_IPV4)
 		return is_loopback4(READ_WORD(sk->src_ip4));
 	return is_loopback6(READ_WORD(sk->src_ip6[0]), READ_WORD(sk->src_ip6[1]),
 			    READ_WORD(sk->src_ip6[2]), READ_WORD(sk->src_ip6[3]));
@@ -98,15 +101,15 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	resolve_unspecified(&r->address, family);
 	r->netns = bpf_get_netns_cookie(ctx);
 	r->protocol = protocol;
-	r->place = place_of(r->netns);
+	r->position = position_of(r->netns);
 	r->source_is_loopback = has_loopback_source(sk, family);
 }
 
 __noinline int fl_is_opted_out(void)
 {
-	struct live *live = live_switches();
+	struct runtime_flags *flags = runtime_flags();
 
-	if (!live || !live->skipped_cgroups)
+	if (!flags || !flags->skipped_cgroups)
 		return false;
 #pragma clang loop unroll(full)
 	for (int i = 1; i <= SKIP_LEVELS; i++) {
@@ -124,17 +127,17 @@ static __always_inline enum outcome fail_call(int error)
 {
 	if (can_set_retval)
 		bpf_set_retval(-error);
-	return FAIL_CALL;
+	return OUTCOME_FAIL;
 }
 
 static __always_inline enum outcome outcome_of(const struct bpf_sock_addr *ctx,
 					       const struct choice *c)
 {
-	if (c->verdict == FAIL_REFUSED)
+	if (c->verdict == VERDICT_REFUSE)
 		return fail_call(ECONNREFUSED);
-	if (c->verdict == FAIL_DROPPED)
-		return fail_call(READ_WORD(ctx->type) == STREAM_SOCKET ? ETIMEDOUT : EPERM);
-	return PROCEED;
+	if (c->verdict == VERDICT_DROP)
+		return fail_call(READ_WORD(ctx->type) == SOCKET_STREAM ? ETIMEDOUT : EPERM);
+	return OUTCOME_PROCEED;
 }
 
 #endif

@@ -12,21 +12,21 @@
 
 /* Which connection to which backend a record stands for. backend_id 0: none. */
 struct tenure {
-	struct pin pin;
+	struct flow_record flow;
 	enum family family;
 };
 
 static __always_inline struct tenure tenure_of(const struct socket_peer *peer)
 {
 	struct tenure t = {
-		.pin = {.backend_id = peer->backend_id,
-			.service_id = peer->service_id,
-			.generation = peer->generation},
+		.flow = {.backend_id = peer->backend_id,
+			 .service_id = peer->service_id,
+			 .generation = peer->generation},
 		.family = peer->family,
 	};
 
 	if (!peer->family)
-		t.pin.backend_id = 0;
+		t.flow.backend_id = 0;
 	return t;
 }
 
@@ -35,12 +35,12 @@ static __always_inline void end_tenure(const struct tenure *t)
 {
 	struct backend b;
 
-	if (!t->pin.backend_id)
+	if (!t->flow.backend_id)
 		return; /* element 0 of the maps is all zero, and would match */
-	if (!read_backend(t->pin.backend_id, t->family, &b))
+	if (!read_backend(t->flow.backend_id, t->family, &b))
 		return;
-	if (b.generation == t->pin.generation && b.service_id == t->pin.service_id)
-		count_closed(t->pin.backend_id);
+	if (b.generation == t->flow.generation && b.service_id == t->flow.service_id)
+		count_closed(t->flow.backend_id);
 }
 
 static __always_inline struct socket_peer make_peer(const struct request *r, const struct choice *c)
@@ -52,7 +52,7 @@ static __always_inline struct socket_peer make_peer(const struct request *r, con
 		.service_id = c->service_id,
 		.generation = c->generation,
 		.protocol = r->protocol,
-		.family = is_mapped(&c->address) ? IPV4 : IPV6,
+		.family = is_mapped(&c->address) ? FAMILY_IPV4 : FAMILY_IPV6,
 	};
 
 	__builtin_memcpy(peer.service_address, r->address.byte, sizeof(peer.service_address));
@@ -63,7 +63,7 @@ static __always_inline struct socket_peer make_peer(const struct request *r, con
 /* The kernel had no memory for a record: the connection counts as over, so that none stays open. */
 static __always_inline void count_unrecorded(const struct choice *c)
 {
-	count_reason(NO_SOCKET_STORAGE);
+	count_reason(REASON_NO_SOCKET_STORAGE);
 	count_closed(c->backend_id);
 }
 
@@ -137,9 +137,9 @@ static __always_inline void move_back(struct udp_peers *peers, int place)
 		peers->peer[1] = peers->peer[0];
 }
 
-/* Fills r->pin with what the socket used last for this Service address, and makes it most recent.
+/* Fills r->flow with what the socket used last for this Service address, and makes it most recent.
  */
-static __always_inline void find_pin(struct bpf_sock *sk, struct request *r)
+static __always_inline void find_flow(struct bpf_sock *sk, struct request *r)
 {
 	struct udp_peers *peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, 0);
 
@@ -151,7 +151,7 @@ static __always_inline void find_pin(struct bpf_sock *sk, struct request *r)
 		struct socket_peer peer = peers->peer[i];
 
 		if (is_to_service(&peer, r)) {
-			r->pin = tenure_of(&peer).pin;
+			r->flow = tenure_of(&peer).flow;
 			move_back(peers, i);
 			peers->peer[0] = peer;
 			break;
@@ -175,7 +175,7 @@ static __always_inline void remember_udp(struct bpf_sock *sk, const struct reque
 		return;
 	}
 	bpf_spin_lock(&peers->lock);
-	/* find_pin() left the same address at the front, if there was one */
+	/* find_flow() left the same address at the front, if there was one */
 	if (is_to_service(&peers->peer[0], r)) {
 		before = tenure_of(&peers->peer[0]);
 	} else {

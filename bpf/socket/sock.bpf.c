@@ -3,14 +3,6 @@
  * The socket layer: a connect() or sendmsg() to a Service goes to a backend, and what the socket
  * shows of its peer stays the Service. Glue only: select.h decides, peers.h remembers.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <linux/bpf.h>
-#include <linux/errno.h>
-#include <linux/in.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_endian.h>
-
 #include "socket/context.h"
 #include "common/count.h"
 #include "socket/peers.h"
@@ -23,14 +15,14 @@ static __always_inline void count_choice(const struct choice *c)
 	struct frontend_stat *stat;
 
 	count_reason(c->reason);
-	if (c->verdict == LEAVE)
+	if (c->verdict == VERDICT_LEAVE)
 		return;
 	stat = bpf_map_lookup_elem(&fl_fe_stat, &id);
 	if (!stat)
 		return;
-	if (c->verdict == FAIL_REFUSED) {
+	if (c->verdict == VERDICT_REFUSE) {
 		__sync_fetch_and_add(&stat->refused, 1);
-	} else if (c->verdict == FAIL_DROPPED) {
+	} else if (c->verdict == VERDICT_DROP) {
 		__sync_fetch_and_add(&stat->dropped, 1);
 	} else if (!c->is_kept) {
 		__sync_fetch_and_add(&stat->connections, 1);
@@ -46,17 +38,17 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	struct request r = {};
 	struct choice c = {};
 
-	if (protocol == ANY_PROTOCOL)
-		return PROCEED;
+	if (protocol == PROTOCOL_ANY)
+		return OUTCOME_PROCEED;
 	if (fl_is_opted_out()) {
-		c.reason = SKIPPED_CGROUP;
+		c.reason = REASON_SKIPPED_CGROUP;
 	} else {
 		read_address(ctx, hook, &r.address, &r.port);
 		read_request(ctx, family, protocol, &r);
 		select_backend(&r, family, &c);
 	}
 	count_choice(&c);
-	if (c.verdict == TRANSLATE) {
+	if (c.verdict == VERDICT_TRANSLATE) {
 		remember_connected(sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
 	} else {
@@ -73,18 +65,18 @@ static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum f
 	struct request r = {};
 	struct choice c = {};
 
-	if (protocol != UDP)
-		return PROCEED;
+	if (protocol != PROTOCOL_UDP)
+		return OUTCOME_PROCEED;
 	if (fl_is_opted_out()) {
-		count_reason(SKIPPED_CGROUP);
-		return PROCEED;
+		count_reason(REASON_SKIPPED_CGROUP);
+		return OUTCOME_PROCEED;
 	}
 	read_address(ctx, hook, &r.address, &r.port);
 	read_request(ctx, family, protocol, &r);
-	find_pin(sk, &r);
+	find_flow(sk, &r);
 	select_backend(&r, family, &c);
 	count_choice(&c);
-	if (c.verdict == TRANSLATE) {
+	if (c.verdict == VERDICT_TRANSLATE) {
 		if (!c.is_kept)
 			remember_udp(sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
@@ -94,14 +86,14 @@ static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum f
 
 static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum family hook)
 {
-	return family_of(ctx, hook) == IPV4 ? connect_as(ctx, hook, IPV4)
-					    : connect_as(ctx, hook, IPV6);
+	return family_of(ctx, hook) == FAMILY_IPV4 ? connect_as(ctx, hook, FAMILY_IPV4)
+						   : connect_as(ctx, hook, FAMILY_IPV6);
 }
 
 static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family hook)
 {
-	return family_of(ctx, hook) == IPV4 ? sendmsg_as(ctx, hook, IPV4)
-					    : sendmsg_as(ctx, hook, IPV6);
+	return family_of(ctx, hook) == FAMILY_IPV4 ? sendmsg_as(ctx, hook, FAMILY_IPV4)
+						   : sendmsg_as(ctx, hook, FAMILY_IPV6);
 }
 
 static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
@@ -113,9 +105,9 @@ static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum f
 	read_address(ctx, hook, &from, &port);
 	if (find_connected_service(sk, &from, &port) || find_udp_service(sk, &from, &port)) {
 		write_address(ctx, hook, &from, port);
-		count_reason(REPLY_MAPPED);
+		count_reason(REASON_REVERSE_TRANSLATED);
 	}
-	return PROCEED;
+	return OUTCOME_PROCEED;
 }
 
 static __always_inline enum outcome on_getpeername(struct bpf_sock_addr *ctx, enum family hook)
@@ -127,20 +119,20 @@ static __always_inline enum outcome on_getpeername(struct bpf_sock_addr *ctx, en
 	read_address(ctx, hook, &peer, &port);
 	if (find_connected_service(sk, &peer, &port)) {
 		write_address(ctx, hook, &peer, port);
-		count_reason(REPLY_MAPPED);
+		count_reason(REASON_REVERSE_TRANSLATED);
 	}
-	return PROCEED;
+	return OUTCOME_PROCEED;
 }
 
 /* For both families: the same body, compiled for each. */
 #define BOTH_FAMILIES(hook)                                                   \
 	SEC("cgroup/" #hook "4") int fl_##hook##4(struct bpf_sock_addr * ctx) \
 	{                                                                     \
-		return on_##hook(ctx, IPV4);                                  \
+		return on_##hook(ctx, FAMILY_IPV4);                           \
 	}                                                                     \
 	SEC("cgroup/" #hook "6") int fl_##hook##6(struct bpf_sock_addr * ctx) \
 	{                                                                     \
-		return on_##hook(ctx, IPV6);                                  \
+		return on_##hook(ctx, FAMILY_IPV6);                           \
 	}
 
 BOTH_FAMILIES(connect)
@@ -159,15 +151,15 @@ SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
 		end_tenure(&t);
 	}
 	if (sk->protocol != IPPROTO_UDP)
-		return PROCEED;
+		return OUTCOME_PROCEED;
 	peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, 0);
 	if (!peers)
-		return PROCEED;
+		return OUTCOME_PROCEED;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < UDP_PEERS; i++) {
 		struct tenure t = tenure_of(&peers->peer[i]);
 
 		end_tenure(&t);
 	}
-	return PROCEED;
+	return OUTCOME_PROCEED;
 }

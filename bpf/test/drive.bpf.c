@@ -3,11 +3,7 @@
  * Drives select.h without sockets, for PROG_TEST_RUN: socket programs cannot be test-run. The
  * packet is a struct drive: the request goes in, the choice comes out in place. Not shipped.
  */
-#include <stdbool.h>
 #include <stddef.h>
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_endian.h>
 
 #include "common/select.h"
 
@@ -62,9 +58,9 @@ static __always_inline struct drive *drive_of(const struct xdp_md *ctx)
 static __always_inline void select_any(const struct request *r, struct choice *c)
 {
 	if (is_mapped(&r->address))
-		select_backend(r, IPV4, c);
+		select_backend(r, FAMILY_IPV4, c);
 	else
-		select_backend(r, IPV6, c);
+		select_backend(r, FAMILY_IPV6, c);
 }
 
 SEC("xdp") int fl_drive_select(struct xdp_md *ctx)
@@ -91,7 +87,7 @@ SEC("xdp") int fl_drive_count(struct xdp_md *ctx)
 	if (!drive)
 		return XDP_ABORTED;
 	request = drive->request;
-	select_backend(&request, IPV4, &choice);
+	select_backend(&request, FAMILY_IPV4, &choice);
 	picked = bpf_map_lookup_elem(&fl_picked, &choice.backend_id);
 	if (picked)
 		*picked += 1;
@@ -103,9 +99,9 @@ static __always_inline bool is_of_one_epoch(const struct choice *c, __u64 lo, __
 {
 	__u32 epoch = bpf_ntohl(c->address.word[3]);
 
-	return c->verdict == TRANSLATE && epoch >= lo && epoch <= hi && c->port < c->set.slots &&
-	       c->set.generation == (__u8)epoch && c->generation == (__u16)epoch &&
-	       c->set.slots == 1000 - epoch % 8;
+	return c->verdict == VERDICT_TRANSLATE && epoch >= lo && epoch <= hi &&
+	       c->port < c->set.slots && c->set.generation == (__u8)epoch &&
+	       c->generation == (__u16)epoch && c->set.slots == 1000 - epoch % 8;
 }
 
 static __always_inline void watch_one(struct watch *watch, const struct request *request)
@@ -114,12 +110,12 @@ static __always_inline void watch_one(struct watch *watch, const struct request 
 	__u64 lo, hi;
 
 	lo = *(volatile __u64 *)&watch->epoch_lo;
-	select_backend(request, IPV4, &choice);
+	select_backend(request, FAMILY_IPV4, &choice);
 	hi = *(volatile __u64 *)&watch->epoch_hi;
 	watch->picks += 1;
 	if (is_of_one_epoch(&choice, lo, hi))
 		return;
-	if (choice.verdict != TRANSLATE)
+	if (choice.verdict != VERDICT_TRANSLATE)
 		watch->failures += 1;
 	if (!watch->violations) {
 		watch->seen_lo = lo;

@@ -5,7 +5,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
-import { LIVE_SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
+import { SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
 import { FairleadError } from '../errors.ts';
 import { type BpfMap, fileSystemType, openPinnedMap } from '../sys/native.ts';
 import { DEFAULT_BPF_ROOT } from './flags.ts';
@@ -74,13 +74,17 @@ function withSkips<T>(bpfRoot: string, use: (skips: BpfMap) => T): T {
     );
   }
   const skips = openPinnedMap(join(maps, 'fl_cgroup_skip'));
-  const live = openPinnedMap(join(maps, 'fl_live'));
+  const runtimeFlags = openPinnedMap(join(maps, 'fl_runtime'));
   try {
     const result = use(skips);
-    new DataView(live.mmap()).setUint32(LIVE_SKIPPED_CGROUPS_OFFSET, skips.readAll().count, true);
+    new DataView(runtimeFlags.mmap()).setUint32(
+      SKIPPED_CGROUPS_OFFSET,
+      skips.readAll().count,
+      true,
+    );
     return result;
   } finally {
     skips.close();
-    live.close();
+    runtimeFlags.close();
   }
 }

@@ -127,7 +127,7 @@ export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
       capacity: tables.frontend.IPv6.capacity,
     },
     { name: 'backend ids', used: ledger.backendIds.used(), capacity: ledger.backendIds.capacity },
-    { name: tables.setLine.name, used: ledger.lines.used(), capacity: ledger.lines.capacity },
+    { name: tables.slotBlock.name, used: ledger.blocks.used(), capacity: ledger.blocks.capacity },
     {
       name: tables.serviceName.name,
       used: ledger.serviceIds.used(),

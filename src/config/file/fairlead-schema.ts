@@ -28,7 +28,7 @@ export const ownSchema = z.strictObject({
       frontends: entries,
       backends: entries,
       servicePorts: entries,
-      setLines: entries,
+      slotBlocks: entries,
       affinity: entries,
     })
     .nullish(),
@@ -60,7 +60,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     frontends: sizes.frontends,
     backends: sizes.backends,
     'service-ports': sizes.servicePorts,
-    'set-lines': sizes.setLines,
+    'slot-blocks': sizes.slotBlocks,
     affinity: sizes.affinity,
   };
   return {

@@ -112,7 +112,7 @@ const parts = (text: string): readonly string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '');
 
-const TABLES = ['frontends', 'backends', 'service-ports', 'set-lines', 'affinity'];
+const TABLES = ['frontends', 'backends', 'service-ports', 'slot-blocks', 'affinity'];
 
 function parseSizes(text: string): Parsed {
   const unknown = parts(text)

@@ -102,7 +102,7 @@ const OWN: readonly FlagRow[] = [
     'map-size',
     'sizes',
     'mapSizes',
-    'e.g. frontends=65536,backends=131072 (also service-ports, set-lines, affinity)',
+    'e.g. frontends=65536,backends=131072 (also service-ports, slot-blocks, affinity)',
   ),
   own(
     'audit-interval',

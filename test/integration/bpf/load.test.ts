@@ -20,8 +20,8 @@ const LIMITS: Readonly<Record<string, number>> = {
 };
 const MAPS = [
   ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
-  ...['fl_frontend4', 'fl_frontend6', 'fl_live', 'fl_node_addr4', 'fl_node_addr6', 'fl_reason'],
-  ...['fl_service', 'fl_set_line', 'fl_sock', 'fl_udp_sock'],
+  ...['fl_frontend4', 'fl_frontend6', 'fl_node_addr4', 'fl_node_addr6', 'fl_reason', 'fl_runtime'],
+  ...['fl_service', 'fl_slot_block', 'fl_sock', 'fl_udp_sock'],
 ];
 
 function loaded(settings: Readonly<Record<string, Uint8Array>>): BpfObject {

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { Family } from '../../../src/model/types.ts';
-import { type Choice, Drive, PLACE } from './support/drive.ts';
+import { type Choice, Drive, POSITION } from './support/drive.ts';
 
 /** Index of fl_reason (bpf/common/types.h). */
 const REASON = {
@@ -83,19 +83,19 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   });
 
   test.each([
-    ['a pod', PLACE.inPod, true, [3, 4]],
-    ['the node', PLACE.onNode, true, [1, 2]],
-    ['an unknown place', PLACE.unknown, true, [1, 2]],
-    ['a pod that counts as inside', PLACE.inPod, false, [1, 2]],
-  ])('%s takes its set', (_, place, arePodsOutside, expected) => {
+    ['a pod', POSITION.pod, true, [3, 4]],
+    ['the node', POSITION.host, true, [1, 2]],
+    ['an unknown position', POSITION.unknown, true, [1, 2]],
+    ['a pod that counts as inside', POSITION.pod, false, [1, 2]],
+  ])('%s takes its set', (_, position, arePodsOutside, expected) => {
     publish({ arePodsOutside });
-    expect(idsOf(many({ ...to, place }))).toEqual(expected);
+    expect(idsOf(many({ ...to, position }))).toEqual(expected);
   });
 
   test('each set has its own answer to being empty', () => {
     drive.putFrontend({ address: vip, port: 80, arePodsOutside: true, externalEmpty: 'drop' });
-    expect(drive.select({ ...to, place: PLACE.onNode }).verdict).toBe('refuse');
-    expect(drive.select({ ...to, place: PLACE.inPod }).verdict).toBe('drop');
+    expect(drive.select({ ...to, position: POSITION.host }).verdict).toBe('refuse');
+    expect(drive.select({ ...to, position: POSITION.pod }).verdict).toBe('drop');
   });
 
   describe('NodePorts', () => {
@@ -108,8 +108,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     });
 
     test('answer on node addresses, wherever the client is', () => {
-      for (const place of [PLACE.onNode, PLACE.inPod, PLACE.unknown]) {
-        expect(drive.select({ to: node, port: 30_080, place }).id).toBe(1);
+      for (const position of [POSITION.host, POSITION.pod, POSITION.unknown]) {
+        expect(drive.select({ to: node, port: 30_080, position }).id).toBe(1);
       }
       expect(drive.select({ to: pod(7), port: 30_080 }).verdict).toBe('leave');
       expect(drive.select({ to: node, port: 30_081 }).verdict).toBe('leave');
@@ -119,9 +119,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const all = family === 'IPv4' ? [loop, '127.0.0.53', '127.255.255.254'] : [loop];
       for (const address of all) {
         const request = { to: address, port: 30_080 };
-        expect(drive.select({ ...request, place: PLACE.onNode }).id).toBe(1);
-        expect(drive.select({ ...request, place: PLACE.inPod }).verdict).toBe('leave');
-        expect(drive.select({ ...request, place: PLACE.unknown }).verdict).toBe('leave');
+        expect(drive.select({ ...request, position: POSITION.host }).id).toBe(1);
+        expect(drive.select({ ...request, position: POSITION.pod }).verdict).toBe('leave');
+        expect(drive.select({ ...request, position: POSITION.unknown }).verdict).toBe('leave');
       }
     });
 
@@ -169,10 +169,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(refused).toBeLessThan(155);
     });
 
-    test('is refused where the slot or the line is missing', () => {
-      drive.putFrontend({ address: vip, port: 80, internal: { line: 5, slots: 3, generation: 1 } });
+    test('is refused where the slot or the block is missing', () => {
+      drive.putFrontend({
+        address: vip,
+        port: 80,
+        internal: { block: 5, slots: 3, generation: 1 },
+      });
       expect(drive.select(to).reason).toBe(REASON.stale);
-      const outside = { line: 9_000, slots: 3, generation: 1 };
+      const outside = { block: 9_000, slots: 3, generation: 1 };
       drive.putFrontend({ address: vip, port: 80, internal: outside });
       expect(drive.select(to).reason).toBe(REASON.stale);
     });
@@ -181,12 +185,12 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   describe('session affinity', () => {
     const size = 50;
     const ids = Array.from({ length: size }, (_, i) => i + 1);
-    const publishSticky = (members = ids, more = {}, line = 0) =>
+    const publishSticky = (members = ids, more = {}, block = 0) =>
       drive.putFrontend({
         address: vip,
         port: 80,
         affinitySeconds: 100,
-        internal: drive.putSet(line, members),
+        internal: drive.putSet(block, members),
         ...more,
       });
     beforeEach(() => {
@@ -263,7 +267,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     test('counts only members of the set of this path', () => {
       publishSticky([1, 2, 3], { external: drive.putSet(8, [40, 41]), arePodsOutside: true });
       const id = first();
-      const outside = { ...to, place: PLACE.inPod };
+      const outside = { ...to, position: POSITION.pod };
       expect(drive.select(outside)).toMatchObject({ byAffinity: false });
       expect([40, 41]).toContain(drive.select(outside).id);
       expect(drive.select(to)).toMatchObject({ byAffinity: false });

@@ -16,7 +16,7 @@ const PICKS_PER_CALL = 500_000;
 const addon =
   process.env['FAIRLEAD_ADDON'] ??
   fileURLToPath(new URL('../../../build/native/fairlead.node', import.meta.url));
-const PINNED = ['fl_frontend4', 'fl_backend4', 'fl_set_line', 'fl_watch'];
+const PINNED = ['fl_frontend4', 'fl_backend4', 'fl_slot_block', 'fl_watch'];
 
 let drive: Drive;
 let pins: string;

@@ -84,9 +84,9 @@ export const wrongIn = (held: Held): readonly string[] =>
  */
 export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: number): boolean {
   // The whole table: sets move on through it with every change.
-  const lines = openPinnedMap(join(pinFolder(bpfRoot).maps, 'fl_set_line'));
+  const blocks = openPinnedMap(join(pinFolder(bpfRoot).maps, 'fl_slot_block'));
   try {
-    const bytes = new Uint8Array(lines.mmap());
+    const bytes = new Uint8Array(blocks.mmap());
     const before = Buffer.from(bytes);
     begin();
     const deadlineMs = performance.now() + timeoutMs;
@@ -95,7 +95,7 @@ export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: nu
     }
     return false;
   } finally {
-    lines.close();
+    blocks.close();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../bpf/common/types.h"
+#include "../../../bpf/common/types.h"
 #include "guest.h"
 
 // Backend ids: TCP_SERVERS of IPv4, as many of IPv6, then UDP_SERVERS of each.
@@ -21,7 +21,7 @@ struct frontend_spec {
   enum l4_protocol protocol;
   enum empty_verdict empty;
   uint32_t service;
-  uint32_t line;
+  uint32_t block;
   int slots;
   int affinity_seconds;
 };
@@ -41,7 +41,7 @@ static void put_frontend(struct bpf_object* object, const struct frontend_spec* 
   struct frontend4_key key4 = {.port = spec->port, .protocol = spec->protocol};
   struct frontend6_key key6 = {.port = spec->port, .protocol = spec->protocol};
   struct frontend value = {
-      .internal = {.line = spec->line + is_v6, .slots = spec->slots, .generation = 1},
+      .internal = {.block = spec->block + is_v6, .slots = spec->slots, .generation = 1},
       .service_id = spec->service,
       .frontend_id = 1,
       .affinity_seconds = spec->affinity_seconds,
@@ -65,7 +65,7 @@ static void put_backend4(struct bpf_object* object, __u32 id, __u32 service, int
   struct backend4 value = {
       .address = {127, 0, 0, 1},
       .port = port,
-      .state = ACTIVE,
+      .state = BACKEND_ACTIVE,
       .service_id = service,
       .generation = 1,
   };
@@ -76,7 +76,7 @@ static void put_backend6(struct bpf_object* object, __u32 id, __u32 service, int
   struct backend6 value = {
       .address = {[15] = 1},
       .port = port,
-      .state = ACTIVE,
+      .state = BACKEND_ACTIVE,
       .service_id = service,
       .generation = 1,
   };
@@ -84,36 +84,36 @@ static void put_backend6(struct bpf_object* object, __u32 id, __u32 service, int
 }
 
 // Through shared memory, as the agent does it.
-static void put_set(struct bpf_object* object, int line, __u32 first_id, int slots) {
-  size_t size = 4096 * sizeof(struct set_line);
-  int fd = map_fd(object, "fl_set_line");
-  struct set_line* lines = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (lines == MAP_FAILED) return check(false, "mmap fl_set_line");
-  for (int i = 0; i < slots; i++) lines[line].backend_id[i] = first_id + i;
-  munmap(lines, size);
+static void put_set(struct bpf_object* object, int block, __u32 first_id, int slots) {
+  size_t size = 4096 * sizeof(struct slot_block);
+  int fd = map_fd(object, "fl_slot_block");
+  struct slot_block* blocks = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (blocks == MAP_FAILED) return check(false, "mmap fl_slot_block");
+  for (int i = 0; i < slots; i++) blocks[block].backend_id[i] = first_id + i;
+  munmap(blocks, size);
 }
 
 static void put_node_addresses(struct bpf_object* object) {
   struct node_address4_key key4 = {{127, 0, 0, 1}};
   struct node_address6_key key6 = {{[15] = 1}};
-  struct node_address value = {.scope = LOOPBACK_ADDRESS};
-  struct live live = {.node_ports = 1};
+  struct node_address value = {.scope = SCOPE_LOOPBACK};
+  struct runtime_flags flags = {.node_ports = 1};
   __u32 zero = 0;
   put(object, "fl_node_addr4", &key4, &value);
   put(object, "fl_node_addr6", &key6, &value);
-  put(object, "fl_live", &zero, &live);
+  put(object, "fl_runtime", &zero, &flags);
 }
 
 void fill_tables(struct bpf_object* object) {
   const struct frontend_spec frontends[] = {
-      {10, 80, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
-      {20, 80, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 100},
-      {30, 80, TCP, REFUSE, TCP_SERVICE, 0, 0, 0},
-      {31, 80, TCP, DROP, TCP_SERVICE, 0, 0, 0},
-      {30, 53, UDP, REFUSE, FIRST_UDP_SERVICE, 0, 0, 0},
-      {53, 53, UDP, REFUSE, FIRST_UDP_SERVICE, 2, 1, 0},
-      {54, 53, UDP, REFUSE, FIRST_UDP_SERVICE + 1, 4, 1, 0},
-      {0, NODE_PORT, TCP, REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
+      {10, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
+      {20, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 100},
+      {30, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, 0, 0},
+      {31, 80, PROTOCOL_TCP, EMPTY_DROP, TCP_SERVICE, 0, 0, 0},
+      {30, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE, 0, 0, 0},
+      {53, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE, 2, 1, 0},
+      {54, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE + 1, 4, 1, 0},
+      {0, NODE_PORT, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
   };
   for (int i = 0; i < TCP_SERVERS; i++) {
     put_backend4(object, FIRST_TCP4 + i, TCP_SERVICE, TCP_PORT + i);
@@ -135,11 +135,11 @@ void fill_tables(struct bpf_object* object) {
 }
 
 void skip_cgroup(struct bpf_object* object, uint64_t id) {
-  struct live live = {.skipped_cgroups = 1, .node_ports = 1};
+  struct runtime_flags flags = {.skipped_cgroups = 1, .node_ports = 1};
   struct cgroup_skip value = {.reason = 1};
   __u32 zero = 0;
   put(object, "fl_cgroup_skip", &id, &value);
-  put(object, "fl_live", &zero, &live);
+  put(object, "fl_runtime", &zero, &flags);
 }
 
 int64_t open_connections(struct bpf_object* object) {

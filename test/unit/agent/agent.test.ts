@@ -53,7 +53,12 @@ const turns = async (count = 3): Promise<void> => {
 };
 
 function start(): void {
-  tables = createMemoryTables({ frontends: 4096, backends: 4096, setLines: 4096, services: 2048 });
+  tables = createMemoryTables({
+    frontends: 4096,
+    backends: 4096,
+    slotBlocks: 4096,
+    services: 2048,
+  });
   restart();
 }
 

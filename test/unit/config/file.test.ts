@@ -385,7 +385,7 @@ manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, setLines: 4, affinity: 5}
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5}
 auditInterval: 90s
 allowExternalIPs: false
 metricsTopServices: 7`,
@@ -394,7 +394,7 @@ metricsTopServices: 7`,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
-      mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'set-lines': 4, affinity: 5 },
+      mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'slot-blocks': 4, affinity: 5 },
       auditIntervalMs: 90_000,
       metricsTopServices: 7,
     });

@@ -83,7 +83,7 @@ describe('without a file', () => {
     [{ 'feature-gates': 'A' }, '--feature-gates: must be true or false, not "A"'],
     [
       { 'map-size': 'frontend=5' },
-      '--map-size: no table frontend: frontends, backends, service-ports, set-lines, affinity, not "frontend=5"',
+      '--map-size: no table frontend: frontends, backends, service-ports, slot-blocks, affinity, not "frontend=5"',
     ],
     [
       { 'detect-local-mode': 'BridgeInterface' },

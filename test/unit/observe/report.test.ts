@@ -11,7 +11,7 @@ import type { Plan } from '../../../src/plan/types.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 function kernelAfter(...plans: readonly Plan[]) {
-  const tables = createMemoryTables({ frontends: 64, backends: 64, setLines: 64, services: 64 });
+  const tables = createMemoryTables({ frontends: 64, backends: 64, slotBlocks: 64, services: 64 });
   const dataplane = createBpfDataplane(tables, () => Promise.resolve());
   for (const plan of plans) dataplane.apply(plan, 'all');
   return adopt(tables).ledger;

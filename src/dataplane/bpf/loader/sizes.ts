@@ -9,7 +9,7 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   frontends: (n) => ({ fl_frontend4: n, fl_frontend6: n, fl_fe_stat: 2 * n + 1 }),
   backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
   'service-ports': (n) => ({ fl_service: n }),
-  'set-lines': (n) => ({ fl_set_line: n }),
+  'slot-blocks': (n) => ({ fl_slot_block: n }),
   affinity: (n) => ({ fl_affinity: n }),
 };
 

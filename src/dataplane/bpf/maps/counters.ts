@@ -14,7 +14,7 @@ export const REASONS = [
   'DROPPED_NO_LOCAL_BACKENDS',
   'STALE_BACKEND',
   'NO_SOCKET_STORAGE',
-  'REPLY_MAPPED',
+  'REVERSE_TRANSLATED',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -15,20 +15,20 @@ export const TABLE_MAPS = [
   'fl_frontend6',
   'fl_backend4',
   'fl_backend6',
-  'fl_set_line',
+  'fl_slot_block',
   'fl_service',
   'fl_fe_stat',
   'fl_be_stat',
   'fl_node_addr4',
   'fl_node_addr6',
-  'fl_live',
+  'fl_runtime',
 ] as const;
 
 export function kernelTables(map: MapByName): Tables {
   return {
     frontend: { IPv4: hashTable(map('fl_frontend4')), IPv6: hashTable(map('fl_frontend6')) },
     backend: { IPv4: arrayTable(map('fl_backend4')), IPv6: arrayTable(map('fl_backend6')) },
-    setLine: arrayTable(map('fl_set_line')),
+    slotBlock: arrayTable(map('fl_slot_block')),
     serviceName: hashTable(map('fl_service')),
     frontendStat: arrayTable(map('fl_fe_stat')),
     backendStat: arrayTable(map('fl_be_stat')),
@@ -36,7 +36,7 @@ export function kernelTables(map: MapByName): Tables {
       IPv4: hashTable(map('fl_node_addr4')),
       IPv6: hashTable(map('fl_node_addr6')),
     },
-    live: arrayTable(map('fl_live')),
+    runtime: arrayTable(map('fl_runtime')),
   };
 }
 

@@ -9,7 +9,7 @@ export const SIZE = {
   frontend6_key: 20,
   set_ref: 8,
   frontend: 32,
-  set_line: 64,
+  slot_block: 64,
   backend4: 16,
   backend6: 32,
   service_name: 200,
@@ -17,10 +17,10 @@ export const SIZE = {
   backend_stat: 16,
   node_address: 4,
   cgroup_skip: 4,
-  live: 8,
+  runtime_flags: 8,
 } as const;
 
-export const SLOTS_PER_LINE = 16;
+export const SLOTS_PER_BLOCK = 16;
 /** set_ref.slots is 16 bits wide. */
 export const MAX_SLOTS = 65_535;
 const SERVICE_NAME_SIZE = 196;
@@ -41,7 +41,7 @@ export interface FrontendKey {
 
 /** Where a set lives; `slots` 0 means empty. */
 export interface SetRef {
-  readonly line: number;
+  readonly block: number;
   readonly slots: number;
   readonly generation: number;
 }
@@ -74,7 +74,7 @@ export interface ServiceName {
   readonly family: Family;
 }
 
-export const EMPTY_SET: SetRef = { line: 0, slots: 0, generation: 0 };
+export const EMPTY_SET: SetRef = { block: 0, slots: 0, generation: 0 };
 
 const view = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -110,14 +110,14 @@ export function protocolOf(number: number): Protocol {
 }
 
 function writeSetRef(at: DataView, offset: number, ref: SetRef): void {
-  at.setUint32(offset, ref.line, true);
+  at.setUint32(offset, ref.block, true);
   at.setUint16(offset + 4, ref.slots, true);
   at.setUint8(offset + 7, ref.generation);
 }
 
 function readSetRef(at: DataView, offset: number): SetRef {
   return {
-    line: at.getUint32(offset, true),
+    block: at.getUint32(offset, true),
     slots: at.getUint16(offset + 4, true),
     generation: at.getUint8(offset + 7),
   };
@@ -232,6 +232,6 @@ export function decodeU32(bytes: Uint8Array): number {
   return view(bytes).getUint32(0, true);
 }
 
-/** struct live: how many cgroups opted out, how many wildcard frontends exist. */
-export const LIVE_SKIPPED_CGROUPS_OFFSET = 0;
-export const LIVE_NODE_PORTS_OFFSET = 4;
+/** struct runtime_flags: how many cgroups opted out, how many wildcard frontends exist. */
+export const SKIPPED_CGROUPS_OFFSET = 0;
+export const NODE_PORTS_OFFSET = 4;

@@ -8,7 +8,7 @@ import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
 export interface TableSizes {
   readonly frontends: number;
   readonly backends: number;
-  readonly setLines: number;
+  readonly slotBlocks: number;
   readonly services: number;
 }
 
@@ -17,9 +17,9 @@ export interface MemoryArray extends ArrayTable {
 }
 
 export interface MemoryTables extends Tables {
-  readonly setLine: MemoryArray;
+  readonly slotBlock: MemoryArray;
   readonly backend: Readonly<Record<Family, MemoryArray>>;
-  readonly live: MemoryArray;
+  readonly runtime: MemoryArray;
   /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
   fault: (table: string, key: Uint8Array) => string | undefined;
 }
@@ -84,7 +84,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       IPv4: array('fl_backend4', sizes.backends, SIZE.backend4),
       IPv6: array('fl_backend6', sizes.backends, SIZE.backend6),
     },
-    setLine: array('fl_set_line', sizes.setLines, SIZE.set_line),
+    slotBlock: array('fl_slot_block', sizes.slotBlocks, SIZE.slot_block),
     serviceName: hash('fl_service', sizes.services, 4, SIZE.service_name),
     frontendStat: array('fl_fe_stat', sizes.frontends, SIZE.frontend_stat),
     backendStat: array('fl_be_stat', sizes.backends, SIZE.backend_stat),
@@ -92,6 +92,6 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
       IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),
     },
-    live: array('fl_live', 1, SIZE.live),
+    runtime: array('fl_runtime', 1, SIZE.runtime_flags),
   });
 }

@@ -36,12 +36,12 @@ export interface ArrayTable {
 export interface Tables {
   readonly frontend: Readonly<Record<Family, HashTable>>;
   readonly backend: Readonly<Record<Family, ArrayTable>>;
-  readonly setLine: ArrayTable;
+  readonly slotBlock: ArrayTable;
   readonly serviceName: HashTable;
   readonly frontendStat: ArrayTable;
   readonly backendStat: ArrayTable;
   readonly nodeAddress: Readonly<Record<Family, HashTable>>;
-  readonly live: ArrayTable;
+  readonly runtime: ArrayTable;
 }
 
 export function element(table: ArrayTable, index: number): Uint8Array {

@@ -13,17 +13,17 @@ import {
   decodeServiceName,
   decodeU32,
   type SetRef,
-  SLOTS_PER_LINE,
+  SLOTS_PER_BLOCK,
 } from '../maps/layout.ts';
 import { portKeyOf } from '../maps/names.ts';
 import type { ArrayTable, Tables } from '../maps/tables.ts';
 import {
   addPort,
+  blocksOf,
   createLedger,
   createPortRecord,
   createShadows,
   type Ledger,
-  linesOf,
   type PortRecord,
   type SetRecord,
   type Shadows,
@@ -68,8 +68,8 @@ export function adopt(tables: Tables): Adopted {
     backendIds,
     frontendIds,
     serviceIds: ports.keys(),
-    lines: records.flatMap(({ sets }) =>
-      sets.map((set) => ({ first: set.line, lines: linesOf(set.members) })),
+    blocks: records.flatMap(({ sets }) =>
+      sets.map((set) => ({ first: set.block, blocks: blocksOf(set.members) })),
     ),
   });
   for (const record of records) take(ledger, record);
@@ -152,8 +152,8 @@ function readFrontends(reading: Reading): StrayFrontend[] {
     shadows.frontend.write(id, key, value);
     const text = frontendText(decodeFrontendKey(key, family));
     const sets = {
-      internal: readSet(tables.setLine, port, internal),
-      external: readSet(tables.setLine, port, external),
+      internal: readSet(tables.slotBlock, port, internal),
+      external: readSet(tables.slotBlock, port, external),
     };
     port.frontends = withItem(port.frontends, { text, id, ...sets });
   }
@@ -162,13 +162,13 @@ function readFrontends(reading: Reading): StrayFrontend[] {
 
 /** Sets with equal refs are one; a ref beyond the table is no set (the next sync replaces it). */
 function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
-  const { line, slots, generation } = ref;
+  const { block, slots, generation } = ref;
   if (slots === 0) return undefined;
-  const known = port.sets.find((set) => set.line === line && set.members.length === slots);
+  const known = port.sets.find((set) => set.block === block && set.members.length === slots);
   if (known !== undefined) return known;
-  if (line + Math.ceil(slots / SLOTS_PER_LINE) > table.length) return undefined;
-  const members = readSlots(table, line, slots);
-  const set: SetRecord = { line, generation, members, isDamaged: false };
+  if (block + Math.ceil(slots / SLOTS_PER_BLOCK) > table.length) return undefined;
+  const members = readSlots(table, block, slots);
+  const set: SetRecord = { block, generation, members, isDamaged: false };
   port.sets = withItem(port.sets, set);
   return set;
 }

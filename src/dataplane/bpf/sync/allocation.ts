@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one service port takes of ids and lines and changes of its backends, so that all of it can be
+// What one service port takes of ids and blocks and changes of its backends, so that all of it can be
 // given back, and the error that says which table had none left.
 import type { IdPool } from './id-pool.ts';
 import type { Ledger, PortRecord } from './ledger.ts';

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan -> kernel for some Services: make before break, one batch per table.
-//   1 backends and set lines (shared memory, referred to by nobody)   2 service names
+//   1 backends and set blocks (shared memory, referred to by nobody)   2 service names
 //   3 frontends (each replaced whole: a socket sees the old set or the new one)
-//   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and lines
+//   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and blocks
 // A refused write leaves its Service as it was in the kernel and is reported.
 import type { Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import type { ApplyReport, FailedEntry } from '../../dataplane.ts';
-import { encodeServiceName, encodeU32, LIVE_NODE_PORTS_OFFSET, SIZE } from '../maps/layout.ts';
+import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
 import type { RefusedWrite } from '../maps/tables.ts';
 import { TableFull } from './allocation.ts';
@@ -201,6 +201,6 @@ function settle(sync: Sync): void {
 
 /** Sockets skip the second look-up while no NodePort exists. */
 function countNodePorts({ tables, nodePorts }: Ledger): void {
-  const { live } = tables;
-  live.view(0).setUint32(live.offset(0) + LIVE_NODE_PORTS_OFFSET, nodePorts, true);
+  const { runtime } = tables;
+  runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, nodePorts, true);
 }

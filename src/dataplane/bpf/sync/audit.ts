@@ -42,9 +42,9 @@ function auditName(ledger: Ledger, port: PortRecord): readonly string[] {
 function auditSets({ tables }: Ledger, port: PortRecord): readonly string[] {
   const drift: string[] = [];
   for (const set of port.sets) {
-    const { line, members } = set;
-    if (isEqual(readSlots(tables.setLine, line, members.length), members)) continue;
-    drift.push(`set at line ${line} of ${port.key} differs`);
+    const { block, members } = set;
+    if (isEqual(readSlots(tables.slotBlock, block, members.length), members)) continue;
+    drift.push(`set at block ${block} of ${port.key} differs`);
     set.isDamaged = true;
   }
   return drift;

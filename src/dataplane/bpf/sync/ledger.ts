@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we believe the kernel holds, per service port, and which ids and lines are taken.
+// What we believe the kernel holds, per service port, and which ids and blocks are taken.
 // Backends, sets and frontends that leave are retired first and reused only after release():
 // a program that still runs may hold them.
 // Pure bookkeeping over Tables.
@@ -7,14 +7,14 @@ import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
 import { BackendShadow, FrontendShadow } from '../maps/cache.ts';
-import { BACKEND_STATE, backendStateOffset, SLOTS_PER_LINE } from '../maps/layout.ts';
+import { BACKEND_STATE, backendStateOffset, SLOTS_PER_BLOCK } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './id-pool.ts';
-import { createLinePool, type LinePool, type LineRun } from './slot-pool.ts';
+import { type BlockPool, type BlockRun, createBlockPool } from './slot-pool.ts';
 
 /** An immutable set in the kernel: `members` are backend ids in slot order, ascending. */
 export interface SetRecord {
-  readonly line: number;
+  readonly block: number;
   readonly generation: number;
   readonly members: readonly number[];
   /** The kernel's copy was found changed: never used again, retired once no frontend refers to it. */
@@ -45,7 +45,7 @@ export interface PortRecord {
 
 export interface Retired {
   readonly backends: { readonly family: Family; readonly id: number }[];
-  readonly lines: LineRun[];
+  readonly blocks: BlockRun[];
   readonly frontendIds: number[];
   readonly serviceIds: number[];
 }
@@ -61,7 +61,7 @@ export interface Ledger {
   readonly backendIds: IdPool;
   readonly frontendIds: IdPool;
   readonly serviceIds: IdPool;
-  readonly lines: LinePool;
+  readonly blocks: BlockPool;
   readonly services: Map<ServiceKey, readonly PortRecord[]>;
   /** Which port owns a frontend, by frontend text. */
   readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
@@ -77,14 +77,14 @@ export interface TakenIds {
   readonly backendIds: Iterable<number>;
   readonly frontendIds: Iterable<number>;
   readonly serviceIds: Iterable<number>;
-  readonly lines: Iterable<LineRun>;
+  readonly blocks: Iterable<BlockRun>;
 }
 
 const NOTHING: readonly never[] = Object.freeze([]);
 
 export const noneRetired = (): Retired => ({
   backends: [],
-  lines: [],
+  blocks: [],
   frontendIds: [],
   serviceIds: [],
 });
@@ -104,7 +104,7 @@ export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds):
     ),
     frontendIds: createIdPool(tables.frontendStat.length, taken.frontendIds),
     serviceIds: createIdPool(tables.serviceName.capacity + 1, taken.serviceIds),
-    lines: createLinePool(tables.setLine.length, taken.lines),
+    blocks: createBlockPool(tables.slotBlock.length, taken.blocks),
     services: new Map(),
     owners: { IPv4: new Map(), IPv6: new Map() },
     damagedBackends: new Set(),
@@ -160,12 +160,12 @@ export const without = <T>(list: readonly T[], item: T): readonly T[] =>
 export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
-export const linesOf = (members: readonly number[]): number =>
-  Math.ceil(members.length / SLOTS_PER_LINE);
+export const blocksOf = (members: readonly number[]): number =>
+  Math.ceil(members.length / SLOTS_PER_BLOCK);
 
 export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.backends.length === 0 &&
-  retired.lines.length === 0 &&
+  retired.blocks.length === 0 &&
   retired.frontendIds.length === 0 &&
   retired.serviceIds.length === 0;
 
@@ -176,7 +176,7 @@ export function takeRetired(ledger: Ledger): Retired {
   return batch;
 }
 
-/** Makes retired ids and lines usable again. Only after every program that could hold them ended. */
+/** Makes retired ids and blocks usable again. Only after every program that could hold them ended. */
 export function release(ledger: Ledger, batch: Retired): void {
   for (const { family, id } of batch.backends) {
     const table = ledger.tables.backend[family];
@@ -184,7 +184,7 @@ export function release(ledger: Ledger, batch: Retired): void {
     table.view(id).setUint8(stateAt, BACKEND_STATE.FREE);
     ledger.backendIds.give(id);
   }
-  for (const run of batch.lines) ledger.lines.give(run.first, run.lines);
+  for (const run of batch.blocks) ledger.blocks.give(run.first, run.blocks);
   for (const id of batch.frontendIds) ledger.frontendIds.give(id);
   for (const id of batch.serviceIds) ledger.serviceIds.give(id);
 }

@@ -11,11 +11,11 @@ import { clear } from '../maps/tables.ts';
 import { type Taking, takeId, undoAll } from './allocation.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import {
+  blocksOf,
   createPortRecord,
   type FrontendRecord,
   frontendOf,
   type Ledger,
-  linesOf,
   type PortRecord,
   portOf,
   removePort,
@@ -40,7 +40,7 @@ export interface PreparedPort {
   readonly puts: readonly FrontendPut[];
   /** Frontends the plan no longer has. */
   readonly drops: readonly FrontendRecord[];
-  /** Takes back every id and line that prepare took. */
+  /** Takes back every id and block that prepare took. */
   readonly undo: () => void;
 }
 
@@ -182,7 +182,7 @@ export function settlePort(
   for (const set of record.sets) {
     if (setsInUse.has(set)) continue;
     record.sets = without(record.sets, set);
-    ledger.retired.lines.push({ first: set.line, lines: linesOf(set.members) });
+    ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set.members) });
   }
   retireUnused(ledger, record, port);
   if (record.frontends.length > 0 || record.backends.length > 0) return false;

@@ -1,93 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of set lines: first fit by exact size, then from the untouched end, then from merged holes.
+// Runs of set blocks: first fit by exact size, then from the untouched end, then from merged holes.
 // Pure bookkeeping.
 
-export interface LinePool {
+export interface BlockPool {
   readonly capacity: number;
   used(): number;
-  /** First line of a run of `lines` lines, or undefined if no hole is long enough. */
-  take(lines: number): number | undefined;
-  give(first: number, lines: number): void;
+  /** First block of a run of `blocks` blocks, or undefined if no hole is long enough. */
+  take(blocks: number): number | undefined;
+  give(first: number, blocks: number): void;
 }
 
-export interface LineRun {
+export interface BlockRun {
   readonly first: number;
-  readonly lines: number;
+  readonly blocks: number;
 }
 
 /** @param taken runs the kernel's frontends already refer to (read back at start) */
-export function createLinePool(capacity: number, taken: Iterable<LineRun> = []): LinePool {
+export function createBlockPool(capacity: number, taken: Iterable<BlockRun> = []): BlockPool {
   const isUsed = new Uint8Array(capacity);
   const holes = new Map<number, number[]>();
   let end = 0;
   let used = 0;
 
-  const mark = (first: number, lines: number, value: 0 | 1): void => {
-    isUsed.fill(value, first, first + lines);
-    used += value === 1 ? lines : -lines;
+  const mark = (first: number, blocks: number, value: 0 | 1): void => {
+    isUsed.fill(value, first, first + blocks);
+    used += value === 1 ? blocks : -blocks;
   };
 
-  const addHole = (first: number, lines: number): void => {
-    const sameSize = holes.get(lines);
-    if (sameSize === undefined) holes.set(lines, [first]);
+  const addHole = (first: number, blocks: number): void => {
+    const sameSize = holes.get(blocks);
+    if (sameSize === undefined) holes.set(blocks, [first]);
     else sameSize.push(first);
   };
 
   /** Forgets how holes came to be and finds them anew as maximal runs below `end`. */
   const mergeHoles = (): void => {
     holes.clear();
-    for (let line = 0; line < end; ) {
-      if (isUsed[line] === 1) {
-        line++;
+    for (let block = 0; block < end; ) {
+      if (isUsed[block] === 1) {
+        block++;
         continue;
       }
-      const first = line;
-      while (line < end && isUsed[line] === 0) line++;
-      if (line === end) end = first;
-      else addHole(first, line - first);
+      const first = block;
+      while (block < end && isUsed[block] === 0) block++;
+      if (block === end) end = first;
+      else addHole(first, block - first);
     }
   };
 
-  const takeFromHoles = (lines: number): number | undefined => {
+  const takeFromHoles = (blocks: number): number | undefined => {
     let best: number | undefined;
     for (const [size, firsts] of holes) {
-      if (size >= lines && firsts.length > 0 && (best === undefined || size < best)) best = size;
+      if (size >= blocks && firsts.length > 0 && (best === undefined || size < best)) best = size;
     }
     const first = best === undefined ? undefined : holes.get(best)?.pop();
     if (first === undefined || best === undefined) return undefined;
-    if (best > lines) addHole(first + lines, best - lines);
+    if (best > blocks) addHole(first + blocks, best - blocks);
     return first;
   };
 
-  const takeFromEnd = (lines: number): number | undefined => {
-    if (end + lines > capacity) return undefined;
+  const takeFromEnd = (blocks: number): number | undefined => {
+    if (end + blocks > capacity) return undefined;
     const first = end;
-    end += lines;
+    end += blocks;
     return first;
   };
 
   const taking = [...taken];
   for (const run of taking) {
-    end = Math.max(end, run.first + run.lines);
-    mark(run.first, run.lines, 1);
+    end = Math.max(end, run.first + run.blocks);
+    mark(run.first, run.blocks, 1);
   }
   if (taking.length > 0) mergeHoles();
 
   return {
     capacity,
     used: () => used,
-    take(lines) {
-      let first = holes.get(lines)?.pop() ?? takeFromEnd(lines);
+    take(blocks) {
+      let first = holes.get(blocks)?.pop() ?? takeFromEnd(blocks);
       if (first === undefined) {
         mergeHoles();
-        first = takeFromHoles(lines) ?? takeFromEnd(lines);
+        first = takeFromHoles(blocks) ?? takeFromEnd(blocks);
       }
-      if (first !== undefined) mark(first, lines, 1);
+      if (first !== undefined) mark(first, blocks, 1);
       return first;
     },
-    give(first, lines) {
-      mark(first, lines, 0);
-      addHole(first, lines);
+    give(first, blocks) {
+      mark(first, blocks, 0);
+      addHole(first, blocks);
     },
   };
 }

@@ -12,11 +12,11 @@ import {
   encodeFrontendKey,
   encodeU32,
   type FrontendValue,
-  LIVE_NODE_PORTS_OFFSET,
+  NODE_PORTS_OFFSET,
   PROTOCOL_NUMBER,
   type SetRef,
   SIZE,
-  SLOTS_PER_LINE,
+  SLOTS_PER_BLOCK,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { addressBytes, addressText } from '../../../../src/lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../../src/model/types.ts';
@@ -27,7 +27,7 @@ const built = (path: string): string =>
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
 
-export const PLACE = { unknown: 0, onNode: 1, inPod: 2 } as const;
+export const POSITION = { unknown: 0, host: 1, pod: 2 } as const;
 const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
 const REQUEST_SIZE = 48;
 const DRIVE_SIZE = 96;
@@ -36,7 +36,7 @@ export interface Request {
   readonly to: string;
   readonly port: number;
   readonly protocol?: Protocol;
-  readonly place?: number;
+  readonly position?: number;
   readonly netns?: bigint;
   readonly sourceIsLoopback?: boolean;
   readonly pin?: { readonly id: number; readonly serviceId: number; readonly generation: number };
@@ -71,7 +71,7 @@ export function encodeRequest(request: Request): Uint8Array {
   view.setUint16(32, request.pin?.generation ?? 0, true);
   view.setUint16(36, request.port, true);
   bytes[38] = PROTOCOL_NUMBER[request.protocol ?? 'TCP'];
-  bytes[39] = request.place ?? PLACE.onNode;
+  bytes[39] = request.position ?? POSITION.host;
   bytes[40] = Number(request.sourceIsLoopback ?? false);
   return bytes;
 }
@@ -114,7 +114,7 @@ export class Drive {
 
   constructor() {
     this.object = openObject(readFileSync(driveObject), { name: 'drive' });
-    for (const name of this.object.maps) if (/^fl_(be|fr|fe|set)/.test(name)) this.shrink(name);
+    for (const name of this.object.maps) if (/^fl_(be|fr|fe|slot)/.test(name)) this.shrink(name);
     this.object.load();
   }
 
@@ -127,10 +127,10 @@ export class Drive {
   }
 
   /** Ids are written as given: in ascending order unless a test wants otherwise. */
-  putSet(line: number, ids: readonly number[], generation = 1): SetRef {
+  putSet(block: number, ids: readonly number[], generation = 1): SetRef {
     if (ids.length === 0) return EMPTY_SET;
-    new Uint32Array(this.object.map('fl_set_line').mmap()).set(ids, line * SLOTS_PER_LINE);
-    return { line, slots: ids.length, generation };
+    new Uint32Array(this.object.map('fl_slot_block').mmap()).set(ids, block * SLOTS_PER_BLOCK);
+    return { block, slots: ids.length, generation };
   }
 
   putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): void {
@@ -175,7 +175,7 @@ export class Drive {
   }
 
   putNodePorts(count: number): void {
-    new DataView(this.object.map('fl_live').mmap()).setUint32(LIVE_NODE_PORTS_OFFSET, count, true);
+    new DataView(this.object.map('fl_runtime').mmap()).setUint32(NODE_PORTS_OFFSET, count, true);
   }
 
   select(request: Request): Choice {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that publishes one epoch after another of one frontend, as fast as it can. `correct`: new
-// lines and backends, then one hash put, and old places only after a grace period. `in-place`: over
-// the lines and backends that the frontend refers to, which is what must be noticed.
+// blocks and backends, then one hash put, and old places only after a grace period. `in-place`: over
+// the blocks and backends that the frontend refers to, which is what must be noticed.
 // Plain JavaScript: nothing compiles a worker. bpf/test/drive.bpf.c says what an epoch looks like.
 import { createRequire } from 'node:module';
 import { workerData } from 'node:worker_threads';
@@ -11,16 +11,16 @@ const native = createRequire(import.meta.url)(addon);
 /** [0] stop, [1] epochs published, [2] grace periods waited for */
 const shared = new Int32Array(control);
 
-const PLACES = 8; // 8,000 ids, 504 lines
+const PLACES = 8; // 8,000 ids, 504 blocks
 const SLOTS = 1000;
-const LINES_PER_PLACE = 63;
+const BLOCKS_PER_PLACE = 63;
 const SERVICE = 1;
 
 const frontends = native.openPinnedMap(`${pins}/fl_frontend4`);
 const backendMap = native.openPinnedMap(`${pins}/fl_backend4`);
 const backends = new DataView(backendMap.mmap());
-const lineMap = native.openPinnedMap(`${pins}/fl_set_line`);
-const lines = new Uint32Array(lineMap.mmap());
+const blockMap = native.openPinnedMap(`${pins}/fl_slot_block`);
+const blocks = new Uint32Array(blockMap.mmap());
 const watchMap = native.openPinnedMap(`${pins}/fl_watch`);
 const watch = new BigInt64Array(watchMap.mmap());
 
@@ -36,7 +36,7 @@ function writePlace(place, epoch) {
     backends.setUint8(at + 6, 1); // ACTIVE
     backends.setUint32(at + 8, SERVICE, true);
     backends.setUint16(at + 12, epoch & 0xffff, true);
-    lines[place * LINES_PER_PLACE * 16 + slot] = id;
+    blocks[place * BLOCKS_PER_PLACE * 16 + slot] = id;
   }
 }
 
@@ -45,7 +45,7 @@ const value = new Uint8Array(32);
 const view = new DataView(value.buffer);
 
 function publish(place, epoch) {
-  view.setUint32(0, place * LINES_PER_PLACE, true);
+  view.setUint32(0, place * BLOCKS_PER_PLACE, true);
   view.setUint16(4, slotsOf(epoch), true);
   view.setUint8(7, epoch & 0xff);
   view.setUint32(16, SERVICE, true);
@@ -67,4 +67,4 @@ for (let place = 0; !Atomics.load(shared, 0); place = (place + 1) % PLACES) {
   writePlace(mode === 'correct' ? place : 0, epoch);
   publish(mode === 'correct' ? place : 0, epoch);
 }
-for (const map of [frontends, backendMap, lineMap, watchMap]) map.close();
+for (const map of [frontends, backendMap, blockMap, watchMap]) map.close();

@@ -16,7 +16,7 @@ import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
-const SIZES = { frontends: 64, backends: 64, setLines: 32, services: 64 };
+const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 64 };
 
 /** What a newcomer would read out of the tables: frontend -> internal | external backends. */
 function read(tables: Tables): Record<string, string> {
@@ -100,9 +100,9 @@ describe('a plan reaches the tables', () => {
   test('the number of NodePorts is kept where sockets look', () => {
     const { tables, dataplane } = start();
     dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
-    expect(tables.live.bytes[4]).toBe(1);
+    expect(tables.runtime.bytes[4]).toBe(1);
     dataplane.apply(planOf(), ['default/web']);
-    expect(tables.live.bytes[4]).toBe(0);
+    expect(tables.runtime.bytes[4]).toBe(0);
   });
 });
 
@@ -141,7 +141,7 @@ describe('the other ports of a ClusterIP', () => {
 });
 
 describe('sets are immutable', () => {
-  test('a changed set takes new lines, the old ones keep their content', () => {
+  test('a changed set takes new blocks, the old ones keep their content', () => {
     const { tables, dataplane } = start();
     const port = (...list: string[]) =>
       servicePort(
@@ -151,21 +151,21 @@ describe('sets are immutable', () => {
       );
     dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6')), 'all');
     const before = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
-    const line = element(tables.setLine, before.line).slice();
+    const block = element(tables.slotBlock, before.block).slice();
     dataplane.apply(planOf(port('10.1.1.6')), ['default/web']);
     const after = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
     expect(after).not.toEqual(before);
-    expect(element(tables.setLine, before.line)).toEqual(line);
+    expect(element(tables.slotBlock, before.block)).toEqual(block);
   });
 
-  test('retired lines and ids are not taken again before release', async () => {
-    const { tables, dataplane } = start({ ...SIZES, setLines: 2 });
+  test('retired blocks and ids are not taken again before release', async () => {
+    const { tables, dataplane } = start({ ...SIZES, slotBlocks: 2 });
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
     dataplane.apply(planOf(port('10.1.1.1')), 'all');
     dataplane.apply(planOf(port('10.1.1.2')), 'all');
     expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed[0]?.reason).toContain(
-      'fl_set_line is full',
+      'fl_slot_block is full',
     );
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.2');
     await dataplane.releaseRetired();
@@ -173,8 +173,8 @@ describe('sets are immutable', () => {
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.3');
   });
 
-  test('spare slots of a line that is used again are zero', async () => {
-    const { tables, dataplane } = start({ ...SIZES, setLines: 1 });
+  test('spare slots of a block that is used again are zero', async () => {
+    const { tables, dataplane } = start({ ...SIZES, slotBlocks: 1 });
     const port = (...list: string[]) =>
       servicePort(
         'web',
@@ -185,11 +185,11 @@ describe('sets are immutable', () => {
     dataplane.apply(planOf(), 'all');
     await dataplane.releaseRetired();
     dataplane.apply(planOf(port('10.1.1.5')), 'all');
-    expect(element(tables.setLine, 0).filter((byte) => byte !== 0)).toHaveLength(1);
+    expect(element(tables.slotBlock, 0).filter((byte) => byte !== 0)).toHaveLength(1);
   });
 
   test('what is retired is released only after the grace period', async () => {
-    const tables = createMemoryTables({ ...SIZES, setLines: 1 });
+    const tables = createMemoryTables({ ...SIZES, slotBlocks: 1 });
     let end: () => void = () => undefined;
     const waiting = new Promise<void>((resolve) => {
       end = resolve;
@@ -199,10 +199,10 @@ describe('sets are immutable', () => {
     dataplane.apply(planOf(web), 'all');
     dataplane.apply(planOf(), 'all');
     const released = dataplane.releaseRetired();
-    expect(dataplane.ledger.lines.used()).toBe(1);
+    expect(dataplane.ledger.blocks.used()).toBe(1);
     end();
     expect(await released).toBe(true);
-    expect(dataplane.ledger.lines.used()).toBe(0);
+    expect(dataplane.ledger.blocks.used()).toBe(0);
     expect(await dataplane.releaseRetired()).toBe(false);
   });
 
@@ -222,10 +222,10 @@ describe('sets are immutable', () => {
     expect(dataplane.releaseRetired()).toBe(released);
     ends[0]?.();
     await expect.poll(() => ends.length).toBe(2);
-    expect(dataplane.ledger.lines.used()).toBe(2);
+    expect(dataplane.ledger.blocks.used()).toBe(2);
     ends[1]?.();
     await released;
-    expect(dataplane.ledger.lines.used()).toBe(1);
+    expect(dataplane.ledger.blocks.used()).toBe(1);
   });
 
   test('an unchanged plan writes nothing', () => {
@@ -302,7 +302,7 @@ describe('one failure never spoils another Service', () => {
     expect(Object.keys(read(tables))).toEqual(['10.96.0.10:80/TCP']);
     expect(dataplane.ledger.frontendIds.used()).toBe(2);
     expect(dataplane.ledger.backendIds.used()).toBe(1);
-    expect(dataplane.ledger.lines.used()).toBe(1);
+    expect(dataplane.ledger.blocks.used()).toBe(1);
   });
 
   test('a refused replacement keeps the old set and its backends in force', async () => {
@@ -409,8 +409,8 @@ describe('restart and audit', () => {
       },
       {
         name: 'a set overwritten',
-        break: (t) => void t.setLine.bytes.fill(7),
-        drift: /set at line .* differs/,
+        break: (t) => void t.slotBlock.bytes.fill(7),
+        drift: /set at block .* differs/,
       },
       {
         name: 'a backend overwritten',

@@ -10,7 +10,7 @@ import {
   BACKEND_STATE,
   decodeBackend,
   decodeFrontend,
-  SLOTS_PER_LINE,
+  SLOTS_PER_BLOCK,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import {
   createMemoryTables,
@@ -22,7 +22,7 @@ import { renderFrontends, setNames } from '../../../../src/dataplane/bpf/sync/re
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
-const SIZES = { frontends: 64, backends: 512, setLines: 128, services: 64 };
+const SIZES = { frontends: 64, backends: 512, slotBlocks: 128, services: 64 };
 
 const backends = fc
   .uniqueArray(fc.integer({ min: 1, max: 40 }), { maxLength: 36 })
@@ -92,9 +92,9 @@ function assertConsistent(tables: MemoryTables): void {
     for (const ref of [frontend.internal, frontend.external]) {
       let previous = 0;
       for (let slot = 0; slot < ref.slots; slot++) {
-        const line = element(tables.setLine, ref.line + Math.floor(slot / SLOTS_PER_LINE));
-        const id = new DataView(line.buffer, line.byteOffset).getUint32(
-          (slot % SLOTS_PER_LINE) * 4,
+        const block = element(tables.slotBlock, ref.block + Math.floor(slot / SLOTS_PER_BLOCK));
+        const id = new DataView(block.buffer, block.byteOffset).getUint32(
+          (slot % SLOTS_PER_BLOCK) * 4,
           true,
         );
         // Affinity searches a set by halves: ids must ascend.
@@ -102,7 +102,7 @@ function assertConsistent(tables: MemoryTables): void {
         previous = id;
         const found = decodeBackend(element(tables.backend.IPv4, id), 'IPv4');
         if (found.serviceId !== frontend.serviceId || found.state !== BACKEND_STATE.ACTIVE) {
-          throw new Error(`slot ${slot} of line ${ref.line} holds ${JSON.stringify(found)}`);
+          throw new Error(`slot ${slot} of block ${ref.block} holds ${JSON.stringify(found)}`);
         }
       }
     }
@@ -141,7 +141,7 @@ test('after any history with refused writes the tables equal the last plan, and 
           ledger.backendIds.used(),
           ledger.frontendIds.used(),
           ledger.serviceIds.used(),
-          ledger.lines.used(),
+          ledger.blocks.used(),
         ]).toEqual([0, 0, 0, 0]);
       },
     ),

@@ -37,7 +37,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       internal_empty: 28,
       external_empty: 29,
     });
-    expect(offsets('set_ref')).toEqual({ line: 0, slots: 4, kind: 6, generation: 7 });
+    expect(offsets('set_ref')).toEqual({ block: 0, slots: 4, kind: 6, generation: 7 });
     expect(offsets('frontend4_key')).toEqual({ address: 0, port: 4, protocol: 6, pad: 7 });
     expect(offsets('frontend6_key')).toEqual({ address: 0, port: 16, protocol: 18, pad: 19 });
     expect(offsets('backend4')).toMatchObject({
@@ -62,9 +62,9 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       affinity_hits: 24,
     });
     expect(offsets('backend_stat')).toEqual({ connections: 0, closed: 8 });
-    expect(offsets('live')).toEqual({
-      skipped_cgroups: layout.LIVE_SKIPPED_CGROUPS_OFFSET,
-      node_ports: layout.LIVE_NODE_PORTS_OFFSET,
+    expect(offsets('runtime_flags')).toEqual({
+      skipped_cgroups: layout.SKIPPED_CGROUPS_OFFSET,
+      node_ports: layout.NODE_PORTS_OFFSET,
     });
   });
 
@@ -82,15 +82,17 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 
   test('enum values are the same', () => {
     const values = (name: string) => btf.enums.find((candidate) => candidate.name === name)?.values;
-    expect(values('backend_state')).toEqual(layout.BACKEND_STATE);
-    expect(values('l4_protocol')).toMatchObject(layout.PROTOCOL_NUMBER);
+    const prefixed = (prefix: string, of: Readonly<Record<string, number>>) =>
+      Object.fromEntries(Object.entries(of).map(([name, value]) => [`${prefix}_${name}`, value]));
+    expect(values('backend_state')).toEqual(prefixed('BACKEND', layout.BACKEND_STATE));
+    expect(values('l4_protocol')).toMatchObject(prefixed('PROTOCOL', layout.PROTOCOL_NUMBER));
     expect(values('empty_verdict')).toEqual({
-      REFUSE: layout.EMPTY_VERDICT.reject,
-      DROP: layout.EMPTY_VERDICT.drop,
+      EMPTY_REFUSE: layout.EMPTY_VERDICT.reject,
+      EMPTY_DROP: layout.EMPTY_VERDICT.drop,
     });
     expect(values('address_scope')).toEqual({
-      NODE_ADDRESS: layout.ADDRESS_SCOPE.node,
-      LOOPBACK_ADDRESS: layout.ADDRESS_SCOPE.loopback,
+      SCOPE_NODE: layout.ADDRESS_SCOPE.node,
+      SCOPE_LOOPBACK: layout.ADDRESS_SCOPE.loopback,
     });
   });
 });
@@ -98,13 +100,11 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 test('reasons are named in the order of enum reason', () => {
   const header = readFileSync(join(packageRoot(), 'bpf', 'common', 'types.h'), 'utf8');
   const body = /enum reason \{([^}]*)\}/.exec(header)?.[1] ?? '';
-  const names = [...body.matchAll(/^\s*([A-Z_]+) = (\d+)/gm)].map(([, name, value]) => [
+  const names = [...body.matchAll(/^\s*REASON_([A-Z_]+) = (\d+)/gm)].map(([, name, value]) => [
     name,
     Number(value),
   ]);
-  expect(names.filter(([name]) => name !== 'REASONS')).toEqual(
-    REASONS.map((name, index) => [name, index]),
-  );
+  expect(names).toEqual(REASONS.map((name, index) => [name, index]));
 });
 
 describe('bytes by hand', () => {
@@ -145,8 +145,8 @@ describe('bytes by hand', () => {
     expect(
       hex(
         layout.encodeFrontend({
-          internal: { line: 1, slots: 2, generation: 3 },
-          external: { line: 4, slots: 5, generation: 6 },
+          internal: { block: 1, slots: 2, generation: 3 },
+          external: { block: 4, slots: 5, generation: 6 },
           serviceId: 7,
           frontendId: 8,
           affinitySeconds: 9,

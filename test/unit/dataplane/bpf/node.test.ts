@@ -34,7 +34,7 @@ test('prefixes choose, per family', () => {
 });
 
 test('the table holds exactly the accepted addresses, loopback marked as such', () => {
-  const tables = createMemoryTables({ frontends: 4, backends: 4, setLines: 4, services: 4 });
+  const tables = createMemoryTables({ frontends: 4, backends: 4, slotBlocks: 4, services: 4 });
   expect(applyNodeAddresses(tables, LOCAL.slice(0, 2))).toEqual([]);
   expect(
     tables.nodeAddress.IPv4.readAll().map(({ key, value }) => [key.join('.'), value[0]]),

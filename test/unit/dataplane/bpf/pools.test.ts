@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createIdPool, RESTING_IDS } from '../../../../src/dataplane/bpf/sync/id-pool.ts';
-import { createLinePool } from '../../../../src/dataplane/bpf/sync/slot-pool.ts';
+import { createBlockPool } from '../../../../src/dataplane/bpf/sync/slot-pool.ts';
 
 describe('ids', () => {
   test('begin at 1, end below the capacity, and run out', () => {
@@ -43,7 +43,7 @@ describe('ids', () => {
   });
 });
 
-describe('lines', () => {
+describe('blocks', () => {
   test('runs never overlap and all room can be used again, whatever the order', () => {
     const step = fc.oneof(
       fc.record({ take: fc.integer({ min: 1, max: 9 }) }),
@@ -52,24 +52,24 @@ describe('lines', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
         const capacity = 40;
-        const pool = createLinePool(capacity);
-        const runs: { first: number; lines: number }[] = [];
+        const pool = createBlockPool(capacity);
+        const runs: { first: number; blocks: number }[] = [];
         for (const s of steps) {
           if ('take' in s) {
             const first = pool.take(s.take);
             if (first === undefined) continue;
             expect(first + s.take).toBeLessThanOrEqual(capacity);
             for (const run of runs) {
-              expect(first >= run.first + run.lines || run.first >= first + s.take).toBe(true);
+              expect(first >= run.first + run.blocks || run.first >= first + s.take).toBe(true);
             }
-            runs.push({ first, lines: s.take });
+            runs.push({ first, blocks: s.take });
           } else if (runs.length > 0) {
             const [run] = runs.splice(s.give % runs.length, 1);
-            if (run !== undefined) pool.give(run.first, run.lines);
+            if (run !== undefined) pool.give(run.first, run.blocks);
           }
-          expect(pool.used()).toBe(runs.reduce((sum, run) => sum + run.lines, 0));
+          expect(pool.used()).toBe(runs.reduce((sum, run) => sum + run.blocks, 0));
         }
-        for (const run of runs) pool.give(run.first, run.lines);
+        for (const run of runs) pool.give(run.first, run.blocks);
         expect(pool.take(capacity)).toBe(0);
       }),
       { numRuns: 500 },
@@ -77,9 +77,9 @@ describe('lines', () => {
   });
 
   test('a refusal means that no hole is long enough', () => {
-    const pool = createLinePool(10, [
-      { first: 3, lines: 2 },
-      { first: 7, lines: 1 },
+    const pool = createBlockPool(10, [
+      { first: 3, blocks: 2 },
+      { first: 7, blocks: 1 },
     ]);
     expect(pool.take(4)).toBeUndefined();
     expect(pool.take(3)).toBe(0);

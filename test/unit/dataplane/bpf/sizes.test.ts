@@ -17,7 +17,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
 });
 
 test('every table that --map-size takes sizes a map', () => {
-  const names = ['frontends', 'backends', 'service-ports', 'set-lines', 'affinity'];
+  const names = ['frontends', 'backends', 'service-ports', 'slot-blocks', 'affinity'];
   for (const name of names) {
     const flags = { manifests: '/m', 'map-size': `${name}=7` };
     const { own } = resolveConfig({ flags, hostname: 'n1' });

@@ -7,7 +7,7 @@ import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 test('connections of frontends, without what refuses other ports', () => {
-  const tables = createMemoryTables({ frontends: 16, backends: 16, setLines: 8, services: 8 });
+  const tables = createMemoryTables({ frontends: 16, backends: 16, slotBlocks: 8, services: 8 });
   const dataplane = createBpfDataplane(tables, () => Promise.resolve());
   const backends = [backend('10.1.1.1'), backend('10.1.1.2')];
   const frontends = [clusterIp('10.96.0.10'), clusterIp('10.96.0.11')];
