@@ -157,6 +157,7 @@ function listenerOf(agent: Agent, servers: Servers, onProblems: () => void): Sou
       agent.accept(changes);
     },
     onSynced: () => agent.sourceSynced(),
+    onRequest: servers.requested,
     onProblems,
   };
 }

@@ -8,6 +8,7 @@ import {
   type ClusterStatus,
   openCluster,
 } from '../source/apiserver/cluster.ts';
+import type { RequestFacts } from '../source/apiserver/counters.ts';
 import { foldProblems } from '../source/apiserver/problems.ts';
 import { openManifests } from '../source/manifests/manifests.ts';
 
@@ -26,6 +27,8 @@ export interface SourceListener {
   /** Complete lists have been delivered once. */
   onSynced(): void;
   onProblems(problems: readonly SourceProblem[]): void;
+  /** Every request to an API server; a folder makes none. */
+  onRequest?(request: RequestFacts): void;
 }
 
 export interface Source {
@@ -75,6 +78,7 @@ export function clusterSource(settings: ClusterSettings): OpenSource {
       onChanges: (changes) => listener.onChanges(changes),
       onSynced: () => listener.onSynced(),
       onProblems: tellSoon,
+      onRequest: (request) => listener.onRequest?.(request),
     });
     const problems = (): readonly SourceProblem[] => {
       const { servers, credentials } = settings.apiServer;

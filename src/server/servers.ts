@@ -9,6 +9,7 @@ import { isRecord, recordOrEmpty } from '../lib/json.ts';
 import type { Logger } from '../log.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
 import type { ServiceKey } from '../plan/types.ts';
+import type { RequestFacts } from '../source/apiserver/counters.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { isNodeEligible } from './health/node.ts';
@@ -42,6 +43,7 @@ export interface Servers {
   /** To be told before the agent is: what arrives waits until it is in the kernel. */
   arrived(changes: readonly ObjectChange[]): void;
   synced(facts: SyncFacts): void;
+  requested(request: RequestFacts): void;
   close(): void;
 }
 
@@ -122,6 +124,7 @@ export async function openServers({
         log.warn({ reason: reasonOf(error) }, 'health check ports not synced');
       });
     },
+    requested: metrics.requested,
     close() {
       for (const server of servers) void server.close();
       void serviceHealth.close();

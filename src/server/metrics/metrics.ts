@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the agent tells its metrics, in the words of the agent. Everything else is read when asked.
 import type { Family, Kind } from '../../model/types.ts';
+import type { RequestFacts } from '../../source/apiserver/counters.ts';
 import { type MetricReaders, readingsOf } from './readings.ts';
 import { createRegistry, type MetricsRegistry } from './registry.ts';
 
@@ -25,14 +26,6 @@ export interface Metrics {
   requested(request: RequestFacts): void;
   text: MetricsRegistry['text'];
   readonly contentType: string;
-}
-
-export interface RequestFacts {
-  readonly method: string;
-  readonly host: string;
-  /** HTTP status, or `<error>` if there was no answer. */
-  readonly code: string;
-  readonly durationMs: number;
 }
 
 export interface MetricsOptions {

@@ -6,7 +6,7 @@ import type { Logger } from '../../log.ts';
 import type { Kind, ObjectChange } from '../../model/types.ts';
 import { openCredentials } from './auth/credentials.ts';
 import { type Clock, systemClock } from './clock.ts';
-import type { Counters } from './counters.ts';
+import type { Counters, RequestFacts } from './counters.ts';
 import { createIntern } from './decode/intern.ts';
 import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
 import type { ApiServerChoice, Winner } from './transport/api-server.ts';
@@ -47,6 +47,8 @@ export interface ClusterHandlers {
   onSynced(): void;
   /** All problems as they are now, whenever they differ from the last call's. */
   onProblems(problems: readonly ClusterProblem[]): void;
+  /** Every request to an API server. */
+  onRequest?(request: RequestFacts): void;
   /** A list was not believed; its removals wait for a second list. See Store. */
   onSuspiciousEmpty?(kind: Kind, suspicion: Suspicion): void;
 }
@@ -105,7 +107,10 @@ class Cluster implements ClusterSource {
     this.#handlers = handlers;
     this.#servers = new Servers(apiServer.servers);
     const credentials = openCredentials(apiServer.credentials);
-    this.#transport = createTransport({ servers: this.#servers, credentials, clock, userAgent });
+    this.#transport = createTransport({
+      ...{ servers: this.#servers, credentials, clock, userAgent },
+      onRequest: (request) => this.#call('onRequest', () => handlers.onRequest?.(request)),
+    });
     this.#delivery = new Delivery({ onChanges: (changes) => this.#onChanges(changes), clock, log });
     this.#identity = new ClusterIdentity({
       ...{ transport: this.#transport, clock, log },

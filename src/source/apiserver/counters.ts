@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened so far, of one kind, as plain numbers that only grow. Whoever serves metrics reads them;
-// nothing here knows how.
+// What is counted for metrics, and the shapes in which it is handed out; nothing here knows who serves
+// them. `Counters` are read: one set for each kind, in ClusterStatus.watches. `RequestFacts` are told one by
+// one, as they happen, to ClusterHandlers.onRequest, because a histogram cannot be read back into buckets.
 import { END_REASONS, type EndReason } from './watch/watch-error.ts';
+
+/** One HTTP request: the labels of client-go's `rest_client_` metrics, and how long it took. */
+export interface RequestFacts {
+  readonly method: 'GET' | 'POST';
+  /** `10.0.0.1:6443`. */
+  readonly host: string;
+  /** HTTP status, or `<error>` if there was no answer. */
+  readonly code: string;
+  /** Until the headers of the answer: a watch goes on for minutes after them. */
+  readonly durationMs: number;
+}
 
 export const EVENT_TYPES = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR', 'OTHER'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
+/** Of one kind; they only grow. */
 export interface Counters {
   /** LIST requests, each page counted. */
   listStarts: number;
@@ -19,7 +32,7 @@ export interface Counters {
   items: number;
   /** Of bodies, as they came from the connection. */
   bytes: number;
-  /** Spent turning bytes into slim objects. */
+  /** Spent turning bytes into pruned objects. */
   decodeSeconds: number;
   /** Events that said nothing new: repeated, or older than what is known. */
   staleEvents: number;

@@ -5,6 +5,7 @@ import { Pool } from 'undici';
 import type { Access, Credentials } from '../auth/credentials.ts';
 import { expiryOf } from '../auth/expiry.ts';
 import type { Clock } from '../clock.ts';
+import type { RequestFacts } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import { ApiError, Ended } from '../watch/watch-error.ts';
 import type { Servers, ServerUrl } from './servers.ts';
@@ -42,6 +43,8 @@ export interface TransportParts {
   readonly credentials: Credentials;
   readonly clock: Clock;
   readonly userAgent: string;
+  /** Each request once, whether or not it was answered. */
+  readonly onRequest?: ((request: RequestFacts) => void) | undefined;
 }
 
 export function createTransport(parts: TransportParts): Transport {
@@ -118,24 +121,44 @@ class HttpTransport implements Transport {
     object: unknown,
   ): Promise<Answer> {
     const access = await orAborted(this.#parts.credentials.access(), signal);
-    const { origin, pathname } = new URL(server.url);
-    const { statusCode, headers, body } = await this.#pool(server, origin, access).request({
-      path: `${pathname.replace(/\/+$/, '')}${path}`,
-      method: object === undefined ? 'GET' : 'POST',
-      headers: {
-        accept: 'application/json',
-        'user-agent': this.#parts.userAgent,
-        ...(object === undefined ? {} : { 'content-type': 'application/json' }),
-        ...access.headers,
-      },
-      ...(object === undefined ? {} : { body: JSON.stringify(object) }),
-      signal,
-    });
+    const { origin, host, pathname } = new URL(server.url);
+    const method = object === undefined ? 'GET' : 'POST';
+    const pool = this.#pool(server, origin, access);
+    const { statusCode, headers, body } = await this.#counted({ method, host }, () =>
+      pool.request({
+        path: `${pathname.replace(/\/+$/, '')}${path}`,
+        method,
+        headers: {
+          accept: 'application/json',
+          'user-agent': this.#parts.userAgent,
+          ...(object === undefined ? {} : { 'content-type': 'application/json' }),
+          ...access.headers,
+        },
+        ...(object === undefined ? {} : { body: JSON.stringify(object) }),
+        signal,
+      }),
+    );
     if (statusCode >= 200 && statusCode < 300) return { body, server };
     const error = await statusError(statusCode, headers['retry-after'], body);
     const expiry = statusCode === 401 ? expiryOf(access, new Date()) : undefined;
     if (expiry !== undefined) error.message += `: ${expiry}`;
     throw error;
+  }
+
+  async #counted<T extends { readonly statusCode: number }>(
+    facts: Pick<RequestFacts, 'method' | 'host'>,
+    send: () => Promise<T>,
+  ): Promise<T> {
+    const { clock, onRequest } = this.#parts;
+    const startMs = clock.nowMs();
+    let code = '<error>';
+    try {
+      const answer = await send();
+      code = String(answer.statusCode);
+      return answer;
+    } finally {
+      onRequest?.({ ...facts, code, durationMs: clock.nowMs() - startMs });
+    }
   }
 
   /** Connections outlive a request; a changed CA or certificate gets a pool of its own. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type ClusterProblem, openCluster } from '../../../../src/source/apiserver/cluster.ts';
+import type { RequestFacts } from '../../../../src/source/apiserver/counters.ts';
 import {
   ownNode,
   SERVICE_CIDRS,
@@ -33,6 +34,7 @@ function open(server: FakeApiServer, setup: Setup = {}) {
   const clock = new FakeClock();
   const events: string[] = [];
   const problems: ClusterProblem[][] = [];
+  const requests: RequestFacts[] = [];
   const cluster = openCluster(
     {
       nodeName: 'n1',
@@ -59,11 +61,12 @@ function open(server: FakeApiServer, setup: Setup = {}) {
         setup.onSynced?.();
       },
       onProblems: (now) => problems.push([...now]),
+      onRequest: (request) => requests.push(request),
       onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),
     },
   );
   onTestFinished(() => cluster.close());
-  return { clock, events, problems, cluster };
+  return { clock, events, problems, requests, cluster };
 }
 
 async function fullServer(...tls: Parameters<typeof openServer>): Promise<FakeApiServer> {
@@ -242,6 +245,34 @@ test('status tells ages, sizes and counters of every watch', async () => {
     expect(watch.counters.bytes).toBeGreaterThan(100);
     expect(watch.counters.decodeSeconds).toBeGreaterThan(0);
   }
+});
+
+test('every request is told, with what answered it', async () => {
+  const server = await fullServer();
+  server.fault = ({ path }, response) => {
+    if (path !== SERVICE_CIDRS.path) return false;
+    status(response, 404, 'no such resource');
+    return true;
+  };
+  const { requests, cluster, clock } = open(server);
+  await until(() => cluster.status().isSynced, 'synced');
+  await until(() => requests.length === 4, 'four requests');
+  await server.close();
+  await until(() => cluster.status().watches.some(({ state }) => state === 'waiting'), 'a pause');
+  for (let tries = 0; tries < 50 && requests.length === 4; tries += 1) {
+    clock.advance(1_000);
+    await settle();
+  }
+  const { host } = new URL(server.url);
+  const [first] = requests;
+  expect(first).toEqual({ method: 'GET', host, code: '200', durationMs: 0 });
+  expect(
+    requests
+      .slice(0, 4)
+      .map(({ code }) => code)
+      .sort(),
+  ).toEqual(['200', '200', '200', '404']);
+  expect(requests[4]).toMatchObject({ method: 'GET', host, code: '<error>' });
 });
 
 test('close() leaves no connection and no timer, and calls nobody', async () => {
