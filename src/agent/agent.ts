@@ -28,7 +28,7 @@ export interface AgentParts {
 /** One portion that was brought to the kernel. */
 export interface SyncFacts {
   readonly plan: Plan;
-  /** Those that were looked at. */
+  /** Those that were looked at; empty if the changes concern none. */
   readonly services: readonly ServiceKey[];
   readonly report: ApplyReport;
   /** Every Service was looked at. */
@@ -160,11 +160,21 @@ class RunningAgent implements Agent {
   }
 
   #turn(): void {
+    const hasChanges = this.#pending.length > 0;
     this.#absorb();
     if (!this.#isSourceSynced) return;
     if (this.#dirty.size > 0) this.#sync();
+    else if (hasChanges) this.#noteNothingToWrite();
     if (this.#dirty.size > 0) this.#schedule();
     else if (this.#readyAt === undefined) this.#becomeReady();
+  }
+
+  /** A taint of the Node, a slice of no Service: without this, health would wait for them for ever. */
+  #noteNothingToWrite(): void {
+    if (this.#plan === undefined) return;
+    const report = { applied: 0, failed: [], elapsedMs: 0 };
+    const isComplete = this.#failed.size === 0;
+    this.#parts.onSync?.({ plan: this.#plan, services: [], report, isFull: false, isComplete });
   }
 
   /** Changes -> plan. Works also before the first complete lists: planning is not writing. */

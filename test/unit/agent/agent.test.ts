@@ -2,7 +2,7 @@
 // The sync loop over tables in memory, with timers under the test's hand: when it writes, when it
 // must not, what it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Agent, createAgent } from '../../../src/agent/agent.ts';
+import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
 import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { createLogger } from '../../../src/log.ts';
@@ -99,6 +99,32 @@ beforeEach(() => {
 afterEach(() => {
   agent.stop();
   vi.useRealTimers();
+});
+
+test('a change that no Service depends on is told as in sync, or health would wait for it for ever', async () => {
+  const told: SyncFacts[] = [];
+  agent.stop();
+  const dataplane = createBpfDataplane(tables, () => Promise.resolve());
+  agent = createAgent({
+    planner: {
+      apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
+    },
+    dataplane,
+    log: createLogger('error', 'json'),
+    localAddresses: () => local,
+    auditIntervalMs: AUDIT_MS,
+    addressIntervalMs: 5_000,
+    onSync: (facts) => told.push(facts),
+  });
+  agent.accept([put('s1', '10.1.1.1')]);
+  await turns();
+  expect(told).toEqual([]);
+  agent.sourceSynced();
+  await turns();
+  told.length = 0;
+  agent.accept([put('s1', '10.1.1.1')]);
+  await turns();
+  expect(told).toMatchObject([{ services: [], isComplete: true }]);
 });
 
 describe('before the first complete lists', () => {
