@@ -19,7 +19,7 @@ import type { PlanSettings } from '../plan/types.ts';
 import { type Routes, serveSocket } from '../server/admin-socket.ts';
 import type { KubeEvent } from '../server/events/event.ts';
 import type { EventSender } from '../server/events/recorder.ts';
-import type { MetricReaders, ServiceConnections } from '../server/metrics/readings.ts';
+import type { AgentReaders, ServiceConnections } from '../server/metrics/readings.ts';
 import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { waitGracePeriod } from '../sys/native.ts';
@@ -51,6 +51,7 @@ export interface InstanceSettings {
 
 export interface Instance {
   readonly agent: Agent;
+  readonly configWritten: Servers['configWritten'];
   /** Lets go of everything; programs, links and maps stay and traffic flows on. Idempotent. */
   stop(): void;
 }
@@ -126,7 +127,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     running = { settings, startedAt, cgroup, attached, dataplane, agent, source };
     events.connect(source);
     tellProblems();
-    return { agent, stop };
+    return { agent, configWritten: servers.configWritten, stop };
   } catch (error) {
     stop();
     throw error;
@@ -212,13 +213,14 @@ function routes(running: () => Running | undefined): Routes {
 }
 
 /** Everything /metrics reads when it is asked. */
-function readersOf(settings: InstanceSettings, running: () => Running | undefined): MetricReaders {
+function readersOf(settings: InstanceSettings, running: () => Running | undefined): AgentReaders {
   const state = (): AgentState | undefined => running()?.agent.state();
   return {
     version: packageVersion(),
     engine: () => 'bpf',
     isReady: () => state()?.isReady ?? false,
     plan: () => state()?.plan,
+    sourceProblems: () => running()?.source.problems() ?? [],
     tables: () => {
       const instance = running();
       return instance === undefined ? [] : tableFill(instance.dataplane);

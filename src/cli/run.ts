@@ -64,8 +64,9 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const watch =
     file === undefined
       ? undefined
-      : watchConfigFile(file.path, file.text, () => {
+      : watchConfigFile(file.path, file.text, (text) => {
           log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
+          instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
   const stop = (signal: string): void => {
     watch?.close();

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// kube-proxy's outward face on a running agent: health and metrics servers, health check ports of
-// Services, Events. It watches what arrives and what was synced, and decides nothing.
+// What a running agent shows the outside, as kube-proxy does: the health and metrics servers, the
+// healthCheckNodePort of each Service, Kubernetes Events. The agent reports what arrived and what was
+// synced; nothing here decides or programs anything. The admin socket beside it (admin-socket.ts) is for
+// fairlead's own commands.
 import { existsSync } from 'node:fs';
 import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
 import { reasonOf } from '../errors.ts';
-import { isRecord, recordOrEmpty } from '../lib/json.ts';
 import type { Logger } from '../log.ts';
+import { isNodeEligible } from '../model/node-eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
-import { isNodeEligible } from './health/node.ts';
+import { createSyncEvents } from './events/sync-events.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
 import { healthHandler } from './health/server.ts';
-import { createServiceHealthServers } from './health/service-servers.ts';
-import { type KeptServer, keepListening } from './http/keep.ts';
+import { createServiceHealthServers, type ServiceHealthServers } from './health/service-servers.ts';
+import { openListeners, type ServerSpec } from './listeners.ts';
 import { createMetrics, type Metrics } from './metrics/metrics.ts';
-import type { MetricReaders } from './metrics/readings.ts';
+import type { AgentReaders, ServerReaders } from './metrics/readings.ts';
 import { metricsHandler } from './metrics/server.ts';
+import { createPendingChanges, type PendingChanges } from './pending-changes.ts';
 
 export interface ServersSettings {
   readonly nodeName: string;
@@ -33,128 +36,120 @@ export interface ServersSettings {
 
 export interface ServersParts {
   readonly settings: ServersSettings;
-  readonly readers: MetricReaders;
+  readonly readers: AgentReaders;
   readonly sender: EventSender;
   readonly log: Logger;
 }
 
 export interface Servers {
   readonly events: EventRecorder;
-  /** To be told before the agent is: what arrives waits until it is in the kernel. */
+  /** To be called before the agent takes the changes: they are pending until they are programmed. */
   arrived(changes: readonly ObjectChange[]): void;
   synced(facts: SyncFacts): void;
+  /** One request to the API server. */
   requested(request: RequestFacts): void;
+  /** The configuration file was written; it may be what the agent was started with again. */
+  configWritten(file: { readonly path: string; readonly isChanged: boolean }): void;
   close(): void;
 }
 
-const TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-trigger-time';
-
 /** Rejects with BAD_OPTION if a port is taken and `isBindFailureFatal`. */
-export async function openServers({
-  settings,
-  readers,
-  sender,
-  log,
-}: ServersParts): Promise<Servers> {
-  const startedMs = Date.now();
-  const families: readonly Family[] = existsSync('/proc/net/if_inet6')
-    ? ['IPv4', 'IPv6']
-    : ['IPv4'];
+export async function openServers(parts: ServersParts): Promise<Servers> {
+  const { settings, sender, log } = parts;
+  const self = { kind: 'Node', name: settings.nodeName } as const;
   const health = createProxyHealth(2 * settings.syncPeriodMs);
   const events = createEventRecorder(sender, settings.nodeName);
-  const metrics = createMetrics({ ...readers, events: () => events.stats() });
-  const serviceHealth = createServiceHealthServers({
-    isProxyHealthy: () => health.verdict().isHealthy,
-    localAddresses: () => interfaceAddresses().map(({ address }) => address),
-    onFailure: ({ namespace, name, port, reason }) => {
-      log.warn({ service: `${namespace}/${name}`, port, reason }, 'health check port not served');
-      events.record(
-        'FailedToStartServiceHealthcheck',
-        { kind: 'Service', namespace, name },
-        reason,
-      );
+  const serviceHealth = openServiceHealth({ health, events, log });
+  const pending = createPendingChanges(Date.now());
+  const shown: Shown = { isConfigChanged: false, listening: () => ({}) };
+  const metrics = createMetrics(
+    { ...parts.readers, ...serverReaders({ health, events, serviceHealth, pending, shown }) },
+    (metric, error) => log.warn({ metric, reason: reasonOf(error) }, 'metric cannot be read'),
+  );
+  const listeners = await openListeners(serverSpecs(parts, health, metrics), {
+    ...{
+      isBindFailureFatal: settings.isBindFailureFatal,
+      nodeName: settings.nodeName,
+      events,
+      log,
     },
   });
-  const servers = await listenOn({ settings, readers, health, metrics, events, log });
-  events.record('Starting', { kind: 'Node', name: settings.nodeName }, 'fairlead is starting');
-  events.record(
-    'ModeSelected',
-    { kind: 'Node', name: settings.nodeName },
-    'engine bpf: Services are translated at the socket',
-  );
-  let changed = new Set<ServiceKey>();
-  let triggers: { readonly family: Family; readonly atMs: number }[] = [];
+  shown.listening = listeners.listening;
+  events.record('Starting', self, 'fairlead is starting');
+  events.record('ModeSelected', self, 'dataplane bpf: Services are translated at the socket');
   return {
     events,
-    arrived(changes) {
-      for (const family of families) health.queued(family);
-      for (const family of families) metrics.syncAsked(family);
-      for (const change of changes) {
-        metrics.arrived(change.ref.kind, 1);
-        if (change.ref.kind === 'Node' && change.ref.name === settings.nodeName) {
-          health.setNode(change.type === 'put' && isNodeEligible(change.object));
-        }
-        const trigger = triggerOf(change);
-        if (trigger !== undefined && trigger.atMs > startedMs) triggers.push(trigger);
-      }
-    },
-    synced({ plan, services, report, isFull, isComplete }) {
-      for (const key of services) changed.add(key);
-      for (const family of families) {
-        metrics.synced({
-          family,
-          isFull,
-          durationMs: report.elapsedMs,
-          failed: report.failed.length,
-        });
-      }
-      for (const { service, reason } of report.failed) {
-        if (service === undefined || !reason.includes('is full')) continue;
-        const [namespace = '', name = ''] = service.split('/');
-        events.record('MapFull', { kind: 'Service', namespace, name }, reason);
-      }
-      if (!isComplete) return;
-      for (const family of families) health.updated(family);
-      const nowMs = Date.now();
-      for (const { family, atMs } of triggers) metrics.programmed(family, nowMs - atMs);
-      triggers = [];
-      const all = changed;
-      changed = new Set();
-      serviceHealth.sync(plan, all).catch((error: unknown) => {
-        log.warn({ reason: reasonOf(error) }, 'health check ports not synced');
-      });
-    },
+    ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
     requested: metrics.requested,
+    configWritten({ path, isChanged }) {
+      shown.isConfigChanged = isChanged;
+      if (isChanged)
+        events.record('ConfigReloadNeeded', self, `${path} changed: restart the agent to apply it`);
+    },
     close() {
-      for (const server of servers) void server.close();
+      listeners.close();
       void serviceHealth.close();
     },
   };
 }
 
-interface ListenParts {
-  readonly settings: ServersSettings;
-  readonly readers: MetricReaders;
-  readonly health: ProxyHealth;
-  readonly metrics: Metrics;
-  readonly events: EventRecorder;
-  readonly log: Logger;
+/** What only the servers know, and metrics show. */
+interface Shown {
+  isConfigChanged: boolean;
+  listening: () => Readonly<Record<string, boolean>>;
 }
 
-async function listenOn(parts: ListenParts): Promise<readonly KeptServer[]> {
-  const { settings, readers, health, metrics, events, log } = parts;
-  const isReady = readers.isReady ?? (() => false);
-  const wanted = [
+interface Parts {
+  readonly health: ProxyHealth;
+  readonly events: EventRecorder;
+  readonly serviceHealth: ServiceHealthServers;
+  readonly pending: PendingChanges;
+}
+
+const serverReaders = (parts: Parts & { readonly shown: Shown }): ServerReaders => ({
+  isNodeEligible: () => parts.health.isNodeEligible(),
+  pendingChanges: () => ({
+    services: parts.pending.count('Service'),
+    endpoints: parts.pending.count('EndpointSlice'),
+  }),
+  listening: () => parts.shown.listening(),
+  serviceHealthPorts: () => parts.serviceHealth.open().size,
+  isReloadNeeded: () => parts.shown.isConfigChanged,
+  events: () => parts.events.stats(),
+});
+
+function openServiceHealth({
+  health,
+  events,
+  log,
+}: Pick<Parts, 'health' | 'events'> & { readonly log: Logger }): ServiceHealthServers {
+  return createServiceHealthServers({
+    isProxyHealthy: () => health.verdict().isHealthy,
+    localAddresses: () => interfaceAddresses().map(({ address }) => address),
+    onFailure: ({ namespace, name, port, reason }) => {
+      log.warn({ service: `${namespace}/${name}`, port, reason }, 'healthCheckNodePort not served');
+      const service = { kind: 'Service', namespace, name } as const;
+      events.record('FailedToStartServiceHealthcheck', service, reason);
+    },
+  });
+}
+
+function serverSpecs(
+  { settings, readers }: ServersParts,
+  health: ProxyHealth,
+  metrics: Metrics,
+): readonly ServerSpec[] {
+  return [
     {
       name: 'healthz',
       at: settings.healthz,
-      event: 'FailedToStartProxierHealthcheck' as const,
-      onRequest: healthHandler({ health, isReady, onAnswer: metrics.answered }),
+      failureEvent: 'FailedToStartProxierHealthcheck',
+      onRequest: healthHandler({ health, isReady: readers.isReady, onAnswer: metrics.answered }),
     },
     {
       name: 'metrics',
       at: settings.metrics,
-      event: 'FailedToStartMetricServer' as const,
+      failureEvent: 'FailedToStartMetricServer',
       onRequest: metricsHandler({
         metrics,
         configz: settings.configz,
@@ -164,34 +159,52 @@ async function listenOn(parts: ListenParts): Promise<readonly KeptServer[]> {
       }),
     },
   ];
-  const kept: KeptServer[] = [];
-  for (const { name, at, event, onRequest } of wanted) {
-    if (at === undefined) continue;
-    const onRefused = (message: string): void => {
-      log.warn({ server: name, reason: message }, 'server not listening, will try again');
-      events.record(event, { kind: 'Node', name: settings.nodeName }, message);
-    };
-    kept.push(
-      await keepListening({
-        name,
-        ...at,
-        onRequest,
-        onRefused,
-        isFatal: settings.isBindFailureFatal,
-      }),
-    );
-  }
-  return kept;
 }
 
-/** When what changed the endpoints happened, as the slice controller noted it. */
-function triggerOf(change: ObjectChange): { family: Family; atMs: number } | undefined {
-  if (change.type !== 'put' || change.ref.kind !== 'EndpointSlice' || !isRecord(change.object)) {
-    return undefined;
-  }
-  const annotations = recordOrEmpty(recordOrEmpty(change.object['metadata'])['annotations']);
-  const at = annotations[TRIGGER_TIME];
-  const atMs = typeof at === 'string' ? Date.parse(at) : Number.NaN;
-  if (Number.isNaN(atMs)) return undefined;
-  return { family: change.object['addressType'] === 'IPv6' ? 'IPv6' : 'IPv4', atMs };
+interface ListenerParts extends Parts {
+  readonly metrics: Metrics;
+  readonly settings: ServersSettings;
+  readonly log: Logger;
+}
+
+function syncListener(parts: ListenerParts): Pick<Servers, 'arrived' | 'synced'> {
+  const { health, events, metrics, serviceHealth, pending, settings, log } = parts;
+  const families: readonly Family[] = existsSync('/proc/net/if_inet6')
+    ? ['IPv4', 'IPv6']
+    : ['IPv4'];
+  const noteEvents = createSyncEvents((...event) => events.record(...event));
+  let changed = new Set<ServiceKey>();
+  const complete = (plan: SyncFacts['plan']): void => {
+    for (const family of families) health.updated(family);
+    const nowMs = Date.now();
+    for (const { family, atMs } of pending.programmed()) metrics.programmed(family, nowMs - atMs);
+    const services = changed;
+    changed = new Set();
+    serviceHealth.sync(plan, services).catch((error: unknown) => {
+      log.warn({ reason: reasonOf(error) }, 'healthCheckNodePorts not synced');
+    });
+  };
+  return {
+    arrived(changes) {
+      pending.arrived(changes);
+      for (const family of families) {
+        health.queued(family);
+        metrics.syncAsked(family);
+      }
+      for (const change of changes) {
+        metrics.arrived(change.ref.kind, 1);
+        if (change.ref.kind !== 'Node' || change.ref.name !== settings.nodeName) continue;
+        health.setNode(change.type === 'put' && isNodeEligible(change.object));
+      }
+    },
+    synced({ plan, services, report, isFull, isComplete }) {
+      for (const key of services) changed.add(key);
+      const failed = report.failed.length;
+      for (const family of services.length === 0 ? [] : families) {
+        metrics.synced({ family, isFull, durationMs: report.elapsedMs, failed });
+      }
+      noteEvents({ plan, report });
+      if (isComplete) complete(plan);
+    },
+  };
 }

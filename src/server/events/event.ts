@@ -18,13 +18,10 @@ export const EVENTS = {
   FailedToStartProxierHealthcheck: warning('StartKubeProxy'),
   FailedToStartMetricServer: warning('StartKubeProxy'),
   FailedToStartServiceHealthcheck: warning('Listen'),
-  /** Ours: which engine programs the kernel, and why. */
+  /** The rest are fairlead's own: which dataplane programs the kernel. */
   ModeSelected: normal('SelectMode'),
-  FallbackActivated: warning('SelectMode'),
   MapFull: warning('Program'),
-  BackendDropped: warning('Program'),
-  PortConflict: warning('Program'),
-  KubeProxyDetected: warning('Start'),
+  InvalidService: warning('Validate'),
   ConfigReloadNeeded: warning('Restart'),
 } as const satisfies Readonly<Record<string, EventKind>>;
 

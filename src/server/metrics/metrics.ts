@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent tells its metrics, in the words of the agent. Everything else is read when asked.
+// What the agent tells its metrics as it happens. Everything else is read at each scrape.
 import type { Family, Kind } from '../../model/types.ts';
 import type { RequestFacts } from '../../source/apiserver/counters.ts';
 import { type MetricReaders, readingsOf } from './readings.ts';
-import { createRegistry, type MetricsRegistry } from './registry.ts';
+import { createRegistry, type MetricsRegistry, type RegistryOptions } from './registry.ts';
 
 export interface SyncFacts {
   readonly family: Family;
@@ -36,9 +36,10 @@ export interface MetricsOptions {
 
 export function createMetrics(
   readers: MetricReaders,
+  onFailure: RegistryOptions['onFailure'],
   { hasProcess, nowMs }: MetricsOptions = { hasProcess: true, nowMs: Date.now },
 ): Metrics {
-  const registry = createRegistry(readingsOf(readers), hasProcess);
+  const registry = createRegistry(readingsOf(readers, nowMs), { hasProcess, onFailure });
   return {
     syncAsked(family) {
       const labels = { ip_family: family };

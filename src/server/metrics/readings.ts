@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a running agent can tell, as plain getters, and the series they become. Labels are
-// bounded: kinds, tables and reasons are fixed sets, Services only the busiest few.
-import type { Family } from '../../model/types.ts';
+// What is read at each scrape, as plain getters, and the series it becomes. Labels are bounded: kinds,
+// maps and reasons are fixed sets, Services only the busiest few.
+import type { SourceProblem } from '../../agent/source.ts';
+import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
 
@@ -14,43 +15,52 @@ export interface ServiceConnections {
   readonly connections: number;
 }
 
-/** Getters left out leave their metrics empty. */
-export interface MetricReaders {
+/** What the agent tells. A getter without a value leaves its series out. */
+export interface AgentReaders {
   readonly version: string;
-  readonly engine?: () => string | undefined;
-  readonly isReady?: () => boolean;
-  readonly isNodeEligible?: () => boolean;
-  readonly plan?: () => Plan | undefined;
-  readonly pendingChanges?: () => { readonly services: number; readonly endpoints: number };
-  readonly tables?: () => readonly {
+  /** Name of the dataplane that programs the kernel. */
+  readonly engine: () => string | undefined;
+  readonly isReady: () => boolean;
+  readonly plan: () => Plan | undefined;
+  /** Of a folder of manifests: files and objects that cannot be read. */
+  readonly sourceProblems: () => readonly SourceProblem[];
+  readonly tables: () => readonly {
     readonly name: string;
     readonly used: number;
     readonly capacity: number;
   }[];
-  readonly failedEntries?: () => number;
-  readonly driftTotal?: () => number;
-  readonly lastAuditAt?: () => Date | undefined;
-  /** Milliseconds since the last sign of life, by kind. */
-  readonly watchAgesMs?: () => Readonly<Record<string, number>>;
-  readonly reasons?: () => Readonly<Record<string, number>>;
-  readonly serviceConnections?: () => Iterable<ServiceConnections>;
+  readonly failedEntries: () => number;
+  readonly driftTotal: () => number;
+  readonly lastAuditAt: () => Date | undefined;
+  /** Milliseconds since the API server was last heard, by kind. */
+  readonly watchAgesMs: () => Readonly<Record<string, number>>;
+  readonly reasons: () => Readonly<Record<string, number>>;
+  readonly serviceConnections: () => Iterable<ServiceConnections>;
   /** How many of those to show, the busiest first. */
-  readonly topServices?: number;
-  readonly listening?: () => Readonly<Record<string, boolean>>;
-  readonly serviceHealthPorts?: () => number;
-  readonly isReloadNeeded?: () => boolean;
-  readonly events?: () => { readonly failed: number; readonly dropped: number };
+  readonly topServices: number;
 }
 
-export function readingsOf(readers: MetricReaders): Readings {
-  return { ...ofAgent(readers), ...ofPlan(readers), ...ofKernel(readers) };
+/** What the servers themselves know. */
+export interface ServerReaders {
+  readonly isNodeEligible: () => boolean;
+  readonly pendingChanges: () => { readonly services: number; readonly endpoints: number };
+  readonly listening: () => Readonly<Record<string, boolean>>;
+  readonly serviceHealthPorts: () => number;
+  readonly isReloadNeeded: () => boolean;
+  readonly events: () => { readonly failed: number; readonly dropped: number };
+}
+
+export type MetricReaders = AgentReaders & ServerReaders;
+
+export function readingsOf(readers: MetricReaders, nowMs: () => number): Readings {
+  return { ...ofAgent(readers), ...ofPlan(readers, nowMs), ...ofKernel(readers) };
 }
 
 function ofAgent(readers: MetricReaders): Readings {
   const { version, events } = readers;
   return {
     fairlead_build_info: () => one({ version, node_version: process.version }, 1),
-    ...on('fairlead_engine_info', readers.engine, (engine) => one({ engine }, 1)),
+    ...on('fairlead_dataplane_info', readers.engine, (dataplane) => one({ dataplane }, 1)),
     ...on('fairlead_ready', readers.isReady, (is) => one({}, Number(is))),
     ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
     ...on('fairlead_service_health_ports', readers.serviceHealthPorts, (count) => one({}, count)),
@@ -60,13 +70,20 @@ function ofAgent(readers: MetricReaders): Readings {
   };
 }
 
-function ofPlan(readers: MetricReaders): Readings {
+function ofPlan(readers: MetricReaders, nowMs: () => number): Readings {
   const { plan, pendingChanges } = readers;
   return {
     ...on('fairlead_node_eligible', readers.isNodeEligible, (is) => one({}, Number(is))),
     ...on('fairlead_services', plan, ({ services }) => one({}, services.size)),
-    ...on('fairlead_refused_inputs', plan, refusedInputs),
-    ...on('fairlead_watch_age_seconds', readers.watchAgesMs, (ages) => by('kind', ages, 1000)),
+    ...on('fairlead_rejected_inputs', plan, ({ rejections }) =>
+      rejectedInputs(rejections, readers.sourceProblems()),
+    ),
+    ...on('fairlead_watch_last_activity_timestamp_seconds', readers.watchAgesMs, (ages) =>
+      Object.entries(ages).map(([kind, ageMs]) => ({
+        labels: { kind },
+        value: (nowMs() - ageMs) / 1000,
+      })),
+    ),
     ...on('kubeproxy_sync_proxy_rules_no_local_endpoints_total', plan, noLocalEndpoints),
     ...on('kubeproxy_sync_proxy_rules_service_changes_pending', pendingChanges, (pending) =>
       one({}, pending.services),
@@ -78,13 +95,13 @@ function ofPlan(readers: MetricReaders): Readings {
 }
 
 function ofKernel(readers: MetricReaders): Readings {
-  const { tables, topServices = 0 } = readers;
+  const { tables, topServices } = readers;
   return {
-    ...on('fairlead_table_entries', tables, (rows) =>
-      rows.map(({ name, used }) => ({ labels: { table: name }, value: used })),
+    ...on('fairlead_map_entries', tables, (rows) =>
+      rows.map(({ name, used }) => ({ labels: { map: name }, value: used })),
     ),
-    ...on('fairlead_table_capacity', tables, (rows) =>
-      rows.map(({ name, capacity }) => ({ labels: { table: name }, value: capacity })),
+    ...on('fairlead_map_max_entries', tables, (rows) =>
+      rows.map(({ name, capacity }) => ({ labels: { map: name }, value: capacity })),
     ),
     ...on('fairlead_failed_entries', readers.failedEntries, (count) => one({}, count)),
     ...on('fairlead_drift_total', readers.driftTotal, (count) => one({}, count)),
@@ -100,23 +117,18 @@ function ofKernel(readers: MetricReaders): Readings {
 
 const one = (labels: Sample['labels'], value: number): readonly Sample[] => [{ labels, value }];
 
-const by = (
-  label: string,
-  values: Readonly<Record<string, number | boolean>>,
-  unit = 1,
-): readonly Sample[] =>
+const by = (label: string, values: Readonly<Record<string, number | boolean>>): readonly Sample[] =>
   Object.entries(values).map(([key, value]) => ({
     labels: { [label]: key },
-    value: Number(value) / unit,
+    value: Number(value),
   }));
 
-/** No getter, no reading; a getter without a value, no series. */
+/** A getter without a value, no series. */
 function on<T>(
   name: keyof Readings,
-  read: (() => T | undefined) | undefined,
+  read: () => T | undefined,
   samples: (value: T) => readonly Sample[],
 ): Readings {
-  if (read === undefined) return {};
   const readSamples: ReadSamples = () => {
     const value = read();
     return value === undefined ? [] : samples(value);
@@ -124,9 +136,17 @@ function on<T>(
   return { [name]: readSamples };
 }
 
-function refusedInputs({ rejections }: Plan): readonly Sample[] {
-  const counts: Record<string, number> = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0 };
-  for (const { object } of rejections) counts[object.kind] = (counts[object.kind] ?? 0) + 1;
+/** Rejected objects and fields by kind, and manifests that cannot be read. */
+function rejectedInputs(
+  rejections: readonly Rejection[],
+  problems: readonly SourceProblem[],
+): readonly Sample[] {
+  const counts = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0, Manifest: 0 };
+  for (const { object } of rejections) counts[object.kind]++;
+  for (const { object, file } of problems) {
+    if (object !== undefined) counts[object.kind]++;
+    else if (file !== undefined) counts.Manifest++;
+  }
   return by('kind', counts);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table as prom-client metrics in a registry of our own. Some are told what happens (counted,
-// observed); the rest are read by a plain getter when a page is asked for.
+// observed); the rest are read by a plain getter at each scrape.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { METRICS, type MetricName, type MetricRow } from './table.ts';
 
@@ -9,7 +9,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Every series of one metric, now. Linear in its series; called for each page. */
+/** Every series of one metric, now. Linear in its series; called for each scrape. */
 export type ReadSamples = () => readonly Sample[];
 export type Readings = Readonly<Partial<Record<MetricName, ReadSamples>>>;
 
@@ -18,19 +18,31 @@ export interface MetricsRegistry {
   /** For gauges without a getter. */
   set(name: MetricName, labels: Sample['labels'], value: number): void;
   observe(name: MetricName, labels: Sample['labels'], value: number): void;
-  /** The whole page in Prometheus' text format. A getter that fails loses its metric, not the page. */
+  /** The whole page in Prometheus' text format. A getter that throws leaves out its metric, not the page. */
   text(): Promise<string>;
   readonly contentType: string;
 }
 
-/** @param hasProcess also the process_ and nodejs_ families, which watch the event loop from then on */
-export function createRegistry(readings: Readings, hasProcess: boolean): MetricsRegistry {
+export interface RegistryOptions {
+  /** Also the process_ and nodejs_ families, which watch the event loop from then on. */
+  readonly hasProcess: boolean;
+  /** A getter threw; called once for each metric. */
+  readonly onFailure: (metric: string, error: unknown) => void;
+}
+
+export function createRegistry(
+  readings: Readings,
+  { hasProcess, onFailure }: RegistryOptions,
+): MetricsRegistry {
   const registry = new Registry();
   const counters = new Map<string, Counter>();
   const gauges = new Map<string, Gauge>();
   const histograms = new Map<string, Histogram>();
-  const failed = (metric: string): void =>
-    counters.get('fairlead_metric_failures_total')?.inc({ metric });
+  const told = new Set<string>();
+  const failed = (metric: string, error: unknown): void => {
+    if (!told.has(metric)) onFailure(metric, error);
+    told.add(metric);
+  };
   for (const [name, row] of Object.entries<MetricRow>(METRICS)) {
     const read = readings[name as MetricName];
     const common = { name, help: row.help, labelNames: [...row.labels], registers: [registry] };
@@ -58,11 +70,11 @@ export function createRegistry(readings: Readings, hasProcess: boolean): Metrics
   };
 }
 
-/** What is read anew has no memory: series that are gone are gone from the page. */
+/** Read anew each time: a series whose subject is gone is not shown. */
 function collector<T extends { reset(): void }>(
   name: string,
   read: ReadSamples | undefined,
-  failed: (name: string) => void,
+  failed: (name: string, error: unknown) => void,
   put: (metric: T, sample: Sample) => void,
 ): { collect?: (this: T) => void } {
   if (read === undefined) return {};
@@ -71,9 +83,9 @@ function collector<T extends { reset(): void }>(
       this.reset();
       try {
         for (const sample of read()) put(this, sample);
-      } catch {
+      } catch (error) {
         this.reset();
-        failed(name);
+        failed(name, error);
       }
     },
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every metric there is, once. Names, labels and buckets of `kubeproxy_` and `rest_client_` are those of
+// Every metric, once. Names, labels and buckets of `kubeproxy_` and `rest_client_` are those of
 // kube-proxy (pkg/proxy/metrics/metrics.go, k8s.io/component-base/metrics/prometheus/restclient), so that
 // dashboards keep working; what only we have is `fairlead_`. docs/metrics.md is compared with this table
 // by a test.
@@ -51,95 +51,106 @@ const KUBE_PROXY = {
   kubeproxy_sync_proxy_rules_duration_seconds: histogram(
     'ip_family',
     SYNC_BUCKETS,
-    'How long a sync took.',
+    'Duration of a sync.',
   ),
   kubeproxy_sync_full_proxy_rules_duration_seconds: histogram(
     'ip_family',
     SYNC_BUCKETS,
-    'How long a sync of every Service took.',
+    'Duration of a sync of every Service.',
   ),
   kubeproxy_sync_partial_proxy_rules_duration_seconds: histogram(
     'ip_family',
     SYNC_BUCKETS,
-    'How long a sync of the changed Services alone took.',
+    'Duration of a sync of the changed Services alone.',
   ),
   kubeproxy_sync_proxy_rules_last_timestamp_seconds: gauge(
     'ip_family',
-    'When the last successful sync ended.',
+    'Unix time at which the last successful sync ended.',
   ),
   kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: gauge(
     'ip_family',
-    'When a sync was last asked for.',
+    'Unix time at which a sync was last requested.',
   ),
   kubeproxy_network_programming_duration_seconds: histogram(
     'ip_family',
     PROGRAMMING_BUCKETS,
-    'From the change of an endpoint to its being in the kernel.',
+    'Time from the change of an endpoint until it was programmed.',
   ),
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: gauge(
     '',
-    'EndpointSlice changes that are not in the kernel yet.',
+    'EndpointSlices with changes that are not programmed yet.',
   ),
-  kubeproxy_sync_proxy_rules_endpoint_changes_total: counter(
-    '',
-    'EndpointSlice changes that arrived.',
-  ),
+  kubeproxy_sync_proxy_rules_endpoint_changes_total: counter('', 'EndpointSlice changes received.'),
   kubeproxy_sync_proxy_rules_service_changes_pending: gauge(
     '',
-    'Service changes that are not in the kernel yet.',
+    'Services with changes that are not programmed yet.',
   ),
-  kubeproxy_sync_proxy_rules_service_changes_total: counter('', 'Service changes that arrived.'),
+  kubeproxy_sync_proxy_rules_service_changes_total: counter('', 'Service changes received.'),
   kubeproxy_sync_proxy_rules_no_local_endpoints_total: gauge(
     'traffic_policy ip_family',
-    'Service ports with a Local policy that have endpoints, none of them on this node.',
+    'Service ports with a Local traffic policy that have endpoints, but none on this node.',
   ),
-  kubeproxy_proxy_healthz_total: counter('code', 'Answers of /healthz.'),
-  kubeproxy_proxy_livez_total: counter('code', 'Answers of /livez.'),
+  kubeproxy_proxy_healthz_total: counter('code', 'Responses of /healthz.'),
+  kubeproxy_proxy_livez_total: counter('code', 'Responses of /livez.'),
   rest_client_requests_total: counter(
     'code method host',
-    'Requests to the API server that were answered.',
+    'Requests to the API server; code is <error> if no response came.',
   ),
   rest_client_request_duration_seconds: histogram(
     'verb host',
     REQUEST_BUCKETS,
-    'How long the API server took to answer.',
+    'Time until the API server answered with headers.',
   ),
 } as const satisfies Readonly<Record<string, MetricRow>>;
 
 const OWN = {
   fairlead_build_info: gauge('version node_version', 'Always 1.'),
-  fairlead_engine_info: gauge('engine', 'Always 1, for the engine that programs the kernel.'),
-  fairlead_ready: gauge('', '1 once the first complete plan is in the kernel.'),
-  fairlead_node_eligible: gauge('', '1 while load balancers may send to this node.'),
-  fairlead_services: gauge('', 'Services in the plan.'),
-  fairlead_refused_inputs: gauge('kind', 'Objects or fields that are refused at present.'),
-  fairlead_table_entries: gauge('table', 'Entries in use of a kernel table.'),
-  fairlead_table_capacity: gauge('table', 'Entries a kernel table can hold.'),
-  fairlead_failed_entries: gauge(
-    '',
-    'Entries the kernel refuses at present; they are tried again.',
+  fairlead_dataplane_info: gauge(
+    'dataplane',
+    'Always 1, for the dataplane that programs the kernel.',
   ),
-  fairlead_update_errors_total: counter('', 'Entries the kernel refused, each try counted.'),
+  fairlead_ready: gauge('', '1 once the initial sync is programmed.'),
+  fairlead_node_eligible: gauge(
+    '',
+    '1 while load balancers may send traffic to this node (KEP-3836).',
+  ),
+  fairlead_services: gauge('', 'Services this node should serve.'),
+  fairlead_rejected_inputs: gauge('kind', 'Objects, fields and manifests that are rejected now.'),
+  fairlead_map_entries: gauge('map', 'Entries of a map that are in use.'),
+  fairlead_map_max_entries: gauge('map', 'Entries a map can hold.'),
+  fairlead_failed_entries: gauge('', 'Entries that could not be programmed and are retried.'),
+  fairlead_update_errors_total: counter(
+    '',
+    'Entries that could not be programmed, each attempt counted.',
+  ),
   fairlead_drift_total: counter(
     '',
-    'Differences between kernel and plan that audits found and repaired.',
+    'Differences between programmed and desired state that audits found and repaired.',
   ),
   fairlead_last_audit_timestamp_seconds: gauge(
     '',
-    'When the kernel was last read back and compared.',
+    'Unix time of the last audit of the programmed state.',
   ),
-  fairlead_watch_age_seconds: gauge('kind', 'Time since the source last gave a sign of life.'),
-  fairlead_outcomes_total: counter('reason', 'What became of connections and packets, by reason.'),
+  fairlead_watch_last_activity_timestamp_seconds: gauge(
+    'kind',
+    'Unix time at which the watch last received anything.',
+  ),
+  fairlead_outcomes_total: counter('reason', 'Decisions of the BPF programs, by reason.'),
   fairlead_service_connections_total: counter(
     'namespace service port protocol ip_family',
     'Connections to a Service port; only the busiest, see metricsTopServices.',
   ),
-  fairlead_listening: gauge('server', '1 while a server has its port.'),
-  fairlead_service_health_ports: gauge('', 'healthCheckNodePorts that answer.'),
-  fairlead_config_reload_needed: gauge('', '1 if the configuration file changed since the start.'),
-  fairlead_event_failures_total: counter('', 'Kubernetes Events that could not be sent.'),
-  fairlead_events_dropped_total: counter('', 'Kubernetes Events dropped because too many waited.'),
-  fairlead_metric_failures_total: counter('metric', 'Metrics that could not be read for a page.'),
+  fairlead_listening: gauge('server', '1 while the server listens on its port.'),
+  fairlead_service_health_ports: gauge('', 'healthCheckNodePorts being served.'),
+  fairlead_config_reload_needed: gauge(
+    '',
+    '1 if the configuration file changed after the agent read it.',
+  ),
+  fairlead_event_failures_total: counter('', 'Kubernetes Events the API server did not accept.'),
+  fairlead_events_dropped_total: counter(
+    '',
+    'Kubernetes Events dropped because the queue was full.',
+  ),
 } as const satisfies Readonly<Record<string, MetricRow>>;
 
 export const METRICS = { ...KUBE_PROXY, ...OWN };

@@ -116,7 +116,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     const metrics = await agent.http(10249, '/metrics');
     expect(metrics.status).toBe(200);
     expect(metrics.body).toContain('kubeproxy_sync_proxy_rules_duration_seconds_bucket');
-    expect(metrics.body).toMatch(/^fairlead_watch_age_seconds\{.*\} [\d.]+$/m);
+    expect(metrics.body).toMatch(/^fairlead_watch_last_activity_timestamp_seconds\{.*\} [\d.]+$/m);
     expect(await agent.http(10249, '/proxyMode')).toMatchObject({ status: 200, body: 'iptables' });
   });
 

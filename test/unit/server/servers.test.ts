@@ -9,6 +9,7 @@ import type { Plan } from '../../../src/plan/types.ts';
 import type { KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
+import { agentReaders } from './readers.ts';
 
 let servers: Servers;
 let healthz: number;
@@ -39,7 +40,7 @@ async function open(plan?: Plan): Promise<void> {
       syncPeriodMs: 30_000,
       configz: () => ({ mode: 'test' }),
     },
-    readers: { version: '1.2.3', isReady: () => isReady, plan: () => plan },
+    readers: agentReaders({ isReady: () => isReady, plan: () => plan }),
     sender: {
       post: (event) => {
         events.push(event);
@@ -108,7 +109,7 @@ describe('the metrics port', () => {
 
   test('counts what arrived and what was synced, per family', async () => {
     servers.arrived([node(), { ...node(), ref: { kind: 'Service', namespace: 'a', name: 'b' } }]);
-    servers.synced(synced());
+    servers.synced(synced({ services: ['a/b'] }));
     expect(await series('kubeproxy_sync_proxy_rules_service_changes_total')).toMatch(/ 1$/);
     expect(await series('kubeproxy_sync_proxy_rules_duration_seconds_count')).toContain(
       'ip_family="IPv4"',
@@ -140,6 +141,67 @@ describe('the metrics port', () => {
       await series('kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}'),
     ).toMatch(/ 1$/);
   });
+});
+
+describe('metrics the servers feed themselves', () => {
+  const value = async (name: string): Promise<string | undefined> =>
+    (await get(metrics, '/metrics')).body.split('\n').find((line) => line.startsWith(`${name} `));
+  const service = (name: string): ObjectChange => ({
+    ...node(),
+    ref: { kind: 'Service', namespace: 'a', name },
+  });
+  const PENDING = 'kubeproxy_sync_proxy_rules_service_changes_pending';
+
+  test('pending changes: distinct objects, until a sync is complete', async () => {
+    servers.arrived([service('b'), service('b'), service('c')]);
+    servers.synced(synced({ isComplete: false }));
+    expect(await value(PENDING)).toBe(`${PENDING} 2`);
+    servers.synced(synced());
+    expect(await value(PENDING)).toBe(`${PENDING} 0`);
+  });
+
+  test('eligibility, listening servers, and a configuration file that changed and changed back', async () => {
+    servers.arrived([node()]);
+    expect(await value('fairlead_node_eligible')).toMatch(/ 1$/);
+    expect(await value('fairlead_listening{server="healthz"}')).toMatch(/ 1$/);
+    for (const isChanged of [true, false]) {
+      servers.configWritten({ path: '/etc/config.yaml', isChanged });
+      expect(await value('fairlead_config_reload_needed')).toMatch(isChanged ? / 1$/ : / 0$/);
+    }
+    await servers.events.idle();
+    expect(events.map(({ reason }) => reason)).toEqual([
+      'Starting',
+      'ModeSelected',
+      'ConfigReloadNeeded',
+    ]);
+  });
+
+  test('a sync without Services takes no time from the histogram', async () => {
+    servers.synced(synced());
+    expect(await value('kubeproxy_sync_proxy_rules_duration_seconds_count')).toBeUndefined();
+  });
+});
+
+test('what was rejected of a Service is told on it, once while it lasts', async () => {
+  const rejection = (name: string) => ({
+    object: { kind: 'Service' as const, namespace: 'default', name },
+    field: 'spec.ports[0].port',
+    reason: 'must be 1..65535',
+  });
+  const node = {
+    object: { kind: 'Node' as const, namespace: '', name: 'n1' },
+    field: '',
+    reason: '',
+  };
+  for (const rejections of [[rejection('a')], [rejection('a'), rejection('b'), node]]) {
+    servers.synced(synced({ plan: { ...planOf(), rejections } }));
+  }
+  await servers.events.idle();
+  const told = events.filter(({ reason }) => reason === 'InvalidService');
+  expect(told.map(({ regarding, note }) => [regarding.name, note])).toEqual([
+    ['a', 'spec.ports[0].port: must be 1..65535'],
+    ['b', 'spec.ports[0].port: must be 1..65535'],
+  ]);
 });
 
 test('a full map is told on the Service it hit', async () => {

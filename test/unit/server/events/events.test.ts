@@ -158,7 +158,7 @@ describe('what is sent', () => {
   test('reasons and objects have their own measure, and every event a name of its own', async () => {
     const { say, sent, idle } = recorder();
     say('x');
-    say('x', 'PortConflict');
+    say('x', 'InvalidService');
     say('x', 'MapFull', { kind: 'Service', namespace: 'ns', name: 'web2' } as never);
     await idle();
     expect(sent).toHaveLength(3);

@@ -2,8 +2,8 @@
 // /healthz, /livez, /readyz: the rules with a clock of ours, the bytes, and one real server.
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clocks } from '../../../../src/agent/clock.ts';
+import { isNodeEligible } from '../../../../src/model/node-eligibility.ts';
 import { goTime } from '../../../../src/server/health/answers.ts';
-import { isNodeEligible } from '../../../../src/server/health/node.ts';
 import { createProxyHealth, judge } from '../../../../src/server/health/proxy-health.ts';
 import { healthHandler } from '../../../../src/server/health/server.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';

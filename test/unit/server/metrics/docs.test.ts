@@ -1,26 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/metrics.md lists exactly the metrics of the table, word for word, in its order.
+// docs/metrics.md lists exactly the metrics, alerts and Events there are, word for word and in order.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { EVENTS } from '../../../../src/server/events/event.ts';
 import { METRICS } from '../../../../src/server/metrics/table.ts';
 
-test('the documented metrics are the metrics there are', () => {
-  const text = readFileSync(new URL('../../../../docs/metrics.md', import.meta.url), 'utf8');
-  const documented = text
+const read = (path: string): string =>
+  readFileSync(new URL(`../../../../${path}`, import.meta.url), 'utf8');
+const rows = (start: RegExp): string[] =>
+  read('docs/metrics.md')
     .split('\n')
-    .filter((line) => /^\| `[a-z_]+` \| (gauge|counter|histogram) \|/.test(line));
+    .filter((line) => start.test(line));
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly annotations: { readonly summary: string; readonly action: string };
+}
+const rules = (
+  parse(read('deploy/prometheus/rules.yaml')) as { groups: { rules: readonly Rule[] }[] }
+).groups.flatMap((group) => group.rules);
+
+test('the documented metrics are the metrics there are', () => {
   const there = Object.entries(METRICS).map(([name, { type, labels, help }]) => {
     const marked = labels.map((label) => `\`${label}\``).join(', ');
     return `| \`${name}\` | ${type} | ${marked} | ${help} |`;
   });
-  expect(documented).toEqual(there);
+  expect(rows(/^\| `[a-z_]+` \| (gauge|counter|histogram) \|/)).toEqual(there);
 });
 
-test('names end in their unit, ours carry our prefix, counters count', () => {
+test('names have a prefix and end in their unit, counters in _total', () => {
   for (const [name, { type, help }] of Object.entries(METRICS)) {
     expect(name).toMatch(/^(kubeproxy|rest_client|fairlead)_[a-z_]+$/);
     expect(help).toMatch(/\.$/);
     if (type === 'counter') expect(name).toMatch(/_total$/);
     if (type === 'histogram') expect(name).toMatch(/_seconds$/);
   }
+});
+
+test('the documented alerts are those of the rules file, and read metrics there are', () => {
+  expect(rows(/^\| `Fairlead\w+` \|/)).toEqual(
+    rules.map((rule) => {
+      const { summary, action } = rule.annotations;
+      return `| \`${rule.alert}\` | \`${rule.expr}\` | ${rule.for ?? 'at once'} | ${summary} ${action} |`;
+    }),
+  );
+  for (const { alert, expr } of rules) {
+    const metrics = expr.match(/(fairlead|kubeproxy|rest_client)_\w+/g) ?? [];
+    expect(metrics.length, alert).toBeGreaterThan(0);
+    for (const metric of metrics) expect(Object.keys(METRICS), alert).toContain(metric);
+  }
+});
+
+test('the documented Events are those there are', () => {
+  const there = Object.entries(EVENTS).map(
+    ([reason, { type, action }]) => `| \`${reason}\` | ${type} | \`${action}\` |`,
+  );
+  const documented = rows(/^\| `\w+` \| (Normal|Warning) \|/);
+  expect(documented.map((row) => row.split('|').slice(0, 4).join('|').concat('|'))).toEqual(there);
 });

@@ -7,16 +7,29 @@ import { createMetrics } from '../../../../src/server/metrics/metrics.ts';
 import {
   type MetricReaders,
   noLocalEndpoints,
+  type ServerReaders,
   type ServiceConnections,
 } from '../../../../src/server/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/server/metrics/server.ts';
 import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/table.ts';
 import { ask, type Heard } from '../http/ask.ts';
+import { agentReaders } from '../readers.ts';
 
+const SERVER_READERS: ServerReaders = {
+  isNodeEligible: () => false,
+  pendingChanges: () => ({ services: 0, endpoints: 0 }),
+  listening: () => ({}),
+  serviceHealthPorts: () => 0,
+  isReloadNeeded: () => false,
+  events: () => ({ failed: 0, dropped: 0 }),
+};
 const OPTIONS = { hasProcess: false, nowMs: () => 1_700_000_000_500 };
 
-const metricsOf = (readers: Partial<MetricReaders> = {}) =>
-  createMetrics({ version: '1.2.3', ...readers }, OPTIONS);
+const fail = (): void => undefined;
+const metricsOf = (
+  readers: Partial<MetricReaders> = {},
+  onFailure: (metric: string) => void = fail,
+) => createMetrics({ ...agentReaders(), ...SERVER_READERS, ...readers }, onFailure, OPTIONS);
 
 /** Lines of the page that are series and begin so. */
 async function series(metrics: Pick<ReturnType<typeof metricsOf>, 'text'>, name: string) {
@@ -102,33 +115,41 @@ describe('what is read', () => {
     lines: readonly string[],
   ])[] = [
     [{}, 'fairlead_build_info', [`{version="1.2.3",node_version="${process.version}"} 1`]],
-    [{ engine: () => 'bpf' }, 'fairlead_engine_info', ['{engine="bpf"} 1']],
-    [{ engine: () => undefined }, 'fairlead_engine_info', []],
+    [{ engine: () => 'bpf' }, 'fairlead_dataplane_info', ['{dataplane="bpf"} 1']],
+    [{ engine: () => undefined }, 'fairlead_dataplane_info', []],
     [{ isReady: () => true }, 'fairlead_ready', [' 1']],
     [{ isNodeEligible: () => false }, 'fairlead_node_eligible', [' 0']],
     [{ plan: () => plan }, 'fairlead_services', [' 0']],
     [
-      { plan: () => plan },
-      'fairlead_refused_inputs',
+      {
+        plan: () => plan,
+        sourceProblems: () => [
+          { file: 'a.yaml', reason: 'not YAML' },
+          { reason: 'refused', kinds: 'all' },
+          { reason: 'twice', object: { kind: 'Node', namespace: '', name: 'n1' } },
+        ],
+      },
+      'fairlead_rejected_inputs',
       [
         '{kind="Service"} 2',
         '{kind="EndpointSlice"} 0',
-        '{kind="Node"} 0',
+        '{kind="Node"} 1',
         '{kind="ServiceCIDR"} 0',
+        '{kind="Manifest"} 1',
       ],
     ],
     [
       { tables: () => [{ name: 'fl_frontend4', used: 3, capacity: 9 }] },
-      'fairlead_table_',
-      ['entries{table="fl_frontend4"} 3', 'capacity{table="fl_frontend4"} 9'],
+      'fairlead_map_',
+      ['entries{map="fl_frontend4"} 3', 'max_entries{map="fl_frontend4"} 9'],
     ],
     [{ failedEntries: () => 2 }, 'fairlead_failed_entries', [' 2']],
     [{ driftTotal: () => 5 }, 'fairlead_drift_total', [' 5']],
     [{ lastAuditAt: () => new Date(1500) }, 'fairlead_last_audit_timestamp_seconds', [' 1.5']],
     [
       { watchAgesMs: () => ({ Service: 1500 }) },
-      'fairlead_watch_age_seconds',
-      ['{kind="Service"} 1.5'],
+      'fairlead_watch_last_activity_timestamp_seconds',
+      ['{kind="Service"} 1699999999'],
     ],
     [
       { reasons: () => ({ TRANSLATED: 7 }) },
@@ -176,21 +197,25 @@ describe('what is read', () => {
     const metrics = metricsOf({ tables: () => tables });
     await metrics.text();
     tables = [];
-    expect(await series(metrics, 'fairlead_table_entries')).toEqual([]);
+    expect(await series(metrics, 'fairlead_map_entries{')).toEqual([]);
   });
 
-  test('a getter that fails loses its metric and is counted; the page stays', async () => {
-    const metrics = metricsOf({
-      isReady: () => true,
-      tables: () => {
-        throw new Error('kernel');
+  test('a getter that throws leaves out its metric and is reported once; the page stays', async () => {
+    const failed: string[] = [];
+    const metrics = metricsOf(
+      {
+        isReady: () => true,
+        tables: () => {
+          throw new Error('kernel');
+        },
       },
-    });
+      (metric) => failed.push(metric),
+    );
+    await metrics.text();
     const page = await metrics.text();
     expect(page).toContain('fairlead_ready 1\n');
-    expect(page).not.toContain('fairlead_table_entries{');
-    expect(page).toContain('fairlead_metric_failures_total{metric="fairlead_table_entries"} 1\n');
-    expect(page).toContain('fairlead_metric_failures_total{metric="fairlead_table_capacity"} 1\n');
+    expect(page).not.toContain('fairlead_map_entries{');
+    expect(failed).toEqual(['fairlead_map_entries', 'fairlead_map_max_entries']);
   });
 
   const connections = (service: string, count: number): ServiceConnections => ({
@@ -243,7 +268,8 @@ test('ports without local endpoints are counted by policy, once a port', () => {
 });
 
 test('the process families are there if they are asked for', async () => {
-  const page = await createMetrics({ version: '' }, { ...OPTIONS, hasProcess: true }).text();
+  const options = { ...OPTIONS, hasProcess: true };
+  const page = await createMetrics({ ...agentReaders(), ...SERVER_READERS }, fail, options).text();
   expect(page).toContain('process_resident_memory_bytes');
   expect(await metricsOf().text()).not.toContain('process_');
 });

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events about Services, from what a sync found: a field that was rejected, a map without room.
+import type { SyncFacts } from '../../agent/agent.ts';
+import type { Rejection } from '../../model/types.ts';
+import type { EventRecorder } from './recorder.ts';
+
+/** @returns to be called after each sync; a rejection that stays is told once */
+export function createSyncEvents(
+  record: EventRecorder['record'],
+): (facts: Pick<SyncFacts, 'plan' | 'report'>) => void {
+  let last: readonly Rejection[] = [];
+  return ({ plan: { rejections }, report }) => {
+    for (const { service, reason } of report.failed) {
+      if (service === undefined || !reason.includes('is full')) continue;
+      const [namespace = '', name = ''] = service.split('/');
+      record('MapFull', { kind: 'Service', namespace, name }, reason);
+    }
+    // The planner keeps the identical list until something is rejected or valid again.
+    if (rejections === last) return;
+    const known = new Set(last.map(textOf));
+    for (const rejection of rejections) {
+      const { kind, namespace, name } = rejection.object;
+      if (kind !== 'Service' || known.has(textOf(rejection))) continue;
+      const note = [rejection.field, rejection.reason].filter((part) => part !== '').join(': ');
+      record('InvalidService', { kind, namespace, name }, note);
+    }
+    last = rejections;
+  };
+}
+
+const textOf = ({ object, field, reason }: Rejection): string =>
+  [object.kind, object.namespace, object.name, field, reason].join('\n');

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two servers of an agent, health and metrics: opened, retried while their ports are taken, closed.
+import type { RequestListener } from 'node:http';
+import type { ListenAddress } from '../config/addresses.ts';
+import type { Logger } from '../log.ts';
+import type { EventReason } from './events/event.ts';
+import type { EventRecorder } from './events/recorder.ts';
+import { type KeptServer, keepListening } from './http/keep.ts';
+
+export interface ServerSpec {
+  readonly name: 'healthz' | 'metrics';
+  /** undefined = switched off. */
+  readonly at: ListenAddress | undefined;
+  readonly failureEvent: EventReason;
+  readonly onRequest: RequestListener;
+}
+
+export interface Listeners {
+  /** By name, those that are switched on. */
+  listening(): Readonly<Record<string, boolean>>;
+  close(): void;
+}
+
+export interface ListenersParts {
+  readonly isBindFailureFatal: boolean;
+  readonly nodeName: string;
+  readonly events: EventRecorder;
+  readonly log: Logger;
+}
+
+/** Rejects with BAD_OPTION if a port is taken and `isBindFailureFatal`. */
+export async function openListeners(
+  specs: readonly ServerSpec[],
+  { isBindFailureFatal, nodeName, events, log }: ListenersParts,
+): Promise<Listeners> {
+  const kept = new Map<string, KeptServer>();
+  for (const { name, at, failureEvent, onRequest } of specs) {
+    if (at === undefined) continue;
+    const onRefused = (message: string): void => {
+      log.warn({ server: name, reason: message }, 'server not listening, will retry');
+      events.record(failureEvent, { kind: 'Node', name: nodeName }, message);
+    };
+    const options = { name, ...at, onRequest, onRefused, isFatal: isBindFailureFatal };
+    kept.set(name, await keepListening(options));
+  }
+  return {
+    listening: () =>
+      Object.fromEntries([...kept].map(([name, server]) => [name, server.port() !== undefined])),
+    close() {
+      for (const server of kept.values()) void server.close();
+    },
+  };
+}

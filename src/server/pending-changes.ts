@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which changes have arrived and are not programmed yet, and how long endpoints' changes took to get
+// there (kube-proxy's ServiceChangeTracker.PendingChanges and EndpointsChangeTracker.lastChangeTriggerTimes).
+import { type TriggerTime, triggerTimeOf } from '../model/trigger-time.ts';
+import type { Kind, ObjectChange } from '../model/types.ts';
+
+export interface PendingChanges {
+  arrived(changes: readonly ObjectChange[]): void;
+  /** Distinct objects that changed since the last `programmed`. */
+  count(kind: Kind): number;
+  /** Everything that arrived is programmed: returns the trigger times it took with it. */
+  programmed(): readonly TriggerTime[];
+}
+
+/** @param startedMs older changes happened before this process could program them */
+export function createPendingChanges(startedMs: number): PendingChanges {
+  const pending = new Map<Kind, Set<string>>();
+  let triggers: TriggerTime[] = [];
+  return {
+    arrived(changes) {
+      for (const change of changes) {
+        const { kind, namespace, name } = change.ref;
+        const names = pending.get(kind) ?? new Set();
+        pending.set(kind, names.add(`${namespace}/${name}`));
+        if (change.type !== 'put' || kind !== 'EndpointSlice') continue;
+        const trigger = triggerTimeOf(change.object);
+        if (trigger !== undefined && trigger.atMs > startedMs) triggers.push(trigger);
+      }
+    },
+    count: (kind) => pending.get(kind)?.size ?? 0,
+    programmed() {
+      const taken = triggers;
+      triggers = [];
+      pending.clear();
+      return taken;
+    },
+  };
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent without anything to tell tells its metrics.
+import type { AgentReaders } from '../../../src/server/metrics/readings.ts';
+
+export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => ({
+  version: '1.2.3',
+  engine: () => undefined,
+  isReady: () => false,
+  plan: () => undefined,
+  sourceProblems: () => [],
+  tables: () => [],
+  failedEntries: () => 0,
+  driftTotal: () => 0,
+  lastAuditAt: () => undefined,
+  watchAgesMs: () => ({}),
+  reasons: () => ({}),
+  serviceConnections: () => [],
+  topServices: 0,
+  ...over,
+});
