@@ -4,6 +4,8 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { loadConfig } from '../config/load.ts';
+import { diagnosticText } from '../config/types.ts';
 import { FairleadError } from '../errors.ts';
 import { explain } from '../plan/explain/explain.ts';
 import { parsePacket } from '../plan/explain/packet.ts';
@@ -11,10 +13,10 @@ import { explanationJson, explanationText } from '../plan/explain/text.ts';
 import { createPlanner } from '../plan/planner.ts';
 import { refText } from '../plan/types.ts';
 import { readManifests } from '../source/manifests/manifests.ts';
-import { addInstanceFlags, type InstanceOptions, planSettings } from './flags.ts';
+import { addPlanFlags, flagValues } from './config-flags.ts';
 import { print, say } from './output.ts';
 
-interface ExplainOptions extends InstanceOptions {
+interface ExplainOptions {
   readonly manifests: string;
   readonly from: string;
   readonly to: string;
@@ -27,20 +29,21 @@ export function explainCommand(): Command {
     .description('what would become of a packet, and why: reads manifests, touches nothing')
     .requiredOption('--manifests <dir>', 'folder of Service, EndpointSlice and Node manifests')
     .requiredOption('--from <address>', 'client, e.g. 10.1.1.9')
-    .requiredOption('--to <destination>', 'e.g. 10.96.0.10:80/tcp or [fd00:96::10]:80/tcp')
+    .requiredOption('--to <destination>', 'e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp')
     .option('--interface <name>', 'interface the packet comes in by, for detection by interface')
     .addOption(
       new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'),
     );
-  return addInstanceFlags(command).action(run);
+  return addPlanFlags(command).action(run);
 }
 
-async function run(options: ExplainOptions): Promise<void> {
+async function run(options: ExplainOptions, command: Command): Promise<void> {
   const parsed = parsePacket(options.from, options.to, options.interface);
   if (!parsed.ok) throw new FairleadError('BAD_OPTION', parsed.reason);
-  const settings = planSettings(options);
+  const { config } = loadConfig(flagValues(command));
+  for (const warning of config.warnings) say(diagnosticText(warning));
   const { changes, problems } = await readManifests(manifestsDir(options.manifests));
-  const { plan } = createPlanner(settings).apply(changes);
+  const { plan } = createPlanner(config.plan).apply(changes);
   for (const { file, line, reason } of problems) say(`${file}:${line}: ${reason}`);
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);

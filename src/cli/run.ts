@@ -18,11 +18,11 @@ import { createLogger, type Logger } from '../log.ts';
 import { findApiServer } from '../source/apiserver/transport/api-server.ts';
 import { surroundings } from '../source/apiserver/transport/discovery-environment.ts';
 import { packageVersion } from '../sys/package.ts';
-import { addKubeProxyFlags, flagValues } from './kube-proxy-flags.ts';
+import { addAllFlags, flagValues } from './config-flags.ts';
 import { say } from './output.ts';
 
 export function runCommand(): Command {
-  return addKubeProxyFlags(
+  return addAllFlags(
     new Command('run').description(
       "the agent: keeps the kernel in step with the cluster's Services (kube-proxy's flags and file)",
     ),
@@ -44,8 +44,8 @@ async function run(command: Command): Promise<void> {
     return;
   }
   const log = createLogger(config.log.level, config.log.format);
-  for (const { place, field, reason } of config.notes) {
-    log.warn({ place, field, reason }, 'setting has a note');
+  for (const { place, field, reason } of config.warnings) {
+    log.warn({ place, field, reason }, 'setting ignored or remapped');
   }
   if (initOnly) {
     applyKernelSettings(config, log);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checked document with its defaults -> the Config record: what kube-proxy's settings mean here.
+// A valid document with its defaults -> the Config record: what kube-proxy's settings mean to fairlead.
 // Which section counts follows the mode, as in kube-proxy's conversion from v1alpha1
 // (pkg/proxy/apis/config/v1alpha1/conversion.go).
 
@@ -13,12 +13,18 @@ import {
   realBindAddress,
 } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
+import type { Locate } from './diagnostics.ts';
 import { parseDuration } from './duration.ts';
 import { type OwnInput, ownSettings } from './file/fairlead-schema.ts';
 import type { KubeProxyInput } from './file/schema.ts';
 import type { FlagValues } from './flags/flags.ts';
-import type { Locate } from './issues.ts';
-import type { Config, ConntrackSettings, LogSettings, Remark, SourceSettings } from './types.ts';
+import type {
+  Config,
+  ConntrackSettings,
+  Diagnostic,
+  LogSettings,
+  SourceSettings,
+} from './types.ts';
 
 export interface Parts {
   readonly document: KubeProxyDocument;
@@ -30,31 +36,31 @@ export interface Parts {
   readonly locate: Locate;
 }
 
-interface Say {
-  readonly problems: Remark[];
-  readonly notes: Remark[];
+interface Findings {
+  readonly problems: Diagnostic[];
+  readonly warnings: Diagnostic[];
 }
 
-const ms = (span: string): number => parseDuration(span) ?? 0;
-const seconds = (span: string): number => Math.floor(ms(span) / 1000);
+const ms = (duration: string): number => parseDuration(duration) ?? 0;
+const seconds = (duration: string): number => Math.floor(ms(duration) / 1000);
 
-/** Linear in the settings. Problems are those that only the whole can show. */
+/** Linear in the settings. `problems` are those of combinations, which no single field shows. */
 export function assemble(parts: Parts): {
   readonly config: Config;
-  readonly problems: readonly Remark[];
+  readonly problems: readonly Diagnostic[];
 } {
   const { document, own, flags } = parts;
   const nodeName = nodeNameOf(document.hostnameOverride, parts.hostname);
-  const say: Say = { problems: [], notes: [] };
-  lookAtWhole(parts, nodeName, say);
+  const findings: Findings = { problems: [], warnings: [] };
+  checkCombinations(parts, nodeName, findings);
   const { iptables } = document;
   const config: Config = {
     plan: planSettings(parts, nodeName),
     source: sourceOf(parts),
     engine: own.engine ?? (document.mode === 'iptables' ? 'iptables' : 'auto'),
     servers: {
-      healthz: listener(parts, 'healthz', say),
-      metrics: listener(parts, 'metrics', say),
+      healthz: listener(parts, 'healthz', findings),
+      metrics: listener(parts, 'metrics', findings),
       isBindFailureFatal: document.bindAddressHardFail,
     },
     syncPeriodMs: ms(activeSection(document).syncPeriod),
@@ -72,28 +78,32 @@ export function assemble(parts: Parts): {
       cleanup: isOn(flags['cleanup']),
       initOnly: isOn(flags['init-only']),
     },
-    notes: say.notes,
+    warnings: findings.warnings,
     document,
   };
-  return { config, problems: say.problems };
+  return { config, problems: findings.problems };
 }
 
-function lookAtWhole({ document, own, flags, locate }: Parts, nodeName: string, say: Say): void {
+function checkCombinations(
+  { document, own, flags, locate }: Parts,
+  nodeName: string,
+  findings: Findings,
+): void {
   if (nodeName === '') {
-    const reason = 'leaves this node without a name';
-    say.problems.push({ ...locate(['hostnameOverride']), reason });
+    const reason = 'must not be empty';
+    findings.problems.push({ ...locate(['hostnameOverride']), reason });
   }
   if (document.mode === 'iptables' && own.engine == null) {
-    const reason = 'asks for the iptables engine: leave it empty, or set engine, for bpf';
-    say.notes.push({ ...locate(['mode']), reason });
+    const reason = 'remapped: selects the iptables engine; leave it empty, or set engine, for bpf';
+    findings.warnings.push({ ...locate(['mode']), reason });
   }
   if (flags['vmodule'] !== undefined) {
-    const reason = 'ignored: one level holds for the whole agent';
-    say.notes.push({ place: '', field: '--vmodule', reason });
+    const reason = 'ignored: one log level applies to the whole agent';
+    findings.warnings.push({ place: '', field: '--vmodule', reason });
   }
 }
 
-/** Flags were checked before: what is given and not a "no" is a "yes". */
+/** The flag was validated before: anything but a false is a true. */
 const isOn = (text: string | undefined): boolean =>
   text !== undefined && !['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text);
 
@@ -127,15 +137,12 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
 
 function sourceOf({ document, own, flags }: Parts): SourceSettings {
   if (own.manifests != null) return { kind: 'manifests', dir: own.manifests };
-  const { kubeconfig, qps, burst } = document.clientConnection;
+  const { kubeconfig } = document.clientConnection;
   const master = flags['master'] ?? '';
   return {
     kind: 'api',
     kubeconfig: kubeconfig === '' ? undefined : kubeconfig,
     apiServers: [...(master === '' ? [] : [master]), ...(own.apiServers ?? [])],
-    qps,
-    burst,
-    resyncMs: ms(document.configSyncPeriod),
   };
 }
 
@@ -151,7 +158,7 @@ function conntrackSettings({ conntrack }: KubeProxyDocument): ConntrackSettings 
   };
 }
 
-/** One level for klog's many: 4 and above is where kube-proxy speaks of single objects. */
+/** klog's levels as one: from 4 on kube-proxy logs single objects. */
 function logSettings({ document, proxy, own }: Parts): LogSettings {
   const format = proxy.logging?.format === 'text' ? 'text' : 'json';
   return {
@@ -160,11 +167,11 @@ function logSettings({ document, proxy, own }: Parts): LogSettings {
   };
 }
 
-/** An empty address flag, or the deprecated port flag with 0, switches a server off; a file cannot. */
+/** An empty address flag, or 0 as the deprecated port flag, disables a server; a file cannot. */
 function listener(
   parts: Parts,
   server: 'healthz' | 'metrics',
-  say: Say,
+  findings: Findings,
 ): ListenAddress | undefined {
   const { document, flags } = parts;
   const isOff = flags[`${server}-bind-address`] === '';
@@ -173,11 +180,11 @@ function listener(
     server === 'healthz' ? document.healthzBindAddress : document.metricsBindAddress;
   if (portFlag === undefined) return isOff ? undefined : parseListenAddress(configured);
   const named = { place: '', field: `--${server}-port` };
-  say.notes.push({ ...named, reason: `deprecated: use --${server}-bind-address` });
+  findings.warnings.push({ ...named, reason: `deprecated: use --${server}-bind-address` });
   const port = Number(portFlag);
   if (!(port >= 0 && port <= 65535)) {
     const reason = `must be a port number from 0 to 65535, not ${shown(portFlag)}`;
-    say.problems.push({ ...named, reason });
+    findings.problems.push({ ...named, reason });
   }
   if (isOff || port === 0) return undefined;
   // An address that was given has its port already, by itself or by default: kube-proxy keeps it too.

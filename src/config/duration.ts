@@ -13,20 +13,25 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-const WHOLE = /^[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
+const DURATION = /^[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
 const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
 /** Go's int64 of nanoseconds ends at about 292 years. */
 const LONGEST_MS = 9_223_372_036_854;
 
 /** `1m30s` -> 90000, `-5s` -> -5000, `0` -> 0; undefined where Go would refuse. */
 export function parseDuration(text: string): number | undefined {
-  if (!WHOLE.test(text)) return undefined;
+  if (!DURATION.test(text)) return undefined;
   let ms = 0;
   for (const [, count = '', unit = ''] of text.matchAll(PART)) {
     ms += Number(count) * (UNIT_MS[unit] ?? 0);
   }
   if (ms > LONGEST_MS) return undefined;
   return text.startsWith('-') && ms !== 0 ? -ms : ms;
+}
+
+/** The same for flags that kube-proxy does not have: there a bare number is in seconds. */
+export function parseFlagDuration(text: string): number | undefined {
+  return parseDuration(/^\d+(\.\d+)?$/.test(text) ? `${text}s` : text);
 }
 
 /** 90000 -> `1m30s`, 900000 -> `15m0s`, 0 -> `0s`, 1.5 -> `1.5ms`: what Go would print. */

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // File and flags -> the one Config, or every problem at once. The rules of precedence are kube-proxy's
 // (cmd/kube-proxy/app/options.go): with a file, flags that describe the proxy are ignored. Strict where
-// kube-proxy falls back to lenient reading: a setting that is not understood must not be lost in silence.
+// kube-proxy falls back to lenient decoding: an unknown setting must not be dropped silently.
 import type { z } from 'zod';
 import { FairleadError } from '../errors.ts';
 import { isRecord, type JsonRecord } from '../lib/json.ts';
 import { assemble } from './assemble.ts';
 import { withDefaults } from './defaults.ts';
+import { diagnosticsOf, type Locate } from './diagnostics.ts';
 import { type ConfigDocument, readDocuments } from './file/documents.ts';
 import { OWN_API, OWN_KIND, ownSchema } from './file/fairlead-schema.ts';
 import { KUBE_PROXY_API, KUBE_PROXY_KIND, kubeProxySchema } from './file/schema.ts';
 import { type FlagDocuments, type FlagValues, flagLocator, readFlags } from './flags/flags.ts';
-import { type Locate, remarksOf } from './issues.ts';
-import { notesOf } from './notes.ts';
-import { type Config, type Remark, remarkText } from './types.ts';
+import { type Config, type Diagnostic, diagnosticText } from './types.ts';
 import { problemsOf } from './validate.ts';
+import { warningsOf } from './warnings.ts';
 
 export interface ConfigInput {
   /** --config: its path as the user wrote it, and its text. */
@@ -50,24 +50,28 @@ export function resolveConfig(input: ConfigInput): Config {
   refuseIfAny(problems);
   return {
     ...config,
-    notes: [...given.notes, ...notesOf(proxyInput.value, proxy.locate), ...config.notes],
+    warnings: [
+      ...given.warnings,
+      ...warningsOf(proxyInput.value, proxy.locate),
+      ...config.warnings,
+    ],
   };
 }
 
 const NO_FILE = { kubeProxy: undefined, own: undefined, problems: [] };
 
-/** The port flags are kube-proxy's own too: with a file they were warned of already. */
+/** With a file kube-proxy ignores these too, and readFlags has warned of them. */
 function withoutProxyPorts(flags: FlagValues): FlagValues {
   const names = ['healthz-port', 'metrics-port', 'healthz-bind-address', 'metrics-bind-address'];
   return Object.fromEntries(Object.entries(flags).filter(([flag]) => !names.includes(flag)));
 }
 
-function refuseIfAny(problems: readonly Remark[]): void {
+function refuseIfAny(problems: readonly Diagnostic[]): void {
   if (problems.length === 0) return;
-  throw new FairleadError('BAD_OPTION', problems.map(remarkText).join('\n'));
+  throw new FairleadError('BAD_OPTION', problems.map(diagnosticText).join('\n'));
 }
 
-/** The document of the file with the flags laid over it; each setting is located where it came from. */
+/** The file's document overridden by flags; each setting is located where it came from. */
 function merged(
   which: 'kubeProxy' | 'own',
   inFile: ConfigDocument | undefined,
@@ -80,14 +84,14 @@ function merged(
   const byFlag = flagLocator(which);
   const locate: Locate = (path) =>
     inFile === undefined || given.isGiven(which, path) ? byFlag(path) : inFile.locate(path);
-  return { value: laidOver(inFile?.value ?? header, given[which]), locate };
+  return { value: overridden(inFile?.value ?? header, given[which]), locate };
 }
 
-function laidOver(below: JsonRecord, above: JsonRecord): JsonRecord {
+function overridden(below: JsonRecord, above: JsonRecord): JsonRecord {
   const result: Record<string, unknown> = { ...below };
   for (const [key, value] of Object.entries(above)) {
     const under = result[key];
-    result[key] = isRecord(under) && isRecord(value) ? laidOver(under, value) : value;
+    result[key] = isRecord(under) && isRecord(value) ? overridden(under, value) : value;
   }
   return result;
 }
@@ -95,9 +99,9 @@ function laidOver(below: JsonRecord, above: JsonRecord): JsonRecord {
 function checked<T>(
   schema: z.ZodType<T>,
   { value, locate }: ConfigDocument,
-): { readonly value: T | undefined; readonly problems: readonly Remark[] } {
+): { readonly value: T | undefined; readonly problems: readonly Diagnostic[] } {
   const result = schema.safeParse(value);
   return result.success
     ? { value: result.data, problems: [] }
-    : { value: undefined, problems: remarksOf(result.error.issues, value, locate) };
+    : { value: undefined, problems: diagnosticsOf(result.error.issues, value, locate) };
 }

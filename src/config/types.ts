@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an instance is told: one record, whatever it came from (kube-proxy's file, our own document,
-// flags). Knows no kernel and starts nothing.
+// The settings of one instance as one record, wherever they came from: kube-proxy's file, the
+// FairleadConfiguration document, flags. Pure: knows no kernel and starts nothing.
 import type { PlanSettings } from '../plan/types.ts';
 import type { ListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
@@ -9,8 +9,8 @@ import type { OwnSettings } from './file/fairlead-schema.ts';
 /** Steps into a document: keys and list positions. */
 export type Path = readonly (string | number)[];
 
-/** Something to say about one setting: where it stands (`file:12`, '' for a flag), its name, and what. */
-export interface Remark {
+/** An error or a warning about one setting: its place (`file:12`, '' for a flag), its name, and why. */
+export interface Diagnostic {
   readonly place: string;
   /** `conntrack.min` or `--conntrack-min`. */
   readonly field: string;
@@ -18,7 +18,7 @@ export interface Remark {
 }
 
 /** `config.yaml:12: conntrack.min: must be …` */
-export const remarkText = ({ place, field, reason }: Remark): string =>
+export const diagnosticText = ({ place, field, reason }: Diagnostic): string =>
   [place, field, reason].filter((part) => part !== '').join(': ');
 
 /** Where Services come from: a folder of manifests, or an API server. */
@@ -30,13 +30,9 @@ export type SourceSettings =
       readonly kubeconfig: string | undefined;
       /** Tried in this order before any address of the kubeconfig. */
       readonly apiServers: readonly string[];
-      /** 0 or less = no limit. */
-      readonly qps: number;
-      readonly burst: number;
-      readonly resyncMs: number;
     };
 
-/** Zero means: leave the kernel's value alone. */
+/** 0 keeps the kernel's value. */
 export interface ConntrackSettings {
   readonly maxPerCore: number;
   readonly min: number;
@@ -47,21 +43,21 @@ export interface ConntrackSettings {
   readonly udpStreamSeconds: number;
 }
 
-/** What to do besides running. At most one is meant; kube-proxy looks at them in this order. */
+/** What to do instead of running; the first that is set wins, in kube-proxy's order. */
 export interface Actions {
   readonly writeConfigTo: string | undefined;
   readonly cleanup: boolean;
   readonly initOnly: boolean;
 }
 
-/** The two servers; undefined = switched off (only `--healthz-port=0` and an empty flag do that). */
+/** The two servers; undefined = disabled (only `--healthz-port=0` and an empty flag do that). */
 export interface ServerSettings {
   readonly healthz: ListenAddress | undefined;
   readonly metrics: ListenAddress | undefined;
   readonly isBindFailureFatal: boolean;
 }
 
-/** What only an engine that programs netfilter uses. */
+/** Used only by an engine that programs netfilter. */
 export interface NetfilterSettings {
   readonly masqueradeBit: number;
   readonly localhostNodePorts: boolean;
@@ -86,8 +82,8 @@ export interface Config {
   readonly log: LogSettings;
   readonly own: OwnSettings;
   readonly actions: Actions;
-  /** Warnings, each with its reason, in the order of the settings they speak of. */
-  readonly notes: readonly Remark[];
-  /** Everything as kube-proxy would read it, defaults filled in: for /configz and --write-config-to. */
+  /** Settings that are ignored or remapped, in the order of the settings. */
+  readonly warnings: readonly Diagnostic[];
+  /** As kube-proxy would read it, with defaults: for /configz and --write-config-to. */
   readonly document: KubeProxyDocument;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values kube-proxy refuses, and what no Linux node can honour. Ranges and messages follow
+// Values kube-proxy refuses, and settings no Linux node can honour. Ranges and messages follow
 // pkg/proxy/apis/config/validation/validation.go.
 import { canonicalAddress, canonicalPrefix, familyOf } from '../lib/ip.ts';
 import { shown } from '../lib/json.ts';
 import { parseListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
+import { type Locate, valueAt } from './diagnostics.ts';
 import { parseDuration } from './duration.ts';
 import type { KubeProxyInput } from './file/schema.ts';
-import { type Locate, valueAt } from './issues.ts';
-import type { Path, Remark } from './types.ts';
+import type { Diagnostic, Path } from './types.ts';
 
 export const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;
 
@@ -19,8 +19,8 @@ const inRange =
   (value: unknown): boolean =>
     Number(value) >= low && Number(value) <= high;
 const ms = (value: unknown): number => parseDuration(String(value)) ?? Number.NaN;
-const isPositiveSpan = (value: unknown): boolean => ms(value) > 0;
-const isSpan = (value: unknown): boolean => ms(value) >= 0;
+const isPositiveDuration = (value: unknown): boolean => ms(value) > 0;
+const isDuration = (value: unknown): boolean => ms(value) >= 0;
 const isAddress = (value: unknown): boolean => canonicalAddress(String(value)) !== undefined;
 const isHostPort = (value: unknown): boolean => parseListenAddress(String(value)) !== undefined;
 const isCount = inRange(0, 2_147_483_647);
@@ -35,25 +35,25 @@ const CHECKS: readonly Check[] = [
   [['healthzBindAddress'], isHostPort, HOST_PORT],
   [['metricsBindAddress'], isHostPort, HOST_PORT],
   [['oomScoreAdj'], inRange(-1000, 1000), 'must be a number from -1000 to 1000'],
-  [['configSyncPeriod'], isPositiveSpan, POSITIVE],
+  [['configSyncPeriod'], isPositiveDuration, POSITIVE],
   [['clientConnection', 'burst'], isCount, NOT_NEGATIVE],
   [['iptables', 'masqueradeBit'], isBit, 'must be a bit from 0 to 31'],
-  [['iptables', 'syncPeriod'], isPositiveSpan, POSITIVE],
-  [['iptables', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
+  [['iptables', 'syncPeriod'], isPositiveDuration, POSITIVE],
+  [['iptables', 'minSyncPeriod'], isDuration, NOT_NEGATIVE],
   [['nftables', 'masqueradeBit'], isBit, 'must be a bit from 0 to 31'],
-  [['nftables', 'syncPeriod'], isPositiveSpan, POSITIVE],
-  [['nftables', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
-  [['ipvs', 'syncPeriod'], isPositiveSpan, POSITIVE],
-  [['ipvs', 'minSyncPeriod'], isSpan, NOT_NEGATIVE],
-  [['ipvs', 'tcpTimeout'], isSpan, NOT_NEGATIVE],
-  [['ipvs', 'tcpFinTimeout'], isSpan, NOT_NEGATIVE],
-  [['ipvs', 'udpTimeout'], isSpan, NOT_NEGATIVE],
+  [['nftables', 'syncPeriod'], isPositiveDuration, POSITIVE],
+  [['nftables', 'minSyncPeriod'], isDuration, NOT_NEGATIVE],
+  [['ipvs', 'syncPeriod'], isPositiveDuration, POSITIVE],
+  [['ipvs', 'minSyncPeriod'], isDuration, NOT_NEGATIVE],
+  [['ipvs', 'tcpTimeout'], isDuration, NOT_NEGATIVE],
+  [['ipvs', 'tcpFinTimeout'], isDuration, NOT_NEGATIVE],
+  [['ipvs', 'udpTimeout'], isDuration, NOT_NEGATIVE],
   [['conntrack', 'maxPerCore'], isCount, NOT_NEGATIVE],
   [['conntrack', 'min'], isCount, NOT_NEGATIVE],
-  [['conntrack', 'tcpEstablishedTimeout'], isSpan, NOT_NEGATIVE],
-  [['conntrack', 'tcpCloseWaitTimeout'], isSpan, NOT_NEGATIVE],
-  [['conntrack', 'udpTimeout'], isSpan, NOT_NEGATIVE],
-  [['conntrack', 'udpStreamTimeout'], isSpan, NOT_NEGATIVE],
+  [['conntrack', 'tcpEstablishedTimeout'], isDuration, NOT_NEGATIVE],
+  [['conntrack', 'tcpCloseWaitTimeout'], isDuration, NOT_NEGATIVE],
+  [['conntrack', 'udpTimeout'], isDuration, NOT_NEGATIVE],
+  [['conntrack', 'udpStreamTimeout'], isDuration, NOT_NEGATIVE],
   [['logging', 'format'], (value) => value === 'text' || value === 'json', 'must be text or json'],
   [['logging', 'verbosity'], isCount, NOT_NEGATIVE],
   [
@@ -68,8 +68,8 @@ export function problemsOf(
   input: Partial<KubeProxyInput>,
   document: KubeProxyDocument,
   locate: Locate,
-): readonly Remark[] {
-  const problems: Remark[] = [];
+): readonly Diagnostic[] {
+  const problems: Diagnostic[] = [];
   const refuse = (path: Path, reason: string): void => {
     problems.push({ ...locate(path), reason });
   };
@@ -135,9 +135,9 @@ function checkNodePortAddresses(entries: readonly string[], refuse: Refuse): voi
 /** kubeadm writes these fields with empty values into every file: only a value that means something is refused. */
 function checkWindows({ winkernel, windowsRunAsService }: Partial<KubeProxyInput>, refuse: Refuse) {
   for (const [field, value] of Object.entries(winkernel ?? {})) {
-    if (value) refuse(['winkernel', field], 'is for Windows: fairlead runs on Linux alone');
+    if (value) refuse(['winkernel', field], 'is for Windows: fairlead runs on Linux only');
   }
   if (windowsRunAsService) {
-    refuse(['windowsRunAsService'], 'is for Windows: fairlead runs on Linux alone');
+    refuse(['windowsRunAsService'], 'is for Windows: fairlead runs on Linux only');
   }
 }

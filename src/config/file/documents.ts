@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One configuration file's text -> the documents in it, each with the lines its settings stand on.
+// One configuration file's text -> the documents in it, each with the lines of its settings.
 // kube-proxy reads the first document of a file and no other, so its own must come first.
 import {
   type Document,
@@ -12,8 +12,8 @@ import {
 } from 'yaml';
 import { reasonOf } from '../../errors.ts';
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
-import { fieldName, type Locate } from '../issues.ts';
-import type { Path, Remark } from '../types.ts';
+import { fieldName, type Locate } from '../diagnostics.ts';
+import type { Diagnostic, Path } from '../types.ts';
 import { OWN_API, OWN_KIND } from './fairlead-schema.ts';
 import { KUBE_PROXY_API, KUBE_PROXY_KIND } from './schema.ts';
 
@@ -25,7 +25,7 @@ export interface ConfigDocument {
 export interface ConfigDocuments {
   readonly kubeProxy: ConfigDocument | undefined;
   readonly own: ConfigDocument | undefined;
-  readonly problems: readonly Remark[];
+  readonly problems: readonly Diagnostic[];
 }
 
 const KINDS = [
@@ -38,16 +38,16 @@ export function readDocuments(file: string, text: string): ConfigDocuments {
   const lines = new LineCounter();
   const parsed = parseAllDocuments(text, { lineCounter: lines, merge: true });
   const found = new Map<string, ConfigDocument>();
-  const problems: Remark[] = [];
+  const problems: Diagnostic[] = [];
   for (const document of parsed) {
     const locate = locator(file, document, lines);
     const value = contentOf(document, locate, problems, file);
     if (value === undefined) continue;
     const kind = kindOf(value, locate, problems);
     if (kind === undefined) continue;
-    const why = whyMisplaced(kind, found);
-    if (why === undefined) found.set(kind, { value, locate });
-    else problems.push({ ...locate(['kind']), field: kind, reason: why });
+    const reason = validateOrder(kind, found);
+    if (reason === undefined) found.set(kind, { value, locate });
+    else problems.push({ ...locate(['kind']), field: kind, reason });
   }
   if (found.size === 0 && problems.length === 0) {
     problems.push({ place: file, field: '', reason: `holds no ${KUBE_PROXY_KIND}` });
@@ -55,10 +55,11 @@ export function readDocuments(file: string, text: string): ConfigDocuments {
   return { kubeProxy: found.get(KUBE_PROXY_KIND), own: found.get(OWN_KIND), problems };
 }
 
-function whyMisplaced(kind: string, found: ReadonlyMap<string, unknown>): string | undefined {
-  if (found.has(kind)) return 'stands in this file twice: keep one of them';
+/** Why this document must not stand here; undefined if it may. */
+function validateOrder(kind: string, found: ReadonlyMap<string, unknown>): string | undefined {
+  if (found.has(kind)) return 'is in this file twice: keep one of them';
   if (kind === KUBE_PROXY_KIND && found.has(OWN_KIND)) {
-    return `must be the first document: kube-proxy reads no other, and going back to it would lose this one`;
+    return 'must be the first document: kube-proxy reads no other';
   }
   return undefined;
 }
@@ -67,7 +68,7 @@ function whyMisplaced(kind: string, found: ReadonlyMap<string, unknown>): string
 function contentOf(
   document: Document,
   locate: Locate,
-  problems: Remark[],
+  problems: Diagnostic[],
   file: string,
 ): JsonRecord | undefined {
   const [error] = document.errors;
@@ -83,7 +84,7 @@ function contentOf(
   );
   if (value === null || value === undefined) return undefined;
   if (isRecord(value)) return value;
-  problems.push({ ...locate([]), reason: `must be a document with settings, not ${shown(value)}` });
+  problems.push({ ...locate([]), reason: `must be a mapping, not ${shown(value)}` });
   return undefined;
 }
 
@@ -97,7 +98,7 @@ function plainValue(document: Document, refuse: (reason: string) => void): unkno
   }
 }
 
-function kindOf(value: JsonRecord, locate: Locate, problems: Remark[]): string | undefined {
+function kindOf(value: JsonRecord, locate: Locate, problems: Diagnostic[]): string | undefined {
   const known = KINDS.find(({ kind }) => kind === value['kind']);
   if (known === undefined) {
     const kinds = KINDS.map(({ kind }) => kind).join(' or ');

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own settings: a second document in kube-proxy's file, which kube-proxy never reads, so that
-// going back is a change of image.
+// FairleadConfiguration: a second document in kube-proxy's file, which kube-proxy never reads, so that
+// rolling back is a change of image.
 import { z } from 'zod';
 import { parseDuration } from '../duration.ts';
 import { duration } from './schema.ts';
 
 export const OWN_API = 'fairlead.io/v1alpha1';
 export const OWN_KIND = 'FairleadConfiguration';
+
+export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
+export const DEFAULT_RUN_DIR = '/run/fairlead';
 
 export const LARGEST_TABLE = 16_777_216;
 const entries = z.int().min(1).max(LARGEST_TABLE).nullish();
@@ -17,6 +20,8 @@ export const ownSchema = z.strictObject({
   kind: z.literal(OWN_KIND),
   /** auto = bpf where the kernel can, else iptables. */
   engine: z.enum(['auto', 'bpf', 'iptables']).nullish(),
+  /** Take everything out of the kernel when the agent stops. */
+  ephemeral: z.boolean().nullish(),
   /** Folder of manifests to read instead of asking an API server. */
   manifests: text,
   apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
@@ -43,6 +48,7 @@ export const ownSchema = z.strictObject({
 export type OwnInput = z.infer<typeof ownSchema>;
 
 export interface OwnSettings {
+  readonly isEphemeral: boolean;
   /** undefined = the whole hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -64,9 +70,10 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     affinity: sizes.affinity,
   };
   return {
+    isEphemeral: input.ephemeral ?? false,
     cgroupRoot: input.cgroupRoot ?? undefined,
-    bpfRoot: input.bpfRoot ?? '/sys/fs/bpf/fairlead',
-    runDir: input.runDir ?? '/run/fairlead',
+    bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
+    runDir: input.runDir ?? DEFAULT_RUN_DIR,
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),

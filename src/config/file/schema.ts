@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): every field of its types.go,
-// and none besides. Only shape and type; ranges are validate.ts's.
+// and no others. Shape and type only; validate.ts checks ranges.
 import { z } from 'zod';
 import { formatDuration, parseDuration } from '../duration.ts';
 
@@ -27,11 +27,11 @@ export const duration = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-// In Kubernetes' files null means "not set".
+// In Kubernetes' files null means unset.
 const text = z.string().nullish();
 const flag = z.boolean().nullish();
-const whole = z.int().nullish();
-const span = duration.nullish();
+const int = z.int().nullish();
+const optionalDuration = duration.nullish();
 const texts = z.array(z.string()).nullish();
 
 const clientConnection = z.strictObject({
@@ -39,60 +39,60 @@ const clientConnection = z.strictObject({
   acceptContentTypes: text,
   contentType: text,
   qps: z.number().nullish(),
-  burst: whole,
+  burst: int,
 });
 
 const bufferSize = z
-  .union([z.string(), z.int()], { error: 'must be a size such as "64Ki", or a whole number' })
+  .union([z.string(), z.int()], { error: 'must be a size such as "64Ki", or an integer' })
   .nullish();
 const logOptions = z.strictObject({ splitStream: flag, infoBufferSize: bufferSize }).nullish();
 
 const logging = z.strictObject({
   format: text,
-  /** A duration, or whole nanoseconds as older files have it. */
+  /** A duration, or integer nanoseconds as older files have it. */
   flushFrequency: z
-    .union([z.int(), duration], { error: 'must be a duration such as 5s, or whole nanoseconds' })
+    .union([z.int(), duration], { error: 'must be a duration such as 5s, or integer nanoseconds' })
     .nullish(),
-  verbosity: whole,
+  verbosity: int,
   vmodule: z.array(z.strictObject({ filePattern: z.string(), verbosity: z.int() })).nullish(),
   options: z.strictObject({ text: logOptions, json: logOptions }).nullish(),
 });
 
 const iptables = z.strictObject({
-  masqueradeBit: whole,
+  masqueradeBit: int,
   masqueradeAll: flag,
   localhostNodePorts: flag,
   snatNodeInternalIP: flag,
-  syncPeriod: span,
-  minSyncPeriod: span,
+  syncPeriod: optionalDuration,
+  minSyncPeriod: optionalDuration,
 });
 
 const nftables = z.strictObject({
-  masqueradeBit: whole,
+  masqueradeBit: int,
   masqueradeAll: flag,
-  syncPeriod: span,
-  minSyncPeriod: span,
+  syncPeriod: optionalDuration,
+  minSyncPeriod: optionalDuration,
 });
 
 const ipvs = z.strictObject({
-  syncPeriod: span,
-  minSyncPeriod: span,
+  syncPeriod: optionalDuration,
+  minSyncPeriod: optionalDuration,
   scheduler: text,
   excludeCIDRs: texts,
   strictARP: flag,
-  tcpTimeout: span,
-  tcpFinTimeout: span,
-  udpTimeout: span,
+  tcpTimeout: optionalDuration,
+  tcpFinTimeout: optionalDuration,
+  udpTimeout: optionalDuration,
 });
 
 const conntrack = z.strictObject({
-  maxPerCore: whole,
-  min: whole,
-  tcpEstablishedTimeout: span,
-  tcpCloseWaitTimeout: span,
+  maxPerCore: int,
+  min: int,
+  tcpEstablishedTimeout: optionalDuration,
+  tcpCloseWaitTimeout: optionalDuration,
   tcpBeLiberal: flag,
-  udpTimeout: span,
-  udpStreamTimeout: span,
+  udpTimeout: optionalDuration,
+  udpStreamTimeout: optionalDuration,
 });
 
 const winkernel = z.strictObject({
@@ -125,12 +125,12 @@ export const kubeProxySchema = z.strictObject({
   detectLocal: z.strictObject({ bridgeInterface: text, interfaceNamePrefix: text }).nullish(),
   clusterCIDR: text,
   nodePortAddresses: texts,
-  oomScoreAdj: whole,
+  oomScoreAdj: int,
   conntrack: conntrack.nullish(),
-  configSyncPeriod: span,
+  configSyncPeriod: optionalDuration,
   portRange: text,
-  /** Gone from types.go, still in files that kubeadm wrote for old versions. */
-  udpIdleTimeout: span,
+  /** Removed from types.go, but still in files that kubeadm wrote for old versions. */
+  udpIdleTimeout: optionalDuration,
   windowsRunAsService: flag,
 });
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Config as text again. The first document is one kube-proxy itself would start with; ours stands
-// behind it, where kube-proxy does not look.
+// A Config as text. kube-proxy itself would start with the first document; ours follows, where kube-proxy
+// does not look.
 import { stringify } from 'yaml';
 import { formatDuration } from '../duration.ts';
 import type { Config } from '../types.ts';
@@ -32,6 +32,7 @@ function ownDocument({
     ...(source.kind === 'manifests' && { manifests: source.dir }),
     ...(source.kind === 'api' && source.apiServers.length > 0 && { apiServers: source.apiServers }),
     ...(own.cgroupRoot !== undefined && { cgroupRoot: own.cgroupRoot }),
+    ...(own.isEphemeral && { ephemeral: true }),
     bpfRoot: own.bpfRoot,
     runDir: own.runDir,
     ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),

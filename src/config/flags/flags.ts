@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags as they were written -> the two documents they stand for, and what is to be said of them.
+// Flags as they were given -> the two documents they stand for, with errors and warnings.
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
-import { fieldName, type Locate } from '../issues.ts';
-import type { Path, Remark } from '../types.ts';
+import { fieldName, type Locate } from '../diagnostics.ts';
+import { formatDuration, parseFlagDuration } from '../duration.ts';
+import type { Diagnostic, Path } from '../types.ts';
+import { FAIRLEAD_FLAGS } from './fairlead.ts';
+import { KUBE_PROXY_FLAGS } from './kube-proxy.ts';
 import type { FlagGroup, FlagRow } from './row.ts';
-import { FLAGS } from './table.ts';
+
+export const FLAGS: readonly FlagRow[] = [...KUBE_PROXY_FLAGS, ...FAIRLEAD_FLAGS];
 
 /** Text of each flag that was given, by its name without dashes; a bare switch is `true`. */
 export type FlagValues = Readonly<Record<string, string>>;
@@ -12,29 +16,32 @@ export type FlagValues = Readonly<Record<string, string>>;
 export interface FlagDocuments {
   readonly kubeProxy: JsonRecord;
   readonly own: JsonRecord;
-  readonly problems: readonly Remark[];
-  readonly notes: readonly Remark[];
+  readonly problems: readonly Diagnostic[];
+  readonly warnings: readonly Diagnostic[];
   /** True if a flag gave this setting. */
   readonly isGiven: (group: 'kubeProxy' | 'own', path: Path) => boolean;
 }
 
-const named = (flag: string): Pick<Remark, 'place' | 'field'> => ({
+const named = (flag: string): Pick<Diagnostic, 'place' | 'field'> => ({
   place: '',
   field: `--${flag}`,
 });
 
-/** @param hasFile with --config, flags of kube-proxy that describe the proxy are only warned of */
+/** @param hasFile with --config, kube-proxy's flags that describe the proxy only cause a warning */
 export function readFlags(flags: FlagValues, hasFile: boolean): FlagDocuments {
   const kubeProxy: Record<string, unknown> = {};
   const own: Record<string, unknown> = {};
-  const problems: Remark[] = [];
-  const notes: Remark[] = [];
+  const problems: Diagnostic[] = [];
+  const warnings: Diagnostic[] = [];
   const given = new Set<string>();
   for (const row of FLAGS) {
     const text = flags[row.flag];
     if (text === undefined) continue;
     if (hasFile && row.group === 'proxy') {
-      notes.push({ ...named(row.flag), reason: 'ignored: with --config the file alone counts' });
+      warnings.push({
+        ...named(row.flag),
+        reason: 'ignored: --config is given and takes precedence',
+      });
       continue;
     }
     const parsed = parseValue(row, text);
@@ -50,7 +57,7 @@ export function readFlags(flags: FlagValues, hasFile: boolean): FlagDocuments {
   }
   const isGiven: FlagDocuments['isGiven'] = (group, path) =>
     path.some((_, index) => given.has(`${group} ${fieldName(path.slice(0, index + 1))}`));
-  return { kubeProxy, own, problems, notes, isGiven };
+  return { kubeProxy, own, problems, warnings, isGiven };
 }
 
 const docOf = (group: FlagGroup): 'kubeProxy' | 'own' => (group === 'own' ? 'own' : 'kubeProxy');
@@ -79,12 +86,14 @@ const refused = (reason: string): Parsed => ({ ok: false, reason });
 
 function parseValue(row: FlagRow, text: string): Parsed {
   switch (row.type) {
-    case 'text':
-    case 'duration':
+    case 'string':
       return value(text);
-    case 'whole':
-      return /^[-+]?\d+$/.test(text) ? value(Number(text)) : refused('must be a whole number');
-    case 'number':
+    case 'duration':
+      // The schema refuses what is no duration, and with kube-proxy's flags a bare number.
+      return value(row.group === 'own' ? withUnit(text) : text);
+    case 'int':
+      return /^[-+]?\d+$/.test(text) ? value(Number(text)) : refused('must be an integer');
+    case 'float':
       return text !== '' && Number.isFinite(Number(text))
         ? value(Number(text))
         : refused('must be a number');
@@ -92,11 +101,17 @@ function parseValue(row: FlagRow, text: string): Parsed {
       return parseBool(text);
     case 'list':
       return value(parts(text));
-    case 'switches':
+    case 'boolMap':
       return parsePairs(text, parseBool);
-    case 'sizes':
+    case 'sizeMap':
       return parseSizes(text);
   }
+}
+
+/** `30` -> `30s`: in fairlead's own flags a bare number is in seconds. */
+function withUnit(text: string): string {
+  const ms = parseFlagDuration(text);
+  return ms === undefined ? text : formatDuration(ms);
 }
 
 /** The words of Go's strconv.ParseBool. */

@@ -3,14 +3,13 @@
 // default; of our own flags those that were given. What a file says is on /configz.
 import { recordOrEmpty } from '../../lib/json.ts';
 import { withDefaults } from '../defaults.ts';
-import type { FlagValues } from './flags.ts';
+import { FLAGS, type FlagValues } from './flags.ts';
 import type { FlagRow } from './row.ts';
-import { FLAGS } from './table.ts';
 
 const EMPTY: Readonly<Partial<Record<FlagRow['type'], string>>> = {
   bool: 'false',
-  whole: '0',
-  number: '0',
+  int: '0',
+  float: '0',
   list: '[]',
 };
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of one flag, and how rows of the flag table are written.
+// What is known of one flag: the rows of the tables in kube-proxy.ts and fairlead.ts.
 import type { Path } from '../types.ts';
 
 export type FlagType =
-  | 'text'
-  | 'whole'
-  | 'number'
+  | 'string'
+  | 'int'
+  | 'float'
   | 'bool'
   | 'duration'
   | 'list'
-  | 'switches'
-  | 'sizes';
+  | 'boolMap'
+  | 'sizeMap';
 
 /**
- * With --config, `proxy` flags are ignored (kube-proxy does so too), `always` ones hold all the same;
- * `own` ones are not kube-proxy's and override our document, so that several instances share one file.
+ * With --config, `proxy` flags are ignored (as in kube-proxy) and `always` flags still apply; `own` flags
+ * are fairlead's and override the FairleadConfiguration document, so that several instances share one file.
  */
 export type FlagGroup = 'proxy' | 'always' | 'own';
 
@@ -24,7 +24,7 @@ export interface FlagRow {
   readonly short?: string;
   readonly type: FlagType;
   readonly group: FlagGroup;
-  /** Settings of KubeProxyConfiguration (proxy, always) or FairleadConfiguration (own); none = read by name. */
+  /** Fields of KubeProxyConfiguration (proxy, always) or FairleadConfiguration (own) that the flag sets. */
   readonly paths: readonly Path[];
   readonly help: string;
 }

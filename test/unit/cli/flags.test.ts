@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import {
-  addInstanceFlags,
-  durationMs,
-  type InstanceOptions,
-  planSettings,
-} from '../../../src/cli/flags.ts';
+import { addPlanFlags, flagValues } from '../../../src/cli/config-flags.ts';
+import { durationMs } from '../../../src/cli/flags.ts';
+import { loadConfig } from '../../../src/config/load.ts';
 
 function settings(...args: string[]) {
-  const command = addInstanceFlags(new Command())
+  const command = addPlanFlags(new Command())
     .exitOverride()
     .configureOutput({ writeErr: () => undefined });
   command.parse(['--hostname-override', 'N1 ', ...args], { from: 'user' });
-  return planSettings(command.opts<InstanceOptions>());
+  return loadConfig(flagValues(command)).config.plan;
 }
 
-describe('instance flags', () => {
+describe('commands that build a plan take the flags of run, and mean the same by them', () => {
   test('defaults are those of kube-proxy', () => {
     expect(settings()).toEqual({
       nodeName: 'n1',
@@ -28,36 +25,50 @@ describe('instance flags', () => {
     });
   });
 
-  test('lists are split and trimmed', () => {
-    expect(settings('--cluster-cidr', '10.1.0.0/16, fd00:10::/56').clusterCidrs).toEqual([
-      '10.1.0.0/16',
-      'fd00:10::/56',
-    ]);
-    expect(settings('--nodeport-addresses', 'primary,10.0.0.0/8').nodePortAddresses).toEqual([
-      'primary',
-      '10.0.0.0/8',
-    ]);
+  test('every setting of the plan has its flag', () => {
+    const all = settings(
+      ...[
+        '--cluster-cidr',
+        '10.1.0.0/16, fd00:10::/56',
+        '--nodeport-addresses',
+        'primary,10.0.0.0/8',
+      ],
+      ...['--detect-local-mode', 'InterfaceNamePrefix', '--pod-interface-name-prefix', 'veth'],
+      ...['--pod-bridge-interface', 'br0', '--bind-address', '192.0.2.1'],
+      ...['--masquerade-all', '--no-external-ips'],
+    );
+    expect(all).toEqual({
+      nodeName: 'n1',
+      detectLocalMode: 'InterfaceNamePrefix',
+      clusterCidrs: ['10.1.0.0/16', 'fd00:10::/56'],
+      podBridgeInterface: 'br0',
+      podInterfaceNamePrefix: 'veth',
+      masqueradeAll: true,
+      nodePortAddresses: ['primary', '10.0.0.0/8'],
+      bindAddress: '192.0.2.1',
+      allowExternalIps: false,
+    });
   });
 
   test('a bind address that is any address is none', () => {
     expect(settings('--bind-address', '::')).not.toHaveProperty('bindAddress');
-    expect(settings('--bind-address', '192.0.2.1').bindAddress).toBe('192.0.2.1');
   });
 
   const refused: readonly (readonly [args: string[], says: RegExp])[] = [
-    [['--cluster-cidr', '10.1.0.0'], /10\.1\.0\.0 is not a CIDR/],
-    [['--bind-address', 'here'], /here is not an IP address/],
-    [['--detect-local-mode', 'Guess'], /Allowed choices are ClusterCIDR/],
-    [['--detect-local-mode', 'InterfaceNamePrefix'], /needs --pod-interface-name-prefix/],
-    [['--hostname-override', ' '], /must not be empty/],
+    [['--cluster-cidr', '10.1.0.0'], /--cluster-cidr: must be CIDRs/],
+    [['--bind-address', 'here'], /--bind-address: must be an IP address/],
+    [['--detect-local-mode', 'Guess'], /--detect-local-mode: must be .*ClusterCIDR/],
+    [['--detect-local-mode', 'InterfaceNamePrefix'], /--pod-interface-name-prefix: must be set/],
+    [['--hostname-override', ' '], /--hostname-override: must not be empty/],
   ];
   test.each(refused)('%j is refused', (args, says) => {
     expect(() => settings(...args)).toThrow(says);
   });
 });
 
-test('durations have units', () => {
-  expect(['250ms', '1.5s', '10m', '1h'].map(durationMs)).toEqual([250, 1_500, 600_000, 3_600_000]);
-  for (const bad of ['10', '', '0s', '-1s', '1d'])
+test('durations have units, or are seconds', () => {
+  const texts = ['250ms', '1.5s', '1m30s', '10m', '1h', '30', '0.5'];
+  expect(texts.map(durationMs)).toEqual([250, 1_500, 90_000, 600_000, 3_600_000, 30_000, 500]);
+  for (const bad of ['', '0', '0s', '-1s', '-5', '1d', '1e3'])
     expect(() => durationMs(bad)).toThrow(/is not a duration/);
 });

@@ -2,7 +2,7 @@
 // Files and calls shared by the tests of the configuration.
 import type { FlagValues } from '../../../src/config/flags/flags.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
-import { type Config, remarkText } from '../../../src/config/types.ts';
+import { type Config, diagnosticText } from '../../../src/config/types.ts';
 import { FairleadError } from '../../../src/errors.ts';
 import { kubeadmConfig } from '../../support/kubeadm-config.ts';
 
@@ -31,4 +31,4 @@ export function problemsOf(call: () => unknown): readonly string[] {
   return [];
 }
 
-export const notesOf = ({ notes }: Config): readonly string[] => notes.map(remarkText);
+export const warningsOf = ({ warnings }: Config): readonly string[] => warnings.map(diagnosticText);

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { ownSchema } from '../../../src/config/file/fairlead-schema.ts';
 import { kubeProxySchema } from '../../../src/config/file/schema.ts';
-import { FLAGS } from '../../../src/config/flags/table.ts';
+import { FLAGS } from '../../../src/config/flags/flags.ts';
 
 const text = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
 

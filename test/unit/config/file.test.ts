@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // KubeProxyConfiguration files: what is read, what is refused and where it stands.
 import { describe, expect, test } from 'vitest';
-import { fromFile, HEAD, KUBEADM, notesOf, OWN_HEAD, problemsOf } from './configs.ts';
+import { fromFile, HEAD, KUBEADM, OWN_HEAD, problemsOf, warningsOf } from './configs.ts';
 
 test("kubeadm's file gives kube-proxy's defaults, without a warning", () => {
   const config = fromFile(KUBEADM);
-  expect(notesOf(config)).toEqual([]);
+  expect(warningsOf(config)).toEqual([]);
   expect(config).toMatchObject({
     plan: {
       nodeName: 'node-a',
@@ -19,9 +19,6 @@ test("kubeadm's file gives kube-proxy's defaults, without a warning", () => {
       kind: 'api',
       kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
       apiServers: [],
-      qps: 5,
-      burst: 10,
-      resyncMs: 900_000,
     },
     engine: 'auto',
     servers: {
@@ -51,25 +48,25 @@ describe('what is refused is named with its line', () => {
     {
       name: 'an unknown key',
       text: `${HEAD}clusterCidr: 10.0.0.0/8\n`,
-      says: ['c.yaml:3: clusterCidr: no such setting: check its spelling and where it stands'],
+      says: ['c.yaml:3: clusterCidr: unknown field: check its spelling and its section'],
     },
     {
       name: 'an unknown key in a section, beside a wrong type: both',
       text: `${HEAD}conntrack:\n  max: 5\n  min: 1.5\n`,
       says: [
-        'c.yaml:5: conntrack.min: must be a whole number, not 1.5',
-        'c.yaml:4: conntrack.max: no such setting: check its spelling and where it stands',
+        'c.yaml:5: conntrack.min: must be an integer, not 1.5',
+        'c.yaml:4: conntrack.max: unknown field: check its spelling and its section',
       ],
     },
     {
       name: 'a number where text belongs',
       text: `${HEAD}hostnameOverride: 12\n`,
-      says: ['c.yaml:3: hostnameOverride: must be text (quote it), not 12'],
+      says: ['c.yaml:3: hostnameOverride: must be a string (quote it), not 12'],
     },
     {
       name: 'a section that is a value',
       text: `${HEAD}iptables: yes\n`,
-      says: ['c.yaml:3: iptables: must be a section, not "yes"'],
+      says: ['c.yaml:3: iptables: must be a mapping, not "yes"'],
     },
     {
       name: 'a duration without unit',
@@ -82,8 +79,8 @@ describe('what is refused is named with its line', () => {
       name: 'a value of neither of two types',
       text: `${HEAD}logging:\n  flushFrequency: 5 s\n  options: {json: {infoBufferSize: true}}\n`,
       says: [
-        'c.yaml:4: logging.flushFrequency: must be a duration such as 5s, or whole nanoseconds, not "5 s"',
-        'c.yaml:5: logging.options.json.infoBufferSize: must be a size such as "64Ki", or a whole number, not true',
+        'c.yaml:4: logging.flushFrequency: must be a duration such as 5s, or integer nanoseconds, not "5 s"',
+        'c.yaml:5: logging.options.json.infoBufferSize: must be a size such as "64Ki", or an integer, not true',
       ],
     },
     {
@@ -101,13 +98,13 @@ describe('what is refused is named with its line', () => {
     {
       name: 'one kind twice',
       text: `${HEAD}---\n${HEAD}`,
-      says: ['c.yaml:5: KubeProxyConfiguration: stands in this file twice: keep one of them'],
+      says: ['c.yaml:5: KubeProxyConfiguration: is in this file twice: keep one of them'],
     },
     {
       name: 'our document before the only one kube-proxy reads',
       text: `${OWN_HEAD}---\n${HEAD}`,
       says: [
-        'c.yaml:5: KubeProxyConfiguration: must be the first document: kube-proxy reads no other, and going back to it would lose this one',
+        'c.yaml:5: KubeProxyConfiguration: must be the first document: kube-proxy reads no other',
       ],
     },
     {
@@ -132,7 +129,7 @@ describe('what is refused is named with its line', () => {
     {
       name: 'a document that is a list',
       text: '- 1\n',
-      says: ['c.yaml:1: must be a document with settings, not a list'],
+      says: ['c.yaml:1: must be a mapping, not a list'],
     },
     {
       name: 'no document at all',
@@ -143,8 +140,8 @@ describe('what is refused is named with its line', () => {
       name: 'Windows settings that mean something',
       text: `${HEAD}winkernel:\n  enableDSR: true\nwindowsRunAsService: true\n`,
       says: [
-        'c.yaml:4: winkernel.enableDSR: is for Windows: fairlead runs on Linux alone',
-        'c.yaml:5: windowsRunAsService: is for Windows: fairlead runs on Linux alone',
+        'c.yaml:4: winkernel.enableDSR: is for Windows: fairlead runs on Linux only',
+        'c.yaml:5: windowsRunAsService: is for Windows: fairlead runs on Linux only',
       ],
     },
     {
@@ -200,7 +197,7 @@ const badValues: readonly (readonly [yaml: string, says: string])[] = [
     'showHiddenMetricsForVersion: latest',
     'showHiddenMetricsForVersion: must be a version such as 1.36, not "latest"',
   ],
-  ['hostnameOverride: "  "', 'hostnameOverride: leaves this node without a name'],
+  ['hostnameOverride: "  "', 'hostnameOverride: must not be empty'],
   ['ipvs: {excludeCIDRs: [x]}', 'ipvs.excludeCIDRs[0]: must be a CIDR, not "x"'],
 ];
 test.each(badValues)('the value of %s is refused', (yaml, says) => {
@@ -212,27 +209,38 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
   [
     'mode: ipvs',
     [
-      'mode: taken as auto: there is no such engine here; the kernel decides between bpf and iptables',
+      'mode: remapped to auto: fairlead has no such engine; the kernel decides between bpf and iptables',
     ],
   ],
   [
     'mode: iptables',
-    ['mode: asks for the iptables engine: leave it empty, or set engine, for bpf'],
+    ['mode: remapped: selects the iptables engine; leave it empty, or set engine, for bpf'],
   ],
-  ['enableProfiling: true', ['enableProfiling: ignored: there are no pprof pages']],
+  ['enableProfiling: true', ['enableProfiling: ignored: there is no pprof handler']],
   [
     'portRange: 1-2',
     ['portRange: ignored: only the userspace mode, removed in Kubernetes 1.26, used it'],
   ],
   [
     'iptables: {minSyncPeriod: 2s}',
-    ['iptables.minSyncPeriod: ignored: changes are programmed as they come'],
+    ['iptables.minSyncPeriod: ignored: every change is programmed at once'],
   ],
   ['iptables: {localhostNodePorts: true}', []],
   [
+    'clientConnection: {qps: 50, burst: 10}',
+    ['clientConnection.qps: ignored: fairlead holds one watch per resource and does not poll'],
+  ],
+  [
+    'configSyncPeriod: 5m',
+    [
+      'configSyncPeriod: ignored: watches deliver every change; auditInterval says how often the kernel is read back',
+    ],
+  ],
+  ['configSyncPeriod: 15m', []],
+  [
     'ipvs: {strictARP: true, scheduler: rr}',
     [
-      'ipvs.scheduler: ignored: backends are chosen at random',
+      'ipvs.scheduler: ignored: a backend is selected at random for each connection',
       'ipvs.strictARP: ignored: fairlead does not use IPVS',
     ],
   ],
@@ -248,12 +256,12 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
   ['iptables: {minSyncPeriod: 1s}', []],
   [
     'clientConnection: {contentType: text/html}',
-    ['clientConnection.contentType: ignored: objects are read as JSON'],
+    ['clientConnection.contentType: ignored: objects are requested as JSON'],
   ],
 ];
-test.each(warnings)('%s is accepted and warned of', (yaml, says) => {
-  const notes = notesOf(fromFile(`${HEAD}${yaml}\n`));
-  expect(notes.map((note) => note.replace(/^c\.yaml:3: /, ''))).toEqual(says);
+test.each(warnings)('%s is accepted with a warning', (yaml, says) => {
+  const warnings = warningsOf(fromFile(`${HEAD}${yaml}\n`));
+  expect(warnings.map((text) => text.replace(/^c\.yaml:3: /, ''))).toEqual(says);
 });
 
 test('every value that is set arrives', () => {
@@ -290,7 +298,7 @@ oomScoreAdj: 0
       nodePortAddresses: ['localhost', '10.0.0.0/8'],
       bindAddress: '10.0.0.9',
     },
-    source: { kind: 'api', kubeconfig: '/k', qps: 1.5, burst: 3, resyncMs: 1_200_000 },
+    source: { kind: 'api', kubeconfig: '/k' },
     servers: {
       healthz: { host: '10.0.0.1', port: 1 },
       metrics: { host: '::', port: 2 },
@@ -328,7 +336,7 @@ describe('what settings mean', () => {
     expect(of('mode: iptables').engine).toBe('iptables');
     const both = of('mode: iptables', 'engine: bpf');
     expect(both.engine).toBe('bpf');
-    expect(notesOf(both)).toEqual([]);
+    expect(warningsOf(both)).toEqual([]);
   });
 
   test('mode nftables has a section of its own, and answers NodePorts on primary addresses alone', () => {
@@ -381,6 +389,7 @@ describe('what settings mean', () => {
     const config = of(
       '',
       `engine: bpf
+ephemeral: true
 manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
@@ -391,6 +400,7 @@ allowExternalIPs: false
 metricsTopServices: 7`,
     );
     expect(config.own).toEqual({
+      isEphemeral: true,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',

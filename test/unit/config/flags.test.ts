@@ -2,9 +2,9 @@
 // kube-proxy's flags: what they set, what --config makes of them, and how commander hands them over.
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { addKubeProxyFlags, flagValues } from '../../../src/cli/kube-proxy-flags.ts';
-import { FLAGS } from '../../../src/config/flags/table.ts';
-import { fromFile, fromFlags, HEAD, notesOf, OWN_HEAD, problemsOf } from './configs.ts';
+import { addAllFlags, flagValues } from '../../../src/cli/config-flags.ts';
+import { FLAGS } from '../../../src/config/flags/flags.ts';
+import { fromFile, fromFlags, HEAD, OWN_HEAD, problemsOf, warningsOf } from './configs.ts';
 
 describe('without a file', () => {
   test('flags set what the file would', () => {
@@ -22,7 +22,6 @@ describe('without a file', () => {
       kubeconfig: '/k',
       master: 'https://10.0.0.1:6443',
       'api-server': 'https://10.0.0.2:6443,https://10.0.0.3:6443',
-      'kube-api-qps': '2.5',
       v: '4',
     });
     expect(config.plan).toEqual({
@@ -38,13 +37,12 @@ describe('without a file', () => {
     expect(config.source).toMatchObject({
       kubeconfig: '/k',
       apiServers: ['https://10.0.0.1:6443', 'https://10.0.0.2:6443', 'https://10.0.0.3:6443'],
-      qps: 2.5,
     });
     expect(config.syncPeriodMs).toBe(60_000);
     expect(config.conntrack.maxPerCore).toBe(0);
     expect(config.oomScoreAdj).toBe(-998);
     expect(config.log.level).toBe('debug');
-    expect(notesOf(config)).toEqual([]);
+    expect(warningsOf(config)).toEqual([]);
   });
 
   test('our flags set what our document would', () => {
@@ -65,6 +63,14 @@ describe('without a file', () => {
   });
 
   test.each([
+    ['30', 30_000],
+    ['0.5', 500],
+    ['1m30s', 90_000],
+  ])('in flags of ours a duration of %s may lack its unit', (text, ms) => {
+    expect(fromFlags({ 'audit-interval': text }).own.auditIntervalMs).toBe(ms);
+  });
+
+  test.each([
     [
       { 'healthz-port': '65536' },
       '--healthz-port: must be a port number from 0 to 65535, not "65536"',
@@ -75,7 +81,7 @@ describe('without a file', () => {
       '--proxy-mode: must be "", iptables, ipvs, nftables, not "kernelspace"',
     ],
     [{ 'masquerade-all': 'si' }, '--masquerade-all: must be true or false, not "si"'],
-    [{ 'oom-score-adj': 'low' }, '--oom-score-adj: must be a whole number, not "low"'],
+    [{ 'oom-score-adj': 'low' }, '--oom-score-adj: must be an integer, not "low"'],
     [
       { 'iptables-sync-period': '5' },
       '--iptables-sync-period: must be a duration such as 30s, 1m30s or 15m0s, not "5"',
@@ -152,10 +158,10 @@ describe('with a file', () => {
     expect(config.own).toMatchObject({ runDir: '/flag', bpfRoot: '/bpf' });
     expect(config.actions.initOnly).toBe(true);
     expect(config.source).toMatchObject({ apiServers: ['https://m'] });
-    expect(notesOf(config)).toEqual([
-      '--metrics-bind-address: ignored: with --config the file alone counts',
-      '--healthz-port: ignored: with --config the file alone counts',
-      '--cluster-cidr: ignored: with --config the file alone counts',
+    expect(warningsOf(config)).toEqual([
+      '--metrics-bind-address: ignored: --config is given and takes precedence',
+      '--healthz-port: ignored: --config is given and takes precedence',
+      '--cluster-cidr: ignored: --config is given and takes precedence',
     ]);
   });
 
@@ -168,7 +174,7 @@ describe('with a file', () => {
 
 describe('on the command line', () => {
   const parse = (...args: string[]) => {
-    const command = addKubeProxyFlags(new Command('run')).exitOverride();
+    const command = addAllFlags(new Command('run')).exitOverride();
     command.configureOutput({ writeErr: () => {} });
     command.parse(args, { from: 'user' });
     return flagValues(command);

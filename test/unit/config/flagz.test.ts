@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
+import { FLAGS } from '../../../src/config/flags/flags.ts';
 import { flagz } from '../../../src/config/flags/flagz.ts';
-import { FLAGS } from '../../../src/config/flags/table.ts';
 
 test('every flag of kube-proxy, what was given or kube-proxy’s default, sorted', () => {
   const shown = flagz({ 'cluster-cidr': '10.0.0.0/8', v: '4' });

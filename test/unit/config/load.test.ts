@@ -16,7 +16,7 @@ test('the file that --config names is read, and its text kept for the watcher', 
   expect(file).toEqual({ path, text });
   writeFileSync(path, `${text}x: 1\n`);
   expect(problemsOf(() => loadConfig({ config: path }))).toEqual([
-    `${path}:4: x: no such setting: check its spelling and where it stands`,
+    `${path}:4: x: unknown field: check its spelling and its section`,
   ]);
   rmSync(folder, { recursive: true });
 });

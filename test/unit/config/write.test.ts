@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { configText, configz } from '../../../src/config/file/write.ts';
-import { fromFile, fromFlags, HEAD, KUBEADM, notesOf, OWN_HEAD } from './configs.ts';
+import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './configs.ts';
 
 test('the written file means the same again, whatever it was made from', () => {
   for (const config of [
@@ -19,9 +19,9 @@ test('the written file means the same again, whatever it was made from', () => {
     fromFlags({ manifests: '/m', 'external-ips': 'false' }),
   ]) {
     const again = fromFile(configText(config));
-    expect({ ...again, notes: notesOf(again).length }).toEqual({
+    expect({ ...again, warnings: warningsOf(again).length }).toEqual({
       ...config,
-      notes: notesOf(config).length,
+      warnings: warningsOf(config).length,
     });
   }
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { HEALTHZ_PORT } from '../../../src/config/addresses.ts';
-import { FLAGS } from '../../../src/config/flags/table.ts';
+import { FLAGS } from '../../../src/config/flags/flags.ts';
 import { MOUNTED_KUBECONFIG } from '../../../src/source/apiserver/transport/api-server.ts';
 
 const root = new URL('../../..', import.meta.url).pathname;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// A schema's findings in words a person can act on, each at its line.
+// Schema issues as diagnostics a person can act on, each at its line.
 import type { z } from 'zod';
 import { isRecord, shown } from '../lib/json.ts';
-import type { Path, Remark } from './types.ts';
+import type { Diagnostic, Path } from './types.ts';
 
 /** Names a setting and says where it stands. */
-export type Locate = (path: Path) => Pick<Remark, 'place' | 'field'>;
+export type Locate = (path: Path) => Pick<Diagnostic, 'place' | 'field'>;
 
 type Issue = z.core.$ZodIssue;
 
-const WORDS: Readonly<Record<string, string>> = {
-  string: 'text (quote it)',
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: 'a string (quote it)',
   number: 'a number',
-  int: 'a whole number',
+  int: 'an integer',
   boolean: 'true or false',
   array: 'a list',
-  object: 'a section',
-  record: 'a section',
+  object: 'a mapping',
+  record: 'a mapping',
 };
 
-/** One remark per wrong setting, in the order the schema found them. */
-export function remarksOf(
+/** One diagnostic per wrong setting, in the schema's order. */
+export function diagnosticsOf(
   issues: readonly Issue[],
   value: unknown,
   locate: Locate,
-): readonly Remark[] {
+): readonly Diagnostic[] {
   return issues.flatMap((issue) => {
     const path = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map((key) => ({
         ...locate([...path, key]),
-        reason: 'no such setting: check its spelling and where it stands',
+        reason: 'unknown field: check its spelling and its section',
       }));
     }
     return [{ ...locate(path), reason: `${wordsOf(issue)}, not ${shown(valueAt(value, path))}` }];
@@ -40,7 +40,7 @@ export function remarksOf(
 function wordsOf(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return `must be ${WORDS[issue.expected] ?? issue.expected}`;
+      return `must be ${TYPE_NAMES[issue.expected] ?? issue.expected}`;
     case 'invalid_value':
       return `must be ${issue.values.map((value) => (value === '' ? '""' : String(value))).join(', ')}`;
     case 'invalid_format':

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
+import { type FlagRow, own } from './row.ts';
+
+export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
+  own(
+    'manifests',
+    'string',
+    'manifests',
+    'follow a folder of Service, EndpointSlice and Node manifests instead of an API server',
+  ),
+  own('api-server', 'list', 'apiServers', 'URLs of API servers, tried in this order'),
+  own('engine', 'string', 'engine', 'dataplane: auto, bpf or iptables (default auto)'),
+  own(
+    'ephemeral',
+    'bool',
+    'ephemeral',
+    'remove everything from the kernel when the agent stops (default: traffic keeps flowing)',
+  ),
+  own(
+    'cgroup-root',
+    'string',
+    'cgroupRoot',
+    'cgroup v2 directory whose sockets are served (default: the whole hierarchy)',
+  ),
+  own(
+    'bpf-root',
+    'string',
+    'bpfRoot',
+    'directory on a bpf file system where maps and links are pinned (default /sys/fs/bpf/fairlead)',
+  ),
+  own(
+    'run-dir',
+    'string',
+    'runDir',
+    'directory for the admin socket and state (default /run/fairlead)',
+  ),
+  own(
+    'map-size',
+    'sizeMap',
+    'mapSizes',
+    'maximum entries per table, e.g. frontends=65536,backends=131072 (also service-ports, slot-blocks, affinity)',
+  ),
+  own(
+    'audit-interval',
+    'duration',
+    'auditInterval',
+    'how often the kernel is read back and drift is repaired (default 10m)',
+  ),
+  own(
+    'external-ips',
+    'bool',
+    'allowExternalIPs',
+    'serve spec.externalIPs (default true; see CVE-2020-8554)',
+  ),
+  own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
+  own('log-format', 'string', 'logFormat', 'json or text (default json)'),
+  own(
+    'metrics-top-services',
+    'int',
+    'metricsTopServices',
+    'number of Services, the busiest first, that get counters of their own on /metrics (default 0)',
+  ),
+];

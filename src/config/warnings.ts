@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings that fairlead accepts and ignores, or remaps to something else than kube-proxy does: one warning
+// each, with the reason, and only where the setting has a value.
+
+import { type Locate, valueAt } from './diagnostics.ts';
+import type { KubeProxyInput } from './file/schema.ts';
+import type { Diagnostic, Path } from './types.ts';
+
+type Row = readonly [path: Path, reason: string, applies?: (value: unknown) => boolean];
+
+const NO_IPVS = 'ignored: fairlead does not use IPVS';
+const AT_ONCE = 'ignored: every change is programmed at once';
+const NO_POLLING = 'ignored: fairlead holds one watch per resource and does not poll';
+const isZeroDuration = (value: unknown): boolean => value === '0s';
+
+/** A value that is neither absent nor the zero of its type. */
+function isSet(value: unknown): boolean {
+  if (value === undefined || value === null || value === '' || isZeroDuration(value)) return false;
+  if (Array.isArray(value)) return value.length > 0;
+  return value !== false && value !== 0;
+}
+
+const ROWS: readonly Row[] = [
+  [
+    ['mode'],
+    'remapped to auto: fairlead has no such engine; the kernel decides between bpf and iptables',
+    (value) => value === 'ipvs' || value === 'nftables',
+  ],
+  [['enableProfiling'], 'ignored: there is no pprof handler'],
+  [['portRange'], 'ignored: only the userspace mode, removed in Kubernetes 1.26, used it'],
+  [['udpIdleTimeout'], 'ignored: only the userspace mode, removed in Kubernetes 1.26, used it'],
+  [['showHiddenMetricsForVersion'], 'ignored: no metric is hidden'],
+  [['clientConnection', 'contentType'], 'ignored: objects are requested as JSON', isNotJson],
+  [['clientConnection', 'acceptContentTypes'], 'ignored: objects are requested as JSON', isNotJson],
+  [['clientConnection', 'qps'], NO_POLLING, isNotDefault(5)],
+  [['clientConnection', 'burst'], NO_POLLING, isNotDefault(10)],
+  [
+    ['configSyncPeriod'],
+    'ignored: watches deliver every change; auditInterval says how often the kernel is read back',
+    isNotDefault('15m0s'),
+  ],
+  [['iptables', 'minSyncPeriod'], AT_ONCE, isNotDefault('1s')],
+  [['nftables', 'minSyncPeriod'], AT_ONCE, isNotDefault('1s')],
+  [
+    ['iptables', 'localhostNodePorts'],
+    'ignored by the bpf engine: leave 127.0.0.0/8 out of nodePortAddresses instead',
+    (value) => value === false,
+  ],
+  [
+    ['iptables', 'snatNodeInternalIP'],
+    'ignored: the source address is that of the interface a packet leaves by',
+  ],
+  [['ipvs', 'scheduler'], 'ignored: a backend is selected at random for each connection'],
+  [['ipvs', 'excludeCIDRs'], NO_IPVS],
+  [['ipvs', 'strictARP'], NO_IPVS],
+  [['ipvs', 'tcpTimeout'], NO_IPVS],
+  [['ipvs', 'tcpFinTimeout'], NO_IPVS],
+  [['ipvs', 'udpTimeout'], NO_IPVS],
+  [['logging', 'vmodule'], 'ignored: one log level applies to the whole agent'],
+];
+
+/** protobuf is kube-proxy's default, which nobody chose. */
+function isNotJson(value: unknown): boolean {
+  const usual = ['application/json', 'application/vnd.kubernetes.protobuf'];
+  return isSet(value) && !usual.includes(String(value));
+}
+
+/** kubeadm and --write-config-to write defaults out: nobody chose them. */
+function isNotDefault(usual: unknown): (value: unknown) => boolean {
+  return (value) => isSet(value) && value !== usual;
+}
+
+export function warningsOf(input: Partial<KubeProxyInput>, locate: Locate): readonly Diagnostic[] {
+  const warnings = ROWS.flatMap(([path, reason, applies = isSet]) =>
+    applies(valueAt(input, path)) ? [{ ...locate(path), reason }] : [],
+  );
+  for (const gate of Object.keys(input.featureGates ?? {})) {
+    const reason = 'ignored: fairlead has no feature gates';
+    warnings.push({ ...locate(['featureGates', gate]), reason });
+  }
+  if (input.mode === 'nftables' && (input.nodePortAddresses ?? []).length === 0) {
+    const reason =
+      "remapped to primary, as in kube-proxy's nftables mode: NodePorts are served on the node's primary IPs only";
+    warnings.push({ ...locate(['nodePortAddresses']), reason });
+  }
+  return warnings;
+}
