@@ -194,6 +194,11 @@ export function mountBpffs(path: string): void;
 export function unmount(path: string): void;
 /** statfs f_type of a path: 0xcafe4a11 is bpffs, 0x63677270 cgroup2. */
 export function fileSystemType(path: string): number;
+/**
+ * flock(2), exclusive and without waiting, of an open file or folder; false if another open of it holds
+ * the lock. Released when the descriptor and every copy a child inherited are closed.
+ */
+export function lockExclusively(fd: number): boolean;
 /** Cookie of the calling process's network namespace (SO_NETNS_COOKIE, 5.14), or undefined. */
 export function netnsCookie(): bigint | undefined;
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
