@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SyncFacts } from '../../../src/agent/agent.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
-import type { Plan } from '../../../src/plan/types.ts';
-import type { KubeEvent } from '../../../src/server/events/event.ts';
+import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
+import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
 import { agentReaders } from './readers.ts';
@@ -26,8 +26,26 @@ const freePort = (): Promise<number> =>
     });
   });
 
-async function open(plan?: Plan): Promise<void> {
-  [healthz, metrics] = [await freePort(), await freePort()];
+/** A port of all addresses that somebody else has. */
+const holdPort = (): Promise<{ readonly port: number; close(): void }> =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '0.0.0.0', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      resolve({ port, close: () => server.close() });
+    });
+  });
+
+const withHealthCheck = (port: number): ServicePlan => ({
+  namespace: 'default',
+  name: 'web',
+  type: 'LoadBalancer',
+  ports: [],
+  healthCheck: { port, families: ['IPv4'], localEndpoints: { IPv4: 2, IPv6: 0 } },
+});
+
+async function open(plan?: Plan, taken: readonly [number, number] | [] = []): Promise<void> {
+  [healthz, metrics] = taken.length === 2 ? taken : [await freePort(), await freePort()];
   events = [];
   isReady = false;
   servers = await openServers({
@@ -215,17 +233,33 @@ test('a full map is told on the Service it hit', async () => {
   ]);
 });
 
+test('every documented Event is recorded by its cause', async () => {
+  servers.close();
+  const holders = await Promise.all([holdPort(), holdPort(), holdPort()]);
+  const [first = 0, second = 0, third = 0] = holders.map(({ port }) => port);
+  await open(undefined, [first, second]);
+  const rejections = [
+    {
+      object: { kind: 'Service' as const, namespace: 'a', name: 'b' },
+      field: 'spec',
+      reason: 'no',
+    },
+  ];
+  const failed = [{ id: 'x', service: 'a/b', reason: 'fl_frontend4 is full' }];
+  const plan = { ...planOf(), rejections, services: new Map([['a/b', withHealthCheck(third)]]) };
+  servers.synced(synced({ plan, report: { applied: 0, failed, elapsedMs: 1 }, isComplete: false }));
+  servers.synced(synced({ plan, services: ['a/b'] }));
+  servers.configWritten({ path: 'config.yaml', isChanged: true });
+  await expect
+    .poll(() => [...new Set(events.map(({ reason }) => reason))].sort())
+    .toEqual(Object.keys(EVENTS).sort());
+  for (const holder of holders) holder.close();
+});
+
 test('health check ports follow the plan after a complete sync, and close with the servers', async () => {
   const port = await freePort();
   const plan = planOf();
-  const service = {
-    namespace: 'default',
-    name: 'web',
-    type: 'LoadBalancer' as const,
-    ports: [],
-    healthCheck: { port, families: ['IPv4' as const], localEndpoints: { IPv4: 2, IPv6: 0 } },
-  };
-  const withWeb = { ...plan, services: new Map([['default/web', service]]) };
+  const withWeb = { ...plan, services: new Map([['default/web', withHealthCheck(port)]]) };
   servers.synced(synced({ plan: withWeb, services: ['default/web'], isComplete: false }));
   servers.synced(synced({ plan: withWeb }));
   await expect

@@ -54,6 +54,13 @@ test('the documented alerts are those of the rules file, and read metrics there 
   }
 });
 
+test('each alert is provoked in a test of a live agent', () => {
+  const tests = ['netns', 'cluster'].map((room) =>
+    read(`test/integration/${room}/metrics.test.ts`),
+  );
+  for (const { alert } of rules) expect(tests.join('\n')).toContain(`${alert}`);
+});
+
 test('the documented Events are those there are', () => {
   const there = Object.entries(EVENTS).map(
     ([reason, { type, action }]) => `| \`${reason}\` | ${type} | \`${action}\` |`,

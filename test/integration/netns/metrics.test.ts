@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The metrics of a live agent in every state the documents name: each series is seen to change, and the
+// recommended alerts fire on scrapes of the fault they are for, and on no others.
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Manifest } from '../../../src/lab/manifests.ts';
+import { insidePlace } from '../../../src/lab/place.ts';
+import { type Child, run, start } from '../../../src/sys/exec.ts';
+import { service, slices, svc, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { evaluateAlerts, preparePromql } from '../../support/promql.ts';
+import { getInPlace, MANIFEST_METRICS, Scrapes } from '../../support/scrape.ts';
+import { untilHolds } from '../../support/until.ts';
+
+const promql = await preparePromql();
+const HEALTH_PORT = 10256;
+const CHECK_PORT = 32_100;
+const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
+const FRONTENDS = 64;
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+let scrapes: Scrapes;
+let config: string;
+let holder: Child;
+/** Pages of each state. */
+const states: Record<string, string[]> = {};
+
+const holds = (series: string, value: number, timeoutMs = 5_000): Promise<void> =>
+  untilHolds(
+    async () => expect([series, await scrapes.value(series)]).toEqual([series, value]),
+    timeoutMs,
+  );
+const keep = async (state: string): Promise<void> => {
+  states[state] = [...(states[state] ?? []), await scrapes.take()];
+};
+
+/** Holds a port of the node until it is killed. */
+async function holdPort(port: number): Promise<Child> {
+  let isListening: () => void = () => undefined;
+  const listening = new Promise<void>((resolve) => {
+    isListening = resolve;
+  });
+  const code = `require('net').createServer().listen(${port}, '127.0.0.1', () => console.log('ready'))`;
+  const [program = '', ...args] = insidePlace(node.instance.place, [process.execPath, '-e', code]);
+  const child = start(program, args, { onStdoutLine: () => isListening() });
+  await listening;
+  return child;
+}
+
+const configText = (topServices: number): string => `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+---
+apiVersion: fairlead.io/v1alpha1
+kind: FairleadConfiguration
+metricsTopServices: ${topServices}
+auditInterval: 300ms
+mapSizes: {frontends: ${FRONTENDS}}
+`;
+
+beforeAll(async () => {
+  node = await startOneNode(['near', 'other']);
+  scrapes = new Scrapes(node.instance.place);
+  config = join(node.instance.runDir, 'config.yaml');
+  writeFileSync(config, configText(5));
+  node.manifests.put('web.yaml', service('web', { n: 10 }, node.servers));
+  holder = await holdPort(HEALTH_PORT);
+  await node.startAgent(['--config', config]);
+});
+afterAll(async () => {
+  holder?.kill('SIGKILL');
+  await holder?.exited;
+  node?.remove();
+});
+
+describe('series of a live agent', () => {
+  test('a health port that is taken, then free', async () => {
+    await holds('fairlead_listening{server="healthz"}', 0);
+    await keep('port taken');
+    holder.kill('SIGKILL');
+    await holds('fairlead_listening{server="healthz"}', 1, 10_000);
+    await keep('healthy');
+  });
+
+  test('connections, by outcome and by Service', async () => {
+    await node.client().burst(target({ n: 10 }), { connections: 20 });
+    const web = 'namespace="default",service="web",port="main",protocol="TCP",ip_family="IPv4"';
+    await holds(`fairlead_service_connections_total{${web}}`, 20);
+    expect(
+      await scrapes.value('fairlead_outcomes_total{reason="TRANSLATED"}'),
+    ).toBeGreaterThanOrEqual(20);
+  });
+
+  test('the Node: eligible, and with the taint of the cluster autoscaler not', async () => {
+    node.manifests.put('node.yaml', [NODE]);
+    await holds('fairlead_node_eligible', 1);
+    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/healthz')).status).toBe(200);
+    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/livez')).status).toBe(200);
+    const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }];
+    node.manifests.put('node.yaml', [{ ...NODE, spec: { taints } }]);
+    await holds('fairlead_node_eligible', 0);
+    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/healthz')).status).toBe(503);
+    node.manifests.put('node.yaml', [NODE]);
+    await holds('kubeproxy_proxy_healthz_total{code="503"}', 1);
+  });
+
+  test('endpoints elsewhere behind policy Local, with a healthCheckNodePort', async () => {
+    const lb = svc('lb', { n: 20 });
+    const spec = {
+      ...(lb['spec'] as object),
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: CHECK_PORT,
+    };
+    const far = { name: 'far', nodeName: 'n2', ipv4: '10.1.2.77', ipv6: 'fd00:10:1:2::77' };
+    const at = new Date(Date.now() + 1).toISOString();
+    const annotated = slices('lb', [{ pod: far }]).map((slice) => ({
+      ...slice,
+      metadata: {
+        ...(slice['metadata'] as object),
+        annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at },
+      },
+    }));
+    const nodePort = {
+      name: 'main',
+      port: 80,
+      nodePort: 30_080,
+      targetPort: 8080,
+      protocol: 'TCP',
+    };
+    node.manifests.put('lb.yaml', [{ ...lb, spec: { ...spec, ports: [nodePort] } }, ...annotated]);
+    await holds('fairlead_service_health_ports', 1);
+    const noLocal = 'kubeproxy_sync_proxy_rules_no_local_endpoints_total';
+    await holds(`${noLocal}{traffic_policy="external",ip_family="IPv4"}`, 1);
+    const programmed = 'kubeproxy_network_programming_duration_seconds_count';
+    await holds(`${programmed}{ip_family="IPv4"}`, 1);
+    expect((await getInPlace(node.instance.place, CHECK_PORT, '/')).status).toBe(503);
+    node.manifests.remove('lb.yaml');
+    await holds('fairlead_service_health_ports', 0);
+  });
+
+  test('manifests that cannot be read, and objects that are rejected', async () => {
+    const bad = svc('bad', { n: 30 });
+    const ports = [{ name: 'main', port: 99_999, protocol: 'TCP' }];
+    node.manifests.put('bad.yaml', [{ ...bad, spec: { ...(bad['spec'] as object), ports } }]);
+    node.manifests.putText('broken.yaml', 'kind: [');
+    await holds('fairlead_rejected_inputs{kind="Service"}', 1);
+    await holds('fairlead_rejected_inputs{kind="Manifest"}', 1);
+    await keep('rejected');
+    node.manifests.remove('bad.yaml');
+    node.manifests.remove('broken.yaml');
+    await holds('fairlead_rejected_inputs{kind="Manifest"}', 0);
+  });
+
+  test('a map that fills up, and is full', async () => {
+    const many = (count: number): Manifest[] =>
+      Array.from({ length: count }, (_, k) =>
+        service(`s${k}`, { n: 100 + k }, node.servers),
+      ).flat();
+    // Each takes two frontends in each family: its port, and the wildcard that refuses all other ports.
+    node.manifests.put('many.yaml', many(27));
+    await holds('fairlead_map_entries{map="fl_frontend4"}', 56);
+    expect(await scrapes.value('fairlead_map_max_entries{map="fl_frontend4"}')).toBe(FRONTENDS);
+    await keep('nearly full');
+    node.manifests.put('many.yaml', many(33));
+    await untilHolds(async () =>
+      expect(await scrapes.value('fairlead_failed_entries')).toBeGreaterThan(0),
+    );
+    expect(
+      await scrapes.value('kubeproxy_sync_proxy_rules_service_changes_pending'),
+    ).toBeGreaterThan(0);
+    await keep('full');
+    node.manifests.remove('many.yaml');
+    await holds('fairlead_failed_entries', 0);
+    await holds('kubeproxy_sync_proxy_rules_service_changes_pending', 0);
+    await holds('kubeproxy_sync_proxy_rules_endpoint_changes_pending', 0);
+  });
+
+  test('a frontend deleted by hand', async () => {
+    await keep('drift');
+    const pins = readdirSync(node.instance.bpfRoot, { recursive: true, encoding: 'utf8' });
+    const pin = join(
+      node.instance.bpfRoot,
+      pins.find((path) => path.endsWith('/fl_frontend4')) ?? '',
+    );
+    const key = '0a 60 00 0a 50 00 06 00'.split(' ');
+    const { code, stderr } = await run('bpftool', [
+      'map',
+      'delete',
+      'pinned',
+      pin,
+      'key',
+      'hex',
+      ...key,
+    ]);
+    expect(code, stderr).toBe(0);
+    await untilHolds(async () =>
+      expect(await scrapes.value('fairlead_drift_total')).toBeGreaterThan(0),
+    );
+    await keep('drift');
+  });
+
+  test('a configuration file that changes, and changes back', async () => {
+    writeFileSync(config, configText(6));
+    await holds('fairlead_config_reload_needed', 1);
+    await keep('configuration changed');
+    writeFileSync(config, configText(5));
+    await holds('fairlead_config_reload_needed', 0);
+  });
+
+  test('nothing documented stood still', () => {
+    expect(scrapes.unmoved(MANIFEST_METRICS)).toEqual([]);
+  });
+});
+
+describe.skipIf(!promql.isReady)('alerts', () => {
+  test('fire on the fault they are for, after the time they ask for, and on no other', async () => {
+    if (!promql.isReady) return;
+    expect(await evaluateAlerts(promql.program, states, Date.now())).toEqual({
+      healthy: {},
+      'port taken': { FairleadServerNotListening: 60 },
+      rejected: { FairleadInputRejected: 900 },
+      'nearly full': { FairleadMapNearlyFull: 300 },
+      full: {
+        FairleadMapNearlyFull: 300,
+        FairleadEntriesFailing: 120,
+        FairleadChangesPending: expect.any(Number),
+      },
+      drift: { FairleadDrift: 0 },
+      'configuration changed': { FairleadRestartNeeded: 900 },
+    });
+  });
+});

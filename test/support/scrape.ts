@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scrapes of a live agent's /metrics, and which metrics were seen to change between them.
+
+import { insidePlace, type Place } from '../../src/lab/place.ts';
+import { METRICS, type MetricName } from '../../src/server/metrics/table.ts';
+import { run } from '../../src/sys/exec.ts';
+
+/** What only an agent with an API server has; every other metric is also there with manifests. */
+export const API_SERVER_METRICS: readonly MetricName[] = [
+  'rest_client_requests_total',
+  'rest_client_request_duration_seconds',
+  'fairlead_ready',
+  'fairlead_watch_last_activity_timestamp_seconds',
+  'fairlead_event_failures_total',
+  'fairlead_events_dropped_total',
+];
+export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
+  (name) => !API_SERVER_METRICS.includes(name),
+);
+
+const FETCH =
+  'const r = await fetch(process.argv[1]); process.stdout.write(r.status + "\\n" + await r.text());';
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** A request from a place to 127.0.0.1 there. Throws if nothing listens. */
+export async function getInPlace(place: Place, port: number, path: string): Promise<HttpAnswer> {
+  const argv = [process.execPath, '--input-type=module', '-e', FETCH];
+  const url = `http://127.0.0.1:${port}${path}`;
+  const [program = '', ...args] = insidePlace(place, [...argv, url]);
+  const { stdout, stderr, code } = await run(program, args);
+  if (code !== 0) throw new Error(`${url}: ${stderr}`);
+  const end = stdout.indexOf('\n');
+  return { status: Number(stdout.slice(0, end)), body: stdout.slice(end + 1) };
+}
+
+export class Scrapes {
+  readonly #place: Place;
+  readonly #seen = new Map<string, Set<string>>();
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  /** One page, remembered. */
+  async take(): Promise<string> {
+    const { body } = await getInPlace(this.#place, 10249, '/metrics');
+    for (const name of Object.keys(METRICS)) {
+      const lines = seriesOf(body, name);
+      this.#seen.set(name, (this.#seen.get(name) ?? new Set()).add(lines.join('\n')));
+    }
+    return body;
+  }
+
+  /** Value of one series, written as on the page, e.g. `fairlead_listening{server="healthz"}`. */
+  async value(series: string): Promise<number | undefined> {
+    const line = (await this.take()).split('\n').find((text) => text.startsWith(`${series} `));
+    return line === undefined ? undefined : Number(line.slice(series.length + 1));
+  }
+
+  /** Those that showed the same on every page, or nothing where they are constant. */
+  unmoved(names: readonly MetricName[]): string[] {
+    return names.filter((name) => {
+      const pages = this.#seen.get(name) ?? new Set();
+      const isConstant = name.endsWith('_info') || name === 'fairlead_map_max_entries';
+      return isConstant ? [...pages].every((lines) => lines === '') : pages.size < 2;
+    });
+  }
+}
+
+const seriesOf = (page: string, name: string): string[] =>
+  page.split('\n').filter((line) => new RegExp(`^${name}(_bucket|_sum|_count)?[ {]`).test(line));
