@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of single fields: the value if it is right, `undefined` and a rejection if it is not.
 // Limits are those of Kubernetes' own validation (k8s.io/kubernetes/pkg/apis/core/validation).
+import { flatText } from '../lib/compact.ts';
 import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
-import { whyNotLabel } from '../lib/names.ts';
+import { compareText, whyNotLabel } from '../lib/names.ts';
 import type { Refuse } from './refusals.ts';
 import type { Protocol } from './types.ts';
 
@@ -76,4 +77,12 @@ export function readChoice<T extends string>(
 export function readLabels(object: JsonRecord, refuse: Refuse): JsonRecord {
   const metadata = readRecord(object['metadata'], 'metadata', refuse);
   return readRecord(metadata?.['labels'], 'metadata.labels', refuse) ?? {};
+}
+
+/** `app=web,tier=front`, sorted: one text weighs a fraction of a record. Values that are no text do not count. */
+export function labelText(labels: JsonRecord): string {
+  const pairs = Object.entries(labels).flatMap(([key, value]) =>
+    typeof value === 'string' ? [`${key}=${value}`] : [],
+  );
+  return pairs.length === 0 ? '' : flatText(pairs.sort(compareText).join());
 }

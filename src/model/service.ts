@@ -4,7 +4,7 @@
 // name, type or ClusterIP makes no sense is refused whole.
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
-import { readChoice, readLabels, readPort, readRecord } from './fields.ts';
+import { labelText, readChoice, readLabels, readPort, readRecord } from './fields.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
 import { portField, readServicePorts } from './service-ports.ts';
@@ -35,7 +35,8 @@ function readService(
   { refuse, sharing }: { readonly refuse: Refuse; readonly sharing: Sharing },
 ): Service | undefined {
   if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
-  if (Object.hasOwn(readLabels(object, refuse), FOREIGN_PROXY_LABEL)) return undefined;
+  const labels = readLabels(object, refuse);
+  if (Object.hasOwn(labels, FOREIGN_PROXY_LABEL)) return undefined;
   if (isAbsent(object['spec'])) return refuse('spec', 'is missing');
   const spec = readRecord(object['spec'], 'spec', refuse);
   if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;
@@ -49,6 +50,7 @@ function readService(
     namespace: ref.namespace,
     name: ref.name,
     type,
+    labels: labelText(labels),
     createdAtMs: readCreatedAtMs(object, refuse),
     ports,
     clusterIps: addresses.clusterIps,

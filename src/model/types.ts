@@ -59,6 +59,8 @@ export interface Service {
   readonly namespace: string;
   readonly name: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** metadata.labels as `app=web,tier=front`, sorted; '' = none. */
+  readonly labels: string;
   /** Milliseconds since the epoch; Infinity if the object does not say. */
   readonly createdAtMs: number;
   readonly ports: readonly ServicePort[];

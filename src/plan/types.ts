@@ -97,6 +97,8 @@ export interface ServicePlan {
   readonly name: string;
   /** The object's spec.type as projected. */
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
+  /** The object's labels as `app=web,tier=front`, sorted, for views that select by them; absent = none. */
+  readonly labels?: string;
   readonly ports: readonly ServicePortPlan[];
   readonly healthCheck?: HealthCheck;
 }

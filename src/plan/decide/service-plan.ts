@@ -69,7 +69,7 @@ export function buildService(
   slices: readonly EndpointSlice[],
   context: BuildContext,
 ): BuiltService {
-  const { namespace, name, type } = service;
+  const { namespace, name, type, labels } = service;
   const object: ObjectRef = { kind: 'Service', namespace, name };
   const rejections: Rejection[] = [];
   const reject = (field: string, reason: string): void => {
@@ -89,8 +89,12 @@ export function buildService(
     }
   }
   const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
-  const plan = { namespace, name, type, ports: exactList(ports) };
-  return { plan: healthCheck === undefined ? plan : { ...plan, healthCheck }, rejections };
+  const plan = {
+    ...{ namespace, name, type, ports: exactList(ports) },
+    ...(labels !== '' && { labels }),
+    ...(healthCheck && { healthCheck }),
+  };
+  return { plan, rejections };
 }
 
 /** The guard against taking over foreign addresses (CVE-2020-8554, KEP-5707). */

@@ -30,6 +30,7 @@ describe('projectService', () => {
       namespace: 'default',
       name: 'web',
       type: 'ClusterIP',
+      labels: '',
       createdAtMs: Number.POSITIVE_INFINITY,
       ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: undefined, index: 0 }],
       clusterIps: { IPv4: { address: '10.96.0.10', field: 'spec.clusterIP' }, IPv6: undefined },
@@ -41,6 +42,11 @@ describe('projectService', () => {
       sourceRanges: { IPv4: undefined, IPv6: undefined },
       healthCheckNodePort: undefined,
     });
+  });
+
+  it('keeps labels as one sorted text; what is no text does not count', () => {
+    const labels = { tier: 'front', app: 'web', empty: '', bad: 1 };
+    expect(service({}, { metadata: { labels } }).labels).toBe('app=web,empty=,tier=front');
   });
 
   it.each([
