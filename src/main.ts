@@ -4,14 +4,14 @@
 // Commands are loaded when they are called, so that each needs only what it needs. The flags above keep
 // the heap close to what is alive in it: an agent shares its node with those it works for (ADR 12).
 import { Command, CommanderError } from 'commander';
-import { EXIT, FairleadError, reasonOf } from './errors.ts';
+import { ERRORS, EXIT, FairleadError, reasonOf } from './errors.ts';
 import { packageVersion } from './sys/package.ts';
 
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import('./cli/run.ts')).runCommand(),
   status: async () => (await import('./cli/status.ts')).statusCommand(),
   services: async () => (await import('./cli/services.ts')).servicesCommand(),
-  backends: async () => (await import('./cli/services.ts')).backendsCommand(),
+  backends: async () => (await import('./cli/backends.ts')).backendsCommand(),
   explain: async () => (await import('./cli/explain.ts')).explainCommand(),
   bypass: async () => (await import('./cli/bypass.ts')).bypassCommand(),
   demo: async () => (await import('./cli/demo.ts')).demoCommand(),
@@ -20,7 +20,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
 
 async function main(args: readonly string[]): Promise<void> {
   const program = new Command('fairlead')
-    .description("kube-proxy's place, taken in the kernel: Services translated at the socket")
+    .description('eBPF kube-proxy replacement: Services are translated at the socket')
     .version(packageVersion())
     .exitOverride();
   const asked = args.find((argument) => !argument.startsWith('-'));
@@ -40,8 +40,18 @@ function inheriting(command: Command): Command {
 function exitCodeOf(error: unknown): number {
   if (error instanceof FairleadError) return error.exitCode;
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
-  return EXIT.failed;
+  return isDenied(error) ? ERRORS.NO_PRIVILEGE : EXIT.failed;
 }
+
+/** EACCES and EPERM of any system call: whatever it was, root could have done it. */
+const isDenied = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && ['EACCES', 'EPERM'].includes(String(error.code));
+
+/** A reader that has seen enough, `head` for one, closes the pipe: that is no failure of ours. */
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
 
 try {
   await main(process.argv.slice(2));

@@ -5,7 +5,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { backendViews, frontendConnections, frontendViews } from '../dataplane/bpf/inspect/view.ts';
 import { type Attached, type AttachOptions, attach } from '../dataplane/bpf/loader/attach.ts';
-import { lockPins } from '../dataplane/bpf/loader/lock.ts';
 import { readReasons } from '../dataplane/bpf/maps/counters.ts';
 import { kernelTables } from '../dataplane/bpf/maps/kernel.ts';
 import { nameOf } from '../dataplane/bpf/maps/names.ts';
@@ -13,6 +12,7 @@ import { adopt } from '../dataplane/bpf/sync/adopt.ts';
 import { FairleadError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { Rejection } from '../model/types.ts';
+import { explained } from '../observe/answer.ts';
 import { backendRows, serviceRows } from '../observe/report.ts';
 import { problemsOf, statusOf, tableFill } from '../observe/status.ts';
 import { createPlanner } from '../plan/planner.ts';
@@ -83,15 +83,13 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   try {
     let running: Running | undefined;
     const events = sendEventsLater();
-    // The socket and the lock first: two agents of one instance must not both reach the kernel.
+    // The socket first: two agents of one instance must not both reach the kernel.
     closers.push(
       await serveSocket(
         settings.runDir,
         routes(() => running),
       ),
     );
-    const { bpfRoot, runDir, plan } = settings;
-    closers.push(lockPins(bpfRoot, { command: 'agent', nodeName: plan.nodeName, runDir }));
     const attached = attachSockets(settings, cgroup, log);
     closers.push(attached);
     const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
@@ -196,10 +194,12 @@ function attachNaming(options: AttachOptions): Attached {
 
 /** The kernel is read anew for each answer: what is shown is what is there. */
 function routes(running: () => Running | undefined): Routes {
-  const answer = (build: (instance: Running) => unknown, early: unknown) => (): unknown => {
-    const instance = running();
-    return instance === undefined ? early : build(instance);
-  };
+  const answer =
+    (build: (instance: Running, query: URLSearchParams) => unknown, early: unknown) =>
+    (query: URLSearchParams): unknown => {
+      const instance = running();
+      return instance === undefined ? early : build(instance, query);
+    };
   return {
     '/v1/status': answer(statusOfInstance, { pid: process.pid, isReady: false }),
     '/v1/services': answer(
@@ -211,6 +211,15 @@ function routes(running: () => Running | undefined): Routes {
       ({ dataplane, agent }) =>
         backendRows(agent.state().plan, backendViews(adopt(dataplane.ledger.tables).ledger)),
       [],
+    ),
+    '/v1/explain': answer(
+      ({ agent }, query) =>
+        explained(
+          agent.state().plan,
+          interfaceAddresses().map(({ address }) => address),
+          query,
+        ),
+      {},
     ),
   };
 }

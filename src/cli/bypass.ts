@@ -4,11 +4,11 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { DEFAULT_BPF_ROOT } from '../config/instance-paths.ts';
 import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
 import { SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
 import { FairleadError } from '../errors.ts';
 import { type BpfMap, fileSystemType, openPinnedMap } from '../sys/native.ts';
-import { DEFAULT_BPF_ROOT } from './flags.ts';
 import { print } from './output.ts';
 
 const CGROUP2_MAGIC = 0x63677270;

@@ -35,10 +35,12 @@ export function addAllFlags(command: Command): Command {
   return addFlags(command, FLAGS);
 }
 
-/** `--config` and the flags that decide what a Service means: for commands that build a plan. */
-export function addPlanFlags(command: Command): Command {
+/** `--config`, the flags that decide what a Service means, and those named: for commands that build a plan. */
+export function addPlanFlags(command: Command, names: readonly string[] = []): Command {
   const isPlanFlag = ({ flag, paths }: FlagRow): boolean =>
-    flag === 'config' || paths.some((path) => PLAN_FIELDS.includes(path.join('.')));
+    flag === 'config' ||
+    names.includes(flag) ||
+    paths.some((path) => PLAN_FIELDS.includes(path.join('.')));
   return addFlags(command, FLAGS.filter(isPlanFlag));
 }
 

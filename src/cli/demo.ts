@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import { exitCodeOf, runDemo } from '../demo/demo.ts';
 import { createScreen } from '../demo/screen.ts';
-import { machine, print } from './output.ts';
+import { jsonText, print } from './output.ts';
 
 interface DemoOptions {
   readonly json: boolean;
@@ -19,6 +19,6 @@ export function demoCommand(): Command {
 async function demo({ json }: DemoOptions): Promise<void> {
   const screen = createScreen(json ? process.stderr : process.stdout, process.env);
   const report = await runDemo(screen);
-  if (json) print(machine(report, 'json'));
+  if (json) print(jsonText(report));
   process.exitCode = exitCodeOf(report);
 }

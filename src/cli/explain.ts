@@ -1,63 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead explain`: what the manifests in a folder mean for one packet. Needs no privilege, no kernel and
-// no agent: it reads the folder, builds the plan an agent would, and asks it.
+// `fairlead explain`: what becomes of one packet, and why. Either of a folder of manifests, which needs
+// no privilege, no kernel and no agent; or of the agent that runs here, which knows what it reads.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { loadConfig } from '../config/load.ts';
+import type { Config } from '../config/types.ts';
 import { diagnosticText } from '../config/types.ts';
 import { FairleadError } from '../errors.ts';
-import { explain } from '../plan/explain/explain.ts';
-import { parsePacket } from '../plan/explain/packet.ts';
-import { explanationJson, explanationText } from '../plan/explain/text.ts';
+import { type Answer, answer } from '../observe/answer.ts';
+import { type Packet, parsePacket } from '../plan/explain/packet.ts';
 import { createPlanner } from '../plan/planner.ts';
 import { refText } from '../plan/types.ts';
+import { askAgent } from '../server/admin-socket.ts';
 import { readManifests } from '../source/manifests/manifests.ts';
 import { addPlanFlags, flagValues } from './config-flags.ts';
-import { print, say } from './output.ts';
+import { addOutputOption, machine, type OutputFormat, print, say } from './output.ts';
+import { explanationText } from './view/explanation-text.ts';
 
 interface ExplainOptions {
-  readonly manifests: string;
   readonly from: string;
   readonly to: string;
   readonly interface?: string;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 export function explainCommand(): Command {
   const command = new Command('explain')
-    .description('what would become of a packet, and why: reads manifests, touches nothing')
-    .requiredOption('--manifests <dir>', 'folder of Service, EndpointSlice and Node manifests')
+    .description(
+      'explain what happens to a packet: by the agent that runs here, or by --manifests alone',
+    )
     .requiredOption('--from <address>', 'client, e.g. 10.1.1.9')
     .requiredOption('--to <destination>', 'e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp')
-    .option('--interface <name>', 'interface the packet comes in by, for detection by interface')
     .addOption(
-      new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'),
+      new Option(
+        '--interface <name>',
+        'interface the packet comes in by, for detection by interface',
+      ),
     );
-  return addPlanFlags(command).action(run);
+  return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml']), [
+    'manifests',
+    'run-dir',
+  ]).action((options: ExplainOptions) => run(options, command));
 }
 
-async function run(options: ExplainOptions, command: Command): Promise<void> {
-  const parsed = parsePacket(options.from, options.to, options.interface);
+async function run(
+  { from, to, interface: by, output }: ExplainOptions,
+  command: Command,
+): Promise<void> {
+  const parsed = parsePacket(from, to, by);
   if (!parsed.ok) throw new FairleadError('BAD_OPTION', parsed.reason);
   const { config } = loadConfig(flagValues(command));
   for (const warning of config.warnings) say(diagnosticText(warning));
-  const { changes, problems } = await readManifests(manifestsDir(options.manifests));
-  const { plan } = createPlanner(config.plan).apply(changes);
+  const { source } = config;
+  const found =
+    source.kind === 'manifests'
+      ? await fromManifests(resolve(source.dir), config, parsed.packet)
+      : await fromAgent(resolve(config.own.runDir), { from, to, ...(by !== undefined && { by }) });
+  print(
+    output.kind === 'text' ? explanationText(parsed.packet, found) : await machine(found, output),
+  );
+}
+
+async function fromManifests(
+  dir: string,
+  { plan: settings }: Config,
+  packet: Packet,
+): Promise<Answer> {
+  if (!existsSync(dir))
+    throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
+  const { changes, problems } = await readManifests(dir);
+  const { plan } = createPlanner(settings).apply(changes);
   for (const { file, line, reason } of problems) say(`${file}:${line}: ${reason}`);
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }
-  const explanation = explain(plan, parsed.packet);
-  print(
-    options.output === 'json'
-      ? explanationJson(explanation)
-      : explanationText(parsed.packet, explanation),
-  );
+  return answer(plan, packet);
 }
 
-function manifestsDir(dir: string): string {
-  const path = resolve(dir);
-  if (existsSync(path)) return path;
-  throw new FairleadError('NO_MANIFESTS', `--manifests ${path} does not exist`);
+async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {
+  const found = await askAgent(runDir, `/v1/explain?${new URLSearchParams(query)}`);
+  if (typeof found === 'object' && found !== null && 'verdict' in found) return found as Answer;
+  throw new FairleadError(
+    'NOT_RUNNING',
+    `the agent at ${runDir} has no plan yet: wait for it with \`fairlead status --wait\``,
+  );
 }

@@ -1,59 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// How commands print: plain columns for people, JSON and YAML for programs, and a redraw on change.
-// stdout is data, stderr is talk.
+// How commands print: tables for people, names, JSON, YAML and templates for programs, and again on
+// change. stdout is data, stderr is talk.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { dump } from 'js-yaml';
+import { fillTemplate } from './view/jsonpath.ts';
 
-export type OutputFormat = 'table' | 'wide' | 'json' | 'yaml';
-export const OUTPUT_FORMATS: readonly OutputFormat[] = ['table', 'wide', 'json', 'yaml'];
+export type NamedFormat = 'table' | 'text' | 'wide' | 'name' | 'json' | 'yaml';
 
-export interface Column<Row> {
-  readonly title: string;
-  readonly text: (row: Row) => string;
-  readonly isWide?: boolean;
+export interface OutputFormat {
+  readonly kind: NamedFormat | 'jsonpath';
+  /** Of jsonpath. */
+  readonly template: string;
 }
 
-/** Columns as kubectl prints them: upper-case titles, two or more spaces between. */
-export function table<Row>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  isWide: boolean,
-): string {
-  const shown = columns.filter((column) => isWide || column.isWide !== true);
-  const lines = [
-    shown.map(({ title }) => title),
-    ...rows.map((row) => shown.map(({ text }) => text(row))),
-  ];
-  const widths = shown.map((_, index) =>
-    Math.max(...lines.map((cells) => cells[index]?.length ?? 0)),
+/** `-o`, with the formats that the command has besides jsonpath; the first is the default. */
+export function addOutputOption(
+  command: Command,
+  formats: readonly [NamedFormat, ...NamedFormat[]],
+): Command {
+  const known = [...formats, 'jsonpath=TEMPLATE'];
+  return command.addOption(
+    new Option('-o, --output <format>', `output format: ${known.join(', ')}`)
+      .argParser((text) => parseFormat(text, formats))
+      .default({ kind: formats[0], template: '' }, formats[0]),
   );
-  return lines
-    .map((cells) =>
-      cells
-        .map((cell, index) => cell.padEnd(widths[index] ?? 0))
-        .join('   ')
-        .trimEnd(),
-    )
-    .join('\n');
 }
 
-export function list<Row>(
-  kind: string,
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  format: OutputFormat,
-): string {
-  if (format === 'table' || format === 'wide') {
-    return rows.length === 0 ? 'none' : table(rows, columns, format === 'wide');
-  }
-  return machine({ apiVersion: 'fairlead.io/v1', kind, items: rows }, format);
+/** Throws InvalidArgumentError. */
+export function parseFormat(text: string, formats: readonly NamedFormat[]): OutputFormat {
+  const kind = formats.find((format) => format === text);
+  if (kind !== undefined) return { kind, template: '' };
+  const [, template] = /^jsonpath=(.+)$/s.exec(text) ?? [];
+  if (template !== undefined) return { kind: 'jsonpath', template };
+  throw new InvalidArgumentError(`Allowed are ${[...formats, 'jsonpath=TEMPLATE'].join(', ')}.`);
 }
 
-export function machine(value: object, format: 'json' | 'yaml'): string {
-  return format === 'json'
-    ? JSON.stringify(value, undefined, 2)
-    : dump(value, { noRefs: true }).trimEnd();
+/** One value for programs. */
+export function machine(value: object, { kind, template }: OutputFormat): Promise<string> | string {
+  if (kind === 'jsonpath') return fillTemplate(template, value);
+  return kind === 'yaml' ? dump(value, { noRefs: true }).trimEnd() : jsonText(value);
 }
+
+export const jsonText = (value: object): string => JSON.stringify(value, undefined, 2);
 
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -63,15 +52,42 @@ export function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
+/** Characters in a line, if stdout is a terminal. */
+export const terminalWidth = (): number | undefined =>
+  process.stdout.isTTY ? process.stdout.columns : undefined;
+
+export interface WatchOptions {
+  readonly isWatching: boolean;
+  readonly format: OutputFormat;
+  readonly intervalMs?: number;
+}
+
 const WATCH_INTERVAL_MS = 500;
 
-/** Prints once, or with `isWatching` again whenever the text changed, until interrupted. */
-export async function show(text: () => Promise<string>, isWatching: boolean): Promise<void> {
+export interface Shown {
+  /** '' prints nothing. */
+  readonly text: string;
+  /** For people, after the text. */
+  readonly note?: string;
+}
+
+/** Prints once, or while watching again whenever the text changed, until interrupted. */
+export async function show(read: () => Promise<Shown>, options: WatchOptions): Promise<void> {
+  const { isWatching, format, intervalMs = WATCH_INTERVAL_MS } = options;
   let last: string | undefined;
   do {
-    const next = await text();
-    if (next !== last) print(last === undefined ? next : `\n${next}`);
-    last = next;
-    if (isWatching) await sleep(WATCH_INTERVAL_MS);
+    const { text, note } = await read();
+    // A template may end its last line itself.
+    const whole = format.kind === 'jsonpath' ? text.replace(/\n$/, '') : text;
+    if (text !== last && text !== '') print(`${separator(last !== undefined, format)}${whole}`);
+    if (text !== last && note !== undefined) say(note);
+    last = text;
+    if (isWatching) await sleep(intervalMs);
   } while (isWatching);
+}
+
+/** Between one state and the next: YAML documents have a separator of their own, JSON texts need none. */
+function separator(isAgain: boolean, { kind }: OutputFormat): string {
+  if (!isAgain || kind === 'json') return '';
+  return kind === 'yaml' ? '---\n' : '\n';
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `fairlead services` and `backends` show: the plan beside the kernel, row by row, and which rows
-// differ.
+// What `fairlead services` and `backends` show: desired versus programmed state, row by row, which rows
+// differ, and what no dataplane serves.
 
 import type { BackendView, FrontendView } from '../dataplane/bpf/inspect/view.ts';
 import { frontendText, setNames } from '../dataplane/bpf/sync/render.ts';
+import { DATAPLANES, originsOf, servedBy, unservedTexts } from '../dataplane/capabilities.ts';
 import { hostPort } from '../lib/address-bytes.ts';
+import type { TrafficPolicy } from '../model/types.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 
 /**
- * ok: kernel and plan agree · missing: planned, not in the kernel · stale: the kernel has other backends ·
- * extra: in the kernel, not planned · unknown: no agent runs, so nothing says what is wanted.
+ * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
+ * extra: programmed, not planned · not-served: no dataplane can serve it to anyone · unknown: no agent
+ * runs, so nothing says what is desired.
  */
-export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'unknown';
+export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'not-served' | 'unknown';
 
 export interface ServiceRow {
   readonly namespace: string;
@@ -21,11 +24,23 @@ export interface ServiceRow {
   readonly kind: string;
   readonly frontend: string;
   readonly family: string;
+  /** `app=web,tier=front`; '' = none, or no agent runs. */
+  readonly labels: string;
+  /** undefined: the Service has no such frontends, or no agent runs. */
+  readonly internalTrafficPolicy: TrafficPolicy | undefined;
+  readonly externalTrafficPolicy: TrafficPolicy | undefined;
   readonly affinitySeconds: number;
-  /** Backends of clients on this node; undefined where the plan or the kernel has no such frontend. */
-  readonly desired: readonly string[] | undefined;
-  readonly kernel: readonly string[] | undefined;
+  /** Backends of clients on this node, sorted; empty where the plan or the kernel has no such frontend. */
+  readonly desired: readonly string[];
+  readonly kernel: readonly string[];
+  /** The same of clients from outside. */
+  readonly externalDesired: readonly string[];
+  readonly externalKernel: readonly string[];
+  /** Endpoints that still serve while they terminate. */
+  readonly terminating: readonly string[];
   readonly kernelState: KernelState;
+  /** `not served by bpf: packets from outside`: empty if everyone who is meant to reach it does. */
+  readonly limits: readonly string[];
   readonly connections: number;
   readonly refused: number;
   readonly dropped: number;
@@ -38,7 +53,9 @@ export interface BackendRow {
   readonly port: string;
   readonly backend: string;
   readonly family: string;
-  readonly desired: boolean | undefined;
+  /** Of its Service. */
+  readonly labels: string;
+  readonly isDesired: boolean;
   readonly kernelState: KernelState;
   readonly state: string;
   readonly isLocal: boolean;
@@ -104,10 +121,7 @@ function plannedRow(
   frontend: Frontend,
   view: FrontendView | undefined,
 ): ServiceRow {
-  const desired = setNames(port, frontend.paths.host.scope);
-  const external = setNames(port, frontend.paths.outside.scope);
-  const isSame =
-    view !== undefined && hasSame(desired, view.internal) && hasSame(external, view.external);
+  const { host, outside } = frontend.paths;
   return {
     namespace: service.namespace,
     name: service.name,
@@ -116,13 +130,53 @@ function plannedRow(
     kind: frontend.kind,
     frontend: textOf(frontend, port),
     family: port.family,
+    labels: service.labels ?? '',
+    ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
-    desired,
-    kernel: view?.internal.toSorted(),
-    kernelState: view === undefined ? 'missing' : isSame ? 'ok' : 'stale',
+    desired: setNames(port, host.scope),
+    kernel: view?.internal.toSorted() ?? [],
+    externalDesired: setNames(port, outside.scope),
+    externalKernel: view?.external.toSorted() ?? [],
+    terminating: terminatingOf(port),
+    kernelState: plannedState(port, frontend, view),
+    limits: unservedTexts(DATAPLANES, port, frontend),
     ...countersOf(view),
   };
 }
+
+function plannedState(
+  port: ServicePortPlan,
+  frontend: Frontend,
+  view: FrontendView | undefined,
+): KernelState {
+  const isServed = originsOf(frontend).some(
+    (origin) => servedBy(DATAPLANES, port, frontend, origin).dataplane !== undefined,
+  );
+  if (!isServed) return 'not-served';
+  if (view === undefined) return 'missing';
+  const { host, outside } = frontend.paths;
+  return hasSame(setNames(port, host.scope), view.internal) &&
+    hasSame(setNames(port, outside.scope), view.external)
+    ? 'ok'
+    : 'stale';
+}
+
+/** As the paths of the port's frontends show them: a policy without a frontend decides nothing. */
+function policiesOf({
+  frontends,
+}: ServicePortPlan): Pick<ServiceRow, 'internalTrafficPolicy' | 'externalTrafficPolicy'> {
+  const policy = (frontend: Frontend | undefined): TrafficPolicy | undefined =>
+    frontend && (frontend.paths.outside.scope === 'local' ? 'Local' : 'Cluster');
+  return {
+    internalTrafficPolicy: policy(frontends.find(({ kind }) => kind === 'ClusterIP')),
+    externalTrafficPolicy: policy(frontends.find(({ kind }) => kind !== 'ClusterIP')),
+  };
+}
+
+const terminatingOf = ({ serving }: ServicePortPlan): readonly string[] =>
+  [...serving]
+    .filter(({ isTerminating }) => isTerminating)
+    .map(({ address, port }) => hostPort(address, port));
 
 function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
   return {
@@ -132,10 +186,17 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
     kind: '',
     frontend: view.frontend,
     family: view.family,
+    labels: '',
+    internalTrafficPolicy: undefined,
+    externalTrafficPolicy: undefined,
     affinitySeconds: view.affinitySeconds,
-    desired: undefined,
-    kernel: view.internal,
+    desired: [],
+    kernel: view.internal.toSorted(),
+    externalDesired: [],
+    externalKernel: view.external.toSorted(),
+    terminating: [],
     kernelState: hasPlan ? 'extra' : 'unknown',
+    limits: [],
     ...countersOf(view),
   };
 }
@@ -163,22 +224,27 @@ export function backendRows(
   const rows: BackendRow[] = [];
   for (const view of kernel) {
     const isWanted = wanted.delete(`${view.port} ${view.backend}`);
-    rows.push(heldRow(view, plan === undefined ? undefined : isWanted));
+    const labels = plan?.services.get(view.service)?.labels ?? '';
+    rows.push(heldRow(view, labels, plan === undefined ? undefined : isWanted));
   }
-  for (const [id, { port, isLocal }] of wanted) rows.push(missingRow(id, port, isLocal));
+  for (const [id, { port, isLocal }] of wanted) {
+    const labels = plan?.services.get(`${port.namespace}/${port.name}`)?.labels ?? '';
+    rows.push(missingRow(id, port, { labels, isLocal }));
+  }
   return sorted(
     rows,
     (row) => `${row.namespace}/${row.name} ${row.port} ${row.family} ${row.backend}`,
   );
 }
 
-function heldRow(view: BackendView, isWanted: boolean | undefined): BackendRow {
+function heldRow(view: BackendView, labels: string, isWanted: boolean | undefined): BackendRow {
   const { service, port, ...rest } = view;
   return {
     ...split(service),
     port: portName(port),
     ...rest,
-    desired: isWanted,
+    labels,
+    isDesired: isWanted ?? false,
     kernelState: backendState(view, isWanted),
   };
 }
@@ -190,14 +256,19 @@ function backendState(view: BackendView, isWanted: boolean | undefined): KernelS
   return view.state === 'terminating' ? 'ok' : 'extra';
 }
 
-function missingRow(id: string, port: ServicePortPlan, isLocal: boolean): BackendRow {
+function missingRow(
+  id: string,
+  port: ServicePortPlan,
+  { labels, isLocal }: Pick<BackendRow, 'labels' | 'isLocal'>,
+): BackendRow {
   return {
     namespace: port.namespace,
     name: port.name,
     port: port.portName,
     backend: id.slice(id.lastIndexOf(' ') + 1),
     family: port.family,
-    desired: true,
+    labels,
+    isDesired: true,
     kernelState: 'missing',
     state: '',
     isLocal,

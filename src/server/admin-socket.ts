@@ -6,7 +6,8 @@ import { createServer, request, type Server } from 'node:http';
 import { dirname, join } from 'node:path';
 import { FairleadError, reasonOf } from '../errors.ts';
 
-export type Routes = Readonly<Record<string, () => unknown>>;
+/** By path, each with what is asked of it; undefined is no answer. */
+export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
 
 export const socketPath = (runDir: string): string => join(runDir, 'agent.sock');
 
@@ -31,10 +32,11 @@ export async function serveSocket(runDir: string, routes: Routes): Promise<Agent
   }
   rmSync(path, { force: true });
   const server = createServer((incoming, response) => {
-    const route = routes[incoming.url ?? ''];
+    const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://agent');
+    const route = routes[pathname];
     response.setHeader('Content-Type', 'application/json');
     response.statusCode = route === undefined ? 404 : 200;
-    response.end(JSON.stringify(route?.() ?? { error: 'no such path' }));
+    response.end(JSON.stringify(route?.(searchParams) ?? { error: 'no such path' }));
   });
   await listen(server, path);
   return {
@@ -57,13 +59,7 @@ function listen(server: Server, path: string): Promise<void> {
 export function askAgent(runDir: string, route: string): Promise<unknown> {
   const path = socketPath(runDir);
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown): void =>
-      reject(
-        new FairleadError(
-          'NOT_RUNNING',
-          `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` up with this --run-dir?`,
-        ),
-      );
+    const fail = (error: unknown): void => reject(notAnswered(path, error));
     const asked = request({ socketPath: path, path: route, timeout: 5_000 }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -80,4 +76,19 @@ export function askAgent(runDir: string, route: string): Promise<unknown> {
     asked.on('error', fail);
     asked.end();
   });
+}
+
+/** Whoever may not ask must not be told that nobody is there. */
+function notAnswered(path: string, error: unknown): FairleadError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EACCES' || code === 'EPERM') {
+    return new FairleadError(
+      'NO_PRIVILEGE',
+      `permission denied on the agent's socket ${path}: run this command as root`,
+    );
+  }
+  return new FairleadError(
+    'NOT_RUNNING',
+    `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` up with this --run-dir?`,
+  );
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead explain` from a folder of manifests to what it prints, without privilege or kernel.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
@@ -38,9 +38,10 @@ async function explained(...flags: readonly string[]): Promise<string> {
       '--cluster-cidr',
       '10.1.0.0/16',
     ];
+    const own = ['--config', '--run-dir'].some((flag) => flags.includes(flag)) ? [] : common;
     await explainCommand()
       .exitOverride()
-      .parseAsync([...common, ...flags], { from: 'user' });
+      .parseAsync([...own, ...flags], { from: 'user' });
   } finally {
     spy.mockRestore();
   }
@@ -76,10 +77,43 @@ it('takes IPv6 destinations and the flags of an instance', async () => {
 
 it('prints a headline and reasons for people', async () => {
   const text = await explained('--from', '192.0.2.11', '--to', '10.96.0.10:81/tcp');
-  expect(text).toContain('192.0.2.11 -> 10.96.0.10:81/TCP: rejected');
+  expect(text).toContain('192.0.2.11 -> 10.96.0.10:81/TCP: reject');
   expect(text).toContain('which has 80/TCP and not 81/TCP');
 });
 
 it('says what is wrong with a question', async () => {
   await expect(explained('--from', 'x', '--to', '10.96.0.10:81/tcp')).rejects.toThrow('client x');
+});
+
+it('has all keys, always', async () => {
+  const keys = ['verdict', 'frontend', 'service', 'backends', 'masquerade', 'steps'];
+  for (const to of ['10.96.0.10:80', '10.96.0.10:81', '10.9.9.9:80']) {
+    const parsed: unknown = JSON.parse(
+      await explained('--from', '10.1.1.9', '--to', to, '-o', 'json'),
+    );
+    expect(Object.keys(parsed as object)).toEqual([...keys, 'dataplane', 'limits', 'source']);
+  }
+});
+
+it('reads settings as run does: --config, and the manifests it names', async () => {
+  const config = join(dir, 'config', 'fairlead.conf');
+  mkdirSync(join(dir, 'config'));
+  const own = { apiVersion: 'fairlead.io/v1alpha1', kind: 'FairleadConfiguration', manifests: dir };
+  const proxy = {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    clusterCIDR: '10.1.0.0/16',
+    hostnameOverride: 'n1',
+    iptables: { masqueradeAll: true },
+  };
+  writeFileSync(config, [proxy, own].map((document) => dump(document)).join('---\n'));
+  const text = await explained(
+    ...['--config', config, '--from', '10.1.1.9', '--to', '10.96.0.10:80/tcp', '-o', 'json'],
+  );
+  expect(JSON.parse(text)).toMatchObject({ verdict: 'forward', masquerade: true });
+});
+
+it('asks the agent of --run-dir if no manifests are named', async () => {
+  const asked = ['--run-dir', join(dir, 'none'), '--from', '10.1.1.9', '--to', '10.96.0.10:80'];
+  await expect(explained(...asked)).rejects.toMatchObject({ code: 'NOT_RUNNING' });
 });

@@ -3,13 +3,11 @@
 // rolling back is a change of image.
 import { z } from 'zod';
 import { parseDuration } from '../duration.ts';
+import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
 
 export const OWN_API = 'fairlead.io/v1alpha1';
 export const OWN_KIND = 'FairleadConfiguration';
-
-export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
-export const DEFAULT_RUN_DIR = '/run/fairlead';
 
 export const LARGEST_TABLE = 16_777_216;
 const entries = z.int().min(1).max(LARGEST_TABLE).nullish();

@@ -18,7 +18,10 @@ export function clientOf(plan: Plan, packet: Packet): Client {
   const { source } = packet;
   const isHost = isOwnAddress(plan, packet);
   const detector = plan.detector[familyOf(source)];
-  const detected = detector === undefined ? undefined : detectedBy(detector, packet, isHost);
+  const detected =
+    detector === undefined
+      ? undefined
+      : (detectedBy(detector, packet, isHost) ?? presumed(plan, detector, packet, isHost));
   if (detected !== undefined) {
     const isHere = isHost || isPodHere(plan, packet) || detector?.kind !== 'cidr';
     return { position: 'pod', kind: isHere ? 'pod here' : 'pod elsewhere', reason: detected };
@@ -45,8 +48,14 @@ function isOwnAddress(plan: Plan, { source, destination }: Packet): boolean {
   return isLoopback(source) || plan.node.localAddresses.includes(source) || source === destination;
 }
 
-const isPodHere = (plan: Plan, { source }: Packet): boolean =>
-  plan.node.podCidrs.some((cidr) => prefixContains(cidr, source));
+/** By the node's own podCIDRs; a Node without any in this family says nothing, and a pod that asks is here. */
+function isPodHere({ node, detector }: Plan, { source }: Packet): boolean {
+  const family = familyOf(source);
+  const own = node.podCidrs.filter((cidr) => familyOf(cidr) === family);
+  if (own.length > 0) return own.some((cidr) => prefixContains(cidr, source));
+  const known = detector[family];
+  return known?.kind === 'cidr' && prefixContains(known.cidr, source);
+}
 
 /** Interfaces are known for what comes in only: a process of the host has none. */
 function detectedBy(detector: LocalDetector, packet: Packet, isHost: boolean): string | undefined {
@@ -65,10 +74,25 @@ function detectedBy(detector: LocalDetector, packet: Packet, isHost: boolean): s
   }
 }
 
+/** A pod of this node sends by its own interface, whether or not the question names it. */
+function presumed(
+  plan: Plan,
+  detector: LocalDetector,
+  packet: Packet,
+  isHost: boolean,
+): string | undefined {
+  if (detector.kind === 'cidr' || packet.sourceInterface !== undefined) return undefined;
+  return !isHost && isPodHere(plan, packet)
+    ? `${packet.source} is in this node's podCIDR, so it comes in by ${wantedInterface(detector)}`
+    : undefined;
+}
+
+const wantedInterface = (detector: Exclude<LocalDetector, { readonly kind: 'cidr' }>): string =>
+  detector.kind === 'interface' ? detector.name : `an interface ${detector.prefix}...`;
+
 function missedBy(detector: LocalDetector, { source, sourceInterface }: Packet): string {
   if (detector.kind === 'cidr') return `${source} is not in ${detector.cidr}`;
-  const wanted =
-    detector.kind === 'interface' ? detector.name : `an interface ${detector.prefix}...`;
+  const wanted = wantedInterface(detector);
   return sourceInterface === undefined
     ? `only what comes in by ${wanted} is a pod's, and no interface was given`
     : `${sourceInterface} is not ${wanted}`;

@@ -247,7 +247,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         const { stdout, code } = await runCommand(served.node.instance, [
           ...['status', '--run-dir', served.node.instance.runDir],
         ]);
-        expect(stdout).toContain(`Problem:   ${reason} (kinds: all)`);
+        expect(stdout).toContain(`Problem:    ${reason} (kinds: all)`);
         expect(code).toBe(3);
       } finally {
         await mend();

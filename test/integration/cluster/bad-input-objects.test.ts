@@ -285,12 +285,12 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
     const { stdout, code } = await runCommand(served.node.instance, [
       ...['status', ...ownPaths(served.node.instance).slice(2)],
     ]);
-    expect(stdout.split('\n').filter((line) => line.startsWith('Refused'))).toEqual([
-      'Refused:   EndpointSlice default/old: endpoints[0].addresses[0]: 127.0.0.1 is a loopback address',
-      'Refused:   EndpointSlice default/old: endpoints[2].addresses[0]: must be an IP address, not "nowhere"',
-      'Refused:   Service default/old: spec.ports[1].port: must be a port number from 1 to 65535, not 0',
+    expect(stdout.split('\n').filter((line) => line.startsWith('Rejected'))).toEqual([
+      'Rejected:   EndpointSlice default/old: endpoints[0].addresses[0]: 127.0.0.1 is a loopback address',
+      'Rejected:   EndpointSlice default/old: endpoints[2].addresses[0]: must be an IP address, not "nowhere"',
+      'Rejected:   Service default/old: spec.ports[1].port: must be a port number from 1 to 65535, not 0',
     ]);
-    expect(code).toBe(0);
+    expect(code).toBe(3);
     const { failures, connections } = await load.stop();
     expect({ failures, isUsed: connections > 20 }).toEqual({ failures: [], isUsed: true });
   });

@@ -8,7 +8,7 @@ import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
 import { backendRows, serviceRows } from '../../../src/observe/report.ts';
 import { problemText } from '../../../src/observe/status.ts';
 import type { Plan } from '../../../src/plan/types.ts';
-import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 function kernelAfter(...plans: readonly Plan[]) {
   const tables = createMemoryTables({ frontends: 64, backends: 64, slotBlocks: 64, services: 64 });
@@ -48,7 +48,7 @@ describe('services: the plan beside the kernel', () => {
       name: 'not in the kernel yet',
       plan: planOf(web('10.1.1.1')),
       kernel: [],
-      expected: { kernelState: 'missing', desired: ['10.1.1.1:8080'], kernel: undefined },
+      expected: { kernelState: 'missing', desired: ['10.1.1.1:8080'], kernel: [] },
     },
     {
       name: 'the kernel has other backends',
@@ -62,7 +62,7 @@ describe('services: the plan beside the kernel', () => {
       kernel: [planOf(web('10.1.1.1'))],
       expected: {
         kernelState: 'extra',
-        desired: undefined,
+        desired: [],
         namespace: 'default',
         name: 'web',
         port: 'http',
@@ -72,7 +72,7 @@ describe('services: the plan beside the kernel', () => {
       name: 'no agent says what is wanted',
       plan: undefined,
       kernel: [planOf(web('10.1.1.1'))],
-      expected: { kernelState: 'unknown', desired: undefined },
+      expected: { kernelState: 'unknown', desired: [] },
     },
   ];
   test.each(rows)('$name', ({ plan, kernel, expected }) => {
@@ -82,10 +82,54 @@ describe('services: the plan beside the kernel', () => {
   });
 });
 
+test('services: labels, policies, terminating endpoints and both sets', () => {
+  const port = servicePort(
+    'web',
+    [clusterIp('10.96.0.10'), localNodePort(30080)],
+    [backend('10.1.1.1')],
+    {
+      local: [backend('10.1.1.2', 8080, true)],
+      serving: [backend('10.1.1.1'), { ...backend('10.1.1.3'), isTerminating: true }],
+    },
+  );
+  const plan = planOf(port);
+  const service = { ...plan.services.get('default/web')!, labels: 'app=web' };
+  const labelled = { ...plan, services: new Map([['default/web', service]]) };
+  const rows = serviceRows(labelled, frontendViews(kernelAfter(plan)));
+  expect(rows).toEqual([
+    expect.objectContaining({
+      labels: 'app=web',
+      kind: 'NodePort',
+      internalTrafficPolicy: 'Cluster',
+      externalTrafficPolicy: 'Local',
+      kernel: ['10.1.1.1:8080'],
+      externalKernel: ['10.1.1.2:8080'],
+      terminating: ['10.1.1.3:8080'],
+      kernelState: 'ok',
+      limits: ['not served by bpf: packets from outside'],
+    }),
+    expect.objectContaining({ kind: 'ClusterIP', kernelState: 'ok', limits: [] }),
+  ]);
+});
+
+test('services: what no dataplane serves is not in sync, whatever the kernel holds', () => {
+  const port = { ...web('10.1.1.1'), protocol: 'SCTP' } as const;
+  const rows = serviceRows(planOf(port), frontendViews(kernelAfter(planOf(port))));
+  expect(rows).toEqual([
+    expect.objectContaining({ kernelState: 'not-served', limits: ['not served by bpf: SCTP'] }),
+  ]);
+  const balancer = { ...clusterIp('203.0.113.1'), kind: 'LoadBalancer' as const };
+  const ranged = servicePort('lb', [{ ...balancer, sourceRanges: ['192.0.2.0/24'] }], []);
+  expect(serviceRows(planOf(ranged), frontendViews(kernelAfter(planOf(ranged))))[0]).toMatchObject({
+    kernelState: 'not-served',
+    limits: ['not served by bpf: source ranges', 'not served by bpf: packets from outside'],
+  });
+});
+
 test('backends: active, terminating and missing ones are told apart', () => {
   const ledger = kernelAfter(planOf(web('10.1.1.1', '10.1.1.2')), planOf(web('10.1.1.2')));
   const rows = backendRows(planOf(web('10.1.1.2', '10.1.1.3')), backendViews(ledger));
-  expect(rows.map((row) => [row.backend, row.state, row.desired, row.kernelState])).toEqual([
+  expect(rows.map((row) => [row.backend, row.state, row.isDesired, row.kernelState])).toEqual([
     ['10.1.1.1:8080', 'terminating', false, 'ok'],
     ['10.1.1.2:8080', 'active', true, 'ok'],
     ['10.1.1.3:8080', '', true, 'missing'],

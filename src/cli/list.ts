@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `services` and `backends` have in common: which rows are asked for, where they come from, and how
+// they are printed. Names and flags mean what they mean to kubectl, except that all namespaces are shown
+// unless one is named: a node serves them all.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command } from 'commander';
+import type { Ledger } from '../dataplane/bpf/sync/ledger.ts';
+import { FairleadError } from '../errors.ts';
+import { askAgent } from '../server/admin-socket.ts';
+import { addBpfRootOption, addRunDirOption } from './flags.ts';
+import { withPinnedTables } from './kernel-view.ts';
+import {
+  addOutputOption,
+  machine,
+  type OutputFormat,
+  type Shown,
+  show,
+  terminalWidth,
+} from './output.ts';
+import { type Rated, rated } from './view/rate.ts';
+import { labelsOf, parseSelector, type Selector } from './view/selector.ts';
+import { type Column, table } from './view/table.ts';
+
+export interface ListOptions {
+  readonly runDir: string;
+  readonly bpfRoot: string;
+  readonly output: OutputFormat;
+  readonly watch: boolean;
+  readonly headers: boolean;
+  readonly namespace?: string;
+  readonly allNamespaces: boolean;
+  readonly selector?: Selector;
+}
+
+export interface Row {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: string;
+  readonly connections: number;
+}
+
+export interface ListSpec<R extends Row> {
+  readonly command: 'services' | 'backends';
+  readonly description: string;
+  /** `ServiceList`. */
+  readonly kind: string;
+  readonly columns: readonly Column<Rated<R>>[];
+  /** What -o name prints of a row. */
+  readonly nameOf: (row: R) => string;
+  /** The same in two readings of one row. */
+  readonly keyOf: (row: R) => string;
+  /** What the pinned maps say, without an agent. */
+  readonly fromPins: (ledger: Ledger) => readonly R[];
+}
+
+const MEASURING_MS = 1_000;
+
+export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
+  const command = new Command(spec.command)
+    .description(spec.description)
+    .argument('[name...]', 'Services as NAME or NAMESPACE/NAME; all of them if none is named');
+  addOutputOption(command, ['table', 'wide', 'name', 'json', 'yaml'])
+    .option('-n, --namespace <namespace>', 'only this namespace (default: all namespaces)')
+    .option('-A, --all-namespaces', 'all namespaces, also if -n names one', false)
+    .option(
+      '-l, --selector <selector>',
+      'only Services with these labels: app=web,tier!=db,env in (a,b)',
+      parseSelector,
+    )
+    .option('--no-headers', 'without the line of column titles')
+    .option('-w, --watch', 'print again when something changes', false)
+    .addHelpText('after', '\n-o wide measures for a second, to show new connections per second.');
+  return addBpfRootOption(addRunDirOption(command)).action(
+    (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
+  );
+}
+
+async function listRows<R extends Row>(
+  spec: ListSpec<R>,
+  names: readonly string[],
+  options: ListOptions,
+): Promise<void> {
+  const { output, watch } = options;
+  const isWide = output.kind === 'wide';
+  let before = isWide ? await reading(spec, options) : undefined;
+  if (isWide && !watch) await sleep(MEASURING_MS);
+  await show(
+    async () => {
+      const now = await reading(spec, options);
+      const rows = chosen(rated(now, before, spec.keyOf), names, options);
+      before = now;
+      return shownOf(spec, rows, options);
+    },
+    { isWatching: watch, format: output, ...(isWide && { intervalMs: MEASURING_MS }) },
+  );
+}
+
+export interface Reading<R> {
+  readonly rows: readonly R[];
+  readonly atMs: number;
+}
+
+/** The agent's rows, or, if none runs, what the pinned maps say. */
+async function reading<R extends Row>(
+  spec: ListSpec<R>,
+  options: ListOptions,
+): Promise<Reading<R>> {
+  try {
+    const rows = (await askAgent(options.runDir, `/v1/${spec.command}`)) as readonly R[];
+    return { rows, atMs: performance.now() };
+  } catch (error) {
+    if (!(error instanceof FairleadError) || error.code !== 'NOT_RUNNING') throw error;
+    if (options.selector !== undefined) {
+      throw new FairleadError(
+        'NOT_RUNNING',
+        `${error.message}; without an agent nothing has labels`,
+      );
+    }
+    const rows = withPinnedTables(options.bpfRoot, spec.fromPins);
+    return { rows, atMs: performance.now() };
+  }
+}
+
+/** Throws NOT_FOUND for a name that no row has. */
+function chosen<R extends Row>(
+  rows: readonly Rated<R>[],
+  names: readonly string[],
+  { namespace, allNamespaces, selector }: ListOptions,
+): readonly Rated<R>[] {
+  const only = allNamespaces ? undefined : namespace;
+  const inScope = rows
+    .filter((row) => only === undefined || row.namespace === only)
+    .filter((row) => selector === undefined || selector(labelsOf(row.labels)));
+  if (names.length === 0) return inScope;
+  const isNamed = (row: R, name: string): boolean =>
+    name === row.name || name === `${row.namespace}/${row.name}`;
+  for (const name of names) {
+    if (inScope.some((row) => isNamed(row, name))) continue;
+    throw new FairleadError('NOT_FOUND', `Service "${name}" not found${placeText(only)}`);
+  }
+  return inScope.filter((row) => names.some((name) => isNamed(row, name)));
+}
+
+const placeText = (namespace: string | undefined): string =>
+  namespace === undefined ? '' : ` in namespace ${namespace}`;
+
+async function shownOf<R extends Row>(
+  { command, kind, columns, nameOf }: ListSpec<R>,
+  rows: readonly Rated<R>[],
+  options: ListOptions,
+): Promise<Shown> {
+  const { output, headers, namespace, allNamespaces } = options;
+  if (output.kind === 'name') return { text: [...new Set(rows.map(nameOf))].join('\n') };
+  if (output.kind !== 'table' && output.kind !== 'wide') {
+    const items = rows.map(({ newPerSecond: _, ...row }) => row);
+    return { text: await machine({ apiVersion: 'fairlead.io/v1', kind, items }, output) };
+  }
+  if (rows.length === 0) {
+    const note = `No ${command} found${placeText(allNamespaces ? undefined : namespace)}.`;
+    return { text: '', note };
+  }
+  const isOneNamespace = namespace !== undefined && !allNamespaces;
+  const { text, hidden } = table(
+    rows,
+    columns.filter(({ title }) => !isOneNamespace || title !== 'NAMESPACE'),
+    { isWide: output.kind === 'wide', hasHeaders: headers, width: terminalWidth() },
+  );
+  const note = `(too narrow a terminal for ${hidden.join(', ')}: use -o wide)`;
+  return hidden.length === 0 ? { text } : { text, note };
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer to `explain` for people: what happens, then each rule that was looked at and why.
+import type { Answer } from '../../observe/answer.ts';
+import { addressClaim } from '../../plan/decide/frontends.ts';
+import type { Packet } from '../../plan/explain/packet.ts';
+import { aligned } from './table.ts';
+
+/** Headline, Service, then one line a step in three columns. */
+export function explanationText(packet: Packet, answer: Answer): string {
+  const { source, destination, destinationPort, protocol } = packet;
+  const { service, steps } = answer;
+  const to = addressClaim(destination, destinationPort, protocol);
+  const rows = aligned(steps.map(({ rule, result, reason }) => [rule, result, reason]));
+  return [
+    `${source} -> ${to}: ${headline(answer)}`,
+    ...(service === null ? [] : [`Service ${service}`]),
+    '',
+    ...rows.map((row) => `  ${row}`),
+  ].join('\n');
+}
+
+function headline(answer: Answer): string {
+  const { limits } = answer;
+  const decision = decisionText(answer);
+  return limits.length === 0 ? decision : `decided: ${decision}; ${limits.join('; ')}`;
+}
+
+function decisionText({ verdict, backends, masquerade, source }: Answer): string {
+  switch (verdict) {
+    case 'forward': {
+      const to = backends.length === 1 ? backends.join() : `one of ${backends.join(', ')}`;
+      const isNode = source === null ? masquerade : source === 'node';
+      return `forward to ${to}, with the ${isNode ? 'node' : 'client'}'s address as source`;
+    }
+    case 'reject':
+      return 'reject: the client is refused at once';
+    case 'drop':
+      return 'drop: the client gets no answer';
+    case 'none':
+      return 'not a Service of this node: left alone';
+  }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// New connections per second, from two readings of the same counters.
+
+export interface Counted {
+  readonly connections: number;
+}
+
+export type Rated<R> = R & {
+  /** undefined: there is no earlier reading of this row. */
+  readonly newPerSecond: number | undefined;
+};
+
+interface Reading<R> {
+  readonly rows: readonly R[];
+  readonly atMs: number;
+}
+
+export function rated<R extends Counted>(
+  now: Reading<R>,
+  before: Reading<R> | undefined,
+  keyOf: (row: R) => string,
+): readonly Rated<R>[] {
+  const earlier = new Map(before?.rows.map((row) => [keyOf(row), row.connections]));
+  const seconds = (now.atMs - (before?.atMs ?? now.atMs)) / 1000;
+  return now.rows.map((row) => {
+    const count = earlier.get(keyOf(row));
+    // Counters begin again with a frontend that was made anew.
+    const grown = count === undefined ? undefined : Math.max(0, row.connections - count);
+    return {
+      ...row,
+      newPerSecond: grown === undefined || seconds <= 0 ? undefined : grown / seconds,
+    };
+  });
+}
+
+/** `12`, `0.5`; '' = not measured. */
+export function rateText(perSecond: number | undefined): string {
+  if (perSecond === undefined) return '';
+  return perSecond >= 10 ? String(Math.round(perSecond)) : perSecond.toFixed(1).replace(/\.0$/, '');
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The status of an agent for people: its health first, then what it reads, then what it has programmed.
+import type { FrontendCounts, Health } from '../../observe/health.ts';
+import { isOfObject } from '../../observe/health.ts';
+import { problemText, type Status } from '../../observe/status.ts';
+import { STATE_TEXT } from './state.ts';
+import { aligned } from './table.ts';
+
+/** A frontend that somebody who is meant to reach it does not. */
+export interface Limited {
+  readonly service: string;
+  readonly frontend: string;
+  /** `not served by bpf: packets from outside`. */
+  readonly reason: string;
+}
+
+/** Until the agent has a source, only `pid` and `isReady` of its Status are there. */
+export interface Report extends Status {
+  readonly health: Health;
+  readonly frontends: FrontendCounts;
+  readonly limits: readonly Limited[];
+}
+
+type Line = readonly [title: string, text: string];
+
+/** `Dataplane:` and two spaces. */
+const TITLE_WIDTH = 12;
+
+export function statusText(report: Report, isWide: boolean): string {
+  const lines = [
+    ...healthLines(report),
+    ...(report.source === undefined ? [] : sourceLines(report)),
+    ...(report.isReady ? programLines(report) : []),
+    ...problemLines(report),
+    ...limitLines(report, isWide),
+    ...(report.isReady && isWide ? wideLines(report) : []),
+  ];
+  return lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`).join('\n');
+}
+
+function healthLines({ health, pid, version, node, kernel, startedAt }: Report): readonly Line[] {
+  const { state, reasons } = health;
+  const line = [
+    'Health',
+    reasons.length === 0 ? state : `${state}: ${reasons.join(', ')}`,
+  ] as const;
+  if (version === undefined) return [line, ['Agent', `pid ${pid}`]];
+  return [
+    line,
+    ['Agent', `fairlead ${version}, pid ${pid}, started ${startedAt}`],
+    ['Node', `${node}, Linux ${kernel}`],
+  ];
+}
+
+function sourceLines({ source }: Report): readonly Line[] {
+  const { kind, location, cluster } = source;
+  if (cluster === undefined) return [['Source', `${kind} ${location}`]];
+  const others = cluster.servers.length - 1;
+  return [
+    ['Source', `${kind} ${cluster.server}${others > 0 ? ` (${others} more to fail over to)` : ''}`],
+    ['Chosen by', cluster.why],
+    ...cluster.watches.map((watch) => ['Watch', watchText(watch)] as const),
+  ];
+}
+
+type Watch = NonNullable<Status['source']['cluster']>['watches'][number];
+
+/** `Service: 12 objects, last event 3 s ago`. */
+function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
+  if (state === 'absent') return `${kind}: not served by this API server`;
+  if (aliveAgeMs === undefined) return `${kind}: no answer yet`;
+  const age = `last answer ${Math.round(aliveAgeMs / 1000)} s ago`;
+  const doing = state === 'watching' ? '' : ` (${state})`;
+  return `${kind}: ${objects} ${objects === 1 ? 'object' : 'objects'}, ${age}${doing}`;
+}
+
+function programLines(report: Report): readonly Line[] {
+  const { hooks, cgroupRoot, refusesWith, bpfRoot, sync } = report;
+  const adopted = hooks.filter((hook) => hook.isTakenOver).length;
+  const adoptedText = adopted === 0 ? '' : `, ${adopted} adopted from the previous agent`;
+  const hookText = `bpf, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
+  return [
+    ['Dataplane', `${hookText}; refused connections return ${refusesWith}`],
+    ['Pins', bpfRoot],
+    ['Services', servicesText(report)],
+    ['Sync', syncText(sync)],
+    ['Audit', auditText(sync)],
+    ['Capacity', capacityText(report)],
+  ];
+}
+
+function servicesText({ services, frontends }: Report): string {
+  const states = Object.entries(frontends).flatMap(([state, count]) =>
+    count === 0 ? [] : [`${count} ${STATE_TEXT[state as keyof FrontendCounts]}`],
+  );
+  const total = Object.values(frontends).reduce((sum, count) => sum + count, 0);
+  const detail = states.length === 0 ? '' : ` (${states.join(', ')})`;
+  return `${services}, with ${total} ${total === 1 ? 'frontend' : 'frontends'}${detail}`;
+}
+
+function syncText({ count, lastAt, lastDurationMs }: Status['sync']): string {
+  const duration = lastDurationMs === undefined ? '' : `, took ${lastDurationMs.toFixed(1)} ms`;
+  const times = `${count} ${count === 1 ? 'sync' : 'syncs'}`;
+  return lastAt === undefined ? times : `${times}, last at ${lastAt}${duration}`;
+}
+
+const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
+  lastAuditAt === undefined
+    ? 'never'
+    : `last at ${lastAuditAt}, ${driftTotal} differences repaired since the start`;
+
+/** What each map counts, because none of them counts Services. */
+const TABLE_TEXT: Readonly<Record<string, string>> = {
+  fl_frontend4: 'IPv4 frontends, and an entry for the other ports of each ClusterIP',
+  fl_frontend6: 'IPv6 frontends, and an entry for the other ports of each ClusterIP',
+  'backend ids': 'backends of both families',
+  fl_slot_block: 'slot blocks of backend sets',
+  fl_service: 'Service ports of both families',
+};
+
+const percent = ({ used, capacity }: Status['tables'][number]): number =>
+  capacity === 0 ? 0 : (100 * used) / capacity;
+
+function capacityText({ tables }: Report): string {
+  const [fullest] = tables.toSorted((a, b) => percent(b) - percent(a));
+  if (fullest === undefined) return 'not known';
+  const { name, used, capacity } = fullest;
+  return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
+}
+
+const problemLines = ({ problems = [], sync }: Report): readonly Line[] => [
+  ...problems.map(
+    (problem) => [isOfObject(problem) ? 'Rejected' : 'Problem', problemText(problem)] as const,
+  ),
+  ...(sync?.failed ?? []).map(
+    ({ id, reason, service }) => ['Failed', `${service ?? ''} ${id}: ${reason}`.trim()] as const,
+  ),
+];
+
+/** How many Services a line names. */
+const NAMED_SERVICES = 3;
+
+/** One line a reason; with `-o wide` one a frontend. */
+function limitLines({ limits }: Report, isWide: boolean): readonly Line[] {
+  if (isWide) {
+    return limits.map(({ service, frontend, reason }) => [
+      'Limit',
+      `${service} ${frontend}: ${reason}`,
+    ]);
+  }
+  const services = new Map<string, Set<string>>();
+  for (const { reason, service } of limits) {
+    services.set(reason, (services.get(reason) ?? new Set()).add(service));
+  }
+  return [...services].map(([reason, names]) => {
+    const rest = names.size - NAMED_SERVICES;
+    const named = [...names].slice(0, NAMED_SERVICES).join(', ');
+    return ['Limit', `${reason}: ${named}${rest > 0 ? ` + ${rest} more...` : ''}`];
+  });
+}
+
+function wideLines({ hooks, tables, reasons }: Report): readonly Line[] {
+  const usage = aligned(
+    tables.map(({ name, used, capacity }) => [
+      name,
+      `${used} of ${capacity}`,
+      TABLE_TEXT[name] ?? '',
+    ]),
+  );
+  const verified = aligned(
+    hooks.map(({ name, insns }) => [name, `${insns} instructions verified`]),
+  );
+  const calls = aligned(Object.entries(reasons).map(([name, count]) => [name, String(count)]));
+  return [
+    ...usage.map((text) => ['Map', text] as const),
+    ...verified.map((text) => ['Hook', text] as const),
+    ...calls.map((text) => ['Calls', text] as const),
+  ];
+}

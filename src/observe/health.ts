@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is this node's proxy healthy, and if not, why: what `fairlead status` prints first and exits by.
+import type { KernelState, ServiceRow } from './report.ts';
+import type { Status } from './status.ts';
+
+/** Frontends by state. */
+export type FrontendCounts = Readonly<Record<KernelState, number>>;
+
+export interface Health {
+  readonly state: 'in sync' | 'starting' | 'degraded';
+  /** Why it is not in sync; empty if it is. */
+  readonly reasons: readonly string[];
+}
+
+export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[]): FrontendCounts {
+  const counts = { ok: 0, missing: 0, stale: 0, extra: 0, 'not-served': 0, unknown: 0 };
+  for (const { kernelState } of rows) counts[kernelState]++;
+  return counts;
+}
+
+/** Whatever a user would want to know of makes it degraded, not only what stops traffic. */
+export function healthOf(
+  status: Pick<Status, 'isReady' | 'sync' | 'problems'>,
+  frontends: FrontendCounts,
+): Health {
+  if (!status.isReady) {
+    return { state: 'starting', reasons: ['the initial sync is not complete'] };
+  }
+  const rejected = status.problems.filter(isOfObject).length;
+  const reasons = [
+    counted(rejected, 'rejected object or field', 'rejected objects or fields'),
+    counted(status.problems.length - rejected, 'problem of the source', 'problems of the source'),
+    counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
+    counted(frontends.missing, 'frontend missing', 'frontends missing'),
+    counted(frontends.stale, 'frontend stale', 'frontends stale'),
+    counted(frontends.extra, 'frontend not in the plan', 'frontends not in the plan'),
+    counted(frontends['not-served'], 'frontend not served', 'frontends not served'),
+  ].filter((reason) => reason !== '');
+  return { state: reasons.length === 0 ? 'in sync' : 'degraded', reasons };
+}
+
+/** A problem of an object or a file of it; else the source itself has it. */
+export const isOfObject = ({ object, file }: Status['problems'][number]): boolean =>
+  object !== undefined || file !== undefined;
+
+const counted = (count: number, one: string, many: string): string =>
+  count === 0 ? '' : `${count} ${count === 1 ? one : many}`;

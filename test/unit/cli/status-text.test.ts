@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+import { expect, test } from 'vitest';
+import { type Report, statusText } from '../../../src/cli/view/status-text.ts';
+import { countFrontends, healthOf } from '../../../src/observe/health.ts';
+import type { Status } from '../../../src/observe/status.ts';
+
+const STATUS: Status = {
+  apiVersion: 'fairlead.io/v1',
+  kind: 'Status',
+  version: '1.0.0',
+  pid: 7,
+  node: 'n1',
+  kernel: '6.1.0',
+  startedAt: '2026-01-01T00:00:00.000Z',
+  isReady: true,
+  readyAt: '2026-01-01T00:00:01.000Z',
+  cgroupRoot: '/cg',
+  bpfRoot: '/bpf',
+  hooks: [{ name: 'fl_connect4', isTakenOver: true, insns: 900 }],
+  refusesWith: 'ECONNREFUSED',
+  source: { kind: 'manifests', location: '/m' },
+  sync: {
+    count: 2,
+    lastAt: '2026-01-01T00:00:02.000Z',
+    lastDurationMs: 1.25,
+    failed: [{ id: '10.96.0.1:80/TCP', service: 'default/web', reason: 'fl_frontend4 is full' }],
+    driftTotal: 0,
+    lastAuditAt: undefined,
+  },
+  services: 1,
+  tables: [{ name: 'fl_frontend4', used: 1, capacity: 2 }],
+  reasons: { TRANSLATED: 5 },
+  problems: [
+    {
+      file: '/m/a.yaml',
+      line: 3,
+      object: undefined,
+      field: undefined,
+      reason: 'unknown kind Pod',
+    },
+  ],
+};
+
+const LIMIT = {
+  service: 'default/web',
+  frontend: '*:30080/TCP',
+  reason: 'not served by bpf: packets from outside',
+};
+
+function reportOf(change: Partial<Status> = {}): Report {
+  const status = { ...STATUS, ...change };
+  const frontends = countFrontends([{ kernelState: 'ok' }, { kernelState: 'missing' }]);
+  return { ...status, frontends, health: healthOf(status, frontends), limits: [LIMIT] };
+}
+
+test('a degraded agent says why first, and then names each thing', () => {
+  expect(statusText(reportOf(), true).split('\n')).toEqual([
+    'Health:     degraded: 1 rejected object or field, 1 entry failed to sync, 1 frontend missing',
+    'Agent:      fairlead 1.0.0, pid 7, started 2026-01-01T00:00:00.000Z',
+    'Node:       n1, Linux 6.1.0',
+    'Source:     manifests /m',
+    'Dataplane:  bpf, 1 hook on /cg, 1 adopted from the previous agent; refused connections return ECONNREFUSED',
+    'Pins:       /bpf',
+    'Services:   1, with 2 frontends (1 in sync, 1 missing)',
+    'Sync:       2 syncs, last at 2026-01-01T00:00:02.000Z, took 1.3 ms',
+    'Audit:      never',
+    'Capacity:   fullest map fl_frontend4, 1 of 2 entries (50%)',
+    'Rejected:   /m/a.yaml:3: unknown kind Pod',
+    'Failed:     default/web 10.96.0.1:80/TCP: fl_frontend4 is full',
+    'Limit:      default/web *:30080/TCP: not served by bpf: packets from outside',
+    'Map:        fl_frontend4   1 of 2   IPv4 frontends, and an entry for the other ports of each ClusterIP',
+    'Hook:       fl_connect4   900 instructions verified',
+    'Calls:      TRANSLATED   5',
+  ]);
+});
+
+test('limits are one line a reason, and name some Services', () => {
+  const limits = ['a', 'b', 'a', 'c', 'd'].map((service) => ({ ...LIMIT, service }));
+  expect(statusText({ ...reportOf(), limits }, false)).toMatch(
+    /^Limit: +not served by bpf: packets from outside: a, b, c \+ 1 more\.\.\.$/m,
+  );
+});
+
+test('an agent that starts says so, also before it has a source', () => {
+  expect(statusText(reportOf({ isReady: false }), false)).toMatch(
+    /^Health: +starting: the initial sync is not complete\nAgent: +fairlead 1\.0\.0, pid 7/,
+  );
+  const early = { pid: 7, isReady: false } as Report;
+  const health = healthOf(early, countFrontends([]));
+  expect(statusText({ ...early, health, limits: [] }, false).split('\n')).toEqual([
+    'Health:     starting: the initial sync is not complete',
+    'Agent:      pid 7',
+  ]);
+});
+
+test('of a cluster: which server, why this one, when each kind answered last, what is wrong', () => {
+  const kind = 'Service' as const;
+  const watch = { ...{ kind, state: 'watching', objects: 12, aliveAgeMs: 2_900 } } as const;
+  const cluster = {
+    server: 'https://10.0.0.1:6443',
+    why: '--kubeconfig /k names https://10.0.0.1:6443',
+    servers: ['https://10.0.0.1:6443', 'https://10.0.0.2:6443'],
+    watches: [
+      watch,
+      { ...watch, kind: 'Node', state: 'waiting', objects: 1, aliveAgeMs: 61_000 },
+      { ...watch, kind: 'EndpointSlice', state: 'listing', aliveAgeMs: undefined },
+      { ...watch, kind: 'ServiceCIDR', state: 'absent' },
+    ],
+  };
+  const source = { kind: 'cluster', location: '', cluster } as unknown as Status['source'];
+  const reason = 'API server https://10.0.0.1:6443: HTTP 401: Unauthorized';
+  const nowhere = { object: undefined, field: undefined, file: undefined, line: undefined };
+  const problems = [{ ...nowhere, reason, kinds: 'all' }];
+  const lines = [
+    'Source:     cluster https://10.0.0.1:6443 (1 more to fail over to)',
+    'Chosen by:  --kubeconfig /k names https://10.0.0.1:6443',
+    'Watch:      Service: 12 objects, last answer 3 s ago',
+    'Watch:      Node: 1 object, last answer 61 s ago (waiting)',
+    'Watch:      EndpointSlice: no answer yet',
+    'Watch:      ServiceCIDR: not served by this API server',
+    'Problem:    API server https://10.0.0.1:6443: HTTP 401: Unauthorized (kinds: all)',
+  ];
+  for (const isReady of [true, false]) {
+    const text = statusText(reportOf({ source, problems, isReady }), false);
+    expect(text.split('\n')).toEqual(expect.arrayContaining(lines));
+  }
+});
