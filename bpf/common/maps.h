@@ -131,13 +131,25 @@ struct {
 	__type(value, struct socket_peer);
 } fl_sock SEC(".maps");
 
-/* The same for unconnected UDP sockets: the UDP_PEERS Services written to last. */
+/* The same for unconnected UDP sockets: the first UDP_PEERS Services a socket wrote to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct udp_peers);
 } fl_udp_sock SEC(".maps");
+
+/*
+ * Further flows of unconnected UDP sockets, two entries each: from the Service to its backend and
+ * back. Written and read by the socket hooks. Full: LRU eviction; the next datagram of an evicted
+ * flow is balanced anew, and until then its replies show the backend's address.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct udp_flow_key);
+	__type(value, struct udp_flow);
+} fl_udp_flow SEC(".maps");
 
 /*
  * Addresses of this node that answer NodePorts. Written by the agent; read by the socket hooks when
@@ -161,7 +173,7 @@ struct {
 } fl_node_addr6 SEC(".maps");
 
 /*
- * Cgroups whose sockets are left alone. Written by the agent; read by the socket hooks when
+ * Cgroups whose sockets are left alone. Written by `fairlead bypass`; read by the socket hooks when
  * fl_runtime.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
  */
 struct {
@@ -172,7 +184,8 @@ struct {
 	__type(value, struct cgroup_skip);
 } fl_cgroup_skip SEC(".maps");
 
-/* Runtime flags, one element. Written by the agent through shared memory; read by the socket hooks.
+/* Runtime flags, one element. Written through shared memory: skipped_cgroups by `fairlead bypass`,
+ * the rest by the agent. Read by the socket hooks.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

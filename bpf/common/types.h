@@ -179,7 +179,7 @@ struct affinity {
 	__u64 seen_ns; /* bpf_ktime_get_ns() of the last new connection */
 };
 
-/* --- per-socket state (SK_STORAGE) --------------------------------------------------------------
+/* --- per-socket state --------------------------------------------------------------
  */
 
 /* IPv4 addresses are v4-mapped here, so one record serves every kind of socket. */
@@ -195,12 +195,32 @@ struct socket_peer {
 	__u8 family; /* 4 or 6: which backend array; 0: record unused */
 };
 
-/* Constant offsets and the lock first: without CAP_PERFMON no sum of a pointer may reach a lock. */
-#define UDP_PEERS 4
+/* Of an unconnected UDP socket: its first flows. Further ones are in fl_udp_flow. */
+#define UDP_PEERS 3
 struct udp_peers {
-	struct bpf_spin_lock lock; /* threads may send on one socket at the same time */
+	__u32 sequence;		  /* grows with every datagram to a Service */
+	__u32 has_further;	  /* 1: the socket has flows in fl_udp_flow */
+	__u32 used_at[UDP_PEERS]; /* `sequence` of the latest datagram of each */
 	__u32 pad;
-	struct socket_peer peer[UDP_PEERS]; /* the one written to last first */
+	struct socket_peer peer[UDP_PEERS];
+};
+
+/* What the address in a key of fl_udp_flow is, and what is asked for. */
+enum udp_direction { UDP_TO_BACKEND = 0, UDP_TO_SERVICE = 1 } PACKED_ENUM;
+
+struct udp_flow_key {
+	__u64 socket; /* its cookie, which no other socket ever has */
+	__u8 address[16];
+	__u16 port;
+	enum udp_direction direction;
+	__u8 pad[5];
+};
+
+struct udp_flow {
+	__u64 socket; /* as in the key; first, so that it is written first */
+	struct socket_peer peer;
+	__u32 sequence; /* of the latest datagram, as in struct udp_peers */
+	__u32 pad;
 };
 
 /* --- settings ------------------------------------------------------------------------------------
@@ -244,7 +264,9 @@ _Static_assert(sizeof(struct backend_stat) == 16, "backend_stat");
 _Static_assert(sizeof(struct affinity_key) == 16, "affinity_key");
 _Static_assert(sizeof(struct affinity) == 16, "affinity");
 _Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");
-_Static_assert(sizeof(struct udp_peers) == 8 + UDP_PEERS * 48, "udp_peers");
+_Static_assert(sizeof(struct udp_peers) == 24 + UDP_PEERS * 48, "udp_peers");
+_Static_assert(sizeof(struct udp_flow_key) == 32, "udp_flow_key");
+_Static_assert(sizeof(struct udp_flow) == 64, "udp_flow");
 _Static_assert(sizeof(struct node_address) == 4, "node_address");
 _Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
 _Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");

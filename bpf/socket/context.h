@@ -19,8 +19,8 @@ enum outcome { OUTCOME_FAIL = 0, OUTCOME_PROCEED = 1 };
 /* SOCK_STREAM and SOCK_DGRAM: <sys/socket.h> cannot be included here. */
 enum socket_type { SOCKET_STREAM = 1, SOCKET_DATAGRAM = 2 };
 
-/* Opt-outs name a pod's cgroup, or one of its containers': this many levels below the hooks. */
-#define SKIP_LEVELS 5
+/* Levels at which a cgroup can be opted out. src/cli/bypass.ts refuses deeper ones. */
+#define CGROUP_LEVELS 64
 
 /*
  * Volatile, so that the compiler keeps each access at a constant offset of the context pointer: the
@@ -45,6 +45,12 @@ static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *
 static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ctx)
 {
 	return *(struct bpf_sock *const volatile *)&ctx->sk;
+}
+
+/* Of UDP: connect(AF_UNSPEC) undoes it, and calls no hook. */
+static __always_inline bool is_connected(const struct bpf_sock *sk)
+{
+	return READ_WORD(sk->state) == BPF_TCP_ESTABLISHED;
 }
 
 static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum family hook,
@@ -105,15 +111,18 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	r->source_is_loopback = has_loopback_source(sk, family);
 }
 
+/*
+ * Is the cgroup of the calling program, or one above it, in fl_cgroup_skip? Levels count from the
+ * root of the hierarchy, also inside a cgroup namespace, so the walk begins there.
+ */
 __noinline int fl_is_opted_out(void)
 {
 	struct runtime_flags *flags = runtime_flags();
 
 	if (!flags || !flags->skipped_cgroups)
 		return false;
-#pragma clang loop unroll(full)
-	for (int i = 1; i <= SKIP_LEVELS; i++) {
-		__u64 id = bpf_get_current_ancestor_cgroup_id(cgroup_base_level + i);
+	for (int level = 0; level < CGROUP_LEVELS; level++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
 
 		if (!id)
 			return false;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The socket layer: a connect() or sendmsg() to a Service goes to a backend, and what the socket
- * shows of its peer stays the Service. Glue only: select.h decides, peers.h remembers.
+ * shows of its peer stays the Service. Glue only: select.h decides, peers.h and udp.h record.
  */
-#include "socket/context.h"
 #include "common/count.h"
+#include "socket/context.h"
 #include "socket/peers.h"
+#include "socket/udp.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -49,7 +50,7 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	}
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
-		remember_connected(sk, &r, &c);
+		record_connected(sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
 	} else {
 		forget_connected(sk);
@@ -57,8 +58,8 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	return outcome_of(ctx, &c);
 }
 
-static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum family hook,
-					       enum family family)
+/* A datagram of an IPv6 socket to a v4-mapped address comes through the IPv4 hook. */
+static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family family)
 {
 	enum l4_protocol protocol = protocol_of(ctx);
 	struct bpf_sock *sk = socket_of(ctx);
@@ -71,15 +72,17 @@ static __always_inline enum outcome sendmsg_as(struct bpf_sock_addr *ctx, enum f
 		count_reason(REASON_SKIPPED_CGROUP);
 		return OUTCOME_PROCEED;
 	}
-	read_address(ctx, hook, &r.address, &r.port);
+	read_address(ctx, family, &r.address, &r.port);
 	read_request(ctx, family, protocol, &r);
-	find_flow(sk, &r);
+	find_flow(ctx, sk, &r);
 	select_backend(&r, family, &c);
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
+		if (!c.is_kept && !is_connected(sk))
+			forget_connected(sk); /* what connect(AF_UNSPEC), which has no hook, left */
 		if (!c.is_kept)
-			remember_udp(sk, &r, &c);
-		write_address(ctx, hook, &c.address, c.port);
+			record_udp(ctx, sk, &r, &c);
+		write_address(ctx, family, &c.address, c.port);
 	}
 	return outcome_of(ctx, &c);
 }
@@ -90,12 +93,6 @@ static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum f
 						   : connect_as(ctx, hook, FAMILY_IPV6);
 }
 
-static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum family hook)
-{
-	return family_of(ctx, hook) == FAMILY_IPV4 ? sendmsg_as(ctx, hook, FAMILY_IPV4)
-						   : sendmsg_as(ctx, hook, FAMILY_IPV6);
-}
-
 static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
 {
 	struct bpf_sock *sk = socket_of(ctx);
@@ -103,7 +100,8 @@ static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum f
 	__u16 port;
 
 	read_address(ctx, hook, &from, &port);
-	if (find_connected_service(sk, &from, &port) || find_udp_service(sk, &from, &port)) {
+	if ((is_connected(sk) && find_connected_service(sk, &from, &port)) ||
+	    find_udp_service(ctx, sk, &from, &port)) {
 		write_address(ctx, hook, &from, port);
 		count_reason(REASON_REVERSE_TRANSLATED);
 	}
@@ -143,23 +141,10 @@ BOTH_FAMILIES(getpeername)
 SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
 {
 	struct socket_peer *connected = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-	struct udp_peers *peers;
 
-	if (connected) {
-		struct tenure t = tenure_of(connected);
-
-		end_tenure(&t);
-	}
-	if (sk->protocol != IPPROTO_UDP)
-		return OUTCOME_PROCEED;
-	peers = bpf_sk_storage_get(&fl_udp_sock, sk, 0, 0);
-	if (!peers)
-		return OUTCOME_PROCEED;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < UDP_PEERS; i++) {
-		struct tenure t = tenure_of(&peers->peer[i]);
-
-		end_tenure(&t);
-	}
+	if (connected)
+		count_end_of(connected);
+	if (sk->protocol == IPPROTO_UDP)
+		release_udp(sk);
 	return OUTCOME_PROCEED;
 }

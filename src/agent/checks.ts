@@ -83,10 +83,9 @@ export function checkRunDir(runDir: string): void {
   }
 }
 
-/** Bits of capabilities(7). Since 5.8 CAP_SYS_ADMIN still stands in for all others (bpf_capable). */
+/** Bits of capabilities(7). CAP_SYS_ADMIN still stands in for all others (bpf_capable). */
 const SYS_ADMIN = 21n;
-const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n } as const;
-const PERFMON = 38n;
+const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n, CAP_PERFMON: 38n } as const;
 
 /**
  * Says which capability is missing, in place of an error that only says that the kernel refused. An
@@ -99,17 +98,18 @@ export function namingCapabilities(
   if (!(error instanceof FairleadError)) return error;
   const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(processStatus)?.[1] ?? '0'}`);
   const holds = (bit: bigint): boolean => ((held >> bit) & 1n) === 1n;
-  if (holds(SYS_ADMIN)) return error;
-  if (error.code === 'PROGRAM_REFUSED' && !holds(PERFMON)) {
-    const hint = 'before Linux 6.12 CAP_PERFMON is needed too, which this process lacks';
-    return new FairleadError(error.code, `${hint}: ${error.message}`, error.detail);
-  }
   const missing = Object.entries(NEEDED).filter(([, bit]) => !holds(bit));
-  if (error.code !== 'NO_PRIVILEGE' || missing.length === 0) return error;
-  const names = missing.map(([name]) => name).join(' and ');
+  const isExplained = error.code === 'NO_PRIVILEGE' || error.code === 'PROGRAM_REFUSED';
+  if (!isExplained || missing.length === 0 || holds(SYS_ADMIN)) return error;
   return new FairleadError(
-    'NO_PRIVILEGE',
-    `this process lacks ${names}: run it as root, or with ${Object.keys(NEEDED).join(' and ')}`,
-    error.message,
+    error.code,
+    `this process lacks ${listed(missing)}: run it as root, or with ${listed(Object.entries(NEEDED))}`,
+    error.detail ?? error.message,
   );
+}
+
+/** `A, B and C` */
+function listed(capabilities: readonly (readonly [name: string, bit: bigint])[]): string {
+  const names = capabilities.map(([name]) => name);
+  return [names.slice(0, -1).join(', '), names.at(-1)].filter((part) => part !== '').join(' and ');
 }

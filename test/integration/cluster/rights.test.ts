@@ -19,8 +19,7 @@ import { type ServedNode, startServedNode } from './served-node.ts';
 const readiness = await prepareCluster();
 const KUSTOMIZE = fileURLToPath(new URL('../../../deploy/kustomize', import.meta.url));
 
-/** Enough from Linux 6.12 on; before, the verifier wants CAP_PERFMON too. */
-const NEEDED = ['bpf', 'net_admin'];
+const NEEDED = ['bpf', 'net_admin', 'perfmon'];
 /** Runs a program, as root, with these capabilities and no way to more. */
 const only = (capabilities: readonly string[]): string[] => [
   'setpriv',
@@ -63,7 +62,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
   };
   const reached = (): Promise<string[]> => served.reached();
 
-  test('two capabilities and system:node-proxier are enough', async () => {
+  test('three capabilities and system:node-proxier are enough', async () => {
     const agent = launch(node, argsFor('proxy'), only(NEEDED));
     await agent.said('"msg":"ready"');
     await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 20_000);
@@ -77,7 +76,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     expect(await agent.exited).toBe(5);
     const last = agent.log.at(-1);
     expect(last).toBe(
-      `fairlead: this process lacks CAP_${missing.toUpperCase()}: run it as root, or with CAP_BPF and CAP_NET_ADMIN`,
+      `fairlead: this process lacks CAP_${missing.toUpperCase()}: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON`,
     );
     expect(await reached()).toEqual(['web-1']);
   });
@@ -170,11 +169,11 @@ const statusWith = (...bits: readonly number[]): string =>
   `Name:\tnode\nCapEff:\t${bits.reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n).toString(16)}\n`;
 
 test.each([
-  ['NO_PRIVILEGE', [], 'this process lacks CAP_BPF and CAP_NET_ADMIN: run it as root'],
-  ['NO_PRIVILEGE', [39], 'this process lacks CAP_NET_ADMIN: run it as root'],
-  ['NO_PRIVILEGE', [39, 12], 'as it came'],
+  ['NO_PRIVILEGE', [], 'this process lacks CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run it as root'],
+  ['NO_PRIVILEGE', [39, 38], 'this process lacks CAP_NET_ADMIN: run it as root'],
+  ['NO_PRIVILEGE', [39, 12, 38], 'as it came'],
   ['NO_PRIVILEGE', [21], 'as it came'],
-  ['PROGRAM_REFUSED', [39, 12], 'before Linux 6.12 CAP_PERFMON is needed too'],
+  ['PROGRAM_REFUSED', [39, 12], 'this process lacks CAP_PERFMON: run it as root'],
   ['PROGRAM_REFUSED', [39, 12, 38], 'as it came'],
   ['NO_BTF', [], 'as it came'],
 ] as const)('%s with capabilities %j says: %s', (code, bits, text) => {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a socket remembers of the Services it talked to (bpf/socket/peers.h), seen from outside: the source of
 // replies, getpeername(), the backend that a UDP socket keeps, and the counts of `fairlead backends`.
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
@@ -8,7 +11,7 @@ import type { Answer, SocketAddress, Target } from '../../../src/lab/client/prot
 import type { Manifest } from '../../../src/lab/manifests.ts';
 import { insidePlace } from '../../../src/lab/place.ts';
 import type { BackendRow } from '../../../src/observe/report.ts';
-import { run } from '../../../src/sys/exec.ts';
+import { run, start } from '../../../src/sys/exec.ts';
 import { type AddressKind, service, slices, svc, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';
@@ -16,18 +19,19 @@ import { untilHolds } from '../../support/until.ts';
 const KINDS: readonly AddressKind[] = ['IPv4', 'IPv6', 'v4-mapped'];
 const RECONNECT = fileURLToPath(new URL('./fixture/reconnect.mjs', import.meta.url));
 
-/** Five UDP Services, each with a backend of its own: one more than a socket remembers. */
-const FIVE = [
-  { name: 's1', pod: 'a', targetPort: 8080 },
-  { name: 's2', pod: 'a', targetPort: 8081 },
-  { name: 's3', pod: 'a', targetPort: 5353 },
-  { name: 's4', pod: 'b', targetPort: 8080 },
-  { name: 's5', pod: 'b', targetPort: 8081 },
-].map((row, index) => ({
-  ...row,
-  spec: { n: 61 + index, port: 53, targetPort: row.targetPort, protocol: 'UDP' as const },
-}));
-/** Two Services with the same backend, which none of the five has. */
+const DISCONNECT = fileURLToPath(new URL('./fixture/disconnect.mjs', import.meta.url));
+const MPTCP = fileURLToPath(new URL('./fixture/mptcp.c', import.meta.url));
+
+/** UDP Services, each with a backend of its own: four times as many as a socket's own storage holds. */
+const MANY = ['a', 'b', 'c', 'd']
+  .flatMap((pod) => [8080, 8081, 5353].map((targetPort) => ({ pod, targetPort })))
+  .map(({ pod, targetPort }, index) => ({
+    ...{ name: `s${index + 1}`, pod, targetPort },
+    spec: { n: 101 + index, port: 53, targetPort, protocol: 'UDP' as const },
+  }));
+/** UDP_PEERS in bpf/common/types.h: how many flows of a socket count as open. */
+const COUNTED = 3;
+/** Two Services with the same backend. */
 const TWIN = { port: 53, targetPort: 5353, protocol: 'UDP' as const };
 const TWINS = [
   { ...TWIN, n: 71 },
@@ -39,9 +43,9 @@ const WEB = { n: 74 } as const;
 let node: Awaited<ReturnType<typeof startOneNode>>;
 
 beforeAll(async () => {
-  node = await startOneNode(['a', 'b']);
+  node = await startOneNode(['a', 'b', 'c', 'd']);
   node.manifests.put('all.yaml', [
-    ...FIVE.flatMap(({ name, pod, spec }) => service(name, spec, node.pods(pod))),
+    ...MANY.flatMap(({ name, pod, spec }) => service(name, spec, node.pods(pod))),
     ...TWINS.flatMap((spec, index) => service(`twin-${index}`, spec, node.pods('b'))),
   ]);
   putWeb(['a', 'b']);
@@ -84,6 +88,20 @@ function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
   return { address: { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind], port };
 }
 
+/** Runs a fixture in the client pod: what it prints of these places. */
+async function talkIn(
+  fixture: string,
+  kind: AddressKind,
+  places: readonly SocketAddress[],
+): Promise<unknown> {
+  const family = kind === 'IPv4' ? 'udp4' : 'udp6';
+  const words = places.flatMap(({ address, port }) => [address, String(port)]);
+  const argv = insidePlace(node.places[0]!, [process.execPath, fixture, family, ...words]);
+  const { stdout, stderr, code } = await run(argv[0]!, argv.slice(1));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return JSON.parse(stdout);
+}
+
 /** Connections made and open, by Service, of the backends of one family. */
 async function counts(kind: AddressKind): Promise<Record<string, { made: number; open: number }>> {
   const { instance } = node;
@@ -103,75 +121,76 @@ async function counts(kind: AddressKind): Promise<Record<string, { made: number;
 const sourceOf = (answer: Answer) => (answer.kind === 'answered' ? answer.source : answer);
 const backendOf = (answer: Answer) => (answer.kind === 'answered' ? answer.backend : answer.code);
 
-test.each(KINDS)('UDP %s: of five Services, the four written to last map back', async (kind) => {
+test.each(KINDS)('UDP %s: one socket talks to a dozen Services', async (kind) => {
   const before = await counts(kind);
-  const since = async (name: string) => {
-    const now = (await counts(kind))[name];
-    const { made, open } = before[name]!;
-    return [now!.made - made, now!.open - open];
+  const since = async () => {
+    const now = await counts(kind);
+    return MANY.map(({ name }) => {
+      const { made, open } = before[name]!;
+      return { name, made: now[name]!.made - made, open: now[name]!.open - open };
+    });
   };
-  const socket = await node.client().open(target(FIVE[0]!.spec, kind));
-  for (const { spec } of FIVE) {
-    const to = placeOf(target(spec, kind));
-    expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
+  const socket = await node.client().open(target(MANY[0]!.spec, kind));
+  for (let round = 0; round < 3; round++) {
+    for (const { name, pod, spec } of MANY) {
+      const to = placeOf(target(spec, kind));
+      const answer = await socket.talk(`to ${name}, round ${round}`, to);
+      expect(answer).toMatchObject({ backend: pod, source: to });
+    }
   }
-  for (const [index, { name, pod, targetPort, spec }] of FIVE.entries()) {
+  for (const { name, pod, targetPort, spec } of MANY) {
     const past = direct(pod, targetPort, kind);
-    const shown = index === 0 ? past : placeOf(target(spec, kind));
-    expect(sourceOf(await socket.talk('past it', past)), name).toEqual(shown);
-    expect(await since(name), name).toEqual([1, index === 0 ? 0 : 1]);
+    expect(sourceOf(await socket.talk('past it', past)), name).toEqual(placeOf(target(spec, kind)));
   }
+  const expected = MANY.map(({ name }, index) => ({ name, made: 1, open: +(index < COUNTED) }));
+  expect(await since()).toEqual(expected);
   await socket.close();
-  for (const { name } of FIVE)
-    await untilHolds(async () => expect(await since(name)).toEqual([1, 0]));
-});
-
-test('what is written to again is not the one forgotten', async () => {
-  const [one, two, three, four, five] = FIVE.map(({ spec }) => placeOf(target(spec)));
-  const socket = await node.client().open(target(FIVE[0]!.spec));
-  for (const to of [one, two, three, four, one, five]) await socket.talk('hello', to);
-  const again = await socket.talk('past it', direct('a', 8080, 'IPv4'));
-  expect(sourceOf(again)).toEqual(one);
-  const forgotten = direct('a', 8081, 'IPv4');
-  expect(sourceOf(await socket.talk('past it', forgotten))).toEqual(forgotten);
-  await socket.close();
+  const closed = expected.map((row) => ({ ...row, open: 0 }));
+  await untilHolds(async () => expect(await since()).toEqual(closed));
 });
 
 test.each(KINDS)('UDP %s: two Services with one backend, the latest is shown', async (kind) => {
   const [one, other] = TWINS.map((spec) => placeOf(target(spec, kind)));
-  const socket = await node.client().open(target(TWINS[0], kind));
   const past = direct('b', 5353, kind);
-  for (const to of [one, other, one, one, other]) {
-    expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
-    expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
+  // The pair as a socket's first flows, as its last own one and a further one, and as further ones.
+  for (const others of [0, COUNTED - 1, COUNTED]) {
+    const socket = await node.client().open(target(TWINS[0], kind));
+    for (const { spec } of MANY.slice(0, others))
+      await socket.talk('another Service', placeOf(target(spec, kind)));
+    for (const to of [one, other, one, one, other]) {
+      expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
+      expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
+    }
+    await socket.close();
   }
-  await socket.close();
+});
+
+test.each(KINDS)('UDP %s: after connect(AF_UNSPEC) a pod answers as itself', async (kind) => {
+  const [first] = MANY;
+  const before = await counts(kind);
+  const to = placeOf(target(first!.spec, kind));
+  const past = direct(first!.pod, first!.targetPort, kind);
+  expect(await talkIn(DISCONNECT, kind, [to, past])).toEqual([to, past]);
+  expect((await counts(kind))[first!.name]).toEqual({
+    made: before[first!.name]!.made + 1,
+    open: before[first!.name]!.open,
+  });
 });
 
 test.each(KINDS)(
   'UDP %s, connected anew: a Service, another, and a plain address',
   async (kind) => {
-    const [place] = node.places;
     const plain = direct('a', 8080, kind);
     const places = [
-      placeOf(target(FIVE[0]!.spec, kind)),
-      placeOf(target(FIVE[3]!.spec, kind)),
+      placeOf(target(MANY[0]!.spec, kind)),
+      placeOf(target(MANY[3]!.spec, kind)),
       plain,
-      placeOf(target(FIVE[1]!.spec, kind)),
+      placeOf(target(MANY[1]!.spec, kind)),
     ];
     const before = await counts(kind);
-    const words = places.flatMap(({ address, port }) => [address, String(port)]);
-    const family = kind === 'IPv4' ? 'udp4' : 'udp6';
-    const [shell = '', ...args] = insidePlace(place!, [
-      process.execPath,
-      RECONNECT,
-      family,
-      ...words,
-    ]);
-    const { stdout, stderr, code } = await run(shell, args);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const answers = await talkIn(RECONNECT, kind, places);
     const names = ['a', 'b', 'a', 'a'];
-    expect(JSON.parse(stdout)).toEqual(
+    expect(answers).toEqual(
       places.map((peer, index) => ({ backend: names[index], source: peer, peer })),
     );
     const after = await counts(kind);
@@ -195,6 +214,26 @@ test('TCP: open connections are counted until they are closed', async () => {
     expect((await counts('IPv4'))['web']).toEqual({ made: before.made + 5, open: before.open }),
   );
 });
+
+test.skipIf(!existsSync('/proc/sys/net/mptcp/enabled')).each(KINDS)(
+  'MPTCP %s: the peer is the Service, and connections are counted until they are closed',
+  async (kind) => {
+    const program = join(node.instance.runDir, 'mptcp');
+    execFileSync('cc', ['-Wall', '-Werror', '-o', program, MPTCP]);
+    const { address, port } = target(WEB, kind);
+    const before = (await counts(kind))['web']!;
+    const lines: string[] = [];
+    const argv = insidePlace(node.places[0]!, [program, address, String(port), '10']);
+    const child = start(argv[0]!, argv.slice(1), { onStdoutLine: (line) => lines.push(line) });
+    await untilHolds(() => expect(lines).toEqual(Array(10).fill(`${address} ${port}`)));
+    const during = { made: before.made + 10, open: before.open + 10 };
+    expect((await counts(kind))['web']).toEqual(during);
+    child.kill('SIGTERM');
+    await child.exited;
+    const after = { made: before.made + 10, open: before.open };
+    await untilHolds(async () => expect((await counts(kind))['web']).toEqual(after));
+  },
+);
 
 test.each(KINDS)('TCP %s: the peer stays the Service when its backend is gone', async (kind) => {
   const to: Target = target(WEB, kind);

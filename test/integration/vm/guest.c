@@ -152,7 +152,11 @@ int main(void) {
   raise_loopback();
   lift_limits();
   libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-  struct expectation expected = {has_word("cookie"), has_word("retval"), has_word("bare")};
+  struct expectation expected = {
+      .has_cookie = has_word("cookie"),
+      .has_retval = has_word("retval"),
+      .has_mptcp = has_word("mptcp"),
+  };
   errno = 0;
   check((own_cookie() != 0) == expected.has_cookie, "the kernel tells network namespaces: %s",
         expected.has_cookie ? "yes" : "no");

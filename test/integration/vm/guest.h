@@ -23,7 +23,7 @@ struct settings {
 struct expectation {
   bool has_cookie;      // `cookie`: SO_NETNS_COOKIE, from 5.14
   bool has_retval;      // `retval`: bpf_set_retval() in every socket hook
-  bool is_bare_enough;  // `bare`: loads without CAP_PERFMON
+  bool has_mptcp;       // `mptcp`: bpf_skc_to_mptcp_sock(), from 5.19
 };
 
 // Ports of the servers: TCP ones for a Service with three backends, UDP ones

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: every combination of settings, with all capabilities and with the
-// two that are needed.
+// Loading: every combination of settings, with all capabilities and with those
+// that are needed.
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -100,8 +100,8 @@ struct bpf_object* load_object(const struct settings* settings, const char* coun
   return object;
 }
 
-// How much a process holds; each is all of the one after it and more.
-enum privilege { ALL, WITH_PERFMON, BARE };
+// What a process holds.
+enum privilege { ALL, NEEDED, NO_PERFMON };
 static const char* const privilege_names[] = {
     "all capabilities",
     "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
@@ -113,7 +113,7 @@ static bool give_up_others(enum privilege kept) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2] = {0};
   if (kept == ALL) return true;
-  for (int i = 0; i < (kept == WITH_PERFMON ? 3 : 2); i++) {
+  for (int i = 0; i < (kept == NEEDED ? 3 : 2); i++) {
     data[CAP_TO_INDEX(capabilities[i])].effective |= CAP_TO_MASK(capabilities[i]);
     data[CAP_TO_INDEX(capabilities[i])].permitted |= CAP_TO_MASK(capabilities[i]);
   }
@@ -149,7 +149,7 @@ static void check_load(const struct settings* settings, enum privilege kept) {
   check(errno == 0, "load with %s", name);
 }
 
-// What must not load is silent, and says so if it does: then the README asks for too much.
+// What must not load is silent, and says so if it does: then the documentation asks for too much.
 static void check_refused(const struct settings* settings, enum privilege kept, const char* what) {
   libbpf_print_fn_t before = libbpf_set_print(silent);
   errno = load_in_child(settings, kept, NULL);
@@ -159,8 +159,7 @@ static void check_refused(const struct settings* settings, enum privilege kept, 
 
 void check_loads(const struct expectation* expected) {
   const struct settings plain = {0, false}, with_retval = {0, true};
-  enum privilege least = expected->is_bare_enough ? BARE : WITH_PERFMON;
-  for (enum privilege kept = ALL; kept <= least; kept++) {
+  for (enum privilege kept = ALL; kept <= NEEDED; kept++) {
     for (int with_cookie = 0; with_cookie <= expected->has_cookie; with_cookie++) {
       for (int can_set = 0; can_set <= expected->has_retval; can_set++) {
         struct settings settings = {with_cookie ? own_cookie() : 0, can_set};
@@ -168,7 +167,7 @@ void check_loads(const struct expectation* expected) {
       }
     }
   }
-  if (least != BARE) check_refused(&plain, BARE, "a load without CAP_PERFMON");
+  check_refused(&plain, NO_PERFMON, "a load without CAP_PERFMON");
   // The agent finds out by trying.
   if (!expected->has_retval) check_refused(&with_retval, ALL, "bpf_set_retval()");
 }

@@ -13,6 +13,10 @@
 
 #define PATIENCE_MS 2000
 
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+
 enum kind { V4, V6, MAPPED };
 static const char* const kind_names[] = {"IPv4", "IPv6", "v4-mapped"};
 
@@ -109,6 +113,22 @@ static int dial(enum kind kind, const struct place* to, struct place* peer) {
   close(fd);
   errno = error;
   return number;
+}
+
+// Node has no MPTCP sockets, C does; before 5.19 there is no way from a subflow to its socket.
+static void check_mptcp(enum kind kind, bool has_helper) {
+  struct place to = cluster_ip(kind, 10, 80), peer = {.size = sizeof(struct sockaddr_in6)};
+  int fd = socket(kind == V4 ? AF_INET : AF_INET6, SOCK_STREAM, IPPROTO_MPTCP);
+  if (fd < 0) {
+    printf("# no MPTCP: %s\n", strerror(errno));
+    return;
+  }
+  bool is_connected = connect(fd, &to.any, to.size) == 0 && accept_any() >= 0;
+  check(is_connected, "MPTCP %s is answered", kind_names[kind]);
+  getpeername(fd, &peer.any, &peer.size);
+  check(is_same(&peer, &to) == has_helper, "MPTCP %s: getpeername() shows the %s",
+        kind_names[kind], has_helper ? "Service" : "backend");
+  close(fd);
 }
 
 bool is_reachable(void) {
@@ -213,5 +233,6 @@ void check_sockets(const struct expectation* expected) {
     check_failures(kind, expected->has_retval);
     check_udp(kind);
     check_connected_udp(kind);
+    check_mptcp(kind, expected->has_mptcp);
   }
 }

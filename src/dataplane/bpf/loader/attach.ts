@@ -213,7 +213,7 @@ function asFairleadError(error: unknown, options: AttachOptions): unknown {
     case 'EACCES':
       return new FairleadError(
         'NO_PRIVILEGE',
-        `the kernel refused (${reason}): run as root, or with CAP_BPF and CAP_NET_ADMIN`,
+        `the kernel refused (${reason}): run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON`,
       );
     case 'INCOMPATIBLE':
       return new FairleadError(

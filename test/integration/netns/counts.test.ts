@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backend id that is given to another backend: sockets that still have the old one in their records
+// must not change the counts of the new one.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runCommand } from '../../../src/lab/agent.ts';
+import type { BackendRow } from '../../../src/observe/report.ts';
+import { slices, svc, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+const WEB = { n: 10 } as const;
+type AddressType = 'IPv4' | 'IPv6';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+
+beforeAll(async () => {
+  node = await startOneNode(['a']);
+  putOnly('IPv4');
+  // Room for one backend: the next one gets the same id.
+  await node.startAgent(['--map-size', 'backends=1']);
+});
+afterAll(() => node?.remove());
+
+/** The Service with endpoints of one family alone. */
+function putOnly(family: AddressType): void {
+  const both = slices('web', [{ pod: node.pods('a')[0]! }]);
+  const of = both.filter((slice) => slice['addressType'] === family);
+  node.manifests.put('web.yaml', [svc('web', WEB), ...of]);
+}
+
+async function backends(): Promise<Pick<BackendRow, 'id' | 'family' | 'connections' | 'open'>[]> {
+  const args = ['backends', '-o', 'json', '--run-dir', node.instance.runDir];
+  const { stdout } = await runCommand(node.instance, args);
+  return (JSON.parse(stdout) as { items: BackendRow[] }).items.map(
+    ({ id, family, connections, open }) => ({ id, family, connections, open }),
+  );
+}
+
+test('an id that moves from IPv4 to IPv6 takes no counts with it', async () => {
+  const old = await node.client().open(target(WEB, 'IPv4'));
+  const before = { id: 1, family: 'IPv4', connections: 1, open: 1 };
+  expect(await backends()).toEqual([before]);
+  putOnly('IPv6');
+  await untilHolds(async () => {
+    const moved = { id: 1, family: 'IPv6', connections: 0, open: 0 };
+    expect(await backends()).toEqual([moved]);
+  }, 20_000);
+  const socket = await node.client().open(target(WEB, 'IPv6'));
+  await old.close();
+  // The same program closed the old socket before it made and closed this one.
+  expect(await node.client().once(target(WEB, 'IPv6'))).toMatchObject({ kind: 'answered' });
+  await untilHolds(async () => {
+    const now = { id: 1, family: 'IPv6', connections: 2, open: 1 };
+    expect(await backends()).toEqual([now]);
+  });
+  await socket.close();
+});
