@@ -57,13 +57,15 @@ export interface BpfMap {
    */
   readAll(): { readonly keys: Uint8Array; readonly values: Uint8Array; readonly count: number };
   /**
-   * Shared memory of a BPF_F_MMAPABLE array: element i begins at i × (valueSize rounded up to 8). All of
+   * Shared memory of a BPF_F_MMAPABLE array: element i starts at i × (valueSize rounded up to 8). All of
    * it, or `length` bytes from `offset`, which is a multiple of the page size: what is mapped counts as
    * this process's memory. The same ArrayBuffer for the same part; it is detached (byteLength 0) by munmap
-   * and when the map is closed, and cannot be transferred to another thread. ENOTSUP for any other map.
+   * and when the map is closed, and cannot be transferred to another thread. What its own transfer()
+   * returns (Node 22) is the caller's: it stays mapped until it is collected, whatever becomes of the
+   * map. ENOTSUP for any other map.
    */
   mmap(offset?: number, length?: number): ArrayBuffer;
-  /** Gives a part back. 'ARGUMENT' for memory that is not this map's, or was given back already. */
+  /** Unmaps a part. 'ARGUMENT' for memory that mmap() did not return, or that was unmapped or transferred since. */
   munmap(memory: ArrayBuffer): void;
   pin(path: string): void;
   close(): void;
@@ -194,6 +196,11 @@ export function mountBpffs(path: string): void;
 export function unmount(path: string): void;
 /** statfs f_type of a path: 0xcafe4a11 is bpffs, 0x63677270 cgroup2. */
 export function fileSystemType(path: string): number;
+/**
+ * flock(2), exclusive and without waiting, of an open file or folder; false if another open of it holds
+ * the lock. Released when the descriptor and every copy a child inherited are closed.
+ */
+export function lockExclusively(fd: number): boolean;
 /** Cookie of the calling process's network namespace (SO_NETNS_COOKIE, 5.14), or undefined. */
 export function netnsCookie(): bigint | undefined;
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */

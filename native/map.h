@@ -34,6 +34,7 @@ struct SharedPart {
   std::shared_ptr<Mapping> mapping;
   Napi::Reference<Napi::ArrayBuffer> buffer;
 
+  bool IsTransferred() const;
   void Close();
 };
 
@@ -73,6 +74,8 @@ class BpfMap : public Handle<BpfMap, MapState> {
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 
+  // Parts whose memory another ArrayBuffer owns now: it stays mapped until that one is collected.
+  void ForgetTransferred();
   Napi::Value Share(Napi::Env env, size_t offset, size_t length);
   Napi::Value Fail(Napi::Env env, int error, const char* op);
 };

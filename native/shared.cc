@@ -14,10 +14,22 @@ void Mapping::Unmap() {
   if (address_ != nullptr) munmap(std::exchange(address_, nullptr), size_);
 }
 
+bool SharedPart::IsTransferred() const {
+  return buffer.Value().IsDetached();
+}
+
+// ArrayBuffer.prototype.transfer() (Node 22) detaches ours and hands the memory to another
+// ArrayBuffer, which then keeps it until it is collected: unmapping it here would leave that one
+// pointing at nothing.
 void SharedPart::Close() {
-  buffer.Value().Detach();
+  const bool is_transferred = IsTransferred();
+  if (!is_transferred) buffer.Value().Detach();
   buffer.Reset();
-  mapping->Unmap();
+  if (!is_transferred) mapping->Unmap();
+}
+
+void BpfMap::ForgetTransferred() {
+  std::erase_if(state_.parts, [](const SharedPart& part) { return part.IsTransferred(); });
 }
 
 Napi::Value BpfMap::Mmap(const Napi::CallbackInfo& info) {
@@ -31,7 +43,7 @@ Napi::Value BpfMap::Mmap(const Napi::CallbackInfo& info) {
     return Fail(info.Env(), ENOTSUP, "mmap");
   }
   if (offset >= all || offset % static_cast<size_t>(sysconf(_SC_PAGESIZE)) != 0) {
-    args.Refuse("offset must be the begin of a page of the array");
+    args.Refuse("offset must be the start of a page of the array");
     return {};
   }
   if (is_whole) length = all - offset;
@@ -39,6 +51,7 @@ Napi::Value BpfMap::Mmap(const Napi::CallbackInfo& info) {
     args.Refuse("length must be 1 to the rest of the array");
     return {};
   }
+  ForgetTransferred();
   for (const SharedPart& part : state_.parts) {
     if (part.offset == offset && part.length == length) return part.buffer.Value();
   }
@@ -69,13 +82,14 @@ Napi::Value BpfMap::Share(Napi::Env env, size_t offset, size_t length) {
 Napi::Value BpfMap::Munmap(const Napi::CallbackInfo& info) {
   Args args(info, "map.munmap", &is_open_);
   if (!args.ok()) return {};
+  ForgetTransferred();
   for (auto part = state_.parts.begin(); part != state_.parts.end(); ++part) {
     if (!part->buffer.Value().StrictEquals(args.At(0))) continue;
     part->Close();
     state_.parts.erase(part);
     return info.Env().Undefined();
   }
-  args.Refuse("memory is none that this map's mmap gave");
+  args.Refuse("memory was not returned by this map's mmap(), or was unmapped or transferred since");
   return {};
 }
 

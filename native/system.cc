@@ -2,6 +2,7 @@
 // The few system calls that Node has no word for, and facts about this machine.
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
@@ -54,6 +55,19 @@ Napi::Value FileSystemType(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<uint32_t>(facts.f_type));
 }
 
+// Node has no word for flock(2), which alone works on a folder of any file system, bpffs included,
+// and is released by the kernel when the last copy of the descriptor is closed.
+Napi::Value LockExclusively(const Napi::CallbackInfo& info) {
+  Args args(info, "lockExclusively");
+  uint32_t fd = args.Uint32(args.At(0), "fd");
+  if (!args.ok()) return {};
+  if (flock(static_cast<int>(fd), LOCK_EX | LOCK_NB) == 0) {
+    return Napi::Boolean::New(info.Env(), true);
+  }
+  if (errno == EWOULDBLOCK) return Napi::Boolean::New(info.Env(), false);
+  return ThrowErrno(info.Env(), errno, "flock");
+}
+
 Napi::Value NetnsCookie(const Napi::CallbackInfo& info) {
   Fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket_fd.is_valid()) return ThrowErrno(info.Env(), errno, "socket");
@@ -78,6 +92,7 @@ void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
   exports.Set("mountBpffs", Napi::Function::New<MountBpffs>(env, "mountBpffs"));
   exports.Set("unmount", Napi::Function::New<Unmount>(env, "unmount"));
   exports.Set("fileSystemType", Napi::Function::New<FileSystemType>(env, "fileSystemType"));
+  exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
   exports.Set("netnsCookie", Napi::Function::New<NetnsCookie>(env, "netnsCookie"));
   exports.Set("libbpfVersion", Napi::Function::New<LibbpfVersion>(env, "libbpfVersion"));
 }

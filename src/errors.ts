@@ -28,6 +28,7 @@ export const ERRORS = {
   PROGRAM_REFUSED: EXIT.unsupported,
   ATTACH_FAILED: EXIT.failed,
   ALREADY_RUNNING: EXIT.failed,
+  BPF_ROOT_IN_USE: EXIT.failed,
   NOT_RUNNING: EXIT.degraded,
   BAD_OPTION: EXIT.usage,
   NO_MANIFESTS: EXIT.usage,

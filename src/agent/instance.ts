@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { backendViews, frontendConnections, frontendViews } from '../dataplane/bpf/inspect/view.ts';
 import { type Attached, type AttachOptions, attach } from '../dataplane/bpf/loader/attach.ts';
+import { lockPins } from '../dataplane/bpf/loader/lock.ts';
 import { readReasons } from '../dataplane/bpf/maps/counters.ts';
 import { kernelTables } from '../dataplane/bpf/maps/kernel.ts';
 import { nameOf } from '../dataplane/bpf/maps/names.ts';
@@ -83,13 +84,15 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
   try {
     let running: Running | undefined;
     const events = sendEventsLater();
-    // The socket first: two agents of one instance must not both reach the kernel.
+    // The socket and the lock first: two agents of one instance must not both reach the kernel.
     closers.push(
       await serveSocket(
         settings.runDir,
         routes(() => running),
       ),
     );
+    const { bpfRoot, runDir, plan } = settings;
+    closers.push(lockPins(bpfRoot, { command: 'agent', nodeName: plan.nodeName, runDir }));
     const attached = attachSockets(settings, cgroup, log);
     closers.push(attached);
     const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);

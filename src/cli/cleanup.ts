@@ -5,7 +5,8 @@ import { existsSync, rmSync } from 'node:fs';
 import { relative } from 'node:path';
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../config/instance-paths.ts';
-import { listPins, removeEmptyFolders, unpin } from '../dataplane/bpf/loader/pins.ts';
+import { lockExistingPins } from '../dataplane/bpf/loader/lock.ts';
+import { listPins, unpin } from '../dataplane/bpf/loader/pins.ts';
 import { FairleadError } from '../errors.ts';
 import { askAgent, socketPath } from '../server/admin-socket.ts';
 import { openPinnedLink } from '../sys/native.ts';
@@ -28,6 +29,21 @@ export function cleanupCommand(): Command {
 
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   await refuseWhileRunning(options.runDir);
+  const { bpfRoot, runDir } = options;
+  const lock = options.dryRun
+    ? undefined
+    : lockExistingPins(bpfRoot, { command: 'cleanup', runDir });
+  try {
+    const removed = removeInstance(options);
+    lock?.removeEmptyFolders();
+    report(removed, options);
+  } finally {
+    lock?.close();
+  }
+}
+
+/** What was removed, or would be, in words. */
+function removeInstance(options: CleanupOptions): readonly string[] {
   const removed: string[] = [];
   for (const path of listPins(options.bpfRoot)) {
     const name = relative(options.bpfRoot, path);
@@ -43,7 +59,10 @@ export async function cleanupInstance(options: CleanupOptions): Promise<void> {
     if (!options.dryRun) rmSync(socket, { force: true });
     removed.push(`socket ${socket}`);
   }
-  if (!options.dryRun) removeEmptyFolders(options.bpfRoot);
+  return removed;
+}
+
+function report(removed: readonly string[], options: CleanupOptions): void {
   const verb = options.dryRun ? 'would remove' : 'removed';
   for (const what of removed) print(`${verb} ${what}`);
   print(

@@ -57,6 +57,8 @@ export const mountBpffs: Native['mountBpffs'] = (...args) => addon().mountBpffs(
 export const unmount: Native['unmount'] = (...args) => addon().unmount(...args);
 export const fileSystemType: Native['fileSystemType'] = (...args) =>
   addon().fileSystemType(...args);
+export const lockExclusively: Native['lockExclusively'] = (...args) =>
+  addon().lockExclusively(...args);
 export const netnsCookie: Native['netnsCookie'] = () => addon().netnsCookie();
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

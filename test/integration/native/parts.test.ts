@@ -6,11 +6,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { BpfMap, BpfObject } from '../../../src/sys/native.ts';
 import { caught } from './support/errors.ts';
 import { loadFixture, missing, readU32, u32 } from './support/fixture.ts';
+import { collectUntil } from './support/garbage.ts';
 
 const PAGE = 4096;
 const ELEMENT = 16;
 /** Ten pages and a half. */
 const ELEMENTS = (10.5 * PAGE) / ELEMENT;
+
+type Transferable = ArrayBuffer & { transfer(): ArrayBuffer };
 
 /** KiB of BPF map memory that this process has in its address space. */
 function mappedKib(): number {
@@ -66,6 +69,32 @@ describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of share
     shared.close();
     expect([second.byteLength, mappedKib() - before]).toEqual([0, 0]);
   });
+
+  // Since Node 22; the tests run on each version (scripts/test nodes).
+  const hasTransfer = 'transfer' in ArrayBuffer.prototype;
+  test.skipIf(!hasTransfer)(
+    'transferred: belongs to the new buffer, also when the map is closed',
+    async () => {
+      const before = mappedKib();
+      await (async () => {
+        const part = shared.mmap(0, PAGE) as Transferable;
+        const moved = part.transfer();
+        expect(part.byteLength).toBe(0);
+        expect(caught(() => shared.munmap(part))).toMatchObject({
+          code: 'ARGUMENT',
+          message: expect.stringContaining("not returned by this map's mmap()"),
+        });
+        expect(shared.mmap(0, PAGE).byteLength).toBe(PAGE);
+        const second = (shared.mmap(PAGE, PAGE) as Transferable).transfer();
+        shared.put(u32(0), u32(5, 6, 7));
+        shared.close();
+        expect(readU32(new Uint8Array(moved))).toBe(5);
+        new Uint32Array(second)[0] = 9;
+        expect(mappedKib() - before).toBe(8);
+      })();
+      await collectUntil(() => mappedKib() === before);
+    },
+  );
 
   test('what is no part is refused', () => {
     const wrong: readonly (readonly [number, number | undefined])[] = [

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test runs, BTF layouts, mounts and the facts of this machine.
-import { readFileSync, unlinkSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, unlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test, vi } from 'vitest';
 import {
   fileSystemType,
   libbpfVersion,
+  lockExclusively,
   mountBpffs,
   netnsCookie,
   openPinnedProgram,
@@ -142,6 +143,20 @@ describe.skipIf(missing !== undefined)('system', () => {
     for (const call of [mountBpffs, unmount, fileSystemType]) {
       expect(caught(() => call(1 as never)).code).toBe('ARGUMENT');
     }
+  });
+
+  test('an exclusive lock of a folder holds until its descriptor is closed, on bpffs too', async () => {
+    const bpffs = makeBpffs();
+    const [first, second] = [openSync(bpffs.path, 'r'), openSync(bpffs.path, 'r')];
+    expect(lockExclusively(first)).toBe(true);
+    expect(lockExclusively(first)).toBe(true);
+    expect(lockExclusively(second)).toBe(false);
+    closeSync(first);
+    expect(lockExclusively(second)).toBe(true);
+    closeSync(second);
+    expect(caught(() => lockExclusively(second))).toMatchObject({ code: 'EBADF', op: 'flock' });
+    expect(caught(() => lockExclusively(-1)).code).toBe('ARGUMENT');
+    bpffs.release();
   });
 
   test('possible CPUs are those of the kernel', () => {

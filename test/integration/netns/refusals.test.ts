@@ -206,3 +206,27 @@ test('a second agent of one instance is refused by pid; the first goes on', asyn
   expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
   await agent.stop();
 });
+
+test('a second agent with the same --bpf-root and another --run-dir is refused, naming the first', async () => {
+  const { bpfRoot, runDir, nodeName } = node.instance;
+  const other = { '--run-dir': `${runDir}-other`, '--hostname-override': 'n2' };
+  const first = await node.startAgent();
+  const refused = refusal(await start({ flags: other }));
+  expect(refused).toEqual({
+    code: 1,
+    line: expect.stringContaining(
+      `--bpf-root ${bpfRoot} is in use by another fairlead (agent with pid ${first.child.pid}, node ${nodeName}, --run-dir ${runDir})`,
+    ),
+  });
+  const paths = ['--bpf-root', bpfRoot, '--run-dir', `${runDir}-other`];
+  const cleanup = await runCommand(node.instance, ['cleanup', ...paths]);
+  expect(cleanup.code).toBe(1);
+  expect(cleanup.stderr).toContain('is in use by another fairlead');
+  expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
+  // The kernel releases the lock of a process that could not.
+  await first.kill();
+  const second = await node.startAgent(Object.entries(other).flat());
+  expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
+  await second.stop();
+  expect(readdirSync(bpfRoot)).not.toContain('holder');
+});

@@ -23,12 +23,8 @@ export function pinFolder(bpfRoot: string): PinFolder {
   return { root, maps: join(root, 'maps'), links: join(root, 'links') };
 }
 
-/**
- * Makes sure that pins can be made at bpfRoot: on a bpf file system (the customary /sys/fs/bpf is
- * mounted if it is not), and without pins of another layout version. Throws NO_BPFFS, OTHER_LAYOUT.
- */
+/** Makes the folders for pins. Throws OTHER_LAYOUT if bpfRoot holds pins of another layout version. */
 export function preparePins(bpfRoot: string): PinFolder {
-  ensureBpffs(bpfRoot);
   refuseOtherLayouts(bpfRoot);
   const folder = pinFolder(bpfRoot);
   mkdirSync(folder.maps, { recursive: true });
@@ -36,7 +32,8 @@ export function preparePins(bpfRoot: string): PinFolder {
   return folder;
 }
 
-function ensureBpffs(bpfRoot: string): void {
+/** Throws NO_BPFFS if no pins can be made at bpfRoot; the customary /sys/fs/bpf is mounted if it is not. */
+export function ensureBpffs(bpfRoot: string): void {
   let nearest = bpfRoot;
   while (!existsSync(nearest)) nearest = dirname(nearest);
   if (isBpffs(nearest)) return;
@@ -86,12 +83,12 @@ function foldersBelow(path: string): readonly string[] {
     .flatMap((entry) => [...foldersBelow(join(path, entry.name)), join(path, entry.name)]);
 }
 
-/** Every pinned object of every layout version, links before maps. */
+/** Every pinned object of every layout version, links before maps. Symbolic links are no pins. */
 export function listPins(bpfRoot: string): readonly string[] {
   const files = [bpfRoot, ...foldersBelow(bpfRoot)].flatMap((folder) =>
     existsSync(folder)
       ? readdirSync(folder, { withFileTypes: true })
-          .filter((entry) => !entry.isDirectory())
+          .filter((entry) => entry.isFile())
           .map((entry) => join(folder, entry.name))
       : [],
   );

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// One writer for the pins of a --bpf-root: flock(2) on the folder, held until the process ends and
+// released by the kernel then, also after SIGKILL. Who holds it stands beside the pins as the target
+// of a symbolic link, because a bpf file system stores no other text; it is believed only while the
+// lock is held.
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { FairleadError } from '../../../errors.ts';
+import * as native from '../../../sys/native.ts';
+import { ensureBpffs, removeEmptyFolders } from './pins.ts';
+
+/** Who holds the pins, for the error that another process gets. */
+export interface PinHolder {
+  /** `agent` or `cleanup`. */
+  readonly command: string;
+  readonly nodeName?: string;
+  readonly runDir: string;
+}
+
+export interface PinLock {
+  /** A process started with it as one of its descriptors holds the lock too. */
+  readonly fd: number;
+  /** Removes bpfRoot, if nothing but empty folders is left in it, before another can take it. */
+  removeEmptyFolders(): void;
+  /** Idempotent. */
+  close(): void;
+}
+
+const HOLDER = 'holder';
+
+/** Takes the pins below bpfRoot, which is made if it is missing. Throws NO_BPFFS, BPF_ROOT_IN_USE. */
+export function lockPins(bpfRoot: string, holder: PinHolder): PinLock {
+  ensureBpffs(bpfRoot);
+  for (;;) {
+    mkdirSync(bpfRoot, { recursive: true });
+    const lock = tryLock(bpfRoot, holder);
+    if (lock !== undefined) return lock;
+  }
+}
+
+/** The same for a folder that may be missing, which then needs no lock. */
+export function lockExistingPins(bpfRoot: string, holder: PinHolder): PinLock | undefined {
+  return existsSync(bpfRoot) ? tryLock(bpfRoot, holder) : undefined;
+}
+
+/** Undefined if the folder was removed while we took it: what we locked is then nobody's. */
+function tryLock(bpfRoot: string, holder: PinHolder): PinLock | undefined {
+  const fd = openSync(bpfRoot, 'r');
+  try {
+    if (!native.lockExclusively(fd)) throw inUse(bpfRoot);
+    if (!isSameFolder(fd, bpfRoot)) {
+      closeSync(fd);
+      return undefined;
+    }
+    removeHolder(bpfRoot);
+    symlinkSync(describe(holder), join(bpfRoot, HOLDER));
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+  let isHeld = true;
+  return {
+    fd,
+    removeEmptyFolders() {
+      removeHolder(bpfRoot);
+      removeEmptyFolders(bpfRoot);
+    },
+    close() {
+      if (!isHeld) return;
+      isHeld = false;
+      removeHolder(bpfRoot);
+      closeSync(fd);
+    },
+  };
+}
+
+function isSameFolder(fd: number, path: string): boolean {
+  const held = fstatSync(fd, { bigint: true });
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found !== undefined && found.ino === held.ino && found.dev === held.dev;
+}
+
+function removeHolder(bpfRoot: string): void {
+  try {
+    unlinkSync(join(bpfRoot, HOLDER));
+  } catch {
+    // There was none, or the folder is gone.
+  }
+}
+
+function describe({ command, nodeName, runDir }: PinHolder): string {
+  const node = nodeName === undefined ? '' : `, node ${nodeName}`;
+  return `${command} with pid ${process.pid}${node}, --run-dir ${runDir}`;
+}
+
+function inUse(bpfRoot: string): FairleadError {
+  let holder: string;
+  try {
+    holder = readlinkSync(join(bpfRoot, HOLDER));
+  } catch {
+    holder = `a process that \`fuser ${bpfRoot}\` names`;
+  }
+  return new FairleadError(
+    'BPF_ROOT_IN_USE',
+    `--bpf-root ${bpfRoot} is in use by another fairlead (${holder}): stop it, or give this instance its own --bpf-root`,
+  );
+}
