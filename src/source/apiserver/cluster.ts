@@ -11,6 +11,7 @@ import { createIntern } from './decode/intern.ts';
 import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
 import type { ApiServerChoice, Winner } from './transport/api-server.ts';
 import { ClusterIdentity } from './transport/identity.ts';
+import { NodeCount } from './transport/node-count.ts';
 import { ApiServerEndpoints, writeRemembered } from './transport/remembered.ts';
 import { IN_CLUSTER_NAME, Servers } from './transport/servers.ts';
 import { createTransport } from './transport/transport.ts';
@@ -97,6 +98,7 @@ class Cluster implements ClusterSource {
   readonly #transport;
   readonly #delivery: Delivery;
   readonly #gate: SyncGate;
+  readonly #nodeCount: NodeCount;
   readonly #identity: ClusterIdentity;
   readonly #reflectors: ReadonlyMap<Kind, Reflector>;
   #isClosed = false;
@@ -112,14 +114,22 @@ class Cluster implements ClusterSource {
       onRequest: (request) => this.#call('onRequest', () => handlers.onRequest?.(request)),
     });
     this.#delivery = new Delivery({ onChanges: (changes) => this.#onChanges(changes), clock, log });
+    this.#nodeCount = new NodeCount({ transport: this.#transport, clock, log });
     this.#identity = new ClusterIdentity({
       ...{ transport: this.#transport, clock, log },
       versions: () => this.#all().map((reflector) => reflector.status().resourceVersion),
       onReplaced: () => {
         for (const reflector of this.#all()) reflector.distrust();
       },
+      onAnswer: () => {
+        for (const reflector of this.#all()) reflector.resume();
+      },
+      spreadMs: () => this.#nodeCount.spreadMs,
     });
-    this.#gate = new SyncGate(clock, () => this.#call('onSynced', () => handlers.onSynced()));
+    this.#gate = new SyncGate(clock, () => {
+      this.#nodeCount.start();
+      this.#call('onSynced', () => handlers.onSynced());
+    });
     const kinds = [SERVICES, SLICES, ownNode(settings.nodeName)];
     if (settings.watchesServiceCidrs) kinds.push(SERVICE_CIDRS);
     this.#reflectors = new Map(kinds.map((spec) => [spec.kind, this.#reflector(spec, clock)]));
@@ -163,6 +173,7 @@ class Cluster implements ClusterSource {
     this.#isClosed = true;
     this.#gate.close();
     this.#identity.close();
+    this.#nodeCount.close();
     this.#delivery.close();
     await Promise.all(this.#all().map((reflector) => reflector.stop()));
     await this.#transport.close();
@@ -182,6 +193,7 @@ class Cluster implements ClusterSource {
       delivery: this.#delivery,
       intern: this.#intern,
       identity: this.#identity,
+      spreadMs: () => this.#nodeCount.spreadMs,
       onSynced: () => this.#gate.listed(kind),
       onSuspicion: (suspicion) => this.#onSuspicion(kind, suspicion),
       onProblem: () => this.#call('onProblems', () => this.#handlers.onProblems(this.problems())),

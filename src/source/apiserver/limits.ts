@@ -23,8 +23,21 @@ export const LIMITS = {
   healthyMs: 120_000,
   /** Asking who answers after an outage holds watches up no longer than this ... */
   identityTimeoutMs: 5_000,
+  /** ... is repeated at the pace of a probe after this many refusals, and then ever more slowly ... */
+  identityProbes: 12,
   /** ... and is given up after this many refusals in a row. */
-  identityTries: 12,
+  identityTries: 24,
+  /** A server that does not answer is asked at least this often, unless the cluster is very large. */
+  probeMs: 1_000,
+  /** Nodes that lost the same server return to it within this time for each of them ... */
+  spreadMsPerNode: 1,
+  /** ... and within this at the latest. */
+  spreadMaxMs: 15_000,
+  /** A cluster of which the number of Nodes is not known is taken to have this many. */
+  unknownNodes: 1_000,
+  /** The number of Nodes is asked for within this time after the start, and this often. */
+  nodeCountFirstMs: 60_000,
+  nodeCountMs: 3_600_000,
   /** Pause before a suspicious list is asked to confirm itself. */
   confirmDelayMs: 10_000,
   /** Stores of at most this many objects may lose all of them at once without suspicion. */

@@ -3,12 +3,11 @@
 // over every restart.
 import { join } from 'node:path';
 import type { Place } from '../../../src/lab/place.ts';
-import { SERVICE_RANGES } from '../../../src/lab/wiring.ts';
 import { type Api, connectApi } from './api.ts';
 import type { Certificates } from './certificates.ts';
 import { ETCD_URL } from './etcd.ts';
 import { TOKENS } from './identities.ts';
-import { SERVER_ADDRESSES, SERVER_PORT } from './network.ts';
+import { SERVER_ADDRESSES, SERVER_PORT, SERVICE_CIDRS } from './network.ts';
 import { type Program, startProgram, untilReady } from './program.ts';
 import type { Relay } from './relay.ts';
 
@@ -91,7 +90,7 @@ function flags(spec: ApiServerSpec, address: string): string[] {
     `--service-account-signing-key-file=${certificates.serviceAccounts.privateKey}`,
     // Pods are only objects here: they need no service account before they can be made.
     '--disable-admission-plugins=ServiceAccount',
-    `--service-cluster-ip-range=${SERVICE_RANGES.join(',')}`,
+    `--service-cluster-ip-range=${SERVICE_CIDRS.join(',')}`,
     '--allow-privileged=true',
     '--profiling=false',
     ...spec.flags,

@@ -3,8 +3,8 @@
 // unhealthy here for want of a kubelet.
 import { join } from 'node:path';
 import type { Place } from '../../../src/lab/place.ts';
-import { SERVICE_RANGES } from '../../../src/lab/wiring.ts';
 import type { Certificates } from './certificates.ts';
+import { SERVICE_CIDRS } from './network.ts';
 import { type Program, startProgram } from './program.ts';
 
 const CONTROLLERS = [
@@ -36,7 +36,7 @@ export function startControllerManager(spec: ControllerManagerSpec): Program {
     `--controllers=${CONTROLLERS.join(',')}`,
     `--service-account-private-key-file=${certificates.serviceAccounts.privateKey}`,
     `--root-ca-file=${certificates.ca}`,
-    `--service-cluster-ip-range=${SERVICE_RANGES.join(',')}`,
+    `--service-cluster-ip-range=${SERVICE_CIDRS.join(',')}`,
     `--cert-dir=${join(directory, 'controller-manager')}`,
     '--bind-address=127.0.0.1',
     '--leader-elect=false',

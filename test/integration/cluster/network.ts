@@ -9,6 +9,8 @@ import { addNamespaces, ipBatch } from '../../../src/sys/netns.ts';
 
 /** As many API servers as there can be. */
 export const SERVER_ADDRESSES = ['192.168.78.250', '192.168.78.251', '192.168.78.252'] as const;
+/** From which the API server gives ClusterIPs: it takes one range for each family. */
+export const SERVICE_CIDRS = ['10.96.0.0/16', 'fd00:96::/112'];
 export const SERVER_PORT = 6443;
 
 export type PlaneNode = Pick<NodeHost, 'namespace' | 'index'>;

@@ -20,6 +20,10 @@ export interface IdentityParts {
   readonly versions: () => readonly string[];
   /** Another cluster answers, or this one with an older store. */
   readonly onReplaced: () => void;
+  /** The API server answers again: nobody needs to wait out a pause that has grown while it did not. */
+  readonly onAnswer: () => void;
+  /** Time over which all nodes of the cluster spread what they ask at once. */
+  readonly spreadMs: () => number;
 }
 
 const NAME = 'kubernetes';
@@ -47,15 +51,20 @@ interface Found {
  * Where kinds are kept in several etcds their versions say nothing of each other: then an outage may cost
  * lists for nothing, and no more than that.
  *
- * No answer is no news: watches go on as before, and the question is asked again a while later, because
- * an API server before an empty store says 403 until it has made its own roles.
+ * The question is also the probe that finds out that a server is back. It is asked for all kinds together,
+ * at a pace that neither grows with the length of the outage (a connection that is refused costs next to
+ * nothing) nor lets many nodes arrive at once: see ADR 13. Its answer ends the pauses of all kinds.
+ *
+ * No answer is no news: watches go on as before, and the question is asked again, because an API server
+ * before an empty store says 403 until it has made its own roles.
  */
 export class ClusterIdentity {
   readonly #parts: IdentityParts;
   readonly #backoff;
   #uid = '';
   #isDue = false;
-  #errors = 0;
+  /** Answers 401, 403 and the like in a row. */
+  #refusals = 0;
   /** The server has said when to ask again. */
   #isToldToWait = false;
   #asking: Promise<void> | undefined;
@@ -80,19 +89,18 @@ export class ClusterIdentity {
   /** A connection failed, or something in front of the API server said so. */
   outage(): void {
     this.#isDue = true;
+    if (this.#asking === undefined && this.#cancelRetry === undefined)
+      this.#askAfter(this.#probeMs(0));
   }
 
   /** Resolves at once unless there was an outage; all kinds wait for the same answer. Never rejects. */
   async verify(): Promise<void> {
     if (!this.#isDue || this.#isClosed || this.#isToldToWait) return;
-    if (this.#uid === '') {
-      this.#isDue = false;
-      return;
-    }
     this.#asking ??= this.#verify().finally(() => {
       this.#asking = undefined;
     });
-    await this.#asking;
+    // Who has seen nothing yet has nothing to doubt.
+    if (this.#uid !== '') await this.#asking;
   }
 
   close(): void {
@@ -109,32 +117,23 @@ export class ClusterIdentity {
       const seen = this.#parts.versions();
       const found = await this.#ask();
       this.#isDue = false;
-      this.#errors = 0;
+      this.#refusals = 0;
       this.#backoff.reset();
       this.#judge(found, seen);
+      this.#parts.onAnswer();
     } catch (error) {
       this.#later(error);
     }
   }
 
   async #ask(): Promise<Found> {
-    const { transport, clock } = this.#parts;
-    const request = new AbortController();
-    this.#request = request;
-    const late = new Ended('late', 'no answer in time');
-    const cancel = clock.after(LIMITS.identityTimeoutMs, () => request.abort(late));
-    try {
-      const { body } = await transport.get(PATH, request);
-      const chunks: Uint8Array[] = [];
-      for await (const chunk of body) chunks.push(chunk);
-      return foundIn(JSON.parse(Buffer.concat(chunks).toString('utf8')));
-    } finally {
-      cancel();
-    }
+    this.#request = new AbortController();
+    return foundIn(await this.#parts.transport.json(PATH, this.#request));
   }
 
   #judge({ uid, version }: Found, seen: readonly string[]): void {
     const isOlderStore = seen.some((one) => isOlder(version, one));
+    if (this.#uid === '') return;
     if (uid !== this.#uid || isOlderStore) this.#replaced(uid, isOlderStore);
   }
 
@@ -155,18 +154,34 @@ export class ClusterIdentity {
   /** Who is told again and again that he may not ask stops asking, until the next outage. */
   #later(error: unknown): void {
     if (this.#isClosed) return;
-    if (error instanceof ApiError) this.#errors += 1;
-    const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : 0;
-    const waitMs = this.#backoff.nextMs(retryAfterMs);
-    this.#isToldToWait = retryAfterMs > 0;
-    this.#parts.log.debug({ reason: reasonOf(error), waitMs }, 'cluster not verified');
-    if (this.#errors >= LIMITS.identityTries) {
-      this.#errors = 0;
+    const { status = 0, retryAfterMs = 0 } = error instanceof ApiError ? error : {};
+    const isRefusal = status >= 400 && status < 500 && status !== 429;
+    this.#refusals = isRefusal ? this.#refusals + 1 : 0;
+    if (this.#refusals >= LIMITS.identityTries) {
+      this.#refusals = 0;
       this.#isDue = false;
-      this.#isToldToWait = false;
       return;
     }
+    const isSlow = status === 429 || this.#refusals > LIMITS.identityProbes;
+    const waitMs = isSlow
+      ? this.#backoff.nextMs(retryAfterMs)
+      : Math.max(this.#probeMs(0.5), Math.min(retryAfterMs, LIMITS.retryAfterMaxMs));
+    this.#parts.log.debug({ reason: reasonOf(error), waitMs }, 'cluster not verified');
+    this.#isToldToWait = retryAfterMs > 0;
+    this.#askAfter(waitMs);
+  }
+
+  /** At random between a share of the longest pause and all of it. */
+  #probeMs(least: number): number {
+    const { clock, spreadMs } = this.#parts;
+    const mostMs = Math.max(LIMITS.probeMs, spreadMs());
+    return mostMs * (least + (1 - least) * clock.random());
+  }
+
+  #askAfter(waitMs: number): void {
+    if (this.#isClosed) return;
     this.#cancelRetry = this.#parts.clock.after(waitMs, () => {
+      this.#cancelRetry = undefined;
       this.#isToldToWait = false;
       void this.verify();
     });

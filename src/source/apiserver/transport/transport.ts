@@ -29,6 +29,8 @@ export interface Transport {
    * status; FairleadError if there are no credentials; else what the network threw.
    */
   get(pathAndQuery: string, request: AbortController): Promise<Answer>;
+  /** The whole of a small answer. Rejects as get() does, and with SyntaxError for what is no JSON. */
+  json(pathAndQuery: string, request: AbortController): Promise<unknown>;
   /** Sends one object; resolves when it was accepted, its time bounded. Rejects as get() does. */
   post(pathAndQuery: string, object: unknown): Promise<void>;
   /** A stream of this server went bad after its headers. */
@@ -77,6 +79,19 @@ class HttpTransport implements Transport {
         request.signal.reason instanceof Ended && request.signal.reason.reason !== 'silent';
       if (isServerFault && !isOurs) servers.failed(server);
       throw error;
+    } finally {
+      cancel();
+    }
+  }
+
+  async json(pathAndQuery: string, request: AbortController): Promise<unknown> {
+    const late = new Ended('late', 'no answer in time');
+    const cancel = this.#parts.clock.after(LIMITS.identityTimeoutMs, () => request.abort(late));
+    try {
+      const { body } = await this.get(pathAndQuery, request);
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of body) chunks.push(chunk);
+      return JSON.parse(Buffer.concat(chunks).toString('utf8'));
     } finally {
       cancel();
     }

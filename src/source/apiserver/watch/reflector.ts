@@ -15,6 +15,8 @@ export interface ReflectorParts extends Omit<FollowerParts, 'counters'> {
   /** Once: the first complete list was delivered. */
   readonly onSynced: () => void;
   readonly onSuspicion: (suspicion: Suspicion) => void;
+  /** Time over which all nodes of the cluster spread what they ask at once. */
+  readonly spreadMs: () => number;
   /** The problem of this kind has appeared, changed or gone. */
   readonly onProblem: () => void;
 }
@@ -50,7 +52,10 @@ export class Reflector {
   readonly counters: Counters = createCounters();
   readonly #parts: ReflectorParts;
   readonly #follower: Follower;
-  readonly #backoff: Backoff;
+  /** While nothing answers. */
+  readonly #unreachable: Backoff;
+  /** While what answers is no help: the length of the outage before it does not count. */
+  readonly #refused: Backoff;
   #isWanted = false;
   #isSynced = false;
   #loop: Promise<void> | undefined;
@@ -62,17 +67,27 @@ export class Reflector {
   #aliveAtMs: number | undefined;
   #listedAtMs: number | undefined;
   #failures = 0;
+  /** A 410 has asked for a list, and none was complete since. */
+  #isListDue = false;
+  #isToldToWait = false;
+  /** Since a watch last worked. */
+  #resumes = 0;
+  #resumableAtMs = 0;
   #problem: string | undefined;
   #cancels: (() => void)[] = [];
 
   constructor(parts: ReflectorParts) {
     this.#parts = parts;
-    this.#backoff = createBackoff(parts.clock.random);
+    this.#unreachable = createBackoff(parts.clock.random);
+    this.#refused = createBackoff(parts.clock.random);
     this.#follower = new Follower(
       { ...parts, counters: this.counters },
       {
         onListed: () => this.#onListed(),
-        onSuspicion: parts.onSuspicion,
+        onSuspicion: (suspicion) => {
+          this.#isListDue = false;
+          parts.onSuspicion(suspicion);
+        },
         onOpen: () => this.#onOpen(),
         onAlive: () => this.#onAlive(),
       },
@@ -107,6 +122,21 @@ export class Reflector {
     this.#stopping.abort();
   }
 
+  /**
+   * The server answers again: a pause that has grown while it did not ends now, unless the server asked for
+   * it. Ever more rarely until a watch works: a server that answers one question and breaks every watch
+   * must not be asked without pause.
+   */
+  resume(): void {
+    const nowMs = this.#parts.clock.nowMs();
+    if (this.#state !== 'waiting' || this.#isToldToWait || nowMs < this.#resumableAtMs) return;
+    this.#resumes += 1;
+    this.#resumableAtMs =
+      nowMs + Math.min(LIMITS.backoffMaxMs, LIMITS.probeMs * 2 ** this.#resumes);
+    this.#forgetFailures();
+    this.#stopping.abort();
+  }
+
   status(): ReflectorStatus {
     const { store, bookmarkAtMs, canWatchList } = this.#follower;
     return {
@@ -130,6 +160,7 @@ export class Reflector {
   async #run(): Promise<void> {
     while (this.#isWanted) {
       this.#request = new AbortController();
+      this.#isToldToWait = false;
       this.#stopping = new AbortController();
       this.#openedAtMs = undefined;
       this.#state = this.#follower.needsList ? 'listing' : 'connecting';
@@ -151,8 +182,14 @@ export class Reflector {
   #pauseAfter(ended: Ended): number {
     const { reason, retryAfterMs } = ended;
     if (['unsupported', 'late', 'confirm', 'replaced', 'stopped'].includes(reason)) return 0;
+    // A server that has started anew knows no history: it says 410 to all kinds of all nodes, and is well.
+    if (reason === 'expired' && !this.#isListDue) {
+      this.#isListDue = true;
+      this.#state = 'listing';
+      return this.#parts.spreadMs() * this.#parts.clock.random();
+    }
     const livedMs = this.#age(this.#openedAtMs) ?? 0;
-    const isOrderly = reason === 'closed' || reason === 'expired' || reason === 'silent';
+    const isOrderly = reason === 'closed' || reason === 'silent';
     if (isOrderly && livedMs >= LIMITS.shortLifeMs) return 0;
     if (this.#parts.spec.isOptional && this.#isAbsence(ended)) {
       this.#state = 'absent';
@@ -162,7 +199,9 @@ export class Reflector {
     this.#state = 'waiting';
     this.#failures += 1;
     if (this.#failures >= FAILURES_OF_A_PROBLEM) this.#setProblem(ended.message);
-    return this.#backoff.nextMs(retryAfterMs);
+    this.#isToldToWait = retryAfterMs > 0;
+    const backoff = reason === 'broken' ? this.#unreachable : this.#refused;
+    return backoff.nextMs(retryAfterMs);
   }
 
   /** A server that has just started says 403 before it knows its roles: what was shown will be again. */
@@ -171,6 +210,7 @@ export class Reflector {
   }
 
   #onListed(): void {
+    this.#isListDue = false;
     this.#listedAtMs = this.#parts.clock.nowMs();
     this.#aliveAtMs = this.#listedAtMs;
     if (this.#isSynced || !this.#isWanted) return;
@@ -185,19 +225,25 @@ export class Reflector {
     this.#state = this.#follower.needsList ? 'listing' : 'watching';
     this.#cancels.push(
       clock.after(LIMITS.shortLifeMs, () => this.#clearProblem()),
-      clock.after(LIMITS.healthyMs, () => this.#backoff.reset()),
+      clock.after(LIMITS.healthyMs, () => this.#forgetFailures()),
     );
   }
 
   #onAlive(): void {
     this.#state = 'watching';
     this.#aliveAtMs = this.#parts.clock.nowMs();
-    this.#backoff.reset();
+    this.#forgetFailures();
     this.#clearProblem();
+  }
+
+  #forgetFailures(): void {
+    this.#unreachable.reset();
+    this.#refused.reset();
   }
 
   #clearProblem(): void {
     this.#failures = 0;
+    this.#resumes = 0;
     this.#setProblem(undefined);
   }
 

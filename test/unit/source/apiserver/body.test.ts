@@ -16,6 +16,7 @@ async function* fullSocket(): AsyncGenerator<Uint8Array> {
 
 const transport: Transport = {
   get: () => Promise.reject(new Error('not asked')),
+  json: () => Promise.reject(new Error('not asked')),
   post: () => Promise.reject(new Error('not asked')),
   failed: () => undefined,
   unauthorized: () => 0,

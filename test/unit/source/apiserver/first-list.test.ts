@@ -205,7 +205,6 @@ describe('pages', () => {
       return false;
     };
     await following.passPause();
-    await following.passPause();
     await following.waitFor('put default/s599');
     expect(toldBefore).toBe(0);
     expect(following.events).toEqual(['put default/s1', 'put default/s599']);

@@ -41,6 +41,8 @@ export interface Options {
   readonly spec?: KindSpec;
   readonly servers?: readonly ServerUrl[];
   readonly credentials?: CredentialSource;
+  /** Default: there is nobody to give way to. */
+  readonly spreadMs?: number;
   /** Called before changes are recorded; may throw. */
   readonly onChanges?: (changes: readonly ObjectChange[]) => void;
 }
@@ -76,6 +78,7 @@ export function follow(server: FakeApiServer, options: Options = {}) {
     delivery,
     intern: createIntern(),
     log: SILENT_LOG,
+    spreadMs: () => options.spreadMs ?? 0,
     onSynced: () => events.push('synced'),
     onSuspicion: (suspicion) => suspicions.push(suspicion),
     onProblem: () => undefined,

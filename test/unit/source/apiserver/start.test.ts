@@ -235,7 +235,6 @@ describe('LIST (KEP-365)', () => {
       status(response, 410, 'The provided continue parameter is too old');
       return true;
     };
-    await following.passPause();
     await following.waitFor('synced');
     expect(server.kinds().slice(0, 5)).toEqual(['watchlist', 'list', 'list', 'list', 'list']);
     expect(following.events).toHaveLength(701);

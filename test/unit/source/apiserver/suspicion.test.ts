@@ -118,7 +118,6 @@ describe('an empty list after objects', () => {
       return true;
     };
     server.send(PATH, errorLine(410, 'expired'));
-    await following.passPause();
     await until(() => following.reflector.status().heldRemovals === 5, 'held removals');
     await following.passPause();
     await following.watching();
@@ -146,7 +145,6 @@ test('another cluster at the same address: its objects come, ours stay until it 
   server.put(PATH, slice('a'));
   server.put(PATH, slice('x'));
   server.compacted = server.version;
-  await following.passPause();
   await following.passPause();
   await following.waitFor('put default/x');
   expect(following.suspicions[0]).toMatchObject({ reason: 'everything vanished at once', held: 4 });
@@ -195,7 +193,6 @@ test('many removals that leave a believable rest are believed at once', async ()
   server.resetWatches(PATH);
   for (const name of ['a', 'b', 'c', 'd']) server.remove(PATH, name);
   server.compacted = server.version;
-  await following.passPause();
   await following.passPause();
   await following.waitFor('remove default/d');
   expect(following.suspicions).toEqual([]);

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// After an outage: how soon the cluster is followed again, all kinds together, and what it costs a server
+// that is down, one that has just started, and one that all nodes come back to.
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openCluster } from '../../../../src/source/apiserver/cluster.ts';
+import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-server.ts';
+import { FakeClock, settle, until } from './fake-clock.ts';
+import { follow, openServer, PATH, SILENT_LOG, serverWith } from './harness.ts';
+import { node, service, slice } from './objects.ts';
+
+const NODE = ownNode('n1');
+const PROBE = '/api/v1/namespaces/default/services';
+const COUNT = '/api/v1/nodes';
+const KINDS = [SERVICES.path, SLICES.path, NODE.path];
+const OUTAGE_MS = 120_000;
+const STEP_MS = 100;
+
+/** Closes every connection, as a port without a listener and a proxy without a server do. */
+const DOWN: Fault = (_seen, _response, socket) => {
+  socket.destroy();
+  return true;
+};
+
+async function followed() {
+  const server = await openServer();
+  for (const path of [SERVICES.path, PROBE]) server.put(path, service('kubernetes'));
+  server.put(SLICES.path, slice('kubernetes'));
+  server.put(NODE.path, node('n1'));
+  const clock = new FakeClock();
+  const gone: string[] = [];
+  const cluster = openCluster(
+    {
+      nodeName: 'n1',
+      apiServer: {
+        servers: [{ url: server.url, tlsName: undefined }],
+        credentials: { kind: 'none' },
+        winner: 'api-server flag',
+        why: 'the test says so',
+        passedOver: [],
+      },
+      ...{
+        runDir: undefined,
+        watchesServiceCidrs: false,
+        userAgent: 'test',
+        log: SILENT_LOG,
+        clock,
+      },
+    },
+    {
+      onChanges(changes) {
+        for (const { type, ref } of changes) if (type === 'remove') gone.push(ref.name);
+      },
+      onSynced: () => undefined,
+      onProblems: () => undefined,
+    },
+  );
+  onTestFinished(() => cluster.close());
+  const isWatching = (): boolean =>
+    server.watchers.size === KINDS.length &&
+    cluster.status().watches.every(({ state }) => state === 'watching');
+  await until(isWatching, 'watches');
+  return { server, clock, cluster, gone, isWatching };
+}
+
+function breakDown(server: FakeApiServer): void {
+  server.fault = DOWN;
+  for (const path of KINDS) server.resetWatches(path);
+  server.seen.length = 0;
+}
+
+/** Lets time pass in small steps, while sockets are real; returns what passed until it was so. */
+async function passing(clock: FakeClock, mostMs: number, isSo = () => false): Promise<number> {
+  let passedMs = 0;
+  while (passedMs < mostMs && !isSo()) {
+    clock.advance(STEP_MS);
+    passedMs += STEP_MS;
+    await settle();
+  }
+  return passedMs;
+}
+
+/** The same in steps that fit the timers: for long times. */
+async function passingLong(clock: FakeClock, mostMs: number): Promise<void> {
+  const endMs = clock.nowMs() + mostMs;
+  while (clock.nowMs() < endMs) {
+    const [nextMs = STEP_MS] = clock.delaysMs();
+    clock.advance(Math.max(STEP_MS, Math.min(nextMs, endMs - clock.nowMs())));
+    await settle();
+  }
+}
+
+/** A server that has started anew: it remembers no history. */
+function comeBack(server: FakeApiServer): void {
+  server.put(SLICES.path, slice('news'));
+  server.remove(SERVICES.path, 'kubernetes');
+  server.put(SERVICES.path, service('kubernetes'));
+  server.compacted = server.version;
+  server.fault = undefined;
+}
+
+describe('a server that is back after two minutes, without history', () => {
+  test.each([0.2, 0.5, 0.999])(
+    'is followed by all kinds within 2 s (chance %d)',
+    async (chance) => {
+      const { server, clock, isWatching } = await followed();
+      clock.chance = chance;
+      breakDown(server);
+      await passingLong(clock, OUTAGE_MS);
+      comeBack(server);
+      // A cluster of unknown size spreads over a second, once for the probe and once for the lists.
+      expect(await passing(clock, 10_000, isWatching)).toBeLessThanOrEqual(2_100);
+    },
+    60_000,
+  );
+
+  test('is probed at the same pace all the time', async () => {
+    const { server, clock } = await followed();
+    breakDown(server);
+    await passingLong(clock, OUTAGE_MS);
+    const probes = server.kinds(PROBE).length;
+    const others = server.seen.length - probes;
+    expect(probes).toBeGreaterThan(OUTAGE_MS / LIMITS.probeMs);
+    expect(probes).toBeLessThan((2 * OUTAGE_MS) / LIMITS.probeMs);
+    expect(others).toBeLessThan((4 * KINDS.length * OUTAGE_MS) / LIMITS.backoffMaxMs);
+  }, 60_000);
+});
+
+test('a 410 is no failure: listed at once, within the time that all nodes share', async () => {
+  const server = await serverWith('a');
+  const following = follow(server, { spreadMs: 3_000 });
+  await following.watching();
+  server.send(PATH, errorLine(410, 'too old resource version'));
+  await until(() => following.reflector.counters.ends.expired === 1, 'the end');
+  await settle();
+  expect(following.clock.delaysMs()).toEqual([1_500]);
+  following.clock.advance(1_500);
+  await following.watching();
+  expect(following.reflector.counters.watchListStarts).toBe(2);
+  expect(following.reflector.status().problem).toBeUndefined();
+});
+
+test('a server that says 410 to every list is asked ever more slowly', async () => {
+  const server = await serverWith('a');
+  const following = follow(server);
+  await following.watching();
+  server.fault = (_seen, response) => {
+    status(response, 410, 'Expired');
+    return true;
+  };
+  server.send(PATH, errorLine(410, 'expired'));
+  const pauses = [await following.passPause()];
+  for (let tries = 3; tries <= 5; tries += 1) {
+    await until(() => following.reflector.counters.ends.expired === tries, 'the next');
+    pauses.push(await following.passPause());
+  }
+  expect(pauses).toEqual([400, 800, 1_600, 3_200]);
+});
+
+test('a server that answers the probe and breaks every watch is not asked without pause', async () => {
+  const { server, clock } = await followed();
+  breakDown(server);
+  server.fault = (seen, response, socket) => seen.path !== PROBE && DOWN(seen, response, socket);
+  await passingLong(clock, OUTAGE_MS);
+  const watches = server.seen.length - server.kinds(PROBE).length;
+  // About six tries in every half minute.
+  expect(watches).toBeLessThan((8 * KINDS.length * OUTAGE_MS) / LIMITS.backoffMaxMs);
+}, 60_000);
+
+test('what the server asked a kind to wait is waited, also when it answers others', async () => {
+  const { server, clock } = await followed();
+  breakDown(server);
+  server.fault = (seen, response, socket) => {
+    if (seen.path === SLICES.path) status(response, 429, 'busy', { 'retry-after': '20' });
+    return seen.path === SLICES.path || DOWN(seen, response, socket);
+  };
+  await passing(clock, 20_000, () => server.kinds(SLICES.path).length > 0);
+  const refused = server.fault;
+  server.fault = (seen, response, socket) =>
+    seen.path === SLICES.path && refused(seen, response, socket);
+  await passing(clock, 5_000);
+  expect(server.kinds(NODE.path).at(-1)).toBe('watch');
+  expect(server.kinds(SLICES.path)).toHaveLength(1);
+});
+
+describe('the number of Nodes', () => {
+  const answering =
+    (metadata: object): Fault =>
+    ({ path, query }, response) => {
+      if (path !== COUNT || query.get('limit') !== '1') return false;
+      response.end(JSON.stringify({ metadata, items: [{ metadata: { name: 'n1' } }] }));
+      return true;
+    };
+
+  test.each([
+    [{ remainingItemCount: 4_999, continue: 'x' }, 5_000],
+    [{ remainingItemCount: 99_999, continue: 'x' }, LIMITS.spreadMaxMs],
+    [{}, LIMITS.probeMs],
+    [{ continue: 'x' }, LIMITS.unknownNodes * LIMITS.spreadMsPerNode],
+  ])('%o: probes are at most %i ms apart', async (metadata, mostMs) => {
+    const { server, clock } = await followed();
+    server.fault = answering(metadata);
+    clock.advance(LIMITS.nodeCountFirstMs * clock.chance);
+    await until(() => server.kinds(COUNT).length > 1, 'the question');
+    await settle();
+    clock.chance = 0.999;
+    breakDown(server);
+    await passing(clock, mostMs + 2_000, () => server.kinds(PROBE).length > 0);
+    // Two kinds that fail probe, too: what counts is the pause after the last.
+    const longestMs = Math.max(...clock.delaysMs().filter((delayMs) => delayMs <= mostMs));
+    expect(longestMs).toBeGreaterThan(mostMs * 0.9);
+  });
+
+  test('a server that does not say it changes nothing, and is asked again in an hour', async () => {
+    const { server, clock, cluster } = await followed();
+    server.fault = ({ path, query }, response) => {
+      if (path !== COUNT || query.get('limit') !== '1') return false;
+      status(response, 403, 'no');
+      return true;
+    };
+    const asked = (): number =>
+      server.seen.filter(({ query }) => query.get('limit') === '1').length;
+    clock.advance(LIMITS.nodeCountFirstMs * clock.chance);
+    await until(() => asked() === 1, 'the question');
+    await settle();
+    expect(clock.delaysMs().at(-1)).toBe(LIMITS.nodeCountMs);
+    expect(cluster.problems()).toEqual([]);
+  });
+});
