@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The manifest folder of one node on the stage, and builders for the objects that describe the stage itself:
 // Node and EndpointSlices. A file is replaced whole, by a rename: no reader ever sees half of one.
+
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
+import { SERVICE_NAME_LABEL } from '../model/labels.ts';
 import { nowMs } from './client/clock.ts';
 import { type NodeHost, type Pod, podCidrs } from './wiring.ts';
 
@@ -34,7 +36,7 @@ export function endpointSlices(
     metadata: {
       name: `${service}-${addressType.toLowerCase()}`,
       namespace: 'default',
-      labels: { 'kubernetes.io/service-name': service },
+      labels: { [SERVICE_NAME_LABEL]: service },
     },
     addressType,
     ports: [port],

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node object (core/v1) -> Node: addresses in kube-proxy's order of preference (GetNodeHostIPs), the zone
 // label, the pod prefixes. Entries that cannot be read are skipped.
+
 import { canonicalAddress, canonicalPrefix } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readLabels, readList, readRecord, readString } from './fields.ts';
+import { ZONE_LABEL } from './labels.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import type { Node, ObjectRef, Projection } from './types.ts';
-
-const ZONE_LABEL = 'topology.kubernetes.io/zone';
 
 /** Never throws, whatever `object` is. */
 export function projectNode(ref: ObjectRef, object: unknown): Projection<Node> {

@@ -5,6 +5,7 @@
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
 import { labelText, readChoice, readLabels, readPort, readRecord } from './fields.ts';
+import { SERVICE_PROXY_NAME_LABEL } from './labels.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
 import { portField, readServicePorts } from './service-ports.ts';
@@ -13,7 +14,6 @@ import { readSourceRanges } from './source-ranges.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from './types.ts';
 
 /** Presence of the key is enough: some other proxy serves this Service (KEP-2447). */
-export const FOREIGN_PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
 
 /** Default of the API: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -36,7 +36,7 @@ function readService(
 ): Service | undefined {
   if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
   const labels = readLabels(object, refuse);
-  if (Object.hasOwn(labels, FOREIGN_PROXY_LABEL)) return undefined;
+  if (Object.hasOwn(labels, SERVICE_PROXY_NAME_LABEL)) return undefined;
   if (isAbsent(object['spec'])) return refuse('spec', 'is missing');
   const spec = readRecord(object['spec'], 'spec', refuse);
   if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlice object (discovery.k8s.io/v1) -> EndpointSlice, with the defaults and gaps kube-proxy's
 // endpointslicecache.go has: ports without a name or a number do not count, only addresses[0] is used.
+
 import { exactList, flatText } from '../lib/compact.ts';
 import { familyOf } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
@@ -8,6 +9,7 @@ import { whyNotLabel } from '../lib/names.ts';
 import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './endpoint-order.ts';
 import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
+import { HEADLESS_LABEL, SERVICE_NAME_LABEL } from './labels.ts';
 import { type Refuse, refusalsOf } from './refusals.ts';
 import { createSharing, type Sharing } from './sharing.ts';
 import type {
@@ -21,8 +23,6 @@ import type {
 } from './types.ts';
 
 /** Presence of the key is enough: the slice serves DNS alone, not a proxy. */
-export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
 /** Never throws, whatever `object` is. Linear in its size. Slices share what their `sharing` knows. */
 export function projectSlice(

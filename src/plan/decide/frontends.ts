@@ -4,10 +4,15 @@
 // (kube-proxy: NewServiceInfo per family).
 import { flatText } from '../../lib/compact.ts';
 import { familyOf } from '../../lib/ip.ts';
-import type { AddressAt, Family, Protocol, Service, ServicePort } from '../../model/types.ts';
+import {
+  type AddressAt,
+  FAMILIES,
+  type Family,
+  type Protocol,
+  type Service,
+  type ServicePort,
+} from '../../model/types.ts';
 import type { FrontendKind } from '../types.ts';
-
-export const FAMILIES: readonly Family[] = Object.freeze(['IPv4', 'IPv6'] as const);
 
 export interface FrontendAddress {
   readonly kind: Exclude<FrontendKind, 'NodePort'>;

@@ -4,14 +4,15 @@ import { exactList, flatText } from '../../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import { portField } from '../../model/service-ports.ts';
-import type {
-  EndpointSlice,
-  Family,
-  ObjectRef,
-  PerFamily,
-  Rejection,
-  Service,
-  ServicePort,
+import {
+  type EndpointSlice,
+  FAMILIES,
+  type Family,
+  type ObjectRef,
+  type PerFamily,
+  type Rejection,
+  type Service,
+  type ServicePort,
 } from '../../model/types.ts';
 import type {
   BackendList,
@@ -25,7 +26,6 @@ import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
 import {
   addressClaim,
-  FAMILIES,
   type FrontendAddress,
   frontendAddresses,
   isExternallyAccessible,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is watched, and with which selectors: those of kube-proxy's informers (cmd/kube-proxy/app/server.go,
 // pkg/proxy/node.go). Slices are not filtered by service-proxy-name there, nor here.
+
 import { isRecord, type JsonRecord, recordOrEmpty } from '../../lib/json.ts';
+import { HEADLESS_LABEL, SERVICE_PROXY_NAME_LABEL } from '../../model/labels.ts';
 import type { Kind } from '../../model/types.ts';
 import { type Slim, slimNode, slimService, slimServiceCidr, slimSlice } from './decode/prune.ts';
-
-const FOREIGN_PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
-const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 
 export interface KindSpec {
   readonly kind: Kind;
@@ -40,12 +39,13 @@ export const SERVICES: KindSpec = {
   ...COMMON,
   kind: 'Service',
   path: '/api/v1/services',
-  labelSelector: `!${FOREIGN_PROXY_LABEL}`,
+  labelSelector: `!${SERVICE_PROXY_NAME_LABEL}`,
   fieldSelector: 'spec.clusterIP!=None',
   isFieldSelectorOptional: true,
   slim: slimService,
   isWanted: (object) =>
-    recordOrEmpty(object['spec'])['clusterIP'] !== 'None' && !hasLabel(object, FOREIGN_PROXY_LABEL),
+    recordOrEmpty(object['spec'])['clusterIP'] !== 'None' &&
+    !hasLabel(object, SERVICE_PROXY_NAME_LABEL),
   isNeverEmpty: true,
 };
 

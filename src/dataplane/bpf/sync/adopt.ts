@@ -3,7 +3,7 @@
 // nothing moves that need not. What cannot be attributed to a service port is reported as stray.
 // Reads Tables, writes nothing.
 import { exactList } from '../../../lib/compact.ts';
-import type { Family } from '../../../model/types.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
@@ -51,8 +51,6 @@ export interface Orphan {
 }
 
 type PortsById = ReadonlyMap<number, PortRecord>;
-
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 /** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
 export function adopt(tables: Tables): Adopted {

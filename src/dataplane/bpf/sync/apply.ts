@@ -4,7 +4,7 @@
 //   3 frontends (each replaced whole: a socket sees the old set or the new one)
 //   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and blocks
 // A refused write leaves its Service as it was in the kernel and is reported.
-import type { Family } from '../../../model/types.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import type { ApplyReport, FailedEntry } from '../../dataplane.ts';
 import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../maps/layout.ts';
@@ -25,8 +25,6 @@ import {
   preparePort,
   settlePort,
 } from './port-update.ts';
-
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 interface Sync {
   readonly ledger: Ledger;

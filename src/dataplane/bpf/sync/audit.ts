@@ -3,15 +3,13 @@
 // difference is told in words and forgotten from the ledger, so that the next apply writes it anew;
 // a damaged set or backend is never mended in place but replaced and flipped to.
 // Reads Tables; the only writes are deletes of frontends that belong to nobody.
-import type { Family } from '../../../model/types.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
 import { decodeFrontendKey, encodeServiceName, encodeU32 } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
 import { allPorts, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
 import { forgetFrontend } from './port-update.ts';
 import { frontendText } from './render.ts';
 import { isEqual, readSlots } from './sets.ts';
-
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // API object -> the part of it that a proxy reads. Values are passed on unchecked: judging them is the
 // model's work. Never throws, whatever the object is.
-import { isRecord, type JsonRecord } from '../../../lib/json.ts';
-import type { Intern } from './intern.ts';
 
-/** When the change behind a slice happened: for the programming latency metric. */
-export const TRIGGER_TIME_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
+import { isRecord, type JsonRecord } from '../../../lib/json.ts';
+import { TRIGGER_TIME_ANNOTATION } from '../../../model/labels.ts';
+import type { Intern } from './intern.ts';
 
 const KEPT_ANNOTATIONS: readonly string[] = [TRIGGER_TIME_ANNOTATION];
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // API server endpoints found in the cluster, kept on disk for a cold start: after a reboot the ClusterIP
 // of the API server is served by nobody until we have spoken to the API server.
+
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isRecord, recordOrEmpty } from '../../../lib/json.ts';
+import { SERVICE_NAME_LABEL } from '../../../model/labels.ts';
 import type { ObjectChange } from '../../../model/types.ts';
 import { hostUrl } from './api-server.ts';
 
@@ -61,7 +63,7 @@ export class ApiServerEndpoints {
 
 function ownerOf(object: unknown): unknown {
   const metadata = recordOrEmpty(recordOrEmpty(object)['metadata']);
-  return recordOrEmpty(metadata['labels'])['kubernetes.io/service-name'];
+  return recordOrEmpty(metadata['labels'])[SERVICE_NAME_LABEL];
 }
 
 function urlsOf(object: unknown): readonly string[] {
