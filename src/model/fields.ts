@@ -5,78 +5,78 @@ import { flatText } from '../lib/compact.ts';
 import { canonicalAddress, whySpecial } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { compareText, whyNotLabel } from '../lib/names.ts';
-import type { Refuse } from './refusals.ts';
+import type { Reject } from './rejection-collector.ts';
 import type { Protocol } from './types.ts';
 
 const NO_ITEMS: readonly unknown[] = Object.freeze([]);
 
-/** A list; absent = empty, anything else is refused and counts as empty. */
-export function readList(value: unknown, field: string, refuse: Refuse): readonly unknown[] {
+/** A list; absent = empty, anything else is rejected and counts as empty. */
+export function readList(value: unknown, field: string, reject: Reject): readonly unknown[] {
   if (isAbsent(value)) return NO_ITEMS;
   if (Array.isArray(value)) return value;
-  refuse(field, `must be a list, not ${shown(value)}`);
+  reject(field, `must be a list, not ${shown(value)}`);
   return NO_ITEMS;
 }
 
-/** A section; absent = undefined, anything but an object is refused. */
-export function readRecord(value: unknown, field: string, refuse: Refuse): JsonRecord | undefined {
+/** A section; absent = undefined, anything but an object is rejected. */
+export function readRecord(value: unknown, field: string, reject: Reject): JsonRecord | undefined {
   if (isAbsent(value)) return undefined;
-  return isRecord(value) ? value : refuse(field, `must be an object, not ${shown(value)}`);
+  return isRecord(value) ? value : reject(field, `must be an object, not ${shown(value)}`);
 }
 
-export function readString(value: unknown, field: string, refuse: Refuse): string | undefined {
+export function readString(value: unknown, field: string, reject: Reject): string | undefined {
   if (isAbsent(value)) return undefined;
-  return typeof value === 'string' ? value : refuse(field, `must be text, not ${shown(value)}`);
+  return typeof value === 'string' ? value : reject(field, `must be text, not ${shown(value)}`);
 }
 
 /** A port number 1..65535; absence is the caller's affair. */
-export function readPort(value: unknown, field: string, refuse: Refuse): number | undefined {
+export function readPort(value: unknown, field: string, reject: Reject): number | undefined {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 65535) {
     return value;
   }
-  return refuse(field, `must be a port number from 1 to 65535, not ${shown(value)}`);
+  return reject(field, `must be a port number from 1 to 65535, not ${shown(value)}`);
 }
 
 /** TCP, UDP or SCTP; absent = TCP, as the API server would fill in. */
-export function readProtocol(value: unknown, field: string, refuse: Refuse): Protocol | undefined {
+export function readProtocol(value: unknown, field: string, reject: Reject): Protocol | undefined {
   if (isAbsent(value) || value === 'TCP') return 'TCP';
   if (value === 'UDP' || value === 'SCTP') return value;
-  return refuse(field, `must be TCP, UDP or SCTP, not ${shown(value)}`);
+  return reject(field, `must be TCP, UDP or SCTP, not ${shown(value)}`);
 }
 
 /** A port's name; absent = ''. */
-export function readPortName(value: unknown, field: string, refuse: Refuse): string | undefined {
+export function readPortName(value: unknown, field: string, reject: Reject): string | undefined {
   if (isAbsent(value) || value === '') return '';
-  if (typeof value !== 'string') return refuse(field, `must be text, not ${shown(value)}`);
+  if (typeof value !== 'string') return reject(field, `must be text, not ${shown(value)}`);
   const problem = whyNotLabel(value);
-  return problem === undefined ? value : refuse(field, `${shown(value)} ${problem}`);
+  return problem === undefined ? value : reject(field, `${shown(value)} ${problem}`);
 }
 
 /** A canonical address that one machine can own (Kubernetes: ValidateNonSpecialIP). */
-export function readAddress(value: unknown, field: string, refuse: Refuse): string | undefined {
+export function readAddress(value: unknown, field: string, reject: Reject): string | undefined {
   const address = typeof value === 'string' ? canonicalAddress(value) : undefined;
-  if (address === undefined) return refuse(field, `must be an IP address, not ${shown(value)}`);
+  if (address === undefined) return reject(field, `must be an IP address, not ${shown(value)}`);
   const special = whySpecial(address);
-  return special === undefined ? address : refuse(field, `${address} is ${special}`);
+  return special === undefined ? address : reject(field, `${address} is ${special}`);
 }
 
-/** One of the choices; absent = the first of them; anything else is refused and counts as the first. */
+/** One of the choices; absent = the first of them; anything else is rejected and counts as the first. */
 export function readChoice<T extends string>(
   value: unknown,
   choices: readonly [T, ...T[]],
   field: string,
-  refuse: Refuse,
+  reject: Reject,
 ): T {
   if (isAbsent(value)) return choices[0];
   const found = choices.find((choice) => choice === value);
-  if (found === undefined) refuse(field, `must be ${choices.join(' or ')}, not ${shown(value)}`);
+  if (found === undefined) reject(field, `must be ${choices.join(' or ')}, not ${shown(value)}`);
   return found ?? choices[0];
 }
 
 /** Keys of metadata.labels, or of an object without labels. */
-export function readLabels(object: JsonRecord, refuse: Refuse): JsonRecord {
-  const metadata = readRecord(object['metadata'], 'metadata', refuse);
-  return readRecord(metadata?.['labels'], 'metadata.labels', refuse) ?? {};
+export function readLabels(object: JsonRecord, reject: Reject): JsonRecord {
+  const metadata = readRecord(object['metadata'], 'metadata', reject);
+  return readRecord(metadata?.['labels'], 'metadata.labels', reject) ?? {};
 }
 
 /** `app=web,tier=front`, sorted: one text weighs a fraction of a record. Values that are no text do not count. */

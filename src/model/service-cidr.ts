@@ -3,22 +3,22 @@
 import { canonicalPrefix } from '../lib/ip.ts';
 import { isRecord, shown } from '../lib/json.ts';
 import { readList, readRecord } from './fields.ts';
-import { refusalsOf } from './refusals.ts';
+import { collectRejections } from './rejection-collector.ts';
 import type { ObjectRef, Projection } from './types.ts';
 
 /** Canonical prefixes in the order of the object. Never throws. */
 export function projectServiceCidr(ref: ObjectRef, object: unknown): Projection<readonly string[]> {
-  const { refuse, rejections } = refusalsOf(ref);
+  const { reject, rejections } = collectRejections(ref);
   if (!isRecord(object)) {
-    return { value: refuse('', `must be an object, not ${shown(object)}`), rejections };
+    return { value: reject('', `must be an object, not ${shown(object)}`), rejections };
   }
-  const spec = readRecord(object['spec'], 'spec', refuse);
+  const spec = readRecord(object['spec'], 'spec', reject);
   const prefixes: string[] = [];
-  for (const [index, text] of readList(spec?.['cidrs'], 'spec.cidrs', refuse).entries()) {
+  for (const [index, text] of readList(spec?.['cidrs'], 'spec.cidrs', reject).entries()) {
     const prefix = typeof text === 'string' ? canonicalPrefix(text) : undefined;
     if (prefix !== undefined) prefixes.push(prefix);
     else
-      refuse(`spec.cidrs[${index}]`, `must be a prefix such as 10.96.0.0/16, not ${shown(text)}`);
+      reject(`spec.cidrs[${index}]`, `must be a prefix such as 10.96.0.0/16, not ${shown(text)}`);
   }
   return { value: prefixes, rejections };
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Service object (core/v1) -> Service. Skips what kube-proxy skips: ShouldSkipService in
-// pkg/proxy/util, and the label selector of its watch. A bad entry is refused alone; only a Service whose
-// name, type or ClusterIP makes no sense is refused whole.
+// pkg/proxy/util, and the label selector of its watch. A bad entry is rejected alone; only a Service whose
+// name, type or ClusterIP makes no sense is rejected whole.
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
 import { whyNotLabel } from '../lib/names.ts';
 import { labelText, readChoice, readLabels, readPort, readRecord } from './fields.ts';
 import { SERVICE_PROXY_NAME_LABEL } from './labels.ts';
-import { type Refuse, refusalsOf } from './refusals.ts';
+import { collectRejections, type Reject } from './rejection-collector.ts';
 import { readAddresses, type ServiceAddresses } from './service-addresses.ts';
 import { portField, readServicePorts } from './service-ports.ts';
 import { createSharing, type Sharing } from './sharing.ts';
@@ -25,60 +25,60 @@ export function projectService(
   object: unknown,
   sharing: Sharing = createSharing(),
 ): Projection<Service> {
-  const { refuse, rejections } = refusalsOf(ref);
-  return { value: readService(ref, object, { refuse, sharing }), rejections };
+  const { reject, rejections } = collectRejections(ref);
+  return { value: readService(ref, object, { reject, sharing }), rejections };
 }
 
 function readService(
   ref: ObjectRef,
   object: unknown,
-  { refuse, sharing }: { readonly refuse: Refuse; readonly sharing: Sharing },
+  { reject, sharing }: { readonly reject: Reject; readonly sharing: Sharing },
 ): Service | undefined {
-  if (!isRecord(object)) return refuse('', `must be an object, not ${shown(object)}`);
-  const labels = readLabels(object, refuse);
+  if (!isRecord(object)) return reject('', `must be an object, not ${shown(object)}`);
+  const labels = readLabels(object, reject);
   if (Object.hasOwn(labels, SERVICE_PROXY_NAME_LABEL)) return undefined;
-  if (isAbsent(object['spec'])) return refuse('spec', 'is missing');
-  const spec = readRecord(object['spec'], 'spec', refuse);
+  if (isAbsent(object['spec'])) return reject('spec', 'is missing');
+  const spec = readRecord(object['spec'], 'spec', reject);
   if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;
-  const type = readType(spec['type'], refuse);
-  if (!hasGoodNames(ref, refuse) || type === undefined) return undefined;
-  const addresses = readAddresses(object, spec, refuse);
+  const type = readType(spec['type'], reject);
+  if (!hasGoodNames(ref, reject) || type === undefined) return undefined;
+  const addresses = readAddresses(object, spec, reject);
   if (addresses === undefined) return undefined;
-  const ports = sharing.servicePorts(readServicePorts(spec['ports'], refuse));
-  const policies = readPolicies(spec, type, addresses, refuse);
+  const ports = sharing.servicePorts(readServicePorts(spec['ports'], reject));
+  const policies = readPolicies(spec, type, addresses, reject);
   return {
     namespace: ref.namespace,
     name: ref.name,
     type,
     labels: labelText(labels),
-    createdAtMs: readCreatedAtMs(object, refuse),
+    createdAtMs: readCreatedAtMs(object, reject),
     ports,
     clusterIps: addresses.clusterIps,
     externalIps: addresses.externalIps,
     loadBalancerIps: addresses.loadBalancerIps,
     internalPolicy: policies.internalPolicy,
     externalPolicy: policies.externalPolicy,
-    affinityTimeoutSeconds: readAffinitySeconds(spec, refuse),
-    sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], refuse),
-    healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, refuse }),
+    affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
+    sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], reject),
+    healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),
   };
 }
 
 const isHeadless = (spec: JsonRecord): boolean =>
   isAbsent(spec['clusterIP']) || spec['clusterIP'] === '' || spec['clusterIP'] === 'None';
 
-function hasGoodNames(ref: ObjectRef, refuse: Refuse): boolean {
+function hasGoodNames(ref: ObjectRef, reject: Reject): boolean {
   for (const part of ['namespace', 'name'] as const) {
     const problem = whyNotLabel(ref[part]);
-    if (problem !== undefined) refuse(`metadata.${part}`, `${shown(ref[part])} ${problem}`);
+    if (problem !== undefined) reject(`metadata.${part}`, `${shown(ref[part])} ${problem}`);
   }
   return whyNotLabel(ref.namespace) === undefined && whyNotLabel(ref.name) === undefined;
 }
 
-function readType(value: unknown, refuse: Refuse): Service['type'] | undefined {
+function readType(value: unknown, reject: Reject): Service['type'] | undefined {
   if (isAbsent(value) || value === 'ClusterIP') return 'ClusterIP';
   if (value === 'NodePort' || value === 'LoadBalancer') return value;
-  return refuse(
+  return reject(
     'spec.type',
     `must be ClusterIP, NodePort, LoadBalancer or ExternalName, not ${shown(value)}`,
   );
@@ -95,10 +95,10 @@ function readPolicies(
   spec: JsonRecord,
   type: Service['type'],
   addresses: ServiceAddresses,
-  refuse: Refuse,
+  reject: Reject,
 ): Policies {
   const read = (name: string): TrafficPolicy =>
-    readChoice(spec[name], ['Cluster', 'Local'], `spec.${name}`, refuse);
+    readChoice(spec[name], ['Cluster', 'Local'], `spec.${name}`, reject);
   const external = read('externalTrafficPolicy');
   const isHonoured = type !== 'ClusterIP' || addresses.externalIps.length > 0;
   return {
@@ -109,32 +109,32 @@ function readPolicies(
 }
 
 /** Milliseconds of metadata.creationTimestamp; Infinity if absent: the youngest of all. */
-function readCreatedAtMs(object: JsonRecord, refuse: Refuse): number {
+function readCreatedAtMs(object: JsonRecord, reject: Reject): number {
   const value = readRecord(object['metadata'], 'metadata', () => undefined)?.['creationTimestamp'];
   if (isAbsent(value)) return Number.POSITIVE_INFINITY;
   const isDate =
     typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value);
   const milliseconds = isDate ? Date.parse(value) : Number.NaN;
   if (!Number.isNaN(milliseconds)) return milliseconds;
-  refuse(
+  reject(
     'metadata.creationTimestamp',
     `must be a time such as 2026-01-31T08:00:00Z, not ${shown(value)}`,
   );
   return Number.POSITIVE_INFINITY;
 }
 
-function readAffinitySeconds(spec: JsonRecord, refuse: Refuse): number {
+function readAffinitySeconds(spec: JsonRecord, reject: Reject): number {
   const choices = ['None', 'ClientIP'] as const;
-  const affinity = readChoice(spec['sessionAffinity'], choices, 'spec.sessionAffinity', refuse);
+  const affinity = readChoice(spec['sessionAffinity'], choices, 'spec.sessionAffinity', reject);
   if (affinity === 'None') return 0;
   const field = 'spec.sessionAffinityConfig';
-  const config = readRecord(spec['sessionAffinityConfig'], field, refuse);
-  const clientIp = readRecord(config?.['clientIP'], `${field}.clientIP`, refuse);
+  const config = readRecord(spec['sessionAffinityConfig'], field, reject);
+  const clientIp = readRecord(config?.['clientIP'], `${field}.clientIP`, reject);
   const seconds = clientIp?.['timeoutSeconds'];
   if (isAbsent(seconds)) return DEFAULT_AFFINITY_SECONDS;
   const isGood = typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= 1;
   if (isGood && seconds <= LONGEST_AFFINITY_SECONDS) return seconds;
-  refuse(
+  reject(
     `${field}.clientIP.timeoutSeconds`,
     `must be 1 to ${LONGEST_AFFINITY_SECONDS} seconds, not ${shown(seconds)}; ${DEFAULT_AFFINITY_SECONDS} is used`,
   );
@@ -145,15 +145,15 @@ function readAffinitySeconds(spec: JsonRecord, refuse: Refuse): number {
 function readHealthCheckPort(
   spec: JsonRecord,
   isLocalBalancer: boolean,
-  { ports, refuse }: { readonly ports: readonly ServicePort[]; readonly refuse: Refuse },
+  { ports, reject }: { readonly ports: readonly ServicePort[]; readonly reject: Reject },
 ): number | undefined {
   const value = spec['healthCheckNodePort'];
   if (isAbsent(value) || value === 0) return undefined;
-  const port = readPort(value, 'spec.healthCheckNodePort', refuse);
+  const port = readPort(value, 'spec.healthCheckNodePort', reject);
   if (port === undefined || !isLocalBalancer) return undefined;
   const taken = ports.find((other) => other.protocol === 'TCP' && other.nodePort === port);
   if (taken === undefined) return port;
-  return refuse(
+  return reject(
     'spec.healthCheckNodePort',
     `${port} is already ${portField(taken.index)}.nodePort`,
   );

@@ -6,7 +6,7 @@ import { canonicalPrefix, familyOf, isZeroPrefix } from '../lib/ip.ts';
 import { isAbsent, shown } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import { readList } from './fields.ts';
-import type { Refuse } from './refusals.ts';
+import type { Reject } from './rejection-collector.ts';
 import type { PerFamily } from './types.ts';
 
 const EVERYONE: PerFamily<undefined> = Object.freeze({ IPv4: undefined, IPv6: undefined });
@@ -15,16 +15,16 @@ const FIELD = 'spec.loadBalancerSourceRanges';
 /** Sorted canonical prefixes; undefined = everyone; empty = no one, as nothing given could be read. */
 export function readSourceRanges(
   value: unknown,
-  refuse: Refuse,
+  reject: Reject,
 ): PerFamily<readonly string[] | undefined> {
   if (isAbsent(value)) return EVERYONE;
   const prefixes = new Set<string>();
-  let isAnyRefused = false;
-  for (const [index, text] of readList(value, FIELD, refuse).entries()) {
+  let isAnyRejected = false;
+  for (const [index, text] of readList(value, FIELD, reject).entries()) {
     const prefix = typeof text === 'string' ? canonicalPrefix(text.trim()) : undefined;
     if (prefix === undefined) {
-      refuse(`${FIELD}[${index}]`, `must be a prefix such as 192.0.2.0/24, not ${shown(text)}`);
-      isAnyRefused = true;
+      reject(`${FIELD}[${index}]`, `must be a prefix such as 192.0.2.0/24, not ${shown(text)}`);
+      isAnyRejected = true;
     } else {
       prefixes.add(prefix);
     }
@@ -33,7 +33,7 @@ export function readSourceRanges(
   const ofFamily = (family: 'IPv4' | 'IPv6'): readonly string[] | undefined => {
     const own = all.filter((prefix) => familyOf(prefix) === family);
     if (own.some(isZeroPrefix)) return undefined;
-    return own.length > 0 || isAnyRefused ? own : undefined;
+    return own.length > 0 || isAnyRejected ? own : undefined;
   };
   return { IPv4: ofFamily('IPv4'), IPv6: ofFamily('IPv6') };
 }

@@ -70,7 +70,7 @@ describe('projectService', () => {
     ['spec.type', { type: 'Ingress' }],
     ['spec', {}, { spec: 'none' }],
     ['spec', {}, { spec: null }],
-  ])('refuses the whole Service for %s', (field, spec, rest = {}) => {
+  ])('rejects the whole Service for %s', (field, spec, rest = {}) => {
     const { value, rejections } = project(spec, rest);
     expect(value).toBeUndefined();
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
@@ -82,7 +82,7 @@ describe('projectService', () => {
     ['metadata.name', { ...REF, name: 'a/b' }],
     ['metadata.namespace', { ...REF, namespace: 'x'.repeat(64) }],
     ['metadata.namespace', { ...REF, namespace: '' }],
-  ])('refuses a Service that cannot be named: %s', (field, ref) => {
+  ])('rejects a Service that cannot be named: %s', (field, ref) => {
     const { value, rejections } = project({}, {}, ref as ObjectRef);
     expect(value).toBeUndefined();
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
@@ -111,13 +111,13 @@ describe('projectService', () => {
     ['spec.ports[0].name', { port: 80, name: 5 }],
     ['spec.ports[0]', 80],
     ['spec.ports[0]', null],
-  ])('refuses a port for %s and keeps the others', (field, bad) => {
+  ])('rejects a port for %s and keeps the others', (field, bad) => {
     const { value, rejections } = project({ ports: [bad, { name: 'good', port: 81 }] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.ports.map(({ name }) => name)).toEqual(['good']);
   });
 
-  it('refuses a NodePort alone', () => {
+  it('rejects a NodePort alone', () => {
     const { value, rejections } = project({ ports: [{ port: 80, nodePort: 65_536 }] });
     expect(rejections[0]?.field).toBe('spec.ports[0].nodePort');
     expect(value?.ports[0]).toMatchObject({ port: 80, nodePort: undefined });
@@ -219,7 +219,7 @@ describe('projectService', () => {
     ['spec.loadBalancerSourceRanges', { loadBalancerSourceRanges: '10.0.0.0/8' }],
     ['spec.loadBalancerSourceRanges[1]', { loadBalancerSourceRanges: ['10.0.0.0/8', '10.0.0.0'] }],
     ['spec.healthCheckNodePort', { healthCheckNodePort: 70_000 }],
-  ])('refuses %s and keeps the Service', (field, spec) => {
+  ])('rejects %s and keeps the Service', (field, spec) => {
     const { value, rejections } = project(spec);
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.clusterIps.IPv4?.address).toBe('10.96.0.10');
@@ -237,7 +237,7 @@ describe('projectService', () => {
       { loadBalancer: { ingress: [{ ip: '203.0.113.10', ipMode: 'vip' }] } },
     ],
     ['metadata.creationTimestamp', undefined],
-  ])('refuses %s', (field, status) => {
+  ])('rejects %s', (field, status) => {
     const isTime = field.startsWith('metadata');
     const rest = isTime ? { metadata: { creationTimestamp: 'yesterday' } } : { status };
     expect(refusedFields({}, rest)).toEqual([field]);

@@ -70,7 +70,7 @@ describe('projectSlice', () => {
       'metadata.labels["kubernetes.io/service-name"]',
       { metadata: { labels: { 'kubernetes.io/service-name': 'a/b' } } },
     ],
-  ])('refuses the whole slice for %s', (field, patch) => {
+  ])('rejects the whole slice for %s', (field, patch) => {
     const { value, rejections } = project(patch);
     expect(value).toBeUndefined();
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
@@ -83,7 +83,7 @@ describe('projectSlice', () => {
     ['ports[0].protocol', { name: 'x', port: 80, protocol: 'QUIC' }],
     ['ports[0].name', { name: 'x'.repeat(64), port: 80 }],
     ['ports[0]', 'http'],
-  ])('refuses a port for %s and keeps the others', (field, bad) => {
+  ])('rejects a port for %s and keeps the others', (field, bad) => {
     const { value, rejections } = project({ ports: [bad, SLICE.ports[0]] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.ports).toHaveLength(1);
@@ -109,7 +109,7 @@ describe('projectSlice', () => {
     ['endpoints[0].addresses[0]', { addresses: ['2001:db8::1'] }],
     ['endpoints[0].conditions', { addresses: ['10.1.1.6'], conditions: 'ready' }],
     ['endpoints[0].conditions', { addresses: ['10.1.1.6'], conditions: { ready: 'yes' } }],
-  ])('refuses an endpoint for %s and keeps the others', (field, bad) => {
+  ])('rejects an endpoint for %s and keeps the others', (field, bad) => {
     const { value, rejections } = project({ endpoints: [bad, ...SLICE.endpoints] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.addresses).toEqual(['10.1.1.5']);
@@ -121,7 +121,7 @@ describe('projectSlice', () => {
     ['endpoints[0].hints', { hints: 'a' }],
     ['endpoints[0].hints.forZones', { hints: { forZones: 'a' } }],
     ['endpoints[0].hints.forNodes[0].name', { hints: { forNodes: [{}] } }],
-  ])('refuses %s and keeps the endpoint', (field, patch) => {
+  ])('rejects %s and keeps the endpoint', (field, patch) => {
     const { value, rejections } = project({ endpoints: [{ addresses: ['10.1.1.5'], ...patch }] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.addresses).toHaveLength(1);
@@ -196,7 +196,7 @@ describe('projectNode', () => {
     ],
     ['metadata.labels', { metadata: { labels: [] } }],
     ['metadata', { metadata: 'x' }],
-  ])('refuses %s and keeps the Node', (field, object) => {
+  ])('rejects %s and keeps the Node', (field, object) => {
     const { value, rejections } = projectNode(ref, object);
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.name).toBe('n1');
@@ -214,7 +214,7 @@ describe('projectServiceCidr', () => {
     expect(rejections.map(({ field }) => field)).toEqual(['spec.cidrs[1]']);
   });
 
-  it('is refused if it is no object', () => {
+  it('is rejected if it is no object', () => {
     expect(projectServiceCidr(ref, 7).value).toBeUndefined();
   });
 });

@@ -5,17 +5,17 @@ import type { ObjectRef, Rejection } from './types.ts';
 /** An object may hold a million bad entries; people need the first few. */
 const MOST_REJECTIONS = 50;
 
-/** Notes that `field` is refused and why; returns undefined so that callers can return it. */
-export type Refuse = (field: string, reason: string) => undefined;
+/** Notes that `field` is rejected and why; returns undefined so that callers can return it. */
+export type Reject = (field: string, reason: string) => undefined;
 
-export interface Refusals {
-  readonly refuse: Refuse;
+export interface RejectionCollector {
+  readonly reject: Reject;
   readonly rejections: readonly Rejection[];
 }
 
-export function refusalsOf(object: ObjectRef): Refusals {
+export function collectRejections(object: ObjectRef): RejectionCollector {
   const rejections: Rejection[] = [];
-  const refuse: Refuse = (field, reason) => {
+  const reject: Reject = (field, reason) => {
     if (rejections.length < MOST_REJECTIONS) {
       rejections.push({ object, field, reason });
     } else if (rejections.length === MOST_REJECTIONS) {
@@ -23,5 +23,5 @@ export function refusalsOf(object: ObjectRef): Refusals {
     }
     return undefined;
   };
-  return { refuse, rejections };
+  return { reject, rejections };
 }
