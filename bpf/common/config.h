@@ -12,9 +12,6 @@
 /* Cookie of the node's own network namespace; 0: unknown (SO_NETNS_COOKIE is there from 5.14). */
 const volatile __u64 node_netns_cookie = 0;
 
-/* Depth of the cgroup the hooks are attached to; the root is 0. Opt-outs are looked up below it. */
-const volatile __u32 cgroup_base_level = 0;
-
 /*
  * bpf_set_retval() may be called here (socket hooks have it from 6.1). 0: a refused call fails with
  * EPERM, the only error older kernels let a hook return.

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this machine must have before anything is attached: each lack is one clear line. Tested by
 // looking and doing, never by a version string alone.
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { relative, sep } from 'node:path';
 import { FairleadError } from '../errors.ts';
-import { findCgroup2 } from '../sys/cgroup.ts';
-import { readMounts } from '../sys/mounts.ts';
-import { fileSystemType } from '../sys/native.ts';
+import { findCgroup2, isCgroup2 } from '../sys/cgroup.ts';
 
-const CGROUP2_MAGIC = 0x63677270;
 /** Below this the hooks the socket layer needs do not all exist. */
 const OLDEST_KERNEL = [5, 10] as const;
 
 export interface CgroupRoot {
   readonly path: string;
-  /** Depth below the hierarchy's root. */
-  readonly level: number;
 }
 
 export function checkKernel(
@@ -41,8 +35,7 @@ export function checkKernel(
 
 /** @param asked --cgroup-root; undefined = the root of the cgroup v2 hierarchy */
 export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
-  const mounts = readMounts();
-  const hierarchy = findCgroup2(mounts);
+  const hierarchy = findCgroup2();
   if (hierarchy === undefined) {
     throw new FairleadError(
       'NO_CGROUP2',
@@ -50,26 +43,13 @@ export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
     );
   }
   const path = asked ?? hierarchy;
-  if (
-    !existsSync(path) ||
-    !statSync(path).isDirectory() ||
-    fileSystemType(path) !== CGROUP2_MAGIC
-  ) {
+  if (!isCgroup2(path)) {
     throw new FairleadError(
       'NOT_CGROUP2',
       `--cgroup-root ${path} is not a directory of a cgroup v2 hierarchy: this machine has one at ${hierarchy}`,
     );
   }
-  const mountPoint =
-    mounts
-      .filter(
-        ({ fsType, mountPoint: at }) =>
-          fsType === 'cgroup2' && (path === at || path.startsWith(`${at}${sep}`)),
-      )
-      .map(({ mountPoint: at }) => at)
-      .sort((a, b) => b.length - a.length)[0] ?? hierarchy;
-  const below = relative(mountPoint, path);
-  return { path, level: below === '' ? 0 : below.split(sep).length };
+  return { path };
 }
 
 export function checkRunDir(runDir: string): void {

@@ -172,7 +172,6 @@ function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logg
     object: readObject(),
     bpfRoot: settings.bpfRoot,
     cgroupRoot: cgroup.path,
-    cgroupLevel: cgroup.level,
     sizes: settings.mapSizes,
   });
   const fields = {

@@ -1,14 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cgroup v2 hierarchy: where it is mounted, and sub-cgroups of our own. A cgroup is also how we know
 // which processes are ours: whatever still runs in one we made may be killed, nothing else.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type Mount, readMounts } from './mounts.ts';
+import { fileSystemType } from './native.ts';
+
+const CGROUP2_MAGIC = 0x63677270;
+/** Of the hierarchy's root; the root of a cgroup namespace has another. */
+export const ROOT_CGROUP_ID = 1n;
 
 /** Where cgroup v2 is mounted (a hybrid system has it beside v1), or undefined if it is not. */
 export function findCgroup2(mounts: readonly Mount[] = readMounts()): string | undefined {
   const writable = mounts.filter(({ fsType, isReadOnly }) => fsType === 'cgroup2' && !isReadOnly);
   return (writable.find(({ root }) => root === '/') ?? writable[0])?.mountPoint;
+}
+
+export function isCgroup2(path: string): boolean {
+  return existsSync(path) && statSync(path).isDirectory() && fileSystemType(path) === CGROUP2_MAGIC;
+}
+
+/** A cgroup's id, the same in every cgroup namespace, is the inode number of its directory. */
+export const cgroupId = (path: string): bigint => statSync(path, { bigint: true }).ino;
+
+/** Ids of a cgroup and of those above it, as far up as this mount shows, the lowest first. */
+export function lineageOf(path: string): bigint[] {
+  return isCgroup2(path) ? [cgroupId(path), ...lineageOf(dirname(path))] : [];
+}
+
+/** The paths of these cgroups, as far as this mount shows them. Reads the whole hierarchy. */
+export function findCgroups(
+  ids: ReadonlySet<bigint>,
+  root: string,
+  found: Map<bigint, string> = new Map(),
+): ReadonlyMap<bigint, string> {
+  const id = cgroupId(root);
+  if (ids.has(id)) found.set(id, root);
+  for (const below of subCgroups(root)) {
+    if (found.size < ids.size) findCgroups(ids, below, found);
+  }
+  return found;
 }
 
 /** Makes a cgroup and its parents; making what is there already is success. */

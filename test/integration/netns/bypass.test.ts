@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cgroups that opted out: their sockets see the Service address itself, all others are served.
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../src/lab/agent.ts';
+import { compiledPath } from '../../../src/lab/place.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
-import { makeCgroup } from '../../../src/sys/cgroup.ts';
+import {
+  cgroupId,
+  findCgroup2,
+  insideCgroup,
+  makeCgroup,
+  removeCgroup,
+} from '../../../src/sys/cgroup.ts';
+import { run } from '../../../src/sys/exec.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 
@@ -39,11 +48,15 @@ test('a bypassed pod is left alone, its neighbour is not, and it can come back',
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
   expect(await bypass('add', cgroup)).toMatchObject({ code: 0 });
   expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
-  const listed = await bypass('list');
-  expect(listed.stdout.trim()).toMatch(/^\d+$/);
+  const { stdout } = await bypass('list');
+  expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
+    ['ID', 'STATE', 'PATH'],
+    [String(cgroupId(cgroup)), 'bypassed', cgroup],
+    [''],
+  ]);
   expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
-  expect((await bypass('list')).stdout.trim()).toBe('none');
+  expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
 });
 
 test('it counts for cgroups below, and outlives the agent', async () => {
@@ -61,6 +74,84 @@ test('it counts for cgroups below, and outlives the agent', async () => {
   expect(await isServed(0)).toBe(true);
   await bypass('remove', place.cgroup);
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
+});
+
+/** Is a client in `cgroup` still answered while `bypassed` is bypassed? */
+async function isAnsweredWith(bypassed: string, cgroup: string): Promise<boolean> {
+  makeCgroup(cgroup);
+  const client = await startClient({ ...node.places[0]!, cgroup });
+  expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
+  expect(await bypass('add', bypassed)).toMatchObject({ code: 0, stderr: '' });
+  const { kind } = await client.once(target(web), 500);
+  expect(await bypass('remove', bypassed)).toMatchObject({ code: 0 });
+  expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
+  return kind === 'answered';
+}
+
+const below = (cgroup: string, levels: number): string =>
+  join(cgroup, ...Array.from({ length: levels }, (_, level) => `l${level}`));
+
+test('it counts at any depth, and for cgroups above --cgroup-root up to the root itself', async () => {
+  const { cgroup } = node.places[0]!;
+  const deep = below(cgroup, 12);
+  expect(await isAnsweredWith(deep, deep)).toBe(false);
+  expect(await isAnsweredWith(cgroup, deep)).toBe(false);
+  expect(await isAnsweredWith(below(cgroup, 6), below(cgroup, 5))).toBe(true);
+  expect(await isAnsweredWith(dirname(node.instance.cgroupRoot), cgroup)).toBe(false);
+  expect(await isAnsweredWith(findCgroup2()!, cgroup)).toBe(false);
+});
+
+test('it counts when it is asked for inside a cgroup namespace', async () => {
+  const { instance, places } = node;
+  // As in a container of kind: its root is the cgroup that the hooks are attached to.
+  const mountThere = 'mount -t cgroup2 none /mnt && exec "$@"';
+  const inside = (...args: string[]) => {
+    const command = [process.execPath, compiledPath('main.js'), 'bypass', ...args];
+    const [shell = '', ...rest] = insideCgroup(instance.cgroupRoot, [
+      ...['unshare', '--cgroup', '--mount', 'sh', '-c', mountThere, 'sh'],
+      ...[...command, '--bpf-root', instance.bpfRoot],
+    ]);
+    return run(shell, rest);
+  };
+  const own = places[0]!.cgroup.slice(instance.cgroupRoot.length);
+  expect(await inside('add', `/mnt${own}`)).toMatchObject({ code: 0, stderr: '' });
+  expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
+  expect((await inside('list')).stdout).toContain(`bypassed   /mnt${own}\n`);
+  expect(await inside('remove', `/mnt${own}`)).toMatchObject({ code: 0 });
+  expect(await inside('add', '/mnt')).toMatchObject({ code: 0, stderr: '' });
+  expect([await isServed(0), await isServed(1)]).toEqual([false, false]);
+  await inside('remove', '/mnt');
+  expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
+});
+
+test('a cgroup that is gone is listed as such, and removed by its id', async () => {
+  const cgroup = join(node.places[0]!.cgroup, 'short-lived');
+  makeCgroup(cgroup);
+  const id = String(cgroupId(cgroup));
+  await bypass('add', cgroup);
+  removeCgroup(cgroup);
+  const { stdout } = await bypass('list', '-o', 'json');
+  expect(JSON.parse(stdout)).toMatchObject({ items: [{ id, state: 'gone' }] });
+  expect(await bypass('remove', id)).toMatchObject({ code: 0 });
+  expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
+});
+
+test('what cannot work is refused, and says why', async () => {
+  const { cgroupRoot } = node.instance;
+  const beside = join(dirname(cgroupRoot), 'tools');
+  expect(await bypass('add', beside)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(
+      `sockets of ${beside} are not translated, so there is nothing to bypass: the hooks serve ${cgroupRoot}`,
+    ),
+  });
+  const tooDeep = below(node.places[0]!.cgroup, 64);
+  makeCgroup(tooDeep);
+  expect(await bypass('add', tooDeep)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('the hooks look at 63'),
+  });
+  removeCgroup(below(node.places[0]!.cgroup, 1));
 });
 
 test('an open connection of a pod that opts out goes on', async () => {

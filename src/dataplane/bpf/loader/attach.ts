@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { FairleadError, reasonOf } from '../../../errors.ts';
 import type { BpfLink, BpfMap, BpfObject, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
-import { encodeU32 } from '../maps/layout.ts';
 import { type PinFolder, preparePins, unpin } from './pins.ts';
 
 export interface AttachOptions {
@@ -16,8 +15,6 @@ export interface AttachOptions {
   readonly bpfRoot: string;
   /** cgroup v2 directory whose sockets are translated. */
   readonly cgroupRoot: string;
-  /** Depth of cgroupRoot below the hierarchy's root, 0 = the root itself. */
-  readonly cgroupLevel: number;
   /** max_entries by map name; others keep what the object declares. */
   readonly sizes: Readonly<Record<string, number>>;
 }
@@ -119,7 +116,6 @@ function loadWith(options: AttachOptions, folder: PinFolder, canSetRetval: boole
   try {
     const cookie = new BigUint64Array([native.netnsCookie() ?? 0n]);
     object.setRodata('node_netns_cookie', new Uint8Array(cookie.buffer));
-    object.setRodata('cgroup_base_level', encodeU32(options.cgroupLevel));
     object.setRodata('can_set_retval', Uint8Array.of(Number(canSetRetval)));
     for (const [name, size] of Object.entries(options.sizes)) object.setMaxEntries(name, size);
     for (const name of object.maps) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and the count of them that the
+// programs look at first.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
+import { SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
+import { FairleadError } from '../errors.ts';
+import { type BpfMap, openPinnedMap } from '../sys/native.ts';
+
+const ASKED_FOR = Uint8Array.of(1, 0, 0, 0);
+
+const key = (id: bigint): Uint8Array => new Uint8Array(new BigUint64Array([id]).buffer);
+
+export function putId(map: BpfMap, id: bigint): void {
+  try {
+    map.put(key(id), ASKED_FOR);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'E2BIG')) throw error;
+    throw new FairleadError(
+      'BAD_OPTION',
+      `${map.info.maxEntries} cgroups are bypassed, which is the most there can be: \`fairlead bypass list\` shows those that are gone, \`fairlead bypass remove ID\` drops one`,
+    );
+  }
+}
+
+export const deleteId = (map: BpfMap, id: bigint): boolean => map.delete(key(id));
+
+export function readIds(map: BpfMap): readonly bigint[] {
+  const { keys, count } = map.readAll();
+  const view = new DataView(keys.buffer, keys.byteOffset, keys.byteLength);
+  return Array.from({ length: count }, (_, index) => view.getBigUint64(index * 8, true));
+}
+
+/** Runs `use` on the map of bypassed cgroups, then tells the programs how many there are: 0 saves them the look-up. */
+export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
+  const { maps } = pinFolder(bpfRoot);
+  if (!existsSync(join(maps, 'fl_cgroup_skip'))) {
+    throw new FairleadError(
+      'NOT_FOUND',
+      `no maps are pinned below ${bpfRoot}: start the agent once first`,
+    );
+  }
+  const map = openPinnedMap(join(maps, 'fl_cgroup_skip'));
+  const runtimeFlags = openPinnedMap(join(maps, 'fl_runtime'));
+  try {
+    const result = use(map);
+    writeCount(map, new DataView(runtimeFlags.mmap()));
+    return result;
+  } finally {
+    map.close();
+    runtimeFlags.close();
+  }
+}
+
+/** Again if another `fairlead bypass` changed the map meanwhile. */
+function writeCount(map: BpfMap, runtimeFlags: DataView): void {
+  let count: number;
+  do {
+    count = map.readAll().count;
+    runtimeFlags.setUint32(SKIPPED_CGROUPS_OFFSET, count, true);
+  } while (map.readAll().count !== count);
+}
