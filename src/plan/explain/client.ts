@@ -23,8 +23,9 @@ export function clientOf(plan: Plan, packet: Packet): Client {
       ? undefined
       : (detectedBy(detector, packet, isHost) ?? presumed(plan, detector, packet, isHost));
   if (detected !== undefined) {
-    const isHere = isHost || isPodHere(plan, packet) || detector?.kind !== 'cidr';
-    return { position: 'pod', kind: isHere ? 'pod here' : 'pod elsewhere', reason: detected };
+    const isHere = isPodHere(plan, packet) || detector?.kind !== 'cidr';
+    const kind = isHost ? 'host process' : isHere ? 'pod here' : 'pod elsewhere';
+    return { position: 'pod', kind, reason: detected };
   }
   if (isHost) {
     return {

@@ -77,7 +77,7 @@ interface Guarded {
 /** Drops that no endpoint can change: foreign packets to loopback, and sources outside the ranges. */
 function firstDrop({ frontend }: FrontendMatch, packet: Packet, client: Client): Guarded {
   const { source, destination } = packet;
-  if (isLoopback(destination) && !isLoopback(source) && client.position !== 'host') {
+  if (isLoopback(destination) && !isLoopback(source) && client.kind !== 'host process') {
     const reason = `${destination} is for processes of this node alone (CVE-2020-8558)`;
     return { isDropped: true, steps: [{ rule: 'loopback', result: 'drop', reason }] };
   }

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exit codes of the views, each state of docs/exit-codes.md brought about on a running agent.
+import { mkdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
+import type { Manifest } from '../../../src/lab/manifests.ts';
+import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { type RunResult, run, start, stop } from '../../../src/sys/exec.ts';
+import { service, svc } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { until, untilHolds } from '../../support/until.ts';
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+afterEach(() => node?.remove());
+
+async function startServed(flags: readonly string[] = []): Promise<void> {
+  node = await startOneNode(['a']);
+  node.manifests.put('web.yaml', service('web', { n: 10 }, node.servers));
+  await node.startAgent(flags);
+}
+
+const command = (...args: readonly string[]): Promise<RunResult> => runCommand(node.instance, args);
+const status = (...args: readonly string[]): Promise<RunResult> =>
+  command('status', '--run-dir', node.instance.runDir, ...args);
+const services = (...args: readonly string[]): Promise<RunResult> =>
+  command('services', ...ownPaths(node.instance), ...args);
+
+/** Code and first line of `status`, once they are so. */
+async function becomes(code: number, health: string): Promise<void> {
+  await untilHolds(async () => {
+    const result = await status();
+    expect([result.code, result.stdout.split('\n')[0]]).toEqual([code, `Health:     ${health}`]);
+  });
+}
+
+const withPorts = (name: string, n: number, ports: object): Manifest => {
+  const made = svc(name, { n });
+  return { ...made, spec: { ...(made['spec'] as object), ...ports } };
+};
+
+test('0 in sync, 3 while an object is rejected, a manifest is unreadable or a frontend is not served', async () => {
+  await startServed();
+  await becomes(0, 'in sync');
+  node.manifests.put('bad.yaml', [withPorts('bad', 20, { ports: [{ port: 0 }] })]);
+  await becomes(3, 'degraded: 1 rejected object or field');
+  node.manifests.remove('bad.yaml');
+  await becomes(0, 'in sync');
+  node.manifests.putText('unreadable.yaml', 'a: [');
+
+  await becomes(3, 'degraded: 1 rejected object or field');
+  node.manifests.remove('unreadable.yaml');
+  const sctp = { ports: [{ port: 80, protocol: 'SCTP' }], clusterIPs: ['10.96.0.20'] };
+  node.manifests.put('bad.yaml', [withPorts('bad', 20, sctp)]);
+  await becomes(3, 'degraded: 1 frontend not served');
+  node.manifests.remove('bad.yaml');
+  await becomes(0, 'in sync');
+});
+
+test('a NodePort that only sockets of this node reach is a limit, and exits 0', async () => {
+  await startServed();
+  const ports = { type: 'NodePort', ports: [{ name: 'main', port: 80, nodePort: 30080 }] };
+  node.manifests.put('node-port.yaml', [withPorts('np', 20, ports)]);
+  await untilHolds(async () => {
+    const { stdout, code } = await status();
+    expect(stdout).toMatch(/^Limit: +not served by bpf: packets from outside: default\/np$/m);
+    expect(code).toBe(0);
+  });
+});
+
+test('3 while frontends are missing: deleted by hand, or no room in the map', async () => {
+  await startServed(['--map-size', 'frontends=4']);
+  await becomes(0, 'in sync');
+  const pin = join(node.instance.bpfRoot, 'v1', 'maps', 'fl_frontend4');
+  const key = '0a 60 00 0a 50 00 06 00'.split(' ');
+  const deleted = await run('bpftool', ['map', 'delete', 'pinned', pin, 'key', 'hex', ...key]);
+  expect(deleted).toMatchObject({ code: 0, stderr: '' });
+  await becomes(3, 'degraded: 1 frontend missing');
+  const row = (await services('web')).stdout.split('\n')[1];
+  expect(row).toMatch(/10\.96\.0\.10:80\/TCP +IPv4 +0\/1 +missing/);
+  for (const n of [21, 22]) node.manifests.put(`${n}.yaml`, service(`s${n}`, { n }, node.servers));
+  await untilHolds(async () => {
+    const { stdout, code } = await status();
+    expect(stdout).toMatch(/^Failed: +default\/s22 .*is full/m);
+    expect(stdout).toMatch(
+      /^Health: +degraded: \d+ entr\w+ failed to sync, \d+ frontends? missing/,
+    );
+    expect(code).toBe(3);
+  });
+});
+
+test('3 while it starts, and 124 if that is waited for too long', async () => {
+  node = await startOneNode(['a']);
+  const { instance } = node;
+  // Nothing listens there: the API server is down from the first moment on.
+  const source = ['--api-server', 'http://127.0.0.1:9', '--hostname-override', 'n1'];
+  const args = ['run', ...source, '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)];
+  const [program = '', ...rest] = insidePlace(instance.place, [
+    ...[process.execPath, compiledPath('main.js'), ...args],
+  ]);
+  const agent = start(program, rest);
+  try {
+    await untilHolds(async () => {
+      const { stdout, code } = await status();
+      expect(stdout).toMatch(/^Health: +starting: the initial sync is not complete$/m);
+      expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:9/m);
+      expect(code).toBe(3);
+    }, 20_000);
+    const late = await status('--wait', '--timeout', '0.2');
+    expect(late).toMatchObject({
+      code: 124,
+      stderr: expect.stringMatching(/not ready within 0\.2 s/),
+    });
+  } finally {
+    await stop(agent);
+  }
+});
+
+test('3 while the folder of manifests is gone', async () => {
+  await startServed();
+  const { path } = node.manifests;
+  renameSync(path, `${path}-away`);
+  await untilHolds(async () => {
+    const { stdout, code } = await status();
+    expect(stdout).toMatch(/^Health: +degraded: /);
+    expect(code).toBe(3);
+  });
+  renameSync(`${path}-away`, path);
+  await becomes(0, 'in sync');
+});
+
+test('2 usage, 3 no agent, 4 not found', async () => {
+  await startServed();
+  const none = ['--run-dir', join(node.instance.runDir, 'none')];
+  expect((await command('status', ...none)).code).toBe(3);
+  expect(
+    (await command('explain', ...none, '--from', '10.1.1.9', '--to', '10.96.0.10:80')).code,
+  ).toBe(3);
+  expect((await status('-o', 'xml')).code).toBe(2);
+  expect((await status('--timeout', 'soon')).code).toBe(2);
+  expect((await services('-l', 'a in b')).code).toBe(2);
+  expect(await services('nope')).toMatchObject({
+    code: 4,
+    stderr: 'fairlead: Service "nope" not found\n',
+  });
+  expect(await services('web', '-n', 'other')).toMatchObject({
+    code: 4,
+    stderr: 'fairlead: Service "web" not found in namespace other\n',
+  });
+  expect(await services('-n', 'other')).toEqual({
+    code: 0,
+    stdout: '',
+    stderr: 'No services found in namespace other.\n',
+  });
+  const pins = ['--bpf-root', join(node.instance.bpfRoot, 'none')];
+  expect((await command('services', ...none, ...pins)).code).toBe(4);
+});
+
+test('5 for whoever may not ask: the agent is not said to be down', async () => {
+  await startServed();
+  const { instance } = node;
+  const asNobody = (...args: readonly string[]): Promise<RunResult> => {
+    const wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+    const argv = [...wrapper, process.execPath, compiledPath('main.js'), ...args];
+    const [program = '', ...rest] = insidePlace(instance.place, argv);
+    return run(program, rest);
+  };
+  const runDir = ['--run-dir', instance.runDir];
+  const paths = ownPaths(instance);
+  const explain = ['explain', ...runDir, '--from', '10.1.1.9', '--to', '10.96.0.10:80'];
+  for (const args of [
+    ['status', ...runDir],
+    ['services', ...paths],
+    ['backends', ...paths],
+    explain,
+  ]) {
+    expect(await asNobody(...args), args[0]).toMatchObject({
+      code: 5,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^fairlead: permission denied on the agent's socket .*as root\n$/,
+      ),
+    });
+  }
+  expect(await asNobody('status', ...runDir, '--wait')).toMatchObject({ code: 5 });
+  const elsewhere = join(instance.runDir, 'none');
+  mkdirSync(elsewhere);
+  expect(await asNobody('services', ...paths.slice(0, 2), '--run-dir', elsewhere)).toMatchObject({
+    code: 5,
+    stderr: expect.stringMatching(/^fairlead: permission denied on .*as root\n$/),
+  });
+});
+
+test('a reader that closes the pipe ends a command quietly, with the exit code it earned', async () => {
+  await startServed();
+  node.manifests.put('bad.yaml', [withPorts('bad', 20, { ports: [{ port: 0 }] })]);
+  await becomes(3, 'degraded: 1 rejected object or field');
+  const self = `"${process.execPath}" "${compiledPath('main.js')}"`;
+  const paths = ownPaths(node.instance);
+  // `sleep` lets nobody read: the reader is gone before the first line.
+  const piped = async (args: string) => {
+    const line = `{ ${self} ${args}; echo "code $?" >&2; } | true`;
+    return (await run('sh', ['-c', line])).stderr;
+  };
+  expect(await piped(`services ${paths.join(' ')}`)).toBe('code 0\n');
+  expect(await piped(`services -w ${paths.join(' ')}`)).toBe('code 0\n');
+  expect(await piped(`status ${paths.slice(2).join(' ')}`)).toBe('code 3\n');
+});
+
+test('watching prints YAML documents with a separator, and again when something changes', async () => {
+  await startServed();
+  const lines: string[] = [];
+  const args = ['services', ...ownPaths(node.instance), '-w', '-o', 'yaml'];
+  const [program = '', ...rest] = insidePlace(node.instance.place, [
+    ...[process.execPath, compiledPath('main.js'), ...args],
+  ]);
+  const child = start(program, rest, { onStdoutLine: (line) => lines.push(line) });
+  try {
+    await until(() => lines.includes('kind: ServiceList'), { what: 'the first state' });
+    node.manifests.put('more.yaml', service('more', { n: 20 }, node.servers));
+    await until(() => lines.some((line) => line.includes('name: more')), { what: 'the second' });
+    expect(lines.filter((line) => line === '---')).toHaveLength(1);
+  } finally {
+    await stop(child);
+  }
+});

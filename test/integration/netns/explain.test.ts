@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// `explain` of a running agent against real sockets: whatever it says of a packet is what a socket gets,
+// and where no dataplane serves the packet it says so, as do `services` and `status`.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
+import type { Target } from '../../../src/lab/client/protocol.ts';
+import { endpointSlices, type Manifest, nodeManifest } from '../../../src/lab/manifests.ts';
+import { type Client, startClient } from '../../../src/lab/traffic.ts';
+import type { Pod } from '../../../src/lab/wiring.ts';
+import type { Answer } from '../../../src/observe/answer.ts';
+import type { ServiceRow } from '../../../src/observe/report.ts';
+import { clusterIps } from '../../support/builders.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+
+let cluster: TestNodes;
+let node: TestNode;
+let outside: Client;
+let host: Client;
+/** The pod that asks. */
+let pod: Pod;
+const NODE_PORT = 30080;
+const BALANCER = '203.0.113.10';
+const RANGED = '203.0.113.11';
+
+const nodeIp = (): string => cluster.topology.nodes[0]!.ipv4;
+const outsideIp = (): string => cluster.topology.nodes[1]!.ipv4;
+
+beforeAll(async () => {
+  cluster = await startNodes([
+    { name: 'n1', servers: ['near'], clients: ['client'] },
+    { name: 'n2', servers: ['far'], clients: [] },
+  ]);
+  const [here, there] = cluster.nodes;
+  node = here!;
+  pod = cluster.topology.nodes[0]!.pods.find(({ name }) => name === 'client')!;
+  [host, outside] = [await startClient(node.self), await startClient(there!.self)];
+  node.manifests.put('node.yaml', [nodeManifest(cluster.topology.nodes[0]!)]);
+  const [far] = there!.pods('far');
+  node.manifests.put('web.yaml', balancer('web', 10, { far: far! }, BALANCER));
+  node.manifests.put('ranged.yaml', balancer('ranged', 11, { far: far! }, RANGED));
+  node.manifests.put('sctp.yaml', sctp(far!));
+  await node.startAgent(['--cluster-cidr', '10.1.1.0/24,fd00:10:1::/64']);
+});
+afterAll(() => cluster?.remove());
+
+/** Policy Local, with its one endpoint on the other node. */
+function balancer(name: string, n: number, { far }: { far: Pod }, ip: string): Manifest[] {
+  const isRanged = ip === RANGED;
+  const port = { name: 'main', port: 80, targetPort: 8080, protocol: 'TCP' };
+  const spec = {
+    type: 'LoadBalancer',
+    clusterIP: clusterIps(n).ipv4,
+    clusterIPs: [clusterIps(n).ipv4],
+    ipFamilies: ['IPv4'],
+    externalTrafficPolicy: 'Local',
+    ports: [isRanged ? port : { ...port, nodePort: NODE_PORT }],
+    ...(isRanged && { loadBalancerSourceRanges: ['192.0.2.0/24'] }),
+  };
+  const metadata = { name, namespace: 'default' };
+  const status = { loadBalancer: { ingress: [{ ip }] } };
+  const slices = endpointSlices(name, { name: 'main', port: 8080, protocol: 'TCP' }, [
+    { pod: far },
+  ]);
+  return [{ apiVersion: 'v1', kind: 'Service', metadata, spec, status }, ...slices];
+}
+
+function sctp(far: Pod): Manifest[] {
+  const metadata = { name: 'sctp', namespace: 'default' };
+  const ports = [{ name: 'main', port: 80, targetPort: 8080, protocol: 'SCTP' }];
+  const { ipv4 } = clusterIps(12);
+  const spec = { clusterIP: ipv4, clusterIPs: [ipv4], ipFamilies: ['IPv4'], ports };
+  const slices = endpointSlices('sctp', { name: 'main', port: 8080, protocol: 'TCP' }, [
+    { pod: far },
+  ]);
+  const made = slices.map((slice) => ({ ...slice, ports: [{ ...ports[0], port: 8080 }] }));
+  return [{ apiVersion: 'v1', kind: 'Service', metadata, spec }, ...made];
+}
+
+async function explained(from: string, to: string): Promise<Answer> {
+  const args = ['explain', '--run-dir', node.instance.runDir, '--from', from, '--to', to];
+  const { stdout, stderr, code } = await runCommand(node.instance, [...args, '-o', 'json']);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return JSON.parse(stdout) as Answer;
+}
+
+/** Names of the pods that answered, or the ways the connections failed. */
+async function reached(client: Client, target: Target): Promise<readonly string[]> {
+  const { hits, failures } = await client.burst(target, { connections: 20, timeoutMs: 300 });
+  return [...Object.keys(hits), ...Object.keys(failures)].sort();
+}
+
+/** What sockets must get of an answer; undefined: no dataplane translates, so no backend may be met. */
+function promised({ dataplane, verdict, backends }: Answer): readonly string[] | undefined {
+  if (dataplane === null) return undefined;
+  if (verdict === 'forward') return backends.map(nameOf).sort();
+  return [verdict === 'reject' ? 'ECONNREFUSED' : 'ETIMEDOUT'];
+}
+
+function nameOf(backend: string): string {
+  const pods = cluster.nodes.flatMap(({ servers }) => servers);
+  return pods.find(({ ipv4 }) => backend.startsWith(`${ipv4}:`))?.name ?? backend;
+}
+
+interface Row {
+  readonly name: string;
+  readonly client: () => readonly [Client, address: string];
+  readonly to: () => readonly [address: string, port: number];
+  readonly answer: Partial<Answer>;
+}
+
+const fromPod = () => [node.client(), pod.ipv4] as const;
+const fromHost = () => [host, nodeIp()] as const;
+const fromOutside = () => [outside, outsideIp()] as const;
+const OUTSIDE = 'not served by bpf: packets from outside';
+
+const ROWS: readonly Row[] = [
+  {
+    name: 'pod -> ClusterIP',
+    client: fromPod,
+    to: () => [clusterIps(10).ipv4, 80],
+    answer: { verdict: 'forward', dataplane: 'bpf', source: 'client' },
+  },
+  {
+    name: 'pod -> another port of a ClusterIP',
+    client: fromPod,
+    to: () => [clusterIps(10).ipv4, 81],
+    answer: { verdict: 'reject', dataplane: 'bpf' },
+  },
+  {
+    name: 'pod -> NodePort with policy Local: around the policy',
+    client: fromPod,
+    to: () => [nodeIp(), NODE_PORT],
+    answer: { verdict: 'forward', dataplane: 'bpf', source: 'client' },
+  },
+  {
+    name: 'host -> NodePort on loopback',
+    client: fromHost,
+    to: () => ['127.0.0.1', NODE_PORT],
+    answer: { verdict: 'forward', dataplane: 'bpf' },
+  },
+  {
+    name: 'pod -> NodePort on loopback: its own',
+    client: fromPod,
+    to: () => ['127.0.0.1', NODE_PORT],
+    answer: { verdict: 'none', dataplane: null, limits: [] },
+  },
+  {
+    name: 'outside -> NodePort',
+    client: fromOutside,
+    to: () => [nodeIp(), NODE_PORT],
+    answer: { verdict: 'drop', dataplane: null, limits: [OUTSIDE] },
+  },
+  {
+    name: 'pod -> load balancer with source ranges',
+    client: fromPod,
+    to: () => [RANGED, 80],
+    answer: { verdict: 'drop', dataplane: null, limits: ['not served by bpf: source ranges'] },
+  },
+  {
+    name: 'pod -> load balancer with policy Local',
+    client: fromPod,
+    to: () => [BALANCER, 80],
+    answer: { verdict: 'forward', dataplane: 'bpf' },
+  },
+];
+
+test.each(ROWS)('$name', async ({ client, to, answer }) => {
+  const [[sender, from], [address, port]] = [client(), to()];
+  const said = await explained(from, `${address}:${port}/tcp`);
+  expect(said).toMatchObject(answer);
+  const target = { address, port, protocol: 'TCP' } as const;
+  await untilHolds(async () => {
+    const seen = await reached(sender, target);
+    const expected = promised(said);
+    if (expected !== undefined) expect(seen).toEqual(expected);
+    else expect(seen.filter((name) => ['near', 'far'].includes(name))).toEqual([]);
+  });
+});
+
+test('pod -> SCTP: no hook of the kernel sees it, and every view says so', async () => {
+  const said = await explained(pod.ipv4, `${clusterIps(12).ipv4}:80/sctp`);
+  const limits = ['not served by bpf: SCTP'];
+  expect(said).toMatchObject({ verdict: 'forward', dataplane: null, limits });
+  const paths = ownPaths(node.instance);
+  const services = await runCommand(node.instance, ['services', 'sctp', '-o', 'json', ...paths]);
+  const { items } = JSON.parse(services.stdout) as { items: readonly ServiceRow[] };
+  expect(items.map(({ kernelState }) => kernelState)).toEqual(['not-served']);
+  expect(items[0]?.limits).toEqual(limits);
+  const status = await runCommand(node.instance, ['status', ...paths.slice(2)]);
+  expect(status.stdout).toMatch(/^Limit: +not served by bpf: SCTP: default\/sctp$/m);
+  expect(status.code).toBe(3);
+});
+
+test('the answer for people names what is decided and what is not served', async () => {
+  const to = `${nodeIp()}:${NODE_PORT}`;
+  const args = ['explain', '--run-dir', node.instance.runDir, '--from', outsideIp(), '--to', to];
+  const { stdout } = await runCommand(node.instance, args);
+  expect(stdout.split('\n')[0]).toBe(
+    `${outsideIp()} -> ${to}/TCP: decided: drop: the client gets no answer; ${OUTSIDE}`,
+  );
+});
