@@ -116,8 +116,8 @@ function isMulticast(address: string): boolean {
   return first >= 224 && first <= 239;
 }
 
-/** Why a canonical address cannot be one machine's own, in words; undefined if it can. */
-export function whySpecial(address: string): string | undefined {
+/** What a canonical address is if it cannot be one machine's own; undefined if it can. */
+export function validateHostAddress(address: string): string | undefined {
   if (isUnspecified(address)) return 'the unspecified address';
   if (isLoopback(address)) return 'a loopback address';
   if (isLinkLocal(address)) return 'a link-local address';

@@ -6,8 +6,8 @@ export const LONGEST_LABEL = 63;
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
-/** Why the text cannot be a label, in words; undefined if it can. */
-export function whyNotLabel(text: string): string | undefined {
+/** The reason why the text cannot be a label; undefined if it can. */
+export function validateLabel(text: string): string | undefined {
   if (text === '') return 'is empty';
   if (text.length > LONGEST_LABEL) {
     return `is ${text.length} characters long, at most ${LONGEST_LABEL} are allowed`;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One endpoint of an EndpointSlice. Missing conditions mean what the API says: ready and serving default
 // to true, terminating to false (KEP-1672). Written for speed: a full list has 100,000 of these.
-import { canonicalAddress, whySpecial } from '../lib/ip.ts';
+import { canonicalAddress, validateHostAddress } from '../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../lib/json.ts';
 import { readAddress } from './fields.ts';
 import type { Reject } from './rejection-collector.ts';
@@ -58,7 +58,7 @@ export function readEndpoint(
 /** The field's text is made only when something is rejected: it costs more than reading the address. */
 function readAddressAt(value: unknown, index: number, reject: Reject): string | undefined {
   const address = typeof value === 'string' ? canonicalAddress(value) : undefined;
-  if (address !== undefined && whySpecial(address) === undefined) return address;
+  if (address !== undefined && validateHostAddress(address) === undefined) return address;
   return readAddress(value, `endpoints[${index}].addresses[0]`, reject);
 }
 

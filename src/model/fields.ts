@@ -2,9 +2,9 @@
 // Readers of single fields: the value if it is right, `undefined` and a rejection if it is not.
 // Limits are those of Kubernetes' own validation (k8s.io/kubernetes/pkg/apis/core/validation).
 import { flatText } from '../lib/compact.ts';
-import { canonicalAddress, whySpecial } from '../lib/ip.ts';
+import { canonicalAddress, validateHostAddress } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
-import { compareText, whyNotLabel } from '../lib/names.ts';
+import { compareText, validateLabel } from '../lib/names.ts';
 import type { Reject } from './rejection-collector.ts';
 import type { Protocol } from './types.ts';
 
@@ -48,7 +48,7 @@ export function readProtocol(value: unknown, field: string, reject: Reject): Pro
 export function readPortName(value: unknown, field: string, reject: Reject): string | undefined {
   if (isAbsent(value) || value === '') return '';
   if (typeof value !== 'string') return reject(field, `must be text, not ${shown(value)}`);
-  const problem = whyNotLabel(value);
+  const problem = validateLabel(value);
   return problem === undefined ? value : reject(field, `${shown(value)} ${problem}`);
 }
 
@@ -56,7 +56,7 @@ export function readPortName(value: unknown, field: string, reject: Reject): str
 export function readAddress(value: unknown, field: string, reject: Reject): string | undefined {
   const address = typeof value === 'string' ? canonicalAddress(value) : undefined;
   if (address === undefined) return reject(field, `must be an IP address, not ${shown(value)}`);
-  const special = whySpecial(address);
+  const special = validateHostAddress(address);
   return special === undefined ? address : reject(field, `${address} is ${special}`);
 }
 

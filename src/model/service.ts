@@ -3,7 +3,7 @@
 // pkg/proxy/util, and the label selector of its watch. A bad entry is rejected alone; only a Service whose
 // name, type or ClusterIP makes no sense is rejected whole.
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
-import { whyNotLabel } from '../lib/names.ts';
+import { validateLabel } from '../lib/names.ts';
 import { labelText, readChoice, readLabels, readPort, readRecord } from './fields.ts';
 import { SERVICE_PROXY_NAME_LABEL } from './labels.ts';
 import { collectRejections, type Reject } from './rejection-collector.ts';
@@ -69,10 +69,10 @@ const isHeadless = (spec: JsonRecord): boolean =>
 
 function hasGoodNames(ref: ObjectRef, reject: Reject): boolean {
   for (const part of ['namespace', 'name'] as const) {
-    const problem = whyNotLabel(ref[part]);
+    const problem = validateLabel(ref[part]);
     if (problem !== undefined) reject(`metadata.${part}`, `${shown(ref[part])} ${problem}`);
   }
-  return whyNotLabel(ref.namespace) === undefined && whyNotLabel(ref.name) === undefined;
+  return validateLabel(ref.namespace) === undefined && validateLabel(ref.name) === undefined;
 }
 
 function readType(value: unknown, reject: Reject): Service['type'] | undefined {

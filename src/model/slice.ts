@@ -5,7 +5,7 @@
 import { exactList, flatText } from '../lib/compact.ts';
 import { familyOf } from '../lib/ip.ts';
 import { isAbsent, isRecord, type JsonRecord, shown } from '../lib/json.ts';
-import { whyNotLabel } from '../lib/names.ts';
+import { validateLabel } from '../lib/names.ts';
 import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './endpoint-order.ts';
 import { readLabels, readList, readPort, readPortName, readProtocol } from './fields.ts';
@@ -64,9 +64,9 @@ function readOwner(ref: ObjectRef, labels: JsonRecord, reject: Reject): string |
     return undefined;
   const field = `metadata.labels["${SERVICE_NAME_LABEL}"]`;
   if (typeof value !== 'string') return reject(field, `must be text, not ${shown(value)}`);
-  const problem = whyNotLabel(value);
+  const problem = validateLabel(value);
   if (problem !== undefined) return reject(field, `${shown(value)} ${problem}`);
-  const namespaceProblem = whyNotLabel(ref.namespace);
+  const namespaceProblem = validateLabel(ref.namespace);
   if (namespaceProblem === undefined) return value;
   return reject('metadata.namespace', `${shown(ref.namespace)} ${namespaceProblem}`);
 }

@@ -15,9 +15,9 @@ import type {
   Rejection,
   Service,
 } from '../model/types.ts';
-import { claimsOf } from './decide/frontends.ts';
-import { buildContext, surroundingsOf } from './decide/node-context.ts';
-import { compareClaimants } from './decide/ownership.ts';
+import { frontendKeysOf } from './decide/frontends.ts';
+import { buildContext, nodeContextOf } from './decide/node-context.ts';
+import { comparePrecedence } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
@@ -41,7 +41,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
       return projection.value === undefined ? [] : [projection.value];
     });
   const nodes = read('Node', projectNode);
-  const surroundings = surroundingsOf(
+  const nodeContext = nodeContextOf(
     settings,
     new Map(nodes.map((node) => [node.name, node])),
     read('ServiceCIDR', projectServiceCidr),
@@ -49,10 +49,10 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
   const owners = ownersOf(services, settings);
-  const context = buildContext(settings, surroundings, {
-    hasContests: () => true,
-    otherOwner: (claim, asking) => {
-      const owner = owners.get(claim);
+  const context = buildContext(settings, nodeContext, {
+    hasConflicts: () => true,
+    otherOwner: (frontend, asking) => {
+      const owner = owners.get(frontend);
       return owner === asking ? undefined : owner;
     },
   });
@@ -63,7 +63,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
     plans.set(key, built.plan);
     rejections.push(built.rejections);
   }
-  return { services: plans, ...surroundings, rejections: orderRejections(rejections) };
+  return { services: plans, ...nodeContext, rejections: orderRejections(rejections) };
 }
 
 function slicesByService(
@@ -86,11 +86,11 @@ function ownersOf(
   const byKey = new Map(services.map((service) => [serviceKey(service), service]));
   const serviceOf = (key: ServiceKey): Service | undefined => byKey.get(key);
   const owners = new Map<string, ServiceKey>();
-  for (const key of [...byKey.keys()].sort((a, b) => compareClaimants(a, b, serviceOf))) {
+  for (const key of [...byKey.keys()].sort((a, b) => comparePrecedence(a, b, serviceOf))) {
     const service = byKey.get(key);
     if (service === undefined) continue;
-    for (const claim of claimsOf(service, settings.allowExternalIps)) {
-      if (!owners.has(claim)) owners.set(claim, key);
+    for (const frontend of frontendKeysOf(service, settings.allowExternalIps)) {
+      if (!owners.has(frontend)) owners.set(frontend, key);
     }
   }
   return owners;

@@ -7,9 +7,9 @@ import { projectServiceCidr } from '../model/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
 import { projectSlice } from '../model/slice.ts';
 import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
-import { claimsOf } from './decide/frontends.ts';
-import { type Surroundings, surroundingsOf } from './decide/node-context.ts';
-import { type ClaimBook, createClaimBook } from './decide/ownership.ts';
+import { frontendKeysOf } from './decide/frontends.ts';
+import { type NodeContext, nodeContextOf } from './decide/node-context.ts';
+import { createFrontendOwners, type FrontendOwners } from './decide/ownership.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
 import { createSliceIndex, type SliceIndex } from './slice-index.ts';
 import type { PlanSettings, ServiceKey } from './types.ts';
@@ -17,11 +17,11 @@ import type { PlanSettings, ServiceKey } from './types.ts';
 export interface ModelStore {
   readonly services: ReadonlyMap<ServiceKey, Service>;
   readonly slices: SliceIndex;
-  readonly claims: ClaimBook;
+  readonly owners: FrontendOwners;
   readonly rejections: RejectionBook;
   /** Adds the Services to build again to `touched`; returns true if a Node or ServiceCIDR was among the changes. */
   readonly take: (changes: readonly ObjectChange[], touched: Set<ServiceKey>) => boolean;
-  readonly surroundings: () => Surroundings;
+  readonly nodeContext: () => NodeContext;
 }
 
 export function createModelStore(settings: PlanSettings): ModelStore {
@@ -31,7 +31,7 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   const slices = createSliceIndex();
   const sharing = createSharing();
   const rejections = createRejectionBook();
-  const claims = createClaimBook((key) => services.get(key));
+  const owners = createFrontendOwners((key) => services.get(key));
 
   const projected = <T>(
     change: ObjectChange,
@@ -49,13 +49,14 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     const key = flatText(change.ref.namespace, '/', change.ref.name);
     const before = services.get(key);
     const after = projected(change, projectService);
-    if (before !== undefined) claims.release(key, claimsOf(before, settings.allowExternalIps));
+    if (before !== undefined)
+      owners.release(key, frontendKeysOf(before, settings.allowExternalIps));
     if (after === undefined) {
       services.delete(key);
       rejections.set('plan', change.ref, []);
     } else {
       services.set(key, after);
-      claims.add(key, claimsOf(after, settings.allowExternalIps));
+      owners.add(key, frontendKeysOf(after, settings.allowExternalIps));
     }
     return key;
   };
@@ -83,14 +84,14 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   return {
     services,
     slices,
-    claims,
+    owners,
     rejections,
     take: (changes, touched) => {
       let isNodeWide = false;
       for (const change of changes) isNodeWide = takeOne(change, touched) || isNodeWide;
       return isNodeWide;
     },
-    surroundings: () => surroundingsOf(settings, nodes, serviceCidrs.values()),
+    nodeContext: () => nodeContextOf(settings, nodes, serviceCidrs.values()),
   };
 }
 

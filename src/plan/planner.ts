@@ -4,7 +4,7 @@
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
-import { buildContext, type Surroundings } from './decide/node-context.ts';
+import { buildContext, type NodeContext } from './decide/node-context.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
 import { createModelStore } from './model-store.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
@@ -20,20 +20,20 @@ export interface Planner {
 export function createPlanner(settings: PlanSettings): Planner {
   const model = createModelStore(settings);
   const services = new Map<ServiceKey, ServicePlan>();
-  let surroundings: Surroundings | undefined;
+  let nodeContext: NodeContext | undefined;
   let context: BuildContext | undefined;
 
   const current = (): Plan => ({
     services,
-    ...(surroundings ?? model.surroundings()),
+    ...(nodeContext ?? model.nodeContext()),
     rejections: model.rejections.list(),
   });
 
-  const renewSurroundings = (): boolean => {
-    const renewed = model.surroundings();
-    if (surroundings !== undefined && isSame(surroundings, renewed)) return false;
-    surroundings = renewed;
-    context = buildContext(settings, renewed, model.claims);
+  const renewNodeContext = (): boolean => {
+    const renewed = model.nodeContext();
+    if (nodeContext !== undefined && isSame(nodeContext, renewed)) return false;
+    nodeContext = renewed;
+    context = buildContext(settings, renewed, model.owners);
     return true;
   };
 
@@ -50,9 +50,9 @@ export function createPlanner(settings: PlanSettings): Planner {
 
   const apply = (changes: readonly ObjectChange[]): PlanDelta => {
     const touched = new Set<ServiceKey>();
-    const isNodeWide = model.take(changes, touched) || surroundings === undefined;
-    for (const key of model.claims.settle()) touched.add(key);
-    const isGlobal = isNodeWide && renewSurroundings();
+    const isNodeWide = model.take(changes, touched) || nodeContext === undefined;
+    for (const key of model.owners.resolve()) touched.add(key);
+    const isGlobal = isNodeWide && renewNodeContext();
     const changed: ServiceKey[] = [];
     const previous = new Map<ServiceKey, ServicePlan>();
     for (const key of isGlobal ? model.services.keys() : []) touched.add(key);

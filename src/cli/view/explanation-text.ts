@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An answer to `explain` for people: what happens, then each rule that was looked at and why.
 import type { Answer } from '../../observe/answer.ts';
-import { addressClaim } from '../../plan/decide/frontends.ts';
+import { frontendKey } from '../../plan/decide/frontends.ts';
 import type { Packet } from '../../plan/explain/packet.ts';
 import { aligned } from './table.ts';
 
@@ -9,7 +9,7 @@ import { aligned } from './table.ts';
 export function explanationText(packet: Packet, answer: Answer): string {
   const { source, destination, destinationPort, protocol } = packet;
   const { service, steps } = answer;
-  const to = addressClaim(destination, destinationPort, protocol);
+  const to = frontendKey(destination, destinationPort, protocol);
   const rows = aligned(steps.map(({ rule, result, reason }) => [rule, result, reason]));
   return [
     `${source} -> ${to}: ${headline(answer)}`,

@@ -6,7 +6,7 @@ import type { EndpointTraits } from '../../model/types.ts';
 import type { BackendList } from '../types.ts';
 import { type BackendColumns, pickBackends, valueAt } from './backend-list.ts';
 import type { MergedEndpoints } from './endpoints.ts';
-import { isAllowedBy, type Place, type TopologyMode, topologyMode } from './topology.ts';
+import { isAllowedBy, type Locality, type TopologyMode, topologyMode } from './topology.ts';
 
 export interface CandidateSets {
   readonly cluster: BackendList;
@@ -28,11 +28,11 @@ export interface SetsWanted {
 export function candidateSets(
   merged: MergedEndpoints,
   wanted: SetsWanted,
-  place: Place,
+  locality: Locality,
 ): CandidateSets {
-  const topology = wanted.usesCluster ? topologyMode(merged.traits, place) : undefined;
-  const { serving, ready, near, fallback } = sortOut(merged.traits, topology, place);
-  const columns = columnsOf(merged, place.nodeName);
+  const topology = wanted.usesCluster ? topologyMode(merged.traits, locality) : undefined;
+  const { serving, ready, near, fallback } = categorize(merged.traits, topology, locality);
+  const columns = columnsOf(merged, locality.nodeName);
   const pick = (indexes: readonly number[]): BackendList => pickBackends(columns, indexes);
   const isLocal = (index: number): boolean => valueAt(columns.areLocal, index);
   const allReady = pick(ready);
@@ -50,7 +50,7 @@ export function candidateSets(
 }
 
 /** Indexes of endpoints, ascending. */
-interface SortedOut {
+interface Categories {
   /** Ready or serving: everything that may carry a flow. */
   readonly serving: readonly number[];
   readonly ready: readonly number[];
@@ -60,11 +60,11 @@ interface SortedOut {
   readonly fallback: readonly number[];
 }
 
-function sortOut(
+function categorize(
   traits: readonly EndpointTraits[],
   topology: TopologyMode,
-  place: Place,
-): SortedOut {
+  locality: Locality,
+): Categories {
   const serving: number[] = [];
   const ready: number[] = [];
   const near: number[] = [];
@@ -74,7 +74,7 @@ function sortOut(
     serving.push(index);
     if (endpoint.isReady) {
       ready.push(index);
-      if (topology !== undefined && isAllowedBy(topology, endpoint, place)) near.push(index);
+      if (topology !== undefined && isAllowedBy(topology, endpoint, locality)) near.push(index);
     } else if (endpoint.isTerminating) {
       fallback.push(index);
     }

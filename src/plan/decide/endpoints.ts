@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The endpoints of one service port, merged from all slices of its Service: matched by port name and
-// protocol, duplicates settled, sorted. Source: endpointslicecache.go and endpointschangetracker.go in kube-proxy.
+// protocol, duplicates merged, sorted. Source: endpointslicecache.go and endpointschangetracker.go in kube-proxy.
 import { compareText } from '../../lib/names.ts';
 import { compareEndpoints } from '../../model/endpoint-order.ts';
 import type {

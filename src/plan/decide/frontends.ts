@@ -71,29 +71,29 @@ export function isExternallyAccessible(
 }
 
 /** `10.96.0.10:80/TCP`, `[fd00::1]:80/TCP`. */
-export function addressClaim(address: string, port: number, protocol: Protocol): string {
+export function frontendKey(address: string, port: number, protocol: Protocol): string {
   return address.includes(':')
     ? flatText('[', address, ']:', String(port), '/', protocol)
     : flatText(address, ':', String(port), '/', protocol);
 }
 
 /** `*:30080/TCP IPv4`: the same number on every address of the node. */
-export const nodePortClaim = (port: number, protocol: Protocol, family: Family): string =>
+export const nodePortKey = (port: number, protocol: Protocol, family: Family): string =>
   `*:${port}/${protocol} ${family}`;
 
 /** Every frontend the Service asks for, each once; the health check listener counts as a NodePort. */
-export function claimsOf(service: Service, allowExternalIps: boolean): readonly string[] {
-  const claims: string[] = [];
+export function frontendKeysOf(service: Service, allowExternalIps: boolean): readonly string[] {
+  const keys: string[] = [];
   for (const family of FAMILIES) {
     if (service.clusterIps[family] === undefined) continue;
     const addresses = frontendAddresses(service, family, allowExternalIps);
     for (const { port, protocol, nodePort } of service.ports) {
-      for (const { address } of addresses) claims.push(addressClaim(address, port, protocol));
-      if (nodePort !== undefined) claims.push(nodePortClaim(nodePort, protocol, family));
+      for (const { address } of addresses) keys.push(frontendKey(address, port, protocol));
+      if (nodePort !== undefined) keys.push(nodePortKey(nodePort, protocol, family));
     }
     if (service.healthCheckNodePort !== undefined) {
-      claims.push(nodePortClaim(service.healthCheckNodePort, 'TCP', family));
+      keys.push(nodePortKey(service.healthCheckNodePort, 'TCP', family));
     }
   }
-  return claims;
+  return keys;
 }

@@ -133,14 +133,14 @@ export const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly
   [...new Set([...lists].flat())].sort(compareText);
 
 /** All of the plan that is not of one Service. */
-export type Surroundings = Pick<Plan, 'nodePortAddresses' | 'detector' | 'node' | 'serviceCidrs'>;
+export type NodeContext = Pick<Plan, 'nodePortAddresses' | 'detector' | 'node' | 'serviceCidrs'>;
 
 /** Nodes by name; the own one is recognised by the settings' name. */
-export function surroundingsOf(
+export function nodeContextOf(
   settings: PlanSettings,
   nodes: ReadonlyMap<string, Node>,
   serviceCidrs: Iterable<readonly string[]>,
-): Surroundings {
+): NodeContext {
   const others = new Map<string, string>();
   for (const node of [...nodes.values()].sort((a, b) => compareText(a.name, b.name))) {
     if (node.name === settings.nodeName) continue;
@@ -158,8 +158,8 @@ export function surroundingsOf(
 /** What Services are built against. */
 export function buildContext(
   settings: PlanSettings,
-  { node, detector }: Surroundings,
-  claims: Pick<BuildContext, 'hasContests' | 'otherOwner'>,
+  { node, detector }: NodeContext,
+  owners: Pick<BuildContext, 'hasConflicts' | 'otherOwner'>,
 ): BuildContext {
   return {
     nodeName: node.name,
@@ -168,7 +168,7 @@ export function buildContext(
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,
     allowExternalIps: settings.allowExternalIps,
-    hasContests: claims.hasContests,
-    otherOwner: claims.otherOwner,
+    hasConflicts: owners.hasConflicts,
+    otherOwner: owners.otherOwner,
   };
 }

@@ -1,104 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has which frontend when several Services ask for it: the older Service (creationTimestamp), then the
-// first by namespace/name. A Service that lost gets the frontend when the winner lets go.
+// Which Service owns a frontend that several ask for: the older one (creationTimestamp), then the first by
+// namespace/name. The others get it when the owner gives it up.
 import { compareText } from '../../lib/names.ts';
 import type { Service } from '../../model/types.ts';
 import type { ServiceKey } from '../types.ts';
 
 export type ServiceOf = (key: ServiceKey) => Service | undefined;
 
-/** Negative if `a` wins over `b`. */
-export function compareClaimants(a: ServiceKey, b: ServiceKey, serviceOf: ServiceOf): number {
+/** Negative if `a` takes precedence over `b`. */
+export function comparePrecedence(a: ServiceKey, b: ServiceKey, serviceOf: ServiceOf): number {
   const ageOfA = serviceOf(a)?.createdAtMs ?? Number.POSITIVE_INFINITY;
   const ageOfB = serviceOf(b)?.createdAtMs ?? Number.POSITIVE_INFINITY;
   if (ageOfA !== ageOfB) return ageOfA < ageOfB ? -1 : 1;
   return compareText(a, b);
 }
 
-export interface ClaimBook {
-  readonly add: (key: ServiceKey, claims: readonly string[]) => void;
-  readonly release: (key: ServiceKey, claims: readonly string[]) => void;
-  /** Decides what add and release left open; returns the Services for which an outcome changed. */
-  readonly settle: () => readonly ServiceKey[];
-  readonly hasContests: () => boolean;
-  /** The winner of the claim, if it is not `asking` itself. Valid after `settle`. */
-  readonly otherOwner: (claim: string, asking: ServiceKey) => ServiceKey | undefined;
+/** Frontends by their keys, as `frontendKeysOf` makes them. */
+export interface FrontendOwners {
+  readonly add: (service: ServiceKey, frontends: readonly string[]) => void;
+  readonly release: (service: ServiceKey, frontends: readonly string[]) => void;
+  /** Decides the conflicts that add and release opened; returns the Services for which an owner changed. */
+  readonly resolve: () => readonly ServiceKey[];
+  readonly hasConflicts: () => boolean;
+  /** The owner of the frontend, if it is not `asking` itself. Valid after `resolve`. */
+  readonly otherOwner: (frontend: string, asking: ServiceKey) => ServiceKey | undefined;
 }
 
-interface Contest {
-  readonly claimants: Set<ServiceKey>;
-  winner: ServiceKey | undefined;
+/** More than one Service asks for the same frontend. */
+interface Conflict {
+  readonly contenders: Set<ServiceKey>;
+  owner: ServiceKey | undefined;
 }
 
-/** Nearly every claim has one claimant: a contest exists only for those that have had more. */
-export function createClaimBook(serviceOf: ServiceOf): ClaimBook {
+/** Nearly every frontend has one Service: a conflict exists only for those that have had more. */
+export function createFrontendOwners(serviceOf: ServiceOf): FrontendOwners {
   const sole = new Map<string, ServiceKey>();
-  const contests = new Map<string, Contest>();
-  const open = new Set<string>();
+  const conflicts = new Map<string, Conflict>();
+  const unresolved = new Set<string>();
 
-  const addOne = (key: ServiceKey, claim: string): void => {
-    const contest = contests.get(claim);
-    const holder = sole.get(claim);
-    if (contest !== undefined) {
-      contest.claimants.add(key);
-      open.add(claim);
-    } else if (holder === undefined || holder === key) {
-      sole.set(claim, key);
+  const addOne = (service: ServiceKey, frontend: string): void => {
+    const conflict = conflicts.get(frontend);
+    const owner = sole.get(frontend);
+    if (conflict !== undefined) {
+      conflict.contenders.add(service);
+      unresolved.add(frontend);
+    } else if (owner === undefined || owner === service) {
+      sole.set(frontend, service);
     } else {
-      sole.delete(claim);
-      contests.set(claim, { claimants: new Set([holder, key]), winner: holder });
-      open.add(claim);
+      sole.delete(frontend);
+      conflicts.set(frontend, { contenders: new Set([owner, service]), owner });
+      unresolved.add(frontend);
     }
   };
 
-  const releaseOne = (key: ServiceKey, claim: string): void => {
-    const contest = contests.get(claim);
-    if (contest === undefined) {
-      sole.delete(claim);
+  const releaseOne = (service: ServiceKey, frontend: string): void => {
+    const conflict = conflicts.get(frontend);
+    if (conflict === undefined) {
+      sole.delete(frontend);
     } else {
-      contest.claimants.delete(key);
-      open.add(claim);
+      conflict.contenders.delete(service);
+      unresolved.add(frontend);
     }
   };
 
-  const settleOne = (claim: string, contest: Contest): readonly ServiceKey[] => {
-    const claimants = [...contest.claimants];
-    const [first] = claimants;
-    const winner = claimants.reduce<ServiceKey | undefined>(
+  const resolveOne = (frontend: string, conflict: Conflict): readonly ServiceKey[] => {
+    const contenders = [...conflict.contenders];
+    const [first] = contenders;
+    const owner = contenders.reduce<ServiceKey | undefined>(
       (best, key) =>
-        best === undefined || compareClaimants(key, best, serviceOf) < 0 ? key : best,
+        best === undefined || comparePrecedence(key, best, serviceOf) < 0 ? key : best,
       undefined,
     );
-    const isNew = winner !== contest.winner;
-    contest.winner = winner;
-    if (claimants.length < 2) contests.delete(claim);
-    if (first !== undefined && claimants.length === 1) sole.set(claim, first);
-    return isNew ? claimants : [];
+    const isNew = owner !== conflict.owner;
+    conflict.owner = owner;
+    if (contenders.length < 2) conflicts.delete(frontend);
+    if (first !== undefined && contenders.length === 1) sole.set(frontend, first);
+    return isNew ? contenders : [];
   };
 
-  const settle = (): readonly ServiceKey[] => {
+  const resolve = (): readonly ServiceKey[] => {
     const changed: ServiceKey[] = [];
-    for (const claim of open) {
-      const contest = contests.get(claim);
-      if (contest === undefined) continue;
-      for (const key of settleOne(claim, contest)) changed.push(key);
+    for (const frontend of unresolved) {
+      const conflict = conflicts.get(frontend);
+      if (conflict === undefined) continue;
+      for (const key of resolveOne(frontend, conflict)) changed.push(key);
     }
-    open.clear();
+    unresolved.clear();
     return changed;
   };
 
   return {
-    add: (key, claims) => {
-      for (const claim of claims) addOne(key, claim);
+    add: (service, frontends) => {
+      for (const frontend of frontends) addOne(service, frontend);
     },
-    release: (key, claims) => {
-      for (const claim of claims) releaseOne(key, claim);
+    release: (service, frontends) => {
+      for (const frontend of frontends) releaseOne(service, frontend);
     },
-    settle,
-    hasContests: () => contests.size > 0,
-    otherOwner: (claim, asking) => {
-      const winner = contests.get(claim)?.winner;
-      return winner === asking ? undefined : winner;
+    resolve,
+    hasConflicts: () => conflicts.size > 0,
+    otherOwner: (frontend, asking) => {
+      const owner = conflicts.get(frontend)?.owner;
+      return owner === asking ? undefined : owner;
     },
   };
 }

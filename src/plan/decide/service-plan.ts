@@ -25,11 +25,11 @@ import type {
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
 import {
-  addressClaim,
   type FrontendAddress,
   frontendAddresses,
+  frontendKey,
   isExternallyAccessible,
-  nodePortClaim,
+  nodePortKey,
 } from './frontends.ts';
 import { clusterIpPaths, externalPaths, type PathInputs } from './paths.ts';
 
@@ -42,9 +42,9 @@ export interface BuildContext {
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
   /** False if no frontend is asked for twice: then `otherOwner` need not be asked. */
-  readonly hasContests: () => boolean;
+  readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
-  readonly otherOwner: (claim: string, asking: ServiceKey) => ServiceKey | undefined;
+  readonly otherOwner: (frontend: string, asking: ServiceKey) => ServiceKey | undefined;
 }
 
 export interface BuiltService {
@@ -157,10 +157,10 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   const internal = clusterIpPaths(service.internalPolicy, inputs);
   const external = externalPaths(service.externalPolicy, inputs);
   const sourceRanges = rangesWithSelf(service, family, context);
-  const isContested = context.hasContests();
+  const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
   for (const { kind, address, field } of addresses) {
-    if (isContested && isLost(work, addressClaim(address, port.port, port.protocol), field))
+    if (hasConflicts && isOwnedByOther(work, frontendKey(address, port.port, port.protocol), field))
       continue;
     const paths = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, paths };
@@ -169,18 +169,18 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   }
   const { nodePort } = port;
   if (nodePort === undefined) return exactList(frontends);
-  const claim = nodePortClaim(nodePort, port.protocol, family);
-  if (!isContested || !isLost(work, claim, `${portField(port.index)}.nodePort`)) {
+  const key = nodePortKey(nodePort, port.protocol, family);
+  if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
     frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, paths: external });
   }
   return exactList(frontends);
 }
 
 /** One frontend, two Services: the older keeps it, the other is told. */
-function isLost({ key, context, reject }: Work, claim: string, field: string): boolean {
-  const owner = context.otherOwner(claim, key);
+function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {
+  const owner = context.otherOwner(frontend, key);
   if (owner === undefined) return false;
-  reject(field, `${claim} already belongs to Service ${owner}, which is older or first by name`);
+  reject(field, `${frontend} already belongs to Service ${owner}, which is older or first by name`);
   return true;
 }
 
@@ -220,7 +220,7 @@ function buildHealthCheck(work: Work, readyLocal: ReadyLocal): HealthCheck | und
   const families = FAMILIES.filter(
     (family) =>
       work.service.clusterIps[family] !== undefined &&
-      !isLost(work, nodePortClaim(port, 'TCP', family), 'spec.healthCheckNodePort'),
+      !isOwnedByOther(work, nodePortKey(port, 'TCP', family), 'spec.healthCheckNodePort'),
   );
   if (families.length === 0) return undefined;
   const { IPv4, IPv6 } = readyLocal;

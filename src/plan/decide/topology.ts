@@ -7,14 +7,14 @@ import type { EndpointTraits } from '../../model/types.ts';
 export type TopologyMode = 'same-node' | 'same-zone' | undefined;
 
 /** Where this proxy runs. */
-export interface Place {
+export interface Locality {
   readonly nodeName: string;
   /** '' matches no hint. */
   readonly zone: string;
 }
 
 /** Looks at ready endpoints only: what is not ready has no say. */
-export function topologyMode(traits: readonly EndpointTraits[], place: Place): TopologyMode {
+export function topologyMode(traits: readonly EndpointTraits[], locality: Locality): TopologyMode {
   let hasAllNodes = true;
   let hasOwnNode = false;
   let hasAllZones = true;
@@ -22,17 +22,21 @@ export function topologyMode(traits: readonly EndpointTraits[], place: Place): T
   for (const { isReady, nodeHints, zoneHints } of traits) {
     if (!isReady) continue;
     if (nodeHints.length === 0) hasAllNodes = false;
-    else if (nodeHints.includes(place.nodeName)) hasOwnNode = true;
+    else if (nodeHints.includes(locality.nodeName)) hasOwnNode = true;
     if (zoneHints.length === 0) hasAllZones = false;
-    else if (place.zone !== '' && zoneHints.includes(place.zone)) hasOwnZone = true;
+    else if (locality.zone !== '' && zoneHints.includes(locality.zone)) hasOwnZone = true;
   }
   if (hasAllNodes && hasOwnNode) return 'same-node';
   return hasAllZones && hasOwnZone ? 'same-zone' : undefined;
 }
 
-export function isAllowedBy(mode: TopologyMode, traits: EndpointTraits, place: Place): boolean {
+export function isAllowedBy(
+  mode: TopologyMode,
+  traits: EndpointTraits,
+  locality: Locality,
+): boolean {
   if (mode === undefined) return true;
   return mode === 'same-node'
-    ? traits.nodeHints.includes(place.nodeName)
-    : traits.zoneHints.includes(place.zone);
+    ? traits.nodeHints.includes(locality.nodeName)
+    : traits.zoneHints.includes(locality.zone);
 }

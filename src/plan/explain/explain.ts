@@ -2,7 +2,7 @@
 // Why a packet would go where it goes: the plan's answer, one step at a time, each with its reason. It reads
 // the plan and decides nothing of its own, so tests may hold it against any dataplane.
 import { isLoopback, prefixContains } from '../../lib/ip.ts';
-import { addressClaim } from '../decide/frontends.ts';
+import { frontendKey } from '../decide/frontends.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
@@ -63,7 +63,7 @@ function frontendStep(match: Match, packet: Packet): ExplainStep {
       return {
         rule: 'frontend',
         result: match.frontend.kind,
-        reason: `${addressClaim(destination, destinationPort, protocol)} is Service ${namespace}/${name}${port}`,
+        reason: `${frontendKey(destination, destinationPort, protocol)} is Service ${namespace}/${name}${port}`,
       };
     }
   }
@@ -102,7 +102,7 @@ function refusal(
 ): Explanation {
   return {
     verdict: outcome.verdict,
-    frontend: addressClaim(destination, destinationPort, protocol),
+    frontend: frontendKey(destination, destinationPort, protocol),
     service: `${port.namespace}/${port.name}`,
     backends: [],
     masquerade: false,

@@ -2,7 +2,7 @@
 // Which frontend a destination is: an exact address first, then a NodePort of this node, then nothing the
 // proxy serves. Linear in frontends: for people and tests, not for traffic.
 import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
-import { addressClaim } from '../decide/frontends.ts';
+import { frontendKey } from '../decide/frontends.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
 import type { Packet } from './packet.ts';
 
@@ -22,7 +22,7 @@ export function matchDestination(plan: Plan, packet: Packet): Match {
   return (
     find(plan, packet, ({ address }, port) => address === packet.destination && port) ??
     matchNodePort(plan, packet) ??
-    matchClusterIp(plan, packet) ?? { kind: 'nothing', reason: whyNothing(plan, packet) }
+    matchClusterIp(plan, packet) ?? { kind: 'nothing', reason: unmatchedReason(plan, packet) }
   );
 }
 
@@ -46,13 +46,13 @@ function find(
 }
 
 function matchNodePort(plan: Plan, packet: Packet): FrontendMatch | undefined {
-  return whyNoNodePort(plan, packet.destination) === undefined
+  return validateNodePortAddress(plan, packet.destination) === undefined
     ? find(plan, packet, ({ kind }, isPort) => kind === 'NodePort' && isPort)
     : undefined;
 }
 
-/** Why NodePorts do not answer on the address; undefined if they do. */
-export function whyNoNodePort(plan: Plan, address: string): string | undefined {
+/** The reason why NodePorts do not answer on the address; undefined if they do. */
+export function validateNodePortAddress(plan: Plan, address: string): string | undefined {
   const isLocal = isLoopback(address) || plan.node.localAddresses.includes(address);
   if (!isLocal) return `${address} is no address of this node`;
   if (address === '::1') return 'NodePorts never answer on the loopback of IPv6';
@@ -76,15 +76,15 @@ function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined 
   return undefined;
 }
 
-function whyNothing(plan: Plan, packet: Packet): string {
+function unmatchedReason(plan: Plan, packet: Packet): string {
   const { destination, destinationPort, protocol } = packet;
   const range = plan.serviceCidrs.find((cidr) => prefixContains(cidr, destination));
   if (range !== undefined)
     return `${destination} is in ServiceCIDR ${range}, but no Service has it`;
   const isNodePort = find(plan, packet, ({ kind }, isPort) => kind === 'NodePort' && isPort);
-  const why = isNodePort === undefined ? undefined : whyNoNodePort(plan, destination);
-  const claim = addressClaim(destination, destinationPort, protocol);
+  const why = isNodePort === undefined ? undefined : validateNodePortAddress(plan, destination);
+  const key = frontendKey(destination, destinationPort, protocol);
   return why === undefined
-    ? `no Service has ${claim}`
+    ? `no Service has ${key}`
     : `${destinationPort} is a NodePort, but ${why}`;
 }

@@ -8,7 +8,7 @@ import {
   hostPrefix,
   isLoopback,
   prefixContains,
-  whySpecial,
+  validateHostAddress,
 } from '../../../src/lib/ip.ts';
 
 describe('canonicalAddress', () => {
@@ -116,7 +116,7 @@ describe('prefixContains', () => {
   });
 });
 
-describe('whySpecial', () => {
+describe('validateHostAddress', () => {
   it.each([
     ['0.0.0.0', 'unspecified'],
     ['::', 'unspecified'],
@@ -129,7 +129,7 @@ describe('whySpecial', () => {
     ['239.255.255.255', 'multicast'],
     ['ff02::1', 'multicast'],
   ])('%s is %s', (address, word) => {
-    expect(whySpecial(address)).toContain(word);
+    expect(validateHostAddress(address)).toContain(word);
   });
 
   it.each([
@@ -141,6 +141,6 @@ describe('whySpecial', () => {
     'fd00::1',
     'ff::1',
   ])('%s can be a machine', (address) => {
-    expect(whySpecial(address)).toBeUndefined();
+    expect(validateHostAddress(address)).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isRecord, isSame, shown } from '../../../src/lib/json.ts';
-import { compareText, whyNotLabel } from '../../../src/lib/names.ts';
+import { compareText, validateLabel } from '../../../src/lib/names.ts';
 
 describe('isSame', () => {
   it.each([
@@ -48,13 +48,13 @@ describe('shown', () => {
 
 describe('names', () => {
   it.each(['a', 'web', 'web-1', '1a', 'x'.repeat(63)])('%s is a label', (text) => {
-    expect(whyNotLabel(text)).toBeUndefined();
+    expect(validateLabel(text)).toBeUndefined();
   });
 
   it.each(['', '-a', 'a-', 'A', 'a.b', 'a/b', 'a b', 'a\nb', 'é', 'x'.repeat(64)])(
     '%s is not',
     (text) => {
-      expect(whyNotLabel(text)).toBeDefined();
+      expect(validateLabel(text)).toBeDefined();
     },
   );
 
