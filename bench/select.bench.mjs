@@ -9,6 +9,7 @@ import {
   encodeBackend,
   encodeFrontend,
   encodeFrontendKey,
+  encodeU32,
   SLOTS_PER_BLOCK,
 } from '../build/js/dataplane/bpf/maps/layout.js';
 import { openObject } from '../build/js/sys/native.js';
@@ -18,7 +19,10 @@ const BACKENDS = 10;
 const REPEAT = 1_000_000;
 const ROUNDS = 9;
 const PORT = 80;
-const EMPTY = { block: 0, slots: 0, generation: 0 };
+/** @type {import('../build/js/dataplane/bpf/maps/layout.js').PathValue} */
+const PATH = { block: 0, members: 0, kind: 'random', whenEmpty: 'reject', masquerade: false };
+/** @type {{family: 'IPv4', protocol: 'TCP'}} */
+const TCP4 = { family: 'IPv4', protocol: 'TCP' };
 
 /** @param {string} path */
 const inRepository = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -39,32 +43,26 @@ function putAll(map, keys, values) {
 function fillSets(object) {
   const blocks = new Uint32Array(object.map('fl_slot_block').mmap());
   const backends = new Uint8Array(object.map('fl_backend4').mmap());
+  const frontends = new Uint8Array(object.map('fl_frontend').mmap());
   const keys = [];
   const values = [];
   for (let service = 0; service < SERVICES; service += 1) {
+    blocks[service * SLOTS_PER_BLOCK] = 1 + service;
     for (let slot = 0; slot < BACKENDS; slot += 1) {
       const id = 1 + service * BACKENDS + slot;
       const address = backendAddress(id);
       const backend = { address, port: 8080, state: 1, isLocal: false, generation: 1 };
       backends.set(encodeBackend({ ...backend, serviceId: 1 + service }, 'IPv4'), id * 16);
-      blocks[service * SLOTS_PER_BLOCK + slot] = id;
+      blocks[service * SLOTS_PER_BLOCK + 1 + slot] = id;
     }
-    const key = { address: frontendAddress(service), port: PORT };
-    keys.push(encodeFrontendKey({ ...key, family: 'IPv4', protocol: 'TCP' }));
-    values.push(
-      encodeFrontend({
-        internal: { block: service, slots: BACKENDS, generation: 1 },
-        external: EMPTY,
-        serviceId: 1 + service,
-        frontendId: 1 + service,
-        affinitySeconds: 0,
-        internalEmpty: 'reject',
-        externalEmpty: 'reject',
-        isNodePort: false,
-        arePodsOutside: false,
-        hasSourceRanges: false,
-      }),
-    );
+    const key = { address: frontendAddress(service), port: PORT, ...TCP4 };
+    const path = { ...PATH, block: service, members: BACKENDS };
+    const paths = { unknown: path, host: path, pod: path, outside: path };
+    const value = { key, paths, serviceId: 1 + service, affinitySeconds: 0 };
+    const bytes = encodeFrontend({ ...value, hasSourceRanges: false });
+    frontends.set(bytes, (1 + service) * bytes.length);
+    keys.push(encodeFrontendKey(key));
+    values.push(encodeU32(1 + service));
   }
   putAll(object.map('fl_frontend4'), keys, values);
 }

@@ -73,7 +73,12 @@ SEC("xdp") int fl_bench_empty(void *ctx __attribute__((unused)))
 
 SEC("xdp") int fl_bench_set(void *ctx __attribute__((unused)))
 {
-	struct request request = {.port = 80, .protocol = PROTOCOL_TCP, .position = POSITION_HOST, .netns = 7};
+	struct request request = {
+		.port = 80,
+		.protocol = PROTOCOL_TCP,
+		.position = POSITION_HOST,
+		.may_choose_anew = true,
+	};
 	struct choice choice = {};
 
 	set_ipv4(&request.address, random_frontend());

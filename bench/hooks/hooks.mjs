@@ -13,6 +13,8 @@ import {
   encodeBackend,
   encodeFrontend,
   encodeFrontendKey,
+  encodeU32,
+  POSITION,
   SLOTS_PER_BLOCK,
 } from '../../build/js/dataplane/bpf/maps/layout.js';
 import { findCgroup2, insideCgroup, removeCgroup } from '../../build/js/sys/cgroup.js';
@@ -86,17 +88,15 @@ function fillTables(object) {
     const serviceId = index + 1;
     const value = { ...backend, state: 1, isLocal: false, generation: 1, serviceId };
     backends.set(encodeBackend(value, 'IPv4'), serviceId * 16);
-    blocks[serviceId * SLOTS_PER_BLOCK] = serviceId;
-    object.map('fl_frontend4').put(
-      encodeFrontendKey({ ...frontend, family: 'IPv4' }),
-      encodeFrontend({
-        internal: { block: serviceId, slots: 1, generation: 1 },
-        external: { block: 0, slots: 0, generation: 0 },
-        ...{ serviceId, frontendId: serviceId, affinitySeconds },
-        ...{ internalEmpty: 'reject', externalEmpty: 'reject' },
-        ...{ isNodePort: false, arePodsOutside: false, hasSourceRanges: false },
-      }),
+    blocks.set([serviceId, serviceId], serviceId * SLOTS_PER_BLOCK);
+    const key = { ...frontend, family: 'IPv4' };
+    const path = { block: serviceId, members: 1, kind: 'random', whenEmpty: 'reject' };
+    const paths = Object.fromEntries(
+      Object.keys(POSITION).map((position) => [position, { ...path, masquerade: false }]),
     );
+    const record = { key, paths, serviceId, affinitySeconds, hasSourceRanges: false };
+    object.map('fl_frontend').put(encodeU32(serviceId), encodeFrontend(record));
+    object.map('fl_frontend4').put(encodeFrontendKey(key), encodeU32(serviceId));
   }
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a destination to the route that applies to a client: which frontend, and which of its two
- * sets. Owns the rules for NodePorts on node addresses; knows nothing of backends.
+ * From a destination to the route that applies to a client: which frontend, and which of its paths.
+ * Owns the rules for NodePorts on node addresses; of backends it knows only whose a set is.
  */
 #ifndef FAIRLEAD_FRONTEND_H
 #define FAIRLEAD_FRONTEND_H
 
+#include <stddef.h>
+
 #include "common/address.h"
+#include "common/backend.h"
 #include "common/config.h"
 #include "common/maps.h"
-
-enum client_position { POSITION_UNKNOWN = 0, POSITION_HOST = 1, POSITION_POD = 2 } PACKED_ENUM;
 
 /* The backend that the flow of this request uses already. backend_id 0: none. */
 struct flow_record {
@@ -23,62 +24,149 @@ struct flow_record {
 /* Who wants to go where. Zero it whole before filling it. */
 struct request {
 	struct address address; /* v4-mapped for IPv4 */
-	__u64 netns;		/* network namespace cookie of the socket */
+	struct address source;	/* as session affinity tells clients apart */
 	struct flow_record flow;
+	__u32 hash; /* of the flow: for sets that do not choose at random */
 	__u16 port; /* host order */
 	enum l4_protocol protocol;
 	enum client_position position;
 	__u8 source_is_loopback; /* the socket is bound to a loopback address */
-	__u8 pad[7];
+	__u8 may_choose_anew;	 /* 0: an established flow, which has its backend or none */
+	__u8 pad[2];
 };
 
-/* Scalars copied out of one frontend value: nothing here points into a map. */
+/* Scalars copied out of one frontend: nothing here points into a map. */
 struct route {
-	struct set_ref set;
-	__u32 service_id;
+	struct path path;
+	__u32 service_id; /* of the path's set; meaningless if that is empty */
 	__u32 frontend_id;
 	__u32 affinity_seconds;
-	enum empty_verdict empty;
 	__u8 has_source_ranges;
 };
 
 /*
- * An unknown position is neither: no NodePorts on loopback, and the internal set. Computed and not
- * branched upon: the verifier would walk all that follows once per position.
+ * The position of a socket. A packet's comes from its source address, and only that can be OUTSIDE.
+ * Nothing but this says what a network namespace means.
  */
 static __always_inline enum client_position position_of(__u64 netns)
 {
-	__u64 difference = netns ^ node_netns_cookie;
-
 	if (!node_netns_cookie)
 		return POSITION_UNKNOWN;
-	barrier_var(difference); /* the compiler would see the comparison in it */
-	difference |= -difference;
-	return POSITION_HOST + (difference >> 63); /* POSITION_POD if they differ */
+	return netns == node_netns_cookie ? POSITION_HOST : POSITION_POD;
 }
+
+/*
+ * A socket has no source address before it connects: its network namespace stands for it, one per
+ * pod, as 100::<cookie> (RFC 6666: no packet comes from there). Packets of a pod that has opted out
+ * of the socket layer have its address, so a pod is one client or the other, and never both at
+ * once.
+ */
+static __always_inline void set_netns_source(struct address *source, __u64 netns)
+{
+	source->word[0] = bpf_htonl(0x01000000);
+	source->word[1] = 0;
+	source->word[2] = bpf_htonl(netns >> 32);
+	source->word[3] = bpf_htonl(netns);
+}
+
+/* Look-ups of a key that goes. */
+#define PROBES 2
 
 /* Always known at compile time: which fields of a request make the key. */
 enum match { MATCH_EXACT, MATCH_ANY_NODE_ADDRESS, MATCH_ANY_OTHER_PORT } PACKED_ENUM;
 
-static __always_inline struct frontend *frontend_at(const struct request *r, enum match match,
-						    enum family family)
+static __always_inline struct frontend *frontend_with(__u32 id)
+{
+	return bpf_map_lookup_elem(&fl_frontend, &id);
+}
+
+/* Whether this is the frontend of the key, and not one that has the key's memory since. */
+static __always_inline bool has_key(const struct frontend *fe, const struct address *address,
+				    __u16 port, enum l4_protocol protocol)
+{
+	return fe->port == port && fe->protocol == protocol &&
+	       is_same_address(as_address(fe->address), address);
+}
+
+/* One look-up by key; 0: nothing there. */
+static __always_inline __u32 probe4(__be32 ipv4, __u16 port, enum l4_protocol protocol)
+{
+	struct frontend4_key key = {.port = port, .protocol = protocol};
+	struct frontend_ref *ref;
+
+	__builtin_memcpy(key.address, &ipv4, sizeof(key.address));
+	ref = bpf_map_lookup_elem(&fl_frontend4, &key);
+	return ref ? *(const volatile __u32 *)&ref->frontend_id : 0;
+}
+
+static __always_inline __u32 probe6(const struct address *address, __u16 port,
+				    enum l4_protocol protocol)
+{
+	struct frontend6_key key = {.port = port, .protocol = protocol};
+	struct frontend_ref *ref;
+
+	__builtin_memcpy(key.address, address->byte, sizeof(key.address));
+	ref = bpf_map_lookup_elem(&fl_frontend6, &key);
+	return ref ? *(const volatile __u32 *)&ref->frontend_id : 0;
+}
+
+/*
+ * Id of the frontend of a key, 0: none. A key that is found while it goes may lead to a stranger,
+ * and then a second look-up tells. One that stays is never missed: its element is never replaced,
+ * and who was on a neighbour that moved to another bucket begins anew (lookup_nulls_elem_raw).
+ */
+__noinline __u32 fl_find_frontend4(__be32 ipv4, __u32 port, __u32 protocol)
+{
+	struct address address = {};
+
+	if (ipv4)
+		set_ipv4(&address, ipv4);
+	for (int probe = 0; probe < PROBES; probe++) {
+		__u32 id = probe4(ipv4, port, protocol);
+		const struct frontend *fe = id ? frontend_with(id) : NULL;
+
+		if (!fe)
+			return 0;
+		if (has_key(fe, &address, port, protocol))
+			return id;
+	}
+	return 0;
+}
+
+/* As fl_find_frontend4. The address in two halves: a global function takes five numbers. */
+__noinline __u32 fl_find_frontend6(__u64 high, __u64 low, __u32 port, __u32 protocol)
+{
+	struct address address;
+
+	__builtin_memcpy(&address.byte[0], &high, sizeof(high));
+	__builtin_memcpy(&address.byte[8], &low, sizeof(low));
+	for (int probe = 0; probe < PROBES; probe++) {
+		__u32 id = probe6(&address, port, protocol);
+		const struct frontend *fe = id ? frontend_with(id) : NULL;
+
+		if (!fe)
+			return 0;
+		if (has_key(fe, &address, port, protocol))
+			return id;
+	}
+	return 0;
+}
+
+static __always_inline __u32 frontend_at(const struct request *r, enum match match,
+					 enum family family)
 {
 	__u16 port = match == MATCH_ANY_OTHER_PORT ? 0 : r->port;
 	enum l4_protocol protocol = match == MATCH_ANY_OTHER_PORT ? PROTOCOL_ANY : r->protocol;
+	__u64 high = 0, low = 0;
 
-	if (family == FAMILY_IPV4) {
-		struct frontend4_key key = {.port = port, .protocol = protocol};
-
-		if (match != MATCH_ANY_NODE_ADDRESS)
-			__builtin_memcpy(key.address, &r->address.word[3], sizeof(key.address));
-		return bpf_map_lookup_elem(&fl_frontend4, &key);
-	} else {
-		struct frontend6_key key = {.port = port, .protocol = protocol};
-
-		if (match != MATCH_ANY_NODE_ADDRESS)
-			__builtin_memcpy(key.address, r->address.byte, sizeof(key.address));
-		return bpf_map_lookup_elem(&fl_frontend6, &key);
+	if (family == FAMILY_IPV4)
+		return fl_find_frontend4(match == MATCH_ANY_NODE_ADDRESS ? 0 : r->address.word[3],
+					 port, protocol);
+	if (match != MATCH_ANY_NODE_ADDRESS) {
+		__builtin_memcpy(&high, &r->address.byte[0], sizeof(high));
+		__builtin_memcpy(&low, &r->address.byte[8], sizeof(low));
 	}
+	return fl_find_frontend6(high, low, port, protocol);
 }
 
 static __always_inline struct node_address *node_address_of(const struct address *a,
@@ -111,53 +199,42 @@ static __always_inline bool answers_node_ports(const struct request *r, enum fam
 	return node->scope == SCOPE_NODE || r->position == POSITION_HOST;
 }
 
-/*
- * One load, so that block and slots are of the same set whatever the agent does meanwhile. The load
- * is a number, for pick_set().
- */
-static __always_inline __u64 read_set_ref(const struct set_ref *ref)
+/* One load, so that block and members are of the same set whatever the agent does meanwhile. */
+static __always_inline struct path read_path(const struct path *from)
 {
-	return *(const volatile __u64 *)ref;
-}
-
-/* Chosen by a mask: after a branch the verifier would walk all that follows once per outcome. */
-static __always_inline struct set_ref pick_set(__u64 internal, __u64 external, bool is_outside)
-{
-	__u64 mask = -(__u64)is_outside;
 	union {
 		__u64 word;
-		struct set_ref ref;
-	} picked;
+		struct path path;
+	} read = {.word = *(const volatile __u64 *)from};
 
-	barrier_var(mask);
-	picked.word = internal ^ ((internal ^ external) & mask);
-	return picked.ref;
+	return read.path;
+}
+
+static __always_inline __u32 find_frontend(const struct request *r, enum family family)
+{
+	__u32 id = frontend_at(r, MATCH_EXACT, family);
+
+	if (!id && answers_node_ports(r, family))
+		id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
+	if (!id)
+		id = frontend_at(r, MATCH_ANY_OTHER_PORT, family);
+	return id;
 }
 
 static __always_inline bool find_route(const struct request *r, enum family family,
 				       struct route *route)
 {
-	struct frontend *fe = frontend_at(r, MATCH_EXACT, family);
-	enum empty_verdict internal_empty, external_empty;
-	bool is_outside;
+	__u32 id = find_frontend(r, family);
+	const struct frontend *fe = id ? frontend_with(id) : NULL;
 
-	if (!fe && answers_node_ports(r, family))
-		fe = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
-	if (!fe)
-		fe = frontend_at(r, MATCH_ANY_OTHER_PORT, family);
 	if (!fe)
 		return false;
-	is_outside = fe->flags.pods_are_outside &
-		     (r->position >> 1); /* of positions, only POSITION_POD */
-	route->set = pick_set(read_set_ref(&fe->internal), read_set_ref(&fe->external), is_outside);
-	route->service_id = fe->service_id;
-	route->frontend_id = fe->frontend_id;
+	route->path = read_path(&fe->path[r->position % POSITIONS]);
+	route->service_id = 0;
+	if (route->path.members)
+		route->service_id = service_of_run(route->path.block);
+	route->frontend_id = id;
 	route->affinity_seconds = fe->affinity_seconds;
-	/* Both are read: a choice between two offsets is refused to programs without CAP_PERFMON.
-	 */
-	internal_empty = *(const volatile enum empty_verdict *)&fe->internal_empty;
-	external_empty = *(const volatile enum empty_verdict *)&fe->external_empty;
-	route->empty = is_outside ? external_empty : internal_empty;
 	route->has_source_ranges = fe->flags.has_source_ranges;
 	return true;
 }

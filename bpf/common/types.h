@@ -20,11 +20,19 @@ enum l4_protocol {
 	PROTOCOL_ANY = 0,
 	PROTOCOL_TCP = 6,
 	PROTOCOL_UDP = 17,
-	PROTOCOL_SCTP = 132
+	PROTOCOL_SCTP = 132,
 } PACKED_ENUM;
 
-/* What to do with a new connection while the chosen set is empty. */
-enum empty_verdict { EMPTY_REFUSE = 0, EMPTY_DROP = 1 } PACKED_ENUM;
+/*
+ * Who opens the connection, as kube-proxy tells clients apart: the node itself, a pod of it, anyone
+ * else. UNKNOWN: a socket on a kernel that does not tell network namespaces apart (before 5.14).
+ */
+enum client_position {
+	POSITION_UNKNOWN = 0,
+	POSITION_HOST = 1,
+	POSITION_POD = 2,
+	POSITION_OUTSIDE = 3,
+} PACKED_ENUM;
 
 /* BACKEND_FREE must be 0: it is what a never written array element reads as. */
 enum backend_state {
@@ -53,15 +61,37 @@ struct frontend6_key {
 };
 
 /*
- * A run of `slots` backend ids that begins at fl_slot_block[block]. Immutable while any frontend
- * refers to it. Read it with one 64-bit load (it is never updated in place; frontends are replaced
- * whole).
+ * Value of fl_frontend4 and fl_frontend6. A key keeps its id for as long as it exists: an update of
+ * a hash value would free the old element, and from Linux 6.1 on the next update, of any key, gets
+ * its memory while programs still read it. Nevertheless a reader of a key that goes can see the id
+ * of another: struct frontend says whose it is.
  */
-struct set_ref {
-	__u32 block;
-	__u16 slots;	 /* 0: the set is empty, block means nothing */
-	__u8 kind;	 /* 0: random over slots */
-	__u8 generation; /* of the run, for people and checks */
+struct frontend_ref {
+	__u32 frontend_id; /* index of fl_frontend and fl_fe_stat; 0 is never used */
+};
+
+enum set_kind {
+	SET_RANDOM = 0, /* every member is equally likely */
+} PACKED_ENUM;
+
+/* A struct of its own: see struct frontend_flags. */
+struct path_flags {
+	__u8 drop_if_empty : 1; /* else a new connection is refused while there are no members */
+	__u8 masquerade : 1;	/* the client's address must become the node's */
+};
+
+/*
+ * What clients of one position get: a set and what goes with it, in one word that is read and
+ * written whole. The set is a run of fl_slot_block: the service id, then `members` backend ids in
+ * ascending order, so that session affinity finds a member by binary search; an id may stand more
+ * than once (weights). Kinds that choose by a table have it in the blocks after these. The slots
+ * after the last member are 0. A run is immutable while any path refers to it.
+ */
+struct path {
+	__u32 block;   /* the first of the run */
+	__u16 members; /* 0: the set is empty, block means nothing */
+	enum set_kind kind;
+	struct path_flags flags;
 } __attribute__((aligned(8)));
 
 /*
@@ -69,35 +99,32 @@ struct set_ref {
  * bytes wide and refuses one within 3 bytes of the end (btf_enum_check_kflag_member).
  */
 struct frontend_flags {
-	__u8 node_port : 1;	    /* address is a NodePort's or the wildcard */
-	__u8 pods_are_outside : 1;  /* pods take the external set (no local detector is configured)
-				     */
+	__u8 node_port : 1;	    /* the wildcard: any address of the node */
 	__u8 has_source_ranges : 1; /* the socket layer leaves it to the packet path */
 };
 
+#define POSITIONS 4
+
+/* One cache line. The words before `address` change in place, each whole; the key never does. */
 struct frontend {
-	struct set_ref internal; /* clients on this node: sockets of pods and of the host */
-	struct set_ref external; /* clients from outside */
-	__u32 service_id;	 /* key of fl_service; backends of the set carry the same */
-	__u32 frontend_id;	 /* index into fl_fe_stat */
-	__u32 affinity_seconds;	 /* 0: none */
-	enum empty_verdict internal_empty;
-	enum empty_verdict external_empty;
+	struct path path[POSITIONS]; /* by enum client_position */
+	__u32 service_id;	     /* key of fl_service */
+	__u32 affinity_seconds;	     /* 0: none */
 	struct frontend_flags flags;
-	__u8 pad;
+	__u8 family; /* 4 or 6 */
+	__u16 port;
+	enum l4_protocol protocol;
+	__u8 pad[3];
+	__u8 address[16]; /* IPv4: v4-mapped; all zero: any address of the node */
 };
 
 /* --- sets and backends ------------------------------------------------------------------------ */
 
 #define SLOTS_PER_BLOCK 16
 
-/*
- * The slots of a random set (kind 0) are in ascending order of id, so that session affinity can
- * tell by binary search whether a backend is a member. An id may stand more than once (weights).
- * Slots of the last block past the set's end are 0.
- */
+/* A run of these is a set: see struct path. */
 struct slot_block {
-	__u32 backend_id[SLOTS_PER_BLOCK];
+	__u32 slot[SLOTS_PER_BLOCK]; /* backend ids; the first of a run: the service id */
 };
 
 struct backend4 {
@@ -161,13 +188,14 @@ enum reason {
 	REASON_STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
 	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
 	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
+	REASON_FLOW_ENDED = 10, /* an established flow's backend left: it may not choose anew */
 };
 
 /* --- session affinity --------------------------------------------------------------------------
  */
 
 struct affinity_key {
-	__u64 client; /* network namespace cookie of the socket: one per pod */
+	__u8 client[16]; /* source address; of a socket: see set_netns_source() */
 	__u32 service_id;
 	__u32 family; /* 4 or 6 */
 };
@@ -253,15 +281,16 @@ struct runtime_flags {
 /* A size that changes here is another layout: the codecs and the version of the pins follow. */
 _Static_assert(sizeof(struct frontend4_key) == 8, "frontend4_key");
 _Static_assert(sizeof(struct frontend6_key) == 20, "frontend6_key");
-_Static_assert(sizeof(struct set_ref) == 8, "set_ref: read with one 64-bit load");
-_Static_assert(sizeof(struct frontend) == 32, "frontend");
+_Static_assert(sizeof(struct frontend_ref) == 4, "frontend_ref");
+_Static_assert(sizeof(struct path) == 8, "path: read with one 64-bit load");
+_Static_assert(sizeof(struct frontend) == 64, "frontend: one cache line");
 _Static_assert(sizeof(struct slot_block) == 64, "slot_block: one cache line");
 _Static_assert(sizeof(struct backend4) == 16, "backend4");
 _Static_assert(sizeof(struct backend6) == 32, "backend6");
 _Static_assert(sizeof(struct service_name) == 200, "service_name");
 _Static_assert(sizeof(struct frontend_stat) == 32, "frontend_stat");
 _Static_assert(sizeof(struct backend_stat) == 16, "backend_stat");
-_Static_assert(sizeof(struct affinity_key) == 16, "affinity_key");
+_Static_assert(sizeof(struct affinity_key) == 24, "affinity_key");
 _Static_assert(sizeof(struct affinity) == 16, "affinity");
 _Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");
 _Static_assert(sizeof(struct udp_peers) == 24 + UDP_PEERS * 48, "udp_peers");

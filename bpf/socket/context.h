@@ -12,6 +12,7 @@
 
 #include "common/config.h"
 #include "common/select.h"
+#include "socket/maps.h"
 
 /* What a hook returns. Hooks on the way in may only proceed. */
 enum outcome { OUTCOME_FAIL = 0, OUTCOME_PROCEED = 1 };
@@ -103,11 +104,13 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 					 enum l4_protocol protocol, struct request *r)
 {
 	struct bpf_sock *sk = socket_of(ctx);
+	__u64 netns = bpf_get_netns_cookie(ctx);
 
 	resolve_unspecified(&r->address, family);
-	r->netns = bpf_get_netns_cookie(ctx);
 	r->protocol = protocol;
-	r->position = position_of(r->netns);
+	r->position = position_of(netns);
+	r->may_choose_anew = true;
+	set_netns_source(&r->source, netns);
 	r->source_is_loopback = has_loopback_source(sk, family);
 }
 

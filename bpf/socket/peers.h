@@ -10,6 +10,7 @@
 #include "common/count.h"
 #include "common/select.h"
 #include "socket/kernel.h"
+#include "socket/maps.h"
 
 static __always_inline struct flow_record flow_of(const struct socket_peer *peer)
 {

@@ -11,7 +11,7 @@ const LIMITS: Readonly<Record<string, number>> = {
   fl_connect4: 10_000,
   fl_connect6: 16_000,
   fl_sendmsg4: 10_000,
-  fl_sendmsg6: 12_000,
+  fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,
   fl_recvmsg6: 1_000,
   fl_getpeername4: 500,
@@ -20,8 +20,16 @@ const LIMITS: Readonly<Record<string, number>> = {
 };
 const MAPS = [
   ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
-  ...['fl_frontend4', 'fl_frontend6', 'fl_node_addr4', 'fl_node_addr6', 'fl_reason', 'fl_runtime'],
-  ...['fl_service', 'fl_slot_block', 'fl_sock', 'fl_udp_flow', 'fl_udp_sock'],
+  ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_node_addr4', 'fl_node_addr6'],
+  ...[
+    'fl_reason',
+    'fl_runtime',
+    'fl_service',
+    'fl_slot_block',
+    'fl_sock',
+    'fl_udp_flow',
+    'fl_udp_sock',
+  ],
 ];
 
 function loaded(settings: Readonly<Record<string, Uint8Array>>): BpfObject {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selection as a table: what a request becomes, case by case, in both families.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { encodeFrontendKey, encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { Family } from '../../../src/model/types.ts';
-import { type Choice, Drive, POSITION } from './support/drive.ts';
+import { type Choice, Drive } from './support/drive.ts';
 
 /** Index of fl_reason (bpf/common/types.h). */
 const REASON = {
@@ -14,6 +14,7 @@ const REASON = {
   empty: 5,
   noLocal: 6,
   stale: 7,
+  flowEnded: 10,
 };
 const FAMILIES = {
   IPv4: {
@@ -40,11 +41,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   const many = (request = to as Parameters<Drive['select']>[0], times = 60): Choice[] =>
     Array.from({ length: times }, () => drive.select(request));
 
-  /** Backends 1..4; the internal set has 1 and 2, the external 3 and 4. */
+  /** Backends 1..4; clients from outside get 3 and 4, all others 1 and 2. */
   function publish(more = {}): void {
     for (const n of [1, 2, 3, 4]) backend(n);
-    const sets = { internal: drive.putSet(0, [1, 2]), external: drive.putSet(1, [3, 4]) };
-    drive.putFrontend({ address: vip, port: 80, ...sets, ...more });
+    const paths = {
+      host: { set: drive.putSet(0, [1, 2]) },
+      outside: { set: drive.putSet(1, [3, 4]) },
+    };
+    drive.putFrontend({ address: vip, port: 80, paths, ...more });
   }
   const idsOf = (choices: Choice[]) => [...new Set(choices.map(({ id }) => id))].sort();
 
@@ -69,8 +73,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   test.each([
     ['reject', 'refuse', REASON.empty],
     ['drop', 'drop', REASON.noLocal],
-  ] as const)('an empty set with %s is to %s', (internalEmpty, verdict, reason) => {
-    drive.putFrontend({ address: vip, port: 80, internalEmpty });
+  ] as const)('an empty set with %s is to %s', (whenEmpty, verdict, reason) => {
+    drive.putFrontend({ address: vip, port: 80, paths: { host: { whenEmpty } } });
     expect(drive.select(to)).toMatchObject({ verdict, reason, id: 0 });
   });
 
@@ -82,33 +86,63 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     expect(drive.select({ to: vip, port: 90 })).toMatchObject(left);
   });
 
-  test.each([
-    ['a pod', POSITION.pod, true, [3, 4]],
-    ['the node', POSITION.host, true, [1, 2]],
-    ['an unknown position', POSITION.unknown, true, [1, 2]],
-    ['a pod that counts as inside', POSITION.pod, false, [1, 2]],
-  ])('%s takes its set', (_, position, arePodsOutside, expected) => {
-    publish({ arePodsOutside });
-    expect(idsOf(many({ ...to, position }))).toEqual(expected);
+  test.each(['unknown', 'host', 'pod', 'outside'] as const)(
+    'position %s takes its path',
+    (position) => {
+      for (const n of [1, 2, 3, 4]) backend(n);
+      const paths = {
+        unknown: { set: drive.putSet(0, [1]) },
+        host: { set: drive.putSet(1, [2]), masquerade: true },
+        pod: { set: drive.putSet(2, [3]) },
+        outside: { set: drive.putSet(3, [4]), masquerade: true },
+      };
+      drive.putFrontend({ address: vip, port: 80, paths });
+      const choices = many({ ...to, position }, 20);
+      expect(idsOf(choices)).toEqual([{ unknown: 1, host: 2, pod: 3, outside: 4 }[position]]);
+      const masquerade = position === 'host' || position === 'outside';
+      expect(choices.every((choice) => choice.masquerade === masquerade)).toBe(true);
+    },
+  );
+
+  test('each path has its own answer to being empty', () => {
+    drive.putFrontend({ address: vip, port: 80, paths: { host: {}, pod: { whenEmpty: 'drop' } } });
+    expect(drive.select({ ...to, position: 'host' }).verdict).toBe('refuse');
+    expect(drive.select({ ...to, position: 'pod' }).verdict).toBe('drop');
   });
 
-  test('each set has its own answer to being empty', () => {
-    drive.putFrontend({ address: vip, port: 80, arePodsOutside: true, externalEmpty: 'drop' });
-    expect(drive.select({ ...to, position: POSITION.host }).verdict).toBe('refuse');
-    expect(drive.select({ ...to, position: POSITION.pod }).verdict).toBe('drop');
+  test('a key that leads to the frontend of another is no frontend', () => {
+    publish();
+    const [other, table] =
+      family === 'IPv4' ? ['10.96.0.99', 'fl_frontend4'] : ['fd00::99', 'fl_frontend6'];
+    const key = encodeFrontendKey({ family, address: other, port: 80, protocol: 'TCP' });
+    drive.object.map(table).put(key, encodeU32(1));
+    expect(drive.select({ to: other, port: 80 })).toMatchObject({ reason: REASON.notFrontend });
+    drive.object.map(table).put(key, encodeU32(2 ** 31));
+    expect(drive.select({ to: other, port: 80 })).toMatchObject({ reason: REASON.notFrontend });
+    expect(drive.select(to).verdict).toBe('translate');
+  });
+
+  test('an established flow keeps its backend or ends', () => {
+    publish();
+    const flow = { id: 2, serviceId: 1, generation: 1 };
+    const request = { ...to, mayChooseAnew: false };
+    expect(drive.select({ ...request, flow })).toMatchObject({ id: 2, isKept: true });
+    expect(drive.select(request)).toMatchObject({ verdict: 'refuse', reason: REASON.flowEnded });
+    backend(2, { state: 'GONE' });
+    expect(drive.select({ ...request, flow }).reason).toBe(REASON.flowEnded);
   });
 
   describe('NodePorts', () => {
     beforeEach(() => {
       backend(1);
-      drive.putFrontend({ family, port: 30_080, internal: drive.putSet(0, [1]) });
+      drive.putFrontend({ family, port: 30_080, paths: { host: { set: drive.putSet(0, [1]) } } });
       drive.putNodeAddress(node, 'node');
       drive.putNodeAddress(loop, 'loopback');
       drive.putNodePorts(1);
     });
 
     test('answer on node addresses, wherever the client is', () => {
-      for (const position of [POSITION.host, POSITION.pod, POSITION.unknown]) {
+      for (const position of ['host', 'pod', 'unknown'] as const) {
         expect(drive.select({ to: node, port: 30_080, position }).id).toBe(1);
       }
       expect(drive.select({ to: pod(7), port: 30_080 }).verdict).toBe('leave');
@@ -119,9 +153,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const all = family === 'IPv4' ? [loop, '127.0.0.53', '127.255.255.254'] : [loop];
       for (const address of all) {
         const request = { to: address, port: 30_080 };
-        expect(drive.select({ ...request, position: POSITION.host }).id).toBe(1);
-        expect(drive.select({ ...request, position: POSITION.pod }).verdict).toBe('leave');
-        expect(drive.select({ ...request, position: POSITION.unknown }).verdict).toBe('leave');
+        expect(drive.select({ ...request, position: 'host' }).id).toBe(1);
+        expect(drive.select({ ...request, position: 'pod' }).verdict).toBe('leave');
+        expect(drive.select({ ...request, position: 'unknown' }).verdict).toBe('leave');
       }
     });
 
@@ -132,7 +166,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
 
     test('an exact frontend comes before the wildcard', () => {
       backend(2);
-      drive.putFrontend({ address: node, port: 30_080, internal: drive.putSet(1, [2]) });
+      drive.putFrontend({
+        address: node,
+        port: 30_080,
+        paths: { host: { set: drive.putSet(1, [2]) } },
+      });
       expect(idsOf(many({ to: node, port: 30_080 }))).toEqual([2]);
     });
   });
@@ -152,13 +190,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       ['that is terminating', { state: 'TERMINATING' }],
       ['that is free', { state: 'FREE' }],
     ] as const)('%s twice in a row is refused', (_, more) => {
-      drive.putFrontend({ address: vip, port: 80, internal: drive.putSet(0, [1]) });
+      drive.putFrontend({ address: vip, port: 80, paths: { host: { set: drive.putSet(0, [1]) } } });
       backend(1, more);
       expect(drive.select(to)).toMatchObject({ verdict: 'refuse', reason: REASON.stale });
     });
 
     test('is asked a second time before that', () => {
-      drive.putFrontend({ address: vip, port: 80, internal: drive.putSet(0, [1, 2]) });
+      drive.putFrontend({
+        address: vip,
+        port: 80,
+        paths: { host: { set: drive.putSet(0, [1, 2]) } },
+      });
       backend(1);
       backend(2, { serviceId: 2 });
       const choices = many(to, 400);
@@ -173,11 +215,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       drive.putFrontend({
         address: vip,
         port: 80,
-        internal: { block: 5, slots: 3, generation: 1 },
+        paths: { host: { set: { block: 5, members: 3, kind: 'random' } } },
       });
       expect(drive.select(to).reason).toBe(REASON.stale);
-      const outside = { block: 9_000, slots: 3, generation: 1 };
-      drive.putFrontend({ address: vip, port: 80, internal: outside });
+      const set = { block: 9_000, members: 3, kind: 'random' } as const;
+      drive.putFrontend({ address: vip, port: 80, paths: { host: { set } } });
       expect(drive.select(to).reason).toBe(REASON.stale);
     });
   });
@@ -190,7 +232,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         address: vip,
         port: 80,
         affinitySeconds: 100,
-        internal: drive.putSet(block, members),
+        paths: { host: { set: drive.putSet(block, members) } },
         ...more,
       });
     beforeEach(() => {
@@ -205,7 +247,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(idsOf(again)).toEqual([id]);
       expect(again.every((c) => c.byAffinity)).toBe(true);
       const others = Array.from({ length: 40 }, (_, n) =>
-        drive.select({ ...to, netns: BigInt(100 + n) }),
+        drive.select({ ...to, source: `192.0.2.${100 + n}` }),
       );
       expect(idsOf(others).length).toBeGreaterThan(10);
     });
@@ -216,7 +258,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         address: vip,
         port: 81,
         affinitySeconds: 100,
-        internal: drive.putSet(0, ids),
+        paths: { host: { set: drive.putSet(0, ids) } },
       });
       expect(drive.select({ to: vip, port: 81 }).id).toBe(first());
     });
@@ -265,9 +307,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     });
 
     test('counts only members of the set of this path', () => {
-      publishSticky([1, 2, 3], { external: drive.putSet(8, [40, 41]), arePodsOutside: true });
+      const paths = {
+        host: { set: drive.putSet(0, [1, 2, 3]) },
+        pod: { set: drive.putSet(8, [40, 41]) },
+      };
+      publishSticky([], { paths });
       const id = first();
-      const outside = { ...to, position: POSITION.pod };
+      const outside = { ...to, position: 'pod' } as const;
       expect(drive.select(outside)).toMatchObject({ byAffinity: false });
       expect([40, 41]).toContain(drive.select(outside).id);
       expect(drive.select(to)).toMatchObject({ byAffinity: false });
@@ -275,16 +321,16 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     });
 
     test('finds every member of sets of every size, and no other', () => {
-      for (const slots of [1, 2, 3, 15, 16, 17, 31, 32, 33, 49]) {
+      for (const slots of [1, 2, 3, 14, 15, 16, 17, 30, 31, 32, 33, 46, 47, 48, 49]) {
         for (const member of [1, Math.ceil(slots / 2), slots]) {
-          const netns = BigInt(slots * 1000 + member);
+          const source = `192.0.${slots}.${member}`;
           publishSticky([member], {}, 40);
-          expect(drive.select({ ...to, netns }).id).toBe(member);
+          expect(drive.select({ ...to, source }).id).toBe(member);
           publishSticky(ids.slice(0, slots));
-          const kept = drive.select({ ...to, netns });
+          const kept = drive.select({ ...to, source });
           expect(kept, `${member} of ${slots}`).toMatchObject({ id: member, byAffinity: true });
           publishSticky(ids.filter((id) => id !== member).slice(0, slots), {}, 20);
-          expect(drive.select({ ...to, netns }).byAffinity).toBe(false);
+          expect(drive.select({ ...to, source }).byAffinity).toBe(false);
         }
       }
     });
@@ -304,9 +350,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   });
 
   describe('the backend a UDP socket used last', () => {
-    const pin = { id: 3, serviceId: 1, generation: 1 };
+    const flow = { id: 3, serviceId: 1, generation: 1 };
     beforeEach(() => publish({ protocol: 'UDP' }));
-    const send = () => drive.select({ ...to, protocol: 'UDP', pin });
+    const send = () => drive.select({ ...to, protocol: 'UDP', flow });
 
     test('is kept, in the set or not, active or terminating', () => {
       expect(send()).toMatchObject({ verdict: 'translate', id: 3, isKept: true });
@@ -344,7 +390,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
 test('both families share the id space of backends', () => {
   drive.putBackend({ id: 1, address: '10.0.0.1', port: 1 });
   drive.putBackend({ id: 2, address: 'fd00::2', port: 2 });
-  drive.putFrontend({ address: '10.96.0.1', port: 80, internal: drive.putSet(0, [2]) });
+  drive.putFrontend({
+    address: '10.96.0.1',
+    port: 80,
+    paths: { host: { set: drive.putSet(0, [2]) } },
+  });
   expect(drive.select({ to: '10.96.0.1', port: 80 }).reason).toBe(REASON.stale);
   expect(drive.object.map('fl_backend6').get(encodeU32(2))).toBeDefined();
 });

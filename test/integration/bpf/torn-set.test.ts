@@ -16,7 +16,7 @@ const PICKS_PER_CALL = 500_000;
 const addon =
   process.env['FAIRLEAD_ADDON'] ??
   fileURLToPath(new URL('../../../build/native/fairlead.node', import.meta.url));
-const PINNED = ['fl_frontend4', 'fl_backend4', 'fl_slot_block', 'fl_watch'];
+const PINNED = ['fl_frontend', 'fl_backend4', 'fl_slot_block', 'fl_watch'];
 
 let drive: Drive;
 let pins: string;
@@ -24,6 +24,7 @@ beforeEach(() => {
   pins = mkdtempSync(join(tmpdir(), 'fairlead-torn-'));
   mountBpffs(pins);
   drive = new Drive();
+  drive.putFrontend({ address: '10.96.0.10', port: 80 });
   for (const name of PINNED) drive.object.map(name).pin(join(pins, name));
 });
 afterEach(() => {

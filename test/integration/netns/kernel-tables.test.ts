@@ -26,14 +26,26 @@ async function bpftool(...args: readonly string[]): Promise<string> {
   return stdout.replace(/\s+/g, ' ');
 }
 
+/** The element of an array as bpftool prints it. */
+function lookUp(map: string, index: number): Promise<string> {
+  const key = Buffer.alloc(4);
+  key.writeUInt32LE(index);
+  const hex = key.toString('hex').match(/../g) ?? [];
+  return bpftool('map', 'lookup', 'pinned', pin(map), 'key', 'hex', ...hex);
+}
+
 describe('bpftool map dump', () => {
   test('frontends read as addresses, ports and protocol names', async () => {
-    const dump = await bpftool('map', 'dump', 'pinned', pin('fl_frontend4'));
-    expect(dump).toContain('"address": [10,96,0,10 ]');
-    expect(dump).toContain('"port": 80');
-    expect(dump).toContain('"protocol": "TCP"');
-    expect(dump).toContain('"slots": 2');
-    expect(dump).toContain('"internal_empty": "REFUSE"');
+    const keys = await bpftool('map', 'dump', 'pinned', pin('fl_frontend4'));
+    expect(keys).toContain('"address": [10,96,0,10 ]');
+    expect(keys).toContain('"port": 80');
+    expect(keys).toContain('"protocol": "PROTOCOL_TCP"');
+    const id = /\[10,96,0,10 \], "port": 80.*?"frontend_id": (\d+)/.exec(keys)?.[1] ?? '0';
+    const frontend = await lookUp('fl_frontend', Number(id));
+    expect(frontend).toContain('255,255,10,96,0,10 ]');
+    expect(frontend).toContain('"members": 2');
+    expect(frontend).toContain('"kind": "SET_RANDOM"');
+    expect(frontend).toContain('"drop_if_empty": 0');
   });
 
   test('backends read as addresses, ports and state names', async () => {
@@ -47,21 +59,11 @@ describe('bpftool map dump', () => {
     const [first] = (
       JSON.parse(stdout) as { items: { id: number; backend: string }[] }
     ).items.filter(({ backend }) => backend.startsWith('10.'));
-    const key = Buffer.alloc(4);
-    key.writeUInt32LE(first?.id ?? 0);
-    const value = await bpftool(
-      'map',
-      'lookup',
-      'pinned',
-      pin('fl_backend4'),
-      'key',
-      'hex',
-      ...key.toString('hex').match(/../g)!,
-    );
+    const value = await lookUp('fl_backend4', first?.id ?? 0);
     const address = first?.backend.split(':')[0]?.replaceAll('.', ',');
     expect(value).toContain(`"address": [${address} ]`);
     expect(value).toContain('"port": 8080');
-    expect(value).toContain('"state": "ACTIVE"');
+    expect(value).toContain('"state": "BACKEND_ACTIVE"');
   });
 
   test('a service id has a name', async () => {

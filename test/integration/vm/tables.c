@@ -19,10 +19,10 @@ struct frontend_spec {
   int n;  // last part of the ClusterIP; 0: the wildcard
   int port;
   enum l4_protocol protocol;
-  enum empty_verdict empty;
+  bool drop_if_empty;
   uint32_t service;
   uint32_t block;
-  int slots;
+  int members;
   int affinity_seconds;
 };
 
@@ -36,28 +36,38 @@ static void put(struct bpf_object* object, const char* map, const void* key, con
     check(false, "put %s", map);
 }
 
-// As the agent does it: a batch into the hash maps.
+// As the agent does it: the frontend through shared memory, then a batch into the hash map.
 static void put_frontend(struct bpf_object* object, const struct frontend_spec* spec, bool is_v6) {
+  static __u32 id;
   struct frontend4_key key4 = {.port = spec->port, .protocol = spec->protocol};
   struct frontend6_key key6 = {.port = spec->port, .protocol = spec->protocol};
   struct frontend value = {
-      .internal = {.block = spec->block + is_v6, .slots = spec->slots, .generation = 1},
       .service_id = spec->service,
-      .frontend_id = 1,
       .affinity_seconds = spec->affinity_seconds,
-      .internal_empty = spec->empty,
+      .family = is_v6 ? 6 : 4,
+      .port = spec->port,
+      .protocol = spec->protocol,
   };
+  for (int i = 0; i < POSITIONS; i++) {
+    value.path[i].block = spec->block + is_v6;
+    value.path[i].members = spec->members;
+    value.path[i].flags.drop_if_empty = spec->drop_if_empty;
+  }
   if (spec->n != 0) {
     const __u8 address4[] = {10, 96, 0, spec->n};
     const __u8 address6[16] = {0xfd, [15] = spec->n};
+    const __u8 mapped[16] = {[10] = 0xff, [11] = 0xff, 10, 96, 0, spec->n};
     memcpy(key4.address, address4, sizeof(address4));
     memcpy(key6.address, address6, sizeof(address6));
+    memcpy(value.address, is_v6 ? address6 : mapped, sizeof(value.address));
   }
+  id++;
+  put(object, "fl_frontend", &id, &value);
   LIBBPF_OPTS(bpf_map_batch_opts, options);
   const char* map = is_v6 ? "fl_frontend6" : "fl_frontend4";
   const void* key = is_v6 ? (void*)&key6 : (void*)&key4;
   __u32 count = 1;
-  if (bpf_map_update_batch(map_fd(object, map), key, &value, &count, &options) != 0)
+  if (bpf_map_update_batch(map_fd(object, map), key, &id, &count, &options) != 0)
     check(false, "batch into %s", map);
 }
 
@@ -84,12 +94,14 @@ static void put_backend6(struct bpf_object* object, __u32 id, __u32 service, int
 }
 
 // Through shared memory, as the agent does it.
-static void put_set(struct bpf_object* object, int block, __u32 first_id, int slots) {
+static void put_set(struct bpf_object* object, int block, __u32 service, __u32 first_id,
+                    int members) {
   size_t size = 4096 * sizeof(struct slot_block);
   int fd = map_fd(object, "fl_slot_block");
   struct slot_block* blocks = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (blocks == MAP_FAILED) return check(false, "mmap fl_slot_block");
-  for (int i = 0; i < slots; i++) blocks[block].backend_id[i] = first_id + i;
+  blocks[block].slot[0] = service;
+  for (int i = 0; i < members; i++) blocks[block].slot[1 + i] = first_id + i;
   munmap(blocks, size);
 }
 
@@ -106,26 +118,26 @@ static void put_node_addresses(struct bpf_object* object) {
 
 void fill_tables(struct bpf_object* object) {
   const struct frontend_spec frontends[] = {
-      {10, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
-      {20, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 100},
-      {30, 80, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, 0, 0},
-      {31, 80, PROTOCOL_TCP, EMPTY_DROP, TCP_SERVICE, 0, 0, 0},
-      {30, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE, 0, 0, 0},
-      {53, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE, 2, 1, 0},
-      {54, 53, PROTOCOL_UDP, EMPTY_REFUSE, FIRST_UDP_SERVICE + 1, 4, 1, 0},
-      {0, NODE_PORT, PROTOCOL_TCP, EMPTY_REFUSE, TCP_SERVICE, 0, TCP_SERVERS, 0},
+      {10, 80, PROTOCOL_TCP, false, TCP_SERVICE, 0, TCP_SERVERS, 0},
+      {20, 80, PROTOCOL_TCP, false, TCP_SERVICE, 0, TCP_SERVERS, 100},
+      {30, 80, PROTOCOL_TCP, false, TCP_SERVICE, 0, 0, 0},
+      {31, 80, PROTOCOL_TCP, true, TCP_SERVICE, 0, 0, 0},
+      {30, 53, PROTOCOL_UDP, false, FIRST_UDP_SERVICE, 0, 0, 0},
+      {53, 53, PROTOCOL_UDP, false, FIRST_UDP_SERVICE, 2, 1, 0},
+      {54, 53, PROTOCOL_UDP, false, FIRST_UDP_SERVICE + 1, 4, 1, 0},
+      {0, NODE_PORT, PROTOCOL_TCP, false, TCP_SERVICE, 0, TCP_SERVERS, 0},
   };
   for (int i = 0; i < TCP_SERVERS; i++) {
     put_backend4(object, FIRST_TCP4 + i, TCP_SERVICE, TCP_PORT + i);
     put_backend6(object, FIRST_TCP6 + i, TCP_SERVICE, TCP_PORT + i);
   }
-  put_set(object, 0, FIRST_TCP4, TCP_SERVERS);
-  put_set(object, 1, FIRST_TCP6, TCP_SERVERS);
+  put_set(object, 0, TCP_SERVICE, FIRST_TCP4, TCP_SERVERS);
+  put_set(object, 1, TCP_SERVICE, FIRST_TCP6, TCP_SERVERS);
   for (int i = 0; i < UDP_SERVERS; i++) {
     put_backend4(object, FIRST_UDP4 + i, FIRST_UDP_SERVICE + i, UDP_PORT + i);
     put_backend6(object, FIRST_UDP6 + i, FIRST_UDP_SERVICE + i, UDP_PORT + i);
-    put_set(object, 2 + 2 * i, FIRST_UDP4 + i, 1);
-    put_set(object, 3 + 2 * i, FIRST_UDP6 + i, 1);
+    put_set(object, 2 + 2 * i, FIRST_UDP_SERVICE + i, FIRST_UDP4 + i, 1);
+    put_set(object, 3 + 2 * i, FIRST_UDP_SERVICE + i, FIRST_UDP6 + i, 1);
   }
   for (size_t i = 0; i < sizeof(frontends) / sizeof(frontends[0]); i++) {
     put_frontend(object, &frontends[i], false);

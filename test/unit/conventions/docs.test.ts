@@ -83,11 +83,10 @@ describe('lists', () => {
     expect(listed).toEqual(Object.values(EXIT));
   });
 
-  test('ARCHITECTURE.md has the maps of bpf/common/maps.h', () => {
+  test('ARCHITECTURE.md has the maps of bpf/common/maps.h and of the layers', () => {
     const listed = tableOf('ARCHITECTURE.md').flatMap(([cell = '']) => cell.match(/fl_\w+/g) ?? []);
-    const defined = [...read('bpf/common/maps.h').matchAll(/^\} (fl_\w+) SEC/gm)].map(
-      (match) => match[1],
-    );
+    const headers = ['common', 'socket'].map((folder) => read(`bpf/${folder}/maps.h`)).join('\n');
+    const defined = [...headers.matchAll(/^\} (fl_\w+) SEC/gm)].map((match) => match[1]);
     expect(listed.sort()).toEqual(defined.sort());
   });
 });

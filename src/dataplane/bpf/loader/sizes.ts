@@ -6,7 +6,12 @@ type MapSizes = Readonly<Record<string, number>>;
 /** By the table names of --map-size. */
 const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   // Frontend ids are shared by both families; ids of frontends and backends begin at 1.
-  frontends: (n) => ({ fl_frontend4: n, fl_frontend6: n, fl_fe_stat: 2 * n + 1 }),
+  frontends: (n) => ({
+    fl_frontend4: n,
+    fl_frontend6: n,
+    fl_frontend: 2 * n + 1,
+    fl_fe_stat: 2 * n + 1,
+  }),
   backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
   'service-ports': (n) => ({ fl_service: n }),
   'slot-blocks': (n) => ({ fl_slot_block: n }),

@@ -15,6 +15,7 @@ export const REASONS = [
   'STALE_BACKEND',
   'NO_SOCKET_STORAGE',
   'REVERSE_TRANSLATED',
+  'FLOW_ENDED',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -13,6 +13,7 @@ const BATCH_ENTRIES = 1024;
 export const TABLE_MAPS = [
   'fl_frontend4',
   'fl_frontend6',
+  'fl_frontend',
   'fl_backend4',
   'fl_backend6',
   'fl_slot_block',
@@ -27,6 +28,7 @@ export const TABLE_MAPS = [
 export function kernelTables(map: MapByName): Tables {
   return {
     frontend: { IPv4: hashTable(map('fl_frontend4')), IPv6: hashTable(map('fl_frontend6')) },
+    frontendRecord: arrayTable(map('fl_frontend')),
     backend: { IPv4: arrayTable(map('fl_backend4')), IPv6: arrayTable(map('fl_backend6')) },
     slotBlock: arrayTable(map('fl_slot_block')),
     serviceName: hashTable(map('fl_service')),

@@ -7,8 +7,9 @@ import type { Family, Protocol } from '../../../model/types.ts';
 export const SIZE = {
   frontend4_key: 8,
   frontend6_key: 20,
-  set_ref: 8,
-  frontend: 32,
+  frontend_ref: 4,
+  path: 8,
+  frontend: 64,
   slot_block: 64,
   backend4: 16,
   backend6: 32,
@@ -21,13 +22,15 @@ export const SIZE = {
 } as const;
 
 export const SLOTS_PER_BLOCK = 16;
-/** set_ref.slots is 16 bits wide. */
-export const MAX_SLOTS = 65_535;
+/** path.members is 16 bits wide. */
+export const MAX_MEMBERS = 65_535;
 const SERVICE_NAME_SIZE = 196;
 
 export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 export const BACKEND_STATE = { FREE: 0, ACTIVE: 1, TERMINATING: 2, GONE: 3 } as const;
-export const EMPTY_VERDICT = { reject: 0, drop: 1 } as const;
+/** enum client_position: index of a frontend's paths. */
+export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
+export const SET_KIND = { random: 0 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 
 export interface FrontendKey {
@@ -39,23 +42,27 @@ export interface FrontendKey {
   readonly protocol: Protocol | undefined;
 }
 
-/** Where a set lives; `slots` 0 means empty. */
+export type Position = keyof typeof POSITION;
+export type SetKind = keyof typeof SET_KIND;
+
+/** Where a set lives; no members means empty. */
 export interface SetRef {
   readonly block: number;
-  readonly slots: number;
-  readonly generation: number;
+  readonly members: number;
+  readonly kind: SetKind;
+}
+
+/** What clients of one position get. */
+export interface PathValue extends SetRef {
+  readonly whenEmpty: 'reject' | 'drop';
+  readonly masquerade: boolean;
 }
 
 export interface FrontendValue {
-  readonly internal: SetRef;
-  readonly external: SetRef;
+  readonly key: FrontendKey;
+  readonly paths: Readonly<Record<Position, PathValue>>;
   readonly serviceId: number;
-  readonly frontendId: number;
   readonly affinitySeconds: number;
-  readonly internalEmpty: 'reject' | 'drop';
-  readonly externalEmpty: 'reject' | 'drop';
-  readonly isNodePort: boolean;
-  readonly arePodsOutside: boolean;
   readonly hasSourceRanges: boolean;
 }
 
@@ -74,7 +81,7 @@ export interface ServiceName {
   readonly family: Family;
 }
 
-export const EMPTY_SET: SetRef = { block: 0, slots: 0, generation: 0 };
+export const EMPTY_SET: SetRef = { block: 0, members: 0, kind: 'random' };
 
 const view = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -109,56 +116,82 @@ export function protocolOf(number: number): Protocol {
   return number === PROTOCOL_NUMBER.SCTP ? 'SCTP' : 'TCP';
 }
 
-function writeSetRef(at: DataView, offset: number, ref: SetRef): void {
-  at.setUint32(offset, ref.block, true);
-  at.setUint16(offset + 4, ref.slots, true);
-  at.setUint8(offset + 7, ref.generation);
+const POSITIONS = Object.entries(POSITION) as readonly (readonly [Position, number])[];
+
+function writePath(at: DataView, offset: number, path: PathValue): void {
+  at.setUint32(offset, path.block, true);
+  at.setUint16(offset + 4, path.members, true);
+  at.setUint8(offset + 6, SET_KIND[path.kind]);
+  at.setUint8(offset + 7, Number(path.whenEmpty === 'drop') | (Number(path.masquerade) << 1));
 }
 
-function readSetRef(at: DataView, offset: number): SetRef {
+function readPath(at: DataView, offset: number): PathValue {
+  const flags = at.getUint8(offset + 7);
   return {
     block: at.getUint32(offset, true),
-    slots: at.getUint16(offset + 4, true),
-    generation: at.getUint8(offset + 7),
+    members: at.getUint16(offset + 4, true),
+    kind: 'random',
+    whenEmpty: (flags & 1) === 0 ? 'reject' : 'drop',
+    masquerade: (flags & 2) !== 0,
   };
 }
 
 /** A view costs more to make than all that is written through it. */
 const frontendScratch = new Uint8Array(SIZE.frontend);
 const frontendScratchView = view(frontendScratch);
+const FLAGS_AT = 40;
+const FAMILY_AT = 41;
+const PORT_AT = 42;
+const PROTOCOL_AT = 44;
+const ADDRESS_AT = 48;
 
-export function encodeFrontend(value: FrontendValue): Uint8Array {
+/** The address of a frontend: v4-mapped for IPv4, all zero for any address of the node. */
+function writeWideAddress(bytes: Uint8Array, { address, family }: FrontendKey): void {
+  bytes.fill(0);
+  if (address === undefined) return;
+  if (family === 'IPv4') bytes.fill(0xff, 10, 12);
+  bytes.set(addressBytes(address, family), family === 'IPv4' ? 12 : 0);
+}
+
+function readWideAddress(bytes: Uint8Array, family: Family): string | undefined {
+  if (bytes.every((byte) => byte === 0)) return undefined;
+  return addressText(family === 'IPv4' ? bytes.subarray(12) : bytes);
+}
+
+export function encodeFrontend({ key, paths, ...value }: FrontendValue): Uint8Array {
   const at = frontendScratchView;
-  writeSetRef(at, 0, value.internal);
-  writeSetRef(at, 8, value.external);
-  at.setUint32(16, value.serviceId, true);
-  at.setUint32(20, value.frontendId, true);
-  at.setUint32(24, value.affinitySeconds, true);
-  at.setUint8(28, EMPTY_VERDICT[value.internalEmpty]);
-  at.setUint8(29, EMPTY_VERDICT[value.externalEmpty]);
-  at.setUint8(
-    30,
-    Number(value.isNodePort) |
-      (Number(value.arePodsOutside) << 1) |
-      (Number(value.hasSourceRanges) << 2),
-  );
+  for (const [position, index] of POSITIONS) writePath(at, index * SIZE.path, paths[position]);
+  at.setUint32(32, value.serviceId, true);
+  at.setUint32(36, value.affinitySeconds, true);
+  const isNodePort = key.address === undefined;
+  at.setUint8(FLAGS_AT, Number(isNodePort) | (Number(value.hasSourceRanges) << 1));
+  at.setUint8(FAMILY_AT, key.family === 'IPv4' ? 4 : 6);
+  at.setUint16(PORT_AT, key.port, true);
+  at.setUint8(PROTOCOL_AT, key.protocol === undefined ? 0 : PROTOCOL_NUMBER[key.protocol]);
+  writeWideAddress(frontendScratch.subarray(ADDRESS_AT), key);
   return frontendScratch.slice();
 }
 
 export function decodeFrontend(bytes: Uint8Array): FrontendValue {
   const at = view(bytes);
-  const flags = at.getUint8(30);
+  const family = at.getUint8(FAMILY_AT) === 6 ? 'IPv6' : 'IPv4';
+  const protocol = at.getUint8(PROTOCOL_AT);
   return {
-    internal: readSetRef(at, 0),
-    external: readSetRef(at, 8),
-    serviceId: at.getUint32(16, true),
-    frontendId: at.getUint32(20, true),
-    affinitySeconds: at.getUint32(24, true),
-    internalEmpty: at.getUint8(28) === EMPTY_VERDICT.drop ? 'drop' : 'reject',
-    externalEmpty: at.getUint8(29) === EMPTY_VERDICT.drop ? 'drop' : 'reject',
-    isNodePort: (flags & 1) !== 0,
-    arePodsOutside: (flags & 2) !== 0,
-    hasSourceRanges: (flags & 4) !== 0,
+    key: {
+      family,
+      address: readWideAddress(bytes.subarray(ADDRESS_AT), family),
+      port: at.getUint16(PORT_AT, true),
+      protocol: protocol === 0 ? undefined : protocolOf(protocol),
+    },
+    paths: {
+      unknown: readPath(at, 0),
+      host: readPath(at, 8),
+      pod: readPath(at, 16),
+      outside: readPath(at, 24),
+    },
+    serviceId: at.getUint32(32, true),
+    affinitySeconds: at.getUint32(36, true),
+    hasSourceRanges: (at.getUint8(FLAGS_AT) & 2) !== 0,
   };
 }
 

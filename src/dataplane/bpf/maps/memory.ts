@@ -18,6 +18,7 @@ export interface MemoryArray extends ArrayTable {
 
 export interface MemoryTables extends Tables {
   readonly slotBlock: MemoryArray;
+  readonly frontendRecord: MemoryArray;
   readonly backend: Readonly<Record<Family, MemoryArray>>;
   readonly runtime: MemoryArray;
   /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
@@ -76,10 +77,11 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6',
       sizes.frontends,
       frontendKeySize(family),
-      SIZE.frontend,
+      SIZE.frontend_ref,
     );
   return Object.assign(tables, {
     frontend: { IPv4: frontendTable('IPv4'), IPv6: frontendTable('IPv6') },
+    frontendRecord: array('fl_frontend', sizes.frontends, SIZE.frontend),
     backend: {
       IPv4: array('fl_backend4', sizes.backends, SIZE.backend4),
       IPv6: array('fl_backend6', sizes.backends, SIZE.backend6),

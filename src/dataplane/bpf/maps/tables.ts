@@ -34,7 +34,10 @@ export interface ArrayTable {
 }
 
 export interface Tables {
+  /** Frontend key -> frontend id. */
   readonly frontend: Readonly<Record<Family, HashTable>>;
+  /** By frontend id. */
+  readonly frontendRecord: ArrayTable;
   readonly backend: Readonly<Record<Family, ArrayTable>>;
   readonly slotBlock: ArrayTable;
   readonly serviceName: HashTable;
@@ -55,4 +58,19 @@ export function clear(table: ArrayTable, index: number): void {
   const view = table.view(index);
   const at = table.offset(index);
   for (let byte = 0; byte < table.elementSize; byte += 4) view.setUint32(at + byte, 0);
+}
+
+/**
+ * Makes the element equal `bytes`, word by word: a program sees each aligned 8 bytes as they were or as
+ * they become, and all that was written before.
+ */
+export function storeWords(table: ArrayTable, index: number, bytes: Uint8Array): void {
+  const view = table.view(index);
+  const at = view.byteOffset + table.offset(index);
+  const to = new BigUint64Array(view.buffer, at, table.elementSize / 8);
+  const from = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let word = 0; word < to.length; word += 1) {
+    const value = from.getBigUint64(word * 8, true);
+    if (to[word] !== value) Atomics.store(to, word, value);
+  }
 }

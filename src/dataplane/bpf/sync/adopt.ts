@@ -9,14 +9,15 @@ import {
   backendServiceOffset,
   backendStateOffset,
   decodeFrontend,
-  decodeFrontendKey,
   decodeServiceName,
   decodeU32,
+  encodeFrontendKey,
+  type PathValue,
   type SetRef,
   SLOTS_PER_BLOCK,
 } from '../maps/layout.ts';
 import { portKeyOf } from '../maps/names.ts';
-import type { ArrayTable, Tables } from '../maps/tables.ts';
+import { type ArrayTable, element, type Tables } from '../maps/tables.ts';
 import {
   addPort,
   blocksOf,
@@ -30,7 +31,7 @@ import {
   withItem,
 } from './ledger.ts';
 import { frontendText } from './render.ts';
-import { isEqual, readSlots } from './sets.ts';
+import { isEqual, readRun } from './sets.ts';
 
 export interface StrayFrontend {
   readonly family: Family;
@@ -139,34 +140,50 @@ function readFrontends(reading: Reading): StrayFrontend[] {
   const { tables, shadows, family, ports, frontendIds } = reading;
   const stray: StrayFrontend[] = [];
   for (const { key, value } of tables.frontend[family].readAll()) {
-    const { serviceId, frontendId: id, internal, external } = decodeFrontend(value);
-    const port = ports.get(serviceId);
-    const isOurs = port?.family === family && id > 0 && id < tables.frontendStat.length;
-    if (!isOurs || frontendIds.has(id)) {
+    const id = decodeU32(value);
+    const held = readFrontend(reading, id, key);
+    const port = held && ports.get(held.serviceId);
+    if (held === undefined || port?.family !== family || frontendIds.has(id)) {
       stray.push({ family, key });
       continue;
     }
     frontendIds.add(id);
-    shadows.frontend.write(id, key, value);
-    const text = frontendText(decodeFrontendKey(key, family));
+    shadows.frontend.write(id, key, element(tables.frontendRecord, id));
+    const text = frontendText(held.key);
+    const setOf = (path: PathValue) => readSet(tables.slotBlock, port, path);
+    const { unknown, host, pod, outside } = held.paths;
     const sets = {
-      internal: readSet(tables.slotBlock, port, internal),
-      external: readSet(tables.slotBlock, port, external),
+      unknown: setOf(unknown),
+      host: setOf(host),
+      pod: setOf(pod),
+      outside: setOf(outside),
     };
-    port.frontends = withItem(port.frontends, { text, id, ...sets });
+    port.frontends = withItem(port.frontends, { text, id, sets });
   }
   return stray;
 }
 
+/** undefined if the key leads to no frontend, or to another key's. */
+function readFrontend({ tables, family }: Reading, id: number, key: Uint8Array) {
+  if (id === 0 || id >= tables.frontendRecord.length) return undefined;
+  const held = decodeFrontend(element(tables.frontendRecord, id));
+  if (held.key.family !== family) return undefined;
+  return isSameBytes(encodeFrontendKey(held.key), key) ? held : undefined;
+}
+
+const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, index) => byte === b[index]);
+
 /** Sets with equal refs are one; a ref beyond the table is no set (the next sync replaces it). */
 function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
-  const { block, slots, generation } = ref;
-  if (slots === 0) return undefined;
-  const known = port.sets.find((set) => set.block === block && set.members.length === slots);
+  const { block, members: length, kind } = ref;
+  if (length === 0) return undefined;
+  const known = port.sets.find((set) => set.block === block && set.members.length === length);
   if (known !== undefined) return known;
-  if (block + Math.ceil(slots / SLOTS_PER_BLOCK) > table.length) return undefined;
-  const members = readSlots(table, block, slots);
-  const set: SetRecord = { block, generation, members, isDamaged: false };
+  if (block + Math.ceil((1 + length) / SLOTS_PER_BLOCK) > table.length) return undefined;
+  const [serviceId, ...members] = readRun(table, block, length);
+  if (serviceId !== port.serviceId) return undefined;
+  const set: SetRecord = { block, kind, members, isDamaged: false };
   port.sets = withItem(port.sets, set);
   return set;
 }

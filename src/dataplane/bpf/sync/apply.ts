@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan -> kernel for some Services: make before break, one batch per table.
 //   1 backends and set blocks (shared memory, referred to by nobody)   2 service names
-//   3 frontends (each replaced whole: a socket sees the old set or the new one)
+//   3 frontends (each path is one word: a program sees the old set or the new one)
 //   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and blocks
 // A refused write leaves its Service as it was in the kernel and is reported.
 import { FAMILIES, type Family } from '../../../model/types.ts';
@@ -9,16 +9,11 @@ import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import type { ApplyReport, FailedEntry } from '../../dataplane.ts';
 import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
-import type { RefusedWrite } from '../maps/tables.ts';
+import { type RefusedWrite, storeWords } from '../maps/tables.ts';
 import { TableFull } from './allocation.ts';
+import { addPort, type FrontendRecord, type Ledger, type PortRecord } from './ledger.ts';
 import {
-  addPort,
-  type FrontendRecord,
-  frontendOf,
-  type Ledger,
-  type PortRecord,
-} from './ledger.ts';
-import {
+  type FrontendPut,
   forgetFrontend,
   ownFrontend,
   type PreparedPort,
@@ -127,29 +122,49 @@ function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
   );
 }
 
+interface OwnedPut {
+  readonly record: PortRecord;
+  readonly put: FrontendPut;
+}
+
+/** Frontends are written whole before a key leads to them; of known ones the words change in place. */
 function putFrontends(sync: Sync, family: Family): void {
-  const { ledger } = sync;
-  const table = ledger.tables.frontend[family];
-  const puts = sync.prepared
+  const { tables } = sync.ledger;
+  const puts: readonly OwnedPut[] = sync.prepared
     .filter(({ record }) => record.family === family)
     .flatMap(({ record, puts: list }) => list.map((put) => ({ record, put })));
-  const refused = table.put(
-    puts.map(({ put }) => put.key),
-    puts.map(({ put }) => put.value),
+  for (const { put } of puts) storeWords(tables.frontendRecord, put.frontend.id, put.value);
+  const refusedPuts = putKeys(
+    sync,
+    family,
+    puts.filter(({ put }) => put.isNew),
   );
-  const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
-  for (const [index, { record, put }] of puts.entries()) {
-    const { text, id } = put.frontend;
-    const refusal = refusedAt.get(index);
-    if (refusal !== undefined) {
-      if (frontendOf(record, text) === undefined) ledger.frontendIds.give(id);
-      sync.failed.push(failure(record, text, table.name, refusal));
-      continue;
-    }
+  for (const owned of puts) {
+    if (refusedPuts.has(owned)) continue;
     sync.applied++;
-    const loser = ownFrontend(ledger, record, put);
+    const loser = ownFrontend(sync.ledger, owned.record, owned.put);
     if (loser !== undefined && !sync.touched.has(loser)) sync.touched.set(loser, undefined);
   }
+}
+
+/** @returns those that got no key */
+function putKeys(sync: Sync, family: Family, puts: readonly OwnedPut[]): ReadonlySet<OwnedPut> {
+  const { ledger } = sync;
+  const table = ledger.tables.frontend[family];
+  const refused = table.put(
+    puts.map(({ put }) => put.key),
+    puts.map(({ put }) => encodeU32(put.frontend.id)),
+  );
+  const without = new Set<OwnedPut>();
+  for (const refusal of refused) {
+    const owned = puts[refusal.index];
+    if (owned === undefined) continue;
+    without.add(owned);
+    const { text, id } = owned.put.frontend;
+    ledger.frontendIds.give(id);
+    sync.failed.push(failure(owned.record, text, table.name, refusal));
+  }
+  return without;
 }
 
 /** The --map-size name of a hash table. */

@@ -4,12 +4,13 @@
 // a damaged set or backend is never mended in place but replaced and flipped to.
 // Reads Tables; the only writes are deletes of frontends that belong to nobody.
 import { FAMILIES, type Family } from '../../../model/types.ts';
-import { decodeFrontendKey, encodeServiceName, encodeU32 } from '../maps/layout.ts';
+import { decodeFrontendKey, decodeU32, encodeServiceName, encodeU32 } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
+import { element } from '../maps/tables.ts';
 import { allPorts, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
 import { forgetFrontend } from './port-update.ts';
 import { frontendText } from './render.ts';
-import { isEqual, readSlots } from './sets.ts';
+import { isEqual, readRun } from './sets.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
@@ -41,7 +42,8 @@ function auditSets({ tables }: Ledger, port: PortRecord): readonly string[] {
   const drift: string[] = [];
   for (const set of port.sets) {
     const { block, members } = set;
-    if (isEqual(readSlots(tables.slotBlock, block, members.length), members)) continue;
+    const run = readRun(tables.slotBlock, block, members.length);
+    if (isEqual(run, [port.serviceId, ...members])) continue;
     drift.push(`set at block ${block} of ${port.key} differs`);
     set.isDamaged = true;
   }
@@ -61,6 +63,12 @@ function auditBackends(ledger: Ledger, port: PortRecord): readonly string[] {
   return drift;
 }
 
+/** The key leads to the frontend's id, and what stands there is what was written. */
+function isInKernel({ tables, shadows }: Ledger, id: number, ref: Uint8Array): boolean {
+  if (decodeU32(ref) !== id) return false;
+  return isSame(shadows.frontend.value(id), element(tables.frontendRecord, id));
+}
+
 function auditFrontends(ledger: Ledger, family: Family): readonly string[] {
   const drift: string[] = [];
   const table = ledger.tables.frontend[family];
@@ -73,7 +81,7 @@ function auditFrontends(ledger: Ledger, family: Family): readonly string[] {
     if (owner === undefined || frontend === undefined) {
       drift.push(`frontend ${text} belongs to no Service`);
       table.delete([key]);
-    } else if (!isSame(ledger.shadows.frontend.value(frontend.id), value)) {
+    } else if (!isInKernel(ledger, frontend.id, value)) {
       drift.push(`frontend ${text} of ${owner.key} differs`);
       forgetFrontend(ledger, owner, text);
     }

@@ -7,15 +7,21 @@ import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
 import { BackendShadow, FrontendShadow } from '../maps/cache.ts';
-import { BACKEND_STATE, backendStateOffset, SLOTS_PER_BLOCK } from '../maps/layout.ts';
+import {
+  BACKEND_STATE,
+  backendStateOffset,
+  type Position,
+  type SetKind,
+  SLOTS_PER_BLOCK,
+} from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './id-pool.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './slot-pool.ts';
 
-/** An immutable set in the kernel: `members` are backend ids in slot order, ascending. */
+/** An immutable set in the kernel: `members` are backend ids, ascending; one may stand more than once. */
 export interface SetRecord {
   readonly block: number;
-  readonly generation: number;
+  readonly kind: SetKind;
   readonly members: readonly number[];
   /** The kernel's copy was found changed: never used again, retired once no frontend refers to it. */
   isDamaged: boolean;
@@ -26,8 +32,7 @@ export interface FrontendRecord {
   /** `10.96.0.10:80/TCP`: see frontendText. */
   readonly text: string;
   readonly id: number;
-  readonly internal: SetRecord | undefined;
-  readonly external: SetRecord | undefined;
+  readonly sets: Readonly<Record<Position, SetRecord | undefined>>;
 }
 
 /** One service port of one family as the kernel holds it. Lists are replaced, never changed. */
@@ -68,7 +73,6 @@ export interface Ledger {
   /** Backends whose element was found changed: whatever its key says, nobody finds it by that. */
   readonly damagedBackends: Set<number>;
   retired: Retired;
-  setGeneration: number;
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
 }
@@ -102,14 +106,16 @@ export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds):
       Math.min(tables.backend.IPv4.length, tables.backend.IPv6.length, tables.backendStat.length),
       taken.backendIds,
     ),
-    frontendIds: createIdPool(tables.frontendStat.length, taken.frontendIds),
+    frontendIds: createIdPool(
+      Math.min(tables.frontendRecord.length, tables.frontendStat.length),
+      taken.frontendIds,
+    ),
     serviceIds: createIdPool(tables.serviceName.capacity + 1, taken.serviceIds),
     blocks: createBlockPool(tables.slotBlock.length, taken.blocks),
     services: new Map(),
     owners: { IPv4: new Map(), IPv6: new Map() },
     damagedBackends: new Set(),
     retired: noneRetired(),
-    setGeneration: 0,
     nodePorts: 0,
   };
 }
@@ -160,8 +166,9 @@ export const without = <T>(list: readonly T[], item: T): readonly T[] =>
 export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
+/** The service id stands before the members. */
 export const blocksOf = (members: readonly number[]): number =>
-  Math.ceil(members.length / SLOTS_PER_BLOCK);
+  Math.ceil((1 + members.length) / SLOTS_PER_BLOCK);
 
 export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.backends.length === 0 &&

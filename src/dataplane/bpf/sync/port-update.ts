@@ -6,7 +6,12 @@
 // Bookkeeping over Tables; makes no system call.
 import type { Scope, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import { backendKey } from '../maps/backend-key.ts';
-import { encodeFrontend, encodeFrontendKey } from '../maps/layout.ts';
+import {
+  encodeFrontend,
+  encodeFrontendKey,
+  type PathValue,
+  type Position,
+} from '../maps/layout.ts';
 import { clear } from '../maps/tables.ts';
 import { type Taking, takeId, undoAll } from './allocation.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
@@ -23,12 +28,14 @@ import {
   withItem,
   without,
 } from './ledger.ts';
-import { type RenderedFrontend, renderFrontends, renderSet } from './render.ts';
+import { type RenderedFrontend, type RenderedPath, renderFrontends, renderSet } from './render.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
 
 /** One frontend to be written: what the ledger will have, and the bytes. */
 export interface FrontendPut {
   readonly frontend: FrontendRecord;
+  /** No key leads to it yet; of any other the words change in place. */
+  readonly isNew: boolean;
   readonly key: Uint8Array;
   readonly value: Uint8Array;
 }
@@ -92,29 +99,41 @@ function frontendPut(
   port: ServicePortPlan,
   sets: Readonly<Record<Scope, SetRecord | undefined>>,
 ): FrontendPut {
-  const { record } = taking;
-  const { text } = frontend;
-  const id = frontendOf(record, text)?.id ?? takeFrontendId(taking);
-  const internal = frontend.internal && sets[frontend.internal];
-  const external = frontend.external && sets[frontend.external];
+  const { ledger, record } = taking;
+  const { text, paths } = frontend;
+  const holder = ledger.owners[record.family].get(text);
+  const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
+  const id = held?.id ?? takeFrontendId(taking);
+  const setOf = ({ scope }: RenderedPath): SetRecord | undefined => scope && sets[scope];
+  const pathOf = (path: RenderedPath): PathValue => ({
+    ...refOf(setOf(path)),
+    whenEmpty: path.whenEmpty,
+    masquerade: path.masquerade,
+  });
   const value = encodeFrontend({
-    internal: refOf(internal),
-    external: refOf(external),
+    key: frontend.key,
+    paths: eachPosition(paths, pathOf),
     serviceId: record.serviceId,
-    frontendId: id,
     affinitySeconds: port.affinityTimeoutSeconds,
-    internalEmpty: frontend.internalEmpty,
-    externalEmpty: frontend.externalEmpty,
-    isNodePort: frontend.key.address === undefined,
-    arePodsOutside: frontend.arePodsOutside,
     hasSourceRanges: frontend.hasSourceRanges,
   });
   return {
-    frontend: { text, id, internal, external },
+    frontend: { text, id, sets: eachPosition(paths, setOf) },
+    isNew: held === undefined,
     key: encodeFrontendKey(frontend.key),
     value,
   };
 }
+
+const eachPosition = <T>(
+  { unknown, host, pod, outside }: RenderedFrontend['paths'],
+  of: (path: RenderedPath) => T,
+): Readonly<Record<Position, T>> => ({
+  unknown: of(unknown),
+  host: of(host),
+  pod: of(pod),
+  outside: of(outside),
+});
 
 function takeFrontendId(taking: Taking): number {
   const { frontendIds, tables } = taking.ledger;
@@ -142,7 +161,7 @@ export function ownFrontend(
   const owners = ledger.owners[record.family];
   const previous = owners.get(text);
   const isTakenOver = previous !== undefined && previous !== record;
-  if (isTakenOver) forgetFrontend(ledger, previous, text);
+  if (isTakenOver) disownFrontend(ledger, previous, frontend);
   const before = frontendOf(record, text);
   if (before === undefined && isNodePort(frontend)) ledger.nodePorts++;
   const others = before === undefined ? record.frontends : without(record.frontends, before);
@@ -150,6 +169,16 @@ export function ownFrontend(
   ledger.shadows.frontend.write(frontend.id, key, value);
   owners.set(text, record);
   return isTakenOver ? previous : undefined;
+}
+
+/** The frontend keeps its id, and its counters begin anew. */
+function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: FrontendRecord): void {
+  const frontend = frontendOf(record, text);
+  if (frontend === undefined) return;
+  record.frontends = without(record.frontends, frontend);
+  if (isNodePort(frontend)) ledger.nodePorts--;
+  if (frontend.id === id) clear(ledger.tables.frontendStat, id);
+  else ledger.retired.frontendIds.push(frontend.id);
 }
 
 /** Notes that the kernel no longer has this frontend on this port's behalf. */
@@ -175,9 +204,8 @@ export function settlePort(
   port: ServicePortPlan | undefined,
 ): boolean {
   const setsInUse = new Set<SetRecord>();
-  for (const { internal, external } of record.frontends) {
-    if (internal !== undefined) setsInUse.add(internal);
-    if (external !== undefined) setsInUse.add(external);
+  for (const { sets } of record.frontends) {
+    for (const set of Object.values(sets)) if (set !== undefined) setsInUse.add(set);
   }
   for (const set of record.sets) {
     if (setsInUse.has(set)) continue;

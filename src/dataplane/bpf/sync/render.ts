@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // One service port of the plan -> what the kernel's tables should say of it, still without ids:
-// backends by address, sets as lists of backends, frontends with the sets they take.
+// backends by address, sets as lists of backends, frontends with the path of each client position.
 // Pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../../lib/address-bytes.ts';
 import { flatText } from '../../../lib/compact.ts';
 import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../../plan/types.ts';
-import { type FrontendKey, MAX_SLOTS } from '../maps/layout.ts';
+import { type FrontendKey, MAX_MEMBERS, type Position } from '../maps/layout.ts';
+
+/** A path of the plan; without a scope its set is always empty. */
+export interface RenderedPath extends Omit<Path, 'scope'> {
+  readonly scope: Scope | undefined;
+}
 
 export interface RenderedFrontend {
   /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
   readonly text: string;
   readonly key: FrontendKey;
-  /** undefined: always empty. */
-  readonly internal: Scope | undefined;
-  readonly external: Scope | undefined;
-  readonly internalEmpty: 'reject' | 'drop';
-  readonly externalEmpty: 'reject' | 'drop';
-  readonly arePodsOutside: boolean;
+  readonly paths: Readonly<Record<Position, RenderedPath>>;
   readonly hasSourceRanges: boolean;
 }
 
@@ -27,9 +27,6 @@ export function frontendText(key: FrontendKey): string {
   return flatText(where, '/', key.protocol);
 }
 
-const isSamePath = (a: Path, b: Path): boolean =>
-  a.scope === b.scope && a.whenEmpty === b.whenEmpty;
-
 function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
   const key: FrontendKey = {
     family: port.family,
@@ -37,19 +34,16 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     port: frontend.port,
     protocol: port.protocol,
   };
-  const { pod, host, outside } = frontend.paths;
   return {
     text: frontendText(key),
     key,
-    internal: host.scope,
-    external: outside.scope,
-    internalEmpty: host.whenEmpty,
-    externalEmpty: outside.whenEmpty,
-    // A frontend holds two sets: pods share one with the host or with the outside (the plan has no third case).
-    arePodsOutside: !isSamePath(pod, host) && isSamePath(pod, outside),
+    // A socket whose position is unknown is treated as one of the node.
+    paths: { ...frontend.paths, unknown: frontend.paths.host },
     hasSourceRanges: frontend.sourceRanges !== undefined,
   };
 }
+
+const REFUSE: RenderedPath = { scope: undefined, whenEmpty: 'reject', masquerade: false };
 
 /** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
 function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
@@ -58,11 +52,7 @@ function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend
   return {
     text: frontendText(key),
     key,
-    internal: undefined,
-    external: undefined,
-    internalEmpty: 'reject',
-    externalEmpty: 'reject',
-    arePodsOutside: false,
+    paths: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
     hasSourceRanges: false,
   };
 }
@@ -72,7 +62,7 @@ export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[]
   setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
 
 const setOf = (port: ServicePortPlan, scope: Scope): BackendList =>
-  port[scope].length > MAX_SLOTS ? [...port[scope]].slice(0, MAX_SLOTS) : port[scope];
+  port[scope].length > MAX_MEMBERS ? [...port[scope]].slice(0, MAX_MEMBERS) : port[scope];
 
 /** @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP */
 export function renderFrontends(
@@ -84,12 +74,14 @@ export function renderFrontends(
   return [...rendered, ...clusterIps.map((frontend) => otherPorts(frontend, port))];
 }
 
-/** The backends that some frontend leads to; more than a set_ref can count are cut. */
+/** The backends that some frontend leads to; more than a path can count are cut. */
 export function renderSet(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
   scope: Scope,
 ): BackendList {
-  const isUsed = frontends.some((f) => f.internal === scope || f.external === scope);
+  const isUsed = frontends.some(({ paths }) =>
+    Object.values(paths).some((path) => path.scope === scope),
+  );
   return isUsed ? setOf(port, scope) : [];
 }

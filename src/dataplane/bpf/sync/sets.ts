@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sets of one service port: immutable runs of slots, shared by all frontends with equal content.
+// The sets of one service port: immutable runs of slots, shared by all paths with equal content.
 import { EMPTY_SET, type SetRef, SLOTS_PER_BLOCK } from '../maps/layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import { TableFull, type Taking } from './allocation.ts';
-import { blocksOf, type Ledger, type SetRecord, withItem, without } from './ledger.ts';
+import { blocksOf, type SetRecord, withItem, without } from './ledger.ts';
 
 /**
  * Equal content is the same set; the empty set takes no block.
@@ -20,11 +20,10 @@ export function ensureSet(taking: Taking, members: readonly number[]): SetRecord
   if (block === undefined) {
     throw new TableFull(slotBlock.name, ledger.blocks.capacity, 'slot-blocks');
   }
-  writeSet(slotBlock, block, members);
-  const generation = nextGeneration(ledger);
+  writeSet(slotBlock, block, [record.serviceId, ...members]);
   // Most ports have one set, of all their backends: one list then serves both.
   const shared = isEqual(record.backends, members) ? record.backends : members;
-  const set: SetRecord = { block, generation, members: shared, isDamaged: false };
+  const set: SetRecord = { block, kind: 'random', members: shared, isDamaged: false };
   record.sets = withItem(record.sets, set);
   undos.push(() => {
     record.sets = without(record.sets, set);
@@ -33,27 +32,22 @@ export function ensureSet(taking: Taking, members: readonly number[]): SetRecord
   return set;
 }
 
-/** Whole blocks: what the last one has no backend for is 0. */
-function writeSet(table: ArrayTable, first: number, members: readonly number[]): void {
-  for (let slot = 0; slot < blocksOf(members) * SLOTS_PER_BLOCK; slot += 1) {
+/** Whole blocks: the slots that are left are 0. */
+function writeSet(table: ArrayTable, first: number, slots: readonly number[]): void {
+  const end = Math.ceil(slots.length / SLOTS_PER_BLOCK) * SLOTS_PER_BLOCK;
+  for (let slot = 0; slot < end; slot += 1) {
     const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
     const at = table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK);
-    table.view(block).setUint32(at, members[slot] ?? 0, true);
+    table.view(block).setUint32(at, slots[slot] ?? 0, true);
   }
 }
 
-/** The ids in the kernel's slots, as many as the set has. */
-export function readSlots(table: ArrayTable, first: number, slots: number): readonly number[] {
-  return Array.from({ length: slots }, (_, slot) => {
+/** What the kernel's run holds: the service id, then `members` backend ids. */
+export function readRun(table: ArrayTable, first: number, members: number): readonly number[] {
+  return Array.from({ length: 1 + members }, (_, slot) => {
     const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
     return table.view(block).getUint32(table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK), true);
   });
-}
-
-/** Tells one use of a run of blocks from the next, for people and for checks; wraps at 256. */
-function nextGeneration(ledger: Ledger): number {
-  ledger.setGeneration = (ledger.setGeneration + 1) & 0xff;
-  return ledger.setGeneration;
 }
 
 export function isEqual(a: readonly number[], b: readonly number[]): boolean {
@@ -61,6 +55,4 @@ export function isEqual(a: readonly number[], b: readonly number[]): boolean {
 }
 
 export const refOf = (set: SetRecord | undefined): SetRef =>
-  set === undefined
-    ? EMPTY_SET
-    : { block: set.block, slots: set.members.length, generation: set.generation };
+  set === undefined ? EMPTY_SET : { block: set.block, members: set.members.length, kind: set.kind };

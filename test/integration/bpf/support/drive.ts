@@ -6,13 +6,16 @@ import { fileURLToPath } from 'node:url';
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
+  decodeU32,
   EMPTY_SET,
   encodeBackend,
   encodeFrontend,
   encodeFrontendKey,
   encodeU32,
-  type FrontendValue,
   NODE_PORTS_OFFSET,
+  type PathValue,
+  POSITION,
+  type Position,
   PROTOCOL_NUMBER,
   type SetRef,
   SIZE,
@@ -26,20 +29,21 @@ const built = (path: string): string =>
   fileURLToPath(new URL(`../../../../build/${path}`, import.meta.url));
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
+export const recycleObject = built('bpf-test/recycle.bpf.o');
 
-export const POSITION = { unknown: 0, host: 1, pod: 2 } as const;
 const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
-const REQUEST_SIZE = 48;
-const DRIVE_SIZE = 96;
+const REQUEST_SIZE = 56;
+const DRIVE_SIZE = 104;
 
 export interface Request {
   readonly to: string;
   readonly port: number;
   readonly protocol?: Protocol;
-  readonly position?: number;
-  readonly netns?: bigint;
+  readonly position?: Position;
+  readonly source?: string;
+  readonly mayChooseAnew?: boolean;
   readonly sourceIsLoopback?: boolean;
-  readonly pin?: { readonly id: number; readonly serviceId: number; readonly generation: number };
+  readonly flow?: { readonly id: number; readonly serviceId: number; readonly generation: number };
 }
 
 export interface Choice {
@@ -49,6 +53,7 @@ export interface Choice {
   readonly reason: number;
   readonly isKept: boolean;
   readonly byAffinity: boolean;
+  readonly masquerade: boolean;
 }
 
 export const familyOf = (address: string): Family => (address.includes(':') ? 'IPv6' : 'IPv4');
@@ -65,14 +70,15 @@ export function encodeRequest(request: Request): Uint8Array {
   const bytes = new Uint8Array(DRIVE_SIZE);
   const view = new DataView(bytes.buffer);
   bytes.set(wideAddress(request.to), 0);
-  view.setBigUint64(16, request.netns ?? 7n, true);
-  view.setUint32(24, request.pin?.id ?? 0, true);
-  view.setUint32(28, request.pin?.serviceId ?? 0, true);
-  view.setUint16(32, request.pin?.generation ?? 0, true);
-  view.setUint16(36, request.port, true);
-  bytes[38] = PROTOCOL_NUMBER[request.protocol ?? 'TCP'];
-  bytes[39] = request.position ?? POSITION.host;
-  bytes[40] = Number(request.sourceIsLoopback ?? false);
+  bytes.set(wideAddress(request.source ?? '192.0.2.7'), 16);
+  view.setUint32(32, request.flow?.id ?? 0, true);
+  view.setUint32(36, request.flow?.serviceId ?? 0, true);
+  view.setUint16(40, request.flow?.generation ?? 0, true);
+  view.setUint16(48, request.port, true);
+  bytes[50] = PROTOCOL_NUMBER[request.protocol ?? 'TCP'];
+  bytes[51] = POSITION[request.position ?? 'host'];
+  bytes[52] = Number(request.sourceIsLoopback ?? false);
+  bytes[53] = Number(request.mayChooseAnew ?? true);
   return bytes;
 }
 
@@ -89,15 +95,27 @@ export function decodeChoice(bytes: Uint8Array, at = REQUEST_SIZE): Choice {
     reason: view.getUint32(28, true),
     isKept: view.getUint8(45) !== 0,
     byAffinity: view.getUint8(46) !== 0,
+    masquerade: view.getUint8(47) !== 0,
   };
 }
 
-export interface FrontendSpec extends Partial<FrontendValue> {
+/** One path of a frontend; what is not named is empty, and refused. */
+export interface PathSpec {
+  readonly set?: SetRef;
+  readonly whenEmpty?: 'reject' | 'drop';
+  readonly masquerade?: boolean;
+}
+
+export interface FrontendSpec {
   /** undefined: the wildcard. */
   readonly address?: string;
   readonly family?: Family;
   readonly port: number;
   readonly protocol?: Protocol;
+  readonly affinitySeconds?: number;
+  readonly hasSourceRanges?: boolean;
+  /** By position; those not named have the host's. */
+  readonly paths?: Readonly<Partial<Record<Position, PathSpec>>>;
 }
 
 export interface BackendSpec {
@@ -111,6 +129,7 @@ export interface BackendSpec {
 
 export class Drive {
   readonly object: BpfObject;
+  #frontends = 0;
 
   constructor() {
     this.object = openObject(readFileSync(driveObject), { name: 'drive' });
@@ -126,30 +145,37 @@ export class Drive {
     this.object.close();
   }
 
-  /** Ids are written as given: in ascending order unless a test wants otherwise. */
-  putSet(block: number, ids: readonly number[], generation = 1): SetRef {
+  /** A run of the service with the id 1. Ids are written as given: in ascending order unless a test wants otherwise. */
+  putSet(block: number, ids: readonly number[], serviceId = 1): SetRef {
     if (ids.length === 0) return EMPTY_SET;
-    new Uint32Array(this.object.map('fl_slot_block').mmap()).set(ids, block * SLOTS_PER_BLOCK);
-    return { block, slots: ids.length, generation };
+    const slots = new Uint32Array(this.object.map('fl_slot_block').mmap());
+    slots.set([serviceId, ...ids], block * SLOTS_PER_BLOCK);
+    return { block, members: ids.length, kind: 'random' };
   }
 
-  putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): void {
+  /** A frontend that is put again keeps its id. */
+  putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): number {
     const family = spec.family ?? familyOf(address ?? '0.0.0.0');
-    const value = {
-      internal: EMPTY_SET,
-      external: EMPTY_SET,
-      serviceId: 1,
-      frontendId: 1,
-      affinitySeconds: 0,
-      internalEmpty: 'reject',
-      externalEmpty: 'reject',
-      isNodePort: address === undefined,
-      arePodsOutside: false,
-      hasSourceRanges: false,
-      ...spec,
-    } as const;
-    const map = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
-    map.put(encodeFrontendKey({ family, address, port, protocol }), encodeFrontend(value));
+    const path = (position: Position): PathValue => {
+      const { set = EMPTY_SET, ...rest } = spec.paths?.[position] ?? spec.paths?.host ?? {};
+      return { ...set, whenEmpty: 'reject', masquerade: false, ...rest };
+    };
+    const key = { family, address, port, protocol };
+    const paths = {
+      unknown: path('unknown'),
+      host: path('host'),
+      pod: path('pod'),
+      outside: path('outside'),
+    };
+    const keyBytes = encodeFrontendKey(key);
+    const ids = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
+    const held = ids.get(keyBytes);
+    const id = held === undefined ? ++this.#frontends : decodeU32(held);
+    const { affinitySeconds = 0, hasSourceRanges = false } = spec;
+    const value = { key, paths, serviceId: 1, affinitySeconds, hasSourceRanges };
+    this.object.map('fl_frontend').put(encodeU32(id), encodeFrontend(value));
+    if (held === undefined) ids.put(keyBytes, encodeU32(id));
+    return id;
   }
 
   putBackend(spec: BackendSpec): void {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that publishes one epoch after another of one frontend, as fast as it can. `correct`: new
-// blocks and backends, then one hash put, and old places only after a grace period. `in-place`: over
+// blocks and backends, then one store of the path, and old places only after a grace period. `in-place`: over
 // the blocks and backends that the frontend refers to, which is what must be noticed.
 // Plain JavaScript: nothing compiles a worker. bpf/test/drive.bpf.c says what an epoch looks like.
 import { createRequire } from 'node:module';
@@ -16,7 +16,8 @@ const SLOTS = 1000;
 const BLOCKS_PER_PLACE = 63;
 const SERVICE = 1;
 
-const frontends = native.openPinnedMap(`${pins}/fl_frontend4`);
+const frontendMap = native.openPinnedMap(`${pins}/fl_frontend`);
+const frontends = new BigUint64Array(frontendMap.mmap());
 const backendMap = native.openPinnedMap(`${pins}/fl_backend4`);
 const backends = new DataView(backendMap.mmap());
 const blockMap = native.openPinnedMap(`${pins}/fl_slot_block`);
@@ -28,6 +29,7 @@ const slotsOf = (epoch) => 1000 - (epoch % 8);
 
 function writePlace(place, epoch) {
   const slots = slotsOf(epoch);
+  blocks[place * BLOCKS_PER_PLACE * 16] = SERVICE;
   for (let slot = 0; slot < slots; slot++) {
     const id = 1 + place * SLOTS + slot;
     const at = id * 16;
@@ -36,22 +38,17 @@ function writePlace(place, epoch) {
     backends.setUint8(at + 6, 1); // ACTIVE
     backends.setUint32(at + 8, SERVICE, true);
     backends.setUint16(at + 12, epoch & 0xffff, true);
-    blocks[place * BLOCKS_PER_PLACE * 16 + slot] = id;
+    blocks[place * BLOCKS_PER_PLACE * 16 + 1 + slot] = id;
   }
 }
 
-const key = Uint8Array.from([10, 96, 0, 10, 80, 0, 6, 0]);
-const value = new Uint8Array(32);
-const view = new DataView(value.buffer);
+/** struct path of POSITION_HOST in the frontend with the id 1. */
+const pathAt = (64 + 8) / 8;
 
 function publish(place, epoch) {
-  view.setUint32(0, place * BLOCKS_PER_PLACE, true);
-  view.setUint16(4, slotsOf(epoch), true);
-  view.setUint8(7, epoch & 0xff);
-  view.setUint32(16, SERVICE, true);
-  view.setUint32(20, 1, true);
+  const path = (BigInt(slotsOf(epoch)) << 32n) | BigInt(place * BLOCKS_PER_PLACE);
   Atomics.store(watch, 1, BigInt(epoch));
-  frontends.put(key, value);
+  Atomics.store(frontends, pathAt, path);
   Atomics.store(watch, 0, BigInt(epoch));
   Atomics.store(shared, 1, epoch);
 }
@@ -67,4 +64,4 @@ for (let place = 0; !Atomics.load(shared, 0); place = (place + 1) % PLACES) {
   writePlace(mode === 'correct' ? place : 0, epoch);
   publish(mode === 'correct' ? place : 0, epoch);
 }
-for (const map of [frontends, backendMap, blockMap, watchMap]) map.close();
+for (const map of [frontendMap, backendMap, blockMap, watchMap]) map.close();

@@ -7,6 +7,8 @@ import {
   BACKEND_STATE,
   decodeBackend,
   decodeFrontend,
+  decodeU32,
+  type FrontendValue,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import {
   createMemoryTables,
@@ -29,6 +31,12 @@ function read(tables: Tables): Record<string, string> {
   );
 }
 
+const frontendOf = (tables: Tables, ref: Uint8Array): FrontendValue =>
+  decodeFrontend(element(tables.frontendRecord, decodeU32(ref)));
+
+const frontends = (tables: Tables): readonly FrontendValue[] =>
+  tables.frontend.IPv4.readAll().map(({ value }) => frontendOf(tables, value));
+
 const states = (tables: Tables): Record<string, string> =>
   Object.fromEntries([...backendViews(adopt(tables).ledger)].map((v) => [v.backend, v.state]));
 
@@ -49,9 +57,7 @@ describe('a plan reaches the tables', () => {
     expect(read(tables)).toEqual({
       '10.96.0.10:80/TCP': '10.1.1.5:8080,10.1.1.6:8080 | 10.1.1.5:8080,10.1.1.6:8080',
     });
-    for (const { value } of tables.frontend.IPv4.readAll()) {
-      expect(decodeFrontend(value).arePodsOutside).toBe(false);
-    }
+    for (const { paths } of frontends(tables)) expect(paths.pod).toEqual(paths.host);
   });
 
   test('without backends the verdict of each side is stored', () => {
@@ -80,8 +86,9 @@ describe('a plan reaches the tables', () => {
       expect(read(tables)).toEqual({
         '*:30080/TCP': '10.1.1.5:8080,10.1.2.5:8080 | 10.1.1.5:8080',
       });
-      const [held] = tables.frontend.IPv4.readAll();
-      expect(decodeFrontend(held!.value).arePodsOutside).toBe(!hasDetector);
+      const { paths } = frontends(tables)[0]!;
+      expect(paths.pod).toEqual(hasDetector ? paths.host : paths.outside);
+      expect(paths.unknown).toEqual(paths.host);
     }
   });
 
@@ -112,7 +119,7 @@ describe('the other ports of a ClusterIP', () => {
       .filter(({ key }) => key[6] === 0)
       .map(({ key, value }) => ({
         address: key.subarray(0, 4).join('.'),
-        ...decodeFrontend(value),
+        ...frontendOf(tables, value),
       }));
   const port = (name: string, number: number) => ({
     ...servicePort('web', [clusterIp('10.96.0.10', number)], [backend('10.1.1.5')]),
@@ -125,7 +132,7 @@ describe('the other ports of a ClusterIP', () => {
     for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
       dataplane.apply(planOf(...ports), 'all');
       expect(other(tables)).toMatchObject([
-        { address: '10.96.0.10', internal: { slots: 0 }, internalEmpty: 'reject' },
+        { address: '10.96.0.10', paths: { host: { members: 0, whenEmpty: 'reject' } } },
       ]);
     }
     expect(read(tables)).toEqual({ '10.96.0.10:81/TCP': '10.1.1.5:8080 | 10.1.1.5:8080' });
@@ -150,10 +157,10 @@ describe('sets are immutable', () => {
         list.map((a) => backend(a)),
       );
     dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6')), 'all');
-    const before = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
+    const before = frontends(tables)[0]!.paths.host;
     const block = element(tables.slotBlock, before.block).slice();
     dataplane.apply(planOf(port('10.1.1.6')), ['default/web']);
-    const after = decodeFrontend(tables.frontend.IPv4.readAll()[0]!.value).internal;
+    const after = frontends(tables)[0]!.paths.host;
     expect(after).not.toEqual(before);
     expect(element(tables.slotBlock, before.block)).toEqual(block);
   });
@@ -185,7 +192,8 @@ describe('sets are immutable', () => {
     dataplane.apply(planOf(), 'all');
     await dataplane.releaseRetired();
     dataplane.apply(planOf(port('10.1.1.5')), 'all');
-    expect(element(tables.slotBlock, 0).filter((byte) => byte !== 0)).toHaveLength(1);
+    // The service id and one member.
+    expect(element(tables.slotBlock, 0).filter((byte) => byte !== 0)).toHaveLength(2);
   });
 
   test('what is retired is released only after the grace period', async () => {
@@ -305,27 +313,27 @@ describe('one failure never spoils another Service', () => {
     expect(dataplane.ledger.blocks.used()).toBe(1);
   });
 
-  test('a refused replacement keeps the old set and its backends in force', async () => {
+  test('a change of a known frontend makes no call that could be refused', async () => {
     const { tables, dataplane } = start();
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
     dataplane.apply(planOf(port('10.1.1.5')), 'all');
-    tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
-    dataplane.apply(planOf(port('10.1.1.6')), 'all');
+    const refs = tables.frontend.IPv4.readAll();
+    tables.fault = () => 'ENOMEM';
+    expect(dataplane.apply(planOf(port('10.1.1.6')), 'all').failed).toEqual([]);
     await dataplane.releaseRetired();
-    expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.5:8080');
-    expect(states(tables)['10.1.1.5:8080']).toBe('active');
-    tables.fault = () => undefined;
-    dataplane.apply(planOf(port('10.1.1.6')), 'all');
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.6:8080');
+    expect(tables.frontend.IPv4.readAll()).toEqual(refs);
   });
 
-  test('a frontend that moves to another Service is replaced, never deleted', () => {
+  test('a frontend that moves to another Service keeps its id and is never deleted', () => {
     const { tables, dataplane } = start();
     const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
     const b = servicePort('b', [clusterIp('10.96.0.1')], [backend('10.1.1.2')]);
     dataplane.apply(planOf(a), 'all');
+    const refs = tables.frontend.IPv4.readAll();
     dataplane.apply(planOf(b), ['default/b', 'default/a']);
+    expect(tables.frontend.IPv4.readAll()).toEqual(refs);
     expect(read(tables)).toEqual({ '10.96.0.1:80/TCP': '10.1.1.2:8080 | 10.1.1.2:8080' });
     expect(states(tables)).toEqual({ '10.1.1.2:8080': 'active' });
   });
@@ -404,7 +412,7 @@ describe('restart and audit', () => {
       {
         name: 'a frontend overwritten',
         break: (t) =>
-          void t.frontend.IPv4.put([t.frontend.IPv4.readAll()[0]!.key], [new Uint8Array(32)]),
+          void t.frontend.IPv4.put([t.frontend.IPv4.readAll()[0]!.key], [new Uint8Array(4)]),
         drift: /frontend .* differs/,
       },
       {
@@ -425,7 +433,7 @@ describe('restart and audit', () => {
       {
         name: 'a frontend nobody asked for',
         break: (t) =>
-          void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(32)]),
+          void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(4)]),
         drift: /belongs to no Service/,
       },
     ];

@@ -10,7 +10,8 @@ import {
   BACKEND_STATE,
   decodeBackend,
   decodeFrontend,
-  SLOTS_PER_BLOCK,
+  decodeU32,
+  encodeFrontendKey,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import {
   createMemoryTables,
@@ -19,6 +20,7 @@ import {
 import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { renderFrontends, setNames } from '../../../../src/dataplane/bpf/sync/render.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
@@ -67,7 +69,7 @@ function wanted(plan: Plan): Record<string, string> {
   for (const service of plan.services.values()) {
     for (const port of service.ports) {
       for (const f of renderFrontends(port)) {
-        const [internal, external] = [f.internal, f.external].map((scope) =>
+        const [internal, external] = [f.paths.host, f.paths.outside].map(({ scope }) =>
           sorted(setNames(port, scope ?? 'cluster')),
         );
         rows[f.text] = `${internal} | ${external}`;
@@ -87,21 +89,19 @@ function held(tables: MemoryTables): Record<string, string> {
 
 /** What a program would find right now: every slot a usable backend of the frontend's own service. */
 function assertConsistent(tables: MemoryTables): void {
-  for (const { value } of tables.frontend.IPv4.readAll()) {
-    const frontend = decodeFrontend(value);
-    for (const ref of [frontend.internal, frontend.external]) {
+  for (const { key, value } of tables.frontend.IPv4.readAll()) {
+    const frontend = decodeFrontend(element(tables.frontendRecord, decodeU32(value)));
+    expect(encodeFrontendKey(frontend.key)).toEqual(key);
+    for (const ref of Object.values(frontend.paths)) {
       let previous = 0;
-      for (let slot = 0; slot < ref.slots; slot++) {
-        const block = element(tables.slotBlock, ref.block + Math.floor(slot / SLOTS_PER_BLOCK));
-        const id = new DataView(block.buffer, block.byteOffset).getUint32(
-          (slot % SLOTS_PER_BLOCK) * 4,
-          true,
-        );
-        // Affinity searches a set by halves: ids must ascend.
+      if (ref.members === 0) continue;
+      const [serviceId, ...ids] = readRun(tables.slotBlock, ref.block, ref.members);
+      for (const [slot, id] of ids.entries()) {
+        // A binary search finds members: ids must ascend.
         if (id <= previous) throw new Error(`ids do not ascend: ${previous}, ${id}`);
         previous = id;
         const found = decodeBackend(element(tables.backend.IPv4, id), 'IPv4');
-        if (found.serviceId !== frontend.serviceId || found.state !== BACKEND_STATE.ACTIVE) {
+        if (found.serviceId !== serviceId || found.state !== BACKEND_STATE.ACTIVE) {
           throw new Error(`slot ${slot} of block ${ref.block} holds ${JSON.stringify(found)}`);
         }
       }

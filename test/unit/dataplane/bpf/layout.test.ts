@@ -29,15 +29,16 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 
   test('fields stand where the codecs put them', () => {
     expect(offsets('frontend')).toMatchObject({
-      internal: 0,
-      external: 8,
-      service_id: 16,
-      frontend_id: 20,
-      affinity_seconds: 24,
-      internal_empty: 28,
-      external_empty: 29,
+      path: 0,
+      service_id: 32,
+      affinity_seconds: 36,
+      flags: 40,
+      family: 41,
+      port: 42,
+      protocol: 44,
+      address: 48,
     });
-    expect(offsets('set_ref')).toEqual({ block: 0, slots: 4, kind: 6, generation: 7 });
+    expect(offsets('path')).toEqual({ block: 0, members: 4, kind: 6, flags: 7 });
     expect(offsets('frontend4_key')).toEqual({ address: 0, port: 4, protocol: 6, pad: 7 });
     expect(offsets('frontend6_key')).toEqual({ address: 0, port: 16, protocol: 18, pad: 19 });
     expect(offsets('backend4')).toMatchObject({
@@ -69,14 +70,17 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 
   test('flags are the bits the codec sets, in the byte it sets', () => {
-    expect(offsets('frontend')['flags']).toBe(30);
-    const bits = btf.structs
-      .find((struct) => struct.name === 'frontend_flags')
-      ?.fields.map(({ name, bitOffset }) => [name, bitOffset]);
-    expect(bits).toEqual([
+    const bits = (name: string) =>
+      btf.structs
+        .find((struct) => struct.name === name)
+        ?.fields.map(({ name, bitOffset }) => [name, bitOffset]);
+    expect(bits('frontend_flags')).toEqual([
       ['node_port', 0],
-      ['pods_are_outside', 1],
-      ['has_source_ranges', 2],
+      ['has_source_ranges', 1],
+    ]);
+    expect(bits('path_flags')).toEqual([
+      ['drop_if_empty', 0],
+      ['masquerade', 1],
     ]);
   });
 
@@ -86,10 +90,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       Object.fromEntries(Object.entries(of).map(([name, value]) => [`${prefix}_${name}`, value]));
     expect(values('backend_state')).toEqual(prefixed('BACKEND', layout.BACKEND_STATE));
     expect(values('l4_protocol')).toMatchObject(prefixed('PROTOCOL', layout.PROTOCOL_NUMBER));
-    expect(values('empty_verdict')).toEqual({
-      EMPTY_REFUSE: layout.EMPTY_VERDICT.reject,
-      EMPTY_DROP: layout.EMPTY_VERDICT.drop,
-    });
+    expect(values('set_kind')).toEqual({ SET_RANDOM: layout.SET_KIND.random });
     expect(values('address_scope')).toEqual({
       SCOPE_NODE: layout.ADDRESS_SCOPE.node,
       SCOPE_LOOPBACK: layout.ADDRESS_SCOPE.loopback,
@@ -97,14 +98,23 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 });
 
-test('reasons are named in the order of enum reason', () => {
+/** [name, value] of an enum of types.h: what no map refers to is in no BTF. */
+function enumerators(name: string, prefix: string): readonly (readonly [string, number])[] {
   const header = readFileSync(join(packageRoot(), 'bpf', 'common', 'types.h'), 'utf8');
-  const body = /enum reason \{([^}]*)\}/.exec(header)?.[1] ?? '';
-  const names = [...body.matchAll(/^\s*REASON_([A-Z_]+) = (\d+)/gm)].map(([, name, value]) => [
-    name,
-    Number(value),
-  ]);
-  expect(names).toEqual(REASONS.map((name, index) => [name, index]));
+  const body = new RegExp(`enum ${name} \\{([^}]*)\\}`).exec(header)?.[1] ?? '';
+  const found = body.matchAll(new RegExp(`^\\s*${prefix}_([A-Z_]+) = (\\d+)`, 'gm'));
+  return [...found].map(([, enumerator = '', value]) => [enumerator, Number(value)]);
+}
+
+test('reasons are named in the order of enum reason', () => {
+  expect(enumerators('reason', 'REASON')).toEqual(REASONS.map((name, index) => [name, index]));
+});
+
+test('paths stand in the order of enum client_position', () => {
+  const positions = Object.entries(layout.POSITION);
+  expect(enumerators('client_position', 'POSITION')).toEqual(
+    positions.map(([name, index]) => [name.toUpperCase(), index]),
+  );
 });
 
 describe('bytes by hand', () => {
@@ -142,22 +152,33 @@ describe('bytes by hand', () => {
   });
 
   test('a frontend, a backend, a name', () => {
-    expect(
-      hex(
-        layout.encodeFrontend({
-          internal: { block: 1, slots: 2, generation: 3 },
-          external: { block: 4, slots: 5, generation: 6 },
-          serviceId: 7,
-          frontendId: 8,
-          affinitySeconds: 9,
-          internalEmpty: 'reject',
-          externalEmpty: 'drop',
-          isNodePort: true,
-          arePodsOutside: false,
-          hasSourceRanges: true,
-        }),
-      ),
-    ).toBe('010000000200000304000000050000060700000008000000090000000001' + '0500');
+    const path = (block: number, more = {}) => ({
+      ...{ block, members: block + 1, kind: 'random' as const },
+      ...{ whenEmpty: 'reject' as const, masquerade: false },
+      ...more,
+    });
+    const frontend = {
+      key: { family: 'IPv4' as const, address: '10.96.0.10', port: 80, protocol: 'TCP' as const },
+      paths: {
+        unknown: path(1),
+        host: path(2),
+        pod: path(3, { masquerade: true }),
+        outside: path(4, { whenEmpty: 'drop' as const }),
+      },
+      serviceId: 7,
+      affinitySeconds: 9,
+      hasSourceRanges: true,
+    };
+    const paths = '0100000002000000' + '0200000003000000' + '0300000004000002' + '0400000005000001';
+    const rest = '07000000' + '09000000' + '0204500006000000';
+    const bytes = layout.encodeFrontend(frontend);
+    expect(hex(bytes)).toBe(`${paths}${rest}00000000000000000000ffff0a60000a`);
+    expect(layout.decodeFrontend(bytes)).toEqual(frontend);
+    const nodePort = {
+      ...frontend,
+      key: { ...frontend.key, family: 'IPv6' as const, address: undefined },
+    };
+    expect(layout.decodeFrontend(layout.encodeFrontend(nodePort))).toEqual(nodePort);
     expect(
       hex(
         layout.encodeBackend(

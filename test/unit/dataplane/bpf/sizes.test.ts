@@ -8,6 +8,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
   expect(maxEntries({ frontends: 4, backends: 10 })).toEqual({
     fl_frontend4: 4,
     fl_frontend6: 4,
+    fl_frontend: 9,
     fl_fe_stat: 9,
     fl_backend4: 11,
     fl_backend6: 11,

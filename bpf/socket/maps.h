@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps of the socket layer alone; common/maps.h has those that it shares with packets. */
+#ifndef FAIRLEAD_SOCKET_MAPS_H
+#define FAIRLEAD_SOCKET_MAPS_H
+
+#include "common/types.h"
+
+#include <bpf/bpf_helpers.h>
+
+/*
+ * What a connected socket (TCP, connected UDP) was translated to. Written and read by the socket
+ * hooks; lives and dies with the socket, so there is no capacity and no eviction.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct socket_peer);
+} fl_sock SEC(".maps");
+
+/* The same for unconnected UDP sockets: the first UDP_PEERS Services a socket wrote to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct udp_peers);
+} fl_udp_sock SEC(".maps");
+
+/*
+ * Further flows of unconnected UDP sockets, two entries each: from the Service to its backend and
+ * back. Written and read by the socket hooks. Full: LRU eviction; the next datagram of an evicted
+ * flow is balanced anew, and until then its replies show the backend's address.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct udp_flow_key);
+	__type(value, struct udp_flow);
+} fl_udp_flow SEC(".maps");
+
+/*
+ * Cgroups whose sockets are left alone. Written by `fairlead bypass`; read by the socket hooks when
+ * fl_runtime.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct cgroup_skip);
+} fl_cgroup_skip SEC(".maps");
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reader of one frontend never gets another's value and never misses it, while a writer changes it
+// and a neighbour and lets a third come and go. From Linux 6.1 a freed hash element is the next
+// update's at once: values that are replaced must be seen to be wrong or missing, or the first result
+// would mean nothing. `PICKS=100000000 npx vitest run --project bpf test/integration/bpf/recycled.test.ts`
+// looks longer.
+import { mkdtempSync, readFileSync, rmdirSync, unlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { expect, test } from 'vitest';
+import { TABLE_MAPS } from '../../../src/dataplane/bpf/maps/kernel.ts';
+import { encodeFrontendKey } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { type BpfObject, mountBpffs, openObject, unmount } from '../../../src/sys/native.ts';
+import { recycleObject } from './support/drive.ts';
+
+const PICKS = Number(process.env['PICKS'] ?? 4_000_000);
+const PICKS_PER_CALL = 250_000;
+const PINNED = [...TABLE_MAPS, 'fl_replaced', 'fl_prealloc'];
+/** Few buckets: the frontends are each other's neighbours. */
+const BUCKETS = 8;
+const A = { family: 'IPv4', address: '10.96.0.1', port: 80, protocol: 'TCP' } as const;
+
+/** Each round has maps of its own: which frontends share a bucket is another matter each time. */
+const ROUNDS = 8;
+
+let object: BpfObject;
+let pins: string;
+function open(): void {
+  pins = mkdtempSync(join(tmpdir(), 'fairlead-recycled-'));
+  mountBpffs(pins);
+  object = openObject(readFileSync(recycleObject), { name: 'recycle' });
+  for (const name of object.maps) {
+    if (/^fl_(be|fe|slot)|fl_frontend$/.test(name)) object.setMaxEntries(name, 8192);
+  }
+  object.setMaxEntries('fl_frontend4', BUCKETS);
+  object.load();
+  for (const name of PINNED) object.map(name).pin(join(pins, name));
+}
+function close(): void {
+  object.close();
+  for (const name of PINNED) unlinkSync(join(pins, name));
+  unmount(pins);
+  rmdirSync(pins);
+}
+
+interface Result {
+  readonly picks: number;
+  readonly wrong: number;
+  readonly missed: number;
+  readonly changes: number;
+}
+
+/** Reads with `program` at least `picks` times beside a writer. */
+async function readWhile(program: string, mode: string, picks: number): Promise<Result> {
+  const control = new SharedArrayBuffer(8);
+  const shared = new Int32Array(control);
+  const worker = new Worker(new URL('./support/recycle-writer.mjs', import.meta.url), {
+    workerData: { pins, mode, control },
+  });
+  const died = new Promise<never>((_, reject) => worker.once('error', reject));
+  const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  const reading = new BigUint64Array(object.map('fl_reading').mmap());
+  const dataIn = new Uint8Array(64);
+  dataIn.set(encodeFrontendKey(A));
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  try {
+    while (Atomics.load(shared, 1) < 3) await Promise.race([turn(), died]);
+    while (reading[0]! < BigInt(picks)) {
+      object.program(program).testRun({ dataIn, repeat: PICKS_PER_CALL });
+      await Promise.race([turn(), died]);
+    }
+  } finally {
+    Atomics.store(shared, 0, 1);
+    await Promise.race([ended, died]);
+  }
+  const [read, wrong, missed] = Array.from(reading, Number) as [number, number, number];
+  return { picks: read, wrong, missed, changes: shared[1]! };
+}
+
+/** Rounds until all are over, or until one is not clean and `endsEarly`. */
+async function readInRounds(program: string, mode: string, endsEarly: boolean): Promise<Result> {
+  let sum: Result = { picks: 0, wrong: 0, missed: 0, changes: 0 };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    open();
+    try {
+      const result = await readWhile(program, mode, PICKS / ROUNDS);
+      sum = {
+        picks: sum.picks + result.picks,
+        wrong: sum.wrong + result.wrong,
+        missed: sum.missed + result.missed,
+        changes: sum.changes + result.changes,
+      };
+    } finally {
+      close();
+    }
+    if (endsEarly && sum.wrong + sum.missed > 0) break;
+  }
+  process.stdout.write(`${program} beside ${mode}: ${JSON.stringify(sum)}\n`);
+  return sum;
+}
+
+test('a frontend is never mistaken and never missed', { timeout: 3_600_000 }, async () => {
+  const result = await readInRounds('fl_read_select', 'sync', false);
+  expect(result).toMatchObject({ wrong: 0, missed: 0 });
+  expect(result.picks).toBeGreaterThanOrEqual(PICKS);
+  expect(result.changes).toBeGreaterThan(1_000);
+});
+
+test('values that are replaced are noticed', { timeout: 3_600_000 }, async () => {
+  const endsEarly = process.env['PICKS'] === undefined;
+  let noticed = 0;
+  for (let times = 0; noticed === 0 && times < 5; times += 1) {
+    const { wrong, missed } = await readInRounds('fl_read_replace', 'fl_replaced', endsEarly);
+    noticed = wrong + missed;
+  }
+  expect(noticed).toBeGreaterThan(0);
+});
+
+test.skipIf(process.env['PICKS'] === undefined)(
+  'for the record: preallocated, and with the key compared last',
+  { timeout: 3_600_000 },
+  async () => {
+    await readInRounds('fl_read_prealloc', 'fl_prealloc', false);
+    await readInRounds('fl_read_twice', 'fl_replaced', false);
+  },
+);
