@@ -20,6 +20,38 @@ const ASCII_ONLY = {
   },
 };
 
+const UNDICI = '\0undici';
+
+/**
+ * undici's index loads all that it has: caches, mocks, WebSocket. Requests are sent through a Pool, a
+ * Client or, by client-node, an Agent; its fetch is there if anything ever calls it.
+ */
+const UNDICI_IN_PARTS = {
+  name: 'undici-in-parts',
+  /** @param {string} id */
+  resolveId: (id) => (id === 'undici' ? UNDICI : null),
+  /** @param {string} id */
+  load(id) {
+    if (id !== UNDICI) return null;
+    const dispatchers = {
+      Agent: 'agent',
+      Client: 'client',
+      Pool: 'pool',
+      ProxyAgent: 'proxy-agent',
+    };
+    const exported = Object.entries(dispatchers).map(
+      ([name, file]) => `export { default as ${name} } from 'undici/lib/dispatcher/${file}.js';`,
+    );
+    const fetched = `export const fetch = async (...args) =>
+      (await import('undici/lib/web/fetch/index.js')).default.fetch(...args);`;
+    // As its index does: request(), stream() and the others are methods of every dispatcher.
+    const methods = `import api from 'undici/lib/api/index.js';
+      import Dispatcher from 'undici/lib/dispatcher/dispatcher.js';
+      Object.assign(Dispatcher.prototype, api);`;
+    return [methods, ...exported, fetched].join('\n');
+  },
+};
+
 /** @param {string} unit */
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
@@ -31,7 +63,7 @@ export default {
     'lab/topology': 'src/lab/topology.ts',
   },
   platform: 'node',
-  plugins: [ASCII_ONLY],
+  plugins: [UNDICI_IN_PARTS, ASCII_ONLY],
   treeshake: { moduleSideEffects: [{ test: UNTOLD, sideEffects: false }] },
   output: {
     dir: 'dist',

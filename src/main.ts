@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=4 --heap-growing-percent=35
+#!/usr/bin/env -S MALLOC_TRIM_THRESHOLD_=131072 node --max-semi-space-size=2 --heap-growing-percent=35 --liftoff-only
 // SPDX-License-Identifier: Apache-2.0
 // fairlead: `run` is the agent; every other command talks to its socket, to pinned maps, or to nothing.
 // Commands are loaded when they are called, so that each needs only what it needs. The flags above keep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent takes from its node, started as an image starts it: by the first line of its own file,
+// which has the flags that keep memory small.
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ownPaths } from '../../../src/lab/agent.ts';
+import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { start, stop } from '../../../src/sys/exec.ts';
+import { service } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+
+const SERVICES = 100;
+/** By version of Node: of 22's and 24's own file 9 MiB more are in memory than of 20's. */
+const LIMITS: Readonly<Record<string, number>> = { 20: 80, 22: 92, 24: 96 };
+const MOST_MIB = LIMITS[process.versions.node.split('.')[0] ?? ''] ?? 96;
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+beforeAll(async () => {
+  node = await startOneNode(['a', 'b']);
+  const services = Array.from({ length: SERVICES }, (_, index) =>
+    service(`svc-${index}`, { n: index + 1 }, node.servers),
+  );
+  node.manifests.put('all.yaml', services.flat());
+});
+afterAll(() => node?.remove());
+
+test(`an agent of ${SERVICES} Services never takes more than ${MOST_MIB} MiB`, async () => {
+  const { instance } = node;
+  const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
+  const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
+  const [program = '', ...args] = insidePlace(instance.place, [compiledPath('main.js'), ...run]);
+  let isReady = (): void => undefined;
+  const ready = new Promise<string>((resolve) => {
+    isReady = () => resolve('ready');
+  });
+  const agent = start(program, args, {
+    onStderrLine: (line) => {
+      if (line.includes('"msg":"ready"')) isReady();
+    },
+  });
+  expect(await Promise.race([ready, agent.exited])).toBe('ready');
+  const status = readFileSync(`/proc/${agent.pid}/status`, 'utf8');
+  await stop(agent);
+  expect(status).toMatch(/^Name:\s+node/m);
+  expect(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024).toBeLessThan(MOST_MIB);
+});
