@@ -8,6 +8,7 @@ import type { Certificates } from './certificates.ts';
 import { ETCD_URL } from './etcd.ts';
 import { TOKENS } from './identities.ts';
 import { SERVER_ADDRESSES, SERVER_PORT, SERVICE_CIDRS } from './network.ts';
+import { servicesPath, slicesPath } from './objects.ts';
 import { type Program, startProgram, untilReady } from './program.ts';
 import type { Relay } from './relay.ts';
 
@@ -18,7 +19,7 @@ export interface ApiServer {
   readonly localUrl: string;
   /** As admin, over `localUrl`. */
   readonly api: Api;
-  /** Returns when it is ready. */
+  /** Returns when it is ready, Service `kubernetes` exists and a proxy may list. */
   start(): Promise<void>;
   /** Asks it to end; it closes watches in an orderly way. */
   stop(): Promise<void>;
@@ -29,6 +30,8 @@ export interface ApiServer {
   pause(): void;
   resume(): void;
   tail(lines?: number): string;
+  /** Ends our own connections to it. */
+  close(): Promise<void>;
 }
 
 export interface ApiServerSpec {
@@ -49,6 +52,7 @@ export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
   if (address === undefined) throw new Error(`no more than ${SERVER_ADDRESSES.length} API servers`);
   const localUrl = `https://127.0.0.1:${await relay.forward(address, SERVER_PORT)}`;
   const api = connectApi({ url: localUrl, ca: certificates.ca, token: TOKENS.admin });
+  const proxy = connectApi({ url: localUrl, ca: certificates.ca, token: TOKENS.proxy });
   let program: Program | undefined;
   return {
     nodeUrl: `https://${address}:${SERVER_PORT}`,
@@ -57,10 +61,13 @@ export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
     start: async () => {
       if (program?.isRunning() === true) return;
       program = startProgram(place, `kube-apiserver ${index}`, [binary, ...flags(spec, address)]);
-      await untilReady(program, async () => (await api.text('/readyz')) === 'ok');
+      await untilReady(program, () => isUsable(api, proxy));
     },
     stop: async () => {
       await program?.stop();
+    },
+    close: async () => {
+      await Promise.all([api.close(), proxy.close()]);
     },
     kill: async () => {
       await program?.kill();
@@ -70,6 +77,19 @@ export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
     resume: () => program?.signal('SIGCONT'),
     tail: (lines) => program?.tail(lines) ?? '',
   };
+}
+
+/**
+ * More than readyz says: an API server makes Service `kubernetes` and its slice after it is ready, and its
+ * authorizer learns of the roles it has made by watching, as everybody does. What is listed before is not
+ * what is listed a moment later.
+ */
+async function isUsable(admin: Api, proxy: Api): Promise<boolean> {
+  if ((await admin.text('/readyz')) !== 'ok') return false;
+  await admin.text(`${servicesPath()}/kubernetes`);
+  await admin.text(`${slicesPath()}/kubernetes`);
+  await proxy.text('/api/v1/services?limit=1');
+  return true;
 }
 
 function flags(spec: ApiServerSpec, address: string): string[] {

@@ -106,7 +106,7 @@ export async function replaceStore(parts: Parts, server: ApiServer): Promise<voi
 }
 
 export async function remove({ workspace, servers, relay }: Parts): Promise<void> {
-  await Promise.all(servers.map(({ api }) => api.close()));
+  await Promise.all(servers.map((server) => server.close()));
   workspace.remove();
   await relay.close();
 }
