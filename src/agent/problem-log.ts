@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One warning when a problem appears, one line when it clears, silence while it stays. What keeps the whole
-// source from being followed may change its words before it is over: new ones are told if they last.
+// One line when a problem appears, one when it clears, none in between. The reason why the API server cannot be
+// watched may change while it lasts: a new one is logged if it lasts, too.
 import type { Logger } from '../log.ts';
 import { type Problem, problemText } from '../observe/status.ts';
 
@@ -26,10 +26,15 @@ function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
   return (problems) => {
     const now = new Map(problems.map((problem) => [problemText(problem), problem]));
     for (const [text, problem] of now) {
-      if (!known.has(text)) log.warn({ ...problem }, 'input refused');
+      const { isWarning, ...fields } = problem;
+      if (known.has(text)) continue;
+      log.warn(fields, isWarning === true ? 'manifest warning' : 'input rejected');
     }
-    for (const [text, { object, file }] of known) {
-      if (!now.has(text)) log.info({ object, file, problem: text }, 'refused input was mended');
+    for (const [text, { object, file, isWarning }] of known) {
+      if (now.has(text)) continue;
+      const what =
+        isWarning === true ? 'manifest warning cleared' : 'rejected input is valid again';
+      log.info({ object, file, problem: text }, what);
     }
     known = now;
   };
@@ -47,7 +52,7 @@ function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
     for (const { reason, kinds } of latest) {
       if (told.has(reason)) continue;
       told.add(reason);
-      log.warn({ kinds, reason }, 'source cannot be followed, what is programmed stays');
+      log.warn({ kinds, reason }, 'cannot watch the API server; keeping the last state');
     }
   };
   return (problems) => {
@@ -61,6 +66,6 @@ function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
     timer = undefined;
     if (told.size === 0) return;
     told.clear();
-    log.info('source is followed again');
+    log.info('watching the API server again');
   };
 }

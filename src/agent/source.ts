@@ -18,6 +18,8 @@ export interface SourceProblem {
   readonly line?: number;
   readonly reason: string;
   readonly object?: ObjectRef;
+  /** Nothing is rejected. */
+  readonly isWarning?: boolean;
   /** Of a cluster: the kinds of objects that cannot be followed, or `all`. */
   readonly kinds?: string;
 }

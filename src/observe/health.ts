@@ -26,10 +26,11 @@ export function healthOf(
   if (!status.isReady) {
     return { state: 'starting', reasons: ['the initial sync is not complete'] };
   }
-  const rejected = status.problems.filter(isOfObject).length;
+  const problems = status.problems.filter(({ isWarning }) => isWarning !== true);
+  const rejected = problems.filter(isOfObject).length;
   const reasons = [
     counted(rejected, 'rejected object or field', 'rejected objects or fields'),
-    counted(status.problems.length - rejected, 'problem of the source', 'problems of the source'),
+    counted(problems.length - rejected, 'problem of the source', 'problems of the source'),
     counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
     counted(frontends.missing, 'frontend missing', 'frontends missing'),
     counted(frontends.stale, 'frontend stale', 'frontends stale'),

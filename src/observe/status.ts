@@ -60,6 +60,8 @@ export interface Problem {
   readonly reason: string;
   /** Of a cluster: the kinds of objects that cannot be followed, or `all`. */
   readonly kinds?: string | undefined;
+  /** Nothing is rejected: worth mending, and no reason to fail. */
+  readonly isWarning?: boolean;
 }
 
 export interface StatusParts {
@@ -137,13 +139,14 @@ export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
 }
 
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {
-  const fromFiles = source.problems().map(({ file, line, reason, object, kinds }) => ({
+  const fromFiles = source.problems().map(({ file, line, reason, object, kinds, isWarning }) => ({
     object: object === undefined ? undefined : refText(object),
     field: undefined,
     file,
     line,
     reason,
     ...(kinds === undefined ? {} : { kinds }),
+    ...(isWarning === true ? { isWarning } : {}),
   }));
   const fromObjects = rejections.map(({ object, field, reason }) => {
     const at = source.locate(object, field);

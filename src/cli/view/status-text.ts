@@ -128,10 +128,13 @@ function capacityText({ tables }: Report): string {
   return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
 }
 
+const problemLabel = (problem: Status['problems'][number]): string => {
+  if (problem.isWarning === true) return 'Warning';
+  return isOfObject(problem) ? 'Rejected' : 'Problem';
+};
+
 const problemLines = ({ problems = [], sync }: Report): readonly Line[] => [
-  ...problems.map(
-    (problem) => [isOfObject(problem) ? 'Rejected' : 'Problem', problemText(problem)] as const,
-  ),
+  ...problems.map((problem) => [problemLabel(problem), problemText(problem)] as const),
   ...(sync?.failed ?? []).map(
     ({ id, reason, service }) => ['Failed', `${service ?? ''} ${id}: ${reason}`.trim()] as const,
   ),

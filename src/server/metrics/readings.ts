@@ -143,7 +143,8 @@ function rejectedInputs(
 ): readonly Sample[] {
   const counts = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0, Manifest: 0 };
   for (const { object } of rejections) counts[object.kind]++;
-  for (const { object, file } of problems) {
+  for (const { object, file, isWarning } of problems) {
+    if (isWarning === true) continue;
     if (object !== undefined) counts[object.kind]++;
     else if (file !== undefined) counts.Manifest++;
   }

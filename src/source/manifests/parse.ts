@@ -4,6 +4,7 @@ import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml';
 import { reasonOf } from '../../errors.ts';
 import type { JsonRecord } from '../../lib/json.ts';
 import type { ObjectRef } from '../../model/types.ts';
+import { unknownFields } from './known-fields.ts';
 import { candidatesOf, nameObject } from './naming.ts';
 import type { ManifestProblem } from './problem.ts';
 import { lineFinder, withoutTabs } from './trace.ts';
@@ -46,13 +47,21 @@ export function parseManifests(file: string, text: string): ParsedText {
   const manifests: Manifest[] = [];
   const problems: ManifestProblem[] = [];
   const findLine = lineFinder(text);
+  const placeOf = (at: string, field: string): Pick<ManifestProblem, 'file' | 'line'> => {
+    const line = findLine(at, field);
+    return { file, ...(line === undefined ? {} : { line }) };
+  };
   for (const candidate of documents.flatMap(candidatesOf)) {
     const named = nameObject(candidate);
     if (named.ok) {
-      manifests.push({ ref: named.ref, object: named.object, at: candidate.at });
+      const { ref, object } = named;
+      manifests.push({ ref, object, at: candidate.at });
+      for (const field of unknownFields(ref.kind, object)) {
+        const reason = `unknown field "${field}"`;
+        problems.push({ ...placeOf(candidate.at, field), reason, object: ref, isWarning: true });
+      }
     } else {
-      const line = findLine(candidate.at, named.field);
-      problems.push({ file, ...(line === undefined ? {} : { line }), reason: named.reason });
+      problems.push({ ...placeOf(candidate.at, named.field), reason: named.reason });
     }
   }
   return { ok: true, manifests, problems };

@@ -10,6 +10,8 @@ export interface ManifestProblem {
   readonly reason: string;
   /** The object that is meant, if one could be named. */
   readonly object?: ObjectRef;
+  /** Nothing is rejected: the object is served without it. */
+  readonly isWarning?: boolean;
 }
 
 /** `web.yaml:12: reason`, as compilers print it. */

@@ -238,7 +238,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     async ({ make, mend, says, limits }) => {
       agent = start(await make(), limits?.());
       try {
-        const line = await agent.said('source cannot be followed', 60_000);
+        const line = await agent.said('cannot watch the API server', 60_000);
         const { kinds, reason, level } = JSON.parse(line) as Record<string, string>;
         expect({ kinds, level }).toEqual({ kinds: 'all', level: 'warn' });
         const [, server, why] = /^API server (\S+): (.*)$/.exec(reason ?? '') ?? [];
@@ -252,7 +252,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       } finally {
         await mend();
       }
-      await agent.said('source is followed again', 60_000);
+      await agent.said('watching the API server again', 60_000);
       await agent.said('"msg":"ready"', 60_000);
       expect(reasons(agent)).toHaveLength(1);
       const { problems, source } = await served.node.status();

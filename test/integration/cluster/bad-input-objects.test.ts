@@ -238,7 +238,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
   const portOf = ({ frontend }: ServiceRow): number => Number(/:(\d+)\//.exec(frontend)?.[1]);
   const isToldOnce = (lines: readonly string[]): void => {
     const told = agent.log
-      .filter((line) => line.includes('"input refused"'))
+      .filter((line) => line.includes('"input rejected"'))
       .map((line) => JSON.parse(line) as Record<string, string>)
       .map(({ object, field, reason }) => `${object}: ${field}: ${reason}`);
     for (const line of lines) expect(told.filter((text) => text === line)).toEqual([line]);

@@ -153,7 +153,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     await untilHolds(() => expect(told()).toHaveLength(1));
     await stage.traffic(200);
     await isFollowedWithoutList('after-500s');
-    expect(told()).toEqual([expect.stringMatching(/source cannot be followed/)]);
+    expect(told()).toEqual([expect.stringMatching(/cannot watch the API server/)]);
   });
 
   test('429 with Retry-After: nobody asks earlier', async () => {

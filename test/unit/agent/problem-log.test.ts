@@ -27,10 +27,10 @@ test('an object that is refused: said once, and once that it was mended', () => 
   const bad = { ...NOWHERE, object: 'Service a/b', field: 'spec', reason: 'no' };
   const other = { ...bad, field: 'spec.ports' };
   expect(logged([bad], [bad], [bad, other], [other], [])).toEqual([
-    'warn | input refused | no',
-    'warn | input refused | no',
-    'info | refused input was mended | Service a/b: spec: no',
-    'info | refused input was mended | Service a/b: spec.ports: no',
+    'warn | input rejected | no',
+    'warn | input rejected | no',
+    'info | rejected input is valid again | Service a/b: spec: no',
+    'info | rejected input is valid again | Service a/b: spec.ports: no',
   ]);
 });
 
@@ -39,13 +39,13 @@ describe('a source that cannot be followed', () => {
   afterEach(() => void vi.useRealTimers());
   const down = { ...NOWHERE, reason: 'refused', kinds: 'all' };
   const late = { ...NOWHERE, reason: 'timed out', kinds: 'Node' };
-  const LINE = 'source cannot be followed, what is programmed stays';
+  const LINE = 'cannot watch the API server; keeping the last state';
 
   test('is one line, and one when all is over, whatever was the matter in between', () => {
     const fewer = { ...down, kinds: 'Service' };
     expect(logged([down], [fewer, late], [late], [], [], [down])).toEqual([
       `warn | ${LINE} | all | refused`,
-      'info | source is followed again',
+      'info | watching the API server again',
       `warn | ${LINE} | all | refused`,
     ]);
     expect(vi.getTimerCount()).toBe(0);

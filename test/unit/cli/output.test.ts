@@ -17,6 +17,6 @@ test('formats are named, or are a template', async () => {
 
 test('log lines for people: letter, time, message, fields', () => {
   const json =
-    '{"level":"warn","time":"2026-11-21T13:20:58.123Z","msg":"input refused","file":"a b","line":3}\n';
-  expect(textLine(json)).toBe('W1121 13:20:58.123 input refused file="a b" line=3\n');
+    '{"level":"warn","time":"2026-11-21T13:20:58.123Z","msg":"input rejected","file":"a b","line":3}\n';
+  expect(textLine(json)).toBe('W1121 13:20:58.123 input rejected file="a b" line=3\n');
 });

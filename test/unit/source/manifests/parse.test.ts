@@ -142,7 +142,11 @@ describe('parseManifests', () => {
     expect(summary('a: &a [*a]\n')).toEqual([
       'f: aliases make it larger than its text: write it out',
     ]);
-    expect(summary(`${service('web')}x: &x {a: 1}\ny: *x\n`)).toEqual(['Service default/web']);
+    expect(summary(`${service('web')}x: &x {a: 1}\ny: *x\n`)).toEqual([
+      'Service default/web',
+      expect.stringMatching(/unknown field "x"$/),
+      expect.stringMatching(/unknown field "y"$/),
+    ]);
   });
 
   test('nesting without end is refused, as YAML and as JSON', () => {
