@@ -27,7 +27,7 @@ const ticker = setInterval(() => {
   lastMs = nowMs;
 }, 1);
 
-/** Keeps what a proxy keeps: the slim objects themselves are dropped. */
+/** Keeps what a proxy keeps: the pruned objects themselves are dropped. */
 const seen = { objects: 0, endpoints: 0 };
 /** @param {any} object */
 function take(object) {

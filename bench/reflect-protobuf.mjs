@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf decoded by hand into the same slim objects that the product keeps, skipping what it drops.
+// Protobuf decoded by hand into the same pruned objects that the product keeps, skipping what it drops.
 // Only for reflect.bench.mjs: docs/adr/0010-json-or-protobuf.md says why the product reads JSON.
 
 /** Walks the fields of one message; the caller takes what it knows and skips the rest. */

@@ -16,7 +16,7 @@ import { maxEntries } from '../dataplane/bpf/loader/sizes.ts';
 import { FairleadError } from '../errors.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { findApiServer } from '../source/apiserver/transport/api-server.ts';
-import { surroundings } from '../source/apiserver/transport/discovery-environment.ts';
+import { discoveryEnvironment } from '../source/apiserver/transport/discovery-environment.ts';
 import { packageVersion } from '../sys/package.ts';
 import { addAllFlags, flagValues } from './config-flags.ts';
 import { say } from './output.ts';
@@ -112,7 +112,7 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<Op
       configKubeconfig: file === undefined ? undefined : source.kubeconfig,
       master: undefined,
     },
-    await surroundings(runDir),
+    await discoveryEnvironment(runDir),
   );
   return clusterSource({
     nodeName: plan.nodeName,

@@ -3,7 +3,7 @@
 import { reasonOf } from '../errors.ts';
 import { recordOrEmpty } from './json.ts';
 
-const TROUBLE: Readonly<Record<string, string>> = {
+const ADVICE: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist: name one that does, or mount it',
   EACCES: 'permission denied: let the user of this process read it',
   EISDIR: 'it is a folder: name the file in it',
@@ -11,4 +11,4 @@ const TROUBLE: Readonly<Record<string, string>> = {
 
 /** @param error what reading it threw */
 export const whyUnreadable = (error: unknown): string =>
-  TROUBLE[String(recordOrEmpty(error)['code'])] ?? reasonOf(error);
+  ADVICE[String(recordOrEmpty(error)['code'])] ?? reasonOf(error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster as a source of API objects, live: Services, EndpointSlices, the own Node, ServiceCIDRs. Like
+// A cluster as a source of API objects, live: Services, EndpointSlices, its own Node, ServiceCIDRs. Like
 // the folder source it never takes "cannot read" for "is gone".
 import { reasonOf } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
@@ -16,7 +16,7 @@ import { ApiServerEndpoints, writeRemembered } from './transport/remembered.ts';
 import { IN_CLUSTER_NAME, Servers } from './transport/servers.ts';
 import { createTransport } from './transport/transport.ts';
 import { Delivery } from './watch/delivery.ts';
-import { SyncGate } from './watch/initial-sync.ts';
+import { InitialSync } from './watch/initial-sync.ts';
 import { Reflector, type ReflectorStatus } from './watch/reflector.ts';
 import type { Suspicion } from './watch/store.ts';
 
@@ -42,7 +42,7 @@ export interface ClusterHandlers {
   /** Never called with nothing. If it throws, the objects it was given are offered again. */
   onChanges(changes: readonly ObjectChange[]): void;
   /**
-   * Once: complete lists of Services and EndpointSlices were delivered, and the own Node too, or it was
+   * Once: complete lists of Services and EndpointSlices were delivered, and its own Node too, or it was
    * waited for long enough.
    */
   onSynced(): void;
@@ -97,7 +97,7 @@ class Cluster implements ClusterSource {
   readonly #endpoints = new ApiServerEndpoints();
   readonly #transport;
   readonly #delivery: Delivery;
-  readonly #gate: SyncGate;
+  readonly #initialSync: InitialSync;
   readonly #nodeCount: NodeCount;
   readonly #identity: ClusterIdentity;
   readonly #reflectors: ReadonlyMap<Kind, Reflector>;
@@ -119,21 +119,24 @@ class Cluster implements ClusterSource {
       ...{ transport: this.#transport, clock, log },
       versions: () => this.#all().map((reflector) => reflector.status().resourceVersion),
       onReplaced: () => {
-        for (const reflector of this.#all()) reflector.distrust();
+        for (const reflector of this.#all()) reflector.forceRelist();
       },
       onAnswer: () => {
         for (const reflector of this.#all()) reflector.resume();
       },
       spreadMs: () => this.#nodeCount.spreadMs,
     });
-    this.#gate = new SyncGate(clock, () => {
+    this.#initialSync = new InitialSync(clock, () => {
       this.#nodeCount.start();
       this.#call('onSynced', () => handlers.onSynced());
     });
     const kinds = [SERVICES, SLICES, ownNode(settings.nodeName)];
     if (settings.watchesServiceCidrs) kinds.push(SERVICE_CIDRS);
     this.#reflectors = new Map(kinds.map((spec) => [spec.kind, this.#reflector(spec, clock)]));
-    log.info({ server: this.#servers.current().url, why: apiServer.why }, 'following the cluster');
+    log.info(
+      { server: this.#servers.current().url, why: apiServer.why },
+      'watching the API server',
+    );
     for (const reflector of this.#all()) reflector.start();
   }
 
@@ -145,7 +148,7 @@ class Cluster implements ClusterSource {
       why,
       servers: this.#servers.all().map(({ url }) => url),
       rotations: this.#servers.rotations,
-      isSynced: this.#gate.isOpen,
+      isSynced: this.#initialSync.isComplete,
       watches: [...this.#reflectors].map(([kind, reflector]) => ({
         kind,
         ...reflector.status(),
@@ -171,7 +174,7 @@ class Cluster implements ClusterSource {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#gate.close();
+    this.#initialSync.close();
     this.#identity.close();
     this.#nodeCount.close();
     this.#delivery.close();
@@ -194,7 +197,7 @@ class Cluster implements ClusterSource {
       intern: this.#intern,
       identity: this.#identity,
       spreadMs: () => this.#nodeCount.spreadMs,
-      onSynced: () => this.#gate.listed(kind),
+      onSynced: () => this.#initialSync.listed(kind),
       onSuspicion: (suspicion) => this.#onSuspicion(kind, suspicion),
       onProblem: () => this.#call('onProblems', () => this.#handlers.onProblems(this.problems())),
     });
@@ -208,7 +211,7 @@ class Cluster implements ClusterSource {
     this.#identity.take(changes);
     this.#handlers.onChanges(changes);
     if (changes.some(({ type, ref }) => type === 'put' && ref.kind === 'Node')) {
-      this.#gate.nodeSeen();
+      this.#initialSync.nodeSeen();
     }
     const urls = this.#endpoints.take(changes);
     if (urls !== undefined) this.#remember(urls);
@@ -226,7 +229,10 @@ class Cluster implements ClusterSource {
   }
 
   #onSuspicion(kind: Kind, suspicion: Suspicion): void {
-    this.#settings.log.warn({ kind, ...suspicion }, 'list not believed, will ask again');
+    this.#settings.log.warn(
+      { kind, ...suspicion },
+      'suspicious list: removals are held until a second list confirms them',
+    );
     this.#call('onSuspiciousEmpty', () => this.#handlers.onSuspiciousEmpty?.(kind, suspicion));
   }
 

@@ -5,7 +5,13 @@
 import { isRecord, type JsonRecord, recordOrEmpty } from '../../lib/json.ts';
 import { HEADLESS_LABEL, SERVICE_PROXY_NAME_LABEL } from '../../model/labels.ts';
 import type { Kind } from '../../model/types.ts';
-import { type Slim, slimNode, slimService, slimServiceCidr, slimSlice } from './decode/prune.ts';
+import {
+  type Prune,
+  pruneNode,
+  pruneService,
+  pruneServiceCidr,
+  pruneSlice,
+} from './decode/prune.ts';
 
 export interface KindSpec {
   readonly kind: Kind;
@@ -14,10 +20,10 @@ export interface KindSpec {
   readonly fieldSelector: string;
   /** Servers that cannot select by this field answer 400: then `isWanted` does the work alone. */
   readonly isFieldSelectorOptional: boolean;
-  readonly slim: Slim;
+  readonly prune: Prune;
   /** What the selectors should have kept away is kept away here too. */
   readonly isWanted: (object: JsonRecord) => boolean;
-  /** Remembers contents, so that a change outside the slim part is no change. For small kinds. */
+  /** Remembers contents, so that a change outside the kept part is no change. For small kinds. */
   readonly comparesContent: boolean;
   /** Every API server makes default/kubernetes when it starts: an empty list is never the truth. */
   readonly isNeverEmpty: boolean;
@@ -42,7 +48,7 @@ export const SERVICES: KindSpec = {
   labelSelector: `!${SERVICE_PROXY_NAME_LABEL}`,
   fieldSelector: 'spec.clusterIP!=None',
   isFieldSelectorOptional: true,
-  slim: slimService,
+  prune: pruneService,
   isWanted: (object) =>
     recordOrEmpty(object['spec'])['clusterIP'] !== 'None' &&
     !hasLabel(object, SERVICE_PROXY_NAME_LABEL),
@@ -54,19 +60,19 @@ export const SLICES: KindSpec = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
   labelSelector: `!${HEADLESS_LABEL}`,
-  slim: slimSlice,
+  prune: pruneSlice,
   isWanted: (object) => !hasLabel(object, HEADLESS_LABEL),
   isNeverEmpty: true,
 };
 
-/** The own Node, never another. */
+/** Its own Node, never another. */
 export function ownNode(nodeName: string): KindSpec {
   return {
     ...COMMON,
     kind: 'Node',
     path: '/api/v1/nodes',
     fieldSelector: `metadata.name=${nodeName}`,
-    slim: slimNode,
+    prune: pruneNode,
     isWanted: (object) => recordOrEmpty(object['metadata'])['name'] === nodeName,
     comparesContent: true,
   };
@@ -76,7 +82,7 @@ export const SERVICE_CIDRS: KindSpec = {
   ...COMMON,
   kind: 'ServiceCIDR',
   path: '/apis/networking.k8s.io/v1/servicecidrs',
-  slim: slimServiceCidr,
+  prune: pruneServiceCidr,
   comparesContent: true,
   isOptional: true,
 };

@@ -44,7 +44,7 @@ export const LIMITS = {
   suspiciousAbove: 3,
   /** Kinds that the server may lack are asked for again after this. */
   absentRetryMs: 600_000,
-  /** How long the first sync waits for the own Node to exist. */
+  /** How long the first sync waits for its own Node to exist. */
   nodeWaitMs: 30_000,
   backoffFirstMs: 800,
   backoffMaxMs: 30_000,
@@ -56,5 +56,5 @@ export const LIMITS = {
   /** Time that one stream works before everything else gets a turn. */
   workMs: 5,
   /** Changes given to the handler in one turn of the event loop. */
-  portionChanges: 250,
+  batchChanges: 250,
 } as const;

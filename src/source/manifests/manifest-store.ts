@@ -10,7 +10,7 @@ import type { ManifestProblem } from './problem.ts';
 import { lineFinder } from './trace.ts';
 
 /** What is known of one file. A broken one keeps the manifests of its last good text. */
-interface Sheet {
+interface ManifestFile {
   /** Of the text that `manifests` came from. */
   readonly text: string;
   readonly findLine: (at: string, field: string) => number | undefined;
@@ -27,21 +27,21 @@ interface Delivered {
   readonly at: string;
 }
 
-export interface Shelf {
-  readonly sheets: Map<string, Sheet>;
+export interface ManifestStore {
+  readonly files: Map<string, ManifestFile>;
   readonly delivered: Map<string, Delivered>;
 }
 
-export function emptyShelf(): Shelf {
-  return { sheets: new Map(), delivered: new Map() };
+export function emptyStore(): ManifestStore {
+  return { files: new Map(), delivered: new Map() };
 }
 
 /** Takes a file's present text in. */
-export function putText(shelf: Shelf, file: string, text: string): void {
-  const before = shelf.sheets.get(file);
+export function putText(store: ManifestStore, file: string, text: string): void {
+  const before = store.files.get(file);
   if (before?.judged === text) return;
   const parsed = parseManifests(file, text);
-  shelf.sheets.set(
+  store.files.set(
     file,
     parsed.ok
       ? { ...parsed, text, findLine: lineFinder(text), judged: text }
@@ -50,12 +50,12 @@ export function putText(shelf: Shelf, file: string, text: string): void {
 }
 
 /** Notes that a file is there but cannot be read. */
-export function putFailure(shelf: Shelf, file: string, reason: string): void {
+export function putFailure(store: ManifestStore, file: string, reason: string): void {
   const problems = [{ file, reason }];
-  shelf.sheets.set(file, { ...lastGood(shelf.sheets.get(file)), problems, judged: undefined });
+  store.files.set(file, { ...lastGood(store.files.get(file)), problems, judged: undefined });
 }
 
-function lastGood(before: Sheet | undefined): Omit<Sheet, 'problems' | 'judged'> {
+function lastGood(before: ManifestFile | undefined): Omit<ManifestFile, 'problems' | 'judged'> {
   return before ?? { text: '', findLine: () => undefined, manifests: [] };
 }
 
@@ -63,55 +63,55 @@ function lastGood(before: Sheet | undefined): Omit<Sheet, 'problems' | 'judged'>
  * What to tell about the difference to the last call, and all problems as they are now. An object that
  * several files define is taken from the first of them by path, within a file from the first place.
  */
-export function settle(shelf: Shelf): {
+export function changesOf(store: ManifestStore): {
   readonly changes: readonly ObjectChange[];
   readonly problems: readonly ManifestProblem[];
 } {
   const changes: ObjectChange[] = [];
   const problems: ManifestProblem[] = [];
   const wanted = new Map<string, Delivered>();
-  for (const [file, sheet] of [...shelf.sheets].sort(([a], [b]) => compareText(a, b))) {
-    problems.push(...sheet.problems);
-    for (const manifest of sheet.manifests) {
+  for (const [file, state] of [...store.files].sort(([a], [b]) => compareText(a, b))) {
+    problems.push(...state.problems);
+    for (const manifest of state.manifests) {
       const key = refText(manifest.ref);
       const winner = wanted.get(key);
       if (winner === undefined) wanted.set(key, { ...manifest, file });
-      else problems.push(secondCopy(sheet, file, manifest, winner));
+      else problems.push(secondCopy(state, file, manifest, winner));
     }
   }
-  for (const [key, { ref }] of shelf.delivered) {
+  for (const [key, { ref }] of store.delivered) {
     if (!wanted.has(key)) changes.push({ type: 'remove', ref });
   }
   for (const [key, { ref, object }] of wanted) {
-    const before = shelf.delivered.get(key);
+    const before = store.delivered.get(key);
     if (before === undefined || !isSame(before.object, object)) {
       changes.push({ type: 'put', ref, object });
     }
   }
-  shelf.delivered.clear();
-  for (const [key, entry] of wanted) shelf.delivered.set(key, entry);
+  store.delivered.clear();
+  for (const [key, entry] of wanted) store.delivered.set(key, entry);
   return { changes, problems };
 }
 
 function secondCopy(
-  sheet: Sheet,
+  state: ManifestFile,
   file: string,
   copy: Manifest,
   winner: Delivered,
 ): ManifestProblem {
-  const line = sheet.findLine(copy.at, 'metadata.name');
+  const line = state.findLine(copy.at, 'metadata.name');
   const reason = `${refText(copy.ref)} is already defined in ${winner.file}: this copy is ignored`;
   return { file, ...(line === undefined ? {} : { line }), reason, object: copy.ref };
 }
 
 /** Where a field of a delivered object stands, or the longest part of it that exists. */
 export function locate(
-  shelf: Shelf,
+  store: ManifestStore,
   ref: ObjectRef,
   field: string,
 ): { readonly file: string; readonly line: number } | undefined {
-  const entry = shelf.delivered.get(refText(ref));
+  const entry = store.delivered.get(refText(ref));
   if (entry === undefined) return undefined;
-  const line = shelf.sheets.get(entry.file)?.findLine(entry.at, field);
+  const line = store.files.get(entry.file)?.findLine(entry.at, field);
   return { file: entry.file, line: line ?? 1 };
 }

@@ -4,7 +4,7 @@
 import { resolve } from 'node:path';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { listManifests } from './files.ts';
-import { emptyShelf, locate, settle } from './manifest-store.ts';
+import { changesOf, emptyStore, locate } from './manifest-store.ts';
 import type { ManifestProblem } from './problem.ts';
 import { refresh } from './refresh.ts';
 import { openFolderWatches } from './watch.ts';
@@ -40,15 +40,15 @@ export async function readManifests(dir: string): Promise<{
   readonly changes: readonly ObjectChange[];
   readonly problems: readonly ManifestProblem[];
 }> {
-  const shelf = emptyShelf();
-  await refresh(shelf, await listManifests(dir), new Map());
-  return settle(shelf);
+  const store = emptyStore();
+  await refresh(store, await listManifests(dir), new Map());
+  return changesOf(store);
 }
 
 /** Follows the folder until it is closed; it need not exist yet. */
 export function openManifests(dir: string, listener: ManifestListener): ManifestSource {
   const top = resolve(dir);
-  const shelf = emptyShelf();
+  const store = emptyStore();
   const signatures = new Map<string, string>();
   let problems: readonly ManifestProblem[] = [];
   let isSynced = false;
@@ -79,7 +79,7 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
     const listing = await listManifests(top, (path, identity) => {
       if (!isClosed) watches.add(path, identity);
     });
-    await refresh(shelf, listing, signatures);
+    await refresh(store, listing, signatures);
     isReading = false;
     if (isClosed) return;
     watches.keepOnly(listing.folders);
@@ -90,12 +90,12 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
   };
 
   const deliver = (isComplete: boolean): void => {
-    const settled = settle(shelf);
-    const now = [...settled.problems, ...unwatched(watches.failures())];
+    const delta = changesOf(store);
+    const now = [...delta.problems, ...unwatched(watches.failures())];
     const hasNewProblems = JSON.stringify(now) !== JSON.stringify(problems);
     problems = now;
     if (hasNewProblems) listener.onProblems(problems);
-    if (settled.changes.length > 0 && !isClosed) listener.onChanges(settled.changes);
+    if (delta.changes.length > 0 && !isClosed) listener.onChanges(delta.changes);
     if (isComplete && !isSynced && !isClosed) {
       isSynced = true;
       listener.onSynced();
@@ -105,7 +105,7 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
   void read();
   return {
     problems: () => problems,
-    locate: (ref, field) => locate(shelf, ref, field),
+    locate: (ref, field) => locate(store, ref, field),
     close() {
       isClosed = true;
       clearTimeout(timer);

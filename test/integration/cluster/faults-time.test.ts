@@ -163,7 +163,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     const web = await api.get<V1Service>(`${servicesPath()}/web`);
     await stage.follows('forgotten');
     await stage.plane.replaceStore();
-    await untilHolds(() => expect(stage.log.join()).toContain('list not believed'), 60_000);
+    await untilHolds(() => expect(stage.log.join()).toContain('suspicious list'), 60_000);
     stage.clock.setSpeed(0.1); // Ten seconds until the second question, for people who type.
     await untilHolds(() => expect(stage.log.join()).toContain('will list all kinds again'), 60_000);
     await stage.traffic(200);

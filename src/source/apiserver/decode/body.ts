@@ -6,7 +6,7 @@ import type { Clock } from '../clock.ts';
 import type { Counters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import type { Answer, Transport } from '../transport/transport.ts';
-import { Ended } from '../watch/watch-error.ts';
+import { WatchError } from '../watch/watch-error.ts';
 
 export interface BodyParts {
   readonly transport: Transport;
@@ -15,7 +15,7 @@ export interface BodyParts {
 }
 
 /** How long nothing may come, and what it means if nothing does. */
-export interface Patience {
+export interface IdleTimeout {
   readonly silenceMs: number;
   readonly reason: 'silent' | 'late';
 }
@@ -29,13 +29,13 @@ export async function* chunksOf(
   { transport, clock, counters }: BodyParts,
   { body, server }: Answer,
   request: AbortController,
-  patience: () => Patience,
+  idleTimeout: () => IdleTimeout,
 ): AsyncGenerator<Uint8Array> {
   const expect = (): (() => void) => {
-    const { silenceMs, reason } = patience();
+    const { silenceMs, reason } = idleTimeout();
     return clock.after(silenceMs, () => {
       if (reason === 'silent') transport.failed(server);
-      request.abort(new Ended(reason, `no byte for ${silenceMs / 1000} s`));
+      request.abort(new WatchError(reason, `no byte for ${silenceMs / 1000} s`));
     });
   };
   let cancel = expect();

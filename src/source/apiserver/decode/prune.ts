@@ -8,35 +8,35 @@ import type { Intern } from './intern.ts';
 
 const KEPT_ANNOTATIONS: readonly string[] = [TRIGGER_TIME_ANNOTATION];
 
-export type Slim = (object: JsonRecord, intern: Intern) => JsonRecord;
+export type Prune = (object: JsonRecord, intern: Intern) => JsonRecord;
 
 /** All of spec: every field of a Service may matter. status.conditions matters to nobody here. */
-export const slimService: Slim = (object, intern) => ({
-  metadata: slimMetadata(object['metadata'], intern),
+export const pruneService: Prune = (object, intern) => ({
+  metadata: pruneMetadata(object['metadata'], intern),
   spec: object['spec'],
   status: pick(object['status'], ['loadBalancer']),
 });
 
-export const slimSlice: Slim = (object, intern) => ({
-  metadata: slimMetadata(object['metadata'], intern),
+export const pruneSlice: Prune = (object, intern) => ({
+  metadata: pruneMetadata(object['metadata'], intern),
   addressType: intern(object['addressType']),
   ports: object['ports'],
-  endpoints: slimEndpoints(object['endpoints'], intern),
+  endpoints: pruneEndpoints(object['endpoints'], intern),
 });
 
 /** Without conditions and images: a heartbeat then changes nothing. Taints and deletion are for /healthz (KEP-3836). */
-export const slimNode: Slim = (object, intern) => ({
-  metadata: slimMetadata(object['metadata'], intern),
+export const pruneNode: Prune = (object, intern) => ({
+  metadata: pruneMetadata(object['metadata'], intern),
   spec: pick(object['spec'], ['podCIDR', 'podCIDRs', 'taints']),
   status: pick(object['status'], ['addresses']),
 });
 
-export const slimServiceCidr: Slim = (object, intern) => ({
-  metadata: slimMetadata(object['metadata'], intern),
+export const pruneServiceCidr: Prune = (object, intern) => ({
+  metadata: pruneMetadata(object['metadata'], intern),
   spec: object['spec'],
 });
 
-function slimMetadata(metadata: unknown, intern: Intern): unknown {
+function pruneMetadata(metadata: unknown, intern: Intern): unknown {
   if (!isRecord(metadata)) return metadata;
   return {
     name: metadata['name'],
@@ -62,13 +62,13 @@ function pick(value: unknown, keys: readonly string[]): unknown {
   return picked;
 }
 
-function slimEndpoints(endpoints: unknown, intern: Intern): unknown {
+function pruneEndpoints(endpoints: unknown, intern: Intern): unknown {
   if (!Array.isArray(endpoints)) return endpoints;
-  return endpoints.map((endpoint: unknown) => slimEndpoint(endpoint, intern));
+  return endpoints.map((endpoint: unknown) => pruneEndpoint(endpoint, intern));
 }
 
 /** Without targetRef, hostname and deprecatedTopology: about two thirds of the text. */
-function slimEndpoint(endpoint: unknown, intern: Intern): unknown {
+function pruneEndpoint(endpoint: unknown, intern: Intern): unknown {
   if (!isRecord(endpoint)) return endpoint;
   const { addresses, conditions, nodeName, zone, hints } = endpoint;
   return {

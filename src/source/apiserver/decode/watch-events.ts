@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one watch event or one list item -> what it says, slimmed.
+// The bytes of one watch event or one list item -> what it says, pruned.
 import { isRecord, type JsonRecord, member, recordOrEmpty } from '../../../lib/json.ts';
 import type { ObjectRef } from '../../../model/types.ts';
 import type { KindSpec } from '../kinds.ts';
@@ -10,7 +10,7 @@ import { objectText } from './object-text.ts';
 const INITIAL_END_ANNOTATION = 'k8s.io/initial-events-end';
 
 /** One object as the server has it at `version`. */
-export interface Sighting {
+export interface ObservedObject {
   readonly ref: ObjectRef;
   readonly version: string;
   readonly uid: string;
@@ -18,7 +18,7 @@ export interface Sighting {
 }
 
 export type WatchEvent =
-  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly sighting: Sighting }
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly observed: ObservedObject }
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly isInitialEnd: boolean }
   | {
       readonly type: 'ERROR';
@@ -33,33 +33,33 @@ export interface Decoder {
   /** Throws SyntaxError for what is no JSON. */
   event(line: Uint8Array): WatchEvent;
   /** Undefined for an object without a name. Throws SyntaxError. */
-  item(bytes: Uint8Array): Sighting | undefined;
+  item(bytes: Uint8Array): ObservedObject | undefined;
 }
 
 export function createDecoder(spec: KindSpec, intern: Intern): Decoder {
-  const sightingOf = (object: unknown): Sighting | undefined => {
+  const observedOf = (object: unknown): ObservedObject | undefined => {
     if (!isRecord(object)) return undefined;
-    const slim = spec.slim(object, intern);
-    const metadata = recordOrEmpty(slim['metadata']);
+    const pruned = spec.prune(object, intern);
+    const metadata = recordOrEmpty(pruned['metadata']);
     const name = textOr(metadata['name'], '');
     if (name === '') return undefined;
     return {
       ref: { kind: spec.kind, namespace: textOr(metadata['namespace'], ''), name },
       version: textOr(metadata['resourceVersion'], ''),
       uid: textOr(metadata['uid'], ''),
-      object: slim,
+      object: pruned,
     };
   };
   return {
-    item: (bytes) => sightingOf(JSON.parse(objectText(bytes))),
+    item: (bytes) => observedOf(JSON.parse(objectText(bytes))),
     event(line) {
       const event = recordOrEmpty(JSON.parse(objectText(line)));
       const { type, object } = event;
       if (type === 'BOOKMARK') return bookmarkOf(object);
       if (type === 'ERROR') return errorOf(object);
       if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') return { type: 'OTHER' };
-      const sighting = sightingOf(object);
-      return sighting === undefined ? { type: 'OTHER' } : { type, sighting };
+      const observed = observedOf(object);
+      return observed === undefined ? { type: 'OTHER' } : { type, observed };
     },
   };
 }

@@ -19,7 +19,7 @@ export interface ApiServerSettings {
 }
 
 /** The machine, as far as it has a say. */
-export interface Surroundings {
+export interface DiscoveryEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly exists: (path: string) => boolean;
   /** True if an API server whose certificate this CA vouches for answers there. */
@@ -60,14 +60,14 @@ type Found = Pick<ApiServerChoice, 'servers' | 'credentials' | 'winner' | 'why'>
  */
 export async function findApiServer(
   settings: ApiServerSettings,
-  around: Surroundings,
+  environment: DiscoveryEnvironment,
 ): Promise<ApiServerChoice> {
   const passedOver: string[] = [];
   const steps = [fromFlag, fromKubeconfig, fromMounted, fromEnvironment, fromProbe];
   for (const step of steps) {
-    const found = await step(settings, around);
+    const found = await step(settings, environment);
     if (typeof found === 'string') passedOver.push(found);
-    else return { ...found, servers: withFallbacks(found, around), passedOver };
+    else return { ...found, servers: withFallbacks(found, environment), passedOver };
   }
   throw new FairleadError(
     'NO_API_SERVER',
@@ -76,20 +76,23 @@ export async function findApiServer(
 }
 
 /** A found answer, or why there is none. */
-type Step = (settings: ApiServerSettings, around: Surroundings) => Promise<Found | string>;
+type Step = (
+  settings: ApiServerSettings,
+  environment: DiscoveryEnvironment,
+) => Promise<Found | string>;
 
-const fromFlag: Step = async (settings, around) => {
+const fromFlag: Step = async (settings, environment) => {
   const { apiServers } = settings;
   if (apiServers.length === 0) return 'no --api-server';
   return {
     servers: apiServers.map((url) => serverUrl(url, '--api-server')),
-    credentials: anyCredentials(settings, around),
+    credentials: anyCredentials(settings, environment),
     winner: 'api-server flag',
     why: `--api-server names ${apiServers.join(', ')}`,
   };
 };
 
-const fromKubeconfig: Step = async (settings, around) => {
+const fromKubeconfig: Step = async (settings, environment) => {
   const { kubeconfig, configKubeconfig, master } = settings;
   const path = kubeconfig ?? configKubeconfig;
   if (path === undefined && master === undefined) return 'no kubeconfig in flags or configuration';
@@ -98,7 +101,7 @@ const fromKubeconfig: Step = async (settings, around) => {
   const why = master === undefined ? `${origin} ${path} names ${url}` : `--master names ${url}`;
   return {
     servers: [serverUrl(url, master === undefined ? origin : '--master')],
-    credentials: anyCredentials(settings, around),
+    credentials: anyCredentials(settings, environment),
     winner: 'kubeconfig',
     why,
   };
@@ -130,11 +133,11 @@ const fromEnvironment: Step = async (_settings, { env, exists }) => {
   };
 };
 
-const fromProbe: Step = async (_settings, around) => {
+const fromProbe: Step = async (_settings, environment) => {
   const ca = join(SERVICE_ACCOUNT_DIR, 'ca.crt');
-  if (!around.exists(ca)) return 'no cluster CA to know a server on this host by';
+  if (!environment.exists(ca)) return 'no cluster CA to know a server on this host by';
   for (const server of LOCAL_SERVERS) {
-    if (!(await around.answers(server, ca))) continue;
+    if (!(await environment.answers(server, ca))) continue;
     return {
       servers: [server],
       credentials: SERVICE_ACCOUNT,
@@ -153,7 +156,10 @@ const LOCAL_SERVERS: readonly ServerUrl[] = LOCAL_PORTS.map((port) => ({
 }));
 
 /** The best credentials there are, for a URL that came without any. */
-function anyCredentials(settings: ApiServerSettings, { exists }: Surroundings): CredentialSource {
+function anyCredentials(
+  settings: ApiServerSettings,
+  { exists }: DiscoveryEnvironment,
+): CredentialSource {
   const path = settings.kubeconfig ?? settings.configKubeconfig;
   if (path !== undefined) return { kind: 'kubeconfig', path };
   if (exists(MOUNTED_KUBECONFIG)) return { kind: 'kubeconfig', path: MOUNTED_KUBECONFIG };
@@ -164,7 +170,10 @@ function anyCredentials(settings: ApiServerSettings, { exists }: Surroundings): 
  * After the winner's own: what an earlier run found. A cold start then needs no ClusterIP. Only next to an
  * https server: an http one (a test, a demo) says nothing about whom to trust elsewhere.
  */
-function withFallbacks({ servers }: Found, { remembered }: Surroundings): readonly ServerUrl[] {
+function withFallbacks(
+  { servers }: Found,
+  { remembered }: DiscoveryEnvironment,
+): readonly ServerUrl[] {
   const [first, ...others] = servers;
   if (first === undefined || !first.url.startsWith('https:')) return servers;
   const known = new Set(servers.map(({ url }) => url));

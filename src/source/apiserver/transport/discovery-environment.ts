@@ -3,14 +3,14 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Client } from 'undici';
-import type { Surroundings } from './api-server.ts';
+import type { DiscoveryEnvironment } from './api-server.ts';
 import { readRemembered } from './remembered.ts';
 import type { ServerUrl } from './servers.ts';
 
 const ANSWER_TIMEOUT_MS = 2_000;
 
 /** @param runDir where an earlier run has left the endpoints it found */
-export async function surroundings(runDir: string): Promise<Surroundings> {
+export async function discoveryEnvironment(runDir: string): Promise<DiscoveryEnvironment> {
   return {
     env: process.env,
     exists: existsSync,

@@ -9,7 +9,7 @@ import { createBackoff } from '../backoff.ts';
 import type { Clock } from '../clock.ts';
 import { LIMITS } from '../limits.ts';
 import { isOlder } from '../watch/versions.ts';
-import { ApiError, Ended } from '../watch/watch-error.ts';
+import { ApiError, WatchError } from '../watch/watch-error.ts';
 import type { Transport } from './transport.ts';
 
 export interface IdentityParts {
@@ -63,7 +63,7 @@ export class ClusterIdentity {
   readonly #backoff;
   #uid = '';
   #isDue = false;
-  /** Answers 401, 403 and the like in a row. */
+  /** Answers 401, 403 and the like since the last list. */
   #refusals = 0;
   /** The server has said when to ask again. */
   #isToldToWait = false;
@@ -106,7 +106,7 @@ export class ClusterIdentity {
   close(): void {
     this.#isClosed = true;
     this.#cancelRetry?.();
-    this.#request?.abort(new Ended('stopped', 'stopped'));
+    this.#request?.abort(new WatchError('stopped', 'stopped'));
   }
 
   async #verify(): Promise<void> {
@@ -156,7 +156,7 @@ export class ClusterIdentity {
     if (this.#isClosed) return;
     const { status = 0, retryAfterMs = 0 } = error instanceof ApiError ? error : {};
     const isRefusal = status >= 400 && status < 500 && status !== 429;
-    this.#refusals = isRefusal ? this.#refusals + 1 : 0;
+    if (isRefusal) this.#refusals += 1;
     if (this.#refusals >= LIMITS.identityTries) {
       this.#refusals = 0;
       this.#isDue = false;

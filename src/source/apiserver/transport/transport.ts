@@ -7,7 +7,7 @@ import { expiryOf } from '../auth/expiry.ts';
 import type { Clock } from '../clock.ts';
 import type { RequestFacts } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
-import { ApiError, Ended } from '../watch/watch-error.ts';
+import { ApiError, WatchError } from '../watch/watch-error.ts';
 import type { Servers, ServerUrl } from './servers.ts';
 import { statusError } from './status-error.ts';
 
@@ -69,14 +69,14 @@ class HttpTransport implements Transport {
     const { servers, clock } = this.#parts;
     const server = servers.current();
     const cancel = clock.after(LIMITS.headersTimeoutMs, () =>
-      request.abort(new Ended('silent', `no answer from ${server.url} in time`)),
+      request.abort(new WatchError('silent', `no answer from ${server.url} in time`)),
     );
     try {
       return await this.#sendTo(server, pathAndQuery, request.signal);
     } catch (error) {
       const isServerFault = !(error instanceof ApiError) || error.status >= 500;
       const isOurs =
-        request.signal.reason instanceof Ended && request.signal.reason.reason !== 'silent';
+        request.signal.reason instanceof WatchError && request.signal.reason.reason !== 'silent';
       if (isServerFault && !isOurs) servers.failed(server);
       throw error;
     } finally {
@@ -85,7 +85,7 @@ class HttpTransport implements Transport {
   }
 
   async json(pathAndQuery: string, request: AbortController): Promise<unknown> {
-    const late = new Ended('late', 'no answer in time');
+    const late = new WatchError('late', 'no answer in time');
     const cancel = this.#parts.clock.after(LIMITS.identityTimeoutMs, () => request.abort(late));
     try {
       const { body } = await this.get(pathAndQuery, request);

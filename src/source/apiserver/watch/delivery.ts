@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes -> the handler, in portions with a turn of the event loop between them. A handler that throws
+// Changes -> the handler, in batches with a turn of the event loop between them. A handler that throws
 // is never the end of a stream: the object that upset it is counted, logged by name and offered again,
 // until it is taken or replaced by a newer change of the same object.
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -42,10 +42,10 @@ export class Delivery {
 
   /** Resolves when all were offered; the handler is never called with nothing. Never rejects. */
   async deliver(changes: readonly ObjectChange[]): Promise<void> {
-    for (let from = 0; from < changes.length; from += LIMITS.portionChanges) {
+    for (let from = 0; from < changes.length; from += LIMITS.batchChanges) {
       if (from > 0) await nextTurn();
       if (this.#isClosed) return;
-      this.#offer(changes.slice(from, from + LIMITS.portionChanges));
+      this.#offer(changes.slice(from, from + LIMITS.batchChanges));
     }
   }
 
@@ -54,14 +54,14 @@ export class Delivery {
     this.#cancelRetry?.();
   }
 
-  #offer(portion: readonly ObjectChange[]): void {
-    for (const { ref } of portion) this.#refused.delete(textOf(ref));
+  #offer(batch: readonly ObjectChange[]): void {
+    for (const { ref } of batch) this.#refused.delete(textOf(ref));
     try {
-      this.#parts.onChanges(portion);
+      this.#parts.onChanges(batch);
     } catch (error) {
       // One of many: which one shows when each is offered alone. Being offered twice harms nobody.
-      if (portion.length === 1) this.#refuse(portion, error);
-      else for (const change of portion) this.#offerAlone(change);
+      if (batch.length === 1) this.#refuse(batch, error);
+      else for (const change of batch) this.#offerAlone(change);
     }
     this.#scheduleRetry();
   }

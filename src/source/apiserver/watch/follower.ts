@@ -2,20 +2,20 @@
 // One attempt to follow a kind: complete list if one is needed, then a watch until it ends. Remembers
 // between attempts what must be asked next. When to try again is the reflector's affair.
 import type { ObjectChange } from '../../../model/types.ts';
-import type { BodyParts, Patience } from '../decode/body.ts';
+import type { BodyParts, IdleTimeout } from '../decode/body.ts';
 import type { Intern } from '../decode/intern.ts';
 import { createDecoder, type Decoder, type WatchEvent } from '../decode/watch-events.ts';
 import type { KindSpec } from '../kinds.ts';
 import { LIMITS } from '../limits.ts';
 import type { ClusterIdentity } from '../transport/identity.ts';
 import type { Delivery } from './delivery.ts';
-import { endOfStream, InitialEvents } from './initial-events.ts';
+import { errorOfEvent, InitialEvents } from './initial-events.ts';
 import { type Freshness, listAll } from './list.ts';
 import { Listing } from './listing.ts';
 import { selectorQuery, watchListQuery, watchQuery } from './queries.ts';
 import { type CompleteList, keyOf, type Replacement, Store, type Suspicion } from './store.ts';
 import { watchBatches } from './watch.ts';
-import { ApiError, Ended, type EndReason, endedBy } from './watch-error.ts';
+import { ApiError, type EndReason, WatchError, watchErrorOf } from './watch-error.ts';
 
 export interface FollowerParts extends BodyParts {
   readonly spec: KindSpec;
@@ -36,11 +36,11 @@ export interface FollowerEvents {
   onAlive(): void;
 }
 
-const SILENT: Patience = { silenceMs: LIMITS.watchSilenceMs, reason: 'silent' };
-const LATE: Patience = { silenceMs: LIMITS.initialSilenceMs, reason: 'late' };
+const SILENT: IdleTimeout = { silenceMs: LIMITS.watchSilenceMs, reason: 'silent' };
+const LATE: IdleTimeout = { silenceMs: LIMITS.initialSilenceMs, reason: 'late' };
 
 /** A server that went, or a gateway that says so: another one may come. */
-const isOutage = ({ reason, status = 0 }: Ended): boolean =>
+const isOutage = ({ reason, status = 0 }: WatchError): boolean =>
   reason === 'broken' || reason === 'silent' || (reason === 'refused' && status >= 500);
 
 /** Ends after which only a new list will do. */
@@ -84,7 +84,7 @@ export class Follower {
   }
 
   /** Runs until the stream ends, for whatever reason. Never rejects. */
-  async attempt(request: AbortController): Promise<Ended> {
+  async attempt(request: AbortController): Promise<WatchError> {
     const isConfirmation = this.#isConfirmationDue();
     if (!isConfirmation) this.#armConfirmation(request);
     let isByList = false;
@@ -93,17 +93,17 @@ export class Follower {
       isByList = this.#needsList && (isConfirmation || !this.#canWatchList);
       if (isByList) await this.#list(request, isConfirmation);
       await this.#watch(request);
-      return new Ended('closed', 'the server ended the watch');
+      return new WatchError('closed', 'the server ended the watch');
     } catch (error) {
       if (isConfirmation) this.#confirmLater();
-      return this.#learn(error, endedBy(error, request.signal), isByList);
+      return this.#learn(error, watchErrorOf(error, request.signal), isByList);
     } finally {
       for (const cancel of this.#cancels.splice(0)) cancel();
     }
   }
 
   /** Another cluster answers: the next attempt lists, and holds what that list lacks. */
-  distrust(): void {
+  forceRelist(): void {
     this.#isForeign = true;
     this.#needsList = true;
   }
@@ -119,8 +119,8 @@ export class Follower {
     const listing = this.#listing();
     const parts = { ...this.#parts, decoder: this.#decoder, selectors, listing };
     const version = await listAll(parts, freshness, request);
-    const { sightings } = listing;
-    const replacement = this.#replace({ sightings, version, isConfirmation });
+    const { objects } = listing;
+    const replacement = this.#replace({ objects, version, isConfirmation });
     this.#isServerOlder = false;
     await this.#parts.delivery.deliver(replacement.changes);
     this.#judge(replacement, request);
@@ -170,7 +170,7 @@ export class Follower {
       {
         path: `${spec.path}${query}${selectorQuery(spec, this.#usesFieldSelector)}`,
         request,
-        patience: () => (isInitial() ? LATE : SILENT),
+        idleTimeout: () => (isInitial() ? LATE : SILENT),
         onOpen: () => {
           this.#events.onOpen();
           if (isInitial()) this.#limitInitial(request);
@@ -182,15 +182,15 @@ export class Follower {
   /** A server that ignores the parameter may send events for ever without ever sending the mark. */
   #limitInitial(request: AbortController): void {
     const cancel = this.#parts.clock.after(LIMITS.initialLongestMs, () => {
-      if (this.#needsList) request.abort(new Ended('late', 'initial events without an end'));
+      if (this.#needsList) request.abort(new WatchError('late', 'initial events without an end'));
     });
     this.#cancels.push(cancel);
   }
 
   #complete({ listing, version }: InitialEvents): Replacement {
-    const { sightings } = listing;
+    const { objects } = listing;
     this.#bookmarkAtMs = this.#parts.clock.nowMs();
-    return this.#replace({ sightings, version, isConfirmation: false });
+    return this.#replace({ objects, version, isConfirmation: false });
   }
 
   #replace(list: CompleteList): Replacement {
@@ -202,17 +202,17 @@ export class Follower {
 
   #take(event: WatchEvent, changes: ObjectChange[]): void {
     if (event.type === 'OTHER') return;
-    if (event.type === 'ERROR') throw endOfStream(event);
+    if (event.type === 'ERROR') throw errorOfEvent(event);
     if (event.type === 'BOOKMARK') {
       this.#bookmarkAtMs = this.#parts.clock.nowMs();
       this.store.bookmark(event.version);
       return;
     }
-    const applied = this.store.apply(event.sighting, event.type !== 'DELETED');
+    const applied = this.store.apply(event.observed, event.type !== 'DELETED');
     if (applied.kind === 'change') changes.push(applied.change);
     else if (applied.kind === 'stale') this.#parts.counters.staleEvents += 1;
     else if (applied.kind === 'disorder') {
-      throw new Ended('disorder', `${keyOf(event.sighting.ref)} came out of order`);
+      throw new WatchError('disorder', `${keyOf(event.observed.ref)} came out of order`);
     }
   }
 
@@ -230,7 +230,8 @@ export class Follower {
     }
     if (suspicion === undefined) this.#events.onListed();
     else this.#events.onSuspicion(suspicion);
-    if (isDoubtful) throw new Ended('disorder', 'the server is older than what looked unchanged');
+    if (isDoubtful)
+      throw new WatchError('disorder', 'the server is older than what looked unchanged');
   }
 
   #isConfirmationDue(): boolean {
@@ -243,7 +244,7 @@ export class Follower {
   #armConfirmation(request: AbortController): void {
     if (this.#confirmAtMs === undefined) return;
     const delayMs = this.#confirmAtMs - this.#parts.clock.nowMs();
-    const confirm = (): void => request.abort(new Ended('confirm', 'time to confirm a list'));
+    const confirm = (): void => request.abort(new WatchError('confirm', 'time to confirm a list'));
     this.#cancels.push(this.#parts.clock.after(delayMs, confirm));
   }
 
@@ -255,7 +256,7 @@ export class Follower {
   }
 
   /** What the end of an attempt says about the next one. */
-  #learn(error: unknown, ended: Ended, isByList: boolean): Ended {
+  #learn(error: unknown, ended: WatchError, isByList: boolean): WatchError {
     const status = error instanceof ApiError ? error.status : 0;
     if (LIST_AGAIN.includes(ended.reason)) this.#needsList = true;
     if (isOutage(ended)) this.#parts.identity?.outage();
@@ -267,6 +268,6 @@ export class Follower {
     const isClientError = status >= 400 && status < 500 && ![401, 408, 410, 429].includes(status);
     if (!isClientError || isByList || !this.#needsList) return ended;
     this.#canWatchList = false;
-    return new Ended('unsupported', ended.message);
+    return new WatchError('unsupported', ended.message);
   }
 }

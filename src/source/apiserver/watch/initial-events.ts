@@ -4,7 +4,7 @@
 import type { ObjectChange } from '../../../model/types.ts';
 import type { WatchEvent } from '../decode/watch-events.ts';
 import type { Listing } from './listing.ts';
-import { Ended } from './watch-error.ts';
+import { WatchError } from './watch-error.ts';
 
 export class InitialEvents {
   readonly listing: Listing;
@@ -19,25 +19,26 @@ export class InitialEvents {
     return this.#version;
   }
 
-  /** True if this was the mark: the list is complete. `changes` gets what may go out before. Throws Ended. */
+  /** True if this was the mark: the list is complete. `changes` gets what may go out before. Throws WatchError. */
   take(event: WatchEvent, changes: ObjectChange[]): boolean {
-    if (event.type === 'ERROR') throw endOfStream(event);
+    if (event.type === 'ERROR') throw errorOfEvent(event);
     if (event.type === 'OTHER') return false;
     if (event.type === 'BOOKMARK') {
       if (!event.isInitialEnd) return false;
-      if (event.version === '') throw new Ended('undecodable', 'a mark without resourceVersion');
+      if (event.version === '')
+        throw new WatchError('undecodable', 'a mark without resourceVersion');
       this.#version = event.version;
       return true;
     }
-    const change = this.listing.take(event.sighting, event.type !== 'DELETED');
+    const change = this.listing.take(event.observed, event.type !== 'DELETED');
     if (change !== undefined) changes.push(change);
     return false;
   }
 }
 
 /** What an ERROR event says about the stream that it ends. */
-export function endOfStream(event: Extract<WatchEvent, { type: 'ERROR' }>): Ended {
+export function errorOfEvent(event: Extract<WatchEvent, { type: 'ERROR' }>): WatchError {
   const { code, message, retryAfterMs } = event;
   const reason = code === 410 ? 'expired' : 'status';
-  return new Ended(reason, `${code}: ${message}`, { retryAfterMs });
+  return new WatchError(reason, `${code}: ${message}`, { retryAfterMs });
 }

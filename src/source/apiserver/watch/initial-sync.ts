@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // When the first sync may begin: kube-proxy waits for complete Services and EndpointSlices, and up to
-// 30 s for the own Node, without which it goes on (cmd/kube-proxy/app/server.go).
+// 30 s for its own Node, without which it goes on (cmd/kube-proxy/app/server.go).
 import type { Kind } from '../../../model/types.ts';
 import type { Clock } from '../clock.ts';
 import { LIMITS } from '../limits.ts';
 
-export class SyncGate {
-  readonly #onOpen: () => void;
+export class InitialSync {
+  readonly #onComplete: () => void;
   readonly #missing = new Set<Kind>(['Service', 'EndpointSlice', 'Node']);
   readonly #cancel: () => void;
-  #isOpen = false;
+  #isComplete = false;
 
-  /** `onOpen` is called once, at the latest `LIMITS.nodeWaitMs` from now if only the Node is missing. */
-  constructor(clock: Clock, onOpen: () => void) {
-    this.#onOpen = onOpen;
-    this.#cancel = clock.after(LIMITS.nodeWaitMs, () => this.#settle('Node'));
+  /** `onComplete` is called once, at the latest `LIMITS.nodeWaitMs` from now if only the Node is missing. */
+  constructor(clock: Clock, onComplete: () => void) {
+    this.#onComplete = onComplete;
+    this.#cancel = clock.after(LIMITS.nodeWaitMs, () => this.#finish('Node'));
   }
 
-  get isOpen(): boolean {
-    return this.#isOpen;
+  get isComplete(): boolean {
+    return this.#isComplete;
   }
 
   /** A complete list was delivered. That of Nodes says nothing: the Node may be missing from it. */
   listed(kind: Kind): void {
-    if (kind !== 'Node') this.#settle(kind);
+    if (kind !== 'Node') this.#finish(kind);
   }
 
   nodeSeen(): void {
-    this.#settle('Node');
+    this.#finish('Node');
   }
 
   close(): void {
     this.#cancel();
   }
 
-  #settle(kind: Kind): void {
+  #finish(kind: Kind): void {
     this.#missing.delete(kind);
-    if (this.#missing.size > 0 || this.#isOpen) return;
-    this.#isOpen = true;
+    if (this.#missing.size > 0 || this.#isComplete) return;
+    this.#isComplete = true;
     this.#cancel();
-    this.#onOpen();
+    this.#onComplete();
   }
 }

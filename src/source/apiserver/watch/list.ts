@@ -3,14 +3,14 @@
 // under way is the end of the whole attempt.
 import { recordOrEmpty } from '../../../lib/json.ts';
 import type { ObjectChange } from '../../../model/types.ts';
-import { type BodyParts, chunksOf, type Patience } from '../decode/body.ts';
+import { type BodyParts, chunksOf, type IdleTimeout } from '../decode/body.ts';
 import { ItemSplitter } from '../decode/items.ts';
 import type { Decoder } from '../decode/watch-events.ts';
 import type { KindSpec } from '../kinds.ts';
 import { LIMITS } from '../limits.ts';
 import type { Delivery } from './delivery.ts';
 import type { Listing } from './listing.ts';
-import { Ended } from './watch-error.ts';
+import { WatchError } from './watch-error.ts';
 
 /**
  * How old the answer may be. `any`: whatever the server has cached, for the first list. An object: not
@@ -19,7 +19,7 @@ import { Ended } from './watch-error.ts';
  */
 export type Freshness = 'any' | 'latest' | { readonly notOlderThan: string };
 
-const PATIENCE: Patience = { silenceMs: LIMITS.listSilenceMs, reason: 'silent' };
+const IDLE_TIMEOUT: IdleTimeout = { silenceMs: LIMITS.listSilenceMs, reason: 'silent' };
 
 export interface ListParts extends BodyParts {
   readonly spec: KindSpec;
@@ -31,7 +31,7 @@ export interface ListParts extends BodyParts {
   readonly selectors: string;
 }
 
-/** Resolves to the list's version. Throws as Transport does; Ended `expired` when a continue token is too old; `undecodable`, `silent`. */
+/** Resolves to the list's version. Throws as Transport does; WatchError `expired` when a continue token is too old; `undecodable`, `silent`. */
 export async function listAll(
   parts: ListParts,
   freshness: Freshness,
@@ -49,7 +49,8 @@ export async function listAll(
     const metadata = recordOrEmpty(recordOrEmpty(envelope)['metadata']);
     version = textOf(metadata['resourceVersion']);
     token = textOf(metadata['continue']);
-    if (version === '') throw new Ended('undecodable', 'a list without metadata.resourceVersion');
+    if (version === '')
+      throw new WatchError('undecodable', 'a list without metadata.resourceVersion');
   } while (token !== '');
   return version;
 }
@@ -70,7 +71,7 @@ async function readPage(
 ): Promise<unknown> {
   const answer = await parts.transport.get(path, request);
   const splitter = new ItemSplitter();
-  for await (const chunk of chunksOf(parts, answer, request, () => PATIENCE)) {
+  for await (const chunk of chunksOf(parts, answer, request, () => IDLE_TIMEOUT)) {
     const changes: ObjectChange[] = [];
     try {
       takeChunk(parts, splitter.push(chunk), changes);
@@ -89,9 +90,9 @@ function takeChunk(
 ): void {
   const startMs = performance.now();
   for (const item of items) {
-    const sighting = decoder.item(item);
+    const observed = decoder.item(item);
     counters.items += 1;
-    const change = sighting === undefined ? undefined : listing.take(sighting, true);
+    const change = observed === undefined ? undefined : listing.take(observed, true);
     if (change !== undefined) changes.push(change);
   }
   counters.decodeSeconds += (performance.now() - startMs) / 1000;

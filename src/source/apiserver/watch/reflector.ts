@@ -8,7 +8,7 @@ import { type Counters, createCounters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import { Follower, type FollowerParts } from './follower.ts';
 import type { Suspicion } from './store.ts';
-import { Ended } from './watch-error.ts';
+import { WatchError } from './watch-error.ts';
 
 export interface ReflectorParts extends Omit<FollowerParts, 'counters'> {
   readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>;
@@ -59,7 +59,7 @@ export class Reflector {
   #isWanted = false;
   #isSynced = false;
   #loop: Promise<void> | undefined;
-  #attempt: Promise<Ended> | undefined;
+  #attempt: Promise<WatchError> | undefined;
   #request = new AbortController();
   #stopping = new AbortController();
   #state: ReflectorState = 'stopped';
@@ -107,7 +107,7 @@ export class Reflector {
   /** Resolves when no request is left. What was delivered stays delivered. Idempotent. */
   async stop(): Promise<void> {
     this.#isWanted = false;
-    this.#request.abort(new Ended('stopped', 'stopped'));
+    this.#request.abort(new WatchError('stopped', 'stopped'));
     this.#stopping.abort();
     const loop = this.#loop;
     await this.#attempt;
@@ -116,9 +116,9 @@ export class Reflector {
   }
 
   /** Another cluster answers: lists again at once. See Follower. */
-  distrust(): void {
-    this.#follower.distrust();
-    this.#request.abort(new Ended('replaced', 'another cluster answers'));
+  forceRelist(): void {
+    this.#follower.forceRelist();
+    this.#request.abort(new WatchError('replaced', 'another cluster answers'));
     this.#stopping.abort();
   }
 
@@ -179,7 +179,7 @@ export class Reflector {
     }
   }
 
-  #pauseAfter(ended: Ended): number {
+  #pauseAfter(ended: WatchError): number {
     const { reason, retryAfterMs } = ended;
     if (['unsupported', 'late', 'confirm', 'replaced', 'stopped'].includes(reason)) return 0;
     // A server that has started anew knows no history: it says 410 to all kinds of all nodes, and is well.
@@ -205,7 +205,7 @@ export class Reflector {
   }
 
   /** A server that has just started says 403 before it knows its roles: what was shown will be again. */
-  #isAbsence({ status }: Ended): boolean {
+  #isAbsence({ status }: WatchError): boolean {
     return status === 404 || (status === 403 && !this.#isSynced);
   }
 

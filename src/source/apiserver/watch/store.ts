@@ -3,7 +3,7 @@
 // single events into changes, and refuses to believe at once that everything is gone.
 import { isSame, type JsonRecord, recordOrEmpty } from '../../../lib/json.ts';
 import type { Kind, ObjectChange, ObjectRef } from '../../../model/types.ts';
-import type { Sighting } from '../decode/watch-events.ts';
+import type { ObservedObject } from '../decode/watch-events.ts';
 import type { KindSpec } from '../kinds.ts';
 import { LIMITS } from '../limits.ts';
 import { isOlder } from './versions.ts';
@@ -17,7 +17,7 @@ export interface Known {
 /** A complete list. `isConfirmation`: read from the quorum, a while after a suspicious one. */
 export interface CompleteList {
   /** By key; see Listing for which of them are in full. */
-  readonly sightings: ReadonlyMap<string, Known | Sighting>;
+  readonly objects: ReadonlyMap<string, Known | ObservedObject>;
   readonly version: string;
   readonly isConfirmation: boolean;
   /** Another cluster answers, or this one with another store: see ClusterIdentity. */
@@ -114,16 +114,16 @@ export class Store {
     return this.#entries;
   }
 
-  /** What is remembered of the object, if the sighting says nothing new and its contents are not compared. */
-  unchanged(sighting: Sighting): Known | undefined {
-    const known = this.#entries.get(keyOf(sighting.ref));
-    const isKnown = known !== undefined && isSameWrite(known, sighting);
+  /** What is remembered of the object, if the observed says nothing new and its contents are not compared. */
+  unchanged(observed: ObservedObject): Known | undefined {
+    const known = this.#entries.get(keyOf(observed.ref));
+    const isKnown = known !== undefined && isSameWrite(known, observed);
     return isKnown && !this.#spec.comparesContent ? known : undefined;
   }
 
   /** An object of a list that is not complete yet. Undefined = nothing new. */
-  put(sighting: Sighting): ObjectChange | undefined {
-    return this.#put(sighting, false);
+  put(observed: ObservedObject): ObjectChange | undefined {
+    return this.#put(observed, false);
   }
 
   /** An object that such a list has shown before and now shows deleted. Undefined = it was not there. */
@@ -133,22 +133,22 @@ export class Store {
 
   /** Linear in the number of objects listed and known. */
   replace(list: CompleteList): Replacement {
-    const { sightings, version } = list;
+    const { objects, version } = list;
     const stored = this.#entries.size;
     const isOldServer = isOlder(version, this.#version);
     const vanished: string[] = [];
-    for (const key of this.#entries.keys()) if (!sightings.has(key)) vanished.push(key);
+    for (const key of this.#entries.keys()) if (!objects.has(key)) vanished.push(key);
     const reason = this.#whySuspicious(list, this.#unheld(vanished, list), isOldServer);
     const changes: ObjectChange[] = [];
     let isDoubtful = false;
-    for (const [key, sighting] of sightings) {
-      if (!('object' in sighting)) {
+    for (const [key, observed] of objects) {
+      if (!('object' in observed)) {
         this.#held.delete(key);
-        if (isOldServer) this.#entries.set(key, { version: '', uid: sighting.uid });
+        if (isOldServer) this.#entries.set(key, { version: '', uid: observed.uid });
         isDoubtful ||= isOldServer;
         continue;
       }
-      const change = this.#put(sighting, isOldServer);
+      const change = this.#put(observed, isOldServer);
       if (change !== undefined) changes.push(change);
     }
     for (const key of vanished) {
@@ -164,30 +164,30 @@ export class Store {
     if (reason === undefined) return { changes, suspicion: undefined, isDoubtful };
     return {
       changes,
-      suspicion: { reason, stored, listed: sightings.size, held: this.#held.size },
+      suspicion: { reason, stored, listed: objects.size, held: this.#held.size },
       isDoubtful,
     };
   }
 
   /** An ADDED or MODIFIED event, if `isPut`, else a DELETED one. */
-  apply(sighting: Sighting, isPut: boolean): Applied {
-    const key = keyOf(sighting.ref);
+  apply(observed: ObservedObject, isPut: boolean): Applied {
+    const key = keyOf(observed.ref);
     const known = this.#entries.get(key);
     // What is held may have its version from another store: that says nothing of this one's events.
     const last = this.#held.has(key) ? undefined : known;
-    if (last !== undefined && isOlder(sighting.version, last.version)) return STALE;
-    if (isPut && last !== undefined && isSameWrite(last, sighting)) return STALE;
+    if (last !== undefined && isOlder(observed.version, last.version)) return STALE;
+    if (isPut && last !== undefined && isSameWrite(last, observed)) return STALE;
     // Events of one watch come in order. One older than the stream may be late news of an object, or of
     // one deleted since: only a new list can tell.
-    if (isOlder(sighting.version, this.#version)) return DISORDER;
-    this.#advance(sighting.version);
-    if (isPut && this.#spec.isWanted(sighting.object)) {
-      const change = this.#put(sighting, false);
+    if (isOlder(observed.version, this.#version)) return DISORDER;
+    this.#advance(observed.version);
+    if (isPut && this.#spec.isWanted(observed.object)) {
+      const change = this.#put(observed, false);
       return change === undefined ? NOTHING : { kind: 'change', change };
     }
     if (known === undefined) return NOTHING;
     this.#forget(key);
-    return { kind: 'change', change: { type: 'remove', ref: sighting.ref } };
+    return { kind: 'change', change: { type: 'remove', ref: observed.ref } };
   }
 
   /** A bookmark: everything up to this version was seen. */
@@ -199,15 +199,15 @@ export class Store {
     if (version !== '' && !isOlder(version, this.#version)) this.#version = version;
   }
 
-  #put(sighting: Sighting, isForced: boolean): ObjectChange | undefined {
-    const { ref, version, uid, object } = sighting;
+  #put(observed: ObservedObject, isForced: boolean): ObjectChange | undefined {
+    const { ref, version, uid, object } = observed;
     const key = keyOf(ref);
     const known = this.#entries.get(key);
     this.#held.delete(key);
     const isSameContent = this.#spec.comparesContent && this.#isSameContent(key, object);
     this.#entries.set(key, { version, uid });
     if (known !== undefined && !isForced) {
-      if (isSameContent || isSameWrite(known, sighting)) return undefined;
+      if (isSameContent || isSameWrite(known, observed)) return undefined;
     }
     return { type: 'put', ref, object };
   }
@@ -220,9 +220,9 @@ export class Store {
     return before !== undefined && isSame(before, now);
   }
 
-  #isForeign({ isForeign = false, sightings }: CompleteList): boolean {
+  #isForeign({ isForeign = false, objects }: CompleteList): boolean {
     const known = this.#entries.get(CLUSTER)?.uid;
-    const found = sightings.get(CLUSTER)?.uid;
+    const found = objects.get(CLUSTER)?.uid;
     const isOther = known !== undefined && found !== undefined && known !== found;
     return isForeign || (this.#spec.kind === 'Service' && isOther);
   }
@@ -243,15 +243,15 @@ export class Store {
     unseen: number,
     isOldServer: boolean,
   ): Suspicion['reason'] | undefined {
-    const { sightings, isConfirmation } = list;
+    const { objects, isConfirmation } = list;
     const isAnswered = isConfirmation && (this.#entries.size === 0 || this.#held.size > 0);
-    if (this.#spec.isNeverEmpty && sightings.size === 0 && !isAnswered) return 'list is empty';
+    if (this.#spec.isNeverEmpty && objects.size === 0 && !isAnswered) return 'list is empty';
     if (isOldServer && unseen > 0) return 'resourceVersion went backwards';
     if (this.#isForeign(list) && unseen > 0) return 'another cluster answers';
     const others = this.#entries.size - (isConfirmation ? this.#held.size : 0);
     if (this.#spec.comparesContent || others <= LIMITS.suspiciousAbove) return undefined;
     let replaced = 0;
-    for (const [key, { uid }] of sightings) {
+    for (const [key, { uid }] of objects) {
       if ((this.#entries.get(key)?.uid ?? uid) !== uid) replaced += 1;
     }
     return unseen > 0 && unseen + replaced >= others * BELIEVABLE_LOSS
@@ -260,7 +260,7 @@ export class Store {
   }
 }
 
-const isSameWrite = (known: Known, { version, uid }: Sighting): boolean =>
+const isSameWrite = (known: Known, { version, uid }: ObservedObject): boolean =>
   version !== '' && known.version === version && known.uid === uid;
 
 /** Every write moves the version: without it, equal contents are equal. */

@@ -26,7 +26,7 @@ export const END_REASONS = [
 export type EndReason = (typeof END_REASONS)[number];
 
 /** Thrown, or the reason of an abort, to end a list or watch for a known reason. */
-export class Ended extends Error {
+export class WatchError extends Error {
   readonly reason: EndReason;
   readonly retryAfterMs: number;
   /** HTTP status, for `refused`. */
@@ -35,7 +35,7 @@ export class Ended extends Error {
   constructor(
     reason: EndReason,
     message: string,
-    facts: Partial<Pick<Ended, 'retryAfterMs' | 'status'>> = {},
+    facts: Partial<Pick<WatchError, 'retryAfterMs' | 'status'>> = {},
   ) {
     super(message);
     this.reason = reason;
@@ -64,17 +64,17 @@ export class ApiError extends Error {
 }
 
 /** What was thrown while a request ran -> why it ended. An abort tells its own reason. */
-export function endedBy(error: unknown, signal: AbortSignal): Ended {
-  if (signal.aborted && signal.reason instanceof Ended) return signal.reason;
-  if (error instanceof Ended) return error;
+export function watchErrorOf(error: unknown, signal: AbortSignal): WatchError {
+  if (signal.aborted && signal.reason instanceof WatchError) return signal.reason;
+  if (error instanceof WatchError) return error;
   if (error instanceof ApiError) {
     const reason = error.status === 410 ? 'expired' : 'refused';
-    return new Ended(reason, error.message, error);
+    return new WatchError(reason, error.message, error);
   }
   if (error instanceof SyntaxError || error instanceof RangeError) {
-    return new Ended('undecodable', error.message);
+    return new WatchError('undecodable', error.message);
   }
-  return new Ended('broken', causeOf(error));
+  return new WatchError('broken', causeOf(error));
 }
 
 /** Network errors hide their reason one level down. */

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   type ApiServerSettings,
+  type DiscoveryEnvironment,
   findApiServer,
   MOUNTED_KUBECONFIG,
   SERVICE_ACCOUNT_DIR,
-  type Surroundings,
 } from '../../../../src/source/apiserver/transport/api-server.ts';
 import { answers } from '../../../../src/source/apiserver/transport/discovery-environment.ts';
 import { IN_CLUSTER_NAME, Servers } from '../../../../src/source/apiserver/transport/servers.ts';
@@ -28,7 +28,7 @@ const TOKEN = join(SERVICE_ACCOUNT_DIR, 'token');
 const CA = join(SERVICE_ACCOUNT_DIR, 'ca.crt');
 
 interface Machine {
-  readonly env?: Surroundings['env'];
+  readonly env?: DiscoveryEnvironment['env'];
   readonly files?: readonly string[];
   readonly answering?: string;
   readonly remembered?: readonly string[];

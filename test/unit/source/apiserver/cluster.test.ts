@@ -88,7 +88,7 @@ function holdBack(server: FakeApiServer, path: string): () => void {
 }
 
 describe('the first sync', () => {
-  test('comes after Services, slices and the own Node, once, and ServiceCIDRs do not matter', async () => {
+  test('comes after Services, slices and its own Node, once, and ServiceCIDRs do not matter', async () => {
     const server = await fullServer();
     server.fault = ({ path }, response) => {
       if (path !== SERVICE_CIDRS.path) return false;

@@ -56,7 +56,7 @@ test('a newer change of the same object takes the place of the refused one', asy
   expect(clock.delaysMs()).toEqual([]);
 });
 
-test('many changes come in portions, with turns of the event loop between them', async () => {
+test('many changes come in batches, with turns of the event loop between them', async () => {
   const sizes: number[] = [];
   let turns = 0;
   const made = new Delivery({
@@ -70,7 +70,7 @@ test('many changes come in portions, with turns of the event loop between them',
     },
   });
   await made.deliver(Array.from({ length: 600 }, (_, index) => put(`s${index}`)));
-  expect(sizes).toEqual([LIMITS.portionChanges, LIMITS.portionChanges, 100]);
+  expect(sizes).toEqual([LIMITS.batchChanges, LIMITS.batchChanges, 100]);
   expect(turns).toBeGreaterThanOrEqual(2);
   await made.deliver([]);
   expect(sizes).toHaveLength(3);

@@ -96,7 +96,7 @@ describe('initial events that break half-way', () => {
     await following.waitFor('put default/b');
     server.watchList = 'supported';
     server.remove(PATH, 'a');
-    following.reflector.distrust();
+    following.reflector.forceRelist();
     await until(() => following.suspicions.length === 1, 'the suspicion');
     expect(following.suspicions[0]).toMatchObject({ reason: 'another cluster answers', held: 1 });
     expect(following.reflector.status().isSynced).toBe(false);

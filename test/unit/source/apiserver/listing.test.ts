@@ -10,7 +10,7 @@ import { settle, until } from './fake-clock.ts';
 import { follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 
-const sighting = (
+const observed = (
   name: string,
   version: string,
   object: Readonly<Record<string, unknown>> = {},
@@ -24,9 +24,9 @@ const sighting = (
 function storeWith(...names: string[]): Store {
   const store = new Store(SLICES);
   const first = new Listing(store, SLICES, false);
-  for (const name of names) expect(first.take(sighting(name, '5'), true)?.type).toBe('put');
-  const { sightings } = first;
-  const replaced = store.replace({ sightings, version: '100', isConfirmation: false });
+  for (const name of names) expect(first.take(observed(name, '5'), true)?.type).toBe('put');
+  const { objects } = first;
+  const replaced = store.replace({ objects, version: '100', isConfirmation: false });
   expect(replaced).toEqual({ changes: [], suspicion: undefined, isDoubtful: false });
   return store;
 }
@@ -34,21 +34,21 @@ function storeWith(...names: string[]): Store {
 test('the first list of a kind keeps nothing of its own', () => {
   const store = new Store(SLICES);
   const first = new Listing(store, SLICES, false);
-  first.take(sighting('a', '5'), true);
-  expect(first.sightings).toBe(store.known);
-  expect(new Listing(store, SLICES, false).sightings).not.toBe(store.known);
+  first.take(observed('a', '5'), true);
+  expect(first.objects).toBe(store.known);
+  expect(new Listing(store, SLICES, false).objects).not.toBe(store.known);
 });
 
 test('a later list keeps no object that is as it was', () => {
   const store = storeWith('a', 'b');
   const later = new Listing(store, SLICES, false);
-  for (const one of [sighting('a', '5'), sighting('b', '6'), sighting('c', '7')]) {
+  for (const one of [observed('a', '5'), observed('b', '6'), observed('c', '7')]) {
     expect(later.take(one, true)).toBeUndefined();
   }
-  expect(later.sightings.get('d/a')).toBe(store.known.get('d/a'));
-  expect(later.sightings.get('d/b')).toHaveProperty('object');
-  const { sightings } = later;
-  const { changes } = store.replace({ sightings, version: '110', isConfirmation: false });
+  expect(later.objects.get('d/a')).toBe(store.known.get('d/a'));
+  expect(later.objects.get('d/b')).toHaveProperty('object');
+  const { objects } = later;
+  const { changes } = store.replace({ objects, version: '110', isConfirmation: false });
   expect(changes.map(({ type, ref }) => `${type} ${ref.name}`)).toEqual(['put b', 'put c']);
 });
 
@@ -56,8 +56,8 @@ test('what was held and is shown again as it was is held no more', () => {
   const store = storeWith('a', 'b', 'c', 'd', 'e');
   const list = (...names: string[]) => {
     const listing = new Listing(store, SLICES, false);
-    for (const name of names) listing.take(sighting(name, '5'), true);
-    return store.replace({ sightings: listing.sightings, version: '110', isConfirmation: false });
+    for (const name of names) listing.take(observed(name, '5'), true);
+    return store.replace({ objects: listing.objects, version: '110', isConfirmation: false });
   };
   expect(list().suspicion?.held).toBe(5);
   expect(list('a', 'b', 'c').changes).toEqual([]);
@@ -67,8 +67,8 @@ test('what was held and is shown again as it was is held no more', () => {
 test('from a server that is doubted everything is kept', () => {
   const store = storeWith('a');
   const later = new Listing(store, SLICES, true);
-  later.take(sighting('a', '5'), true);
-  expect(later.sightings.get('d/a')).toHaveProperty('object');
+  later.take(observed('a', '5'), true);
+  expect(later.objects.get('d/a')).toHaveProperty('object');
 });
 
 test('of a kind that compares contents everything is kept', () => {
@@ -76,10 +76,10 @@ test('of a kind that compares contents everything is kept', () => {
   const store = new Store(node);
   const put = () => {
     const listing = new Listing(store, node, false);
-    listing.take(sighting('d', '5', { metadata: { name: 'd' } }), true);
-    const { sightings } = listing;
-    store.replace({ sightings, version: '100', isConfirmation: false });
-    return sightings;
+    listing.take(observed('d', '5', { metadata: { name: 'd' } }), true);
+    const { objects } = listing;
+    store.replace({ objects, version: '100', isConfirmation: false });
+    return objects;
   };
   put();
   expect(put().get('d/d')).toHaveProperty('object');
@@ -89,9 +89,9 @@ test('a list that turns out to be of an older server is asked for again, and the
   const store = storeWith('a', 'b');
   const list = (version: string) => {
     const listing = new Listing(store, SLICES, false);
-    for (const name of ['a', 'b']) listing.take(sighting(name, '5'), true);
-    const { sightings } = listing;
-    return store.replace({ sightings, version, isConfirmation: false });
+    for (const name of ['a', 'b']) listing.take(observed(name, '5'), true);
+    const { objects } = listing;
+    return store.replace({ objects, version, isConfirmation: false });
   };
   expect(list('50')).toEqual({ changes: [], suspicion: undefined, isDoubtful: true });
   const again = list('50');
@@ -112,7 +112,7 @@ async function followed() {
 
 test('if the older server was expected, one list is enough', async () => {
   const { following } = await followed();
-  following.reflector.distrust();
+  following.reflector.forceRelist();
   await following.waitFor('put default/b');
   await following.watching();
   expect(following.reflector.counters.ends.disorder).toBe(0);

@@ -110,7 +110,7 @@ test('an object is decoded as if it had none, as an item and as an event', () =>
   expect(decoder.item(bytes(full))).toEqual(expected);
   expect(decoder.event(bytes({ type: 'ADDED', object: full }))).toEqual({
     type: 'ADDED',
-    sighting: expected,
+    observed: expected,
   });
 });
 

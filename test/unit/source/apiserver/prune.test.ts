@@ -17,7 +17,7 @@ import { node, service, slice } from './objects.ts';
 
 const intern = createIntern();
 
-describe('slim objects', () => {
+describe('pruned objects', () => {
   test.each([
     ['a Service', SERVICES, projectService, service('web')],
     ['a slice', SLICES, projectSlice, slice('web-1', ['10.1.0.1', '10.1.0.2'])],
@@ -30,15 +30,15 @@ describe('slim objects', () => {
     ],
   ])('%s means the same to the model', (_what, spec, project, object) => {
     const ref = { kind: spec.kind, namespace: 'default', name: object.metadata.name };
-    expect(project(ref, spec.slim(object, intern))).toEqual(project(ref, object));
+    expect(project(ref, spec.prune(object, intern))).toEqual(project(ref, object));
     expect(project(ref, object).value).toBeDefined();
   });
 
   test('managedFields, foreign annotations, targetRef and conditions are gone', () => {
     const text = JSON.stringify([
-      SERVICES.slim(service('web'), intern),
-      SLICES.slim(slice('web-1'), intern),
-      ownNode('n').slim(node('n'), intern),
+      SERVICES.prune(service('web'), intern),
+      SLICES.prune(slice('web-1'), intern),
+      ownNode('n').prune(node('n'), intern),
     ]);
     for (const gone of ['managedFields', 'note', 'targetRef', 'lastHeartbeatTime', 'images']) {
       expect(text).not.toContain(gone);
@@ -48,7 +48,7 @@ describe('slim objects', () => {
 
   test('equal conditions are one record, and names of Nodes one text', () => {
     const parsed = () => JSON.parse(JSON.stringify(slice('web-1'))) as ReturnType<typeof slice>;
-    const [a, b] = [SLICES.slim(parsed(), intern), SLICES.slim(parsed(), intern)];
+    const [a, b] = [SLICES.prune(parsed(), intern), SLICES.prune(parsed(), intern)];
     const first = (object: Readonly<Record<string, unknown>>) =>
       (object['endpoints'] as readonly Record<string, unknown>[])[0];
     expect(first(a)?.['conditions']).toBe(first(b)?.['conditions']);
@@ -66,10 +66,10 @@ describe('slim objects', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.constantFrom(...keys), anyValue), (object) => {
         for (const [index, spec] of specs.entries()) {
-          const slim = spec.slim(object, intern);
-          spec.isWanted(slim);
+          const pruned = spec.prune(object, intern);
+          spec.isWanted(pruned);
           const ref = { kind: spec.kind, namespace: 'd', name: 'n' };
-          expect(projects[index]?.(ref, slim)).toEqual(projects[index]?.(ref, object));
+          expect(projects[index]?.(ref, pruned)).toEqual(projects[index]?.(ref, object));
         }
       }),
     );

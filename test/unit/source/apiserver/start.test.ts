@@ -21,7 +21,7 @@ describe('selectors', () => {
     expect(services?.get('fieldSelector')).toBe('spec.clusterIP!=None');
   });
 
-  test('the own Node is asked for by name, and a heartbeat of it is no change', async () => {
+  test('its own Node is asked for by name, and a heartbeat of it is no change', async () => {
     const server = await openServer();
     const { path } = ownNode('n1');
     server.put(path, node('n1'));

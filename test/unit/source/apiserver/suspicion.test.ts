@@ -175,14 +175,14 @@ test('a restored etcd: versions go backwards, what is missing is held, the rest 
 
 test('after a restore an equal version may stand for another content', () => {
   const store = new Store(SLICES);
-  const sighting = {
+  const observed = {
     ref: { kind: 'EndpointSlice', namespace: 'd', name: 'a' },
     version: '40',
     uid: 'u',
     object: {},
   } as const;
-  const sightings = new Map([['d/a', sighting]]);
-  const list = (version: string) => store.replace({ sightings, version, isConfirmation: false });
+  const objects = new Map([['d/a', observed]]);
+  const list = (version: string) => store.replace({ objects, version, isConfirmation: false });
   expect(list('100').changes).toHaveLength(1);
   expect(list('110').changes).toHaveLength(0);
   expect(list('50').changes).toHaveLength(1);
