@@ -8,10 +8,10 @@
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import type { LocalAddress } from '../dataplane/bpf/sync/node.ts';
 import type { ApplyReport, FailedEntry } from '../dataplane/dataplane.ts';
+import { createBackoff } from '../lib/backoff.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
-import { createBackoff } from './backoff.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
@@ -73,7 +73,7 @@ class RunningAgent implements Agent {
   readonly #parts: AgentParts;
   readonly #dirty = new Set<ServiceKey>();
   readonly #failed = new Map<ServiceKey, readonly FailedEntry[]>();
-  readonly #backoff = createBackoff({ firstMs: 100, maxMs: 30_000 });
+  readonly #backoff = createBackoff({ firstMs: 100, maxMs: 30_000, jitter: 'equal' }, Math.random);
   readonly #timers: NodeJS.Timeout[];
   readonly #syncLog: SyncLog;
   #nodeFailures: readonly FailedEntry[] = [];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes events as they happen and sends the few that say something new. Nothing here ever throws or
 // waits: an event is a courtesy, the agent's work is not held up for it.
-import { type Clocks, SYSTEM_CLOCKS } from '../../agent/clock.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { buildEvent, type EventReason, type EventTarget, type KubeEvent } from './event.ts';
 
 /** To be given by the client of the API server; it bounds its own time. */
@@ -44,7 +45,7 @@ interface Bucket {
 export function createEventRecorder(
   sender: EventSender,
   nodeName: string,
-  clocks: Clocks = SYSTEM_CLOCKS,
+  clocks: Pick<Clock, 'nowMs' | 'monotonicMs'> = SYSTEM_CLOCK,
 ): EventRecorder {
   return new Recorder(sender, nodeName, clocks);
 }
@@ -52,7 +53,7 @@ export function createEventRecorder(
 class Recorder implements EventRecorder {
   readonly #sender: EventSender;
   readonly #nodeName: string;
-  readonly #clocks: Clocks;
+  readonly #clocks: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   /** Least recently used first. */
   readonly #buckets = new Map<string, Bucket>();
   readonly #waiting: KubeEvent[] = [];
@@ -60,7 +61,7 @@ class Recorder implements EventRecorder {
   #serial = 0;
   #sending: Promise<void> | undefined;
 
-  constructor(sender: EventSender, nodeName: string, clocks: Clocks) {
+  constructor(sender: EventSender, nodeName: string, clocks: Pick<Clock, 'nowMs' | 'monotonicMs'>) {
     this.#sender = sender;
     this.#nodeName = nodeName;
     this.#clocks = clocks;

@@ -3,8 +3,9 @@
 // pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest change that
 // is not in the kernel yet is too old; an idle proxy stays healthy for ever.
 
-import { type Clocks, SYSTEM_CLOCKS } from '../../agent/clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { Family } from '../../model/types.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 
 export interface FamilyState {
   /** Since the epoch; undefined = never in the kernel so far. */
@@ -65,7 +66,7 @@ export interface ProxyHealth {
 
 export function createProxyHealth(
   timeoutMs: number,
-  { nowMs, monotonicMs }: Clocks = SYSTEM_CLOCKS,
+  { nowMs, monotonicMs }: Pick<Clock, 'nowMs' | 'monotonicMs'> = SYSTEM_CLOCK,
 ): ProxyHealth {
   const states = new Map<Family, FamilyState>();
   let isEligible = false;

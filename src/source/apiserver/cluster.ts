@@ -2,10 +2,11 @@
 // A cluster as a source of API objects, live: Services, EndpointSlices, its own Node, ServiceCIDRs. Like
 // the folder source it never takes "cannot read" for "is gone".
 import { reasonOf } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
 import type { Kind, ObjectChange } from '../../model/types.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { openCredentials } from './auth/credentials.ts';
-import { type Clock, systemClock } from './clock.ts';
 import type { Counters, RequestFacts } from './counters.ts';
 import { createIntern } from './decode/intern.ts';
 import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
@@ -104,7 +105,7 @@ class Cluster implements ClusterSource {
   #isClosed = false;
 
   constructor(settings: ClusterSettings, handlers: ClusterHandlers) {
-    const { apiServer, userAgent, log, clock = systemClock } = settings;
+    const { apiServer, userAgent, log, clock = SYSTEM_CLOCK } = settings;
     this.#settings = settings;
     this.#handlers = handlers;
     this.#servers = new Servers(apiServer.servers);

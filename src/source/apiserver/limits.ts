@@ -46,9 +46,8 @@ export const LIMITS = {
   absentRetryMs: 600_000,
   /** How long the first sync waits for its own Node to exist. */
   nodeWaitMs: 30_000,
-  backoffFirstMs: 800,
-  backoffMaxMs: 30_000,
-  backoffLeastMs: 100,
+  /** As client-go's reflector. */
+  backoff: { firstMs: 800, maxMs: 30_000, leastMs: 100, jitter: 'full' },
   /** A Retry-After longer than this is cut: nobody should silence a node for an hour. */
   retryAfterMaxMs: 120_000,
   /** etcd refuses objects over 1.5 MiB; what is larger than this is no API object. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { createBackoff } from '../../../src/agent/backoff.ts';
 import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/view.ts';
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
@@ -150,12 +149,4 @@ test('a problem reads as file, line, object, field and reason, as far as each is
       reason: 'is 0',
     }),
   ).toBe('a.yaml:3: Service default/web: spec.ports[0].port: is 0');
-});
-
-test('pauses double up to the limit, jittered, and begin anew after a reset', () => {
-  const backoff = createBackoff({ firstMs: 100, maxMs: 1_000 }, () => 1);
-  expect([1, 2, 3, 4, 5].map(() => backoff.nextMs())).toEqual([100, 200, 400, 800, 1_000]);
-  backoff.reset();
-  expect(backoff.nextMs()).toBe(100);
-  expect(createBackoff({ firstMs: 100, maxMs: 1_000 }, () => 0).nextMs()).toBe(50);
 });

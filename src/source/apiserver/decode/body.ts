@@ -2,7 +2,7 @@
 // The bytes of an answer under a watchdog: TCP keepalive sees a dead host, but neither a frozen server nor
 // a proxy that keeps a dead connection open.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { Counters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import type { Answer, Transport } from '../transport/transport.ts';

@@ -2,11 +2,11 @@
 // Whether the cluster that answers after an outage is still the one that was followed.
 
 import { reasonOf } from '../../../errors.ts';
+import { createBackoff } from '../../../lib/backoff.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import { recordOrEmpty } from '../../../lib/json.ts';
 import type { Logger } from '../../../log.ts';
 import type { ObjectChange } from '../../../model/types.ts';
-import { createBackoff } from '../backoff.ts';
-import type { Clock } from '../clock.ts';
 import { LIMITS } from '../limits.ts';
 import { isOlder } from '../watch/versions.ts';
 import { ApiError, WatchError } from '../watch/watch-error.ts';
@@ -74,7 +74,7 @@ export class ClusterIdentity {
 
   constructor(parts: IdentityParts) {
     this.#parts = parts;
-    this.#backoff = createBackoff(parts.clock.random);
+    this.#backoff = createBackoff(LIMITS.backoff, parts.clock.random);
   }
 
   /** Learns the uid from what passes by. */
@@ -162,10 +162,9 @@ export class ClusterIdentity {
       this.#isDue = false;
       return;
     }
+    const askedMs = Math.min(retryAfterMs, LIMITS.retryAfterMaxMs);
     const isSlow = status === 429 || this.#refusals > LIMITS.identityProbes;
-    const waitMs = isSlow
-      ? this.#backoff.nextMs(retryAfterMs)
-      : Math.max(this.#probeMs(0.5), Math.min(retryAfterMs, LIMITS.retryAfterMaxMs));
+    const waitMs = isSlow ? this.#backoff.nextMs(askedMs) : Math.max(this.#probeMs(0.5), askedMs);
     this.#parts.log.debug({ reason: reasonOf(error), waitMs }, 'cluster not verified');
     this.#isToldToWait = retryAfterMs > 0;
     this.#askAfter(waitMs);

@@ -3,9 +3,9 @@
 // our own Node is watched; but a list of one item says how many remain (`remainingItemCount`), which costs
 // the server one item.
 import { reasonOf } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import { recordOrEmpty } from '../../../lib/json.ts';
 import type { Logger } from '../../../log.ts';
-import type { Clock } from '../clock.ts';
 import { LIMITS } from '../limits.ts';
 import type { Transport } from './transport.ts';
 

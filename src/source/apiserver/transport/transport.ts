@@ -2,9 +2,9 @@
 // Requests to the API server in use: credentials as they are now, one retry after a 401, a limit on
 // the wait for headers, rotation when a server fails. Knows nothing of kinds.
 import { Pool } from 'undici';
+import type { Clock } from '../../../lib/clock.ts';
 import type { Access, Credentials } from '../auth/credentials.ts';
 import { expiryOf } from '../auth/expiry.ts';
-import type { Clock } from '../clock.ts';
 import type { RequestFacts } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import { ApiError, WatchError } from '../watch/watch-error.ts';
@@ -165,14 +165,14 @@ class HttpTransport implements Transport {
     send: () => Promise<T>,
   ): Promise<T> {
     const { clock, onRequest } = this.#parts;
-    const startMs = clock.nowMs();
+    const startMs = clock.monotonicMs();
     let code = '<error>';
     try {
       const answer = await send();
       code = String(answer.statusCode);
       return answer;
     } finally {
-      onRequest?.({ ...facts, code, durationMs: clock.nowMs() - startMs });
+      onRequest?.({ ...facts, code, durationMs: clock.monotonicMs() - startMs });
     }
   }
 

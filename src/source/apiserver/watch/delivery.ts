@@ -4,10 +4,10 @@
 // until it is taken or replaced by a newer change of the same object.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { reasonOf } from '../../../errors.ts';
+import { createBackoff } from '../../../lib/backoff.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import type { ObjectChange, ObjectRef } from '../../../model/types.ts';
-import { createBackoff } from '../backoff.ts';
-import type { Clock } from '../clock.ts';
 import { LIMITS } from '../limits.ts';
 
 export interface DeliveryParts {
@@ -27,7 +27,7 @@ export class Delivery {
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    this.#backoff = createBackoff(parts.clock.random);
+    this.#backoff = createBackoff(LIMITS.backoff, parts.clock.random);
   }
 
   /** Times the handler threw for one object. */

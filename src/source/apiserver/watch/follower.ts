@@ -189,7 +189,7 @@ export class Follower {
 
   #complete({ listing, version }: InitialEvents): Replacement {
     const { objects } = listing;
-    this.#bookmarkAtMs = this.#parts.clock.nowMs();
+    this.#bookmarkAtMs = this.#parts.clock.monotonicMs();
     return this.#replace({ objects, version, isConfirmation: false });
   }
 
@@ -204,7 +204,7 @@ export class Follower {
     if (event.type === 'OTHER') return;
     if (event.type === 'ERROR') throw errorOfEvent(event);
     if (event.type === 'BOOKMARK') {
-      this.#bookmarkAtMs = this.#parts.clock.nowMs();
+      this.#bookmarkAtMs = this.#parts.clock.monotonicMs();
       this.store.bookmark(event.version);
       return;
     }
@@ -225,7 +225,7 @@ export class Follower {
       this.#confirmAtMs = undefined;
     } else {
       // Whatever is held must be asked about, also if the stream broke before it was said.
-      this.#confirmAtMs ??= this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
+      this.#confirmAtMs ??= this.#parts.clock.monotonicMs() + LIMITS.confirmDelayMs;
       this.#armConfirmation(request);
     }
     if (suspicion === undefined) this.#events.onListed();
@@ -236,14 +236,14 @@ export class Follower {
 
   #isConfirmationDue(): boolean {
     const atMs = this.#confirmAtMs;
-    if (atMs === undefined || this.#parts.clock.nowMs() < atMs) return false;
+    if (atMs === undefined || this.#parts.clock.monotonicMs() < atMs) return false;
     this.#needsList = true;
     return true;
   }
 
   #armConfirmation(request: AbortController): void {
     if (this.#confirmAtMs === undefined) return;
-    const delayMs = this.#confirmAtMs - this.#parts.clock.nowMs();
+    const delayMs = this.#confirmAtMs - this.#parts.clock.monotonicMs();
     const confirm = (): void => request.abort(new WatchError('confirm', 'time to confirm a list'));
     this.#cancels.push(this.#parts.clock.after(delayMs, confirm));
   }
@@ -251,7 +251,7 @@ export class Follower {
   /** A confirmation that failed, or a watch after one that did not: news must not wait for the next. */
   #confirmLater(): void {
     if (this.#confirmAtMs === undefined) return;
-    this.#confirmAtMs = this.#parts.clock.nowMs() + LIMITS.confirmDelayMs;
+    this.#confirmAtMs = this.#parts.clock.monotonicMs() + LIMITS.confirmDelayMs;
     this.#needsList = this.#isForeign;
   }
 

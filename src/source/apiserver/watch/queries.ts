@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The query strings of watches, as client-go writes them.
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { KindSpec } from '../kinds.ts';
 import { LIMITS } from '../limits.ts';
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps one kind followed: attempt after attempt until stopped, with the pause that each end asks for.
 // What is lost is only ever news: nothing here takes an object away because a server did not answer.
+
+import { type Backoff, createBackoff } from '../../../lib/backoff.ts';
 import type { Logger } from '../../../log.ts';
-import { type Backoff, createBackoff } from '../backoff.ts';
-import { pause } from '../clock.ts';
+import { pause } from '../../../sys/clock.ts';
 import { type Counters, createCounters } from '../counters.ts';
 import { LIMITS } from '../limits.ts';
 import { Follower, type FollowerParts } from './follower.ts';
@@ -78,8 +79,8 @@ export class Reflector {
 
   constructor(parts: ReflectorParts) {
     this.#parts = parts;
-    this.#unreachable = createBackoff(parts.clock.random);
-    this.#refused = createBackoff(parts.clock.random);
+    this.#unreachable = createBackoff(LIMITS.backoff, parts.clock.random);
+    this.#refused = createBackoff(LIMITS.backoff, parts.clock.random);
     this.#follower = new Follower(
       { ...parts, counters: this.counters },
       {
@@ -128,11 +129,11 @@ export class Reflector {
    * must not be asked without pause.
    */
   resume(): void {
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#parts.clock.monotonicMs();
     if (this.#state !== 'waiting' || this.#isToldToWait || nowMs < this.#resumableAtMs) return;
     this.#resumes += 1;
     this.#resumableAtMs =
-      nowMs + Math.min(LIMITS.backoffMaxMs, LIMITS.probeMs * 2 ** this.#resumes);
+      nowMs + Math.min(LIMITS.backoff.maxMs, LIMITS.probeMs * 2 ** this.#resumes);
     this.#forgetFailures();
     this.#stopping.abort();
   }
@@ -154,7 +155,7 @@ export class Reflector {
   }
 
   #age(atMs: number | undefined): number | undefined {
-    return atMs === undefined ? undefined : this.#parts.clock.nowMs() - atMs;
+    return atMs === undefined ? undefined : this.#parts.clock.monotonicMs() - atMs;
   }
 
   async #run(): Promise<void> {
@@ -201,7 +202,7 @@ export class Reflector {
     if (this.#failures >= FAILURES_OF_A_PROBLEM) this.#setProblem(ended.message);
     this.#isToldToWait = retryAfterMs > 0;
     const backoff = reason === 'broken' ? this.#unreachable : this.#refused;
-    return backoff.nextMs(retryAfterMs);
+    return backoff.nextMs(Math.min(retryAfterMs, LIMITS.retryAfterMaxMs));
   }
 
   /** A server that has just started says 403 before it knows its roles: what was shown will be again. */
@@ -211,7 +212,7 @@ export class Reflector {
 
   #onListed(): void {
     this.#isListDue = false;
-    this.#listedAtMs = this.#parts.clock.nowMs();
+    this.#listedAtMs = this.#parts.clock.monotonicMs();
     this.#aliveAtMs = this.#listedAtMs;
     if (this.#isSynced || !this.#isWanted) return;
     this.#isSynced = true;
@@ -220,7 +221,7 @@ export class Reflector {
 
   #onOpen(): void {
     const { clock } = this.#parts;
-    this.#openedAtMs = clock.nowMs();
+    this.#openedAtMs = clock.monotonicMs();
     this.#aliveAtMs = this.#openedAtMs;
     this.#state = this.#follower.needsList ? 'listing' : 'watching';
     this.#cancels.push(
@@ -231,7 +232,7 @@ export class Reflector {
 
   #onAlive(): void {
     this.#state = 'watching';
-    this.#aliveAtMs = this.#parts.clock.nowMs();
+    this.#aliveAtMs = this.#parts.clock.monotonicMs();
     this.#forgetFailures();
     this.#clearProblem();
   }

@@ -31,7 +31,7 @@ export async function* watchBatches(
   const { transport, clock, counters, decoder } = parts;
   const answer = await transport.get(path, request);
   onOpen();
-  const openedMs = clock.nowMs();
+  const openedMs = clock.monotonicMs();
   const splitter = createLineSplitter();
   for await (const chunk of chunksOf(parts, answer, request, idleTimeout)) {
     const startMs = performance.now();
@@ -40,7 +40,7 @@ export async function* watchBatches(
     for (const { type } of events) counters.events[type] += 1;
     if (events.length > 0) yield events;
   }
-  if (clock.nowMs() - openedMs < LIMITS.shortLifeMs) transport.failed(answer.server);
+  if (clock.monotonicMs() - openedMs < LIMITS.shortLifeMs) transport.failed(answer.server);
   if (splitter.pendingBytes() > 0)
     throw new WatchError('broken', 'the stream was cut inside an event');
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // /healthz, /livez, /readyz: the rules with a clock of ours, the bytes, and one real server.
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Clocks } from '../../../../src/agent/clock.ts';
+import type { Clock } from '../../../../src/lib/clock.ts';
 import { isNodeEligible } from '../../../../src/model/node-eligibility.ts';
 import { goTime } from '../../../../src/server/health/answers.ts';
 import { createProxyHealth, judge } from '../../../../src/server/health/proxy-health.ts';
@@ -11,7 +11,10 @@ import { ask } from '../http/ask.ts';
 
 const TIMEOUT_MS = 60_000;
 const NEVER = undefined;
-const clockOf = (now: () => number): Clocks => ({ nowMs: now, monotonicMs: now });
+const clockOf = (now: () => number): Pick<Clock, 'nowMs' | 'monotonicMs'> => ({
+  nowMs: now,
+  monotonicMs: now,
+});
 
 describe('a family', () => {
   const rows: readonly (readonly [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A clock that moves only when told to, while sockets stay real.
-import type { Clock } from '../../../../src/source/apiserver/clock.ts';
+import type { Clock } from '../../../../src/lib/clock.ts';
 
 interface Timer {
   readonly atMs: number;
@@ -14,6 +14,10 @@ export class FakeClock implements Clock {
   readonly #timers = new Set<Timer>();
 
   nowMs(): number {
+    return this.#nowMs;
+  }
+
+  monotonicMs(): number {
     return this.#nowMs;
   }
 

@@ -313,7 +313,7 @@ describe('optional kinds', () => {
     await following.passPause();
     await until(() => following.reflector.counters.ends.refused === 1, 'the refusal');
     server.fault = undefined;
-    expect(await following.passPause()).toBeLessThan(LIMITS.backoffMaxMs);
+    expect(await following.passPause()).toBeLessThan(LIMITS.backoff.maxMs);
     await following.watching();
   });
 

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and chance as a value, so that every wait of this folder can be driven by a test.
+// The clocks, timers and chance of this machine.
+import type { Clock } from '../lib/clock.ts';
 
-export interface Clock {
-  /** Monotonic; only differences mean anything. */
-  nowMs(): number;
-  /** Runs `action` once after the delay; the result cancels it. */
-  after(delayMs: number, action: () => void): () => void;
-  /** In [0, 1). */
-  random(): number;
-}
-
-export const systemClock: Clock = {
-  nowMs: () => performance.now(),
+export const SYSTEM_CLOCK: Clock = {
+  nowMs: Date.now,
+  monotonicMs: () => performance.now(),
   after(delayMs, action) {
     const timer = setTimeout(action, delayMs);
     return () => clearTimeout(timer);
