@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// `services` and `backends` against an agent's socket: which rows, in which form.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { backendsCommand } from '../../../src/cli/backends.ts';
+import { servicesCommand } from '../../../src/cli/services.ts';
+import type { BackendRow, ServiceRow } from '../../../src/observe/report.ts';
+import { type AgentSocket, serveSocket } from '../../../src/server/admin-socket.ts';
+
+const SERVICE: ServiceRow = {
+  ...{ namespace: 'default', name: 'web', port: 'http', type: 'NodePort', kind: 'ClusterIP' },
+  ...{ frontend: '10.96.0.10:80/TCP', family: 'IPv4', labels: 'app=web,tier=front' },
+  ...{ internalTrafficPolicy: 'Cluster', externalTrafficPolicy: 'Local', affinitySeconds: 600 },
+  desired: ['10.1.1.5:8080', '10.1.2.5:8080'],
+  kernel: ['10.1.1.5:8080', '10.1.2.5:8080'],
+  externalDesired: ['10.1.1.5:8080'],
+  externalKernel: ['10.1.1.5:8080'],
+  terminating: ['10.1.3.5:8080'],
+  ...{ kernelState: 'ok', limits: [], connections: 5, refused: 1, dropped: 2, affinityHits: 0 },
+};
+const SERVICES: readonly ServiceRow[] = [
+  SERVICE,
+  {
+    ...SERVICE,
+    ...{ kind: 'NodePort', frontend: '*:30080/TCP' },
+    limits: ['not served by bpf: packets from outside'],
+  },
+  {
+    ...SERVICE,
+    ...{ namespace: 'kube-system', name: 'dns', labels: '', frontend: '10.96.0.53:53/UDP' },
+    ...{ kernel: [], kernelState: 'missing' },
+  },
+];
+const BACKEND: BackendRow = {
+  ...{ namespace: 'default', name: 'web', port: 'http', backend: '10.1.1.5:8080', family: 'IPv4' },
+  ...{ labels: 'app=web', isDesired: true, kernelState: 'ok', state: 'active', isLocal: true },
+  ...{ connections: 5, open: 2, id: 1, generation: 1 },
+};
+
+let runDir = '';
+let socket: AgentSocket;
+let served = 0;
+
+beforeAll(async () => {
+  runDir = mkdtempSync(join(tmpdir(), 'fairlead-list-'));
+  socket = await serveSocket(runDir, {
+    // Each reading has a hundred connections more than the one before it.
+    '/v1/services': () =>
+      SERVICES.map((row) => ({ ...row, connections: row.connections + 100 * served++ })),
+    '/v1/backends': () => [BACKEND],
+  });
+});
+afterAll(() => {
+  socket.close();
+  rmSync(runDir, { recursive: true });
+});
+
+async function printed(command: Command, ...args: readonly string[]) {
+  const written = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((stream) =>
+    vi.spyOn(process[stream], 'write').mockImplementation((text) => {
+      written[stream] += String(text);
+      return true;
+    }),
+  );
+  try {
+    await command.exitOverride().parseAsync(['--run-dir', runDir, ...args], { from: 'user' });
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+  return written;
+}
+
+const names = async (...args: readonly string[]): Promise<readonly string[]> =>
+  (await printed(servicesCommand(), '-o', 'name', ...args)).stdout.split('\n').slice(0, -1);
+
+test.each<[args: readonly string[], expected: readonly string[]]>([
+  [[], ['default/web', 'kube-system/dns']],
+  [['web'], ['default/web']],
+  [
+    ['kube-system/dns', 'web'],
+    ['default/web', 'kube-system/dns'],
+  ],
+  [['-n', 'kube-system'], ['kube-system/dns']],
+  [
+    ['-n', 'kube-system', '-A'],
+    ['default/web', 'kube-system/dns'],
+  ],
+  [['-l', 'app=web,tier in (front)'], ['default/web']],
+  [['-l', '!app'], ['kube-system/dns']],
+])('services %j selects %j', async (args, expected) => {
+  expect(await names(...args)).toEqual(expected);
+});
+
+test('a name that is not there is an error, a selection without rows is none', async () => {
+  await expect(names('web', '-n', 'kube-system')).rejects.toMatchObject({
+    code: 'NOT_FOUND',
+    message: 'Service "web" not found in namespace kube-system',
+  });
+  await expect(names('default/dns')).rejects.toThrow('Service "default/dns" not found');
+  expect(await printed(servicesCommand(), '-n', 'x')).toEqual({
+    stdout: '',
+    stderr: 'No services found in namespace x.\n',
+  });
+  expect(await printed(backendsCommand(), '-l', 'app=x', '-o', 'json')).toEqual({
+    stdout: '{\n  "apiVersion": "fairlead.io/v1",\n  "kind": "BackendList",\n  "items": []\n}\n',
+    stderr: '',
+  });
+});
+
+test('tables: one namespace needs no column, and headers can be left out', async () => {
+  const lines = (text: string): string[] =>
+    text.split('\n').map((line) => line.replace(/ +/g, ' '));
+  const { stdout } = await printed(backendsCommand(), '-n', 'default');
+  expect(lines(stdout)).toEqual([
+    'NAME PORT BACKEND ENDPOINT STATE CONNECTIONS OPEN',
+    'web http 10.1.1.5:8080 active in sync 5 2',
+    '',
+  ]);
+  const bare = await printed(backendsCommand(), '--no-headers');
+  expect(lines(bare.stdout)[0]).toBe('default web http 10.1.1.5:8080 active in sync 5 2');
+});
+
+test('wide: both sets, policies, affinity, terminating endpoints, limits and a measured rate', async () => {
+  const { stdout } = await printed(servicesCommand(), '-o', 'wide', 'web');
+  const [header = '', clusterIp = '', nodePort = ''] = stdout.split('\n');
+  const cells = (line: string): string[] => line.split(/ {2,}/);
+  const of = (line: string): Record<string, string> =>
+    Object.fromEntries(cells(header).map((title, at) => [title, cells(line)[at] ?? '']));
+  expect(of(clusterIp)).toMatchObject({
+    BACKENDS: '2/2',
+    STATE: 'in sync',
+    REFUSED: '3',
+    AFFINITY: '600s',
+    'INT-POLICY': 'Cluster',
+    'EXT-POLICY': 'Local',
+    'INT-BACKENDS': '10.1.1.5:8080,10.1.2.5:8080',
+    'EXT-BACKENDS': '-',
+    TERMINATING: '10.1.3.5:8080',
+    'NOT-SERVED': '-',
+  });
+  // Three rows a reading: each has grown by 300 in about a second.
+  expect(Number(of(clusterIp)['NEW/S'])).toBeGreaterThan(150);
+  expect(Number(of(clusterIp)['NEW/S'])).toBeLessThanOrEqual(301);
+  expect(of(nodePort)).toMatchObject({
+    'EXT-BACKENDS': '10.1.1.5:8080',
+    'NOT-SERVED': 'bpf: packets from outside',
+  });
+});
+
+test('jsonpath fills a template, and one newline ends it', async () => {
+  const template = 'jsonpath={range .items[*]}{.name}={.kernelState}{"\\n"}{end}';
+  const { stdout } = await printed(servicesCommand(), '-o', template);
+  expect(stdout).toBe('web=ok\nweb=ok\ndns=missing\n');
+});
