@@ -6,7 +6,14 @@ import { afterEach, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Manifest } from '../../../src/lab/manifests.ts';
 import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
-import { type RunResult, run, start, stop } from '../../../src/sys/exec.ts';
+import {
+  type Child,
+  type RunResult,
+  run,
+  type StartOptions,
+  start,
+  stop,
+} from '../../../src/sys/exec.ts';
 import { service, svc } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { until, untilHolds } from '../../support/until.ts';
@@ -25,6 +32,30 @@ const status = (...args: readonly string[]): Promise<RunResult> =>
   command('status', '--run-dir', node.instance.runDir, ...args);
 const services = (...args: readonly string[]): Promise<RunResult> =>
   command('services', ...ownPaths(node.instance), ...args);
+
+const API_PORT = 8001;
+
+/** An agent of an API server at API_PORT of the node. */
+function startClusterAgent(): Child {
+  const { instance } = node;
+  const source = ['--api-server', `http://127.0.0.1:${API_PORT}`, '--hostname-override', 'n1'];
+  const args = ['run', ...source, '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)];
+  return startInPlace([compiledPath('main.js'), ...args]);
+}
+
+async function startApiServer(objects: readonly Manifest[]): Promise<Child> {
+  const lines: string[] = [];
+  const script = new URL('./fixture/api-server.mjs', import.meta.url).pathname;
+  const argv = [script, String(API_PORT), JSON.stringify(objects)];
+  const server = startInPlace(argv, { onStdoutLine: (line) => lines.push(line) });
+  await until(() => lines.includes('ready'), { what: 'the API server' });
+  return server;
+}
+
+function startInPlace(argv: readonly string[], options: StartOptions = {}): Child {
+  const [program = '', ...rest] = insidePlace(node.instance.place, [process.execPath, ...argv]);
+  return start(program, rest, options);
+}
 
 /** Code and first line of `status`, once they are so. */
 async function becomes(code: number, health: string): Promise<void> {
@@ -91,19 +122,13 @@ test('3 while frontends are missing: deleted by hand, or no room in the map', as
 
 test('3 while it starts, and 124 if that is waited for too long', async () => {
   node = await startOneNode(['a']);
-  const { instance } = node;
   // Nothing listens there: the API server is down from the first moment on.
-  const source = ['--api-server', 'http://127.0.0.1:9', '--hostname-override', 'n1'];
-  const args = ['run', ...source, '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)];
-  const [program = '', ...rest] = insidePlace(instance.place, [
-    ...[process.execPath, compiledPath('main.js'), ...args],
-  ]);
-  const agent = start(program, rest);
+  const agent = startClusterAgent();
   try {
     await untilHolds(async () => {
       const { stdout, code } = await status();
       expect(stdout).toMatch(/^Health: +starting: the initial sync is not complete$/m);
-      expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:9/m);
+      expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:8001/m);
       expect(code).toBe(3);
     }, 20_000);
     const late = await status('--wait', '--timeout', '0.2');
@@ -113,6 +138,37 @@ test('3 while it starts, and 124 if that is waited for too long', async () => {
     });
   } finally {
     await stop(agent);
+  }
+});
+
+test('3 while the API server is down, though everything is programmed', async () => {
+  node = await startOneNode(['a']);
+  const metadata = { uid: 'u1', resourceVersion: '1' };
+  const kubernetes = svc('kubernetes', { n: 1 });
+  const own: Manifest = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
+  const web = service('web', { n: 10 }, node.servers);
+  const objects = [own, kubernetes, ...web].map((object) => ({
+    ...object,
+    metadata: { ...(object['metadata'] as object), ...metadata },
+  }));
+  const server = await startApiServer(objects);
+  const agent = startClusterAgent();
+  try {
+    await until(async () => (await status('--wait', '--timeout', '1s')).code === 0, {
+      what: 'the initial sync',
+      timeoutMs: 20_000,
+    });
+    await becomes(0, 'in sync');
+    await stop(server);
+    await untilHolds(async () => {
+      const { stdout, code } = await status();
+      expect(stdout).toMatch(/^Health: +degraded: \d+ problems? of the source$/m);
+      expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:8001/m);
+      expect(stdout).toMatch(/^Services: +2, with 4 frontends \(4 in sync\)$/m);
+      expect(code).toBe(3);
+    }, 20_000);
+  } finally {
+    await Promise.all([stop(agent), stop(server)]);
   }
 });
 
