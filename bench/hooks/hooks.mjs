@@ -178,7 +178,7 @@ async function measurePrograms(object, cgroup, prober) {
         await prober.ask(line);
         for (const [program, { runs, ns }] of Object.entries(readStatistics(object))) {
           const newRuns = runs - earlier[program].runs;
-          if (newRuns < SOCKETS) continue;
+          if (!(newRuns >= SOCKETS)) continue; // NaN: it never ran
           rounds[program] ??= [];
           rounds[program].push((ns - earlier[program].ns) / newRuns);
         }

@@ -8,8 +8,21 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * What a connected socket (TCP, connected UDP) was translated to. Written and read by the socket
- * hooks; lives and dies with the socket, so there is no capacity and no eviction.
+ * What a TCP socket was translated to. Written and read by the socket hooks, which delete the entry
+ * when the socket is closed. Key: socket cookie. Never evicts. Full: the record goes to fl_sock.
+ * Preallocated: half of what a connect() costs would else be memory from the allocator (ADR 14).
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct socket_peer);
+} fl_tcp_sock SEC(".maps");
+
+/*
+ * The same for connected UDP sockets, and for those TCP sockets that fl_tcp_sock has no room for or
+ * that are closed without a hook. Written and read by the socket hooks; lives and dies with the
+ * socket, so there is no capacity and no eviction.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

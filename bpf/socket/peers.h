@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What connected sockets were translated to, and the counts of open connections that follow from
- * it. Owns fl_sock. The kernel holds the socket's lock whenever a hook below runs, and a socket is
- * released once, after everything else: records need no lock of their own.
+ * One record: what a socket was translated to, and the count of open connections that follows from
+ * it. Knows no maps of sockets. The kernel holds the socket's lock whenever a hook reads or writes
+ * one, and releases a socket once, after everything else: records need no lock of their own.
  */
 #ifndef FAIRLEAD_PEERS_H
 #define FAIRLEAD_PEERS_H
 
 #include "common/count.h"
 #include "common/select.h"
-#include "socket/kernel.h"
-#include "socket/maps.h"
 
 static __always_inline struct flow_record flow_of(const struct socket_peer *peer)
 {
@@ -98,66 +96,6 @@ static __always_inline void set_peer(struct socket_peer *kept, const struct requ
 	family = kept->family;
 	*kept = make_peer(r, c);
 	count_end(&before, family);
-}
-
-/*
- * A subflow of MPTCP is a socket of the kernel's own: the program holds, asks and closes the MPTCP
- * socket above it, and that one is where the record belongs. Other sockets of the kernel (NFS, SMB)
- * are closed without a hook: their connections count as made, never as open.
- */
-static __always_inline void record_kernel_socket(struct bpf_sock *sk, const struct request *r,
-						 const struct choice *c)
-{
-	struct mptcp_sock *mptcp = mptcp_of(sk);
-	struct socket_peer *kept;
-
-	if (mptcp) {
-		set_peer(bpf_sk_storage_get(&fl_sock, mptcp, 0, BPF_SK_STORAGE_GET_F_CREATE), r, c);
-		return;
-	}
-	kept = bpf_sk_storage_get(&fl_sock, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (kept) {
-		*kept = make_peer(r, c);
-		kept->backend_id = 0;
-	}
-	count_closed(c->backend_id);
-}
-
-static __always_inline void record_connected(struct bpf_sock *sk, const struct request *r,
-					     const struct choice *c)
-{
-	count_opened(c->backend_id);
-	if (is_kernel_socket(sk))
-		record_kernel_socket(sk, r, c);
-	else
-		set_peer(bpf_sk_storage_get(&fl_sock, sk, 0, BPF_SK_STORAGE_GET_F_CREATE), r, c);
-}
-
-/* The socket is connected to something else, or to nothing. */
-static __always_inline void forget_connected(struct bpf_sock *sk)
-{
-	struct socket_peer *kept = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-	struct flow_record before;
-	__u8 family;
-
-	if (!kept)
-		return;
-	before = flow_of(kept);
-	family = kept->family;
-	bpf_sk_storage_delete(&fl_sock, sk);
-	count_end(&before, family);
-}
-
-/* Service address of the connected backend, if `from` is that backend. */
-static __always_inline bool find_connected_service(struct bpf_sock *sk, struct address *from,
-						   __u16 *port)
-{
-	struct socket_peer *kept = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-
-	if (!kept || !is_backend(kept, from, *port))
-		return false;
-	show_service(kept, from, port);
-	return true;
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The socket layer: a connect() or sendmsg() to a Service goes to a backend, and what the socket
- * shows of its peer stays the Service. Glue only: select.h decides, peers.h and udp.h record.
+ * shows of its peer stays the Service. Glue only: select.h decides, connected.h and udp.h record.
  */
 #include "common/count.h"
+#include "socket/connected.h"
 #include "socket/context.h"
-#include "socket/peers.h"
 #include "socket/udp.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -27,7 +27,8 @@ static __always_inline void count_choice(const struct choice *c)
 		__sync_fetch_and_add(&stat->dropped, 1);
 	} else if (!c->is_kept) {
 		__sync_fetch_and_add(&stat->connections, 1);
-		__sync_fetch_and_add(&stat->affinity_hits, c->by_affinity);
+		if (c->by_affinity)
+			__sync_fetch_and_add(&stat->affinity_hits, 1);
 	}
 }
 
@@ -50,10 +51,10 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	}
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
-		record_connected(sk, &r, &c);
+		record_connected(ctx, sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
 	} else {
-		forget_connected(sk);
+		forget_connected(ctx, sk);
 	}
 	return outcome_of(ctx, &c);
 }
@@ -79,7 +80,8 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
 		if (!c.is_kept && !is_connected(sk))
-			forget_connected(sk); /* what connect(AF_UNSPEC), which has no hook, left */
+			forget_connected(ctx,
+					 sk); /* what connect(AF_UNSPEC), which has no hook, left */
 		if (!c.is_kept)
 			record_udp(ctx, sk, &r, &c);
 		write_address(ctx, family, &c.address, c.port);
@@ -100,7 +102,7 @@ static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum f
 	__u16 port;
 
 	read_address(ctx, hook, &from, &port);
-	if ((is_connected(sk) && find_connected_service(sk, &from, &port)) ||
+	if ((is_connected(sk) && find_connected_service(ctx, sk, &from, &port)) ||
 	    find_udp_service(ctx, sk, &from, &port)) {
 		write_address(ctx, hook, &from, port);
 		count_reason(REASON_REVERSE_TRANSLATED);
@@ -115,7 +117,7 @@ static __always_inline enum outcome on_getpeername(struct bpf_sock_addr *ctx, en
 	__u16 port;
 
 	read_address(ctx, hook, &peer, &port);
-	if (find_connected_service(sk, &peer, &port)) {
+	if (find_connected_service(ctx, sk, &peer, &port)) {
 		write_address(ctx, hook, &peer, port);
 		count_reason(REASON_REVERSE_TRANSLATED);
 	}
@@ -140,10 +142,7 @@ BOTH_FAMILIES(getpeername)
 
 SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
 {
-	struct socket_peer *connected = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-
-	if (connected)
-		count_end_of(connected);
+	release_connected(sk);
 	if (sk->protocol == IPPROTO_UDP)
 		release_udp(sk);
 	return OUTCOME_PROCEED;

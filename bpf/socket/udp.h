@@ -7,6 +7,7 @@
 #ifndef FAIRLEAD_UDP_H
 #define FAIRLEAD_UDP_H
 
+#include "socket/maps.h"
 #include "socket/peers.h"
 
 static __always_inline bool is_newer(__u32 sequence, __u32 than)

@@ -27,6 +27,7 @@ const MAPS = [
     'fl_service',
     'fl_slot_block',
     'fl_sock',
+    'fl_tcp_sock',
     'fl_udp_flow',
     'fl_udp_sock',
   ],

@@ -6,12 +6,14 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { runCommand } from '../../../src/lab/agent.ts';
 import type { Answer, SocketAddress, Target } from '../../../src/lab/client/protocol.ts';
 import type { Manifest } from '../../../src/lab/manifests.ts';
 import { insidePlace } from '../../../src/lab/place.ts';
 import type { BackendRow } from '../../../src/observe/report.ts';
 import { run, start } from '../../../src/sys/exec.ts';
+import { openPinnedMap } from '../../../src/sys/native.ts';
 import { type AddressKind, service, slices, svc, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';
@@ -20,7 +22,7 @@ const KINDS: readonly AddressKind[] = ['IPv4', 'IPv6', 'v4-mapped'];
 const RECONNECT = fileURLToPath(new URL('./fixture/reconnect.mjs', import.meta.url));
 
 const DISCONNECT = fileURLToPath(new URL('./fixture/disconnect.mjs', import.meta.url));
-const MPTCP = fileURLToPath(new URL('./fixture/mptcp.c', import.meta.url));
+const STREAM = fileURLToPath(new URL('./fixture/stream.c', import.meta.url));
 
 /** UDP Services, each with a backend of its own: four times as many as a socket's own storage holds. */
 const MANY = ['a', 'b', 'c', 'd']
@@ -39,6 +41,7 @@ const TWINS = [
 ] as const;
 const MOVING = { n: 73, port: 53, targetPort: 5353, protocol: 'UDP' as const };
 const WEB = { n: 74 } as const;
+const SOLO = { n: 75 } as const;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 
@@ -48,6 +51,7 @@ beforeAll(async () => {
     ...MANY.flatMap(({ name, pod, spec }) => service(name, spec, node.pods(pod))),
     ...TWINS.flatMap((spec, index) => service(`twin-${index}`, spec, node.pods('b'))),
   ]);
+  node.manifests.put('solo.yaml', service('solo', SOLO, node.pods('a')));
   putWeb(['a', 'b']);
   putMoving({});
   await node.startAgent();
@@ -215,15 +219,79 @@ test('TCP: open connections are counted until they are closed', async () => {
   );
 });
 
+/** The compiled fixture. */
+function streamProgram(): string {
+  const program = join(node.instance.runDir, 'stream');
+  if (!existsSync(program)) execFileSync('cc', ['-Wall', '-Werror', '-o', program, STREAM]);
+  return program;
+}
+
+test.each(KINDS)(
+  'TCP %s: a socket that is connected to its backend afterwards shows it',
+  async (kind) => {
+    const before = (await counts(kind))['solo']!;
+    const places = [placeOf(target(SOLO, kind)), direct('a', 8080, kind)];
+    const words = places.flatMap(({ address, port }) => [address, String(port)]);
+    const argv = insidePlace(node.places[0]!, [streamProgram(), 'again', ...words]);
+    const { stdout } = await run(argv[0]!, argv.slice(1));
+    expect(stdout).toBe(places.map(({ address, port }) => `${address} ${port}\n`).join(''));
+    await untilHolds(async () =>
+      expect((await counts(kind))['solo']).toEqual({ made: before.made + 1, open: before.open }),
+    );
+  },
+);
+
+test('TCP: with no room in the table of sockets the record is the socket’s own', async () => {
+  const table = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_tcp_sock'));
+  const { maxEntries, valueSize } = table.info;
+  // Cookies that no socket of this machine has yet.
+  const cookies = BigUint64Array.from(
+    { length: maxEntries },
+    (_, index) => 2n ** 60n + BigInt(index),
+  );
+  const keys = new Uint8Array(cookies.buffer);
+  const to = target(WEB);
+  const before = (await counts('IPv4'))['web']!;
+  try {
+    table.putBatch(keys, new Uint8Array(maxEntries * valueSize));
+    const socket = await node.client().open(to);
+    expect(socket.answer).toMatchObject({ peer: placeOf(to) });
+    const during = { made: before.made + 1, open: before.open + 1 };
+    expect((await counts('IPv4'))['web']).toEqual(during);
+    await socket.close();
+    const after = { made: before.made + 1, open: before.open };
+    await untilHolds(async () => expect((await counts('IPv4'))['web']).toEqual(after));
+  } finally {
+    table.deleteBatch(keys);
+    table.close();
+  }
+});
+
+test('TCP: the table of sockets has those that are open, and no other', async () => {
+  const table = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_tcp_sock'));
+  const before = table.readAll().count;
+  const socket = await node.client().open(target(WEB));
+  expect(table.readAll().count).toBe(before + 1);
+  await node.client().burst(target(WEB), { connections: 200 });
+  await node.client().once({ ...target(WEB), address: '203.0.113.9' }, 200);
+  await socket.close();
+  await untilHolds(() => expect(table.readAll().count).toBe(before));
+  table.close();
+});
+
 test.skipIf(!existsSync('/proc/sys/net/mptcp/enabled')).each(KINDS)(
   'MPTCP %s: the peer is the Service, and connections are counted until they are closed',
   async (kind) => {
-    const program = join(node.instance.runDir, 'mptcp');
-    execFileSync('cc', ['-Wall', '-Werror', '-o', program, MPTCP]);
     const { address, port } = target(WEB, kind);
     const before = (await counts(kind))['web']!;
     const lines: string[] = [];
-    const argv = insidePlace(node.places[0]!, [program, address, String(port), '10']);
+    const argv = insidePlace(node.places[0]!, [
+      streamProgram(),
+      'mptcp',
+      address,
+      String(port),
+      '10',
+    ]);
     const child = start(argv[0]!, argv.slice(1), { onStdoutLine: (line) => lines.push(line) });
     await untilHolds(() => expect(lines).toEqual(Array(10).fill(`${address} ${port}`)));
     const during = { made: before.made + 10, open: before.open + 10 };
