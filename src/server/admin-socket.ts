@@ -1,51 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's unix socket in --run-dir: read-only JSON for the other commands, and proof that the
-// instance is taken.
-import { mkdirSync, rmSync } from 'node:fs';
-import { createServer, request, type Server } from 'node:http';
+// The agent's unix socket in --run-dir, for fairlead's own commands: JSON documents, streams of JSON lines,
+// and proof that the instance is taken. Read-only, and for root alone: what it tells names every Service.
+import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import {
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { FairleadError, reasonOf } from '../errors.ts';
 
-/** By path, each with what is asked of it; undefined is no answer. */
+/** By path, given the query; built anew for each request. undefined is not found. */
 export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
+
+/** Starts a stream for one client; `write` takes one JSON value a line. Returns what ends it. */
+export type OpenStream = (write: (value: unknown) => void) => () => void;
+export type Streams = Readonly<Record<string, OpenStream>>;
 
 export const socketPath = (runDir: string): string => join(runDir, 'agent.sock');
 
 export interface AgentSocket {
+  /** Ends streams too. Idempotent. */
   close(): void;
 }
 
-/** Throws ALREADY_RUNNING if another agent answers there; a dead agent's socket is replaced. */
-export async function serveSocket(runDir: string, routes: Routes): Promise<AgentSocket> {
+const ONLY_ROOT = 0o600;
+/** A client that reads so slowly is cut off: its lines must not become the agent's memory. */
+const MOST_BUFFERED_BYTES = 1024 * 1024;
+const TIMEOUT_MS = 5_000;
+
+/** Throws ALREADY_RUNNING if another agent listens there; the socket of a dead one is replaced. */
+export async function serveSocket(
+  runDir: string,
+  routes: Routes,
+  streams: Streams = {},
+): Promise<AgentSocket> {
   const path = socketPath(runDir);
-  mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-  const other = await askAgent(runDir, '/v1/status').catch(() => undefined);
-  if (other !== undefined) {
-    const pid =
-      typeof other === 'object' && other !== null && 'pid' in other
-        ? ` (pid ${String(other.pid)})`
-        : '';
-    throw new FairleadError(
-      'ALREADY_RUNNING',
-      `another fairlead${pid} serves ${path}: stop it first, or give this instance its own --run-dir and --bpf-root`,
-    );
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    await refuseSecondAgent(runDir);
+    rmSync(path, { force: true });
+    const server = createServer((incoming, response) => {
+      respond({ routes, streams }, incoming, response).catch((error: unknown) => {
+        if (!response.headersSent) response.statusCode = 500;
+        response.end(JSON.stringify({ error: reasonOf(error) }));
+      });
+    });
+    await listen(server, path);
+    chmodSync(path, ONLY_ROOT);
+    return {
+      close() {
+        server.closeAllConnections();
+        server.close();
+        rmSync(path, { force: true });
+      },
+    };
+  } catch (error) {
+    throw isPermission(error)
+      ? new FairleadError(
+          'NO_PRIVILEGE',
+          `no permission to create ${path}: run the agent as root, or give it a --run-dir it may write to`,
+        )
+      : error;
   }
-  rmSync(path, { force: true });
-  const server = createServer((incoming, response) => {
-    const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://agent');
-    const route = routes[pathname];
-    response.setHeader('Content-Type', 'application/json');
-    response.statusCode = route === undefined ? 404 : 200;
-    response.end(JSON.stringify(route?.(searchParams) ?? { error: 'no such path' }));
+}
+
+async function refuseSecondAgent(runDir: string): Promise<void> {
+  const path = socketPath(runDir);
+  if (!(await isListening(path))) return;
+  // An agent that is too busy to answer in time is still an agent.
+  const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
+  const hasPid = typeof status === 'object' && status !== null && 'pid' in status;
+  throw new FairleadError(
+    'ALREADY_RUNNING',
+    `another fairlead${hasPid ? ` (pid ${String(status.pid)})` : ''} serves ${path}: stop it first, or give this instance its own --run-dir and --bpf-root`,
+  );
+}
+
+/** Rejects only for want of permission. */
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    const end = (isThere: boolean): void => {
+      socket.destroy();
+      resolve(isThere);
+    };
+    socket.on('connect', () => end(true));
+    socket.on('error', (error) => (isPermission(error) ? reject(error) : end(false)));
   });
-  await listen(server, path);
-  return {
-    close() {
-      server.closeAllConnections();
-      server.close();
-      rmSync(path, { force: true });
-    },
-  };
+}
+
+async function respond(
+  { routes, streams }: { readonly routes: Routes; readonly streams: Streams },
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { pathname: path, searchParams } = new URL(incoming.url ?? '/', 'http://agent');
+  const open = Object.hasOwn(streams, path) ? streams[path] : undefined;
+  if (open !== undefined) {
+    streamTo(response, open);
+    return;
+  }
+  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+  const body = await route?.(searchParams);
+  response.setHeader('Content-Type', 'application/json');
+  response.statusCode = body === undefined ? 404 : 200;
+  response.end(JSON.stringify(body ?? { error: 'no such path' }));
+}
+
+function streamTo(response: ServerResponse, open: OpenStream): void {
+  response.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+  response.flushHeaders();
+  const end = open((value) => {
+    response.write(`${JSON.stringify(value)}\n`);
+    if (response.writableLength > MOST_BUFFERED_BYTES) response.destroy();
+  });
+  response.on('close', end);
 }
 
 function listen(server: Server, path: string): Promise<void> {
@@ -55,40 +129,60 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** One question to a running agent. Throws NOT_RUNNING if none answers. */
-export function askAgent(runDir: string, route: string): Promise<unknown> {
-  const path = socketPath(runDir);
+/** One document of a running agent. Throws NOT_RUNNING if none answers, NO_PRIVILEGE if we may not ask. */
+export async function askAgent(runDir: string, route: string): Promise<unknown> {
+  const response = await get(runDir, route);
+  try {
+    const chunks: Buffer[] = [];
+    for await (const chunk of response) chunks.push(chunk as Buffer);
+    const text = Buffer.concat(chunks).toString();
+    if (response.statusCode === 500) throw new Error(text);
+    return JSON.parse(text);
+  } catch (error) {
+    throw noAgent(runDir, error);
+  }
+}
+
+/** The values of a stream until the agent ends it or the caller stops reading. Throws as askAgent does. */
+export async function* followAgent(runDir: string, route: string): AsyncGenerator<unknown> {
+  const response = await get(runDir, route);
+  try {
+    for await (const line of createInterface({ input: response }))
+      yield JSON.parse(line) as unknown;
+  } catch (error) {
+    throw noAgent(runDir, error);
+  } finally {
+    response.destroy();
+  }
+}
+
+function get(runDir: string, route: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown): void => reject(notAnswered(path, error));
-    const asked = request({ socketPath: path, path: route, timeout: 5_000 }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', fail);
-      response.on('end', () => {
-        try {
-          resolve(JSON.parse(Buffer.concat(chunks).toString()));
-        } catch (error) {
-          fail(error);
-        }
-      });
+    const options = { socketPath: socketPath(runDir), path: route, timeout: TIMEOUT_MS };
+    const asked = request(options, (response) => {
+      asked.setTimeout(0);
+      resolve(response);
     });
-    asked.on('timeout', () => asked.destroy(new Error('no answer in 5 s')));
-    asked.on('error', fail);
+    asked.on('timeout', () =>
+      asked.destroy(new Error(`no response within ${TIMEOUT_MS / 1000} s`)),
+    );
+    asked.on('error', (error) => reject(noAgent(runDir, error)));
     asked.end();
   });
 }
 
-/** Whoever may not ask must not be told that nobody is there. */
-function notAnswered(path: string, error: unknown): FairleadError {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EACCES' || code === 'EPERM') {
-    return new FairleadError(
-      'NO_PRIVILEGE',
-      `permission denied on the agent's socket ${path}: run this command as root`,
-    );
-  }
-  return new FairleadError(
-    'NOT_RUNNING',
-    `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` up with this --run-dir?`,
-  );
+function noAgent(runDir: string, error: unknown): FairleadError {
+  const path = socketPath(runDir);
+  return isPermission(error)
+    ? new FairleadError(
+        'NO_PRIVILEGE',
+        `permission denied on the agent's socket ${path}: run this command as root`,
+      )
+    : new FairleadError(
+        'NOT_RUNNING',
+        `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` up with this --run-dir?`,
+      );
 }
+
+const isPermission = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM');

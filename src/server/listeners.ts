@@ -5,7 +5,7 @@ import type { ListenAddress } from '../config/addresses.ts';
 import type { Logger } from '../log.ts';
 import type { EventReason } from './events/event.ts';
 import type { EventRecorder } from './events/recorder.ts';
-import { type KeptServer, keepListening } from './http/keep.ts';
+import { listenWithRetry, type RetryingListener } from './http/retry-listen.ts';
 
 export interface ServerSpec {
   readonly name: 'healthz' | 'metrics';
@@ -33,7 +33,7 @@ export async function openListeners(
   specs: readonly ServerSpec[],
   { isBindFailureFatal, nodeName, events, log }: ListenersParts,
 ): Promise<Listeners> {
-  const kept = new Map<string, KeptServer>();
+  const listeners = new Map<string, RetryingListener>();
   for (const { name, at, failureEvent, onRequest } of specs) {
     if (at === undefined) continue;
     const onRefused = (message: string): void => {
@@ -41,13 +41,15 @@ export async function openListeners(
       events.record(failureEvent, { kind: 'Node', name: nodeName }, message);
     };
     const options = { name, ...at, onRequest, onRefused, isFatal: isBindFailureFatal };
-    kept.set(name, await keepListening(options));
+    listeners.set(name, await listenWithRetry(options));
   }
   return {
     listening: () =>
-      Object.fromEntries([...kept].map(([name, server]) => [name, server.port() !== undefined])),
+      Object.fromEntries(
+        [...listeners].map(([name, server]) => [name, server.port() !== undefined]),
+      ),
     close() {
-      for (const server of kept.values()) void server.close();
+      for (const server of listeners.values()) void server.close();
     },
   };
 }

@@ -144,7 +144,7 @@ function serverSpecs(
       name: 'healthz',
       at: settings.healthz,
       failureEvent: 'FailedToStartProxierHealthcheck',
-      onRequest: healthHandler({ health, isReady: readers.isReady, onAnswer: metrics.answered }),
+      onRequest: healthHandler({ health, isReady: readers.isReady, onResponse: metrics.responded }),
     },
     {
       name: 'metrics',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes Events (events.k8s.io/v1) as values: which there are, and what the API server accepts
+// Kubernetes Events (events.k8s.io/v1) as values: the reasons, and what the API server accepts
 // (ValidateEventCreate in k8s.io/kubernetes/pkg/apis/core/validation/events.go). The reasons and actions
 // of kube-proxy are its own (cmd/kube-proxy/app/server.go, service_health.go).
 
@@ -102,7 +102,7 @@ export function buildEvent(facts: EventFacts, { nodeName, nowMs, serial }: Event
     action: EVENTS[reason].action,
     note: cutToBytes(facts.note, LONGEST_NOTE_BYTES),
     regarding: regardingOf(target),
-    // A series of one is refused.
+    // The API server rejects a series of one.
     ...(count > 1 && { series: { count, lastObservedTime: time } }),
   };
 }

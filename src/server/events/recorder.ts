@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes events as they happen and sends the few that say something new. Nothing here ever throws or
-// waits: an event is a courtesy, the agent's work is not held up for it.
+// Queues Events, drops repetitions, and posts the rest one by one. Nothing here throws or blocks: Events are
+// best effort, as everywhere in Kubernetes.
 import type { Clock } from '../../lib/clock.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { buildEvent, type EventReason, type EventTarget, type KubeEvent } from './event.ts';
 
-/** To be given by the client of the API server; it bounds its own time. */
+/** Implemented by the API server's client, with a time-out of its own. */
 export interface EventSender {
   post(event: KubeEvent): Promise<void>;
 }
 
 export interface EventStats {
   readonly sent: number;
-  /** The API server or the way to it refused. */
+  /** The API server rejected it, or could not be reached. */
   readonly failed: number;
   /** The queue was full. */
   readonly dropped: number;
@@ -23,15 +23,15 @@ export interface EventStats {
 export interface EventRecorder {
   record(reason: EventReason, target: EventTarget, note: string): void;
   stats(): EventStats;
-  /** Resolves when nothing waits and nothing is under way. */
+  /** Resolves when the queue is empty and nothing is in flight. */
   idle(): Promise<void>;
 }
 
 /** Three at once for each reason and object, then one in five minutes. */
 const BURST = 3;
 const REFILL_MS = 300_000;
-const MOST_WAITING = 100;
-const MOST_BUCKETS = 1000;
+const MAX_QUEUED = 100;
+const MAX_BUCKETS = 1000;
 
 /** Times are monotonic. */
 interface Bucket {
@@ -70,12 +70,12 @@ class Recorder implements EventRecorder {
   record(reason: EventReason, target: EventTarget, note: string): void {
     const atMs = this.#clocks.monotonicMs();
     const bucket = this.#bucketOf(`${reason} ${targetKey(target)}`, atMs);
-    if (!mayPass(bucket, note, atMs)) {
+    if (!isAllowed(bucket, note, atMs)) {
       bucket.held++;
       this.#stats.heldBack++;
       return;
     }
-    if (this.#waiting.length >= MOST_WAITING) {
+    if (this.#waiting.length >= MAX_QUEUED) {
       this.#stats.dropped++;
       return;
     }
@@ -96,7 +96,7 @@ class Recorder implements EventRecorder {
     await this.#sending;
   }
 
-  /** One after the other: a slow API server must not be given a burst. */
+  /** One after the other: a slow API server must not get a burst. */
   async #sendAll(): Promise<void> {
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       try {
@@ -121,7 +121,7 @@ class Recorder implements EventRecorder {
     this.#buckets.delete(key);
     this.#buckets.set(key, bucket);
     for (const oldest of this.#buckets.keys()) {
-      if (this.#buckets.size <= MOST_BUCKETS) break;
+      if (this.#buckets.size <= MAX_BUCKETS) break;
       this.#buckets.delete(oldest);
     }
     const refills = Math.floor((atMs - bucket.refilledAtMs) / REFILL_MS);
@@ -133,8 +133,8 @@ class Recorder implements EventRecorder {
   }
 }
 
-/** The same words again say nothing new for a while, whatever tokens there are. */
-function mayPass({ tokens, lastNote, lastSentMs }: Bucket, note: string, atMs: number): boolean {
+/** An identical note is suppressed until the refill interval has passed, whatever tokens are left. */
+function isAllowed({ tokens, lastNote, lastSentMs }: Bucket, note: string, atMs: number): boolean {
   if (note === lastNote && atMs - lastSentMs < REFILL_MS) return false;
   return tokens > 0;
 }

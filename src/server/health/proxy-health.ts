@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the proxy keeping up, and should load balancers send traffic to this node? Rules of kube-proxy's
-// pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest change that
-// is not in the kernel yet is too old; an idle proxy stays healthy for ever.
+// Is the proxy programming changes in time, and should load balancers send traffic to this node? As
+// kube-proxy's pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest
+// unprogrammed change is too old; an idle proxy stays healthy.
 
 import type { Clock } from '../../lib/clock.ts';
 import type { Family } from '../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 
 export interface FamilyState {
-  /** Since the epoch; undefined = never in the kernel so far. */
+  /** Since the epoch; undefined = nothing was programmed yet. */
   readonly lastUpdatedMs: number | undefined;
-  /** Monotonic; undefined = nothing waits. */
+  /** Monotonic; undefined = nothing is pending. */
   readonly oldestPendingMs: number | undefined;
 }
 
-/** Only families that have something to say. */
+/** Only families that had a change. */
 export type FamilyStates = ReadonlyMap<Family, FamilyState>;
 
 export interface Verdict {
@@ -52,11 +52,11 @@ export function judge(states: FamilyStates, monotonicMs: number, timeoutMs: numb
 }
 
 export interface ProxyHealth {
-  /** A change arrived that the kernel does not have yet. Only the first since the last success counts. */
+  /** A change arrived that is not programmed yet. Only the first since the last success counts. */
   queued(family: Family): void;
-  /** Everything that was queued is in the kernel now. Not to be called after a sync that failed. */
+  /** Everything that was queued is programmed. Not to be called after a failed sync. */
   updated(family: Family): void;
-  /** What isNodeEligible says of the own Node; until it was called once, the node is not eligible. */
+  /** Eligibility of this node's Node object; before the first call the node is not eligible. */
   setNode(isEligible: boolean): void;
   verdict(): Verdict;
   isNodeEligible(): boolean;

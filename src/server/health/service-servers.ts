@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The healthCheckNodePort servers, kept in step with the plan like everything else: opened, answered
-// from the last successful sync, closed with their Service. A Service binds all of its addresses or
-// none; what failed is tried again at the next sync (service_health.go in kube-proxy).
+// The healthCheckNodePort servers, reconciled with the plan after each successful sync. A Service binds all
+// of its addresses or none; what failed is retried at the next sync (service_health.go in kube-proxy).
 import { reasonOf } from '../../errors.ts';
 import type { HealthCheck, Plan, ServiceKey } from '../../plan/types.ts';
-import { send } from '../http/answer.ts';
 import { type Listen, type Listener, listenOnce } from '../http/listen.ts';
-import { type Place, placesOf, serviceHealthAnswer } from './service-answer.ts';
+import { send } from '../http/response.ts';
+import { type BindAddress, bindAddressesOf, serviceHealthResponse } from './service-response.ts';
 
 export interface ServiceHealthFailure {
   readonly namespace: string;
@@ -25,31 +24,31 @@ export interface ServiceHealthParts {
 
 export interface ServiceHealthServers {
   /**
-   * To be called after each successful sync; resolves when every port is as the plan wants it, or failed.
+   * To be called after each successful sync; resolves when each port the plan has was opened or failed.
    * @param changed Services that may have changed since the last call; others are not looked at
    */
   sync(
     plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
     changed: Iterable<ServiceKey>,
   ): Promise<void>;
-  /** Ports that answer now, by Service. */
+  /** Ports being served, by Service. */
   open(): ReadonlyMap<ServiceKey, number>;
   /** Idempotent. */
   close(): Promise<void>;
 }
 
-interface Wanted {
+interface Desired {
   readonly namespace: string;
   readonly name: string;
   readonly healthCheck: HealthCheck;
-  readonly places: readonly Place[];
+  readonly addresses: readonly BindAddress[];
 }
 
 interface Open {
   /** Port and addresses: what cannot change without binding again. */
   readonly identity: string;
   readonly listeners: readonly Listener[];
-  facts: Wanted;
+  facts: Desired;
 }
 
 export function createServiceHealthServers(
@@ -66,7 +65,7 @@ class Servers implements ServiceHealthServers {
   /** Services with a health check port: few, in a plan of thousands. */
   readonly #checked = new Set<ServiceKey>();
   /** One sync after the other: two must never bind the same port. */
-  #turn: Promise<void> = Promise.resolve();
+  #lastSync: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(parts: ServiceHealthParts, listen: Listen) {
@@ -82,8 +81,8 @@ class Servers implements ServiceHealthServers {
       if (plan.services.get(key)?.healthCheck === undefined) this.#checked.delete(key);
       else this.#checked.add(key);
     }
-    this.#turn = this.#turn.then(() => this.#reconcile(this.#wanted(plan)));
-    return this.#turn;
+    this.#lastSync = this.#lastSync.then(() => this.#reconcile(this.#desired(plan)));
+    return this.#lastSync;
   }
 
   open(): ReadonlyMap<ServiceKey, number> {
@@ -92,22 +91,22 @@ class Servers implements ServiceHealthServers {
 
   close(): Promise<void> {
     this.#isClosed = true;
-    this.#turn = this.#turn.then(() => this.#reconcile(new Map()));
-    return this.#turn;
+    this.#lastSync = this.#lastSync.then(() => this.#reconcile(new Map()));
+    return this.#lastSync;
   }
 
-  #wanted({ services, nodePortAddresses }: Pick<Plan, 'services' | 'nodePortAddresses'>) {
-    const wanted = new Map<ServiceKey, Wanted>();
+  #desired({ services, nodePortAddresses }: Pick<Plan, 'services' | 'nodePortAddresses'>) {
+    const desired = new Map<ServiceKey, Desired>();
     let local: readonly string[] | undefined;
     for (const key of this.#checked) {
       const service = services.get(key);
       if (service?.healthCheck === undefined) continue;
       const { namespace, name, healthCheck } = service;
-      if (wanted.size === 0) local = this.#localAddresses();
-      const places = placesOf(healthCheck, nodePortAddresses, local);
-      wanted.set(key, { namespace, name, healthCheck, places });
+      if (desired.size === 0) local = this.#localAddresses();
+      const addresses = bindAddressesOf(healthCheck, nodePortAddresses, local);
+      desired.set(key, { namespace, name, healthCheck, addresses });
     }
-    return wanted;
+    return desired;
   }
 
   #localAddresses(): readonly string[] | undefined {
@@ -118,29 +117,29 @@ class Servers implements ServiceHealthServers {
     }
   }
 
-  async #reconcile(all: ReadonlyMap<ServiceKey, Wanted>): Promise<void> {
-    const wanted = this.#isClosed ? new Map<ServiceKey, Wanted>() : all;
+  async #reconcile(all: ReadonlyMap<ServiceKey, Desired>): Promise<void> {
+    const desired = this.#isClosed ? new Map<ServiceKey, Desired>() : all;
     // What goes, goes first: its port may be another Service's now.
     const leaving = [...this.#open].filter(([key, { identity }]) => {
-      const next = wanted.get(key);
+      const next = desired.get(key);
       return next === undefined || identityOf(next) !== identity;
     });
     for (const [key] of leaving) this.#open.delete(key);
     await Promise.all(leaving.map(([, { listeners }]) => closeAll(listeners)));
-    for (const [key, next] of wanted) {
+    for (const [key, next] of desired) {
       const held = this.#open.get(key);
       if (held === undefined) await this.#tryOpen(key, next);
       else held.facts = next;
     }
   }
 
-  async #tryOpen(key: ServiceKey, facts: Wanted): Promise<void> {
+  async #tryOpen(key: ServiceKey, facts: Desired): Promise<void> {
     const listeners: Listener[] = [];
     const held: Open = { identity: identityOf(facts), listeners, facts };
     const { port } = facts.healthCheck;
     try {
-      for (const place of facts.places) {
-        const listener = await this.#bind(held, place, port).catch(unlessNoFamily);
+      for (const address of facts.addresses) {
+        const listener = await this.#bind(held, address, port).catch(unlessNoFamily);
         if (listener !== undefined) listeners.push(listener);
       }
       this.#open.set(key, held);
@@ -151,7 +150,7 @@ class Servers implements ServiceHealthServers {
     }
   }
 
-  #bind(held: Open, { family, host }: Place, port: number): Promise<Listener> {
+  #bind(held: Open, { family, host }: BindAddress, port: number): Promise<Listener> {
     return this.#listen({
       host,
       port,
@@ -160,7 +159,7 @@ class Servers implements ServiceHealthServers {
         const { namespace, name, healthCheck } = held.facts;
         const localEndpoints = healthCheck.localEndpoints[family];
         const isProxyHealthy = this.#parts.isProxyHealthy();
-        send(response, serviceHealthAnswer({ namespace, name, localEndpoints, isProxyHealthy }));
+        send(response, serviceHealthResponse({ namespace, name, localEndpoints, isProxyHealthy }));
       },
     });
   }
@@ -173,8 +172,8 @@ function unlessNoFamily(error: unknown): undefined {
   throw error;
 }
 
-const identityOf = ({ healthCheck, places }: Wanted): string =>
-  [healthCheck.port, ...places.map(({ host }) => host)].join();
+const identityOf = ({ healthCheck, addresses }: Desired): string =>
+  [healthCheck.port, ...addresses.map(({ host }) => host)].join();
 
 async function closeAll(listeners: readonly Listener[]): Promise<void> {
   await Promise.all(listeners.map((listener) => listener.close()));

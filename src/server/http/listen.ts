@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTTP listener on one address, tried once, and why a bind fails in words.
+// One HTTP listener on one address, and why it cannot be bound, in words.
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { reasonOf } from '../../errors.ts';
@@ -20,7 +20,7 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-/** What listenOnce and anything that stands in for it in a test does. */
+/** Replaced in tests. */
 export type Listen = (options: ListenOptions) => Promise<Listener>;
 
 /** Rejects with an Error whose message names address and reason. */
@@ -37,11 +37,11 @@ export const listenOnce: Listen = (options) => {
   };
   return new Promise((resolve, reject) => {
     server.once('error', (error) =>
-      reject(new Error(`${hostPort(host, port)}: ${whyNot(error)}`, { cause: error })),
+      reject(new Error(`${hostPort(host, port)}: ${bindFailure(error)}`, { cause: error })),
     );
     server.listen({ host, port, ipv6Only: isIpv6Only }, () => {
       server.removeAllListeners('error');
-      // A connection that could not be accepted is the client's loss, not ours.
+      // An accept that fails must not end the agent.
       server.on('error', () => {});
       resolve({ port: (server.address() as AddressInfo).port, close });
     });
@@ -52,9 +52,9 @@ const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is taken by another process (is kube-proxy still running on this node?)',
   EADDRNOTAVAIL: 'no interface of this machine has the address',
   EACCES: 'ports below 1024 need CAP_NET_BIND_SERVICE',
-  EAFNOSUPPORT: 'the kernel does not speak IPv6',
+  EAFNOSUPPORT: 'IPv6 is disabled on this node',
 };
 
-function whyNot(error: NodeJS.ErrnoException): string {
+function bindFailure(error: NodeJS.ErrnoException): string {
   return REASONS[error.code ?? ''] ?? reasonOf(error);
 }

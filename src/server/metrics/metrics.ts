@@ -21,8 +21,8 @@ export interface Metrics {
   /** @param sinceTriggerMs from the trigger time of the endpoints' change to now */
   programmed(family: Family, sinceTriggerMs: number): void;
   arrived(kind: Kind, changes: number): void;
-  answered(probe: 'healthz' | 'livez', status: number): void;
-  /** One request to the API server; a watch counts when it was answered, not when it ends. */
+  responded(probe: 'healthz' | 'livez', status: number): void;
+  /** One request to the API server; a watch counts when its response begins. */
   requested(request: RequestFacts): void;
   text: MetricsRegistry['text'];
   readonly contentType: string;
@@ -65,7 +65,7 @@ export function createMetrics(
       if (kind === 'EndpointSlice')
         registry.count('kubeproxy_sync_proxy_rules_endpoint_changes_total', {}, changes);
     },
-    answered: (probe, status) =>
+    responded: (probe, status) =>
       registry.count(`kubeproxy_proxy_${probe}_total`, { code: String(status) }),
     requested({ method, host, code, durationMs }) {
       registry.count('rest_client_requests_total', { code, method, host });

@@ -3,15 +3,22 @@
 // metrics server has them (serveMetrics in cmd/kube-proxy/app/server.go); anything else is 404.
 import type { RequestListener } from 'node:http';
 import { reasonOf } from '../../errors.ts';
-import { type Answer, jsonAnswer, NOT_FOUND, pathOf, send, textAnswer } from '../http/answer.ts';
+import {
+  type HttpResponse,
+  jsonResponse,
+  NOT_FOUND,
+  pathOf,
+  send,
+  textResponse,
+} from '../http/response.ts';
 import type { Metrics } from './metrics.ts';
 import { createSlis, type Slis } from './slis.ts';
-import { type ZFacts, zAnswer } from './z-pages.ts';
+import { type ZFacts, zPageResponse } from './z-pages.ts';
 
 /**
- * Tools and the e2e tests know three words and act on them. Ours is `iptables`: the mode whose promises
- * we keep, NodePorts on 127.0.0.1 included. The one e2e test that then looks for iptables' own counters
- * runs only where route_localnet is 1, which the bpf engine never sets. docs/configuration.md says so too.
+ * Tools and the e2e tests know iptables, nftables and ipvs, and act on them. fairlead behaves as iptables
+ * does, NodePorts on 127.0.0.1 included. The one e2e test that then reads iptables' own counters runs only
+ * where route_localnet is 1, which the bpf dataplane never sets (docs/configuration.md).
  */
 const PROXY_MODE = 'iptables';
 
@@ -24,17 +31,17 @@ export interface MetricsServerParts extends ZFacts {
 export function metricsHandler(parts: MetricsServerParts): RequestListener {
   const slis = createSlis(parts.startedAt);
   return (request, response) => {
-    void answerTo(pathOf(request), request.headers.accept, { ...parts, slis })
-      .catch((error: unknown) => textAnswer(500, `${reasonOf(error)}\n`))
+    void responseTo(pathOf(request), request.headers.accept, { ...parts, slis })
+      .catch((error: unknown) => textResponse(500, `${reasonOf(error)}\n`))
       .then((answer) => send(response, answer));
   };
 }
 
-async function answerTo(
+async function responseTo(
   path: string,
   accept: string | undefined,
   parts: MetricsServerParts & { readonly slis: Slis },
-): Promise<Answer> {
+): Promise<HttpResponse> {
   const { metrics, configz, slis } = parts;
   switch (path) {
     case '/metrics':
@@ -42,23 +49,23 @@ async function answerTo(
     case '/metrics/slis':
       return page(metrics.contentType, slis.text());
     case '/proxyMode':
-      return textAnswer(200, PROXY_MODE);
+      return textResponse(200, PROXY_MODE);
     case '/configz':
-      return jsonAnswer(200, JSON.stringify(configz()));
+      return jsonResponse(200, JSON.stringify(configz()));
     case '/statusz':
-      return zAnswer('Statusz', accept, parts);
+      return zPageResponse('Statusz', accept, parts);
     case '/flagz':
-      return zAnswer('Flagz', accept, parts);
+      return zPageResponse('Flagz', accept, parts);
     case '/healthz':
       slis.checked();
-      // Says that somebody is here, not that the proxy is healthy: that is port 10256's to say.
-      return textAnswer(200, 'ok');
+      // The process is alive; whether the proxy is healthy, port 10256 tells.
+      return textResponse(200, 'ok');
     default:
       return NOT_FOUND;
   }
 }
 
-const page = (contentType: string, body: string): Answer => ({
+const page = (contentType: string, body: string): HttpResponse => ({
   status: 200,
   headers: { 'Content-Type': contentType },
   body,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // /metrics/slis: the results of this port's /healthz, as every Kubernetes component shows them
-// (k8s.io/component-base/metrics/prometheus/slis). Its one check, `ping`, says that somebody is here.
+// (k8s.io/component-base/metrics/prometheus/slis). Its one check, `ping`, always succeeds.
 
 export interface Slis {
-  /** /healthz was asked, and answered. */
+  /** One request to /healthz. */
   checked(): void;
   text(): string;
 }

@@ -99,7 +99,7 @@ const KUBE_PROXY = {
   rest_client_request_duration_seconds: histogram(
     'verb host',
     REQUEST_BUCKETS,
-    'Time until the API server answered with headers.',
+    "Time until the headers of the API server's response arrived.",
   ),
 } as const satisfies Readonly<Record<string, MetricRow>>;
 

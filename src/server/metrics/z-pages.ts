@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// /statusz and /flagz as kube-proxy 1.36 has them (k8s.io/component-base/zpages): text for people, and
-// one versioned object for programs that ask for it by name.
+// /statusz and /flagz as kube-proxy 1.36 has them (k8s.io/component-base/zpages): text by default, and a
+// versioned object for clients that name it in their Accept header.
 import { stringify } from 'yaml';
-import type { Answer } from '../http/answer.ts';
+import type { HttpResponse } from '../http/response.ts';
 
 export interface ZFacts {
   readonly startedAt: Date;
@@ -13,7 +13,7 @@ export interface ZFacts {
 
 type Kind = 'Statusz' | 'Flagz';
 
-/** The name tools look for: that of the program whose place this is. */
+/** The component name that tools look for. */
 const COMPONENT = 'kube-proxy';
 /** The kube-proxy whose behaviour this program keeps. */
 const EMULATED = '1.36';
@@ -23,7 +23,7 @@ const WARNING =
 const ACCEPTED = 'application/json, application/yaml, text/plain';
 const VERSIONS = ['v1beta1', 'v1alpha1'];
 
-export function zAnswer(kind: Kind, accept: string | undefined, facts: ZFacts): Answer {
+export function zPageResponse(kind: Kind, accept: string | undefined, facts: ZFacts): HttpResponse {
   for (const range of (accept ?? '*/*').split(',')) {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
     if (['text/plain', 'text/*', '*/*', ''].includes(type)) {
@@ -40,7 +40,7 @@ const pairOf = (parameter: string): readonly [string, string] => {
   return [key, value];
 };
 
-const plain = (body: string): Answer => ({
+const plain = (body: string): HttpResponse => ({
   status: 200,
   headers: { 'Content-Type': 'text/plain; charset=utf-8' },
   body,
@@ -51,7 +51,7 @@ function structured(
   type: string,
   parameters: ReadonlyMap<string, string>,
   facts: ZFacts,
-): Answer | undefined {
+): HttpResponse | undefined {
   const version = parameters.get('v') ?? '';
   const isAskedFor = parameters.get('as') === kind && parameters.get('g') === 'config.k8s.io';
   if (!isAskedFor || !VERSIONS.includes(version)) return undefined;
@@ -112,7 +112,7 @@ const flagzText = ({ flagz }: ZFacts): string =>
     '',
   ].join('\n');
 
-function notAcceptable(): Answer {
+function notAcceptable(): HttpResponse {
   const message = `only the following media types are accepted: ${ACCEPTED}`;
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message };
   const body = `${JSON.stringify({ ...status, reason: 'NotAcceptable', code: 406 })}\n`;

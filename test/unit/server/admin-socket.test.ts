@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { askAgent, serveSocket, socketPath } from '../../../src/server/admin-socket.ts';
+import {
+  askAgent,
+  followAgent,
+  serveSocket,
+  socketPath,
+} from '../../../src/server/admin-socket.ts';
+import { untilHolds } from '../../support/until.ts';
 
 let runDir: string;
 beforeEach(() => {
@@ -42,4 +48,83 @@ test('no agent, and one that talks nonsense, are told apart from an answer', asy
   await new Promise<void>((resolve) => server.listen(socketPath(runDir), resolve));
   await expect(askAgent(runDir, '/v1/status')).rejects.toMatchObject({ code: 'NOT_RUNNING' });
   server.close();
+});
+
+test('only its owner may connect', async () => {
+  const socket = await serveSocket(runDir, {});
+  expect(statSync(socketPath(runDir)).mode & 0o777).toBe(0o600);
+  socket.close();
+});
+
+test('a route that throws is an answer, and the next one works', async () => {
+  const socket = await serveSocket(runDir, {
+    '/v1/status': () => {
+      throw new Error('kernel');
+    },
+    '/v1/later': () => Promise.resolve(1),
+  });
+  await expect(askAgent(runDir, '/v1/status')).rejects.toMatchObject({
+    code: 'NOT_RUNNING',
+    message: expect.stringContaining('{"error":"kernel"}'),
+  });
+  expect(await askAgent(runDir, '/v1/later?x=1')).toBe(1);
+  expect(await askAgent(runDir, '/toString')).toEqual({ error: 'no such path' });
+  socket.close();
+});
+
+test('an agent that is too busy to answer is not replaced', async () => {
+  const server = createServer((connection) => connection.destroy());
+  await new Promise<void>((resolve) => server.listen(socketPath(runDir), resolve));
+  await expect(serveSocket(runDir, {})).rejects.toMatchObject({ code: 'ALREADY_RUNNING' });
+  server.close();
+});
+
+test('a stream: lines as they come, until the reader stops', async () => {
+  let write: (value: unknown) => void = () => undefined;
+  let isEnded = false;
+  const socket = await serveSocket(
+    runDir,
+    {},
+    {
+      '/v1/trace': (to) => {
+        write = to;
+        write({ line: 1 });
+        return () => {
+          isEnded = true;
+        };
+      },
+    },
+  );
+  const lines = followAgent(runDir, '/v1/trace');
+  expect((await lines.next()).value).toEqual({ line: 1 });
+  write({ line: 2, text: 'a\nb' });
+  expect((await lines.next()).value).toEqual({ line: 2, text: 'a\nb' });
+  await lines.return(undefined);
+  await untilHolds(() => expect(isEnded).toBe(true));
+  socket.close();
+});
+
+test('without permission: said so, with its own exit code', async () => {
+  chmodSync(runDir, 0o755);
+  const socket = await serveSocket(runDir, { '/v1/status': () => 1 });
+  const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0];
+  if (uid !== 0) return;
+  process.setegid?.(65_534);
+  process.seteuid?.(65_534);
+  try {
+    const refusal = {
+      code: 'NO_PRIVILEGE',
+      exitCode: 5,
+      message: expect.stringContaining('as root'),
+    };
+    await expect(askAgent(runDir, '/v1/status')).rejects.toMatchObject(refusal);
+    await expect(serveSocket(runDir, {})).rejects.toMatchObject({ code: 'NO_PRIVILEGE' });
+    await expect(serveSocket(join(runDir, 'new'), {})).rejects.toMatchObject({
+      code: 'NO_PRIVILEGE',
+    });
+  } finally {
+    process.seteuid?.(uid);
+    process.setegid?.(gid);
+  }
+  socket.close();
 });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outward servers on real ports of loopback: what arrives, what was synced, and what is answered.
+// The servers on real ports of loopback: what arrives, what was synced, and what they respond.
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SyncFacts } from '../../../src/agent/agent.ts';

@@ -3,8 +3,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import { isNodeEligible } from '../../../../src/model/node-eligibility.ts';
-import { goTime } from '../../../../src/server/health/answers.ts';
 import { createProxyHealth, judge } from '../../../../src/server/health/proxy-health.ts';
+import { goTime } from '../../../../src/server/health/responses.ts';
 import { healthHandler } from '../../../../src/server/health/server.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
 import { ask } from '../http/ask.ts';
@@ -133,7 +133,7 @@ describe('the server', () => {
     const onRequest = healthHandler({
       health,
       isReady: () => isReady,
-      onAnswer: (probe, status) => answers.push(`${probe} ${status}`),
+      onResponse: (probe, status) => answers.push(`${probe} ${status}`),
     });
     listener = await listenOnce({ host: '127.0.0.1', port: 0, onRequest });
     const { port } = listener;

@@ -2,7 +2,10 @@
 // healthCheckNodePort servers: the bytes of the answer, where they listen, and how they follow the plan.
 import { afterEach, describe, expect, test } from 'vitest';
 import type { HealthCheck, Plan, ServicePlan } from '../../../../src/plan/types.ts';
-import { placesOf, serviceHealthAnswer } from '../../../../src/server/health/service-answer.ts';
+import {
+  bindAddressesOf,
+  serviceHealthResponse,
+} from '../../../../src/server/health/service-response.ts';
 import {
   createServiceHealthServers,
   type ServiceHealthFailure,
@@ -12,7 +15,7 @@ import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts
 import { ask } from '../http/ask.ts';
 
 test('the body is what load balancers have always seen: tabs, no newline at the end', () => {
-  const answer = serviceHealthAnswer({
+  const answer = serviceHealthResponse({
     namespace: 'ns',
     name: 'svc',
     localEndpoints: 1,
@@ -35,7 +38,7 @@ test.each([
   [0, false, 503],
 ])('%d local endpoints with a proxy healthy %s: %d', (localEndpoints, isProxyHealthy, status) => {
   const health = { namespace: 'n', name: 's', localEndpoints, isProxyHealthy };
-  expect(serviceHealthAnswer(health).status).toBe(status);
+  expect(serviceHealthResponse(health).status).toBe(status);
 });
 
 describe('where it listens', () => {
@@ -84,7 +87,9 @@ describe('where it listens', () => {
     ],
   ];
   test.each(rows)('%s', (_, healthCheck, accepted, addresses, hosts) => {
-    expect(placesOf(healthCheck, accepted, addresses).map(({ host }) => host)).toEqual(hosts);
+    expect(bindAddressesOf(healthCheck, accepted, addresses).map(({ host }) => host)).toEqual(
+      hosts,
+    );
   });
 });
 

@@ -4,12 +4,12 @@ import type { RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { FairleadError } from '../../../../src/errors.ts';
-import {
-  type KeepOptions,
-  keepListening,
-  type Schedule,
-} from '../../../../src/server/http/keep.ts';
 import { type Listen, type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
+import {
+  listenWithRetry,
+  type RetryOptions,
+  type Schedule,
+} from '../../../../src/server/http/retry-listen.ts';
 import { ask } from './ask.ts';
 
 const onRequest: RequestListener = (_request, response) => response.end('here');
@@ -55,7 +55,7 @@ describe('one listener', () => {
   });
 });
 
-describe('a listener that is kept', () => {
+describe('a listener that is retried', () => {
   /** A scheduler whose time passes when the test says so. */
   function scheduler() {
     const due: { run: () => void; afterMs: number }[] = [];
@@ -70,7 +70,7 @@ describe('a listener that is kept', () => {
     return { due, schedule, pass: () => due.splice(0).forEach(({ run }) => void run()) };
   }
 
-  const options = (said: string[], more: Partial<KeepOptions> = {}): KeepOptions => ({
+  const options = (said: string[], more: Partial<RetryOptions> = {}): RetryOptions => ({
     ...local,
     port: 1,
     name: 'healthz',
@@ -89,10 +89,10 @@ describe('a listener that is kept', () => {
     };
   };
 
-  test('is tried again every 5 s; a reason is told once while it stays', async () => {
+  test('retries every 5 s and reports a reason once', async () => {
     const said: string[] = [];
     const time = scheduler();
-    const kept = await keepListening(options(said), refusing('a', 'a', 'b'), time.schedule);
+    const kept = await listenWithRetry(options(said), refusing('a', 'a', 'b'), time.schedule);
     open.push(kept);
     expect(time.due.map(({ afterMs }) => afterMs)).toEqual([5000]);
     while (kept.port() === undefined) {
@@ -100,8 +100,8 @@ describe('a listener that is kept', () => {
       await new Promise(setImmediate);
     }
     expect(said).toEqual([
-      'healthz server cannot listen on a, trying again every 5 s',
-      'healthz server cannot listen on b, trying again every 5 s',
+      'healthz server cannot listen on a, retrying every 5 s',
+      'healthz server cannot listen on b, retrying every 5 s',
       `listening on ${kept.port()}`,
     ]);
     expect((await ask(kept.port() ?? 0, '/')).body).toBe('here');
@@ -110,7 +110,7 @@ describe('a listener that is kept', () => {
 
   test('a refusal is fatal only if it must be', async () => {
     const said: string[] = [];
-    const error = await keepListening(options(said, { isFatal: true }), refusing('a')).catch(
+    const error = await listenWithRetry(options(said, { isFatal: true }), refusing('a')).catch(
       (reason: unknown) => reason,
     );
     expect(error).toBeInstanceOf(FairleadError);
@@ -120,7 +120,7 @@ describe('a listener that is kept', () => {
 
   test('closing takes back the next try, twice', async () => {
     const time = scheduler();
-    const kept = await keepListening(options([]), refusing('a', 'b'), time.schedule);
+    const kept = await listenWithRetry(options([]), refusing('a', 'b'), time.schedule);
     await kept.close();
     await kept.close();
     expect(time.due).toEqual([]);
@@ -136,7 +136,7 @@ describe('a listener that is kept', () => {
       return bound;
     };
     const said: string[] = [];
-    const kept = await keepListening(options(said), slow, time.schedule);
+    const kept = await listenWithRetry(options(said), slow, time.schedule);
     time.pass();
     await kept.close();
     expect(bound).toBeDefined();

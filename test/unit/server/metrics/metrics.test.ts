@@ -79,8 +79,8 @@ describe('what is told', () => {
     metrics.arrived('Service', 2);
     metrics.arrived('EndpointSlice', 3);
     metrics.arrived('Node', 4);
-    metrics.answered('healthz', 503);
-    metrics.answered('livez', 200);
+    metrics.responded('healthz', 503);
+    metrics.responded('livez', 200);
     metrics.programmed('IPv4', 700);
     metrics.programmed('IPv4', -5);
     metrics.requested({ method: 'GET', host: 'h:6443', code: '200', durationMs: 20 });
@@ -303,7 +303,7 @@ describe('the server', () => {
 
   const empty = async (): Promise<string> => '';
 
-  test('/metrics/slis counts what this port’s /healthz answered', async () => {
+  test('/metrics/slis counts requests to this port’s /healthz', async () => {
     const port = await serve(empty);
     const before = await ask(port, '/metrics/slis');
     expect(before.body).not.toContain('healthcheck');

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listener that is wanted for as long as the agent runs: tried again every 5 s while its port is
-// taken, as kube-proxy does unless bindAddressHardFail (serveHealthz, serveMetrics in
-// cmd/kube-proxy/app/server.go).
+// A listener that is retried every 5 s while its port is taken, as in kube-proxy unless
+// bindAddressHardFail is set (serveHealthz, serveMetrics in cmd/kube-proxy/app/server.go).
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { type Listen, type Listener, type ListenOptions, listenOnce } from './listen.ts';
 
 const RETRY_MS = 5_000;
 
-/** Runs something later; the result takes it back. */
+/** Runs something later; the result cancels it. */
 export type Schedule = (run: () => void, afterMs: number) => () => void;
 
-export interface KeepOptions extends ListenOptions {
+export interface RetryOptions extends ListenOptions {
   /** For messages: `healthz`. */
   readonly name: string;
-  /** bindAddressHardFail: then the first refusal is the last. */
+  /** bindAddressHardFail: do not retry. */
   readonly isFatal: boolean;
-  /** Called when a bind fails with a reason not told before. */
+  /** Called when a bind fails, once for each reason. */
   readonly onRefused: (message: string) => void;
-  /** Called when it listens, at first or at last. */
+  /** Called once it listens. */
   readonly onListening?: (port: number) => void;
 }
 
-export interface KeptServer {
+export interface RetryingListener {
   /** undefined while it does not listen. */
   port(): number | undefined;
   /** Idempotent. */
@@ -33,19 +32,19 @@ const later: Schedule = (run, afterMs) => {
   return () => clearTimeout(timer);
 };
 
-/** Resolves after the first try, bound or not. Rejects with BAD_OPTION only if `isFatal`. */
-export async function keepListening(
-  options: KeepOptions,
+/** Resolves after the first attempt, successful or not. Rejects with BAD_OPTION only if `isFatal`. */
+export async function listenWithRetry(
+  options: RetryOptions,
   listen: Listen = listenOnce,
   schedule: Schedule = later,
-): Promise<KeptServer> {
-  const kept = new Kept(options, listen, schedule);
-  await kept.try();
-  return kept;
+): Promise<RetryingListener> {
+  const retrying = new Retrying(options, listen, schedule);
+  await retrying.try();
+  return retrying;
 }
 
-class Kept implements KeptServer {
-  readonly #options: KeepOptions;
+class Retrying implements RetryingListener {
+  readonly #options: RetryOptions;
   readonly #listen: Listen;
   readonly #schedule: Schedule;
   #listener: Listener | undefined;
@@ -54,7 +53,7 @@ class Kept implements KeptServer {
   #trying: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  constructor(options: KeepOptions, listen: Listen, schedule: Schedule) {
+  constructor(options: RetryOptions, listen: Listen, schedule: Schedule) {
     this.#options = options;
     this.#listen = listen;
     this.#schedule = schedule;
@@ -72,7 +71,7 @@ class Kept implements KeptServer {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();
-    // A bind that is under way must not outlive us.
+    // A bind in flight must not outlive the server.
     await this.#trying.catch(() => {});
     await this.#listener?.close();
     this.#listener = undefined;
@@ -85,7 +84,7 @@ class Kept implements KeptServer {
     } catch (error) {
       if (isFatal) throw new FairleadError('BAD_OPTION', this.#message(error));
       if (this.#isClosed) return;
-      const message = `${this.#message(error)}, trying again every ${RETRY_MS / 1000} s`;
+      const message = `${this.#message(error)}, retrying every ${RETRY_MS / 1000} s`;
       if (message !== this.#lastRefusal) onRefused(message);
       this.#lastRefusal = message;
       this.#cancel = this.#schedule(() => void this.try(), RETRY_MS);

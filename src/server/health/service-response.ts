@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a healthCheckNodePort answers, to the byte, and where it listens: kube-proxy's
+// The response of a healthCheckNodePort, byte for byte, and the addresses it listens on: kube-proxy's
 // pkg/proxy/healthcheck/service_health.go.
 import { familyOf, prefixContains } from '../../lib/ip.ts';
 import type { Family } from '../../model/types.ts';
 import type { HealthCheck, Plan } from '../../plan/types.ts';
-import { type Answer, jsonAnswer } from '../http/answer.ts';
+import { type HttpResponse, jsonResponse } from '../http/response.ts';
 
 export interface ServiceHealth {
   readonly namespace: string;
@@ -14,15 +14,15 @@ export interface ServiceHealth {
   readonly isProxyHealthy: boolean;
 }
 
-/** 200 only if somebody is here to serve and the rules that lead there are fresh. */
-export function serviceHealthAnswer(health: ServiceHealth): Answer {
+/** 200 only if there are local endpoints and the proxy is healthy. */
+export function serviceHealthResponse(health: ServiceHealth): HttpResponse {
   const { namespace, name, localEndpoints, isProxyHealthy } = health;
   const body = {
     service: { namespace, name },
     localEndpoints,
     serviceProxyHealthy: isProxyHealthy,
   };
-  const answer = jsonAnswer(
+  const answer = jsonResponse(
     localEndpoints > 0 && isProxyHealthy ? 200 : 503,
     JSON.stringify(body, undefined, '\t'),
   );
@@ -30,7 +30,7 @@ export function serviceHealthAnswer(health: ServiceHealth): Answer {
   return { ...answer, headers: { ...answer.headers, ...weight } };
 }
 
-export interface Place {
+export interface BindAddress {
   readonly family: Family;
   readonly host: string;
 }
@@ -38,15 +38,15 @@ export interface Place {
 const WILDCARDS: Readonly<Record<Family, string>> = { IPv4: '0.0.0.0', IPv6: '::' };
 
 /**
- * One listener a family on all addresses; where nodePortAddresses narrows, one for each own address inside.
+ * One listener a family on all addresses; where nodePortAddresses narrows, one for each local address inside.
  * @param localAddresses undefined = they could not be found out: all addresses then
  */
-export function placesOf(
+export function bindAddressesOf(
   healthCheck: HealthCheck,
   accepted: Plan['nodePortAddresses'],
   localAddresses: readonly string[] | undefined,
-): readonly Place[] {
-  return healthCheck.families.flatMap((family): readonly Place[] => {
+): readonly BindAddress[] {
+  return healthCheck.families.flatMap((family): readonly BindAddress[] => {
     const prefixes = accepted[family];
     if (prefixes === 'all' || localAddresses === undefined) {
       return [{ family, host: WILDCARDS[family] }];

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of the health server, to the byte: kube-proxy's proxy_health.go as of Kubernetes 1.36.
+// The responses of the health server, byte for byte those of kube-proxy's proxy_health.go (Kubernetes 1.36).
 // Load balancers of clouds read /healthz (KEP-3836), liveness probes must read /livez.
-import { type Answer, jsonAnswer } from '../http/answer.ts';
+import { type HttpResponse, jsonResponse } from '../http/response.ts';
 import type { Verdict } from './proxy-health.ts';
 
-/** 503 also while the node is on its way out; the body's `healthy` speaks of the proxy alone. */
-export function healthzAnswer(verdict: Verdict, nowMs: number, isNodeEligible: boolean): Answer {
+/** 503 also while the node is being removed; `healthy` in the body is the proxy's own state. */
+export function healthzResponse(
+  verdict: Verdict,
+  nowMs: number,
+  isNodeEligible: boolean,
+): HttpResponse {
   const isOk = verdict.isHealthy && isNodeEligible;
-  return jsonAnswer(isOk ? 200 : 503, body(verdict, nowMs, isOk, { nodeEligible: isNodeEligible }));
+  return jsonResponse(
+    isOk ? 200 : 503,
+    body(verdict, nowMs, isOk, { nodeEligible: isNodeEligible }),
+  );
 }
 
-export function livezAnswer(verdict: Verdict, nowMs: number): Answer {
+export function livezResponse(verdict: Verdict, nowMs: number): HttpResponse {
   const isOk = verdict.isHealthy;
-  return jsonAnswer(isOk ? 200 : 503, body(verdict, nowMs, isOk, {}));
+  return jsonResponse(isOk ? 200 : 503, body(verdict, nowMs, isOk, {}));
 }
 
-/** Our own: has the first complete plan reached the kernel? */
-export function readyzAnswer(isReady: boolean): Answer {
-  return jsonAnswer(isReady ? 200 : 503, JSON.stringify({ ready: isReady }));
+/** fairlead's own: is the initial sync programmed? */
+export function readyzResponse(isReady: boolean): HttpResponse {
+  return jsonResponse(isReady ? 200 : 503, JSON.stringify({ ready: isReady }));
 }
 
 function body(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP answer as a value, and its sending.
+// An HTTP response as a value, and sending it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -10,22 +10,22 @@ export interface Answer {
 
 const NO_SNIFF = { 'X-Content-Type-Options': 'nosniff' };
 
-export const jsonAnswer = (status: number, body: string): Answer => ({
+export const jsonResponse = (status: number, body: string): HttpResponse => ({
   status,
   headers: { 'Content-Type': 'application/json', ...NO_SNIFF },
   body,
 });
 
-export const textAnswer = (status: number, body: string): Answer => ({
+export const textResponse = (status: number, body: string): HttpResponse => ({
   status,
   headers: { 'Content-Type': 'text/plain; charset=utf-8', ...NO_SNIFF },
   body,
 });
 
-/** What Go's ServeMux says. */
-export const NOT_FOUND = textAnswer(404, '404 page not found\n');
+/** As Go's ServeMux. */
+export const NOT_FOUND = textResponse(404, '404 page not found\n');
 
-export function send(response: ServerResponse, { status, headers, body }: Answer): void {
+export function send(response: ServerResponse, { status, headers, body }: HttpResponse): void {
   response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
 }
