@@ -70,6 +70,12 @@ describe('documents', () => {
   });
 });
 
+test('diagrams are drawn from their sources as they are: else `npm run docs:diagrams`', async () => {
+  const script = posix.join(root, 'scripts/diagrams.mjs');
+  const { stale } = (await import(script)) as { stale: () => readonly string[] };
+  expect(stale()).toEqual([]);
+});
+
 describe('lists', () => {
   test('docs/errors.md has the codes of src/errors.ts, with their exit codes', () => {
     const listed = tableOf('docs/errors.md').map(([code, exit]) => [code, Number(exit)]);
