@@ -92,6 +92,6 @@ test('without an agent the commands read the pins; cleanup refuses while one run
   });
   const elsewhere = ['--bpf-root', instance.bpfRoot, '--run-dir', `${instance.runDir}-none`];
   const { stdout } = await runCommand(instance, ['services', ...elsewhere, '-o', 'wide']);
-  expect(stdout).toMatch(/default +web +main +- +10\.96\.0\.10:80\/TCP +- +2 +unknown/);
+  expect(stdout).toMatch(/default +web +main +- +10\.96\.0\.10:80\/TCP +IPv4 +2 +unknown/);
   expect(await runCommand(instance, ['status', ...elsewhere.slice(2)])).toMatchObject({ code: 3 });
 });
