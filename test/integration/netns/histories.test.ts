@@ -39,7 +39,7 @@ interface FrontendRow {
 interface BackendRow {
   readonly name: string;
   readonly backend: string;
-  readonly desired: boolean;
+  readonly isDesired: boolean;
   readonly kernelState: string;
 }
 
@@ -55,7 +55,7 @@ async function expectKernel(model: Model): Promise<void> {
   expect(rows.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
   const backends = (await askAgent(node.instance.runDir, '/v1/backends')) as BackendRow[];
   expect(backends.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
-  const held = backends.filter(({ desired }) => desired).map(({ backend }) => backend);
+  const held = backends.filter(({ isDesired }) => isDesired).map(({ backend }) => backend);
   const wanted = Object.values(expectedFrontends(model)).flatMap((text) => text.split(' '));
   expect(held.sort()).toEqual(wanted.filter((text) => text !== '').sort());
 }

@@ -75,13 +75,13 @@ const REFUSALS: readonly {
     name: 'no CAP_BPF and no CAP_SYS_ADMIN',
     attempt: () => ({ wrapper: without('bpf', 'sys_admin') }),
     code: 5,
-    says: /lacks CAP_BPF: run it as root, or with CAP_BPF and CAP_NET_ADMIN/,
+    says: /lacks CAP_BPF: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
   },
   {
     name: 'no CAP_NET_ADMIN and no CAP_SYS_ADMIN',
     attempt: () => ({ wrapper: without('net_admin', 'sys_admin') }),
     code: 5,
-    says: /lacks CAP_NET_ADMIN: run it as root, or with CAP_BPF and CAP_NET_ADMIN/,
+    says: /lacks CAP_NET_ADMIN: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
   },
   {
     name: 'a cgroup root that is no cgroup v2 directory',
