@@ -210,9 +210,22 @@ static __always_inline struct path read_path(const struct path *from)
 	return read.path;
 }
 
+/* Inlined, because it is what a connection to a Service waits for. A stranger is looked at again.
+ */
+static __always_inline __u32 probe_exact(const struct request *r, enum family family)
+{
+	__u32 id = family == FAMILY_IPV4 ? probe4(r->address.word[3], r->port, r->protocol)
+					 : probe6(&r->address, r->port, r->protocol);
+	const struct frontend *fe = id ? frontend_with(id) : NULL;
+
+	if (!fe || has_key(fe, &r->address, r->port, r->protocol))
+		return fe ? id : 0;
+	return frontend_at(r, MATCH_EXACT, family);
+}
+
 static __always_inline __u32 find_frontend(const struct request *r, enum family family)
 {
-	__u32 id = frontend_at(r, MATCH_EXACT, family);
+	__u32 id = probe_exact(r, family);
 
 	if (!id && answers_node_ports(r, family))
 		id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
