@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this machine must have before anything is attached: each lack is one clear line. Tested by
 // looking and doing, never by a version string alone.
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { FairleadError } from '../errors.ts';
+import { FairleadError, reasonOf } from '../errors.ts';
 import { findCgroup2, isCgroup2 } from '../sys/cgroup.ts';
+import { cgroup2Advice, namespaceName, readInitMounts } from './cgroup-advice.ts';
 
 /** Below this the hooks the socket layer needs do not all exist. */
 const OLDEST_KERNEL = [5, 10] as const;
@@ -37,10 +38,7 @@ export function checkKernel(
 export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
   const hierarchy = findCgroup2();
   if (hierarchy === undefined) {
-    throw new FairleadError(
-      'NO_CGROUP2',
-      'no cgroup v2 hierarchy is mounted: `mount -t cgroup2 none /sys/fs/cgroup/unified` (it may stand beside v1)',
-    );
+    throw new FairleadError('NO_CGROUP2', cgroup2Advice(readInitMounts(), namespaceName()));
   }
   const path = asked ?? hierarchy;
   if (!isCgroup2(path)) {
@@ -55,11 +53,18 @@ export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
 export function checkRunDir(runDir: string): void {
   try {
     mkdirSync(runDir, { recursive: true });
+    accessSync(runDir, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new FairleadError(
-      'BAD_OPTION',
-      `--run-dir ${runDir} cannot be made: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    const isDenied =
+      error instanceof Error && 'code' in error && ['EACCES', 'EPERM'].includes(String(error.code));
+    if (isDenied) {
+      throw new FairleadError(
+        'NO_PRIVILEGE',
+        `no permission to write to --run-dir ${runDir}: run as root, or name a directory of your own`,
+        reasonOf(error),
+      );
+    }
+    throw new FairleadError('BAD_OPTION', `--run-dir ${runDir} cannot be used: ${reasonOf(error)}`);
   }
 }
 
@@ -92,4 +97,11 @@ export function namingCapabilities(
 function listed(capabilities: readonly (readonly [name: string, bit: bigint])[]): string {
   const names = capabilities.map(([name]) => name);
   return [names.slice(0, -1).join(', '), names.at(-1)].filter((part) => part !== '').join(' and ');
+}
+
+/** Before anything is touched. Throws NO_PRIVILEGE. */
+export function checkCapabilities(processStatus?: string): void {
+  const refused = new FairleadError('NO_PRIVILEGE', 'the kernel refuses');
+  const named = namingCapabilities(refused, processStatus);
+  if (named !== refused) throw named;
 }

@@ -1,75 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead cleanup`: removes every link, program, map and pin of one instance, of any layout version,
-// and says what it removed.
-import { existsSync, rmSync } from 'node:fs';
-import { relative } from 'node:path';
+// `fairlead cleanup`: removes every link, map, pin and file of one instance, and says what it removed.
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../config/instance-paths.ts';
-import { lockExistingPins } from '../dataplane/bpf/loader/lock.ts';
-import { listPins, unpin } from '../dataplane/bpf/loader/pins.ts';
 import { FairleadError } from '../errors.ts';
-import { askAgent, socketPath } from '../server/admin-socket.ts';
-import { openPinnedLink } from '../sys/native.ts';
-import { print } from './output.ts';
+import { askAgent } from '../server/admin-socket.ts';
 
-interface CleanupOptions {
-  readonly bpfRoot: string;
-  readonly runDir: string;
+import { print } from './output.ts';
+import {
+  type InstanceParts,
+  type InstancePaths,
+  listInstance,
+  partsText,
+  removeInstance,
+} from './remove-instance.ts';
+
+interface CleanupOptions extends InstancePaths {
   readonly dryRun: boolean;
 }
 
 export function cleanupCommand(): Command {
   return new Command('cleanup')
-    .description('remove every program, link, map and pin of an instance')
-    .option('--bpf-root <dir>', 'where its maps and links are pinned', DEFAULT_BPF_ROOT)
-    .option('--run-dir <dir>', 'its socket and state', DEFAULT_RUN_DIR)
-    .option('--dry-run', 'only say what would be removed', false)
+    .description('remove the programs, links, maps and files of an instance')
+    .option('--bpf-root <dir>', 'directory where its maps and links are pinned', DEFAULT_BPF_ROOT)
+    .option('--run-dir <dir>', 'directory of its admin socket and state', DEFAULT_RUN_DIR)
+    .option('--dry-run', 'only print what would be removed', false)
     .action(cleanupInstance);
 }
 
+/** Throws ALREADY_RUNNING, unless it is a dry run: that only looks. */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
+  if (options.dryRun) {
+    report('would remove', listInstance(options), options.bpfRoot);
+    return;
+  }
   await refuseWhileRunning(options.runDir);
-  const { bpfRoot, runDir } = options;
-  const lock = options.dryRun
-    ? undefined
-    : lockExistingPins(bpfRoot, { command: 'cleanup', runDir });
-  try {
-    const removed = removeInstance(options);
-    lock?.removeEmptyFolders();
-    report(removed, options);
-  } finally {
-    lock?.close();
-  }
+  report('removed', removeInstance(options), options.bpfRoot);
 }
 
-/** What was removed, or would be, in words. */
-function removeInstance(options: CleanupOptions): readonly string[] {
-  const removed: string[] = [];
-  for (const path of listPins(options.bpfRoot)) {
-    const name = relative(options.bpfRoot, path);
-    const isLink = name.includes('links/');
-    if (!options.dryRun) {
-      if (isLink) detach(path);
-      unpin(path);
-    }
-    removed.push(isLink ? `link ${name} (its program with it)` : `map ${name}`);
-  }
-  const socket = socketPath(options.runDir);
-  if (existsSync(socket)) {
-    if (!options.dryRun) rmSync(socket, { force: true });
-    removed.push(`socket ${socket}`);
-  }
-  return removed;
-}
-
-function report(removed: readonly string[], options: CleanupOptions): void {
-  const verb = options.dryRun ? 'would remove' : 'removed';
-  for (const what of removed) print(`${verb} ${what}`);
-  print(
-    removed.length === 0
-      ? `nothing of fairlead below ${options.bpfRoot}`
-      : `${verb} ${removed.length} things`,
-  );
+function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
+  for (const name of parts.links) print(`${verb} link ${name} (with its program)`);
+  for (const name of parts.maps) print(`${verb} map ${name}`);
+  for (const path of parts.files) print(`${verb} file ${path}`);
+  const summary = partsText(parts);
+  print(summary === '' ? `nothing of fairlead found below ${bpfRoot}` : `${verb} ${summary}`);
 }
 
 /** A running agent would put everything back. */
@@ -80,18 +53,6 @@ async function refuseWhileRunning(runDir: string): Promise<void> {
     typeof status === 'object' && status !== null && 'pid' in status ? String(status.pid) : '?';
   throw new FairleadError(
     'ALREADY_RUNNING',
-    `the agent of this instance still runs (pid ${pid}): stop it, then clean up`,
+    `the agent of this instance is running (pid ${pid}): stop it first`,
   );
-}
-
-/** Unpinning alone would leave the link alive while someone else holds it. */
-function detach(path: string): void {
-  const link = openPinnedLink(path);
-  try {
-    link.detach();
-  } catch {
-    // The cgroup is gone: the kernel detached it already.
-  } finally {
-    link.close();
-  }
 }

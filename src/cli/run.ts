@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead run`: the agent. Ends on SIGTERM or SIGINT within a second; traffic flows on.
-import { existsSync, readlinkSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+// `fairlead run`: the agent. Exits on SIGTERM or SIGINT within a second; traffic keeps flowing, unless
+// --ephemeral takes everything back.
+import { statSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
+import { checkCapabilities, checkCgroupRoot } from '../agent/checks.ts';
 import { type InstanceSettings, startInstance } from '../agent/instance.ts';
+import {
+  findOtherInstances,
+  findOtherProxies,
+  isInitialNamespace,
+} from '../agent/other-proxies.ts';
+import { withNodeWarning } from '../agent/own-node.ts';
 import { clusterSource, manifestsSource, type OpenSource } from '../agent/source.ts';
 import { applySysctls, countCpus } from '../agent/sysctls.ts';
 import { watchConfigFile } from '../config/file/watch.ts';
@@ -20,11 +28,12 @@ import { discoveryEnvironment } from '../source/apiserver/transport/discovery-en
 import { packageVersion } from '../sys/package.ts';
 import { addAllFlags, flagValues } from './config-flags.ts';
 import { say } from './output.ts';
+import { partsText, removeInstance } from './remove-instance.ts';
 
 export function runCommand(): Command {
   return addAllFlags(
     new Command('run').description(
-      "the agent: keeps the kernel in step with the cluster's Services (kube-proxy's flags and file)",
+      "run the agent, which keeps the kernel in sync with the cluster's Services (takes kube-proxy's flags and file)",
     ),
   ).action((_options: unknown, command: Command) => run(command));
 }
@@ -35,7 +44,7 @@ async function run(command: Command): Promise<void> {
   const { writeConfigTo, cleanup, initOnly } = config.actions;
   if (writeConfigTo !== undefined) {
     writeFileSync(writeConfigTo, configText(config));
-    say(`wrote the configuration to ${writeConfigTo}`);
+    say(`configuration written to ${writeConfigTo}`);
     return;
   }
   if (cleanup) {
@@ -57,10 +66,13 @@ async function run(command: Command): Promise<void> {
 async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const { config, file } = loaded;
   if (config.engine === 'iptables') {
-    log.warn({ engine: 'bpf' }, 'mode iptables asked for, only the bpf engine is built: using it');
+    log.warn({ engine: 'bpf' }, 'the iptables engine is not built in, using bpf');
   }
+  checkCapabilities();
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
-  const instance = await startInstance(await settingsOf(loaded, log), log);
+  const settings = await settingsOf(loaded, log);
+  await warnOfOthers(config, settings, log);
+  const instance = await startInstance(settings, log);
   const watch =
     file === undefined
       ? undefined
@@ -68,14 +80,40 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
           log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
           instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
+  const { isEphemeral } = config.own;
   const stop = (signal: string): void => {
     watch?.close();
     instance.stop();
-    log.info({ signal }, 'stopped, traffic flows on');
+    if (!isEphemeral) log.info({ signal }, 'stopped, traffic keeps flowing');
     process.exit(0);
   };
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
+  if (!isEphemeral) return;
+  process.once('SIGHUP', stop);
+  // Runs after an uncaught error, too.
+  process.once('exit', () => {
+    instance.stop();
+    log.info({ removed: partsText(removeInstance(settings)) }, 'stopped and removed');
+  });
+}
+
+/** Before anything is attached. Beside kube-proxy on the same API server is a deployment, and no warning. */
+async function warnOfOthers(
+  { source, own }: Config,
+  { bpfRoot, cgroupRoot }: InstanceSettings,
+  log: Logger,
+): Promise<void> {
+  const found = [
+    ...(source.kind === 'manifests' ? await findOtherProxies() : []),
+    ...findOtherInstances(bpfRoot, checkCgroupRoot(cgroupRoot).path),
+  ];
+  if (found.length === 0) return;
+  const effect = 'on an address that both serve, the Services of this instance take precedence';
+  const advice = own.isEphemeral
+    ? 'stop the agent to undo it'
+    : 'to undo it, stop the agent and run `fairlead cleanup`; with --ephemeral, stopping is enough';
+  log.warn({ found, effect, advice }, 'this node has a kubelet or another service proxy');
 }
 
 async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
@@ -83,7 +121,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
   const { own, servers } = config;
   return {
     plan: config.plan,
-    openSource: await sourceOf(loaded, log),
+    openSource: withNodeWarning(await sourceOf(loaded, log), config.plan.nodeName, log),
     cgroupRoot: own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot),
     bpfRoot: resolve(own.bpfRoot),
     runDir: resolve(own.runDir),
@@ -124,22 +162,17 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<Op
   });
 }
 
+/** Throws NO_MANIFESTS. */
 function manifestsDir(dir: string): string {
   const path = resolve(dir);
-  if (existsSync(path)) return path;
+  const facts = statSync(path, { throwIfNoEntry: false });
+  if (facts?.isDirectory() === true) return path;
   throw new FairleadError(
     'NO_MANIFESTS',
-    `--manifests ${path} does not exist: make it, or name a folder of Service, EndpointSlice and Node manifests`,
+    facts === undefined
+      ? `--manifests ${path} does not exist: create it, or name a folder of Service, EndpointSlice and Node manifests`
+      : `--manifests ${path} is a file: name the folder it is in, ${dirname(path)}`,
   );
-}
-
-/** Connection tracking is the machine's there; in any other namespace it is not ours to set. */
-function isInitialNamespace(): boolean {
-  try {
-    return readlinkSync('/proc/self/ns/net') === readlinkSync('/proc/1/ns/net');
-  } catch {
-    return false;
-  }
 }
 
 function applyKernelSettings(config: Config, log: Logger): void {

@@ -132,6 +132,30 @@ const REFUSALS: readonly {
     says: /--manifests \/nonexistent\/manifests does not exist/,
   },
   {
+    name: 'a manifest file where its folder belongs',
+    attempt: () => ({ flags: { '--manifests': join(node.manifests.path, 'web.yaml') } }),
+    code: 2,
+    says: /--manifests .*web\.yaml is a file: name the folder it is in, .*manifests$/,
+  },
+  {
+    name: 'the fresh /sys of ip netns exec, which hides cgroup v2',
+    attempt: () => ({ wrapper: ['ip', 'netns', 'exec', node.self.namespace] }),
+    code: 5,
+    says: /no cgroup v2 .* in this mount namespace.*nsenter --net=\/run\/netns\/fl\w+-n1 fairlead run/,
+  },
+  {
+    name: 'no capability at all',
+    attempt: () => ({ wrapper: ['setpriv', '--bounding-set=-all'] }),
+    code: 5,
+    says: /lacks CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run it as root/,
+  },
+  {
+    name: 'a run directory that cannot be made',
+    attempt: () => ({ flags: { '--run-dir': join(node.manifests.path, 'web.yaml', 'run') } }),
+    code: 2,
+    says: /--run-dir .*run cannot be used: ENOTDIR/,
+  },
+  {
     name: 'an unknown table in --map-size',
     attempt: () => ({ flags: { '--map-size': 'sockets=10' } }),
     code: 2,

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Warns of a node name that no Node object has. Everything that depends on the Node, such as addresses of
+// NodePorts, topology and the local endpoints of a policy, is missing then, and nothing else would say so.
+import type { Logger } from '../log.ts';
+import type { ObjectChange } from '../model/types.ts';
+import type { OpenSource } from './source.ts';
+
+const MOST_NAMES = 5;
+
+/** A source that logs, once it is synced, whether it has the Node `nodeName`; and again when that changes. */
+export function withNodeWarning(
+  open: OpenSource,
+  nodeName: string,
+  log: Pick<Logger, 'info' | 'warn'>,
+): OpenSource {
+  return (listener) => {
+    const nodes = new Set<string>();
+    let isSynced = false;
+    let isMissing = false;
+    const check = (): void => {
+      if (isMissing === !nodes.has(nodeName)) return;
+      isMissing = !isMissing;
+      if (!isMissing) {
+        log.info({ node: nodeName }, 'Node object found');
+        return;
+      }
+      const others = [...nodes].sort().slice(0, MOST_NAMES);
+      const advice = 'set --hostname-override to the name of the Node this agent runs on';
+      log.warn({ node: nodeName, nodes: others, advice }, 'no Node object with this name');
+    };
+    return open({
+      ...listener,
+      onChanges: (changes) => {
+        for (const change of changes) follow(nodes, change);
+        if (isSynced) check();
+        listener.onChanges(changes);
+      },
+      onSynced: () => {
+        isSynced = true;
+        check();
+        listener.onSynced();
+      },
+    });
+  };
+}
+
+function follow(nodes: Set<string>, { type, ref }: ObjectChange): void {
+  if (ref.kind !== 'Node') return;
+  if (type === 'put') nodes.add(ref.name);
+  else nodes.delete(ref.name);
+}

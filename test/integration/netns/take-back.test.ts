@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an operator tries fairlead on a node and takes it back: what the agent warns of before it attaches,
+// --ephemeral, and cleanup with its dry run.
+import { copyFileSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
+import { insidePlace } from '../../../src/lab/place.ts';
+import { run, start } from '../../../src/sys/exec.ts';
+import { service, target } from '../../support/builders.ts';
+import { startOneNode } from '../../support/node.ts';
+import { until } from '../../support/until.ts';
+
+const web = { n: 10 };
+let node: Awaited<ReturnType<typeof startOneNode>>;
+beforeAll(async () => {
+  node = await startOneNode(['web-1']);
+  node.manifests.put('web.yaml', service('web', web, node.servers));
+});
+afterEach(async () => {
+  await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
+});
+afterAll(() => node?.remove());
+
+async function attachedPrograms(): Promise<string> {
+  return (await run('bpftool', ['cgroup', 'show', node.instance.cgroupRoot])).stdout;
+}
+
+const lineWith = (log: readonly string[], text: string): number =>
+  log.findIndex((line) => line.includes(text));
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  '--ephemeral: %s takes everything back',
+  async (signal) => {
+    const agent = await node.startAgent(['--ephemeral']);
+    expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
+    agent.child.kill(signal);
+    expect(await agent.child.exited).toBe(0);
+    expect(await attachedPrograms()).not.toContain('fl_');
+    expect(existsSync(node.instance.bpfRoot)).toBe(false);
+    expect(readdirSync(node.instance.runDir)).toEqual([]);
+    expect(await node.client().once(target(web), 500)).toMatchObject({ code: 'EHOSTUNREACH' });
+    expect(agent.log.at(-1)).toMatch(/"removed":"\d+ links, \d+ maps".*stopped and removed/);
+  },
+);
+
+test('without --ephemeral traffic keeps flowing', async () => {
+  const agent = await node.startAgent();
+  expect(await agent.stop()).toBe(0);
+  expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
+});
+
+test('cleanup --dry-run looks beside a running agent; cleanup itself refuses', async () => {
+  const agent = await node.startAgent();
+  const paths = ownPaths(node.instance);
+  const dry = await runCommand(node.instance, ['cleanup', '--dry-run', ...paths]);
+  expect(dry).toMatchObject({ code: 0, stderr: '' });
+  expect(dry.stdout).toMatch(/would remove link v\d+\/links\/fl_connect4/);
+  expect(dry.stdout).toMatch(/would remove \d+ links, \d+ maps, 1 file\n$/);
+  expect(await runCommand(node.instance, ['cleanup', ...paths])).toMatchObject({ code: 1 });
+  expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
+  await agent.stop();
+});
+
+test('cleanup removes the files of the run directory, too, and says what it removed', async () => {
+  await (await node.startAgent()).stop();
+  const remembered = join(node.instance.runDir, 'api-servers.json');
+  writeFileSync(remembered, '{}');
+  const { stdout, code } = await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
+  expect(code).toBe(0);
+  expect(stdout).toContain(`removed file ${remembered}`);
+  expect(stdout).toMatch(/removed \d+ links, \d+ maps, 1 file\n$/);
+  expect(readdirSync(node.instance.runDir)).toEqual([]);
+});
+
+test('a kubelet on the node is named before anything is attached', async () => {
+  const program = join(node.instance.runDir, 'kubelet');
+  copyFileSync('/usr/bin/sleep', program);
+  const [sh = '', ...args] = insidePlace(node.self, [program, '60']);
+  const kubelet = start(sh, args);
+  // The process becomes the kubelet once it is in its place.
+  const isUp = async () => (await run('ps', ['-o', 'comm=', '-p', `${kubelet.pid}`])).stdout.trim();
+  await until(async () => (await isUp()) === 'kubelet', { what: 'the kubelet' });
+  const agent = await node.startAgent();
+  const warned = lineWith(agent.log, `kubelet (pid ${kubelet.pid})`);
+  expect(agent.log[warned]).toMatch(/"level":"warn".*--ephemeral/);
+  expect(lineWith(agent.log, '"msg":"attached"')).toBeGreaterThan(warned);
+  await agent.stop();
+  kubelet.kill('SIGKILL');
+  rmSync(program);
+});
+
+test('another instance on the same cgroup is named', async () => {
+  const first = await node.startAgent();
+  const { bpfRoot, runDir } = node.instance;
+  const other = { '--bpf-root': `${bpfRoot}-other`, '--run-dir': `${runDir}-other` };
+  const second = await node.startAgent([...Object.entries(other).flat(), '--ephemeral']);
+  const warning = second.log[lineWith(second.log, 'another service proxy')];
+  expect(warning).toContain(`another fairlead (pins below ${bpfRoot})`);
+  await second.stop();
+  await first.stop();
+});
+
+test('a --hostname-override that no Node has is warned of; a Node that comes is told', async () => {
+  const agent = await node.startAgent();
+  await until(() => lineWith(agent.log, 'no Node object with this name') >= 0, { what: 'warning' });
+  const metadata = { name: 'n1' };
+  node.manifests.put('node.yaml', [{ apiVersion: 'v1', kind: 'Node', metadata }]);
+  await until(() => lineWith(agent.log, 'Node object found') >= 0, { what: 'the Node' });
+  await agent.stop();
+  node.manifests.remove('node.yaml');
+});

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The advice must work where it is given.
+import { expect, test } from 'vitest';
+import { cgroup2Advice } from '../../../src/agent/cgroup-advice.ts';
+
+const mount = (fsType: string) => ({ mountPoint: '/x', fsType, root: '/', isReadOnly: false });
+
+test('a machine without the hierarchy: mount it', () => {
+  for (const mounts of [undefined, [mount('cgroup')]]) {
+    const advice = cgroup2Advice(mounts, undefined);
+    expect(advice).toMatch(
+      /^no cgroup v2 hierarchy is mounted: `mkdir -p \S+ && mount -t cgroup2 none \S+`/,
+    );
+    expect(advice).not.toContain('nsenter');
+  }
+});
+
+test('a mount namespace that hides it, as ip netns exec makes: enter the network namespace alone', () => {
+  const advice = cgroup2Advice([mount('proc'), mount('cgroup2')], 'blue');
+  expect(advice).toContain('nsenter --net=/run/netns/blue fairlead run');
+  expect(advice).toContain('ip netns exec');
+});

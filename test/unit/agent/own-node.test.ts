@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node name that no Node has is told once the source is synced, and when that changes.
+import { expect, test } from 'vitest';
+import { withNodeWarning } from '../../../src/agent/own-node.ts';
+import type { SourceListener } from '../../../src/agent/source.ts';
+import type { ObjectChange } from '../../../src/model/types.ts';
+
+const node = (name: string, type: 'put' | 'remove' = 'put'): ObjectChange => {
+  const ref = { kind: 'Node', namespace: '', name } as const;
+  return type === 'put' ? { type, ref, object: {} } : { type, ref };
+};
+
+function follow(nodeName: string) {
+  const lines: string[] = [];
+  const passed: (readonly ObjectChange[])[] = [];
+  let listener: SourceListener | undefined;
+  const say =
+    (level: string) =>
+    (fields: object, text: string): void =>
+      void lines.push(`${level} ${text}: ${JSON.stringify(fields)}`);
+  const source = { kind: 'manifests', location: '', problems: () => [] };
+  withNodeWarning(
+    (given) => {
+      listener = given;
+      return { ...source, locate: () => undefined, close: () => undefined };
+    },
+    nodeName,
+    { info: say('info'), warn: say('warn') } as never,
+  )({
+    onChanges: (changes) => void passed.push(changes),
+    onSynced: () => void passed.push([]),
+    onProblems: () => undefined,
+  });
+  if (listener === undefined) throw new Error('not opened');
+  return { lines, passed, ...listener };
+}
+
+test('a Node that is there says nothing, and everything passes', () => {
+  const { lines, passed, onChanges, onSynced } = follow('n1');
+  onChanges([node('n1')]);
+  onSynced();
+  expect(lines).toEqual([]);
+  expect(passed).toEqual([[node('n1')], []]);
+});
+
+test('a name without Node is warned of once, with the names there are', () => {
+  const { lines, onChanges, onSynced } = follow('n1');
+  onChanges([node('node-b'), node('node-a')]);
+  expect(lines).toEqual([]);
+  onSynced();
+  onChanges([node('node-c')]);
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatch(
+    /^warn no Node object with this name.*"n1".*\["node-a","node-b"\].*--hostname-override/,
+  );
+});
+
+test('a Node that comes late, and one that goes', () => {
+  const { lines, onChanges, onSynced } = follow('n1');
+  onSynced();
+  onChanges([node('n1')]);
+  onChanges([node('n1', 'remove')]);
+  expect(lines.map((line) => line.split(':')[0])).toEqual([
+    'warn no Node object with this name',
+    'info Node object found',
+    'warn no Node object with this name',
+  ]);
+});
