@@ -15,19 +15,31 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import('./cli/explain.ts')).explainCommand(),
   bypass: async () => (await import('./cli/bypass.ts')).bypassCommand(),
   demo: async () => (await import('./cli/demo.ts')).demoCommand(),
+  validate: async () => (await import('./cli/validate.ts')).validateCommand(),
   cleanup: async () => (await import('./cli/cleanup.ts')).cleanupCommand(),
+  completion: async () =>
+    (await import('./cli/completion/command.ts')).completionCommand(() => programWith(ALL)),
+  man: async () => (await import('./cli/completion/command.ts')).manCommand(() => programWith(ALL)),
 };
+const ALL = Object.keys(COMMANDS);
 
 async function main(args: readonly string[]): Promise<void> {
+  const asked = args.find((argument) => !argument.startsWith('-'));
+  const isKnown = asked !== undefined && Object.hasOwn(COMMANDS, asked);
+  const program = await programWith(isKnown ? [asked] : ALL);
+  await program.parseAsync(args, { from: 'user' });
+}
+
+async function programWith(names: readonly string[]): Promise<Command> {
   const program = new Command('fairlead')
     .description('eBPF kube-proxy replacement: Services are translated at the socket')
     .version(packageVersion())
     .exitOverride();
-  const asked = args.find((argument) => !argument.startsWith('-'));
-  const only = asked === undefined ? undefined : COMMANDS[asked];
-  const loaders = only === undefined ? Object.values(COMMANDS) : [only];
-  for (const load of loaders) program.addCommand(inheriting(await load()));
-  await program.parseAsync(args, { from: 'user' });
+  for (const name of names) {
+    const load = COMMANDS[name];
+    if (load !== undefined) program.addCommand(inheriting(await load()));
+  }
+  return program;
 }
 
 /** Usage errors of sub-commands must come back to us too: they have an exit code of their own. */

@@ -12,8 +12,8 @@ const PLACEHOLDERS: Readonly<Record<FlagRow['type'], string>> = {
   bool: '[true|false]',
   duration: '<duration>',
   list: '<list>',
-  boolMap: '<name=true,…>',
-  sizeMap: '<table=entries,…>',
+  boolMap: '<name=true,...>',
+  sizeMap: '<table=entries,...>',
 };
 
 /** Fields that decide what a Service means on this node: all that PlanSettings is made of. */

@@ -10,7 +10,10 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'follow a folder of Service, EndpointSlice and Node manifests instead of an API server',
   ),
   own('api-server', 'list', 'apiServers', 'URLs of API servers, tried in this order'),
-  own('engine', 'string', 'engine', 'dataplane: auto, bpf or iptables (default auto)'),
+  {
+    ...own('engine', 'string', 'engine', 'dataplane: auto, bpf or iptables (default auto)'),
+    choices: ['auto', 'bpf', 'iptables'],
+  },
   own(
     'ephemeral',
     'bool',
@@ -53,8 +56,14 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'allowExternalIPs',
     'serve spec.externalIPs (default true; see CVE-2020-8554)',
   ),
-  own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
-  own('log-format', 'string', 'logFormat', 'json or text (default json)'),
+  {
+    ...own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
+    choices: ['debug', 'info', 'warn', 'error'],
+  },
+  {
+    ...own('log-format', 'string', 'logFormat', 'json or text (default json)'),
+    choices: ['json', 'text'],
+  },
   own(
     'metrics-top-services',
     'int',

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every flag of kube-proxy (cmd/kube-proxy/app/options.go), in the words of its manual, and the setting
 // each one stands for. What fairlead does not need is accepted, so that kube-proxy's arguments start it.
+import { DETECT_LOCAL_MODES, MODES } from '../file/schema.ts';
 import { always, type FlagRow, proxy } from './row.ts';
 
 const NO_EFFECT_IPVS = 'no effect: fairlead does not use IPVS';
@@ -48,7 +49,15 @@ const PROCESS_FLAGS: readonly FlagRow[] = [
     ...always('v', 'int', 'logging.verbosity', 'log level verbosity: 4 and above logs at debug'),
     short: 'v',
   },
-  always('logging-format', 'string', 'logging.format', 'log format: text or json (default json)'),
+  {
+    ...always(
+      'logging-format',
+      'string',
+      'logging.format',
+      'log format: text or json (default json)',
+    ),
+    choices: ['text', 'json'],
+  },
   always('log-flush-frequency', 'duration', 'logging.flushFrequency', NO_EFFECT_LOG),
   always('vmodule', 'string', '', 'no effect: one log level applies to the whole agent'),
   always('log-json-split-stream', 'bool', 'logging.options.json.splitStream', NO_EFFECT_LOG),
@@ -128,12 +137,15 @@ const PROCESS_FLAGS: readonly FlagRow[] = [
 ];
 
 const SERVICE_FLAGS: readonly FlagRow[] = [
-  proxy(
-    'proxy-mode',
-    'string',
-    'mode',
-    "iptables selects fairlead's iptables engine; nftables and ipvs mean auto (see --engine)",
-  ),
+  {
+    ...proxy(
+      'proxy-mode',
+      'string',
+      'mode',
+      "iptables selects fairlead's iptables engine; nftables and ipvs mean auto (see --engine)",
+    ),
+    choices: MODES.filter((mode) => mode !== ''),
+  },
   proxy(
     'iptables-masquerade-bit',
     'int',
@@ -182,12 +194,15 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
   proxy('ipvs-tcp-timeout', 'duration', 'ipvs.tcpTimeout', NO_EFFECT_IPVS),
   proxy('ipvs-tcpfin-timeout', 'duration', 'ipvs.tcpFinTimeout', NO_EFFECT_IPVS),
   proxy('ipvs-udp-timeout', 'duration', 'ipvs.udpTimeout', NO_EFFECT_IPVS),
-  proxy(
-    'detect-local-mode',
-    'string',
-    'detectLocalMode',
-    'how local traffic is detected: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix',
-  ),
+  {
+    ...proxy(
+      'detect-local-mode',
+      'string',
+      'detectLocalMode',
+      'how local traffic is detected: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix',
+    ),
+    choices: DETECT_LOCAL_MODES,
+  },
   proxy(
     'pod-bridge-interface',
     'string',

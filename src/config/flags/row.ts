@@ -27,6 +27,8 @@ export interface FlagRow {
   /** Fields of KubeProxyConfiguration (proxy, always) or FairleadConfiguration (own) that the flag sets. */
   readonly paths: readonly Path[];
   readonly help: string;
+  /** The values it takes, if they are few: for completion. */
+  readonly choices?: readonly string[];
 }
 
 const row =

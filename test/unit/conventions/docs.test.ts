@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the documents say is so: links lead somewhere, commands exist, lists equal the code's. Runs as a
 // stage of its own, after the build, because it asks the built program for its commands.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -102,6 +102,27 @@ describe('commands', () => {
     encoding: 'utf8',
   });
   const commands = [...help.matchAll(/^ {2}([a-z]+) /gm)].map((match) => match[1] ?? '');
+
+  test('docs/fairlead.8 is the manual page of the program as it is: npm run man', () => {
+    const page = execFileSync(process.execPath, [posix.join(root, 'dist/main.js'), 'man'], {
+      encoding: 'utf8',
+    });
+    expect(page).toBe(read('docs/fairlead.8'));
+    for (const command of commands.filter((name) => name !== 'help')) {
+      expect(page).toMatch(new RegExp(`^\\.SS fairlead ${command}`, 'm'));
+    }
+  });
+
+  test('the manual page renders without a warning', () => {
+    const { error, stderr, stdout } = spawnSync('man', ['-l', '--warnings', 'docs/fairlead.8'], {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, MANWIDTH: '100', LC_ALL: 'C.UTF-8' },
+    });
+    if (error !== undefined) return; // No man here.
+    expect(stderr).toBe('');
+    expect(stdout).toContain('--hostname-override <string>');
+  });
 
   test('the program has every command that a document uses', () => {
     const isCommand = (name: string): boolean => commands.includes(name);

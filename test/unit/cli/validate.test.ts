@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What would be rejected, each at its line, before an agent reads it.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import {
+  exitCodeOf,
+  type Finding,
+  findingsOf,
+  findingText,
+  summaryOf,
+} from '../../../src/cli/validate.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'validate-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const put = (name: string, text: string): string => {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+const textsOf = (findings: readonly Finding[]): readonly string[] =>
+  findings.map((finding) => findingText(finding).replace(`${folder}/`, ''));
+
+const service = (name: string, port: string, ip = '192.0.2.10'): string => `apiVersion: v1
+kind: Service
+metadata:
+  name: ${name}
+  namespace: default
+spec:
+  clusterIP: ${ip}
+  ports:
+  - port: ${port}
+`;
+
+test('the examples are valid', async () => {
+  expect(await findingsOf(['examples/demo'], {})).toEqual([]);
+  expect(exitCodeOf([], true)).toBe(0);
+  expect(summaryOf([])).toBe('valid');
+});
+
+test('objects, text and kinds of a folder, each with file and line', async () => {
+  put('a.yaml', service('zero', '0'));
+  put('b.yaml', 'kind: [broken\n');
+  put('c.yaml', 'apiVersion: v1\nkind: Gizmo\nmetadata:\n  name: x\n');
+  put('d.yaml', service('good', '80'));
+  const findings = await findingsOf([folder], {});
+  expect(textsOf(findings)).toEqual([
+    expect.stringMatching(/^b\.yaml:\d+: error: /),
+    expect.stringMatching(/^c\.yaml:2: error: .*Gizmo/),
+    expect.stringMatching(
+      /^a\.yaml:9: error: Service default\/zero: spec\.ports\[0\]\.port: .*65535/,
+    ),
+  ]);
+  expect(exitCodeOf(findings, false)).toBe(1);
+  expect(summaryOf(findings)).toBe('3 errors, 0 warnings');
+});
+
+test('a file is checked by itself', async () => {
+  const good = put('good.yaml', service('good', '80'));
+  const bad = put('bad.yaml', service('bad', '80', '192.0.2.999'));
+  expect(await findingsOf([good], {})).toEqual([]);
+  expect(textsOf(await findingsOf([bad], {}))).toEqual([
+    expect.stringMatching(/^bad\.yaml:7: error: .*192\.0\.2\.999/),
+  ]);
+  const note = put('notes.txt', service('bad', '0'));
+  expect(textsOf(await findingsOf([note], {}))).toEqual([
+    'notes.txt: error: holds no manifest: its name must end in .yaml, .yml or .json',
+  ]);
+});
+
+const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+
+test('a configuration file: errors with their lines, and manifests all the same', async () => {
+  const config = put('config', `${HEAD}conntrack:\n  min: many\nmode: x\n`);
+  put('a.yaml', service('zero', '0'));
+  expect(textsOf(await findingsOf([folder], { config }))).toEqual([
+    expect.stringMatching(/^config:\d: error: /),
+    expect.stringMatching(/^config:\d: error: /),
+    expect.stringMatching(/^a\.yaml:9: error: /),
+  ]);
+});
+
+test('warnings fail with --strict alone', async () => {
+  const config = put('config', `${HEAD}mode: ipvs\n`);
+  const findings = await findingsOf([], { config });
+  expect(textsOf(findings)).toEqual([
+    expect.stringMatching(/^config:3: warning: mode: remapped to auto/),
+  ]);
+  expect([exitCodeOf(findings, false), exitCodeOf(findings, true)]).toEqual([0, 1]);
+  expect(summaryOf(findings)).toBe('0 errors, 1 warning');
+});
+
+test('settings decide what is valid: --no-external-ips', async () => {
+  const text = service('ext', '80').replace('  ports:', '  externalIPs: [203.0.113.9]\n  ports:');
+  const file = put('ext.yaml', text);
+  expect(await findingsOf([file], {})).toEqual([]);
+  expect((await findingsOf([file], { 'external-ips': 'false' })).length).toBeLessThanOrEqual(1);
+});
+
+test.each([
+  { paths: [], flags: {}, says: /name manifests, or a configuration file/ },
+  { paths: ['/nonexistent/x'], flags: {}, says: /does not exist/ },
+  { paths: ['examples'], flags: { 'cluster-cidr': 'x' }, says: /--cluster-cidr: must be CIDRs/ },
+])('usage: $says', async ({ paths, flags, says }) => {
+  await expect(findingsOf(paths, flags)).rejects.toThrow(says);
+});
