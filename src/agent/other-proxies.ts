@@ -4,7 +4,7 @@
 // processes of the same network namespace, at netfilter, and at pins; what cannot be read is not there.
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type RunResult, run } from '../sys/exec.ts';
+import type { RunResult } from '../sys/exec.ts';
 import { readMounts } from '../sys/mounts.ts';
 import { openPinnedLink } from '../sys/native.ts';
 
@@ -75,7 +75,11 @@ async function findRules(runProgram: Run): Promise<string[]> {
   ];
 }
 
-const runBriefly: Run = (program, args) => run(program, args, { timeoutMs: 5_000 });
+/** Loaded when it is needed: an agent with an API server starts no program. */
+const runBriefly: Run = async (program, args) => {
+  const { run } = await import('../sys/exec.ts');
+  return run(program, args, { timeoutMs: 5_000 });
+};
 
 /**
  * Other instances pinned on the same bpf file system whose hooks see the sockets of this one: they are on

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people see: lines, tables, and a progress bar where the stream is a terminal. Colour only there,
 // and not if NO_COLOR is set (no-color.org). Knows nothing of what is shown.
+import { stripVTControlCharacters, styleText } from 'node:util';
 
 export type Paint = (text: string) => string;
 
@@ -26,16 +27,22 @@ export function createScreen(stream: ScreenStream, env: NodeJS.ProcessEnv): Scre
   const isTerminal = stream.isTTY === true;
   const hasColor = isTerminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
   const paint =
-    (code: number): Paint =>
+    (style: Parameters<typeof styleText>[0]): Paint =>
     (text) =>
-      hasColor ? `\x1b[${code}m${text}\x1b[0m` : text;
+      hasColor ? styleText(style, text, { validateStream: false }) : text;
   const line = (text = ''): void => void stream.write(`${text}\n`);
   const redraw = (text: string): void => void stream.write(`\r\x1b[K${text}`);
   return {
-    ...{ good: paint(32), bad: paint(31), strong: paint(1), faint: paint(2), line },
+    ...{
+      good: paint('green'),
+      bad: paint('red'),
+      strong: paint('bold'),
+      faint: paint('dim'),
+      line,
+    },
     table: (header, rows) => {
       const widths = columnWidths([header, ...rows]);
-      line(paint(2)(alignRow(header, widths)));
+      line(paint('dim')(alignRow(header, widths)));
       for (const row of rows) line(alignRow(row, widths));
     },
     progress: (label, total) => ({
@@ -61,14 +68,8 @@ export function bar(share: number, width: number, rest = ' '): string {
   return '█'.repeat(full) + rest.repeat(width - full);
 }
 
-/** A text without its colour codes: what a terminal shows of it. */
-export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is removed
-  return text.replace(/\x1b\[\d+m/g, '');
-}
-
 function visibleLength(text: string): number {
-  return [...plain(text)].length;
+  return [...stripVTControlCharacters(text)].length;
 }
 
 function columnWidths(rows: readonly (readonly string[])[]): number[] {

@@ -4,8 +4,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Child, type RunResult, run, start, stop } from '../sys/exec.ts';
-import { isBpffs, mountBpffs } from '../sys/mounts.ts';
+import { isBpffs } from '../sys/mounts.ts';
 import { type ManifestDirectory, openManifests } from './manifests.ts';
+import { mountBpffs } from './mounting.ts';
 import { compiledPath, insidePlace, type Place } from './place.ts';
 import type { Topology } from './topology.ts';
 import type { NodeHost } from './wiring.ts';

@@ -5,8 +5,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { removeCgroup } from '../sys/cgroup.ts';
-import { unmountBelow } from '../sys/mounts.ts';
 import { deleteNamespaces, listNamespaces } from '../sys/netns.ts';
+import { unmountBelow } from './mounting.ts';
 
 const RECORDS_DIRECTORY = '/run/fairlead-demo';
 const PREFIX_PATTERN = /^fl[0-9a-z]{6}$/;

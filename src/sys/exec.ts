@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other programs: run one to its end, or start one and read its lines. The only file that imports
-// node:child_process. Arguments are arrays: nothing here goes through a shell unless the caller names one.
-// Knows nothing of Services, namespaces or cgroups.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+// Other programs: run one to its end, or start one and read its lines. The only file that starts programs.
+// Arguments are arrays: nothing here goes through a shell unless the caller names one.
 import { constants } from 'node:os';
-import { createInterface } from 'node:readline';
+import { execa, execaSync, type Options } from 'execa';
 
 export interface RunOptions {
   readonly stdin?: string;
@@ -12,7 +10,7 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-/** `code`: exit code; 128 + n after signal n; 124 after a time-out; 127 if it could not be started. */
+/** `code`: exit code; 128 + n after signal n; 124 after a timeout; 127 if it could not be started. */
 export interface RunResult {
   readonly stdout: string;
   readonly stderr: string;
@@ -24,62 +22,70 @@ const DEFAULT_TIMEOUT_MS = 30_000;
  * Children get process groups of their own: Ctrl-C in a terminal is for us alone, and we end them in an
  * order that makes sense.
  */
-const SPAWN_OPTIONS = { stdio: 'pipe', detached: true } as const;
-const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+const COMMON = {
+  reject: false,
+  detached: true,
+  stripFinalNewline: false,
+  killSignal: 'SIGKILL',
+  forceKillAfterDelay: false,
+} as const satisfies Options;
+const MAX_OUTPUT_CHARACTERS = 64 * 1024 * 1024;
+
+const toTheEnd = ({ stdin = '', timeoutMs = DEFAULT_TIMEOUT_MS }: RunOptions) =>
+  ({
+    ...COMMON,
+    input: stdin,
+    timeout: timeoutMs,
+    maxBuffer: MAX_OUTPUT_CHARACTERS,
+  }) as const;
 
 /** Runs a program to its end. Never throws: a program that cannot start is a result too. */
-export function run(
+export async function run(
   program: string,
   args: readonly string[],
   options: RunOptions = {},
 ): Promise<RunResult> {
-  return new Promise((resolve) => {
-    const child = spawn(program, args, SPAWN_OPTIONS);
-    const stdout: Buffer[] = [];
-    const stderr: Buffer[] = [];
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      child.kill('SIGKILL');
-    }, options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
-    const finish = (code: number, failure = ''): void => {
-      clearTimeout(timer);
-      resolve({ stdout: text(stdout), stderr: text(stderr) + failure, code });
-    };
-    child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
-    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
-    child.on('error', (error) => finish(127, error.message));
-    child.on('close', (code, signal) => finish(isLate ? 124 : exitCode(code, signal)));
-    // A program may end without reading its input: its exit code tells the story, not our EPIPE.
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(options.stdin ?? '');
-  });
+  return resultOf(await execa(program, args, toTheEnd(options)));
 }
 
-/** The same, blocking: for clean-up in a process that is already on its way out. */
+/**
+ * The same, blocking: for clean-up in a process that is already on its way out. setsid(1) becomes the
+ * program in a process group of its own, which execa offers to asynchronous children alone.
+ */
 export function runSync(
   program: string,
   args: readonly string[],
   options: RunOptions = {},
 ): RunResult {
-  const ended = spawnSync(program, args, {
-    ...SPAWN_OPTIONS,
-    input: options.stdin ?? '',
-    timeout: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
-    killSignal: 'SIGKILL',
-    encoding: 'utf8',
-    maxBuffer: MAX_OUTPUT_BYTES,
-  });
-  const { error } = ended;
-  if (error === undefined) {
-    return {
-      stdout: ended.stdout,
-      stderr: ended.stderr,
-      code: exitCode(ended.status, ended.signal),
-    };
-  }
-  const code = 'code' in error && error.code === 'ETIMEDOUT' ? 124 : 127;
-  return { stdout: ended.stdout ?? '', stderr: (ended.stderr ?? '') + error.message, code };
+  const { detached: _, forceKillAfterDelay: __, ...settings } = toTheEnd(options);
+  return resultOf(execaSync('setsid', [program, ...args], settings));
+}
+
+/** What execa tells of a program that has ended, or could not be started. */
+interface Ended {
+  readonly stdout?: string | undefined;
+  readonly stderr?: string | undefined;
+  readonly exitCode?: number | undefined;
+  readonly signal?: string | undefined;
+  readonly timedOut: boolean;
+  readonly originalMessage?: string | undefined;
+}
+
+function resultOf(ended: Ended): RunResult {
+  const { stdout = '', stderr = '', originalMessage = '' } = ended;
+  const code = exitCode(ended);
+  return { stdout, stderr: code === 127 ? stderr + originalMessage : stderr, code };
+}
+
+function exitCode({ exitCode: code, signal, timedOut }: Omit<Ended, 'stdout' | 'stderr'>): number {
+  if (timedOut) return 124;
+  if (code !== undefined) return code;
+  return signal === undefined ? 127 : 128 + signalNumber(signal);
+}
+
+function signalNumber(signal: string): number {
+  const numbers: Readonly<Record<string, number>> = constants.signals;
+  return numbers[signal] ?? 0;
 }
 
 export interface StartOptions {
@@ -99,25 +105,28 @@ export interface Child {
 
 /** Starts a program and delivers what it prints line by line. Throws if it cannot be started. */
 export function start(program: string, args: readonly string[], options: StartOptions = {}): Child {
-  const child = spawn(program, args, SPAWN_OPTIONS);
-  const exited = new Promise<number>((resolve) => {
-    child.on('error', () => resolve(127));
-    child.on('close', (code, signal) => resolve(exitCode(code, signal)));
-  });
-  child.stdin.on('error', () => undefined);
-  createInterface({ input: child.stdout }).on('line', options.onStdoutLine ?? (() => undefined));
-  createInterface({ input: child.stderr }).on('line', options.onStderrLine ?? (() => undefined));
+  const child = execa(program, args, { ...COMMON, stdin: 'pipe', buffer: false });
+  const deliver = async (
+    from: 'stdout' | 'stderr',
+    onLine: (line: string) => void = () => undefined,
+  ): Promise<void> => {
+    for await (const line of child.iterable({ from })) onLine(line);
+  };
+  const exited = Promise.all([
+    child,
+    deliver('stdout', options.onStdoutLine),
+    deliver('stderr', options.onStderrLine),
+  ]).then(([ended]) => exitCode(ended));
   const { pid } = child;
   if (pid === undefined) throw new Error(`cannot start ${program}: is it installed?`);
+  const hasExited = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
     pid,
     exited,
-    hasExited: () => hasEnded(child),
+    hasExited,
     writeLine: (line) => child.stdin.writable && child.stdin.write(`${line}\n`),
     // Only while we still hold the unreaped child: afterwards the number may be someone else's.
-    kill: (signal) => {
-      if (!hasEnded(child)) child.kill(signal);
-    },
+    kill: (signal) => void (hasExited() || child.kill(signal)),
   };
 }
 
@@ -128,16 +137,4 @@ export async function stop(child: Child, graceMs = 5_000): Promise<number> {
   const code = await child.exited;
   clearTimeout(insist);
   return code;
-}
-
-function hasEnded(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
-}
-
-function exitCode(code: number | null, signal: NodeJS.Signals | null): number {
-  return code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
-}
-
-function text(chunks: readonly Buffer[]): string {
-  return Buffer.concat(chunks).toString('utf8');
 }

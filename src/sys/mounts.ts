@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is mounted where, read from /proc/self/mountinfo, and mounts of our own.
-// Knows file systems, not what is kept in them.
+// What is mounted where, read from /proc/self/mountinfo. Knows file systems, not what is kept in them.
 import { readFileSync } from 'node:fs';
-import { run, runSync } from './exec.ts';
 
 /** One line of mountinfo (proc_pid_mountinfo(5)), the fields we use. */
 export interface Mount {
@@ -47,18 +45,4 @@ export function readMounts(): Mount[] {
 /** True if the mount seen at exactly this path is a BPF file system. */
 export function isBpffs(path: string, mounts: readonly Mount[] = readMounts()): boolean {
   return mounts.findLast((mount) => mount.mountPoint === path)?.fsType === 'bpf';
-}
-
-/** Mounts a BPF file system at an existing directory. Throws with mount(8)'s own words. */
-export async function mountBpffs(path: string): Promise<void> {
-  const { code, stderr } = await run('mount', ['-t', 'bpf', 'bpf', path]);
-  if (code !== 0) throw new Error(`cannot mount bpffs at ${path}: ${stderr.trim()}`);
-}
-
-/** Unmounts whatever is mounted at or below a directory, innermost first. Nothing there is success. */
-export function unmountBelow(directory: string): void {
-  const below = readMounts().filter(
-    ({ mountPoint }) => mountPoint === directory || mountPoint.startsWith(`${directory}/`),
-  );
-  for (const { mountPoint } of below.reverse()) runSync('umount', [mountPoint]);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is printed with and without a terminal.
+
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import { bar, createScreen, plain } from '../../../src/demo/screen.ts';
+import { bar, createScreen } from '../../../src/demo/screen.ts';
 
 function record(isTTY: boolean, env: Record<string, string> = {}) {
   const written: string[] = [];
@@ -23,7 +25,7 @@ test('a terminal gets a bar that redraws itself, and colour', () => {
   screen.progress('TCP', 300).show(100);
   screen.line(screen.good('ok'));
   expect(text()).toContain(`\r\x1b[K  ${'█'.repeat(10)}${'·'.repeat(20)} 33 %  TCP`);
-  expect(text()).toContain('\x1b[32mok\x1b[0m');
+  expect(text()).toContain('\x1b[32mok\x1b[39m');
 });
 
 test.each([{ NO_COLOR: '1' }, { TERM: 'dumb' }])('no colour with %o', (env) => {
@@ -40,7 +42,7 @@ test('columns line up, numbers to the right, colour codes without width', () => 
       ['web-22', '1234', screen.good('ok')],
     ],
   );
-  expect(plain(text()).split('\n')).toEqual([
+  expect(stripVTControlCharacters(text()).split('\n')).toEqual([
     '  POD     HITS',
     '  web-1      7  ok',
     '  web-22  1234  ok',
