@@ -5,7 +5,10 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/node_modules/.bin:$PATH"
 
+# say TEXT: what the script is for, on stdout. tell TEXT: how a set-up goes, on stderr, so that the JSON of
+# `npm run -s demo -- --json` stays alone on stdout.
 say() { printf '%s\n' "$*"; }
+tell() { printf '%s\n' "$*" >&2; }
 
 # complain CODE MESSAGE: one line on stderr, then exit with CODE (docs/exit-codes.md).
 complain() {
@@ -34,4 +37,13 @@ is_stamped() { [[ -f $1 && $(<"$1") == "$2" ]]; }
 stamp() {
   mkdir -p "$(dirname "$1")"
   printf '%s\n' "$2" >"$1"
+}
+
+# install_packages PACKAGE...: from Debian, as root; quiet. Fails if one of them cannot be had.
+install_packages() {
+  local apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  export DEBIAN_FRONTEND=noninteractive
+  # A foreign source that does not answer must not stop us: the install says what is really missing.
+  "${apt[@]}" update </dev/null >/dev/null || tell 'system packages: apt-get update had errors, going on'
+  "${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null
 }

@@ -3,22 +3,38 @@
 import { Command } from 'commander';
 import { exitCodeOf, runDemo } from '../demo/demo.ts';
 import { createScreen } from '../demo/screen.ts';
+import { FairleadError } from '../errors.ts';
+import { removeKept } from '../lab/ownership.ts';
 import { jsonText, print } from './output.ts';
 
 interface DemoOptions {
   readonly json: boolean;
+  readonly keep: boolean;
+  readonly remove: boolean;
 }
 
 export function demoCommand(): Command {
   return new Command('demo')
-    .description('a node and its pods as namespaces of this machine: see traffic balanced and kept')
-    .option('--json', 'print one JSON report on stdout and talk on stderr', false)
+    .description('show a node and its pods, made of namespaces of this machine, with real traffic')
+    .option('--json', 'print one JSON report on stdout, and progress on stderr', false)
+    .option('--keep', 'leave everything up afterwards, to look around in, until Ctrl-C', false)
+    .option('--remove', 'remove what demo --keep left up in another terminal', false)
     .action(demo);
 }
 
-async function demo({ json }: DemoOptions): Promise<void> {
+async function demo({ json, keep, remove }: DemoOptions): Promise<void> {
+  if (remove) {
+    const removed = await removeKept();
+    if (removed.length === 0) throw new FairleadError('NOT_FOUND', 'no demo is kept up');
+    print(`removed ${removed.join(', ')}`);
+    return;
+  }
   const screen = createScreen(json ? process.stderr : process.stdout, process.env);
-  const report = await runDemo(screen);
-  if (json) print(jsonText(report));
-  process.exitCode = exitCodeOf(report);
+  await runDemo(screen, {
+    isKept: keep,
+    onReport: (report) => {
+      if (json) print(jsonText(report));
+      process.exitCode = exitCodeOf(report);
+    },
+  });
 }

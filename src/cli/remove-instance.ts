@@ -6,8 +6,10 @@ import { join, relative } from 'node:path';
 import { lockExistingPins } from '../dataplane/bpf/loader/lock.ts';
 import { listPins, unpin } from '../dataplane/bpf/loader/pins.ts';
 import { socketPath } from '../server/admin-socket.ts';
-import { REMEMBERED_FILE } from '../source/apiserver/transport/remembered.ts';
 import { openPinnedLink } from '../sys/native.ts';
+
+/** Written by src/source/apiserver/transport/remembered.ts. */
+const REMEMBERED = 'api-servers.json';
 
 export interface InstancePaths {
   readonly bpfRoot: string;
@@ -24,7 +26,7 @@ export interface InstanceParts {
 /** What an instance has in the kernel and on disk. Changes nothing. */
 export function listInstance({ bpfRoot, runDir }: InstancePaths): InstanceParts {
   const pins = listPins(bpfRoot).map((path) => relative(bpfRoot, path));
-  const files = [socketPath(runDir), join(runDir, REMEMBERED_FILE)];
+  const files = [socketPath(runDir), join(runDir, REMEMBERED)];
   return {
     links: pins.filter((name) => name.includes('links/')),
     maps: pins.filter((name) => !name.includes('links/')),

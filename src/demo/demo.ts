@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo from first check to last clean-up, in reading order. Everything it makes bears its own prefix
-// and is removed whatever happens.
+// The story the demo tells, from the first check to the last clean-up, in reading order; the stage it plays
+// on is src/lab. Everything it makes has a prefix of its own and is removed whatever happens.
 import { EXIT, FairleadError } from '../errors.ts';
 import { checkNeeds } from '../lab/needs.ts';
 import { removeLeftovers } from '../lab/ownership.ts';
 import { exitOnSignals } from '../lab/topology.ts';
+import { keepStage } from './keep.ts';
 import { showAgentDeath, showCleanup, showRefusal } from './phase-agent.ts';
 import { ms, showBackendDeath, showScaling } from './phase-change.ts';
 import { showAffinity, showDistribution } from './phase-distribution.ts';
@@ -23,10 +24,17 @@ export interface DemoReport {
   readonly phases: readonly PhaseResult[];
 }
 
+export interface DemoOptions {
+  /** Leaves the stage up after the last phase, until SIGINT or SIGTERM. */
+  readonly isKept: boolean;
+  /** Called once, before a kept stage waits. */
+  readonly onReport: (report: DemoReport) => void;
+}
+
 /** Throws FairleadError if this machine lacks something. */
-export async function runDemo(screen: Screen): Promise<DemoReport> {
+export async function runDemo(screen: Screen, options: DemoOptions): Promise<void> {
   await requireNeeds(screen);
-  exitOnSignals();
+  const stopExiting = exitOnSignals();
   const leftovers = removeLeftovers();
   if (leftovers.length > 0) screen.line(`removed what ${leftovers.join(', ')} had left behind`);
   const startedMs = performance.now();
@@ -35,10 +43,14 @@ export async function runDemo(screen: Screen): Promise<DemoReport> {
     const stage = await setStage(screen, topology);
     const setUpMs = performance.now() - startedMs;
     showStage(stage, setUpMs);
-    const phases = await playPhases(stage);
+    const phases = await playPhases(stage, options.isKept);
     const report = summarise(phases, setUpMs, performance.now() - startedMs - setUpMs);
     showSummary(screen, report);
-    return report;
+    options.onReport(report);
+    if (options.isKept) {
+      stopExiting();
+      await keepStage(stage);
+    }
   } finally {
     topology.remove();
     screen.line(screen.faint('removed every namespace, process, cgroup and mount of the demo'));
@@ -59,11 +71,12 @@ async function requireNeeds(screen: Screen): Promise<void> {
 function showStage({ screen, topology, agent }: Stage, setUpMs: number): void {
   const pods = topology.nodes.flatMap((node) => node.pods).length;
   const what = `namespaces ${topology.prefix}-*: 1 node, ${pods} pods, each with its own process`;
-  screen.line(`  ${what}; set up in ${ms(setUpMs)}, agent in step after ${ms(agent.readyAfterMs)}`);
+  screen.line(`  ${what}; set up in ${ms(setUpMs)}, agent in sync after ${ms(agent.readyAfterMs)}`);
   screen.line();
 }
 
-async function playPhases(stage: Stage): Promise<PhaseResult[]> {
+/** The last one removes what the agent left in the kernel: a kept stage goes without it. */
+async function playPhases(stage: Stage, isKept: boolean): Promise<PhaseResult[]> {
   return [
     ...(await showDistribution(stage)),
     await showAffinity(stage),
@@ -71,7 +84,7 @@ async function playPhases(stage: Stage): Promise<PhaseResult[]> {
     await showBackendDeath(stage),
     await showAgentDeath(stage),
     await showRefusal(stage),
-    await showCleanup(stage),
+    ...(isKept ? [] : [await showCleanup(stage)]),
   ];
 }
 
@@ -94,7 +107,7 @@ function showSummary(screen: Screen, report: DemoReport): void {
   const { connections, failures, durationMs, isOk, phases } = report;
   const text = `${connections} connections, ${failures} failed, ${(durationMs / 1000).toFixed(1)} s`;
   screen.line(
-    isOk ? screen.good(`all as promised: ${text}`) : screen.bad(`NOT as promised: ${text}`),
+    isOk ? screen.good(`all as expected: ${text}`) : screen.bad(`NOT as expected: ${text}`),
   );
   for (const { name } of phases.filter((phase) => !phase.isOk)) screen.line(`  failed: ${name}`);
 }

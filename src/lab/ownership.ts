@@ -4,11 +4,13 @@
 // without a record of ours is ever touched. Records live in /run, where only root writes.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { removeCgroup } from '../sys/cgroup.ts';
 import { deleteNamespaces, listNamespaces } from '../sys/netns.ts';
 import { unmountBelow } from './mounting.ts';
 
 const RECORDS_DIRECTORY = '/run/fairlead-demo';
+const KEPT_FILE = 'kept';
 const PREFIX_PATTERN = /^fl[0-9a-z]{6}$/;
 
 export interface Ownership {
@@ -62,17 +64,48 @@ export function ownNamespaces(prefix: string): string[] {
 
 /** Removes what runs that crashed have left, and returns their prefixes. */
 export function removeLeftovers(): string[] {
-  if (!existsSync(RECORDS_DIRECTORY)) return [];
-  const dead = readdirSync(RECORDS_DIRECTORY)
-    .map((name) => readRecord(join(RECORDS_DIRECTORY, name)))
-    .filter((record) => record !== undefined)
-    .filter(({ pid, startTicks }) => readStartTicks(pid) !== startTicks);
+  const dead = records().filter(({ pid, startTicks }) => readStartTicks(pid) !== startTicks);
   for (const record of dead) removeOwned(record);
   return dead.map(({ prefix }) => prefix);
 }
 
+/** Says that its owner only waits to be told to remove it: see `removeKept`. */
+export function markKept({ directory }: Pick<Ownership, 'directory'>): void {
+  writeFileSync(join(directory, KEPT_FILE), '');
+}
+
+/** Asks the owners of kept topologies to remove them, and returns their prefixes once they have. */
+export async function removeKept(timeoutMs = 20_000): Promise<string[]> {
+  const kept = records().filter(({ directory }) => existsSync(join(directory, KEPT_FILE)));
+  for (const { pid, startTicks } of kept) {
+    if (readStartTicks(pid) === startTicks) process.kill(pid, 'SIGTERM');
+  }
+  const deadlineMs = Date.now() + timeoutMs;
+  while (
+    kept.some(
+      ({ directory, pid, startTicks }) =>
+        existsSync(directory) && readStartTicks(pid) === startTicks,
+    )
+  ) {
+    if (Date.now() > deadlineMs)
+      throw new Error(
+        `still there after ${timeoutMs / 1000} s: ${kept.map(({ prefix }) => prefix).join(', ')}`,
+      );
+    await delay(20);
+  }
+  removeLeftovers();
+  return kept.map(({ prefix }) => prefix);
+}
+
 function recordPath(directory: string): string {
   return join(directory, 'owner.json');
+}
+
+function records(): readonly Ownership[] {
+  if (!existsSync(RECORDS_DIRECTORY)) return [];
+  return readdirSync(RECORDS_DIRECTORY)
+    .map((name) => readRecord(join(RECORDS_DIRECTORY, name)))
+    .filter((record) => record !== undefined);
 }
 
 /** A record is believed only if it says what we would have written. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes and pods as network namespaces and cgroups of this machine: builds them and takes them away, also
-// when the process is interrupted or fails. Tests and the demo share it. Sees to no traffic.
+// The stage that demo, tests and benchmarks share, read first: nodes and pods as network namespaces and
+// cgroups of this machine. Builds them and removes them, also when the process is interrupted or fails.
+// Generates no traffic.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCgroup2, makeCgroup } from '../sys/cgroup.ts';
@@ -60,11 +61,16 @@ export async function buildTopology(specs: readonly NodeSpec[]): Promise<Topolog
   return { prefix, directory, toolsCgroup, nodes, remove };
 }
 
-/** Ends the process on SIGINT, SIGTERM and SIGHUP in the way that runs exit handlers. */
-export function exitOnSignals(): void {
-  for (const [signal, code] of Object.entries({ SIGHUP: 129, SIGINT: 130, SIGTERM: 143 })) {
-    process.once(signal, () => process.exit(code));
-  }
+/** Exits on SIGINT, SIGTERM and SIGHUP in the way that runs exit handlers, until the returned call. */
+export function exitOnSignals(): () => void {
+  const ends = Object.entries({ SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }).map(([signal, code]) => {
+    const end = (): void => process.exit(code);
+    process.once(signal, end);
+    return () => process.off(signal, end);
+  });
+  return () => {
+    for (const undo of ends) undo();
+  };
 }
 
 function placeNode(spec: NodeSpec, index: number, prefix: string, root: string): NodeHost {

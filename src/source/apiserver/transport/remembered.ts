@@ -9,14 +9,14 @@ import { SERVICE_NAME_LABEL } from '../../../model/labels.ts';
 import type { ObjectChange } from '../../../model/types.ts';
 import { hostUrl } from './api-server.ts';
 
-export const REMEMBERED_FILE = 'api-servers.json';
+const FILE = 'api-servers.json';
 const FORMAT = 1;
 const MOST_URLS = 32;
 
 /** Empty if there is no file, or none that can be read: it is only a memory. */
 export async function readRemembered(runDir: string): Promise<readonly string[]> {
   try {
-    const document: unknown = JSON.parse(await readFile(join(runDir, REMEMBERED_FILE), 'utf8'));
+    const document: unknown = JSON.parse(await readFile(join(runDir, FILE), 'utf8'));
     const { format, urls } = recordOrEmpty(document);
     if (format !== FORMAT || !Array.isArray(urls)) return [];
     const isUrl = (url: unknown): url is string =>
@@ -29,7 +29,7 @@ export async function readRemembered(runDir: string): Promise<readonly string[]>
 
 /** Replaces the file as a whole: a crash leaves the old one or the new one. */
 export async function writeRemembered(runDir: string, urls: readonly string[]): Promise<void> {
-  const path = join(runDir, REMEMBERED_FILE);
+  const path = join(runDir, FILE);
   await mkdir(runDir, { recursive: true, mode: 0o700 });
   const text = `${JSON.stringify({ format: FORMAT, urls: urls.slice(0, MOST_URLS) })}\n`;
   await writeFile(`${path}.new`, text, { mode: 0o600 });

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an instance leaves on disk is found, under whatever name it is written.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { listInstance, partsText, removeInstance } from '../../../src/cli/remove-instance.ts';
+import { serveSocket } from '../../../src/server/admin-socket.ts';
+import { writeRemembered } from '../../../src/source/apiserver/transport/remembered.ts';
+
+test('every file that a run directory gets is found, and removed', async () => {
+  const runDir = mkdtempSync(join(tmpdir(), 'run-'));
+  const socket = await serveSocket(runDir, {});
+  await writeRemembered(runDir, ['https://192.0.2.1:6443']);
+  const paths = { runDir, bpfRoot: join(runDir, 'nowhere') };
+  expect(
+    listInstance(paths)
+      .files.map((path) => path.slice(runDir.length + 1))
+      .sort(),
+  ).toEqual(readdirSync(runDir).sort());
+  expect(partsText(removeInstance(paths))).toBe('2 files');
+  expect(readdirSync(runDir)).toEqual([]);
+  socket.close();
+  rmSync(runDir, { recursive: true });
+});
+
+test.each([
+  [{ links: [], maps: [], files: [] }, ''],
+  [{ links: ['a'], maps: ['b', 'c'], files: [] }, '1 link, 2 maps'],
+])('%j in words', (parts, text) => {
+  expect(partsText(parts)).toBe(text);
+});
