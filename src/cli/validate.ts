@@ -116,7 +116,12 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
     const unread = source
       .problems()
       .filter(({ file }) => isMeant(file))
-      .map(({ file, line, reason }) => ({ ...at(file, line), reason }));
+      .map(({ file, line, object, reason, isWarning }) => ({
+        ...at(file, line),
+        ...(isWarning === true && { severity: 'warning' as const }),
+        ...(object !== undefined && { object: refText(object) }),
+        reason,
+      }));
     const rejected = plan.rejections.map(({ object, field, reason }) => {
       const found = source.locate(object, field);
       return { ...at(found?.file, found?.line), object: refText(object), field, reason };

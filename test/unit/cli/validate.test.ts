@@ -96,6 +96,15 @@ test('warnings fail with --strict alone', async () => {
   expect(summaryOf(findings)).toBe('0 errors, 1 warning');
 });
 
+test('an unknown field of a manifest is a warning', async () => {
+  const file = put('web.yaml', `${service('web', '80')}  prots: []\n`);
+  const findings = await findingsOf([file], {});
+  expect(textsOf(findings)).toEqual([
+    expect.stringMatching(/^web\.yaml:10: warning: Service default\/web: .*prots/),
+  ]);
+  expect(exitCodeOf(findings, false)).toBe(0);
+});
+
 test('settings decide what is valid: --no-external-ips', async () => {
   const text = service('ext', '80').replace('  ports:', '  externalIPs: [203.0.113.9]\n  ports:');
   const file = put('ext.yaml', text);
