@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   explain: async () => (await import('./cli/explain.ts')).explainCommand(),
   bypass: async () => (await import('./cli/bypass.ts')).bypassCommand(),
   demo: async () => (await import('./cli/demo.ts')).demoCommand(),
+  audit: async () => (await import('./cli/audit.ts')).auditCommand(),
   validate: async () => (await import('./cli/validate.ts')).validateCommand(),
   cleanup: async () => (await import('./cli/cleanup.ts')).cleanupCommand(),
   completion: async () =>

@@ -214,6 +214,7 @@ function routes(running: () => Running | undefined): Routes {
         backendRows(agent.state().plan, backendViews(adopt(dataplane.ledger.tables).ledger)),
       [],
     ),
+    '/v1/audit': answer(({ agent }) => ({ drift: agent.audit() }), {}),
     '/v1/explain': answer(
       ({ agent }, query) =>
         explained(
