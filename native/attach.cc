@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/if_link.h>
 #include <linux/magic.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "error.h"
@@ -19,6 +20,29 @@ namespace {
 // enum bpf_attach_type of 6.6; the headers of older distributions lack them.
 constexpr auto kTcxIngress = static_cast<bpf_attach_type>(46);
 constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
+
+constexpr uint32_t kById = 1 << 5;  // BPF_F_ID
+
+// What bpf(BPF_LINK_CREATE) takes for tcx: libbpf has words for it from 1.3, Debian 12 has 1.1.
+struct TcxLinkCreate {
+  uint32_t prog_fd;
+  uint32_t target_ifindex;
+  uint32_t attach_type;
+  uint32_t flags;
+  uint32_t relative_id;
+  uint32_t padding;
+  uint64_t expected_revision;
+};
+
+int CreateTcxLink(int program, const TcPlace& place, const TcxOrder& order) {
+  TcxLinkCreate options = {};
+  options.prog_fd = static_cast<uint32_t>(program);
+  options.target_ifindex = place.ifindex;
+  options.attach_type = place.is_egress ? kTcxEgress : kTcxIngress;
+  options.flags = order.flag | (order.program_id == 0 ? 0 : kById);
+  options.relative_id = order.program_id;
+  return static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &options, sizeof(options)));
+}
 
 bpf_tc_hook HookOf(const TcPlace& place) {
   LIBBPF_OPTS(bpf_tc_hook, hook);
@@ -41,23 +65,6 @@ std::string On(uint32_t ifindex) {
 Napi::Value LinkOrError(Napi::Env env, Fd fd, const std::string& target) {
   if (!fd.is_valid()) return ThrowErrno(env, errno, "bpf_link_create", target);
   return MakeLink(env, std::move(fd), target);
-}
-
-Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place) {
-  ForgetLibbpfMessages();
-  bpf_tc_hook hook = HookOf(place);
-  int status = bpf_tc_hook_create(&hook);
-  if (status != 0 && status != -EEXIST) {
-    return ThrowErrno(env, -status, "bpf_tc_hook_create", On(place.ifindex));
-  }
-  int error = PutFilter(program, place);
-  if (error != 0) {
-    return ThrowErrno(env, error, "bpf_tc_attach", On(place.ifindex) + ": " + LibbpfMessages());
-  }
-  LinkState state;
-  state.kind = LinkKind::kClsact;
-  state.place = place;
-  return BpfLink::Create(env, std::move(state));
 }
 
 }  // namespace
@@ -92,10 +99,25 @@ Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, ui
   return LinkOrError(env, Fd(bpf_link_create(program, cgroup.get(), attach_type, nullptr)), path);
 }
 
-Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, bool is_clsact_forced) {
-  if (is_clsact_forced) return AttachClsact(env, program, place);
-  auto type = place.is_egress ? kTcxEgress : kTcxIngress;
-  Fd fd(bpf_link_create(program, static_cast<int>(place.ifindex), type, nullptr));
+Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place) {
+  ForgetLibbpfMessages();
+  bpf_tc_hook hook = HookOf(place);
+  int status = bpf_tc_hook_create(&hook);
+  if (status != 0 && status != -EEXIST) {
+    return ThrowErrno(env, -status, "bpf_tc_hook_create", On(place.ifindex));
+  }
+  int error = PutFilter(program, place);
+  if (error != 0) {
+    return ThrowErrno(env, error, "bpf_tc_attach", On(place.ifindex) + ": " + LibbpfMessages());
+  }
+  LinkState state;
+  state.kind = LinkKind::kClsact;
+  state.place = place;
+  return BpfLink::Create(env, std::move(state));
+}
+
+Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, const TcxOrder& order) {
+  Fd fd(CreateTcxLink(program, place, order));
   int error = errno;
   if (!fd.is_valid() && error == EINVAL && !HasTcx(place.ifindex)) {
     return AttachClsact(env, program, place);

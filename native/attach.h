@@ -22,8 +22,17 @@ struct TcPlace {
   uint32_t handle = 0;
 };
 
+// Where among the tcx programs of a hook: next to the one with this id; 0 is all of them.
+struct TcxOrder {
+  uint32_t flag = 0;  // BPF_F_BEFORE, BPF_F_AFTER or, for after all, 0
+  uint32_t program_id = 0;
+};
+constexpr uint32_t kBefore = 1 << 3;  // BPF_F_BEFORE of 6.6
+constexpr uint32_t kAfter = 1 << 4;   // BPF_F_AFTER
+
 Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, uint32_t type);
-Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, bool is_clsact_forced);
+Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, const TcxOrder& order);
+Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place);
 Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode);
 
 // The clsact filter at a place: put (replacing the one there, in one step) and take away. Both give

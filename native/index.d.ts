@@ -92,18 +92,31 @@ export interface BpfProgram {
     readonly dataOut: Uint8Array;
     readonly contextOut: Uint8Array;
   };
-  /** `attachType` is the kernel's enum bpf_attach_type. cgroupPath must be a cgroup v2 directory. */
-  attachCgroup(cgroupPath: string, attachType: number): BpfLink;
+  /**
+   * cgroupPath must be a cgroup v2 directory. `attachType` is the kernel's enum bpf_attach_type; without
+   * it the one that the program's section says ('ARGUMENT' if the program comes from a pin).
+   */
+  attachCgroup(cgroupPath: string, attachType?: number): BpfLink;
   /**
    * tcx link where the kernel has it (6.6), else a clsact filter at the given priority and handle that
    * is replaced in place by update() and removed by detach(). `kind` on the link says which it was.
    * A clsact filter that is already at this priority (default 50) and handle (default 0xfa1) is
-   * replaced, not doubled, so that a restart takes over its own; the clsact qdisc is never removed.
+   * replaced, not doubled, so that a restart adopts its own; the clsact qdisc is never removed.
+   *
+   * `before` and `after` say where among the tcx programs of this hook, by the id of one of them
+   * (ENOENT if it is not there) or by 0: before, or after, all of them. Without them: after all. Of
+   * clsact filters the priority decides.
    */
   attachTc(
     ifindex: number,
     direction: 'ingress' | 'egress',
-    options?: { priority?: number; handle?: number; forceClsact?: boolean },
+    options?: {
+      priority?: number;
+      handle?: number;
+      forceClsact?: boolean;
+      before?: number;
+      after?: number;
+    },
   ): BpfLink;
   attachXdp(ifindex: number, options?: { mode?: 'native' | 'generic' }): BpfLink;
   pin(path: string): void;
@@ -133,7 +146,8 @@ export interface BpfObject {
   setRodata(variable: string, value: Uint8Array): void;
   setMaxEntries(map: string, maxEntries: number): void;
   /** Uses the map pinned at `path` instead of a new one; false if there is no such pin. Throws
-   *  'INCOMPATIBLE' naming every field that differs (type, key, value, max entries, flags). */
+   *  'INCOMPATIBLE' naming what differs: type, sizes, flags, and, where the kernel keeps the map's BTF,
+   *  the first field of key or value whose name, place or kind is another. */
   reusePin(map: string, path: string): boolean;
   /** Uses an open map of another object (same compatibility check). */
   reuseMap(map: string, from: BpfMap): void;
@@ -141,6 +155,11 @@ export interface BpfObject {
   setExpectedAttachType(program: string, attachType: number): void;
   /** Throws code 'VERIFIER' (with `log`) if the kernel refuses a program. */
   load(): void;
+  /**
+   * The same on another thread: the event loop goes on while the kernel verifies. Until it has ended all
+   * other methods but close() throw 'STATE'; an object closed meanwhile is let go of at its end.
+   */
+  loadAsync(): Promise<void>;
   readonly maps: readonly string[];
   readonly programs: readonly { readonly name: string; readonly section: string }[];
   /** Handles of their own: they stay valid after the object is closed. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "load.h"
+#include "load_async.h"
 #include "map.h"
 #include "program.h"
 #include "rodata.h"
@@ -22,8 +23,15 @@ ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name) {
   return object;
 }
 
-bool BpfObject::CheckLoaded(Args& args, bool is_wanted) {
+bool BpfObject::CheckIdle(Args& args) {
   if (!args.ok()) return false;
+  if (!state_.is_loading) return true;
+  ThrowCode(args.env(), "STATE", kName, "is being loaded");
+  return false;
+}
+
+bool BpfObject::CheckLoaded(Args& args, bool is_wanted) {
+  if (!CheckIdle(args)) return false;
   if (state_.is_loaded == is_wanted) return true;
   ThrowCode(args.env(), "STATE", kName, is_wanted ? "not loaded yet" : "already loaded");
   return false;
@@ -103,9 +111,21 @@ Napi::Value BpfObject::Load(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+void BpfObject::EndLoading(bool is_loaded) {
+  state_.is_loading = false;
+  state_.is_loaded = is_loaded;
+}
+
+Napi::Value BpfObject::LoadAsync(const Napi::CallbackInfo& info) {
+  Args args(info, "object.loadAsync", &is_open_);
+  if (!CheckLoaded(args, false)) return {};
+  state_.is_loading = true;
+  return QueueLoad(*this);
+}
+
 Napi::Value BpfObject::Maps(const Napi::CallbackInfo& info) {
   Args args(info, "object.maps", &is_open_);
-  if (!args.ok()) return {};
+  if (!CheckIdle(args)) return {};
   Napi::Array names = Napi::Array::New(info.Env());
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_.object.get()) {
@@ -116,7 +136,7 @@ Napi::Value BpfObject::Maps(const Napi::CallbackInfo& info) {
 
 Napi::Value BpfObject::Programs(const Napi::CallbackInfo& info) {
   Args args(info, "object.programs", &is_open_);
-  if (!args.ok()) return {};
+  if (!CheckIdle(args)) return {};
   Napi::Array programs = Napi::Array::New(info.Env());
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, state_.object.get()) {
@@ -154,6 +174,7 @@ Napi::Value BpfObject::Program(const Napi::CallbackInfo& info) {
   if (!ReadProgramState(Fd::Duplicate(bpf_program__fd(program)), name, &state)) {
     return ThrowErrno(info.Env(), errno, "bpf_obj_get_info_by_fd", name);
   }
+  state.attach_type = bpf_program__expected_attach_type(program);
   return BpfProgram::Create(info.Env(), std::move(state));
 }
 
@@ -172,7 +193,8 @@ Napi::Function BpfObject::Define(Napi::Env env) {
        InstanceMethod<&BpfObject::ReuseMap>("reuseMap"),
        InstanceMethod<&BpfObject::SetAutoload>("setAutoload"),
        InstanceMethod<&BpfObject::SetExpectedAttachType>("setExpectedAttachType"),
-       InstanceMethod<&BpfObject::Load>("load"), InstanceAccessor<&BpfObject::Maps>("maps"),
+       InstanceMethod<&BpfObject::Load>("load"), InstanceMethod<&BpfObject::LoadAsync>("loadAsync"),
+       InstanceAccessor<&BpfObject::Maps>("maps"),
        InstanceAccessor<&BpfObject::Programs>("programs"), InstanceMethod<&BpfObject::Map>("map"),
        InstanceMethod<&BpfObject::Program>("program"), InstanceMethod<&BpfObject::Close>("close")});
 }
@@ -186,7 +208,9 @@ static Napi::Value OpenObject(const Napi::CallbackInfo& info) {
   if (!args.ok()) return {};
   ObjectPointer object = OpenMemory(info.Env(), bytes, name);
   if (!object) return {};
-  return BpfObject::Create(info.Env(), {.object = std::move(object)});
+  ObjectState state;
+  state.object = std::move(object);
+  return BpfObject::Create(info.Env(), std::move(state));
 }
 
 void RegisterObject(Napi::Env env, Addon& addon, Napi::Object exports) {

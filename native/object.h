@@ -21,8 +21,10 @@ using ObjectPointer = std::unique_ptr<bpf_object, ObjectCloser>;
 ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name);
 
 struct ObjectState {
-  ObjectPointer object;
+  // Shared with a load that runs on another thread, which may outlast the handle.
+  std::shared_ptr<bpf_object> object;
   bool is_loaded = false;
+  bool is_loading = false;
 };
 
 class BpfObject : public Handle<BpfObject, ObjectState> {
@@ -32,6 +34,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   static constexpr const char* kName = "BpfObject";
   static Napi::FunctionReference& Slot(Addon& addon) { return addon.object; }
   static Napi::Function Define(Napi::Env env);
+  void EndLoading(bool is_loaded);
 
  private:
   Napi::Value SetRodata(const Napi::CallbackInfo& info);
@@ -41,6 +44,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   Napi::Value SetAutoload(const Napi::CallbackInfo& info);
   Napi::Value SetExpectedAttachType(const Napi::CallbackInfo& info);
   Napi::Value Load(const Napi::CallbackInfo& info);
+  Napi::Value LoadAsync(const Napi::CallbackInfo& info);
   Napi::Value Maps(const Napi::CallbackInfo& info);
   Napi::Value Programs(const Napi::CallbackInfo& info);
   Napi::Value Map(const Napi::CallbackInfo& info);
@@ -50,6 +54,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   // Each answers null with the error thrown.
   bpf_map* FindMap(Args& args, const std::string& name);
   bpf_program* FindProgram(Args& args, const std::string& name);
+  bool CheckIdle(Args& args);
   bool CheckLoaded(Args& args, bool is_wanted);
   Napi::Value Reuse(Args& args, bpf_map* map, int fd, const std::string& from);
 };

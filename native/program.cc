@@ -55,6 +55,16 @@ Napi::Value BpfProgram::Info(const Napi::CallbackInfo& info) {
   return facts;
 }
 
+TcxOrder BpfProgram::ReadTcxOrder(Args& args) {
+  Napi::Value before = args.Option(2, "before");
+  Napi::Value after = args.Option(2, "after");
+  TcxOrder order;
+  if (!before.IsUndefined()) order = {kBefore, args.Uint32(before, "before")};
+  if (!after.IsUndefined()) order = {kAfter, args.Uint32(after, "after")};
+  if (!before.IsUndefined() && !after.IsUndefined()) args.Refuse("before or after, not both");
+  return order;
+}
+
 TestRunInput BpfProgram::ReadTestRun(Args& args) {
   if (!args.At(0).IsObject()) args.Refuse("options must be an object");
   // All options before any bytes: a getter could take the memory away.
@@ -108,16 +118,19 @@ Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
 Napi::Value BpfProgram::AttachCgroup(const Napi::CallbackInfo& info) {
   Args args(info, "program.attachCgroup", &is_open_);
   std::string path = args.Text(args.At(0), "cgroupPath");
-  uint32_t type = args.Uint32(args.At(1), "attachType");
+  uint32_t type = args.Uint32Or(args.At(1), "attachType", state_.attach_type);
+  if (type == kUnknownAttachType) args.Refuse("attachType: this program does not say which");
   if (!args.ok()) return {};
   return fairlead::AttachCgroup(info.Env(), state_.fd.get(), path, type);
 }
 
 Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
   Args args(info, "program.attachTc", &is_open_);
+  // All options before anything else: a getter could close us.
   Napi::Value priority = args.Option(2, "priority");
   Napi::Value handle = args.Option(2, "handle");
   Napi::Value force = args.Option(2, "forceClsact");
+  TcxOrder order = ReadTcxOrder(args);
   TcPlace place;
   place.ifindex = args.Uint32(args.At(0), "ifindex");
   std::string direction = args.Text(args.At(1), "direction");
@@ -134,7 +147,9 @@ Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
   }
   if (place.handle == 0) args.Refuse("handle must not be 0");
   if (!args.ok()) return {};
-  return fairlead::AttachTc(info.Env(), state_.fd.get(), place, is_clsact);
+  int fd = state_.fd.get();
+  return is_clsact ? AttachClsact(info.Env(), fd, place)
+                   : fairlead::AttachTc(info.Env(), fd, place, order);
 }
 
 Napi::Value BpfProgram::AttachXdp(const Napi::CallbackInfo& info) {

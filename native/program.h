@@ -7,14 +7,18 @@
 
 #include <string>
 
+#include "attach.h"
 #include "fd.h"
 #include "handle.h"
 
 namespace fairlead {
 
+constexpr uint32_t kUnknownAttachType = UINT32_MAX;
+
 struct ProgramState {
   Fd fd;
   bpf_prog_info info = {};
+  uint32_t attach_type = kUnknownAttachType;  // of its section; unknown for a pinned program
   std::string name;  // as in the object: the kernel keeps 15 characters only
 };
 
@@ -46,6 +50,7 @@ class BpfProgram : public Handle<BpfProgram, ProgramState> {
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 
+  static TcxOrder ReadTcxOrder(Args& args);
   static TestRunInput ReadTestRun(Args& args);
 };
 

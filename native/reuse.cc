@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 
+#include "layout.h"
 #include "map.h"
 #include "object.h"
 #include "pin.h"
@@ -35,6 +36,8 @@ Napi::Value BpfObject::Reuse(Args& args, bpf_map* map, int fd, const std::string
     return ThrowErrno(args.env(), errno, "bpf_obj_get_info_by_fd", from);
   }
   std::string differences = Differences(map, actual);
+  std::string layout = MapLayoutDifference(map, state_.object.get(), actual);
+  if (!layout.empty()) differences += (differences.empty() ? "" : "; ") + layout;
   if (!differences.empty()) {
     return ThrowCode(args.env(), "INCOMPATIBLE", "bpf_map__reuse_fd",
                      from + " does not fit map " + bpf_map__name(map) + ": " + differences);

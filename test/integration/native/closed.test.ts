@@ -41,6 +41,7 @@ const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject)
   setAutoload: (object) => object.setAutoload('first_tc', true),
   setExpectedAttachType: (object) => object.setExpectedAttachType('first_tc', 1),
   load: (object) => object.load(),
+  loadAsync: (object) => object.loadAsync(),
   maps: (object) => object.maps,
   programs: (object) => object.programs,
   map: (object) => object.map('table'),

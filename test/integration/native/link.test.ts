@@ -5,7 +5,7 @@ import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type BpfObject, openPinnedLink } from '../../../src/sys/native.ts';
+import { type BpfObject, openPinnedLink, openPinnedProgram } from '../../../src/sys/native.ts';
 import { type ChildBody, inChild } from './support/child.ts';
 import { caught } from './support/errors.ts';
 import { loadFixture, missing, readU64, u32 } from './support/fixture.ts';
@@ -61,7 +61,8 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
   test('a program attached to a cgroup decides, is replaced in place and detached', async () => {
     const refuse = object.program('refuse_connect4');
     const allow = object.program('allow_connect4');
-    const link = refuse.attachCgroup(cgroup.path, connect4);
+    // The type is that of its section.
+    const link = refuse.attachCgroup(cgroup.path);
     expect(link.kind).toBe('cgroup');
     expect(link.id).toBeGreaterThan(0);
     expect(await canConnect()).toBe(false);
@@ -137,6 +138,11 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
       op: 'bpf_link_create',
     });
     expect(caught(() => tc.attachCgroup(cgroup.path, connect4))).toMatchObject({ code: 'EINVAL' });
+    allow.pin(`${bpffs.path}/allow`);
+    const pinned = openPinnedProgram(`${bpffs.path}/allow`);
+    expect(caught(() => pinned.attachCgroup(cgroup.path)).message).toContain('does not say which');
+    pinned.close();
+    unlinkSync(`${bpffs.path}/allow`);
     for (const call of [
       () => allow.attachCgroup('', connect4),
       () => allow.attachCgroup(cgroup.path, -1),
@@ -147,6 +153,8 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
       () => tc.attachTc(1, 'ingress', { handle: 0 }),
       () => tc.attachTc(1, 'ingress', { forceClsact: 1 as never }),
       () => tc.attachTc(1, 'ingress', 5 as never),
+      () => tc.attachTc(1, 'ingress', { before: -1 }),
+      () => tc.attachTc(1, 'ingress', { before: 0, after: 0 }),
       () => tc.attachXdp(0),
       () => tc.attachXdp(1, { mode: 'fast' as never }),
     ]) {
@@ -338,4 +346,66 @@ describe.skipIf(missing !== undefined)('interface links', () => {
       netns.release();
     }
   });
+
+  test('tcx programs stand before or after others, by id or all of them', async () => {
+    const netns = makeNetns();
+    try {
+      const orders = await inChild(
+        whoRunsFirst,
+        { fixture: fixturePath, ifindex: indexOf(netns, 'v0') },
+        netns.path,
+      );
+      expect(orders).toEqual({
+        default: 'first',
+        beforeAll: 'second',
+        afterAll: 'first',
+        beforeFirst: 'second',
+        afterFirst: 'first',
+        beforeAbsent: 'ENOENT',
+      });
+    } finally {
+      netns.release();
+    }
+  });
 });
+
+/** Each program ends the chain, so that the one that counted is the one that stands first. */
+function whoRunsFirst(
+  native: typeof import('../../../native/index.d.ts'),
+  { fixture, ifindex }: { readonly fixture: string; readonly ifindex: number },
+  require: NodeJS.Require,
+): Record<string, string> {
+  const { spawnSync } = require('node:child_process');
+  const object = native.openObject(require('node:fs').readFileSync(fixture));
+  object.setAutoload('either_connect', false);
+  object.setRodata('verdict', new Uint8Array(4));
+  object.load();
+  const [first, second] = [object.program('first_tc'), object.program('second_tc')];
+  const plain = object.map('plain');
+  const count = (index: number): number => plain.get(new Uint8Array([index, 0, 0, 0]))?.[0] ?? 0;
+  const env = { ...process.env };
+  delete env['LD_PRELOAD'];
+  const orderOf = (options: { before?: number; after?: number } | undefined): string => {
+    const link = first.attachTc(ifindex, 'egress');
+    try {
+      const other = second.attachTc(ifindex, 'egress', options);
+      plain.put(new Uint8Array(4), new Uint8Array(plain.info.valueSize));
+      spawnSync('ping', ['-c', '1', '-W', '0.1', '192.0.2.2'], { env });
+      other.detach();
+      return count(0) > 0 ? 'first' : 'second';
+    } catch (error) {
+      return (error as { code: string }).code;
+    } finally {
+      link.detach();
+    }
+  };
+  const { id } = first.info;
+  return {
+    default: orderOf(undefined),
+    beforeAll: orderOf({ before: 0 }),
+    afterAll: orderOf({ after: 0 }),
+    beforeFirst: orderOf({ before: id }),
+    afterFirst: orderOf({ after: id }),
+    beforeAbsent: orderOf({ before: object.program('emit').info.id }),
+  };
+}

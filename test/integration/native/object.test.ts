@@ -2,7 +2,12 @@
 // Objects: opening, configuring, loading, refusals, and handles that outlive them.
 import { mkdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type BpfObject, openObject, openPinnedMap } from '../../../src/sys/native.ts';
+import {
+  type BpfObject,
+  type NativeError,
+  openObject,
+  openPinnedMap,
+} from '../../../src/sys/native.ts';
 import { caught } from './support/errors.ts';
 import {
   fixtureBytes,
@@ -14,7 +19,7 @@ import {
   u32,
   u64,
 } from './support/fixture.ts';
-import { makeBpffs, type Place } from './support/place.ts';
+import { descriptorCount, makeBpffs, type Place } from './support/place.ts';
 
 describe.skipIf(missing !== undefined)('objects', () => {
   let bpffs: Place;
@@ -193,6 +198,48 @@ describe.skipIf(missing !== undefined)('objects', () => {
       map.close();
     });
     unlinkSync(path);
+  });
+
+  test('loads on another thread while the loop turns; nothing else may touch it meanwhile', async () => {
+    const object = openObject(fixtureBytes, { name: 'fixture' });
+    object.setAutoload('either_connect', false);
+    let isLoading = true;
+    const loaded = object.loadAsync().finally(() => {
+      isLoading = false;
+    });
+    for (const call of [
+      () => object.setRodata('verdict', u32(1)),
+      () => object.maps,
+      () => object.programs,
+      () => object.map('table'),
+      () => object.load(),
+      () => void object.loadAsync(),
+    ]) {
+      expect(caught(call), call.toString()).toMatchObject({ code: 'STATE' });
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isLoading).toBe(true);
+    await loaded;
+    expect(object.program('first_tc').testRun({ dataIn: frame() }).retval).toBe(3);
+    object.close();
+  });
+
+  test('a refusal on another thread has the words of the verifier', async () => {
+    const object = openObject(refusedBytes);
+    const error = await object.loadAsync().catch((refused: NativeError) => refused);
+    expect(error).toMatchObject({ code: 'VERIFIER', op: 'bpf_object__load' });
+    expect((error as NativeError).log?.length).toBeGreaterThan(100);
+    object.close();
+  });
+
+  test('closed or forgotten while it loads: the load ends by itself', async () => {
+    const before = descriptorCount();
+    const closed = openObject(refusedBytes);
+    const refused = closed.loadAsync();
+    closed.close();
+    expect(caught(() => closed.maps).code).toBe('CLOSED');
+    await expect(refused).rejects.toMatchObject({ code: 'VERIFIER' });
+    expect(descriptorCount()).toBe(before);
   });
 
   test('a map of another object is used', () => {

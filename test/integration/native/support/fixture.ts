@@ -12,15 +12,23 @@ function isOlder(file: string, source: string): boolean {
   return modified < statSync(source).mtimeMs;
 }
 
-function build(name: string): Buffer {
+/** @param variant one object of several from the same source: its name, and macros it is compiled with */
+export function build(
+  name: string,
+  variant: { readonly name: string; readonly macros: Readonly<Record<string, string>> } = {
+    name: '',
+    macros: {},
+  },
+): Buffer {
   const source = `${root}test/integration/native/fixture/${name}.bpf.c`;
-  const target = `${root}build/test/${name}.bpf.o`;
+  const target = `${root}build/test/${name}${variant.name}.bpf.o`;
   if (isOlder(target, source)) {
     mkdirSync(`${root}build/test`, { recursive: true });
     const fresh = `${target}.${process.pid}`;
     const includes = '-I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu';
-    const flags = `-g -O2 -target bpf -mcpu=v3 -Wall -Werror ${includes}`;
-    execFileSync('clang-19', [...flags.split(' '), '-c', source, '-o', fresh], { env: plainEnv() });
+    const flags = `-g -O2 -target bpf -mcpu=v3 -Wall -Werror ${includes}`.split(' ');
+    const macros = Object.entries(variant.macros).map(([macro, text]) => `-D${macro}=${text}`);
+    execFileSync('clang-19', [...flags, ...macros, '-c', source, '-o', fresh], { env: plainEnv() });
     renameSync(fresh, target);
   }
   return readFileSync(target);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares the layout of a map that exists with the one an object declares, through the BTF of
+// both.
+#ifndef FAIRLEAD_LAYOUT_H_
+#define FAIRLEAD_LAYOUT_H_
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+
+#include <string>
+
+namespace fairlead {
+
+struct Layout {
+  const btf* types;
+  uint32_t id;
+};
+
+// In which field, by its path, bytes would be read with another meaning than they were written
+// with: "value.state is at byte 4, not at byte 8". Names of types do not count, names of fields do.
+// Empty if nowhere.
+std::string LayoutDifference(const std::string& path, Layout wanted, Layout found);
+
+// The same for key and value of a map by its BTF; empty if the kernel has none for it.
+std::string MapLayoutDifference(const bpf_map* wanted, const bpf_object* object,
+                                const bpf_map_info& found);
+
+}  // namespace fairlead
+
+#endif  // FAIRLEAD_LAYOUT_H_
