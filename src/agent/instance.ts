@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type BpfDataplane, createBpfDataplane } from '../dataplane/bpf/dataplane.ts';
 import { backendViews, frontendConnections, frontendViews } from '../dataplane/bpf/inspect/view.ts';
-import { type Attached, type AttachOptions, attach } from '../dataplane/bpf/loader/attach.ts';
+import { type Attached, type AttachOptions, attachAsync } from '../dataplane/bpf/loader/attach.ts';
 import { lockPins } from '../dataplane/bpf/loader/lock.ts';
 import { readReasons } from '../dataplane/bpf/maps/counters.ts';
 import { kernelTables } from '../dataplane/bpf/maps/kernel.ts';
@@ -93,7 +93,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
     );
     const { bpfRoot, runDir, plan } = settings;
     closers.push(lockPins(bpfRoot, { command: 'agent', nodeName: plan.nodeName, runDir }));
-    const attached = attachSockets(settings, cgroup, log);
+    const attached = await attachSockets(settings, cgroup, log);
     closers.push(attached);
     const dataplane = createBpfDataplane(kernelTables(attached.map), waitGracePeriod);
     closers.push(dataplane);
@@ -167,8 +167,12 @@ function listenerOf(agent: Agent, servers: Servers, onProblems: () => void): Sou
   };
 }
 
-function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logger): Attached {
-  const attached = attachNaming({
+async function attachSockets(
+  settings: InstanceSettings,
+  cgroup: CgroupRoot,
+  log: Logger,
+): Promise<Attached> {
+  const attached = await attachNaming({
     object: readObject(),
     bpfRoot: settings.bpfRoot,
     cgroupRoot: cgroup.path,
@@ -186,9 +190,9 @@ function attachSockets(settings: InstanceSettings, cgroup: CgroupRoot, log: Logg
   return attached;
 }
 
-function attachNaming(options: AttachOptions): Attached {
+async function attachNaming(options: AttachOptions): Promise<Attached> {
   try {
-    return attach(options);
+    return await attachAsync(options);
   } catch (error) {
     throw namingCapabilities(error);
   }

@@ -29,27 +29,50 @@ export interface Attached {
 }
 
 /**
- * Section -> enum bpf_attach_type (linux/bpf.h), in the order of attaching: replies can be mapped
- * back before anything is translated.
+ * Sections in the order of attaching: replies can be mapped back before anything is translated. What
+ * each is attached as, libbpf knows from the section.
  */
-const HOOKS: readonly (readonly [section: string, attachType: number])[] = [
-  ['cgroup/recvmsg4', 19],
-  ['cgroup/recvmsg6', 20],
-  ['cgroup/getpeername4', 29],
-  ['cgroup/getpeername6', 30],
-  ['cgroup/sock_release', 34],
-  ['cgroup/sendmsg4', 14],
-  ['cgroup/sendmsg6', 15],
-  ['cgroup/connect4', 10],
-  ['cgroup/connect6', 11],
+const HOOKS: readonly string[] = [
+  'cgroup/recvmsg4',
+  'cgroup/recvmsg6',
+  'cgroup/getpeername4',
+  'cgroup/getpeername6',
+  'cgroup/sock_release',
+  'cgroup/sendmsg4',
+  'cgroup/sendmsg6',
+  'cgroup/connect4',
+  'cgroup/connect6',
 ];
 
+interface Loaded {
+  readonly object: BpfObject;
+  readonly canSetRetval: boolean;
+}
+
+/** Blocks for as long as the kernel verifies: 80 to 170 ms. For what has no event loop to keep going. */
 export function attach(options: AttachOptions): Attached {
-  const folder = preparePins(options.bpfRoot);
-  const undo: (() => void)[] = [];
   try {
-    const { object, canSetRetval } = load(options, folder);
-    undo.push(() => object.close());
+    const folder = preparePins(options.bpfRoot);
+    return attachLoaded(load(options, folder), options, folder);
+  } catch (error) {
+    throw asFairleadError(error, options);
+  }
+}
+
+/** The same with the verifier on another thread: the event loop waits for a few milliseconds in all. */
+export async function attachAsync(options: AttachOptions): Promise<Attached> {
+  try {
+    const folder = preparePins(options.bpfRoot);
+    return attachLoaded(await loadAsync(options, folder), options, folder);
+  } catch (error) {
+    throw asFairleadError(error, options);
+  }
+}
+
+function attachLoaded(loaded: Loaded, options: AttachOptions, folder: PinFolder): Attached {
+  const { object, canSetRetval } = loaded;
+  const undo: (() => void)[] = [() => object.close()];
+  try {
     const maps = new Map(object.maps.map((name) => [name, object.map(name)]));
     undo.push(() => closeAll(maps.values()));
     pinNew(maps, folder, undo);
@@ -57,10 +80,10 @@ export function attach(options: AttachOptions): Attached {
       section,
       program: object.program(name),
     }));
-    const attached = HOOKS.map(([section, attachType]) => {
+    const attached = HOOKS.map((section) => {
       const program = programs.find((candidate) => candidate.section === section)?.program;
       if (program === undefined) throw new TypeError(`the object has no program for ${section}`);
-      return attachHook(program, attachType, options.cgroupRoot, folder, undo);
+      return attachHook(program, options.cgroupRoot, folder, undo);
     });
     const insns = Object.fromEntries(
       programs.map(({ program }) => [program.name, program.info.verifiedInsns]),
@@ -79,7 +102,7 @@ export function attach(options: AttachOptions): Attached {
     };
   } catch (error) {
     for (const step of undo.reverse()) step();
-    throw asFairleadError(error, options);
+    throw error;
   }
 }
 
@@ -94,16 +117,23 @@ export function mapNamed(maps: ReadonlyMap<string, BpfMap>, name: string): BpfMa
 }
 
 /** Tries with bpf_set_retval first; a kernel without it refuses the program, then without. */
-function load(
-  options: AttachOptions,
-  folder: PinFolder,
-): { object: BpfObject; canSetRetval: boolean } {
-  try {
-    return { object: loadWith(options, folder, true), canSetRetval: true };
-  } catch (error) {
-    if (codeOf(error) !== 'VERIFIER' && codeOf(error) !== 'EINVAL') throw error;
+function load(options: AttachOptions, folder: PinFolder): Loaded {
+  const loadWith = (canSetRetval: boolean): Loaded => {
+    const object = open(options, folder, canSetRetval);
     try {
-      return { object: loadWith(options, folder, false), canSetRetval: false };
+      object.load();
+      return { object, canSetRetval };
+    } catch (error) {
+      object.close();
+      throw error;
+    }
+  };
+  try {
+    return loadWith(true);
+  } catch (error) {
+    if (!mayBeTheHelper(error)) throw error;
+    try {
+      return loadWith(false);
     } catch {
       // Not the helper then: the first refusal says more.
       throw error;
@@ -111,7 +141,32 @@ function load(
   }
 }
 
-function loadWith(options: AttachOptions, folder: PinFolder, canSetRetval: boolean): BpfObject {
+async function loadAsync(options: AttachOptions, folder: PinFolder): Promise<Loaded> {
+  const loadWith = async (canSetRetval: boolean): Promise<Loaded> => {
+    const object = open(options, folder, canSetRetval);
+    try {
+      await object.loadAsync();
+      return { object, canSetRetval };
+    } catch (error) {
+      object.close();
+      throw error;
+    }
+  };
+  try {
+    return await loadWith(true);
+  } catch (error) {
+    if (!mayBeTheHelper(error)) throw error;
+    return loadWith(false).catch(() => {
+      throw error;
+    });
+  }
+}
+
+const mayBeTheHelper = (error: unknown): boolean =>
+  codeOf(error) === 'VERIFIER' || codeOf(error) === 'EINVAL';
+
+/** Opened and configured, with every map that is pinned already in place of a new one. */
+function open(options: AttachOptions, folder: PinFolder, canSetRetval: boolean): BpfObject {
   const object = native.openObject(options.object, { name: 'fairlead' });
   try {
     const cookie = new BigUint64Array([native.netnsCookie() ?? 0n]);
@@ -121,7 +176,6 @@ function loadWith(options: AttachOptions, folder: PinFolder, canSetRetval: boole
     for (const name of object.maps) {
       if (isPinned(name)) object.reusePin(name, join(folder.maps, name));
     }
-    object.load();
     return object;
   } catch (error) {
     object.close();
@@ -149,7 +203,6 @@ interface AttachedHook {
 
 function attachHook(
   program: BpfProgram,
-  attachType: number,
   cgroupRoot: string,
   folder: PinFolder,
   undo: (() => void)[],
@@ -157,7 +210,7 @@ function attachHook(
   const path = join(folder.links, program.name);
   const previous = takeOver(path, program, cgroupRoot);
   if (previous !== undefined) return { name: program.name, link: previous, isTakenOver: true };
-  const link = program.attachCgroup(cgroupRoot, attachType);
+  const link = program.attachCgroup(cgroupRoot);
   undo.push(() => {
     link.detach();
     link.close();
@@ -214,7 +267,7 @@ function asFairleadError(error: unknown, options: AttachOptions): unknown {
     case 'INCOMPATIBLE':
       return new FairleadError(
         'OTHER_SIZES',
-        `the maps pinned below ${options.bpfRoot} were made with other settings (${reason}): start with the same sizes, or run \`fairlead cleanup --bpf-root ${options.bpfRoot}\` first`,
+        `the maps pinned below ${options.bpfRoot} do not fit (${reason}): start with the same sizes and the same version of fairlead, or run \`fairlead cleanup --bpf-root ${options.bpfRoot}\` first`,
       );
     case 'VERIFIER': {
       const log = error instanceof Error && 'log' in error ? String(error.log) : undefined;
