@@ -58,11 +58,12 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
   }, 60_000);
 
   test('two Services with one address: an Event on the second', async () => {
-    await conflict('owner');
-    await conflict('late');
+    // Within one second the name decides.
+    await conflict('a-owner');
+    await conflict('b-late');
     await untilHolds(async () => {
       const told = (await events()).map(({ reason, regarding }) => [reason, regarding.name]);
-      expect(told).toContainEqual(['InvalidService', 'late']);
+      expect(told).toContainEqual(['InvalidService', 'b-late']);
     }, 20_000);
   });
 
