@@ -2,65 +2,12 @@
 // How long the meaning of Services takes to compute: a full build of 10,000 Services with 10 endpoints each,
 // and one endpoint change on top of it. Needs `npm run build:ts`. `--json` prints one line.
 import { createPlanner } from '../build/js/plan/planner.js';
+import { ENDPOINTS, SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
 
 const SERVICES = 10_000;
-const ENDPOINTS = 10;
 const WARMUPS = 2;
 const FULL_RUNS = 7;
 const CHANGES = 2_000;
-
-/** @type {import('../build/js/plan/types.js').PlanSettings} */
-const SETTINGS = {
-  nodeName: 'n1',
-  detectLocalMode: 'ClusterCIDR',
-  clusterCidrs: ['10.0.0.0/9'],
-  masqueradeAll: false,
-  nodePortAddresses: [],
-  allowExternalIps: true,
-};
-
-/** @param {number} service @returns {import('../build/js/model/types.js').ObjectChange} */
-function serviceChange(service) {
-  const clusterIP = `10.200.${service >> 8}.${service & 255}`;
-  return {
-    type: 'put',
-    ref: { kind: 'Service', namespace: `ns-${service % 50}`, name: `web-${service}` },
-    object: {
-      metadata: { name: `web-${service}`, creationTimestamp: '2026-01-31T08:00:00Z' },
-      spec: {
-        type: 'ClusterIP',
-        clusterIP,
-        clusterIPs: [clusterIP],
-        ipFamilies: ['IPv4'],
-        ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
-      },
-    },
-  };
-}
-
-/** @param {number} service @param {number} round @returns {import('../build/js/model/types.js').ObjectChange} */
-function sliceChange(service, round) {
-  const endpoints = Array.from({ length: ENDPOINTS }, (_, index) => {
-    const number = service * ENDPOINTS + index + 1;
-    const isNew = round > 0 && index === round % ENDPOINTS;
-    return {
-      addresses: [`10.${isNew ? 100 : number >> 16}.${(number >> 8) & 255}.${number & 255}`],
-      conditions: { ready: true, serving: true, terminating: false },
-      nodeName: `n${number % 100}`,
-      zone: `zone-${number % 3}`,
-    };
-  });
-  return {
-    type: 'put',
-    ref: { kind: 'EndpointSlice', namespace: `ns-${service % 50}`, name: `web-${service}-abcde` },
-    object: {
-      metadata: { labels: { 'kubernetes.io/service-name': `web-${service}` } },
-      addressType: 'IPv4',
-      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints,
-    },
-  };
-}
 
 /** CPU milliseconds, so that neighbours on the machine do not count. @param {() => void} work */
 function cpuMs(work) {

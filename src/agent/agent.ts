@@ -1,50 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sync: changes from a source -> planner -> dataplane, as they come, coalesced only within one
-// turn of the event loop. Nothing is written before the source's first complete lists. Work is a set
-// of dirty Services, taken in bounded portions so that the event loop never stalls for long; what
-// the kernel refused becomes dirty again after a growing pause.
-// Holds the only mutable state of a running agent.
-
-import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts';
-import type { LocalAddress } from '../dataplane/bpf/sync/node.ts';
-import type { ApplyReport, FailedEntry } from '../dataplane/dataplane.ts';
+// The sync loop: changes from a source -> planner -> dataplane, as they come, coalesced within one turn of
+// the event loop and while the dataplane is busy. Nothing is written before the source's first complete
+// lists. What the dataplane could not write becomes dirty again after a growing pause.
+import type {
+  AuditReport,
+  Dataplane,
+  FailedEntry,
+  NodeAddress,
+  SyncReport,
+} from '../dataplane/dataplane.ts';
+import type { Entry } from '../dataplane/entry.ts';
+import { reasonOf } from '../errors.ts';
 import { createBackoff } from '../lib/backoff.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
+import { createFailures, type Failures } from './failures.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
   readonly planner: { apply(changes: readonly ObjectChange[]): PlanDelta };
-  readonly dataplane: BpfDataplane;
+  readonly dataplane: Dataplane;
   readonly log: Logger;
-  readonly localAddresses: () => readonly LocalAddress[];
+  readonly localAddresses: () => readonly NodeAddress[];
   readonly auditIntervalMs: number;
   readonly addressIntervalMs: number;
+}
+
+export interface AgentListener {
   readonly onPlan?: (plan: Plan) => void;
   readonly onSync?: (facts: SyncFacts) => void;
 }
 
-/** One portion that was brought to the kernel. */
+/** One sync that the dataplane has answered. */
 export interface SyncFacts {
   readonly plan: Plan;
-  /** Those that were looked at; empty if the changes concern none. */
+  /** Those that were looked at. */
   readonly services: readonly ServiceKey[];
-  readonly report: ApplyReport;
+  readonly report: SyncReport;
   /** Every Service was looked at. */
   readonly isFull: boolean;
-  /** Nothing waits and nothing failed: the kernel has all that arrived. */
+  /** Nothing waits and nothing failed: all that arrived is programmed. */
   readonly isComplete: boolean;
 }
 
 export interface AgentState {
   readonly plan: Plan | undefined;
-  /** True once the first complete plan is in the kernel. */
+  /** True once the first complete plan is programmed. */
   readonly isReady: boolean;
   readonly readyAt: Date | undefined;
   readonly syncs: number;
-  readonly lastSync: { readonly at: Date; readonly report: ApplyReport } | undefined;
-  /** What the kernel refuses at present, by entry id. */
+  readonly lastSync: { readonly at: Date; readonly report: SyncReport } | undefined;
+  /** What is not programmed at present. */
   readonly failed: readonly FailedEntry[];
   /** Differences found and repaired by audits so far. */
   readonly driftTotal: number;
@@ -52,18 +59,17 @@ export interface AgentState {
 }
 
 export interface Agent {
+  /** To be called before anything is accepted. */
+  listen(listener: AgentListener): void;
   accept(changes: readonly ObjectChange[]): void;
-  /** The source has delivered complete lists: from now on the kernel follows. */
+  /** The source has delivered complete lists: from now on the dataplane follows. */
   sourceSynced(): void;
-  /** Reads the kernel back and repairs it now. */
-  audit(): readonly string[];
+  /** Reads back what is programmed and repairs it now; resolves with what differed. */
+  audit(): Promise<readonly Entry[]>;
   state(): AgentState;
-  /** Ends all timers; the kernel keeps what it has. */
+  /** Ends all timers; what is programmed stays. */
   stop(): void;
 }
-
-/** Services handled in one turn: about 10 ms of work. */
-const PORTION = 200;
 
 export function createAgent(parts: AgentParts): Agent {
   return new RunningAgent(parts);
@@ -71,19 +77,25 @@ export function createAgent(parts: AgentParts): Agent {
 
 class RunningAgent implements Agent {
   readonly #parts: AgentParts;
-  readonly #dirty = new Set<ServiceKey>();
-  readonly #failed = new Map<ServiceKey, readonly FailedEntry[]>();
+  readonly #failures: Failures;
   readonly #backoff = createBackoff({ firstMs: 100, maxMs: 30_000, jitter: 'equal' }, Math.random);
   readonly #timers: NodeJS.Timeout[];
   readonly #syncLog: SyncLog;
-  #nodeFailures: readonly FailedEntry[] = [];
+  #listeners: readonly AgentListener[] = [];
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
+  #addresses: readonly NodeAddress[] = [];
+  /** What the next sync is for. */
+  #dirty = new Set<ServiceKey>();
+  #isAllDirty = false;
+  #isSyncOwed = false;
   #isSourceSynced = false;
   #isScheduled = false;
+  #isSyncing = false;
   #isStopped = false;
+  /** A change was synced since room was last tried: without it, a full table would be tried for ever. */
+  #mayTryRoom = false;
   #retryTimer: NodeJS.Timeout | undefined;
-  #addresses = '';
   #readyAt: Date | undefined;
   #syncs = 0;
   #lastSync: AgentState['lastSync'];
@@ -92,11 +104,17 @@ class RunningAgent implements Agent {
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
+    this.#failures = createFailures(parts.dataplane.capabilities.dataplane);
     this.#syncLog = createSyncLog(parts.log);
+    parts.dataplane.onRoom(() => this.#tryRoom());
     this.#timers = [
-      setInterval(() => this.#auditOnTimer(), parts.auditIntervalMs),
+      setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs),
       setInterval(() => this.#followAddresses(), parts.addressIntervalMs),
     ];
+  }
+
+  listen(listener: AgentListener): void {
+    this.#listeners = [...this.#listeners, listener];
   }
 
   accept(changes: readonly ObjectChange[]): void {
@@ -107,27 +125,19 @@ class RunningAgent implements Agent {
   sourceSynced(): void {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
-    this.#absorb();
-    for (const key of this.#parts.dataplane.heldServices()) this.#dirty.add(key);
-    for (const key of this.#plan?.services.keys() ?? []) this.#dirty.add(key);
+    this.#isAllDirty = true;
+    this.#followAddresses();
     this.#schedule();
   }
 
-  audit(): readonly string[] {
+  async audit(): Promise<readonly Entry[]> {
     const plan = this.#plan;
     if (plan === undefined || !this.#isSourceSynced) return [];
-    const { drift, report } = this.#parts.dataplane.audit(plan);
-    this.#lastAuditAt = new Date();
-    this.#driftTotal += drift.length;
-    if (drift.length > 0) {
-      const { log } = this.#parts;
-      log.warn(
-        { differences: drift.length, first: drift.slice(0, 5) },
-        'kernel differed from the plan, repaired',
-      );
-    }
-    this.#note([...plan.services.keys()], report, true);
-    return drift;
+    const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
+    if (this.#isStopped) return audited.drift;
+    this.#noteAudit(audited);
+    this.#note([...plan.services.keys()], audited.report, true);
+    return audited.drift;
   }
 
   state(): AgentState {
@@ -137,7 +147,7 @@ class RunningAgent implements Agent {
       readyAt: this.#readyAt,
       syncs: this.#syncs,
       lastSync: this.#lastSync,
-      failed: [...this.#nodeFailures, ...[...this.#failed.values()].flat()],
+      failed: this.#failures.all(),
       driftTotal: this.#driftTotal,
       lastAuditAt: this.#lastAuditAt,
     };
@@ -155,26 +165,10 @@ class RunningAgent implements Agent {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      if (!this.#isStopped) this.#turn();
+      if (this.#isStopped) return;
+      this.#absorb();
+      if (this.#isSourceSynced && !this.#isSyncing) void this.#syncUntilDone();
     });
-  }
-
-  #turn(): void {
-    const hasChanges = this.#pending.length > 0;
-    this.#absorb();
-    if (!this.#isSourceSynced) return;
-    if (this.#dirty.size > 0) this.#sync();
-    else if (hasChanges) this.#noteNothingToWrite();
-    if (this.#dirty.size > 0) this.#schedule();
-    else if (this.#readyAt === undefined) this.#becomeReady();
-  }
-
-  /** A taint of the Node, a slice of no Service: without this, health would wait for them for ever. */
-  #noteNothingToWrite(): void {
-    if (this.#plan === undefined) return;
-    const report = { applied: 0, failed: [], elapsedMs: 0 };
-    const isComplete = this.#failed.size === 0;
-    this.#parts.onSync?.({ plan: this.#plan, services: [], report, isFull: false, isComplete });
   }
 
   /** Changes -> plan. Works also before the first complete lists: planning is not writing. */
@@ -185,52 +179,84 @@ class RunningAgent implements Agent {
     const delta = this.#parts.planner.apply(changes);
     this.#plan = delta.plan;
     for (const key of delta.changed) this.#dirty.add(key);
-    if (delta.isGlobal) {
-      for (const key of delta.plan.services.keys()) this.#dirty.add(key);
-      this.#addresses = '';
-      if (this.#isSourceSynced) this.#followAddresses();
-    }
-    this.#parts.onPlan?.(delta.plan);
+    if (delta.isGlobal) this.#isAllDirty = true;
+    // Also if no Service depends on it (a taint of the Node): health waits for what arrived to be synced.
+    this.#isSyncOwed = true;
+    this.#mayTryRoom = true;
+    for (const { onPlan } of this.#listeners) onPlan?.(delta.plan);
   }
 
-  #sync(): void {
+  async #syncUntilDone(): Promise<void> {
+    this.#isSyncing = true;
+    try {
+      while (!this.#isStopped && (this.#isSyncOwed || this.#isAllDirty || this.#dirty.size > 0)) {
+        await this.#sync();
+      }
+    } finally {
+      this.#isSyncing = false;
+    }
+  }
+
+  /** Takes all that is dirty; what arrives meanwhile is the next sync's. */
+  async #sync(): Promise<void> {
     const plan = this.#plan;
+    const isFull = this.#isAllDirty;
+    const changed = [...this.#dirty];
+    this.#dirty = new Set();
+    this.#isAllDirty = false;
+    this.#isSyncOwed = false;
     if (plan === undefined) return;
-    const portion: ServiceKey[] = [];
-    for (const key of this.#dirty) {
-      if (portion.length === PORTION) break;
-      portion.push(key);
-      this.#dirty.delete(key);
+    const { dataplane } = this.#parts;
+    try {
+      const report = await dataplane.sync(plan, isFull ? 'all' : changed, this.#addresses);
+      if (this.#isStopped) return;
+      const services = isFull ? [...new Set([...changed, ...plan.services.keys()])] : changed;
+      this.#note(services, report, isFull);
+      if (isFull && this.#readyAt === undefined) this.#becomeReady();
+    } catch (error) {
+      if (!this.#isStopped) this.#noteThrown(error);
     }
-    const report = this.#parts.dataplane.apply(plan, portion);
-    this.#note(portion, report, this.#readyAt === undefined);
   }
 
-  #note(services: readonly ServiceKey[], report: ApplyReport, isFull: boolean): void {
-    const { log, dataplane } = this.#parts;
-    this.#syncs++;
-    this.#lastSync = { at: new Date(), report };
-    for (const key of services) this.#failed.delete(key);
-    for (const entry of report.failed) {
-      const key = entry.service ?? '';
-      const known = this.#failed.get(key) ?? [];
-      this.#failed.set(key, [...known, entry]);
-    }
+  #note(services: readonly ServiceKey[], report: SyncReport, isFull: boolean): void {
+    const { log } = this.#parts;
     const { applied, failed, elapsedMs } = report;
+    if (services.length > 0) {
+      this.#syncs++;
+      this.#lastSync = { at: new Date(), report };
+    }
+    this.#failures.note(services, failed);
     if (failed.length > 0) {
       const fields = { services: services.length, applied, failed: failed.length };
       log.warn({ ...fields, first: failed[0] }, 'sync incomplete, will retry');
     } else if (applied > 0) {
       this.#syncLog.done(services.length, applied, elapsedMs);
     }
-    if (this.#failed.size > 0) this.#retryLater();
-    else this.#backoff.reset();
+    if (this.#failures.isEmpty()) this.#backoff.reset();
+    else this.#retryLater();
     const isComplete =
-      this.#dirty.size === 0 && this.#pending.length === 0 && this.#failed.size === 0;
-    if (this.#plan !== undefined) {
-      this.#parts.onSync?.({ plan: this.#plan, services, report, isFull, isComplete });
-    }
-    void dataplane.releaseRetired().then((isReleased) => this.#onReleased(isReleased));
+      !this.#isAllDirty &&
+      this.#dirty.size === 0 &&
+      this.#pending.length === 0 &&
+      this.#failures.services().length === 0;
+    if (this.#plan === undefined) return;
+    const facts = { plan: this.#plan, services, report, isFull, isComplete };
+    for (const { onSync } of this.#listeners) onSync?.(facts);
+  }
+
+  /** Nothing can be said about single entries: all of it is tried again. */
+  #noteThrown(error: unknown): void {
+    this.#parts.log.error({ err: error }, 'sync failed, will retry');
+    this.#failures.noteThrown(reasonOf(error));
+    this.#retryLater();
+  }
+
+  #noteAudit({ drift }: AuditReport): void {
+    this.#lastAuditAt = new Date();
+    this.#driftTotal += drift.length;
+    if (drift.length === 0) return;
+    const first = drift.slice(0, 5).map(({ text }) => text);
+    this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
   }
 
   #retryLater(): void {
@@ -241,39 +267,42 @@ class RunningAgent implements Agent {
   #retryNow(): void {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = undefined;
-    for (const key of this.#failed.keys()) this.#dirty.add(key);
+    for (const key of this.#failures.services()) this.#dirty.add(key);
+    if (this.#failures.hasThrown()) this.#isAllDirty = true;
+    this.#isSyncOwed = true;
     this.#schedule();
   }
 
-  /** Room was made: Services that a full table refused are tried at once, once. */
-  #onReleased(isReleased: boolean): void {
-    if (!isReleased || this.#isStopped) return;
-    if (this.#failed.size > 0 && this.#dirty.size === 0 && this.#backoff.attempts() <= 1)
-      this.#retryNow();
+  /** Services that a full table refused are tried again at once, once for every change. */
+  #tryRoom(): void {
+    if (this.#isStopped || !this.#mayTryRoom || !this.#failures.hasFullMap()) return;
+    this.#mayTryRoom = false;
+    this.#retryNow();
   }
 
   #becomeReady(): void {
-    const { dataplane, log } = this.#parts;
-    this.#followAddresses();
-    dataplane.dropStray();
     this.#readyAt = new Date();
-    log.info({ services: this.#plan?.services.size ?? 0, failed: this.#failed.size }, 'ready');
+    const failed = this.#failures.all().length;
+    this.#parts.log.info({ services: this.#plan?.services.size ?? 0, failed }, 'ready');
   }
 
   #followAddresses(): void {
-    if (this.#plan === undefined || !this.#isSourceSynced) return;
     const local = this.#parts.localAddresses();
-    const text = local.map(({ address }) => address).join();
-    if (text === this.#addresses && this.#nodeFailures.length === 0) return;
-    this.#addresses = text;
-    this.#nodeFailures = this.#parts.dataplane.applyNode(this.#plan, local);
+    if (textOf(local) === textOf(this.#addresses)) return;
+    this.#addresses = local;
+    this.#isSyncOwed = true;
+    if (this.#isSourceSynced) this.#schedule();
   }
 
-  #auditOnTimer(): void {
+  async #auditOnTimer(): Promise<void> {
     try {
-      this.audit();
+      await this.audit();
     } catch (error) {
+      if (this.#isStopped) return;
       this.#parts.log.error({ err: error }, 'audit failed, will run again');
     }
   }
 }
+
+const textOf = (addresses: readonly NodeAddress[]): string =>
+  addresses.map(({ address }) => address).join();

@@ -3,44 +3,42 @@
 // NodePorts, topology and the local endpoints of a policy, is missing then, and nothing else would say so.
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
-import type { OpenSource } from './source.ts';
+import type { SourceListener } from './source.ts';
 
 const MOST_NAMES = 5;
 
-/** A source that logs, once it is synced, whether it has the Node `nodeName`; and again when that changes. */
+/** A listener that logs, once the source is synced, whether it has the Node `nodeName`; and again when that changes. */
 export function withNodeWarning(
-  open: OpenSource,
+  listener: SourceListener,
   nodeName: string,
   log: Pick<Logger, 'info' | 'warn'>,
-): OpenSource {
-  return (listener) => {
-    const nodes = new Set<string>();
-    let isSynced = false;
-    let isMissing = false;
-    const check = (): void => {
-      if (isMissing === !nodes.has(nodeName)) return;
-      isMissing = !isMissing;
-      if (!isMissing) {
-        log.info({ node: nodeName }, 'Node object found');
-        return;
-      }
-      const others = [...nodes].sort().slice(0, MOST_NAMES);
-      const advice = 'set --hostname-override to the name of the Node this agent runs on';
-      log.warn({ node: nodeName, nodes: others, advice }, 'no Node object with this name');
-    };
-    return open({
-      ...listener,
-      onChanges: (changes) => {
-        for (const change of changes) follow(nodes, change);
-        if (isSynced) check();
-        listener.onChanges(changes);
-      },
-      onSynced: () => {
-        isSynced = true;
-        check();
-        listener.onSynced();
-      },
-    });
+): SourceListener {
+  const nodes = new Set<string>();
+  let isSynced = false;
+  let isMissing = false;
+  const check = (): void => {
+    if (isMissing === !nodes.has(nodeName)) return;
+    isMissing = !isMissing;
+    if (!isMissing) {
+      log.info({ node: nodeName }, 'Node object found');
+      return;
+    }
+    const others = [...nodes].sort().slice(0, MOST_NAMES);
+    const advice = 'set --hostname-override to the name of the Node this agent runs on';
+    log.warn({ node: nodeName, nodes: others, advice }, 'no Node object with this name');
+  };
+  return {
+    ...listener,
+    onChanges: (changes) => {
+      for (const change of changes) follow(nodes, change);
+      if (isSynced) check();
+      listener.onChanges(changes);
+    },
+    onSynced: () => {
+      isSynced = true;
+      check();
+      listener.onSynced();
+    },
   };
 }
 

@@ -2,7 +2,6 @@
 // `fairlead backends`: every backend of every Service port, desired versus programmed, with its share of
 // the connections. Without an agent the pinned maps are read, and nothing is desired.
 import type { Command } from 'commander';
-import { backendViews } from '../dataplane/bpf/inspect/view.ts';
 import { type BackendRow, backendRows } from '../observe/report.ts';
 import { listCommand } from './list.ts';
 import { type Rated, rateText } from './view/rate.ts';
@@ -32,5 +31,5 @@ export const backendsCommand = (): Command =>
     columns: COLUMNS,
     nameOf: ({ backend }) => backend,
     keyOf: ({ namespace, name, port, backend }) => `${namespace}/${name}:${port} ${backend}`,
-    fromPins: (ledger) => backendRows(undefined, backendViews(ledger)),
+    fromPins: ({ backends }) => backendRows(undefined, backends),
   });

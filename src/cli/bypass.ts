@@ -4,6 +4,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { deleteId, putId, readIds, withBypassMap } from '../dataplane/bpf/bypass-map.ts';
 import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
 import { FairleadError } from '../errors.ts';
 import {
@@ -15,7 +16,6 @@ import {
   ROOT_CGROUP_ID,
 } from '../sys/cgroup.ts';
 import { openPinnedLink } from '../sys/native.ts';
-import { deleteId, putId, readIds, withBypassMap } from './bypass-map.ts';
 import { addBpfRootOption } from './flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, terminalWidth } from './output.ts';
 import { type Column, table } from './view/table.ts';

@@ -4,11 +4,11 @@
 // unless one is named: a node serves them all.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import type { Ledger } from '../dataplane/bpf/sync/ledger.ts';
+import type { Snapshot } from '../dataplane/snapshot.ts';
 import { FairleadError } from '../errors.ts';
 import { askAgent } from '../server/admin-socket.ts';
+import { programmedBelow } from './dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from './flags.ts';
-import { withPinnedTables } from './kernel-view.ts';
 import {
   addOutputOption,
   machine,
@@ -50,7 +50,7 @@ export interface ListSpec<R extends Row> {
   /** The same in two readings of one row. */
   readonly keyOf: (row: R) => string;
   /** What the pinned maps say, without an agent. */
-  readonly fromPins: (ledger: Ledger) => readonly R[];
+  readonly fromPins: (programmed: Snapshot) => readonly R[];
 }
 
 const MEASURING_MS = 1_000;
@@ -116,7 +116,7 @@ async function reading<R extends Row>(
         `${error.message}; without an agent nothing has labels`,
       );
     }
-    const rows = withPinnedTables(options.bpfRoot, spec.fromPins);
+    const rows = spec.fromPins(programmedBelow(options.bpfRoot));
     return { rows, atMs: performance.now() };
   }
 }

@@ -2,11 +2,9 @@
 // Takes one instance back: its links, maps and pins of any layout version, and the files in its run
 // directory. Synchronous, so that an agent that ends can do it as its last act.
 import { existsSync, rmSync } from 'node:fs';
-import { join, relative } from 'node:path';
-import { lockExistingPins } from '../dataplane/bpf/loader/lock.ts';
-import { listPins, unpin } from '../dataplane/bpf/loader/pins.ts';
+import { join } from 'node:path';
 import { socketPath } from '../server/admin-socket.ts';
-import { openPinnedLink } from '../sys/native.ts';
+import { listProgrammed, removeProgrammed } from './dataplanes.ts';
 
 /** Written by src/source/apiserver/transport/remembered.ts. */
 const REMEMBERED = 'api-servers.json';
@@ -24,46 +22,21 @@ export interface InstanceParts {
 }
 
 /** What an instance has in the kernel and on disk. Changes nothing. */
-export function listInstance({ bpfRoot, runDir }: InstancePaths): InstanceParts {
-  const pins = listPins(bpfRoot).map((path) => relative(bpfRoot, path));
-  const files = [socketPath(runDir), join(runDir, REMEMBERED)];
-  return {
-    links: pins.filter((name) => name.includes('links/')),
-    maps: pins.filter((name) => !name.includes('links/')),
-    files: files.filter((path) => existsSync(path)),
-  };
-}
+export const listInstance = ({ bpfRoot, runDir }: InstancePaths): InstanceParts => ({
+  ...listProgrammed(bpfRoot),
+  files: filesOf(runDir),
+});
 
 /** Removes it; nothing there is success. Throws BPF_ROOT_IN_USE. */
-export function removeInstance(paths: InstancePaths): InstanceParts {
-  const { bpfRoot, runDir } = paths;
-  const lock = lockExistingPins(bpfRoot, { command: 'cleanup', runDir });
-  try {
-    const parts = listInstance(paths);
-    for (const name of parts.links) {
-      detach(join(bpfRoot, name));
-      unpin(join(bpfRoot, name));
-    }
-    for (const name of parts.maps) unpin(join(bpfRoot, name));
-    for (const path of parts.files) rmSync(path, { force: true });
-    lock?.removeEmptyFolders();
-    return parts;
-  } finally {
-    lock?.close();
-  }
+export function removeInstance({ bpfRoot, runDir }: InstancePaths): InstanceParts {
+  const removed = removeProgrammed(bpfRoot, runDir);
+  const files = filesOf(runDir);
+  for (const path of files) rmSync(path, { force: true });
+  return { ...removed, files };
 }
 
-/** Unpinning alone would leave the link attached while another process holds it. */
-function detach(path: string): void {
-  const link = openPinnedLink(path);
-  try {
-    link.detach();
-  } catch {
-    // The cgroup is gone, and the kernel has detached the link with it.
-  } finally {
-    link.close();
-  }
-}
+const filesOf = (runDir: string): readonly string[] =>
+  [socketPath(runDir), join(runDir, REMEMBERED)].filter((path) => existsSync(path));
 
 /** `9 links, 16 maps, 1 file`; empty if there is nothing. */
 export function partsText({ links, maps, files }: InstanceParts): string {

@@ -11,8 +11,7 @@ import {
   findOtherProxies,
   isInitialNamespace,
 } from '../agent/other-proxies.ts';
-import { withNodeWarning } from '../agent/own-node.ts';
-import { clusterSource, manifestsSource, type OpenSource } from '../agent/source.ts';
+import { clusterSource, manifestsSource, type Source } from '../agent/source.ts';
 import { applySysctls, countCpus } from '../agent/sysctls.ts';
 import { watchConfigFile } from '../config/file/watch.ts';
 import { configText, configz } from '../config/file/write.ts';
@@ -20,13 +19,13 @@ import { flagz } from '../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../config/sysctls.ts';
 import type { Config } from '../config/types.ts';
-import { maxEntries } from '../dataplane/bpf/loader/sizes.ts';
 import { FairleadError } from '../errors.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { findApiServer } from '../source/apiserver/transport/api-server.ts';
 import { discoveryEnvironment } from '../source/apiserver/transport/discovery-environment.ts';
 import { packageVersion } from '../sys/package.ts';
 import { addAllFlags, flagValues } from './config-flags.ts';
+import { dataplaneOf } from './dataplanes.ts';
 import { say } from './output.ts';
 import { partsText, removeInstance } from './remove-instance.ts';
 
@@ -71,7 +70,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   checkCapabilities();
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
   const settings = await settingsOf(loaded, log);
-  await warnOfOthers(config, settings, log);
+  await warnOfOthers(config, log);
   const instance = await startInstance(settings, log);
   const watch =
     file === undefined
@@ -81,6 +80,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
           instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
   const { isEphemeral } = config.own;
+  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
   const stop = (signal: string): void => {
     watch?.close();
     instance.stop();
@@ -94,19 +94,15 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   // Runs after an uncaught error, too.
   process.once('exit', () => {
     instance.stop();
-    log.info({ removed: partsText(removeInstance(settings)) }, 'stopped and removed');
+    log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
   });
 }
 
 /** Before anything is attached. Beside kube-proxy on the same API server is a deployment, and no warning. */
-async function warnOfOthers(
-  { source, own }: Config,
-  { bpfRoot, cgroupRoot }: InstanceSettings,
-  log: Logger,
-): Promise<void> {
+async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void> {
   const found = [
     ...(source.kind === 'manifests' ? await findOtherProxies() : []),
-    ...findOtherInstances(bpfRoot, checkCgroupRoot(cgroupRoot).path),
+    ...findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path),
   ];
   if (found.length === 0) return;
   const effect = 'on an address that both serve, the Services of this instance take precedence';
@@ -116,16 +112,26 @@ async function warnOfOthers(
   log.warn({ found, effect, advice }, 'this node has a kubelet or another service proxy');
 }
 
+const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
+  cgroupRoot === undefined ? undefined : resolve(cgroupRoot);
+
 async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
   const { config, flags } = loaded;
   const { own, servers } = config;
   return {
     plan: config.plan,
-    openSource: withNodeWarning(await sourceOf(loaded, log), config.plan.nodeName, log),
-    cgroupRoot: own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot),
-    bpfRoot: resolve(own.bpfRoot),
+    source: await sourceOf(loaded, log),
+    openDataplane: dataplaneOf(
+      {
+        cgroupRoot: rootOf(own),
+        bpfRoot: resolve(own.bpfRoot),
+        runDir: resolve(own.runDir),
+        nodeName: config.plan.nodeName,
+        mapSizes: own.mapSizes,
+      },
+      log,
+    ),
     runDir: resolve(own.runDir),
-    mapSizes: maxEntries(own.mapSizes),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
     servers: {
@@ -138,7 +144,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
   };
 }
 
-async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<OpenSource> {
+async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<Source> {
   const { source, plan, own } = config;
   if (source.kind === 'manifests') return manifestsSource(manifestsDir(source.dir));
   const runDir = resolve(own.runDir);

@@ -2,7 +2,6 @@
 // `fairlead services`: every frontend, desired versus programmed, and who serves it. With an agent both
 // sides come from it; without one the pinned maps are read, and nothing is desired.
 import type { Command } from 'commander';
-import { frontendViews } from '../dataplane/bpf/inspect/view.ts';
 import { type ServiceRow, serviceRows } from '../observe/report.ts';
 import { listCommand } from './list.ts';
 import { type Rated, rateText } from './view/rate.ts';
@@ -61,5 +60,5 @@ export const servicesCommand = (): Command =>
     columns: COLUMNS,
     nameOf: ({ namespace, name }) => `${namespace}/${name}`,
     keyOf: ({ family, frontend }) => `${family} ${frontend}`,
-    fromPins: (ledger) => serviceRows(undefined, frontendViews(ledger)),
+    fromPins: ({ frontends }) => serviceRows(undefined, frontends),
   });

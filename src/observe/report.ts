@@ -2,12 +2,12 @@
 // What `fairlead services` and `backends` show: desired versus programmed state, row by row, which rows
 // differ, and what no dataplane serves.
 
-import type { BackendView, FrontendView } from '../dataplane/bpf/inspect/view.ts';
-import { frontendText, setNames } from '../dataplane/bpf/sync/render.ts';
 import { DATAPLANES, originsOf, servedBy, unservedTexts } from '../dataplane/capabilities.ts';
+import { type FrontendId, frontendText } from '../dataplane/entry.ts';
+import { type BackendView, type FrontendView, portText } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import type { TrafficPolicy } from '../model/types.ts';
-import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
+import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 
 /**
  * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
@@ -65,14 +65,6 @@ export interface BackendRow {
   readonly generation: number;
 }
 
-const split = (service: string): { namespace: string; name: string } => {
-  const slash = service.indexOf('/');
-  return { namespace: service.slice(0, slash), name: service.slice(slash + 1) };
-};
-
-/** `default/web:http/TCP/IPv4` -> `http`. */
-const portName = (portKey: string): string => /:([^/]*)\//.exec(portKey)?.[1] ?? '';
-
 const byName = (a: { row: string }, b: { row: string }): number =>
   a.row < b.row ? -1 : a.row > b.row ? 1 : 0;
 
@@ -88,12 +80,12 @@ export function serviceRows(
   plan: Plan | undefined,
   kernel: Iterable<FrontendView>,
 ): readonly ServiceRow[] {
-  const held = new Map([...kernel].map((view) => [`${view.family} ${view.frontend}`, view]));
+  const held = new Map([...kernel].map((view) => [rowKey(view.id), view]));
   const rows: ServiceRow[] = [];
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
       for (const frontend of port.frontends) {
-        const id = `${port.family} ${textOf(frontend, port)}`;
+        const id = rowKey(idOf(frontend, port));
         rows.push(plannedRow(service, port, frontend, held.get(id)));
         held.delete(id);
       }
@@ -103,13 +95,18 @@ export function serviceRows(
   return sorted(rows, (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`);
 }
 
-const textOf = (frontend: Frontend, port: ServicePortPlan): string =>
-  frontendText({
-    family: port.family,
-    address: frontend.address,
-    port: frontend.port,
-    protocol: port.protocol,
-  });
+/** A NodePort's text is the same in both families. */
+const rowKey = (id: FrontendId): string => `${id.family} ${frontendText(id)}`;
+
+const idOf = ({ address, port }: Frontend, { family, protocol }: ServicePortPlan): FrontendId => ({
+  family,
+  address,
+  port,
+  protocol,
+});
+
+const namesOf = (backends: BackendList): readonly string[] =>
+  backends.map(({ address, port }) => hostPort(address, port));
 
 /** The kernel keeps a set in the order of its ids, the plan in that of addresses. */
 const hasSame = (a: readonly string[], b: readonly string[]): boolean =>
@@ -128,14 +125,14 @@ function plannedRow(
     port: port.portName,
     type: service.type,
     kind: frontend.kind,
-    frontend: textOf(frontend, port),
+    frontend: frontendText(idOf(frontend, port)),
     family: port.family,
     labels: service.labels ?? '',
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
-    desired: setNames(port, host.scope),
+    desired: namesOf(port[host.scope]),
     kernel: view?.internal.toSorted() ?? [],
-    externalDesired: setNames(port, outside.scope),
+    externalDesired: namesOf(port[outside.scope]),
     externalKernel: view?.external.toSorted() ?? [],
     terminating: terminatingOf(port),
     kernelState: plannedState(port, frontend, view),
@@ -155,8 +152,8 @@ function plannedState(
   if (!isServed) return 'not-served';
   if (view === undefined) return 'missing';
   const { host, outside } = frontend.paths;
-  return hasSame(setNames(port, host.scope), view.internal) &&
-    hasSame(setNames(port, outside.scope), view.external)
+  return hasSame(namesOf(port[host.scope]), view.internal) &&
+    hasSame(namesOf(port[outside.scope]), view.external)
     ? 'ok'
     : 'stale';
 }
@@ -180,12 +177,13 @@ const terminatingOf = ({ serving }: ServicePortPlan): readonly string[] =>
 
 function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
   return {
-    ...split(view.service),
-    port: portName(view.port),
+    namespace: view.port.namespace,
+    name: view.port.name,
+    port: view.port.portName,
     type: '',
     kind: '',
-    frontend: view.frontend,
-    family: view.family,
+    frontend: frontendText(view.id),
+    family: view.id.family,
     labels: '',
     internalTrafficPolicy: undefined,
     externalTrafficPolicy: undefined,
@@ -208,28 +206,39 @@ const countersOf = (view: FrontendView | undefined) => ({
   affinityHits: view?.affinityHits ?? 0,
 });
 
+interface WantedBackend {
+  readonly port: ServicePortPlan;
+  /** `address:port`. */
+  readonly backend: string;
+  readonly isLocal: boolean;
+}
+
+const labelsOf = (
+  plan: Plan | undefined,
+  { namespace, name }: Pick<ServicePortPlan, 'namespace' | 'name'>,
+): string => plan?.services.get(`${namespace}/${name}`)?.labels ?? '';
+
 export function backendRows(
   plan: Plan | undefined,
   kernel: Iterable<BackendView>,
 ): readonly BackendRow[] {
-  const wanted = new Map<string, { readonly port: ServicePortPlan; readonly isLocal: boolean }>();
+  const wanted = new Map<string, WantedBackend>();
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
       if (port.frontends.length === 0) continue;
       for (const { address, port: number, isLocal } of [...port.cluster, ...port.local]) {
-        wanted.set(`${port.key} ${hostPort(address, number)}`, { port, isLocal });
+        const backend = hostPort(address, number);
+        wanted.set(`${port.key} ${backend}`, { port, backend, isLocal });
       }
     }
   }
   const rows: BackendRow[] = [];
   for (const view of kernel) {
-    const isWanted = wanted.delete(`${view.port} ${view.backend}`);
-    const labels = plan?.services.get(view.service)?.labels ?? '';
-    rows.push(heldRow(view, labels, plan === undefined ? undefined : isWanted));
+    const isWanted = wanted.delete(`${portText(view.port)} ${view.backend}`);
+    rows.push(heldRow(view, labelsOf(plan, view.port), plan === undefined ? undefined : isWanted));
   }
-  for (const [id, { port, isLocal }] of wanted) {
-    const labels = plan?.services.get(`${port.namespace}/${port.name}`)?.labels ?? '';
-    rows.push(missingRow(id, port, { labels, isLocal }));
+  for (const missing of wanted.values()) {
+    rows.push(missingRow(missing, labelsOf(plan, missing.port)));
   }
   return sorted(
     rows,
@@ -238,10 +247,12 @@ export function backendRows(
 }
 
 function heldRow(view: BackendView, labels: string, isWanted: boolean | undefined): BackendRow {
-  const { service, port, ...rest } = view;
+  const { port, ...rest } = view;
   return {
-    ...split(service),
-    port: portName(port),
+    namespace: port.namespace,
+    name: port.name,
+    port: port.portName,
+    family: port.family,
     ...rest,
     labels,
     isDesired: isWanted ?? false,
@@ -256,16 +267,12 @@ function backendState(view: BackendView, isWanted: boolean | undefined): KernelS
   return view.state === 'terminating' ? 'ok' : 'extra';
 }
 
-function missingRow(
-  id: string,
-  port: ServicePortPlan,
-  { labels, isLocal }: Pick<BackendRow, 'labels' | 'isLocal'>,
-): BackendRow {
+function missingRow({ port, backend, isLocal }: WantedBackend, labels: string): BackendRow {
   return {
     namespace: port.namespace,
     name: port.name,
     port: port.portName,
-    backend: id.slice(id.lastIndexOf(' ') + 1),
+    backend,
     family: port.family,
     labels,
     isDesired: true,

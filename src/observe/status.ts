@@ -3,9 +3,8 @@
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { Source } from '../agent/source.ts';
-import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts';
-import type { Attached } from '../dataplane/bpf/loader/attach.ts';
-import { allPorts } from '../dataplane/bpf/sync/ledger.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Hook, TableFill } from '../dataplane/snapshot.ts';
 import type { Rejection } from '../model/types.ts';
 import { refText } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
@@ -22,11 +21,7 @@ export interface Status {
   readonly readyAt: string | undefined;
   readonly cgroupRoot: string;
   readonly bpfRoot: string;
-  readonly hooks: readonly {
-    readonly name: string;
-    readonly isTakenOver: boolean;
-    readonly insns: number;
-  }[];
+  readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   readonly source: {
     readonly kind: string;
@@ -42,11 +37,7 @@ export interface Status {
     readonly lastAuditAt: string | undefined;
   };
   readonly services: number;
-  readonly tables: readonly {
-    readonly name: string;
-    readonly used: number;
-    readonly capacity: number;
-  }[];
+  readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
   /** Everything that was refused, with the place it stands in. */
   readonly problems: readonly Problem[];
@@ -68,17 +59,16 @@ export interface StatusParts {
   readonly version: string;
   readonly node: string;
   readonly startedAt: Date;
-  readonly cgroupRoot: string;
-  readonly bpfRoot: string;
-  readonly attached: Attached;
-  readonly dataplane: BpfDataplane;
+  readonly dataplane: Dataplane;
   readonly source: Source;
   readonly state: AgentState;
-  readonly reasons: Readonly<Record<string, number>>;
 }
 
 export function statusOf(parts: StatusParts): Status {
-  const { state, attached, source } = parts;
+  const { state, source } = parts;
+  const { installation } = parts.dataplane;
+  const { tables, outcomes } = parts.dataplane.counters();
+  const cluster = source.cluster?.();
   return {
     apiVersion: 'fairlead.io/v1',
     kind: 'Status',
@@ -89,14 +79,11 @@ export function statusOf(parts: StatusParts): Status {
     startedAt: parts.startedAt.toISOString(),
     isReady: state.isReady,
     readyAt: state.readyAt?.toISOString(),
-    cgroupRoot: parts.cgroupRoot,
-    bpfRoot: parts.bpfRoot,
-    hooks: attached.hooks.map((hook) => ({ ...hook, insns: attached.insns[hook.name] ?? 0 })),
-    refusesWith: attached.canSetRetval ? 'ECONNREFUSED' : 'EPERM',
+    ...installation,
     source: {
       kind: source.kind,
       location: source.location,
-      ...(source.cluster && { cluster: source.cluster() }),
+      ...(cluster && { cluster }),
     },
     sync: {
       count: state.syncs,
@@ -107,35 +94,10 @@ export function statusOf(parts: StatusParts): Status {
       lastAuditAt: state.lastAuditAt?.toISOString(),
     },
     services: state.plan?.services.size ?? 0,
-    tables: tableFill(parts.dataplane),
-    reasons: parts.reasons,
+    tables,
+    reasons: outcomes,
     problems: problemsOf(source, state.plan?.rejections ?? []),
   };
-}
-
-export function tableFill({ ledger }: BpfDataplane): Status['tables'] {
-  const frontends = { IPv4: 0, IPv6: 0 };
-  for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.length;
-  const { tables } = ledger;
-  return [
-    {
-      name: tables.frontend.IPv4.name,
-      used: frontends.IPv4,
-      capacity: tables.frontend.IPv4.capacity,
-    },
-    {
-      name: tables.frontend.IPv6.name,
-      used: frontends.IPv6,
-      capacity: tables.frontend.IPv6.capacity,
-    },
-    { name: 'backend ids', used: ledger.backendIds.used(), capacity: ledger.backendIds.capacity },
-    { name: tables.slotBlock.name, used: ledger.blocks.used(), capacity: ledger.blocks.capacity },
-    {
-      name: tables.serviceName.name,
-      used: ledger.serviceIds.used(),
-      capacity: ledger.serviceIds.capacity,
-    },
-  ];
 }
 
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {

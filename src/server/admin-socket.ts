@@ -24,6 +24,8 @@ export type Streams = Readonly<Record<string, OpenStream>>;
 export const socketPath = (runDir: string): string => join(runDir, 'agent.sock');
 
 export interface AgentSocket {
+  /** From now on these routes are answered instead. */
+  serve(routes: Routes): void;
   /** Ends streams too. Idempotent. */
   close(): void;
 }
@@ -44,8 +46,9 @@ export async function serveSocket(
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     await refuseSecondAgent(runDir);
     rmSync(path, { force: true });
+    let served = routes;
     const server = createServer((incoming, response) => {
-      respond({ routes, streams }, incoming, response).catch((error: unknown) => {
+      respond({ routes: served, streams }, incoming, response).catch((error: unknown) => {
         if (!response.headersSent) response.statusCode = 500;
         response.end(JSON.stringify({ error: reasonOf(error) }));
       });
@@ -53,6 +56,9 @@ export async function serveSocket(
     await listen(server, path);
     chmodSync(path, ONLY_ROOT);
     return {
+      serve(others) {
+        served = others;
+      },
       close() {
         server.closeAllConnections();
         server.close();

@@ -136,7 +136,8 @@ const problemLabel = (problem: Status['problems'][number]): string => {
 const problemLines = ({ problems = [], sync }: Report): readonly Line[] => [
   ...problems.map((problem) => [problemLabel(problem), problemText(problem)] as const),
   ...(sync?.failed ?? []).map(
-    ({ id, reason, service }) => ['Failed', `${service ?? ''} ${id}: ${reason}`.trim()] as const,
+    ({ text, reason, service }) =>
+      ['Failed', `${service ?? ''} ${text}: ${reason}`.trim()] as const,
   ),
 ];
 

@@ -10,8 +10,8 @@ export function createSyncEvents(
 ): (facts: Pick<SyncFacts, 'plan' | 'report'>) => void {
   let last: readonly Rejection[] = [];
   return ({ plan: { rejections }, report }) => {
-    for (const { service, reason } of report.failed) {
-      if (service === undefined || !reason.includes('is full')) continue;
+    for (const { service, code, reason } of report.failed) {
+      if (service === undefined || code !== 'MAP_FULL') continue;
       const [namespace = '', name = ''] = service.split('/');
       record('MapFull', { kind: 'Service', namespace, name }, reason);
     }

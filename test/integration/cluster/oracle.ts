@@ -2,9 +2,8 @@
 // What a node's kernel ought to hold: all objects listed afresh from an API server and planned in one pass
 // by `buildAll`, apart from any agent. And what it holds, read from its pins, agent or no agent.
 import { join } from 'node:path';
-import { withPinnedTables } from '../../../src/cli/kernel-view.ts';
+import { programmedBelow } from '../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
-import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/view.ts';
 import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
 import type { Kind } from '../../../src/model/types.ts';
 import { backendRows, type KernelState, serviceRows } from '../../../src/observe/report.ts';
@@ -61,14 +60,13 @@ export type Held = ReadonlyMap<string, KernelState>;
 
 /** Every frontend and backend of the plan, of the kernel, or of both. */
 export function heldOf(bpfRoot: string, plan: Plan): Held {
-  return withPinnedTables(bpfRoot, (ledger) => {
-    const frontends = serviceRows(plan, frontendViews(ledger));
-    const backends = backendRows(plan, backendViews(ledger));
-    return new Map([
-      ...frontends.map((row) => [textOf(row, row.frontend), row.kernelState] as const),
-      ...backends.map((row) => [textOf(row, `-> ${row.backend}`), row.kernelState] as const),
-    ]);
-  });
+  const programmed = programmedBelow(bpfRoot);
+  const frontends = serviceRows(plan, programmed.frontends);
+  const backends = backendRows(plan, programmed.backends);
+  return new Map([
+    ...frontends.map((row) => [textOf(row, row.frontend), row.kernelState] as const),
+    ...backends.map((row) => [textOf(row, `-> ${row.backend}`), row.kernelState] as const),
+  ]);
 }
 
 const textOf = (row: { namespace: string; name: string; family: string }, what: string): string =>

@@ -3,18 +3,21 @@
 // must not, what it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
-import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
-import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
+import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
+import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, PlanDelta, ServicePortPlan } from '../../../src/plan/types.ts';
+import { memoryDataplane, memoryTables } from '../../support/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 const AUDIT_MS = 60_000;
 let agent: Agent;
-let tables: ReturnType<typeof createMemoryTables>;
+let tables: MemoryTables;
+let dataplane: Dataplane;
 let ports: Map<string, ServicePortPlan>;
-let portions: number[];
+/** What each sync was asked for. */
+let syncs: (number | 'all')[];
 let local: { family: 'IPv4'; address: string }[];
 
 /** A planner whose objects are the ports themselves. */
@@ -53,21 +56,16 @@ const turns = async (count = 3): Promise<void> => {
 };
 
 function start(): void {
-  tables = createMemoryTables({
-    frontends: 4096,
-    backends: 4096,
-    slotBlocks: 4096,
-    services: 2048,
-  });
+  tables = memoryTables();
   restart();
 }
 
 function restart(): void {
-  const dataplane = createBpfDataplane(tables, () => Promise.resolve());
-  const apply = dataplane.apply;
-  dataplane.apply = (plan, changed) => {
-    portions.push(changed.length);
-    return apply(plan, changed);
+  dataplane = memoryDataplane(tables);
+  const sync = dataplane.sync.bind(dataplane);
+  dataplane.sync = (plan, changed, addresses) => {
+    syncs.push(typeof changed === 'string' ? 'all' : [...changed].length);
+    return sync(plan, changed, addresses);
   };
   agent = createAgent({
     planner,
@@ -92,7 +90,7 @@ beforeEach(() => {
     ],
   });
   ports = new Map();
-  portions = [];
+  syncs = [];
   local = [{ family: 'IPv4', address: '192.0.2.11' }];
   start();
 });
@@ -104,7 +102,6 @@ afterEach(() => {
 test('a change that no Service depends on is told as in sync, or health would wait for it for ever', async () => {
   const told: SyncFacts[] = [];
   agent.stop();
-  const dataplane = createBpfDataplane(tables, () => Promise.resolve());
   agent = createAgent({
     planner: {
       apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
@@ -114,8 +111,8 @@ test('a change that no Service depends on is told as in sync, or health would wa
     localAddresses: () => local,
     auditIntervalMs: AUDIT_MS,
     addressIntervalMs: 5_000,
-    onSync: (facts) => told.push(facts),
   });
+  agent.listen({ onSync: (facts) => told.push(facts) });
   agent.accept([put('s1', '10.1.1.1')]);
   await turns();
   expect(told).toEqual([]);
@@ -155,23 +152,40 @@ describe('changes', () => {
   test('of one turn become one sync, of the next turn another', async () => {
     agent.sourceSynced();
     await turns();
-    portions = [];
+    syncs = [];
     agent.accept([put('s1', '10.1.1.1')]);
     agent.accept([put('s2', '10.1.1.2')]);
     await turns();
     agent.accept([remove('s1')]);
     await turns();
-    expect(portions).toEqual([2, 1]);
+    expect(syncs).toEqual([2, 1]);
     expect(frontends()).toBe(1);
   });
 
-  test('in great number are taken in portions, so that the event loop breathes', async () => {
-    agent.accept(Array.from({ length: 900 }, (_, n) => put(`s${n}`, '10.1.1.1')));
+  test('of one Service while the dataplane is busy become one sync', async () => {
     agent.sourceSynced();
-    await turns(20);
-    expect(Math.max(...portions)).toBeLessThanOrEqual(200);
-    expect(portions.reduce((sum, size) => sum + size, 0)).toBe(900);
-    expect(agent.state().isReady).toBe(true);
+    await turns();
+    syncs = [];
+    let go = (): void => undefined;
+    const { sync } = dataplane;
+    dataplane.sync = async (...asked) => {
+      await new Promise<void>((resolve) => {
+        go = resolve;
+      });
+      dataplane.sync = sync;
+      return sync(...asked);
+    };
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    for (const address of ['10.1.1.2', '10.1.1.3', '10.1.1.4']) {
+      agent.accept([put('s1', address), put('s2', address)]);
+      await turns();
+    }
+    expect(syncs).toEqual([]);
+    go();
+    await turns();
+    expect(syncs).toEqual([1, 2]);
+    expect(frontends()).toBe(2);
   });
 });
 

@@ -13,26 +13,17 @@ const node = (name: string, type: 'put' | 'remove' = 'put'): ObjectChange => {
 function follow(nodeName: string) {
   const lines: string[] = [];
   const passed: (readonly ObjectChange[])[] = [];
-  let listener: SourceListener | undefined;
   const say =
     (level: string) =>
     (fields: object, text: string): void =>
       void lines.push(`${level} ${text}: ${JSON.stringify(fields)}`);
-  const source = { kind: 'manifests', location: '', problems: () => [] };
-  withNodeWarning(
-    (given) => {
-      listener = given;
-      return { ...source, locate: () => undefined, close: () => undefined };
-    },
-    nodeName,
-    { info: say('info'), warn: say('warn') } as never,
-  )({
+  const listener: SourceListener = {
     onChanges: (changes) => void passed.push(changes),
     onSynced: () => void passed.push([]),
     onProblems: () => undefined,
-  });
-  if (listener === undefined) throw new Error('not opened');
-  return { lines, passed, ...listener };
+  };
+  const log = { info: say('info'), warn: say('warn') } as never;
+  return { lines, passed, ...withNodeWarning(listener, nodeName, log) };
 }
 
 test('a Node that is there says nothing, and everything passes', () => {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { type Report, statusText } from '../../../src/cli/view/status-text.ts';
 import { countFrontends, healthOf } from '../../../src/observe/health.ts';
 import type { Status } from '../../../src/observe/status.ts';
+import { failedEntry } from '../../support/failed-entry.ts';
 
 const STATUS: Status = {
   apiVersion: 'fairlead.io/v1',
@@ -23,7 +24,7 @@ const STATUS: Status = {
     count: 2,
     lastAt: '2026-01-01T00:00:02.000Z',
     lastDurationMs: 1.25,
-    failed: [{ id: '10.96.0.1:80/TCP', service: 'default/web', reason: 'fl_frontend4 is full' }],
+    failed: [failedEntry()],
     driftTotal: 0,
     lastAuditAt: undefined,
   },
@@ -66,7 +67,7 @@ test('a degraded agent says why first, and then names each thing', () => {
     'Audit:      never',
     'Capacity:   fullest map fl_frontend4, 1 of 2 entries (50%)',
     'Rejected:   /m/a.yaml:3: unknown kind Pod',
-    'Failed:     default/web 10.96.0.1:80/TCP: fl_frontend4 is full',
+    'Failed:     default/web frontend 10.96.0.1:80/TCP: fl_frontend4 is full',
     'Limit:      default/web *:30080/TCP: not served by bpf: packets from outside',
     'Map:        fl_frontend4   1 of 2   IPv4 frontends, and an entry for the other ports of each ClusterIP',
     'Hook:       fl_connect4   900 instructions verified',

@@ -160,6 +160,15 @@ describe('layers', () => {
     ['src/plan/a.ts', '../model/types.ts', undefined],
     ['src/dataplane/bpf/maps/kernel.ts', './layout.ts', undefined],
     ['src/source/apiserver/watch/a.ts', '../decode/b.ts', undefined],
+    [
+      'src/agent/a.ts',
+      '../dataplane/bpf/dataplane.ts',
+      'outside src/dataplane the seam alone is known; src/cli/dataplanes.ts composes dataplanes',
+    ],
+    ['src/observe/a.ts', '../dataplane/bpf/sync/render.ts', 'the seam alone is known'],
+    ['src/cli/services.ts', '../dataplane/bpf/inspect/view.ts', 'the seam alone is known'],
+    ['src/cli/dataplanes.ts', '../dataplane/bpf/open.ts', undefined],
+    ['src/agent/a.ts', '../dataplane/dataplane.ts', undefined],
     ['src/cli/a.ts', '../agent/agent.ts', undefined],
     ['src/main.ts', 'commander', undefined],
   ];

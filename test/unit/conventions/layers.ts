@@ -43,7 +43,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   edge: {
     number: '4',
     holds:
-      /^src\/source\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(loader\/(?!sizes)[\w-]+|maps\/(kernel|counters))\.ts$/,
+      /^src\/source\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|grace-period|bypass-map|inspect\/pinned|loader\/(?!sizes)[\w-]+|maps\/(kernel|counters))\.ts$/,
     mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge'],
     why: 'the edges touch the world and serve the agent: they do not know who calls them',
   },
@@ -84,6 +84,16 @@ export function layerOf(path: string): Layer | undefined {
   return names.find((name) => LAYERS[name].holds.test(path));
 }
 
+/** Outside src/dataplane, only these know a dataplane: everything else knows the seam. */
+const DATAPLANE_COMPOSERS: readonly string[] = [
+  'src/cli/dataplanes.ts',
+  // Opt-outs are BPF's alone, and no other dataplane has them.
+  'src/cli/bypass.ts',
+];
+
+/** A file of one dataplane, not of the seam. */
+const isOfDataplane = (path: string): boolean => /^src\/dataplane\/\w+\//.test(path);
+
 /** Edges stand side by side: `source/apiserver`, `source/manifests`, `dataplane/bpf`. */
 function edgeOf(path: string): string {
   return path.split('/').slice(1, 3).join('/');
@@ -109,6 +119,11 @@ export function checkLayers(files: readonly SourceFile[]): readonly Violation[] 
         }
         if (layer === 'edge' && target === 'edge' && edgeOf(file.path) !== edgeOf(path)) {
           const reason = `${edgeOf(file.path)} imports ${edgeOf(path)}: edges stand side by side, only the agent joins them`;
+          return [{ path: file.path, line, reason }];
+        }
+        const isInside = file.path.startsWith('src/dataplane/');
+        if (isOfDataplane(path) && !isInside && !DATAPLANE_COMPOSERS.includes(file.path)) {
+          const reason = `imports ${path}: outside src/dataplane the seam alone is known; ${DATAPLANE_COMPOSERS[0]} composes dataplanes`;
           return [{ path: file.path, line, reason }];
         }
         return [];

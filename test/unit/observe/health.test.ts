@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { countFrontends, healthOf } from '../../../src/observe/health.ts';
 import type { KernelState } from '../../../src/observe/report.ts';
 import type { Status } from '../../../src/observe/status.ts';
+import { failedEntry } from '../../support/failed-entry.ts';
 
 const NOWHERE = { object: undefined, field: undefined, file: undefined, line: undefined };
 
@@ -33,7 +34,7 @@ test.each<[reason: string, state: Case]>([
   ['1 rejected object or field', { problems: [rejected] }],
   ['1 rejected object or field', { problems: [{ ...NOWHERE, file: 'a.yaml', reason: 'no' }] }],
   ['1 problem of the source', { problems: [{ ...NOWHERE, reason: 'ECONNREFUSED', kinds: 'all' }] }],
-  ['2 entries failed to sync', { failed: [1, 2].map((id) => ({ id: `${id}`, reason: 'full' })) }],
+  ['2 entries failed to sync', { failed: [failedEntry(), failedEntry()] }],
   ['1 frontend missing', { frontends: ['ok', 'missing'] }],
   ['2 frontends stale', { frontends: ['stale', 'stale'] }],
   ['1 frontend not in the plan', { frontends: ['extra'] }],

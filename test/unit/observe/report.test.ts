@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/view.ts';
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
+import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
 import { backendRows, serviceRows } from '../../../src/observe/report.ts';
 import { problemText } from '../../../src/observe/status.ts';
 import type { Plan } from '../../../src/plan/types.ts';
@@ -11,7 +11,7 @@ import { backend, clusterIp, localNodePort, planOf, servicePort } from '../datap
 
 function kernelAfter(...plans: readonly Plan[]) {
   const tables = createMemoryTables({ frontends: 64, backends: 64, slotBlocks: 64, services: 64 });
-  const dataplane = createBpfDataplane(tables, () => Promise.resolve());
+  const dataplane = createTableSync(tables, () => Promise.resolve());
   for (const plan of plans) dataplane.apply(plan, 'all');
   return adopt(tables).ledger;
 }

@@ -8,6 +8,7 @@ import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
+import { failedEntry } from '../../support/failed-entry.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
 import { agentReaders } from './readers.ts';
 
@@ -223,7 +224,10 @@ test('what was rejected of a Service is told on it, once while it lasts', async 
 });
 
 test('a full map is told on the Service it hit', async () => {
-  const failed = [{ id: 'x', service: 'default/web', reason: 'fl_frontend4 is full: …' }];
+  const failed = [
+    failedEntry(),
+    failedEntry({ code: 'WRITE_FAILED', service: 'default/other', reason: 'ENOMEM' }),
+  ];
   servers.synced(synced({ isComplete: false, report: { applied: 0, failed, elapsedMs: 1 } }));
   await servers.events.idle();
   expect(events.map(({ reason, regarding }) => [reason, regarding.name])).toEqual([
@@ -245,7 +249,7 @@ test('every documented Event is recorded by its cause', async () => {
       reason: 'no',
     },
   ];
-  const failed = [{ id: 'x', service: 'a/b', reason: 'fl_frontend4 is full' }];
+  const failed = [failedEntry({ service: 'a/b' })];
   const plan = { ...planOf(), rejections, services: new Map([['a/b', withHealthCheck(third)]]) };
   servers.synced(synced({ plan, report: { applied: 0, failed, elapsedMs: 1 }, isComplete: false }));
   servers.synced(synced({ plan, services: ['a/b'] }));

@@ -1,42 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables' contents in people's words: which frontend leads to which backends, and what was
-// counted. Works on a live agent's tables and on pins without any agent. Reads Tables.
-import type { Family } from '../../../model/types.ts';
+// The tables' contents as the read models of the seam: which frontend leads to which backends, what was
+// counted, how full the tables are. Works on a live agent's tables and on pins without any agent.
+import type {
+  BackendView,
+  FrontendView,
+  PortConnections,
+  PortId,
+  Snapshot,
+  TableFill,
+} from '../../snapshot.ts';
 import { BACKEND_STATE, decodeFrontend } from '../maps/layout.ts';
-import type { ArrayTable } from '../maps/tables.ts';
-import { allPorts, type Ledger, type PortRecord, type SetRecord } from '../sync/ledger.ts';
+import { portIdOf } from '../maps/names.ts';
+import type { ArrayTable, Tables } from '../maps/tables.ts';
+import { adopt } from '../sync/adopt.ts';
+import {
+  allPorts,
+  type FrontendRecord,
+  frontendIdOf,
+  type Ledger,
+  type PortRecord,
+  type SetRecord,
+} from '../sync/ledger.ts';
 
-export interface FrontendView {
-  /** `10.96.0.10:80/TCP`; `*:30080/TCP` for a NodePort. */
-  readonly frontend: string;
-  readonly family: Family;
-  /** `ns/name`. */
-  readonly service: string;
-  /** Plan key of the service port. */
-  readonly port: string;
-  /** Backends as `address:port`, in slot order. */
-  readonly internal: readonly string[];
-  readonly external: readonly string[];
-  readonly internalEmpty: 'reject' | 'drop';
-  readonly externalEmpty: 'reject' | 'drop';
-  readonly affinitySeconds: number;
-  readonly connections: number;
-  readonly refused: number;
-  readonly dropped: number;
-  readonly affinityHits: number;
-}
-
-export interface BackendView {
-  readonly backend: string;
-  readonly family: Family;
-  readonly service: string;
-  readonly port: string;
-  readonly id: number;
-  readonly generation: number;
-  readonly state: 'active' | 'terminating' | 'free' | 'gone';
-  readonly isLocal: boolean;
-  readonly connections: number;
-  readonly open: number;
+/** Everything the tables hold, read anew: what is shown is what is there. */
+export function snapshotOf(tables: Tables): Snapshot {
+  const { ledger } = adopt(tables);
+  return { frontends: [...frontendViews(ledger)], backends: [...backendViews(ledger)] };
 }
 
 const STATE_NAMES = ['free', 'active', 'terminating', 'gone'] as const;
@@ -51,67 +40,76 @@ function counters(table: ArrayTable, index: number): readonly number[] {
 }
 
 export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
-  for (const port of allPorts(ledger)) {
-    const shadow = ledger.shadows.backend[port.family];
-    const known = new Set(port.backends);
+  for (const record of allPorts(ledger)) {
+    const shadow = ledger.shadows.backend[record.family];
+    const known = new Set(record.backends);
+    const port = portIdOf(record.key);
     const members = (set: SetRecord | undefined): readonly string[] =>
       set?.members.map((id) => (known.has(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
-    for (const record of port.frontends) {
-      if (isRefusal(record.text)) continue;
-      const value = decodeFrontend(ledger.shadows.frontend.value(record.id));
-      const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
-        ledger.tables.frontendStat,
-        record.id,
-      );
+    for (const frontend of record.frontends) {
+      const id = frontendIdOf(ledger, record, frontend);
+      // What refuses the other ports of a ClusterIP is no frontend that people made.
+      if (id.port === undefined) continue;
       yield {
-        frontend: record.text,
-        family: port.family,
-        service: port.service,
-        port: port.key,
-        internal: members(record.sets.host),
-        external: members(record.sets.outside),
-        internalEmpty: value.paths.host.whenEmpty,
-        externalEmpty: value.paths.outside.whenEmpty,
-        affinitySeconds: value.affinitySeconds,
-        connections,
-        refused,
-        dropped,
-        affinityHits,
+        id,
+        port,
+        internal: members(frontend.sets.host),
+        external: members(frontend.sets.outside),
+        ...frontendFacts(ledger, frontend),
       };
     }
   }
 }
 
+type FrontendFacts = Omit<FrontendView, 'id' | 'port' | 'internal' | 'external'>;
+
+function frontendFacts({ shadows, tables }: Ledger, { id }: FrontendRecord): FrontendFacts {
+  const value = decodeFrontend(shadows.frontend.value(id));
+  const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
+    tables.frontendStat,
+    id,
+  );
+  return {
+    internalEmpty: value.paths.host.whenEmpty,
+    externalEmpty: value.paths.outside.whenEmpty,
+    affinitySeconds: value.affinitySeconds,
+    connections,
+    refused,
+    dropped,
+    affinityHits,
+  };
+}
+
 /** Connections of each frontend, without the names of its backends: asked for at every scrape. */
-export function* frontendConnections(
-  ledger: Ledger,
-): Generator<Pick<FrontendView, 'service' | 'port' | 'family' | 'connections'>> {
-  for (const { service, key, family, frontends } of allPorts(ledger)) {
-    for (const { text, id } of frontends) {
-      if (isRefusal(text)) continue;
-      const [connections = 0] = counters(ledger.tables.frontendStat, id);
-      yield { service, port: key, family, connections };
+export function* portConnections(ledger: Ledger): Generator<PortConnections> {
+  for (const record of allPorts(ledger)) {
+    const port = portIdOf(record.key);
+    for (const frontend of record.frontends) {
+      if (frontendIdOf(ledger, record, frontend).port === undefined) continue;
+      const [connections = 0] = counters(ledger.tables.frontendStat, frontend.id);
+      yield { port, connections };
     }
   }
 }
 
-/** What refuses the other ports of a ClusterIP is no frontend that people made. */
-const isRefusal = (text: string): boolean => text.endsWith(':*');
-
 export function* backendViews(ledger: Ledger): Generator<BackendView> {
-  for (const port of allPorts(ledger)) {
-    for (const id of port.backends) yield backendView(ledger, port, id);
+  for (const record of allPorts(ledger)) {
+    const port = portIdOf(record.key);
+    for (const id of record.backends) yield backendView(ledger, record, port, id);
   }
 }
 
-function backendView(ledger: Ledger, port: PortRecord, id: number): BackendView {
-  const shadow = ledger.shadows.backend[port.family];
+function backendView(
+  ledger: Ledger,
+  { family }: PortRecord,
+  port: PortId,
+  id: number,
+): BackendView {
+  const shadow = ledger.shadows.backend[family];
   const [connections = 0, closed = 0] = counters(ledger.tables.backendStat, id);
   return {
     backend: shadow.text(id),
-    family: port.family,
-    service: port.service,
-    port: port.key,
+    port,
     id,
     generation: shadow.generation(id),
     state: STATE_NAMES[shadow.state(id)] ?? STATE_NAMES[BACKEND_STATE.FREE],
@@ -119,4 +117,18 @@ function backendView(ledger: Ledger, port: PortRecord, id: number): BackendView 
     connections,
     open: Math.max(0, connections - closed),
   };
+}
+
+export function tableFill(ledger: Ledger): readonly TableFill[] {
+  const { tables, backendIds, blocks, serviceIds } = ledger;
+  const { frontend, slotBlock, serviceName } = tables;
+  const frontends = { IPv4: 0, IPv6: 0 };
+  for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.length;
+  return [
+    { name: frontend.IPv4.name, used: frontends.IPv4, capacity: frontend.IPv4.capacity },
+    { name: frontend.IPv6.name, used: frontends.IPv6, capacity: frontend.IPv6.capacity },
+    { name: 'backend ids', used: backendIds.used(), capacity: backendIds.capacity },
+    { name: slotBlock.name, used: blocks.used(), capacity: blocks.capacity },
+    { name: serviceName.name, used: serviceIds.used(), capacity: serviceIds.capacity },
+  ];
 }

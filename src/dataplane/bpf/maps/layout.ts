@@ -3,6 +3,7 @@
 // order. test/unit/dataplane/bpf/layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressBytes, addressText } from '../../../lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
+import type { FrontendId } from '../../entry.ts';
 
 export const SIZE = {
   frontend4_key: 8,
@@ -33,15 +34,6 @@ export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
 export const SET_KIND = { random: 0 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 
-export interface FrontendKey {
-  readonly family: Family;
-  /** undefined: any address of the node, stored as all zero. */
-  readonly address: string | undefined;
-  /** 0 with no protocol: every port of the address that has no frontend of its own. */
-  readonly port: number;
-  readonly protocol: Protocol | undefined;
-}
-
 export type Position = keyof typeof POSITION;
 export type SetKind = keyof typeof SET_KIND;
 
@@ -59,7 +51,7 @@ export interface PathValue extends SetRef {
 }
 
 export interface FrontendValue {
-  readonly key: FrontendKey;
+  readonly key: FrontendId;
   readonly paths: Readonly<Record<Position, PathValue>>;
   readonly serviceId: number;
   readonly affinitySeconds: number;
@@ -90,23 +82,26 @@ export function frontendKeySize(family: Family): number {
   return family === 'IPv4' ? SIZE.frontend4_key : SIZE.frontend6_key;
 }
 
-export function encodeFrontendKey(key: FrontendKey): Uint8Array {
+/** An address of all zero: every address of the node. Port and protocol 0: every port without a frontend. */
+export function encodeFrontendKey(key: FrontendId): Uint8Array {
   const bytes = new Uint8Array(frontendKeySize(key.family));
   const portAt = bytes.length - 4;
+  const port = key.port ?? 0;
   if (key.address !== undefined) bytes.set(addressBytes(key.address, key.family), 0);
-  bytes[portAt] = key.port & 0xff;
-  bytes[portAt + 1] = key.port >> 8;
+  bytes[portAt] = port & 0xff;
+  bytes[portAt + 1] = port >> 8;
   if (key.protocol !== undefined) bytes[portAt + 2] = PROTOCOL_NUMBER[key.protocol];
   return bytes;
 }
 
-export function decodeFrontendKey(bytes: Uint8Array, family: Family): FrontendKey {
+export function decodeFrontendKey(bytes: Uint8Array, family: Family): FrontendId {
   const portAt = bytes.length - 4;
   const address = bytes.subarray(0, portAt);
+  const port = view(bytes).getUint16(portAt, true);
   return {
     family,
     address: address.every((byte) => byte === 0) ? undefined : addressText(address),
-    port: view(bytes).getUint16(portAt, true),
+    port: port === 0 ? undefined : port,
     protocol: bytes[portAt + 2] === 0 ? undefined : protocolOf(bytes[portAt + 2] ?? 0),
   };
 }
@@ -146,7 +141,7 @@ const PROTOCOL_AT = 44;
 const ADDRESS_AT = 48;
 
 /** The address of a frontend: v4-mapped for IPv4, all zero for any address of the node. */
-function writeWideAddress(bytes: Uint8Array, { address, family }: FrontendKey): void {
+function writeWideAddress(bytes: Uint8Array, { address, family }: FrontendId): void {
   bytes.fill(0);
   if (address === undefined) return;
   if (family === 'IPv4') bytes.fill(0xff, 10, 12);
@@ -166,7 +161,7 @@ export function encodeFrontend({ key, paths, ...value }: FrontendValue): Uint8Ar
   const isNodePort = key.address === undefined;
   at.setUint8(FLAGS_AT, Number(isNodePort) | (Number(value.hasSourceRanges) << 1));
   at.setUint8(FAMILY_AT, key.family === 'IPv4' ? 4 : 6);
-  at.setUint16(PORT_AT, key.port, true);
+  at.setUint16(PORT_AT, key.port ?? 0, true);
   at.setUint8(PROTOCOL_AT, key.protocol === undefined ? 0 : PROTOCOL_NUMBER[key.protocol]);
   writeWideAddress(frontendScratch.subarray(ADDRESS_AT), key);
   return frontendScratch.slice();
@@ -176,11 +171,12 @@ export function decodeFrontend(bytes: Uint8Array): FrontendValue {
   const at = view(bytes);
   const family = at.getUint8(FAMILY_AT) === 6 ? 'IPv6' : 'IPv4';
   const protocol = at.getUint8(PROTOCOL_AT);
+  const port = at.getUint16(PORT_AT, true);
   return {
     key: {
       family,
       address: readWideAddress(bytes.subarray(ADDRESS_AT), family),
-      port: at.getUint16(PORT_AT, true),
+      port: port === 0 ? undefined : port,
       protocol: protocol === 0 ? undefined : protocolOf(protocol),
     },
     paths: {

@@ -4,6 +4,7 @@
 // Reads Tables, writes nothing.
 import { exactList } from '../../../lib/compact.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
+import { frontendText } from '../../entry.ts';
 import {
   BACKEND_STATE,
   backendServiceOffset,
@@ -24,13 +25,13 @@ import {
   createLedger,
   createPortRecord,
   createShadows,
+  frontendIdOf,
   type Ledger,
   type PortRecord,
   type SetRecord,
   type Shadows,
   withItem,
 } from './ledger.ts';
-import { frontendText } from './render.ts';
 import { isEqual, readRun } from './sets.ts';
 
 export interface StrayFrontend {
@@ -79,9 +80,9 @@ function take(ledger: Ledger, record: PortRecord): void {
   addPort(ledger, record);
   const same = record.sets.find(({ members }) => isEqual(members, record.backends));
   if (same !== undefined) record.backends = same.members;
-  for (const { text } of record.frontends) {
-    ledger.owners[record.family].set(text, record);
-    if (text.startsWith('*:')) ledger.nodePorts++;
+  for (const frontend of record.frontends) {
+    ledger.owners[record.family].set(frontend.text, record);
+    if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts++;
   }
 }
 

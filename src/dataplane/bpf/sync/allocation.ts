@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one service port takes of ids and blocks and changes of its backends, so that all of it can be
 // given back, and the error that says which table had none left.
+import { fullText } from './failure.ts';
 import type { IdPool } from './id-pool.ts';
 import type { Ledger, PortRecord } from './ledger.ts';
 
 /** Which table is full, in the words of the flag that sizes it. */
 export class TableFull extends Error {
-  constructor(table: string, capacity: number, flag: string) {
-    super(
-      `${table} is full (${capacity} ${flag}): raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`,
-    );
+  readonly map: string;
+
+  constructor(map: string, capacity: number, flag: string) {
+    super(fullText(map, flag, capacity));
+    this.map = map;
   }
 }
 

@@ -1,52 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan -> kernel for some Services: make before break, one batch per table.
-//   1 backends and set blocks (shared memory, referred to by nobody)   2 service names
-//   3 frontends (each path is one word: a program sees the old set or the new one)
-//   4 frontends that are gone   5 backends that left: TERMINATING or GONE   6 retire ids and blocks
+//   1 backends and slot blocks (shared memory, referred to by nobody)
+//   2 satellites: what sockets look at beside a frontend, there before the first frontend that needs it
+//   3 frontends (each replaced whole: a socket sees the old set or the new one)
+//   4 frontends that are gone   5 backends that left: TERMINATING or GONE; retire ids and blocks
+//   6 satellites that nothing needs any more
 // A refused write leaves its Service as it was in the kernel and is reported.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
-import type { ApplyReport, FailedEntry } from '../../dataplane.ts';
-import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../maps/layout.ts';
-import { nameOf } from '../maps/names.ts';
+import type { FailedEntry, SyncReport } from '../../dataplane.ts';
+import { type FrontendId, frontendEntry } from '../../entry.ts';
+import { decodeFrontendKey, encodeU32 } from '../maps/layout.ts';
 import { type RefusedWrite, storeWords } from '../maps/tables.ts';
 import { TableFull } from './allocation.ts';
-import { addPort, type FrontendRecord, type Ledger, type PortRecord } from './ledger.ts';
+import { writeFailure } from './failure.ts';
+import { frontendIdOf, type Ledger, type PortRecord } from './ledger.ts';
 import {
   type FrontendPut,
   forgetFrontend,
   ownFrontend,
-  type PreparedPort,
   preparePort,
   settlePort,
 } from './port-update.ts';
+import { portFailure, SATELLITES, type Sync } from './satellites.ts';
 
-interface Sync {
-  readonly ledger: Ledger;
-  readonly prepared: PreparedPort[];
-  /** Records to settle, with what the plan has of them: whose flows stay. */
-  readonly touched: Map<PortRecord, ServicePortPlan | undefined>;
-  readonly deletes: Record<Family, { record: PortRecord; frontend: FrontendRecord }[]>;
-  readonly failed: FailedEntry[];
-  applied: number;
-}
-
-export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceKey>): ApplyReport {
+export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceKey>): SyncReport {
   const startedAt = performance.now();
   const sync: Sync = {
     ledger,
     prepared: [],
     touched: new Map(),
     deletes: { IPv4: [], IPv6: [] },
+    emptied: [],
     failed: [],
     applied: 0,
   };
   for (const service of changed) prepareService(sync, plan, service);
-  putNames(sync);
+  for (const satellite of SATELLITES) satellite.put(sync);
   for (const family of FAMILIES) putFrontends(sync, family);
   for (const family of FAMILIES) deleteFrontends(sync, family);
-  settle(sync);
-  countNodePorts(ledger);
+  for (const [record, port] of sync.touched) {
+    if (settlePort(ledger, record, port)) sync.emptied.push(record);
+  }
+  for (const satellite of SATELLITES.toReversed()) satellite.remove(sync);
   return {
     applied: sync.applied,
     failed: sync.failed,
@@ -72,7 +68,8 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
       }
     } catch (error) {
       if (!(error instanceof TableFull)) throw error;
-      sync.failed.push({ id: port.key, reason: error.message, service });
+      const failure = { code: 'MAP_FULL', map: error.map, reason: error.message } as const;
+      sync.failed.push(portFailure({ key: port.key, service }, failure));
     }
   }
 }
@@ -90,36 +87,6 @@ function clusterIpOwners(ports: readonly ServicePortPlan[]): ReadonlySet<Service
 function dropPort(sync: Sync, record: PortRecord): void {
   sync.touched.set(record, undefined);
   for (const frontend of record.frontends) sync.deletes[record.family].push({ record, frontend });
-}
-
-/** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
-function putNames(sync: Sync): void {
-  const fresh = sync.prepared.filter((prepared) => prepared.isNew);
-  const table = sync.ledger.tables.serviceName;
-  const refused = table.put(
-    fresh.map(({ record }) => encodeU32(record.serviceId)),
-    encodeNames(fresh.map(({ record }) => record.key)),
-  );
-  const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
-  for (const [index, prepared] of fresh.entries()) {
-    const refusal = refusedAt.get(index);
-    if (refusal === undefined) {
-      addPort(sync.ledger, prepared.record);
-      continue;
-    }
-    prepared.undo();
-    sync.prepared.splice(sync.prepared.indexOf(prepared), 1);
-    sync.touched.delete(prepared.record);
-    sync.failed.push(failure(prepared.record, prepared.record.key, table.name, refusal));
-  }
-}
-
-function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
-  const size = SIZE.service_name;
-  const names = new Uint8Array(portKeys.length * size);
-  return portKeys.map((key, index) =>
-    encodeServiceName(nameOf(key), names.subarray(index * size, (index + 1) * size)),
-  );
 }
 
 interface OwnedPut {
@@ -160,27 +127,20 @@ function putKeys(sync: Sync, family: Family, puts: readonly OwnedPut[]): Readonl
     const owned = puts[refusal.index];
     if (owned === undefined) continue;
     without.add(owned);
-    const { text, id } = owned.put.frontend;
-    ledger.frontendIds.give(id);
-    sync.failed.push(failure(owned.record, text, table.name, refusal));
+    ledger.frontendIds.give(owned.put.frontend.id);
+    const id = decodeFrontendKey(owned.put.key, family);
+    sync.failed.push(frontendFailure(owned.record, id, table.name, refusal));
   }
   return without;
 }
 
-/** The --map-size name of a hash table. */
-const flagOf = (table: string): string => (table === 'fl_service' ? 'service-ports' : 'frontends');
-
-function failure(
-  record: PortRecord,
-  id: string,
+function frontendFailure(
+  { service }: PortRecord,
+  frontend: FrontendId,
   table: string,
-  refusal: RefusedWrite,
+  { code }: RefusedWrite,
 ): FailedEntry {
-  const why =
-    refusal.code === 'E2BIG'
-      ? `${table} is full: raise --map-size ${flagOf(table)}=… or remove Services; the old state stays in the kernel`
-      : `${table} refused it (${refusal.code}); it will be tried again`;
-  return { id, reason: why, service: record.service };
+  return { ...frontendEntry(frontend), ...writeFailure(table, code), service };
 }
 
 /** Only frontends still owned by the port that lost them: another may have taken them over. */
@@ -196,24 +156,11 @@ function deleteFrontends(sync: Sync, family: Family): void {
   for (const [index, { record, frontend }] of gone.entries()) {
     const refusal = refusedAt.get(index);
     if (refusal !== undefined) {
-      sync.failed.push(failure(record, frontend.text, table.name, refusal));
+      const id = frontendIdOf(ledger, record, frontend);
+      sync.failed.push(frontendFailure(record, id, table.name, refusal));
       continue;
     }
     sync.applied++;
     forgetFrontend(ledger, record, frontend.text);
   }
-}
-
-function settle(sync: Sync): void {
-  const emptied: Uint8Array[] = [];
-  for (const [record, port] of sync.touched) {
-    if (settlePort(sync.ledger, record, port)) emptied.push(encodeU32(record.serviceId));
-  }
-  sync.ledger.tables.serviceName.delete(emptied);
-}
-
-/** Sockets skip the second look-up while no NodePort exists. */
-function countNodePorts({ tables, nodePorts }: Ledger): void {
-  const { runtime } = tables;
-  runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, nodePorts, true);
 }

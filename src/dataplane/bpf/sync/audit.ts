@@ -4,20 +4,20 @@
 // a damaged set or backend is never mended in place but replaced and flipped to.
 // Reads Tables; the only writes are deletes of frontends that belong to nobody.
 import { FAMILIES, type Family } from '../../../model/types.ts';
+import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
 import { decodeFrontendKey, decodeU32, encodeServiceName, encodeU32 } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
 import { element } from '../maps/tables.ts';
-import { allPorts, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
+import { allPorts, frontendIdOf, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
 import { forgetFrontend } from './port-update.ts';
-import { frontendText } from './render.ts';
 import { isEqual, readRun } from './sets.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
 
-/** @returns one line per difference, e.g. `frontend 10.96.0.10:80/TCP of default/web:http/TCP/IPv4 is missing` */
-export function findDrift(ledger: Ledger): readonly string[] {
-  const drift: string[] = [];
+/** @returns what differs, each text like `frontend 10.96.0.10:80/TCP of default/web:http/TCP/IPv4 is missing` */
+export function findDrift(ledger: Ledger): readonly Entry[] {
+  const drift: Entry[] = [];
   for (const port of allPorts(ledger)) {
     drift.push(
       ...auditName(ledger, port),
@@ -29,35 +29,39 @@ export function findDrift(ledger: Ledger): readonly string[] {
   return drift;
 }
 
-function auditName(ledger: Ledger, port: PortRecord): readonly string[] {
+function auditName(ledger: Ledger, port: PortRecord): readonly Entry[] {
   const key = encodeU32(port.serviceId);
   const wanted = encodeServiceName(nameOf(port.key));
   const held = ledger.tables.serviceName.get(key);
   if (held !== undefined && isSame(held, wanted)) return [];
   ledger.tables.serviceName.put([key], [wanted]);
-  return [`name of service id ${port.serviceId} (${port.key}) ${held ? 'differs' : 'is missing'}`];
+  const text = `name of service id ${port.serviceId} (${port.key}) ${held ? 'differs' : 'is missing'}`;
+  return [{ id: { kind: 'service-port', port: port.key }, text }];
 }
 
-function auditSets({ tables }: Ledger, port: PortRecord): readonly string[] {
-  const drift: string[] = [];
+function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
+  const drift: Entry[] = [];
   for (const set of port.sets) {
     const { block, members } = set;
     const run = readRun(tables.slotBlock, block, members.length);
     if (isEqual(run, [port.serviceId, ...members])) continue;
-    drift.push(`set at block ${block} of ${port.key} differs`);
+    const text = `set at block ${block} of ${port.key} differs`;
+    drift.push({ id: { kind: 'set', port: port.key }, text });
     set.isDamaged = true;
   }
   return drift;
 }
 
 /** A damaged one is found by no key any more: settled as gone once no set has its id. */
-function auditBackends(ledger: Ledger, port: PortRecord): readonly string[] {
+function auditBackends(ledger: Ledger, port: PortRecord): readonly Entry[] {
   const table = ledger.tables.backend[port.family];
   const shadow = ledger.shadows.backend[port.family];
-  const drift: string[] = [];
+  const drift: Entry[] = [];
   for (const id of port.backends) {
     if (shadow.isSame(id, table.view(id), table.offset(id))) continue;
-    drift.push(`backend ${shadow.text(id)} (id ${id}) of ${port.key} differs`);
+    const backend = shadow.text(id);
+    const text = `backend ${backend} (id ${id}) of ${port.key} differs`;
+    drift.push({ id: { kind: 'backend', family: port.family, backend }, text });
     ledger.damagedBackends.add(id);
   }
   return drift;
@@ -69,29 +73,30 @@ function isInKernel({ tables, shadows }: Ledger, id: number, ref: Uint8Array): b
   return isSame(shadows.frontend.value(id), element(tables.frontendRecord, id));
 }
 
-function auditFrontends(ledger: Ledger, family: Family): readonly string[] {
-  const drift: string[] = [];
+function auditFrontends(ledger: Ledger, family: Family): readonly Entry[] {
+  const drift: Entry[] = [];
   const table = ledger.tables.frontend[family];
   const seen = new Set<string>();
   for (const { key, value } of table.readAll()) {
-    const text = frontendText(decodeFrontendKey(key, family));
+    const id = decodeFrontendKey(key, family);
+    const text = frontendText(id);
     seen.add(text);
     const owner = ledger.owners[family].get(text);
     const frontend = owner && frontendOf(owner, text);
     if (owner === undefined || frontend === undefined) {
-      drift.push(`frontend ${text} belongs to no Service`);
+      drift.push(frontendEntry(id, ' belongs to no Service'));
       table.delete([key]);
     } else if (!isInKernel(ledger, frontend.id, value)) {
-      drift.push(`frontend ${text} of ${owner.key} differs`);
+      drift.push(frontendEntry(id, ` of ${owner.key} differs`));
       forgetFrontend(ledger, owner, text);
     }
   }
   for (const port of allPorts(ledger)) {
     if (port.family !== family) continue;
-    for (const { text } of port.frontends) {
-      if (seen.has(text)) continue;
-      drift.push(`frontend ${text} of ${port.key} is missing`);
-      forgetFrontend(ledger, port, text);
+    for (const frontend of port.frontends) {
+      if (seen.has(frontend.text)) continue;
+      drift.push(frontendEntry(frontendIdOf(ledger, port, frontend), ` of ${port.key} is missing`));
+      forgetFrontend(ledger, port, frontend.text);
     }
   }
   return drift;

@@ -6,10 +6,12 @@
 import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
+import type { FrontendId } from '../../entry.ts';
 import { BackendShadow, FrontendShadow } from '../maps/cache.ts';
 import {
   BACKEND_STATE,
   backendStateOffset,
+  decodeFrontendKey,
   type Position,
   type SetKind,
   SLOTS_PER_BLOCK,
@@ -156,6 +158,13 @@ export function portOf(ledger: Ledger, service: ServiceKey, key: string): PortRe
 export function* allPorts(ledger: Ledger): Generator<PortRecord> {
   for (const ports of ledger.services.values()) yield* ports;
 }
+
+/** What a frontend of the ledger is, from the bytes of its key. */
+export const frontendIdOf = (
+  { shadows }: Ledger,
+  { family }: PortRecord,
+  { id }: FrontendRecord,
+): FrontendId => decodeFrontendKey(shadows.frontend.key(id, family), family);
 
 export const frontendOf = (record: PortRecord, text: string): FrontendRecord | undefined =>
   record.frontends.find((frontend) => frontend.text === text);

@@ -5,24 +5,19 @@ import ipaddr from 'ipaddr.js';
 import { addressBytes } from '../../../lib/address-bytes.ts';
 import type { Family } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
-import type { FailedEntry } from '../../dataplane.ts';
+import type { FailedEntry, NodeAddress } from '../../dataplane.ts';
 import { ADDRESS_SCOPE } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
+import { writeFailure } from './failure.ts';
 
-/** One address of an interface of the node's own network namespace, canonical. */
-export interface LocalAddress {
-  readonly family: Family;
-  readonly address: string;
-}
-
-const isLoopback = ({ family, address }: LocalAddress): boolean =>
+const isLoopback = ({ family, address }: NodeAddress): boolean =>
   family === 'IPv4' ? address.startsWith('127.') : address === '::1';
 
 /** IPv6 loopback never accepts NodePorts (as in kube-proxy: there is no route_localnet for it). */
 export function acceptedAddresses(
   plan: Plan,
-  local: readonly LocalAddress[],
-): readonly LocalAddress[] {
+  local: readonly NodeAddress[],
+): readonly NodeAddress[] {
   return local.filter((candidate) => {
     if (candidate.family === 'IPv6' && isLoopback(candidate)) return false;
     const accepted = plan.nodePortAddresses[candidate.family];
@@ -35,7 +30,7 @@ export function acceptedAddresses(
 /** Makes the table hold exactly the accepted addresses. */
 export function applyNodeAddresses(
   tables: Tables,
-  accepted: readonly LocalAddress[],
+  accepted: readonly NodeAddress[],
 ): readonly FailedEntry[] {
   return (['IPv4', 'IPv6'] as const).flatMap((family) => applyFamily(tables, family, accepted));
 }
@@ -43,7 +38,7 @@ export function applyNodeAddresses(
 function applyFamily(
   tables: Tables,
   family: Family,
-  accepted: readonly LocalAddress[],
+  accepted: readonly NodeAddress[],
 ): readonly FailedEntry[] {
   const table = tables.nodeAddress[family];
   const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -62,8 +57,12 @@ function applyFamily(
       Uint8Array.of(isLoopback(address) ? ADDRESS_SCOPE.loopback : ADDRESS_SCOPE.node, 0, 0, 0),
     ),
   );
-  return refused.map(({ index, code }) => ({
-    id: `node address ${missing[index]?.address}`,
-    reason: `${table.name} refused it (${code}): NodePorts do not answer on this address`,
-  }));
+  return refused.map(({ index, code }) => {
+    const address = missing[index]?.address ?? '';
+    return {
+      id: { kind: 'node-address', family, address },
+      text: `node address ${address}`,
+      ...writeFailure(table.name, code, 'NodePorts do not answer on this address'),
+    };
+  });
 }

@@ -19,6 +19,7 @@ import {
   blocksOf,
   createPortRecord,
   type FrontendRecord,
+  frontendIdOf,
   frontendOf,
   type Ledger,
   type PortRecord,
@@ -148,8 +149,9 @@ function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: Fro
   return held.every((byte, index) => byte === value[index]);
 }
 
-/** Any address of the node: a frontend key with an address of zeros. */
-const isNodePort = ({ text }: FrontendRecord): boolean => text.startsWith('*:');
+/** Any address of the node: all before port and protocol is zero. */
+export const isNodePortKey = (key: Uint8Array): boolean =>
+  key.subarray(0, -4).every((byte) => byte === 0);
 
 /** Notes that the kernel now has this frontend, taking it over from any other port. */
 export function ownFrontend(
@@ -163,7 +165,7 @@ export function ownFrontend(
   const isTakenOver = previous !== undefined && previous !== record;
   if (isTakenOver) disownFrontend(ledger, previous, frontend);
   const before = frontendOf(record, text);
-  if (before === undefined && isNodePort(frontend)) ledger.nodePorts++;
+  if (before === undefined && isNodePortKey(key)) ledger.nodePorts++;
   const others = before === undefined ? record.frontends : without(record.frontends, before);
   record.frontends = withItem(others, frontend);
   ledger.shadows.frontend.write(frontend.id, key, value);
@@ -176,7 +178,7 @@ function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: Fronte
   const frontend = frontendOf(record, text);
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
-  if (isNodePort(frontend)) ledger.nodePorts--;
+  if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
   if (frontend.id === id) clear(ledger.tables.frontendStat, id);
   else ledger.retired.frontendIds.push(frontend.id);
 }
@@ -186,7 +188,7 @@ export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string)
   const frontend = frontendOf(record, text);
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
-  if (isNodePort(frontend)) ledger.nodePorts--;
+  if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
   ledger.retired.frontendIds.push(frontend.id);
   const owners = ledger.owners[record.family];
   if (owners.get(text) === record) owners.delete(text);

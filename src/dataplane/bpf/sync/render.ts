@@ -3,9 +3,9 @@
 // backends by address, sets as lists of backends, frontends with the path of each client position.
 // Pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../../lib/address-bytes.ts';
-import { flatText } from '../../../lib/compact.ts';
 import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../../plan/types.ts';
-import { type FrontendKey, MAX_MEMBERS, type Position } from '../maps/layout.ts';
+import { type FrontendId, frontendText } from '../../entry.ts';
+import { MAX_MEMBERS, type Position } from '../maps/layout.ts';
 
 /** A path of the plan; without a scope its set is always empty. */
 export interface RenderedPath extends Omit<Path, 'scope'> {
@@ -15,20 +15,13 @@ export interface RenderedPath extends Omit<Path, 'scope'> {
 export interface RenderedFrontend {
   /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
   readonly text: string;
-  readonly key: FrontendKey;
+  readonly key: FrontendId;
   readonly paths: Readonly<Record<Position, RenderedPath>>;
   readonly hasSourceRanges: boolean;
 }
 
-export function frontendText(key: FrontendKey): string {
-  if (key.protocol === undefined)
-    return flatText(hostPort(key.address ?? '*', 0).replace(/0$/, '*'));
-  const where = key.address === undefined ? `*:${key.port}` : hostPort(key.address, key.port);
-  return flatText(where, '/', key.protocol);
-}
-
 function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
-  const key: FrontendKey = {
+  const key: FrontendId = {
     family: port.family,
     address: frontend.address,
     port: frontend.port,
@@ -48,7 +41,12 @@ const REFUSE: RenderedPath = { scope: undefined, whenEmpty: 'reject', masquerade
 /** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
 function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
   const { family } = port;
-  const key: FrontendKey = { family, address: frontend.address, port: 0, protocol: undefined };
+  const key: FrontendId = {
+    family,
+    address: frontend.address,
+    port: undefined,
+    protocol: undefined,
+  };
   return {
     text: frontendText(key),
     key,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans applied to tables in memory, and what the tables then say to a reader who knows only them.
 import { describe, expect, test } from 'vitest';
-import { createBpfDataplane } from '../../../../src/dataplane/bpf/dataplane.ts';
 import { backendViews, frontendViews } from '../../../../src/dataplane/bpf/inspect/view.ts';
 import {
   BACKEND_STATE,
@@ -16,6 +15,8 @@ import {
 } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
+import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
+import { frontendText } from '../../../../src/dataplane/entry.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 64 };
@@ -25,7 +26,7 @@ function read(tables: Tables): Record<string, string> {
   const { ledger } = adopt(tables);
   return Object.fromEntries(
     [...frontendViews(ledger)].map((view) => [
-      view.frontend,
+      frontendText(view.id),
       `${view.internal.toSorted().join() || view.internalEmpty} | ${view.external.toSorted().join() || view.externalEmpty}`,
     ]),
   );
@@ -42,7 +43,7 @@ const states = (tables: Tables): Record<string, string> =>
 
 function start(sizes = SIZES) {
   const tables = createMemoryTables(sizes);
-  return { tables, dataplane: createBpfDataplane(tables, () => Promise.resolve()) };
+  return { tables, dataplane: createTableSync(tables, () => Promise.resolve()) };
 }
 
 describe('a plan reaches the tables', () => {
@@ -202,7 +203,7 @@ describe('sets are immutable', () => {
     const waiting = new Promise<void>((resolve) => {
       end = resolve;
     });
-    const dataplane = createBpfDataplane(tables, () => waiting);
+    const dataplane = createTableSync(tables, () => waiting);
     const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
     dataplane.apply(planOf(web), 'all');
     dataplane.apply(planOf(), 'all');
@@ -217,7 +218,7 @@ describe('sets are immutable', () => {
   test('what retires during a wait is released after a wait of its own', async () => {
     const tables = createMemoryTables(SIZES);
     const ends: (() => void)[] = [];
-    const dataplane = createBpfDataplane(
+    const dataplane = createTableSync(
       tables,
       () => new Promise<void>((resolve) => void ends.push(resolve)),
     );
@@ -356,7 +357,7 @@ describe('restart and audit', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');
     tables.fault = () => 'EIO';
-    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const again = createTableSync(tables, () => Promise.resolve());
     expect(again.apply(plan, 'all')).toMatchObject({ applied: 0, failed: [] });
     expect(again.ledger.backendIds.used()).toBe(dataplane.ledger.backendIds.used());
     expect(again.ledger.nodePorts).toBe(1);
@@ -365,7 +366,7 @@ describe('restart and audit', () => {
   test('Services that went while nobody watched are removed at the first sync', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');
-    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const again = createTableSync(tables, () => Promise.resolve());
     again.apply(planOf(), 'all');
     expect(read(tables)).toEqual({});
     expect(tables.serviceName.readAll()).toEqual([]);
@@ -375,7 +376,7 @@ describe('restart and audit', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');
     tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
-    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const again = createTableSync(tables, () => Promise.resolve());
     again.apply(
       planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.9')])),
       'all',
@@ -394,7 +395,7 @@ describe('restart and audit', () => {
     // As if it had died before step 2: no name, no frontend.
     tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
     tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
-    const again = createBpfDataplane(tables, () => Promise.resolve());
+    const again = createTableSync(tables, () => Promise.resolve());
     const other = servicePort('other', [clusterIp('10.96.0.11')], [backend('10.1.1.6')]);
     again.apply(planOf(other), 'all');
     const [reused] = again.ledger.services.get('default/other')!.values();
@@ -442,9 +443,11 @@ describe('restart and audit', () => {
     dataplane.apply(plan, 'all');
     const healthy = read(tables);
     breakIt(tables);
-    expect(dataplane.audit(plan).drift.join('\n')).toMatch(drift);
+    const found = dataplane.findDrift().map(({ text }) => text);
+    dataplane.apply(plan, 'all');
+    expect(found.join('\n')).toMatch(drift);
     await dataplane.releaseRetired();
     expect(read(tables)).toEqual(healthy);
-    expect(dataplane.audit(plan).drift).toEqual([]);
+    expect(dataplane.findDrift()).toEqual([]);
   });
 });

@@ -4,7 +4,6 @@
 // the old one nor the new.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createBpfDataplane } from '../../../../src/dataplane/bpf/dataplane.ts';
 import { frontendViews } from '../../../../src/dataplane/bpf/inspect/view.ts';
 import {
   BACKEND_STATE,
@@ -21,6 +20,8 @@ import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { renderFrontends, setNames } from '../../../../src/dataplane/bpf/sync/render.ts';
 import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
+import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
+import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
@@ -82,7 +83,7 @@ function wanted(plan: Plan): Record<string, string> {
 function held(tables: MemoryTables): Record<string, string> {
   const rows: Record<string, string> = {};
   for (const view of frontendViews(adopt(tables).ledger)) {
-    rows[view.frontend] = `${sorted(view.internal)} | ${sorted(view.external)}`;
+    rows[frontendText(view.id)] = `${sorted(view.internal)} | ${sorted(view.external)}`;
   }
   return rows;
 }
@@ -116,7 +117,7 @@ test('after any history with refused writes the tables equal the last plan, and 
       fc.integer(),
       async (plans, seed) => {
         const tables = createMemoryTables(SIZES);
-        const dataplane = createBpfDataplane(tables, () => Promise.resolve());
+        const dataplane = createTableSync(tables, () => Promise.resolve());
         let random = seed | 1;
         for (const plan of plans) {
           tables.fault = () => {
@@ -153,7 +154,7 @@ test('a step touches only the Services it is told of, and equals applying all', 
   await fc.assert(
     fc.asyncProperty(planArbitrary, planArbitrary, async (a, b) => {
       const one = createMemoryTables(SIZES);
-      const stepwise = createBpfDataplane(one, () => Promise.resolve());
+      const stepwise = createTableSync(one, () => Promise.resolve());
       stepwise.apply(a, 'all');
       for (const key of new Set([...a.services.keys(), ...b.services.keys()]))
         stepwise.apply(b, [key]);
@@ -164,7 +165,7 @@ test('a step touches only the Services it is told of, and equals applying all', 
 });
 
 test('ids of backends never move while they are in use', async () => {
-  const idsOf = (dataplane: ReturnType<typeof createBpfDataplane>): Map<string, number> => {
+  const idsOf = (dataplane: ReturnType<typeof createTableSync>): Map<string, number> => {
     const ids = new Map<string, number>();
     for (const ports of dataplane.ledger.services.values()) {
       for (const port of ports) {
@@ -177,7 +178,7 @@ test('ids of backends never move while they are in use', async () => {
   };
   await fc.assert(
     fc.asyncProperty(fc.array(planArbitrary, { minLength: 2, maxLength: 8 }), async (plans) => {
-      const dataplane = createBpfDataplane(createMemoryTables(SIZES), () => Promise.resolve());
+      const dataplane = createTableSync(createMemoryTables(SIZES), () => Promise.resolve());
       let before = new Map<string, number>();
       for (const plan of plans) {
         dataplane.apply(plan, 'all');
@@ -196,8 +197,8 @@ test('a restart at any point adopts what is there and then reaches the plan', as
   await fc.assert(
     fc.asyncProperty(planArbitrary, planArbitrary, async (a, b) => {
       const tables = createMemoryTables(SIZES);
-      createBpfDataplane(tables, () => Promise.resolve()).apply(a, 'all');
-      const again = createBpfDataplane(tables, () => Promise.resolve());
+      createTableSync(tables, () => Promise.resolve()).apply(a, 'all');
+      const again = createTableSync(tables, () => Promise.resolve());
       expect(again.apply(a, 'all').applied).toBe(0);
       again.apply(b, 'all');
       assertConsistent(tables);

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
 import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
-import {
-  acceptedAddresses,
-  applyNodeAddresses,
-  type LocalAddress,
-} from '../../../../src/dataplane/bpf/sync/node.ts';
+import { acceptedAddresses, applyNodeAddresses } from '../../../../src/dataplane/bpf/sync/node.ts';
+import type { NodeAddress } from '../../../../src/dataplane/dataplane.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
 import { planOf } from './plans.ts';
 
-const LOCAL: readonly LocalAddress[] = [
+const LOCAL: readonly NodeAddress[] = [
   { family: 'IPv4', address: '127.0.0.1' },
   { family: 'IPv4', address: '192.0.2.11' },
   { family: 'IPv4', address: '172.20.0.1' },

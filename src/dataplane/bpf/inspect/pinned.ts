@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's tables opened from their pins, for commands that run without an agent.
+// What the pinned maps of an instance hold, for commands that run without an agent.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { mapNamed } from '../dataplane/bpf/loader/attach.ts';
-import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
-import { kernelTables, TABLE_MAPS } from '../dataplane/bpf/maps/kernel.ts';
-import { adopt } from '../dataplane/bpf/sync/adopt.ts';
-import type { Ledger } from '../dataplane/bpf/sync/ledger.ts';
-import { FairleadError } from '../errors.ts';
-import { openPinnedMap } from '../sys/native.ts';
+import { FairleadError } from '../../../errors.ts';
+import { openPinnedMap } from '../../../sys/native.ts';
+import type { Snapshot } from '../../snapshot.ts';
+import { mapNamed } from '../loader/attach.ts';
+import { pinFolder } from '../loader/pins.ts';
+import { kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
+import { snapshotOf } from './view.ts';
 
-/** Opens the pinned maps, hands their contents to `use`, and closes them. Throws NOT_FOUND. */
-export function withPinnedTables<T>(bpfRoot: string, use: (ledger: Ledger) => T): T {
+/** Throws NOT_FOUND, NO_PRIVILEGE. */
+export function pinnedSnapshot(bpfRoot: string): Snapshot {
   const folder = pinFolder(bpfRoot);
-  const first = join(folder.maps, TABLE_MAPS[0]);
   try {
-    statSync(first);
+    statSync(join(folder.maps, TABLE_MAPS[0]));
   } catch (error) {
     throw notThere(bpfRoot, error);
   }
@@ -23,7 +22,7 @@ export function withPinnedTables<T>(bpfRoot: string, use: (ledger: Ledger) => T)
     TABLE_MAPS.map((name) => [name as string, openPinnedMap(join(folder.maps, name))]),
   );
   try {
-    return use(adopt(kernelTables((name) => mapNamed(maps, name))).ledger);
+    return snapshotOf(kernelTables((name) => mapNamed(maps, name)));
   } finally {
     for (const map of maps.values()) map.close();
   }

@@ -3,10 +3,10 @@
 // programs look at first.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { pinFolder } from '../dataplane/bpf/loader/pins.ts';
-import { SKIPPED_CGROUPS_OFFSET } from '../dataplane/bpf/maps/layout.ts';
-import { FairleadError } from '../errors.ts';
-import { type BpfMap, openPinnedMap } from '../sys/native.ts';
+import { FairleadError } from '../../errors.ts';
+import { type BpfMap, openPinnedMap } from '../../sys/native.ts';
+import { pinFolder } from './loader/pins.ts';
+import { SKIPPED_CGROUPS_OFFSET } from './maps/layout.ts';
 
 const ASKED_FOR = Uint8Array.of(1, 0, 0, 0);
 

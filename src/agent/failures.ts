@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not programmed at present and why: of each Service, of the node itself, and of a dataplane that
+// could not say anything about single entries.
+import type { FailedEntry } from '../dataplane/dataplane.ts';
+import type { ServiceKey } from '../plan/types.ts';
+
+export interface Failures {
+  /** Replaces what is known of these Services and of the node. */
+  note(services: readonly ServiceKey[], failed: readonly FailedEntry[]): void;
+  noteThrown(reason: string): void;
+  all(): readonly FailedEntry[];
+  isEmpty(): boolean;
+  services(): readonly ServiceKey[];
+  hasFullMap(): boolean;
+  hasThrown(): boolean;
+}
+
+export function createFailures(dataplane: string): Failures {
+  const ofServices = new Map<ServiceKey, readonly FailedEntry[]>();
+  let ofNode: readonly FailedEntry[] = [];
+  let thrown: FailedEntry | undefined;
+  const all = (): readonly FailedEntry[] => [
+    ...(thrown === undefined ? [] : [thrown]),
+    ...ofNode,
+    ...[...ofServices.values()].flat(),
+  ];
+  return {
+    note(services, failed) {
+      thrown = undefined;
+      ofNode = failed.filter(({ service }) => service === undefined);
+      for (const key of services) ofServices.delete(key);
+      for (const entry of failed) {
+        if (entry.service === undefined) continue;
+        ofServices.set(entry.service, [...(ofServices.get(entry.service) ?? []), entry]);
+      }
+    },
+    noteThrown(reason) {
+      const id = { kind: 'dataplane', dataplane } as const;
+      thrown = { id, text: `dataplane ${dataplane}`, code: 'WRITE_FAILED', reason };
+    },
+    all,
+    isEmpty: () => thrown === undefined && ofNode.length === 0 && ofServices.size === 0,
+    services: () => [...ofServices.keys()],
+    hasFullMap: () => all().some(({ code }) => code === 'MAP_FULL'),
+    hasThrown: () => thrown !== undefined,
+  };
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What /metrics reads of the agent's parts at each scrape.
+import type { PortConnections } from '../dataplane/snapshot.ts';
+import type { AgentReaders, ServiceConnections } from '../server/metrics/readings.ts';
+import { packageVersion } from '../sys/package.ts';
+import type { Running } from './routes.ts';
+import type { Source } from './source.ts';
+
+export function readersOf(
+  { agent, dataplane, source }: Pick<Running, 'agent' | 'dataplane' | 'source'>,
+  topServices: number,
+): AgentReaders {
+  return {
+    version: packageVersion(),
+    engine: () => dataplane.capabilities.dataplane,
+    isReady: () => agent.state().isReady,
+    plan: () => agent.state().plan,
+    sourceProblems: () => source.problems(),
+    tables: () => dataplane.counters().tables,
+    failedEntries: () => agent.state().failed.length,
+    driftTotal: () => agent.state().driftTotal,
+    lastAuditAt: () => agent.state().lastAuditAt,
+    watchAgesMs: () => watchAges(source),
+    reasons: () => dataplane.counters().outcomes,
+    topServices,
+    serviceConnections: () => serviceConnections(dataplane.counters().connections),
+  };
+}
+
+function watchAges(source: Source): Readonly<Record<string, number>> {
+  const watches = source.cluster?.()?.watches ?? [];
+  return Object.fromEntries(
+    watches.flatMap(({ kind, aliveAgeMs }) =>
+      aliveAgeMs === undefined ? [] : [[kind, aliveAgeMs]],
+    ),
+  );
+}
+
+function* serviceConnections(all: Iterable<PortConnections>): Generator<ServiceConnections> {
+  for (const { port, connections } of all) {
+    const { namespace, name, portName, protocol, family } = port;
+    yield { namespace, service: name, port: portName, protocol, family, connections };
+  }
+}

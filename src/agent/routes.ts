@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the admin socket answers of a running agent. What is programmed is read anew for each answer:
+// what is shown is what is there.
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import { explained } from '../observe/answer.ts';
+import { backendRows, serviceRows } from '../observe/report.ts';
+import { statusOf } from '../observe/status.ts';
+import type { Routes } from '../server/admin-socket.ts';
+import { interfaceAddresses } from '../sys/addresses.ts';
+import { packageVersion } from '../sys/package.ts';
+import type { Agent } from './agent.ts';
+import type { Source } from './source.ts';
+
+export interface Running {
+  readonly node: string;
+  readonly startedAt: Date;
+  readonly dataplane: Dataplane;
+  readonly agent: Agent;
+  readonly source: Source;
+}
+
+/** Until there is an agent. */
+export const STARTING_ROUTES: Routes = {
+  '/v1/audit': () => ({}),
+  '/v1/explain': () => ({}),
+  '/v1/status': () => ({ pid: process.pid, isReady: false }),
+  '/v1/services': () => [],
+  '/v1/backends': () => [],
+};
+
+export function routesOf(running: Running): Routes {
+  const { dataplane, agent, source, node, startedAt } = running;
+  const version = packageVersion();
+  return {
+    '/v1/status': () =>
+      statusOf({ version, node, startedAt, dataplane, source, state: agent.state() }),
+    '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
+    '/v1/explain': (query) =>
+      explained(
+        agent.state().plan,
+        interfaceAddresses().map(({ address }) => address),
+        query,
+      ),
+    '/v1/services': async () =>
+      serviceRows(agent.state().plan, (await dataplane.snapshot()).frontends),
+    '/v1/backends': async () =>
+      backendRows(agent.state().plan, (await dataplane.snapshot()).backends),
+  };
+}

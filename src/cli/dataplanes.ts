@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place outside src/dataplane that names a dataplane: everything else knows the seam alone.
+// What an agent runs, what commands read without an agent, and what `cleanup` removes.
+import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/checks.ts';
+import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
+import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
+import { openBpfDataplane } from '../dataplane/bpf/open.ts';
+import type { OpenDataplane } from '../dataplane/dataplane.ts';
+import type { Snapshot } from '../dataplane/snapshot.ts';
+import type { Logger } from '../log.ts';
+
+export interface DataplaneSettings {
+  /** undefined: the root of the cgroup v2 hierarchy. */
+  readonly cgroupRoot: string | undefined;
+  readonly bpfRoot: string;
+  /** Who uses it, for the error another process gets. */
+  readonly runDir: string;
+  readonly nodeName: string;
+  /** Entries by the table names of --map-size. */
+  readonly mapSizes: Readonly<Record<string, number>>;
+}
+
+/** Throws FairleadError if this machine cannot run a dataplane; what it returns opens one. */
+export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
+  checkKernel();
+  const { bpfRoot, runDir, nodeName, mapSizes } = settings;
+  const holder = { command: 'agent', nodeName, runDir };
+  const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
+  return async () => {
+    try {
+      return await openBpfDataplane({ bpfRoot, holder, cgroupRoot, mapSizes }, log);
+    } catch (error) {
+      throw namingCapabilities(error);
+    }
+  };
+}
+
+/** What is programmed below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
+export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpfRoot);
+
+/** What `removeProgrammed` would remove. */
+export const listProgrammed = (bpfRoot: string): PinnedParts => listPinned(bpfRoot);
+
+/** Removes what is programmed there and says what it was. Throws BPF_ROOT_IN_USE. */
+export const removeProgrammed = (bpfRoot: string, runDir: string): PinnedParts =>
+  removePinned(bpfRoot, { command: 'cleanup', runDir });

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting until no program can still hold what it looked up before (an RCU grace period). A wait that
+// fails is logged, counted and tried again: giving up would either end the agent or hand out ids that
+// programs still use.
+import { reasonOf } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
+
+export interface GracePeriods {
+  /** Resolves after one whole grace period, or when closed. Never rejects. */
+  wait(): Promise<void>;
+  /** Waits that failed so far. */
+  failures(): number;
+  close(): void;
+}
+
+const RETRY_MS = 1_000;
+
+/** @param waitOnce resolves after every program that runs now has ended */
+export function createGracePeriods(
+  waitOnce: () => Promise<void>,
+  log: Pick<Logger, 'info' | 'warn'>,
+): GracePeriods {
+  let failures = 0;
+  let failuresInRow = 0;
+  let isClosed = false;
+  const stopPauses = new Set<() => void>();
+
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, RETRY_MS);
+      stopPauses.add(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+
+  const failed = (error: unknown): void => {
+    failures++;
+    failuresInRow++;
+    if (failuresInRow > 1) return;
+    log.warn({ reason: reasonOf(error) }, 'waiting for a grace period failed, will retry');
+  };
+
+  return {
+    async wait() {
+      while (!isClosed) {
+        try {
+          await waitOnce();
+          if (failuresInRow > 0) log.info({ failures }, 'waiting for a grace period works again');
+          failuresInRow = 0;
+          return;
+        } catch (error) {
+          failed(error);
+          await pause();
+        }
+      }
+    },
+    failures: () => failures,
+    close() {
+      isClosed = true;
+      for (const stop of stopPauses) stop();
+    },
+  };
+}

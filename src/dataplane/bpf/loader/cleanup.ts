@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes everything of one instance out of the kernel, of any layout version: its links (their programs with
+// them), then its maps. Synchronous, so that an agent that ends can do it as its last act.
+import { join, relative } from 'node:path';
+import { openPinnedLink } from '../../../sys/native.ts';
+import { lockExistingPins, type PinHolder } from './lock.ts';
+import { listPins, unpin } from './pins.ts';
+
+/** Pins by their path below bpfRoot. */
+export interface PinnedParts {
+  readonly links: readonly string[];
+  readonly maps: readonly string[];
+}
+
+/** What is pinned there. Changes nothing. */
+export function listPinned(bpfRoot: string): PinnedParts {
+  const pins = listPins(bpfRoot).map((path) => relative(bpfRoot, path));
+  return {
+    links: pins.filter((name) => name.includes('links/')),
+    maps: pins.filter((name) => !name.includes('links/')),
+  };
+}
+
+/** Removes it; nothing there is success. Throws BPF_ROOT_IN_USE. */
+export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
+  const lock = lockExistingPins(bpfRoot, holder);
+  try {
+    const parts = listPinned(bpfRoot);
+    for (const name of parts.links) {
+      detach(join(bpfRoot, name));
+      unpin(join(bpfRoot, name));
+    }
+    for (const name of parts.maps) unpin(join(bpfRoot, name));
+    lock?.removeEmptyFolders();
+    return parts;
+  } finally {
+    lock?.close();
+  }
+}
+
+/** Unpinning alone would leave the link attached while another process holds it. */
+function detach(path: string): void {
+  const link = openPinnedLink(path);
+  try {
+    link.detach();
+  } catch {
+    // The cgroup is gone, and the kernel has detached the link with it.
+  } finally {
+    link.close();
+  }
+}

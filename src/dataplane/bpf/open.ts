@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF dataplane of one instance: programs attached (or those of an earlier agent adopted), tables over
+// its maps. Throws FairleadError; then nothing is left attached that was not there before.
+import { existsSync, readFileSync } from 'node:fs';
+import { FairleadError } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
+import { waitGracePeriod } from '../../sys/native.ts';
+import { bpfObjectPath } from '../../sys/package.ts';
+import type { Dataplane } from '../dataplane.ts';
+import { type BpfParts, createBpfDataplane } from './dataplane.ts';
+import { type Attached, attachAsync } from './loader/attach.ts';
+import { lockPins, type PinHolder } from './loader/lock.ts';
+import { maxEntries } from './loader/sizes.ts';
+import { readReasons } from './maps/counters.ts';
+import { kernelTables } from './maps/kernel.ts';
+
+export interface BpfSettings {
+  /** Folder of pinned maps and links. */
+  readonly bpfRoot: string;
+  readonly holder: PinHolder;
+  /** cgroup v2 directory whose sockets are translated. */
+  readonly cgroupRoot: string;
+  /** Entries by the table names of --map-size. */
+  readonly mapSizes: Readonly<Record<string, number>>;
+}
+
+const OBJECT = 'sock.bpf.o';
+
+export async function openBpfDataplane(settings: BpfSettings, log: Logger): Promise<Dataplane> {
+  const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
+  const opened: { close(): void }[] = [];
+  const close = (): void => {
+    for (const part of opened.splice(0).reverse()) part.close();
+  };
+  try {
+    opened.push(lockPins(bpfRoot, holder));
+    const attached = await attachAsync({
+      object: readObject(),
+      bpfRoot,
+      cgroupRoot,
+      sizes: maxEntries(mapSizes),
+    });
+    opened.push(attached);
+    return overMaps(attached, settings, { close, log });
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function overMaps(
+  attached: Attached,
+  { bpfRoot, cgroupRoot }: BpfSettings,
+  { close, log }: Pick<BpfParts, 'close' | 'log'>,
+): Dataplane {
+  const { hooks, insns, canSetRetval } = attached;
+  const reasons = attached.map('fl_reason');
+  return createBpfDataplane({
+    tables: kernelTables(attached.map),
+    waitGracePeriod,
+    installation: {
+      hooks: hooks.map((hook) => ({ ...hook, insns: insns[hook.name] ?? 0 })),
+      refusesWith: canSetRetval ? 'ECONNREFUSED' : 'EPERM',
+      cgroupRoot,
+      bpfRoot,
+    },
+    outcomes: () => readReasons(reasons),
+    close,
+    log,
+  });
+}
+
+function readObject(): Uint8Array {
+  const path = bpfObjectPath(OBJECT);
+  if (!existsSync(path)) {
+    throw new FairleadError('NO_OBJECT', `${path} is missing: build it with \`npm run build:bpf\``);
+  }
+  return readFileSync(path);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a table has not what the plan says, as a code for programs and a reason for people.
+import type { FailedEntry } from '../../dataplane.ts';
+
+type Failure = Pick<FailedEntry, 'code' | 'map' | 'reason'>;
+
+/** The --map-size name of a hash table; the others are sized by what they serve. */
+const FLAG_OF: Readonly<Record<string, string>> = {
+  fl_service: 'service-ports',
+  fl_frontend4: 'frontends',
+  fl_frontend6: 'frontends',
+};
+
+export const fullText = (map: string, flag: string, capacity?: number): string =>
+  `${map} is full${capacity === undefined ? '' : ` (${capacity} ${flag})`}: raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`;
+
+/** @param errno its name, as the kernel refused the write */
+export function writeFailure(
+  map: string,
+  errno: string,
+  consequence = 'it will be tried again',
+): Failure {
+  const flag = FLAG_OF[map];
+  return errno === 'E2BIG' && flag !== undefined
+    ? { code: 'MAP_FULL', map, reason: fullText(map, flag) }
+    : { code: 'WRITE_FAILED', map, reason: `${map} refused it (${errno}): ${consequence}` };
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// An entry is one fact a dataplane holds: what it is as data, and one line of text for people.
+import { flatText } from '../lib/compact.ts';
+import type { Family, Protocol } from '../model/types.ts';
+
+export interface FrontendId {
+  readonly family: Family;
+  /** undefined: every address of the node that answers NodePorts. */
+  readonly address: string | undefined;
+  /** undefined, as the protocol then is: every port that has no frontend of its own. */
+  readonly port: number | undefined;
+  readonly protocol: Protocol | undefined;
+}
+
+export type EntryId =
+  | { readonly kind: 'frontend'; readonly frontend: FrontendId }
+  /** By the key of the plan's ServicePortPlan. */
+  | { readonly kind: 'service-port'; readonly port: string }
+  | { readonly kind: 'backend'; readonly family: Family; readonly backend: string }
+  /** The backends that a frontend chooses from. */
+  | { readonly kind: 'set'; readonly port: string }
+  | { readonly kind: 'node-address'; readonly family: Family; readonly address: string }
+  /** All of it: what failed cannot be told apart. */
+  | { readonly kind: 'dataplane'; readonly dataplane: string };
+
+export interface Entry {
+  readonly id: EntryId;
+  /** E.g. `frontend 10.96.0.10:80/TCP`; of drift, with what is wrong with it. */
+  readonly text: string;
+}
+
+/** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
+export function frontendText({ address, port, protocol }: FrontendId): string {
+  const host = address?.includes(':') ? `[${address}]` : (address ?? '*');
+  return port === undefined || protocol === undefined
+    ? flatText(host, ':*')
+    : flatText(host, ':', String(port), '/', protocol);
+}
+
+export const frontendEntry = (frontend: FrontendId, what = ''): Entry => ({
+  id: { kind: 'frontend', frontend },
+  text: `frontend ${frontendText(frontend)}${what}`,
+});

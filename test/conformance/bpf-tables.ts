@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tables of the BPF dataplane say to a new connection, read the way the programs read them
+// (bpf/common/frontend.h, select.h): the answer in memory that the kernel's own is held against.
+import {
+  ADDRESS_SCOPE,
+  BACKEND_STATE,
+  decodeBackend,
+  decodeFrontend,
+  decodeU32,
+  encodeFrontendKey,
+  type FrontendValue,
+  NODE_PORTS_OFFSET,
+  type PathValue,
+} from '../../src/dataplane/bpf/maps/layout.ts';
+import { element, type Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+import { readRun } from '../../src/dataplane/bpf/sync/sets.ts';
+import type { FrontendId } from '../../src/dataplane/entry.ts';
+import { addressBytes, hostPort } from '../../src/lib/address-bytes.ts';
+import { familyOf, isLoopback } from '../../src/lib/ip.ts';
+import type { Family } from '../../src/model/types.ts';
+import type { Packet } from '../../src/plan/explain/packet.ts';
+import type { ClientPosition } from '../../src/plan/types.ts';
+import type { Answer } from './conformance.ts';
+
+const nobody = (verdict: Answer['verdict']): Answer => ({
+  verdict,
+  backends: [],
+  masquerade: false,
+});
+
+export function answerOfTables(tables: Tables, packet: Packet, position: ClientPosition): Answer {
+  const frontend = frontendFor(tables, packet, position);
+  if (frontend === undefined || frontend.hasSourceRanges) return nobody('none');
+  const path = frontend.paths[position];
+  if (path.members === 0) return nobody(path.whenEmpty);
+  return {
+    verdict: 'forward',
+    backends: backendsOf(tables, path, frontend.key.family),
+    masquerade: path.masquerade,
+  };
+}
+
+/** The exact frontend, else a NodePort, else what refuses the other ports of a ClusterIP. */
+function frontendFor(
+  tables: Tables,
+  { destination, destinationPort, protocol }: Packet,
+  position: ClientPosition,
+): FrontendValue | undefined {
+  const key = { family: familyOf(destination), port: destinationPort, protocol };
+  const nodePort = (): FrontendValue | undefined =>
+    answersNodePorts(tables, destination, position)
+      ? lookUp(tables, { ...key, address: undefined })
+      : undefined;
+  return (
+    lookUp(tables, { ...key, address: destination }) ??
+    nodePort() ??
+    lookUp(tables, { ...key, address: destination, port: undefined, protocol: undefined })
+  );
+}
+
+function lookUp(tables: Tables, key: FrontendId): FrontendValue | undefined {
+  const id = tables.frontend[key.family].get(encodeFrontendKey(key));
+  return id && decodeFrontend(element(tables.frontendRecord, decodeU32(id)));
+}
+
+function answersNodePorts(tables: Tables, address: string, position: ClientPosition): boolean {
+  const { runtime } = tables;
+  if (runtime.view(0).getUint32(runtime.offset(0) + NODE_PORTS_OFFSET, true) === 0) return false;
+  const family = familyOf(address);
+  const known = family === 'IPv4' && isLoopback(address) ? '127.0.0.1' : address;
+  const value = tables.nodeAddress[family].get(addressBytes(known, family));
+  if (value === undefined) return false;
+  return value[0] === ADDRESS_SCOPE.node || position === 'host';
+}
+
+/** Every member must be an active backend of the Service that the run names. */
+function backendsOf(tables: Tables, path: PathValue, family: Family): readonly string[] {
+  const [serviceId, ...ids] = readRun(tables.slotBlock, path.block, path.members);
+  return ids.map((id) => {
+    const backend = decodeBackend(element(tables.backend[family], id), family);
+    if (backend.serviceId !== serviceId || backend.state !== BACKEND_STATE.ACTIVE) {
+      throw new Error(
+        `backend ${id} is in a set of service ${serviceId}, but is ${JSON.stringify(backend)}`,
+      );
+    }
+    return hostPort(backend.address, backend.port);
+  });
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stories as a conformance suite: each is played against a dataplane, and after every step each client
+// must meet what the story says. A dataplane is right when this suite is green; what it says it cannot do
+// is a golden file, so that a gap is seen when it comes and when it goes.
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type Capabilities, originOf, servedBy } from '../../src/dataplane/capabilities.ts';
+import { isLoopback } from '../../src/lib/ip.ts';
+import { type Client, clientOf } from '../../src/plan/explain/client.ts';
+import type { Explanation } from '../../src/plan/explain/explanation.ts';
+import { matchDestination } from '../../src/plan/explain/match.ts';
+import type { Packet } from '../../src/plan/explain/packet.ts';
+import { createPlanner } from '../../src/plan/planner.ts';
+import type { ClientPosition, Plan } from '../../src/plan/types.ts';
+import { type Expectation, expectationOf, readStories, type Story } from './story.ts';
+
+/** What a new connection meets. */
+export interface Answer extends Pick<Explanation, 'verdict' | 'masquerade'> {
+  /** Every backend it may get. */
+  readonly backends: readonly string[];
+}
+
+/** A dataplane in a state of its own, which nothing else uses. */
+export interface Subject {
+  /** Programs what a step changed, as the agent would. */
+  sync(plan: Plan, changed: readonly string[] | 'all'): Promise<void>;
+  answer(packet: Packet, position: ClientPosition): Answer;
+  close(): void;
+}
+
+export interface DataplaneUnderTest {
+  readonly capabilities: Capabilities;
+  open(): Subject;
+}
+
+export const STORIES = ['clusterip.yaml', 'endpoints.yaml', 'policies.yaml'] as const;
+
+/** One test a story, and one for what the dataplane leaves to others. */
+export function testConformance(name: string, dataplane: DataplaneUnderTest): void {
+  const notServed: string[] = [];
+  for (const file of STORIES) {
+    for (const story of readStories(file)) {
+      test(`${name}: ${file} ${story.name}`, async () => {
+        for (const line of await play(story, dataplane)) {
+          notServed.push(`${file} ${story.case}: ${line}`);
+        }
+      });
+    }
+  }
+  test(`${name}: what it does not serve`, async () => {
+    const golden = join(
+      import.meta.dirname,
+      `not-served-by-${dataplane.capabilities.dataplane}.txt`,
+    );
+    await expect(`${notServed.join('\n')}\n`).toMatchFileSnapshot(golden);
+  });
+}
+
+/** @returns expectations that are not this dataplane's to meet, each with the reason */
+async function play(story: Story, dataplane: DataplaneUnderTest): Promise<readonly string[]> {
+  const planner = createPlanner(story.settings);
+  const subject = dataplane.open();
+  const notServed: string[] = [];
+  try {
+    for (const step of story.steps) {
+      const { plan, changed, isGlobal } = planner.apply(step.changes);
+      await subject.sync(plan, isGlobal ? 'all' : changed);
+      for (const line of step.expect ?? []) {
+        const reason = check(line, plan, subject, dataplane.capabilities);
+        if (reason !== undefined) notServed.push(`${line}: ${reason}`);
+      }
+    }
+  } finally {
+    subject.close();
+  }
+  return notServed;
+}
+
+function check(
+  line: string,
+  plan: Plan,
+  subject: Subject,
+  capabilities: Capabilities,
+): string | undefined {
+  const expected = expectationOf(line);
+  const client = clientOf(plan, expected.packet);
+  const reason = limitOf(plan, expected.packet, client, capabilities);
+  if (reason !== undefined) return reason;
+  const answer = subject.answer(expected.packet, client.position);
+  const met = { ...answer, backends: answer.backends.toSorted() };
+  expect(met, line).toEqual({
+    verdict: expected.verdict,
+    backends: expected.backends.toSorted(),
+    masquerade: isHairpin(expected) ? met.masquerade : expected.masquerade,
+  });
+  return undefined;
+}
+
+/** A pod that may only reach itself is masqueraded whatever the traffic rule says: the packet path's affair. */
+const isHairpin = ({ packet, backends }: Expectation): boolean =>
+  backends.some((backend) => backend.startsWith(`${packet.source}:`)) && backends.length === 1;
+
+/** Why this dataplane is not the one to ask; that it sees no packets is no reason not to ask its tables. */
+function limitOf(
+  plan: Plan,
+  packet: Packet,
+  client: Client,
+  capabilities: Capabilities,
+): string | undefined {
+  const origin = originOf(client.kind);
+  if (isLoopback(packet.destination) && client.position !== 'host')
+    return 'loopback is no address of another';
+  const match = matchDestination(plan, packet);
+  if (match.kind !== 'frontend') return undefined;
+  const { limits } = servedBy([capabilities], match.port, match.frontend, origin);
+  return limits.find(({ code }) => code !== 'ORIGIN')?.reason;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF dataplane over any tables, driven as the agent drives it, with the addresses of the plan's node.
+import type { Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+import { familyOf } from '../../src/lib/ip.ts';
+import type { Plan } from '../../src/plan/types.ts';
+import { memoryDataplane } from '../support/memory-dataplane.ts';
+import type { Subject } from './conformance.ts';
+
+const addressesOf = (plan: Plan) =>
+  [...plan.node.localAddresses, '127.0.0.1', '::1'].map((address) => ({
+    family: familyOf(address),
+    address,
+  }));
+
+export function programTables(tables: Tables): Pick<Subject, 'sync' | 'close'> {
+  const dataplane = memoryDataplane(tables);
+  return {
+    async sync(plan, changed) {
+      const { failed } = await dataplane.sync(plan, changed, addressesOf(plan));
+      if (failed.length > 0) throw new Error(JSON.stringify(failed));
+    },
+    close: () => dataplane.close(),
+  };
+}
