@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables that tell of every single write before it happens: each entry of a batch, each store to shared
+// memory. What is told may throw, and then that write and all later ones never happen, as if the process
+// had been killed there.
+import { vi } from 'vitest';
+import type { ArrayTable, HashTable, Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+
+export class Killed extends Error {}
+
+export interface Killable {
+  readonly tables: Tables;
+  /** The nth write from now on is the first that never happens. */
+  killAt(nth: number): void;
+  /** Another process: writes happen again. */
+  revive(): void;
+}
+
+const watched = (view: DataView, before: () => void): DataView =>
+  Object.assign(new DataView(view.buffer, view.byteOffset, view.byteLength), {
+    setUint8(at: number, value: number): void {
+      before();
+      view.setUint8(at, value);
+    },
+    setUint16(at: number, value: number, isLittle?: boolean): void {
+      before();
+      view.setUint16(at, value, isLittle);
+    },
+    setUint32(at: number, value: number, isLittle?: boolean): void {
+      before();
+      view.setUint32(at, value, isLittle);
+    },
+  });
+
+export function killableTables(inner: Tables): Killable {
+  let left = Number.POSITIVE_INFINITY;
+  const before = (): void => {
+    if (left <= 1) throw new Killed();
+    left--;
+  };
+  const array = (table: ArrayTable): ArrayTable => ({
+    ...table,
+    view: (index) => watched(table.view(index), before),
+  });
+  const hash = (table: HashTable): HashTable => ({
+    ...table,
+    put: (keys, values) =>
+      keys.flatMap((key, index) => {
+        before();
+        const value = values[index] ?? new Uint8Array();
+        return table.put([key], [value]).map((refusal) => ({ ...refusal, index }));
+      }),
+    delete: (keys) =>
+      keys.flatMap((key, index) => {
+        before();
+        return table.delete([key]).map((refusal) => ({ ...refusal, index }));
+      }),
+  });
+  const store = Atomics.store;
+  // Words of a frontend are stored one by one, past the view.
+  const stored = vi.spyOn(Atomics, 'store');
+  const watchStores = (): void => {
+    stored.mockImplementation(((words: BigUint64Array, at: number, value: bigint) => {
+      before();
+      return store(words, at, value);
+    }) as typeof Atomics.store);
+  };
+  return {
+    tables: {
+      frontend: { IPv4: hash(inner.frontend.IPv4), IPv6: hash(inner.frontend.IPv6) },
+      frontendRecord: array(inner.frontendRecord),
+      backend: { IPv4: array(inner.backend.IPv4), IPv6: array(inner.backend.IPv6) },
+      slotBlock: array(inner.slotBlock),
+      serviceName: hash(inner.serviceName),
+      frontendStat: array(inner.frontendStat),
+      backendStat: array(inner.backendStat),
+      nodeAddress: { IPv4: hash(inner.nodeAddress.IPv4), IPv6: hash(inner.nodeAddress.IPv6) },
+      runtime: array(inner.runtime),
+    },
+    killAt(nth) {
+      left = nth;
+      watchStores();
+    },
+    revive() {
+      left = Number.POSITIVE_INFINITY;
+      stored.mockRestore();
+    },
+  };
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent that is killed between any two writes. For every n: stop at the nth, look at what sockets would
+// meet, start another agent on what is there, and look again.
+import { describe, expect, test } from 'vitest';
+import {
+  BACKEND_STATE,
+  decodeBackend,
+  decodeFrontend,
+  decodeU32,
+  encodeFrontendKey,
+  NODE_PORTS_OFFSET,
+  type SetRef,
+} from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
+import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
+import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
+import { frontendText } from '../../../../src/dataplane/entry.ts';
+import type { Plan } from '../../../../src/plan/types.ts';
+import { Killed, killableTables } from '../../../support/killable-tables.ts';
+import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
+
+const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };
+
+const backends = (...hosts: number[]) => hosts.map((host) => backend(`10.1.1.${host}`, 8080, true));
+
+/** The members of a set, as programs find them; throws at what no socket may meet. */
+function members(tables: Tables, ref: SetRef): string {
+  if (ref.members === 0) return '';
+  const [serviceId, ...ids] = readRun(tables.slotBlock, ref.block, ref.members);
+  const named = tables.serviceName.readAll().map(({ key }) => decodeU32(key));
+  if (!named.includes(serviceId ?? 0)) throw new Error(`service id ${serviceId} has no name`);
+  const found = ids.map((id) => {
+    const value = decodeBackend(element(tables.backend.IPv4, id), 'IPv4');
+    if (value.serviceId !== serviceId || value.state !== BACKEND_STATE.ACTIVE) {
+      throw new Error(`a set leads to ${JSON.stringify(value)}`);
+    }
+    return `${value.address}:${value.port}`;
+  });
+  return found.sort().join();
+}
+
+/** frontend -> its backends, for every frontend a socket can find. */
+function met(tables: Tables): Readonly<Record<string, string>> {
+  const { runtime } = tables;
+  const nodePorts = runtime.view(0).getUint32(runtime.offset(0) + NODE_PORTS_OFFSET, true);
+  const rows = tables.frontend.IPv4.readAll().map(({ key, value }) => {
+    const record = decodeFrontend(element(tables.frontendRecord, decodeU32(value)));
+    expect(encodeFrontendKey(record.key)).toEqual(key);
+    if (record.key.address === undefined && nodePorts === 0)
+      throw new Error('no socket looks for it');
+    return [frontendText(record.key), members(tables, record.paths.host)];
+  });
+  return Object.fromEntries(rows);
+}
+
+interface Story {
+  readonly what: string;
+  readonly before: Plan;
+  readonly after: Plan;
+}
+
+const web = (frontends: Parameters<typeof servicePort>[1], ...hosts: number[]) =>
+  servicePort('web', frontends, backends(...hosts), { local: backends(...hosts) });
+const cluster = clusterIp('10.96.0.10');
+const other = servicePort('other', [clusterIp('10.96.0.20')], backends(30, 31));
+
+const STORIES: readonly Story[] = [
+  { what: 'a Service comes', before: planOf(other), after: planOf(other, web([cluster], 1, 2)) },
+  {
+    what: 'the first NodePort comes',
+    before: planOf(other),
+    after: planOf(other, web([cluster, localNodePort(30080)], 1, 2)),
+  },
+  {
+    what: 'the last NodePort goes',
+    before: planOf(web([cluster, localNodePort(30080)], 1, 2)),
+    after: planOf(web([cluster], 1, 2)),
+  },
+  {
+    what: 'backends come and go',
+    before: planOf(web([cluster], 1, 2, 3)),
+    after: planOf(web([cluster], 2, 3, 4, 5)),
+  },
+  {
+    what: 'all backends are replaced',
+    before: planOf(web([cluster], 1, 2, 3)),
+    after: planOf(web([cluster], 11, 12)),
+  },
+  {
+    what: 'a Service goes',
+    before: planOf(other, web([cluster], 1, 2)),
+    after: planOf(other),
+  },
+  {
+    what: 'one goes, another takes its address',
+    before: planOf(web([cluster], 1, 2)),
+    after: planOf(servicePort('next', [cluster], backends(8, 9))),
+  },
+];
+
+const start = (tables: Tables) => createTableSync(tables, () => Promise.resolve());
+
+async function programmed(plan: Plan): Promise<Tables> {
+  const tables = createMemoryTables(SIZES);
+  const sync = start(tables);
+  sync.apply(plan, 'all');
+  await sync.releaseRetired();
+  return tables;
+}
+
+/** A frontend of both plans leads to the one's backends or the other's; one of neither is not there. */
+function assertBetween(tables: Tables, before: object, after: object): void {
+  const [old, wanted] = [Object.entries(before), Object.entries(after)];
+  const now = Object.entries(met(tables));
+  for (const row of now) expect([...old, ...wanted]).toContainEqual(row);
+  const found = new Set(now.map(([frontend]) => frontend));
+  for (const [frontend] of old) {
+    if (wanted.some(([other]) => other === frontend)) expect(found).toContain(frontend);
+  }
+}
+
+/** Ids and blocks that are taken, once everything freed has been released. */
+async function taken(sync: ReturnType<typeof start>): Promise<readonly number[]> {
+  await sync.releaseRetired();
+  const { backendIds, frontendIds, serviceIds, blocks } = sync.ledger;
+  return [backendIds.used(), frontendIds.used(), serviceIds.used(), blocks.used()];
+}
+
+describe.each(STORIES)('killed at any write: $what', ({ before, after }) => {
+  test('sockets meet the old or the new, and the next agent finishes', async () => {
+    const [old, wanted] = [met(await programmed(before)), met(await programmed(after))];
+    const fresh = await taken(start(await programmed(after)));
+    let nth = 0;
+    for (let isDone = false; !isDone; ) {
+      nth++;
+      const killable = killableTables(await programmed(before));
+      const { tables } = killable;
+      const dying = start(tables);
+      killable.killAt(nth);
+      try {
+        dying.apply(after, 'all');
+        await dying.releaseRetired();
+        isDone = true;
+      } catch (error) {
+        if (!(error instanceof Killed)) throw error;
+      } finally {
+        killable.revive();
+      }
+      assertBetween(tables, old, wanted);
+      const next = start(tables);
+      expect(next.apply(after, 'all').failed, `killed at write ${nth}`).toEqual([]);
+      expect(met(tables)).toEqual(wanted);
+      expect(await taken(next), `killed at write ${nth}`).toEqual(fresh);
+    }
+    expect(nth).toBeGreaterThan(2);
+  });
+});
