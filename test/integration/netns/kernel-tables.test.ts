@@ -88,7 +88,7 @@ test('without an agent the commands read the pins; cleanup refuses while one run
   const paths = ['--bpf-root', instance.bpfRoot, '--run-dir', instance.runDir];
   expect(await runCommand(instance, ['cleanup', ...paths])).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/still runs \(pid \d+\)/),
+    stderr: expect.stringMatching(/is running \(pid \d+\)/),
   });
   const elsewhere = ['--bpf-root', instance.bpfRoot, '--run-dir', `${instance.runDir}-none`];
   const { stdout } = await runCommand(instance, ['services', ...elsewhere, '-o', 'wide']);
