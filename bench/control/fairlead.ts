@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { makeInstance, ownPaths } from '../../src/lab/agent.ts';
 import { compiledPath } from '../../src/lab/place.ts';
 import { packageRoot } from '../../src/sys/package.ts';
-import { until } from '../../test/integration/cluster/until.ts';
+import { until } from '../../test/support/until.ts';
 import type { LineChild } from './child.ts';
 import { fromNanoseconds } from './clock.ts';
 import { proxyPlace, type RunningProxy } from './proxy.ts';
@@ -45,9 +45,12 @@ async function takeStallMs(child: LineChild, file: string): Promise<number> {
     existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
   const before = read().length;
   child.signal('SIGUSR2');
-  const lines = await until('fairlead tells its longest stall', () => {
-    const now = read();
-    return now.length > before && now;
-  });
+  const lines = await until(
+    () => {
+      const now = read();
+      return now.length > before && now;
+    },
+    { what: 'fairlead tells its longest stall', timeoutMs: 15_000 },
+  );
   return fromNanoseconds(lines.at(-1) ?? '');
 }

@@ -1,48 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for a condition with a deadline; tests never sleep for a fixed time.
+import { setTimeout as delay } from 'node:timers/promises';
 
-export interface Patience {
+export interface Wait {
   readonly timeoutMs?: number;
   /** What is awaited, for the error. */
   readonly what: string;
 }
 
-const POLL_INTERVAL_MS = 10;
+const TIMEOUT_MS = 5_000;
+/** Short waits are noticed at once, long ones cost a busy machine little. */
+const FIRST_POLL_MS = 1;
+const LAST_POLL_MS = 25;
 
-/** Asks until the answer is neither undefined nor false, and returns it. Throws with the last answer seen. */
+/**
+ * Asks until the answer is neither undefined nor false, and returns it. A question that throws counts as
+ * "not yet"; the error of the last one is the cause of the failure.
+ */
 export async function until<T>(
   ask: () => T | undefined | false | Promise<T | undefined | false>,
-  { what, timeoutMs = 5_000 }: Patience,
+  wait: Wait | string,
 ): Promise<T> {
+  const { what, timeoutMs = TIMEOUT_MS } = typeof wait === 'string' ? { what: wait } : wait;
   const deadlineMs = performance.now() + timeoutMs;
-  let lastError: unknown;
-  for (;;) {
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(2 * pollMs, LAST_POLL_MS)) {
+    let cause: unknown;
     try {
       const answer = await ask();
       if (answer !== undefined && answer !== false) return answer;
     } catch (error) {
-      lastError = error;
+      cause = error;
     }
     if (performance.now() > deadlineMs) {
-      throw new Error(`not within ${timeoutMs} ms: ${what}`, { cause: lastError });
+      throw new Error(`not within ${timeoutMs} ms: ${what}`, { cause });
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL_MS));
+    await delay(pollMs);
   }
 }
 
 /** The same for an assertion: repeats it until it holds, and fails with its own last failure. */
 export async function untilHolds(
   assertion: () => void | Promise<void>,
-  timeoutMs = 5_000,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<void> {
-  const deadlineMs = performance.now() + timeoutMs;
-  for (;;) {
+  let last: unknown;
+  const holds = async (): Promise<boolean> => {
     try {
       await assertion();
-      return;
+      return true;
     } catch (error) {
-      if (performance.now() > deadlineMs) throw error;
+      last = error;
+      return false;
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL_MS));
-  }
+  };
+  await until(holds, { what: 'an assertion to hold', timeoutMs }).catch(() => {
+    throw last;
+  });
 }

@@ -7,9 +7,9 @@ import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
 import type { RunResult } from '../../../src/sys/exec.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import type { TestNode } from '../../support/node.ts';
+import { until } from '../../support/until.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Identity } from './identities.ts';
-import { until } from './until.ts';
 
 export interface ClusterAgent {
   readonly log: readonly string[];
@@ -43,9 +43,10 @@ export async function startClusterAgent(
   ]);
   const log: string[] = [];
   const child = start(program, rest, { onStderrLine: (line) => log.push(line) });
-  await until(`the agent to be ready; its log: ${log.slice(-5).join('\n')}`, () =>
-    log.some((line) => line.includes('"msg":"ready"')),
-  );
+  await until(() => log.some((line) => line.includes('"msg":"ready"')), {
+    what: `the agent to be ready; its log: ${log.slice(-5).join('\n')}`,
+    timeoutMs: 15_000,
+  });
   return {
     log,
     http: (port, path) => curl(node, port, path),

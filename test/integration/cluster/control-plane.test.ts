@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listProcesses } from '../../../src/sys/cgroup.ts';
 import { run } from '../../../src/sys/exec.ts';
 import { listNamespaces } from '../../../src/sys/netns.ts';
+import { until } from '../../support/until.ts';
 import { ApiError, connectApi, type ListOf } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, type KubeconfigRequest, startControlPlane } from './control-plane.ts';
@@ -21,7 +22,6 @@ import {
   slicesPath,
   terminatePod,
 } from './objects.ts';
-import { until } from './until.ts';
 
 const readiness = await prepareCluster();
 
@@ -112,10 +112,13 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     });
     for (const pod of pods) await addPod(plane.api, pod);
     const sees = (expected: readonly string[], family?: string) =>
-      until(`endpoints ${expected}`, async () => {
-        const seen = await endpoints('web', family);
-        return String(seen) === String(expected);
-      });
+      until(
+        async () => {
+          const seen = await endpoints('web', family);
+          return String(seen) === String(expected);
+        },
+        { what: `endpoints ${expected}`, timeoutMs: 15_000 },
+      );
     await sees(['10.1.1.10 ready', '10.1.1.11 ready']);
     await sees(['fd00:10:1::a ready', 'fd00:10:1::b ready'], 'IPv6');
     await setPod(plane.api, first!, 'not-ready');
@@ -132,7 +135,10 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     await plane.kubectl(['create', 'clusterrolebinding', 'proxy', ...role]);
     const token = (await plane.kubectl(['create', 'token', 'proxy'])).trim();
     // An authorizer learns of a binding by watching, as everybody does.
-    await until('rights', async () => (await statusFor(token, '/api/v1/services')) === 200);
+    await until(async () => (await statusFor(token, '/api/v1/services')) === 200, {
+      what: 'rights',
+      timeoutMs: 15_000,
+    });
     expect(await statusFor(token, '/api/v1/secrets')).toBe(403);
   });
 

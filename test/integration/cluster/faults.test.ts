@@ -3,11 +3,11 @@
 // stopped and paused, the store replaced by an empty one.
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../../support/until.ts';
 import { type Api, ApiError, type ListOf } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { addService, servicesPath, slicesPath } from './objects.ts';
-import { until } from './until.ts';
 
 const readiness = await prepareCluster();
 
@@ -41,12 +41,11 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
   async function makesSlices(service: string): Promise<void> {
     await addService(plane.api, service, { selector: { app: service } });
     await until(
-      `a slice of ${service}`,
       async () => {
         const { items } = await plane.api.get<ListOf<V1EndpointSlice>>(slicesPath());
         return items.some(({ metadata }) => metadata?.name?.startsWith(service));
       },
-      CONTROLLER_BACK_MS,
+      { what: `a slice of ${service}`, timeoutMs: CONTROLLER_BACK_MS },
     );
   }
   const watchPath = (version: string) => `${servicesPath()}?watch=1&resourceVersion=${version}`;
@@ -96,7 +95,9 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
       isAnswered = true;
       return names;
     });
-    await expect(until('an answer', () => isAnswered, 300)).rejects.toThrow('in vain');
+    await expect(until(() => isAnswered, { what: 'an answer', timeoutMs: 300 })).rejects.toThrow(
+      'not within 300 ms',
+    );
     plane.server.resume();
     expect(await answer).toContain('first');
   });
@@ -107,10 +108,13 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     async () => {
       const { version } = await services();
       await plane.replaceStore();
-      const fresh = await until('the Service kubernetes', async () => {
-        const seen = await services();
-        return seen.names.includes('kubernetes') && seen;
-      });
+      const fresh = await until(
+        async () => {
+          const seen = await services();
+          return seen.names.includes('kubernetes') && seen;
+        },
+        { what: 'the Service kubernetes', timeoutMs: 15_000 },
+      );
       expect(fresh.names).toEqual(['kubernetes']);
       expect(Number(fresh.version)).toBeLessThan(Number(version));
       await makesSlices('after-all');

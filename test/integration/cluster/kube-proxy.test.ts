@@ -6,12 +6,12 @@ import { insidePlace, startServer } from '../../../src/lab/place.ts';
 import { buildTopology, type Topology } from '../../../src/lab/topology.ts';
 import { type Client, startClient } from '../../../src/lab/traffic.ts';
 import { run } from '../../../src/sys/exec.ts';
+import { until } from '../../support/until.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { type KubeProxyOptions, prepareKubeProxy, startKubeProxy } from './kube-proxy.ts';
 import { sendServicesToNode } from './network.ts';
 import { addNode, addPod, addService } from './objects.ts';
-import { until } from './until.ts';
 
 const readiness = await prepareCluster();
 const missing = readiness.isReady ? await prepareKubeProxy() : readiness.reason;
@@ -70,7 +70,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     const isAnswered = async () => (await client.once(target)).kind === 'answered';
     const proxy = await startKubeProxy(plane, node, options);
     try {
-      await until('an answer', isAnswered);
+      await until(isAnswered, { what: 'an answer', timeoutMs: 15_000 });
       const mode = await fetch(`${proxy.metricsUrl}/proxyMode`);
       expect(await mode.text()).toBe(options.mode);
       expect(await askFromPod()).toBe('ok');

@@ -4,7 +4,7 @@
 import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import type { TestNode } from '../../support/node.ts';
-import { until } from './until.ts';
+import { until } from '../../support/until.ts';
 
 export interface Launched {
   readonly log: readonly string[];
@@ -29,7 +29,7 @@ export function launch(
   const child = start(shell, rest, { onStderrLine: keep, onStdoutLine: keep });
   const said = async (text: string, timeoutMs = 20_000): Promise<string> => {
     try {
-      return await until(text, () => log.find((line) => line.includes(text)), timeoutMs);
+      return await until(() => log.find((line) => line.includes(text)), { what: text, timeoutMs });
     } catch (cause) {
       throw new Error(`never said ${text}, but:\n${log.slice(-8).join('\n')}`, { cause });
     }

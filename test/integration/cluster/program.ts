@@ -3,7 +3,7 @@
 // with this process whatever happens to it.
 import { insidePlace, type Place } from '../../../src/lab/place.ts';
 import { type Child, start, stop } from '../../../src/sys/exec.ts';
-import { until } from './until.ts';
+import { until } from '../../support/until.ts';
 
 const LINES_KEPT = 400;
 const STOP_GRACE_MS = 15_000;
@@ -51,12 +51,11 @@ export async function untilReady(
   timeoutMs = 60_000,
 ): Promise<void> {
   const outcome = await until(
-    `${program.name} is ready`,
     async () => {
       if (!program.isRunning()) return 'ended';
       return (await ask()) ? 'ready' : undefined;
     },
-    timeoutMs,
+    { what: `${program.name} is ready`, timeoutMs },
   ).catch((cause: unknown) => {
     throw new Error(`${program.name} does not get ready:\n${program.tail()}`, { cause });
   });

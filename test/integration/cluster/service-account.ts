@@ -5,9 +5,9 @@ import { createPrivateKey, sign } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { until } from '../../support/until.ts';
 import { ApiError, connectApi } from './api.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { until } from './until.ts';
 
 const NAMESPACE = 'kube-system';
 const ACCOUNTS = `/api/v1/namespaces/${NAMESPACE}/serviceaccounts`;
@@ -88,7 +88,7 @@ async function untilRefused(plane: ControlPlane, token: string): Promise<void> {
     }
   };
   try {
-    await until('the token to be refused', isRefused, 30_000);
+    await until(isRefused, { what: 'the token to be refused', timeoutMs: 30_000 });
   } finally {
     await api.close();
   }

@@ -3,9 +3,9 @@
 // policies say; and what a node says of itself while it is drained and when it is gone.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
+import { until } from '../../support/until.ts';
 import { prepareCluster } from './binaries.ts';
 import { addNode, addService, podsPath, removePod, setPod, terminatePod } from './objects.ts';
-import { until } from './until.ts';
 import { type Fleet, type FleetNode, type Rows, startFleet } from './usage.ts';
 
 const readiness = await prepareCluster();
@@ -147,10 +147,13 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     expect(await reached(target)).toEqual([['p1-1'], ['p1-1'], ['p1-1']]);
     await fleet.kubectl('delete', 'namespace', 'shop', '--wait=false');
     // The kubelet's part: a Pod that was told to end ends.
-    await until('the Pod to be told to end', async () => {
-      const pod = await api.get<{ metadata: object }>(`${podsPath('shop')}/p1-1`);
-      return 'deletionTimestamp' in pod.metadata;
-    });
+    await until(
+      async () => {
+        const pod = await api.get<{ metadata: object }>(`${podsPath('shop')}/p1-1`);
+        return 'deletionTimestamp' in pod.metadata;
+      },
+      { what: 'the Pod to be told to end', timeoutMs: 15_000 },
+    );
     await removePod(api, 'p1-1', 'shop');
     await fleet.kubectl('wait', 'namespace/shop', '--for=delete', '--timeout=60s');
     await fleet.right((rows) => rows.every(({ namespace }) => namespace !== 'shop'));
@@ -173,7 +176,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
       if (seen.join() === wanted.join()) return true;
       throw new Error(`it is ${seen.join()}`);
     };
-    await until(`${path} of port ${port} to be ${wanted.join()}`, isWanted, timeoutMs);
+    await until(isWanted, { what: `${path} of port ${port} to be ${wanted.join()}`, timeoutMs });
   }
 });
 

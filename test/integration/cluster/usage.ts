@@ -7,13 +7,13 @@ import type { Pod } from '../../../src/lab/wiring.ts';
 import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
+import { until } from '../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
 import type { Api } from './api.ts';
 import type { Binaries } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { addNode, addPod } from './objects.ts';
 import { listObjects, POD_RANGES, planOf } from './oracle.ts';
-import { until } from './until.ts';
 
 export interface FleetNode {
   readonly name: string;
@@ -112,7 +112,10 @@ function asFleet(
     ...{ plane, nodes, remove, kubectl },
     node: (name) => nodes.find((node) => node.name === name)!,
     right: async (wanted) => {
-      await until('all agents to be right', () => isRight(plane.api, nodes, wanted), 30_000);
+      await until(() => isRight(plane.api, nodes, wanted), {
+        what: 'all agents to be right',
+        timeoutMs: 30_000,
+      });
     },
     addPod: async (pod, labels, namespace = 'default') => {
       const { name, nodeName, ipv4, ipv6 } = pod;

@@ -11,11 +11,11 @@ import {
   openRingBuffer,
   waitGracePeriod,
 } from '../../../src/sys/native.ts';
+import { until } from '../../support/until.ts';
 import { addonPath, type ChildBody, endOfChild } from './support/child.ts';
 import { frame, loadFixture, missing, refusedBytes, u32, u64 } from './support/fixture.ts';
 import { collectUntil } from './support/garbage.ts';
 import { descriptorCount, makeBpffs, makeCgroup } from './support/place.ts';
-import { until } from './support/until.ts';
 
 const fixture = fileURLToPath(new URL('../../../build/test/fixture.bpf.o', import.meta.url));
 
@@ -126,7 +126,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     let collections = 0;
     await collectUntil(() => collections++ > 5);
     object.program('emit').testRun({ dataIn: frame(), repeat: 3 });
-    await until(() => count === 3);
+    await until(() => count === 3, 'three records');
     close();
     object.close();
   });
@@ -166,7 +166,10 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
       });
       if (round === 0) before = descriptorCount();
     }
-    await until(() => descriptorCount() === before && mappingCount() === 0);
+    await until(
+      () => descriptorCount() === before && mappingCount() === 0,
+      'every descriptor and mapping to be gone',
+    );
     cgroup.release();
   });
 

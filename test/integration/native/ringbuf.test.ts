@@ -7,9 +7,9 @@ import {
   type BpfProgram,
   openRingBuffer,
 } from '../../../src/sys/native.ts';
+import { until } from '../../support/until.ts';
 import { caught } from './support/errors.ts';
 import { frame, loadFixture, missing, readU32 } from './support/fixture.ts';
-import { until } from './support/until.ts';
 
 // One record takes 8 bytes of header and 8 of data.
 const ringRecords = 65_536 / 16;
@@ -42,7 +42,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     }, 1);
     for (let round = 0; round < 10; round++) {
       write(1_000);
-      await until(() => seen.length >= (round + 1) * 1_000);
+      await until(() => seen.length >= (round + 1) * 1_000, 'the records');
     }
     clearInterval(timer);
     ring.close();
@@ -55,9 +55,9 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     const records: Uint8Array[] = [];
     const ring = openRingBuffer(events, (record) => records.push(record));
     write(300);
-    await until(() => records.length === 300);
+    await until(() => records.length === 300, 'the records');
     write(300);
-    await until(() => records.length === 600);
+    await until(() => records.length === 600, 'the records');
     expect(inOrder(records.map((record) => readU32(record)))).toBe(true);
     expect(records[0]?.length).toBe(4);
     ring.close();
@@ -78,7 +78,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
       perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1);
     });
     write(4_000);
-    await until(() => total === 4_000);
+    await until(() => total === 4_000, 'the records');
     isOver = true;
     ring.close();
     expect(perTurn.size).toBeGreaterThan(4);
@@ -94,11 +94,11 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     while (write(1) === 0 && Date.now() < end) written += 1;
     expect(written).toBeGreaterThanOrEqual(ringRecords - 1);
     expect(written).toBeLessThan(4 * ringRecords);
-    await until(() => seen.length === written);
+    await until(() => seen.length === written, 'the records');
     expect(inOrder(seen)).toBe(true);
     // And it goes on.
     expect(write(1)).toBe(0);
-    await until(() => seen.length === written + 1);
+    await until(() => seen.length === written + 1, 'the records');
     ring.close();
   });
 
@@ -109,7 +109,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
       if (count === 3) ring.close();
     });
     write(500);
-    await until(() => count === 3);
+    await until(() => count === 3, 'the records');
     await new Promise((resolve) => setImmediate(resolve));
     ring.close();
     expect(count).toBe(3);
@@ -118,7 +118,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
       later += 1;
     });
     write(10);
-    await until(() => later >= 10);
+    await until(() => later >= 10, 'the records');
     second.close();
   });
 
@@ -129,7 +129,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     });
     events.close();
     write(5);
-    await until(() => count === 5);
+    await until(() => count === 5, 'the records');
     ring.close();
   });
 
@@ -146,7 +146,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
       if (count === 3) throw new Error('from the callback');
     });
     write(10);
-    await until(() => count === 10);
+    await until(() => count === 10, 'the records');
     ring.close();
     process.removeListener('uncaughtException', keep);
     for (const listener of before) process.on('uncaughtException', listener);

@@ -15,11 +15,11 @@ import {
   unmount,
   waitGracePeriod,
 } from '../../../src/sys/native.ts';
+import { until } from '../../support/until.ts';
 import { addonPath, inChild } from './support/child.ts';
 import { caught } from './support/errors.ts';
 import { fixtureBytes, frame, loadFixture, missing, u32 } from './support/fixture.ts';
 import { makeBpffs, makeFolder, makeNetns } from './support/place.ts';
-import { until } from './support/until.ts';
 
 describe('layouts', () => {
   const layouts = readBtf(fixtureBytes);
@@ -207,7 +207,7 @@ describe.skipIf(missing !== undefined)('system', () => {
       words.fill(0);
       const worker = new Worker(runLinger, { eval: true, workerData: { addon: addonPath, path } });
       const ended = new Promise((resolve) => worker.once('exit', resolve));
-      await until(() => words[0] === 1);
+      await until(() => words[0] === 1, 'the program to run');
       const passed = waitGracePeriod();
       wasRunning = words[1] === 0;
       await passed;

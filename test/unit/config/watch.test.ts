@@ -3,8 +3,9 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ConfigWatch, watchConfigFile } from '../../../src/config/file/watch.ts';
+import { untilHolds } from '../../support/until.ts';
 
 let folder: string;
 let open: ConfigWatch | undefined;
@@ -28,7 +29,7 @@ test('a file that is written is told once, by the event alone', async () => {
   const seen = watched(path, 'a');
   writeFileSync(`${path}.new`, 'b');
   renameSync(`${path}.new`, path);
-  await vi.waitFor(() => expect(seen).toEqual(['b']));
+  await untilHolds(() => expect(seen).toEqual(['b']));
   open?.look();
   expect(seen).toEqual(['b']);
 });
@@ -43,7 +44,7 @@ test('a ConfigMap volume that swaps its link is told', async () => {
   const seen = watched(join(folder, 'c.yaml'), 'a');
   symlinkSync('..v1', join(folder, '..data_tmp'));
   renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
-  await vi.waitFor(() => expect(seen).toEqual(['b']));
+  await untilHolds(() => expect(seen).toEqual(['b']));
 });
 
 test('a file that is gone, or says the same, is not told', () => {

@@ -11,8 +11,8 @@ import {
 import { expiryOf } from '../../../../src/source/apiserver/auth/expiry.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { IN_CLUSTER_NAME } from '../../../../src/source/apiserver/transport/servers.ts';
+import { until } from '../../../support/until.ts';
 import { status } from './fake-api-server.ts';
-import { until } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 import { AUTHORITY_A, AUTHORITY_B } from './tls.ts';

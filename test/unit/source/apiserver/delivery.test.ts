@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import type { ObjectChange } from '../../../../src/model/types.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { Delivery } from '../../../../src/source/apiserver/watch/delivery.ts';
-import { FakeClock, until } from './fake-clock.ts';
+import { until } from '../../../support/until.ts';
+import { FakeClock } from './fake-clock.ts';
 import { follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

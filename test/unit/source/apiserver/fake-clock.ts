@@ -49,14 +49,5 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Waits for real input and output until it is so. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`never happened: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-}
-
 /** Time for what is on its way through loopback sockets to arrive. */
 export const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 15));

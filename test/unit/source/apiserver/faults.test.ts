@@ -2,8 +2,9 @@
 // Servers and networks that fail: state stays, tries are spaced, and what comes back is followed again.
 import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { status } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

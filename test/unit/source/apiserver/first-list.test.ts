@@ -5,8 +5,9 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, eventLine, type FakeApiServer } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

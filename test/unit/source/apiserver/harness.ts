@@ -13,8 +13,9 @@ import { createTransport } from '../../../../src/source/apiserver/transport/tran
 import { Delivery } from '../../../../src/source/apiserver/watch/delivery.ts';
 import { Reflector } from '../../../../src/source/apiserver/watch/reflector.ts';
 import type { Suspicion } from '../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../support/until.ts';
 import { FakeApiServer } from './fake-api-server.ts';
-import { FakeClock, until } from './fake-clock.ts';
+import { FakeClock } from './fake-clock.ts';
 import { slice } from './objects.ts';
 
 export const PATH = SLICES.path;
@@ -90,12 +91,12 @@ export function follow(server: FakeApiServer, options: Options = {}) {
   };
   onTestFinished(close);
   reflector.start();
-  const waitFor = (event: string, times = 1): Promise<void> =>
+  const waitFor = (event: string, times = 1): Promise<true> =>
     until(
       () => events.filter((one) => one === event).length >= times,
       `${event} after ${events.join(', ')}`,
     );
-  const watching = (): Promise<void> =>
+  const watching = (): Promise<true> =>
     until(() => reflector.status().state === 'watching' && server.watchers.size > 0, 'a watch');
   /** Waits for a pause between tries and lets it pass; returns its length. */
   const passPause = async (): Promise<number> => {

@@ -4,8 +4,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { type ClusterSource, openCluster } from '../../../../src/source/apiserver/cluster.ts';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { type FakeApiServer, status } from './fake-api-server.ts';
-import { FakeClock, settle, until } from './fake-clock.ts';
+import { FakeClock, settle } from './fake-clock.ts';
 import { openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 
@@ -61,7 +62,7 @@ async function followed() {
   return { server, clock, cluster, events };
 }
 
-const watching = (cluster: ClusterSource): Promise<void> =>
+const watching = (cluster: ClusterSource): Promise<true> =>
   until(() => cluster.status().watches.every(({ state }) => state === 'watching'), 'watches');
 
 const breakAll = (server: FakeApiServer): void => {

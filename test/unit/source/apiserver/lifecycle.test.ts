@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // start() and stop(): one loop at most, and nothing left behind.
 import { expect, test } from 'vitest';
-import { settle, until } from './fake-clock.ts';
+import { until } from '../../../support/until.ts';
+import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

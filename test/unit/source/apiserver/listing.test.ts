@@ -5,8 +5,9 @@ import { ownNode, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { Listing } from '../../../../src/source/apiserver/watch/listing.ts';
 import { Store } from '../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../support/until.ts';
 import { errorLine } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

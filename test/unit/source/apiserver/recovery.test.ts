@@ -5,8 +5,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openCluster } from '../../../../src/source/apiserver/cluster.ts';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-server.ts';
-import { FakeClock, settle, until } from './fake-clock.ts';
+import { FakeClock, settle } from './fake-clock.ts';
 import { follow, openServer, PATH, SILENT_LOG, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 

@@ -3,8 +3,9 @@
 import { describe, expect, test } from 'vitest';
 import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { bookmarkLine, eventLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 

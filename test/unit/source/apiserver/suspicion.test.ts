@@ -4,8 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { Store } from '../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 

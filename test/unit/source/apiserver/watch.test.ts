@@ -3,8 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../support/until.ts';
 import { errorLine, eventLine, status } from './fake-api-server.ts';
-import { settle, until } from './fake-clock.ts';
+import { settle } from './fake-clock.ts';
 import { type Following, follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 
@@ -19,7 +20,7 @@ async function watched(...names: string[]) {
   return { server, following };
 }
 
-const reconnected = (following: Following, starts: number): Promise<void> =>
+const reconnected = (following: Following, starts: number): Promise<true> =>
   until(() => following.reflector.counters.watchStarts === starts, `watch ${starts}`);
 
 describe('reconnecting', () => {
