@@ -18,10 +18,11 @@ import { readRemembered } from '../../../../src/source/apiserver/transport/remem
 import { IN_CLUSTER_NAME } from '../../../../src/source/apiserver/transport/servers.ts';
 import { until } from '../../../support/until.ts';
 import { type FakeApiServer, status } from './fake-api-server.ts';
-import { FakeClock, settle } from './fake-clock.ts';
+import { FakeClock } from './fake-clock.ts';
 import { openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 import { AUTHORITY_A } from './tls.ts';
+import { settle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 

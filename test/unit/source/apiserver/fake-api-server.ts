@@ -6,6 +6,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { isMatch } from './fake-selectors.ts';
 import type { ApiObject } from './objects.ts';
+import { serves } from './traffic.ts';
 
 export interface Seen {
   readonly path: string;
@@ -53,6 +54,9 @@ export class FakeApiServer {
   connections = 0;
   readonly #collections = new Map<string, Collection>();
   readonly #server: Server;
+  /** Answers that have not ended, and whether their headers have gone. */
+  readonly #open = new Set<ServerResponse>();
+  #stopServing: () => void = () => undefined;
 
   private constructor(tls: { readonly cert: string; readonly key: string } | undefined) {
     const listener = (request: IncomingMessage, response: ServerResponse) =>
@@ -71,10 +75,21 @@ export class FakeApiServer {
     await new Promise<void>((resolve) => fake.#server.listen(0, '127.0.0.1', resolve));
     const { port } = fake.#server.address() as AddressInfo;
     fake.url = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+    const countOpen = (isStreaming: boolean): number =>
+      [...fake.#open].filter(
+        ({ headersSent, writableEnded, socket }) =>
+          headersSent === isStreaming && !writableEnded && socket?.destroyed === false,
+      ).length;
+    fake.#stopServing = serves({
+      url: fake.url,
+      unanswered: () => countOpen(false),
+      streaming: () => countOpen(true),
+    });
     return fake;
   }
 
   async close(): Promise<void> {
+    this.#stopServing();
     for (const socket of this.sockets) socket.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
   }
@@ -170,6 +185,8 @@ export class FakeApiServer {
     const { authorization } = request.headers;
     const seen = { path: pathname, query: searchParams, authorization };
     this.seen.push(seen);
+    this.#open.add(response);
+    response.on('close', () => this.#open.delete(response));
     if (this.fault?.(seen, response, request.socket) === true) return;
     if (searchParams.get('watch') === null) this.#list(pathname, searchParams, response);
     else this.#watch({ path: pathname, query: searchParams, response, socket: request.socket });

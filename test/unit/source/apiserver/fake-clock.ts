@@ -48,6 +48,3 @@ export class FakeClock implements Clock {
     this.#nowMs = endMs;
   }
 }
-
-/** Time for what is on its way through loopback sockets to arrive. */
-export const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 15));

@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { status } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 describe('an answer that is no answer', () => {
   test.each([

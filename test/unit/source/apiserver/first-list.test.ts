@@ -7,9 +7,9 @@ import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, eventLine, type FakeApiServer } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 /** As the server would send it. */
 function sent(type: string, name: string, version: number, address = '10.1.0.1'): string {

@@ -6,9 +6,10 @@ import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kind
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { type FakeApiServer, status } from './fake-api-server.ts';
-import { FakeClock, settle } from './fake-clock.ts';
+import { FakeClock } from './fake-clock.ts';
 import { openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 const ASKED = '/api/v1/namespaces/default/services';

@@ -2,9 +2,9 @@
 // start() and stop(): one loop at most, and nothing left behind.
 import { expect, test } from 'vitest';
 import { until } from '../../../support/until.ts';
-import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 test('start() many times is one watch', async () => {
   const server = await serverWith('a');

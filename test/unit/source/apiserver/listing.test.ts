@@ -7,9 +7,9 @@ import { Listing } from '../../../../src/source/apiserver/watch/listing.ts';
 import { Store } from '../../../../src/source/apiserver/watch/store.ts';
 import { until } from '../../../support/until.ts';
 import { errorLine } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 const observed = (
   name: string,

@@ -7,9 +7,10 @@ import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kind
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-server.ts';
-import { FakeClock, settle } from './fake-clock.ts';
+import { FakeClock } from './fake-clock.ts';
 import { follow, openServer, PATH, SILENT_LOG, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 const PROBE = '/api/v1/namespaces/default/services';
@@ -159,14 +160,31 @@ test('a server that says 410 to every list is asked ever more slowly', async () 
   expect(pauses).toEqual([400, 800, 1_600, 3_200]);
 });
 
+/** Of one kind: its pauses begin anew when a probe is answered, which counts ever more rarely. */
+function mostTries(outageMs: number, chance: number): number {
+  const { firstMs, maxMs } = LIMITS.backoff;
+  let tries = 0;
+  let passedMs = 0;
+  for (let resumes = 1; passedMs < outageMs; resumes += 1) {
+    const windowMs = Math.min(maxMs, LIMITS.probeMs * 2 ** resumes);
+    passedMs += windowMs;
+    let waitedMs = 0;
+    for (let failures = 0; waitedMs <= windowMs; failures += 1) {
+      waitedMs += chance * Math.min(maxMs, firstMs * 2 ** failures);
+      tries += 1;
+    }
+  }
+  return tries;
+}
+
 test('a server that answers the probe and breaks every watch is not asked without pause', async () => {
   const { server, clock } = await followed();
   breakDown(server);
   server.fault = (seen, response, socket) => seen.path !== PROBE && DOWN(seen, response, socket);
   await passingLong(clock, OUTAGE_MS);
   const watches = server.seen.length - server.kinds(PROBE).length;
-  // About six tries in every half minute, and more at first; with every probe it would be forty.
-  expect(watches).toBeLessThan((15 * KINDS.length * OUTAGE_MS) / LIMITS.backoff.maxMs);
+  // With every probe that is answered it would be one a second.
+  expect(watches).toBeLessThanOrEqual(KINDS.length * (1 + mostTries(OUTAGE_MS, clock.chance)));
 }, 60_000);
 
 test('what the server asked a kind to wait is waited, also when it answers others', async () => {

@@ -5,9 +5,9 @@ import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../../src/source/apiserv
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { bookmarkLine, eventLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 describe('selectors', () => {
   test('Services and slices are asked for as kube-proxy does', async () => {

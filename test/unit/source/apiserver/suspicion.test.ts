@@ -6,9 +6,9 @@ import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { Store } from '../../../../src/source/apiserver/watch/store.ts';
 import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 

@@ -5,9 +5,9 @@ import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { errorLine, eventLine, status } from './fake-api-server.ts';
-import { settle } from './fake-clock.ts';
 import { type Following, follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
+import { settle } from './traffic.ts';
 
 /** Lives long enough that its end is no failure. */
 const LONG_MS = LIMITS.shortLifeMs;
