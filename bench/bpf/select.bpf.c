@@ -86,6 +86,22 @@ SEC("xdp") int fl_bench_set(void *ctx __attribute__((unused)))
 	return choice.verdict == VERDICT_TRANSLATE && choice.port ? XDP_PASS : XDP_DROP;
 }
 
+/* An address that is no frontend: what every other connection of the node pays. */
+SEC("xdp") int fl_bench_miss(void *ctx __attribute__((unused)))
+{
+	struct request request = {
+		.port = 80,
+		.protocol = PROTOCOL_TCP,
+		.position = POSITION_HOST,
+		.may_choose_anew = true,
+	};
+	struct choice choice = {};
+
+	set_ipv4(&request.address, random_frontend() ^ bpf_htonl(0x00400000));
+	select_backend(&request, FAMILY_IPV4, &choice);
+	return choice.reason == REASON_NOT_A_FRONTEND ? XDP_PASS : XDP_DROP;
+}
+
 SEC("xdp") int fl_bench_slot(void *ctx __attribute__((unused)))
 {
 	__be32 address = random_frontend();

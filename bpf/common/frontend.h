@@ -223,13 +223,39 @@ static __always_inline __u32 probe_exact(const struct request *r, enum family fa
 	return frontend_at(r, MATCH_EXACT, family);
 }
 
+/*
+ * The range of an address: the /16 for IPv4. A hash of the /96 for IPv6, where ranges of Services
+ * are seldom wider: addresses that share a number only cost each other a look-up.
+ */
+static __always_inline __u32 range_of(const struct address *a, enum family family)
+{
+	if (family == FAMILY_IPV4)
+		return bpf_ntohl(a->word[3]) >> 16;
+	return (bpf_ntohl(a->word[0]) * 0x9e3779b1u + bpf_ntohl(a->word[1]) * 0x85ebca6bu +
+		bpf_ntohl(a->word[2]) * 0xc2b2ae35u) >>
+	       16;
+}
+
+/* Whether a frontend may exist that answers for all other ports of the address. */
+static __always_inline bool may_own_ports(const struct address *a, enum family family)
+{
+	__u32 range = range_of(a, family) % RANGES;
+	__u32 word = range / RANGES_PER_WORD;
+	__u64 *none;
+
+	if (family == FAMILY_IPV6)
+		word += RANGES / RANGES_PER_WORD;
+	none = bpf_map_lookup_elem(&fl_not_service, &word);
+	return !none || !(*(const volatile __u64 *)none >> (range % RANGES_PER_WORD) & 1);
+}
+
 static __always_inline __u32 find_frontend(const struct request *r, enum family family)
 {
 	__u32 id = probe_exact(r, family);
 
 	if (!id && answers_node_ports(r, family))
 		id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
-	if (!id)
+	if (!id && may_own_ports(&r->address, family))
 		id = frontend_at(r, MATCH_ANY_OTHER_PORT, family);
 	return id;
 }

@@ -156,6 +156,20 @@ struct {
 	__type(value, struct node_address);
 } fl_node_addr6 SEC(".maps");
 
+/*
+ * Where no ClusterIP is: a bit for each range of addresses, see range_of(). Set: no frontend of
+ * that range answers for all other ports, and a miss ends without looking for one. 0, as the kernel
+ * makes it: look. The agent clears a bit before it publishes a frontend and sets it after the last
+ * one is gone. Key: number of a word, first the IPv4 ranges, then the IPv6 ones.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2 * RANGES / RANGES_PER_WORD);
+	__type(key, __u32);
+	__type(value, __u64);
+} fl_not_service SEC(".maps");
+
 /* Runtime flags, one element. Written through shared memory: skipped_cgroups by `fairlead bypass`,
  * the rest by the agent. Read by the programs.
  */

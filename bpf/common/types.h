@@ -272,6 +272,10 @@ struct node_address6_key {
 	__u8 address[16];
 };
 
+/* Bits of fl_not_service for each family. */
+#define RANGES		65536
+#define RANGES_PER_WORD 64
+
 /* One element; flags that change while programs run. */
 struct runtime_flags {
 	__u32 skipped_cgroups; /* number of entries of fl_cgroup_skip: 0 saves every look-up */

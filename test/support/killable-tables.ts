@@ -29,6 +29,10 @@ const watched = (view: DataView, before: () => void): DataView =>
       before();
       view.setUint32(at, value, isLittle);
     },
+    setBigUint64(at: number, value: bigint, isLittle?: boolean): void {
+      before();
+      view.setBigUint64(at, value, isLittle);
+    },
   });
 
 export function killableTables(inner: Tables): Killable {
@@ -74,6 +78,7 @@ export function killableTables(inner: Tables): Killable {
       frontendStat: array(inner.frontendStat),
       backendStat: array(inner.backendStat),
       nodeAddress: { IPv4: hash(inner.nodeAddress.IPv4), IPv6: hash(inner.nodeAddress.IPv6) },
+      notService: array(inner.notService),
       runtime: array(inner.runtime),
     },
     killAt(nth) {

@@ -22,6 +22,7 @@ const MAPS = [
   ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
   ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_node_addr4', 'fl_node_addr6'],
   ...[
+    'fl_not_service',
     'fl_reason',
     'fl_runtime',
     'fl_service',

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selection as a table: what a request becomes, case by case, in both families.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { encodeFrontendKey, encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import {
+  encodeFrontendKey,
+  encodeU32,
+  RANGES_PER_WORD,
+} from '../../../src/dataplane/bpf/maps/layout.ts';
+import { rangeOf } from '../../../src/dataplane/bpf/sync/service-ranges.ts';
 import type { Family } from '../../../src/model/types.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
@@ -172,6 +177,40 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         paths: { host: { set: drive.putSet(1, [2]) } },
       });
       expect(idsOf(many({ to: node, port: 30_080 }))).toEqual([2]);
+    });
+  });
+
+  describe('all other ports of an address', () => {
+    const other = { to: vip, port: 81 };
+    beforeEach(() => {
+      const key = encodeFrontendKey({ family, address: vip, port: 0, protocol: undefined });
+      const record = drive.putFrontend({ address: vip, port: 80 });
+      const bytes = drive.object.map('fl_frontend').get(encodeU32(record))!;
+      bytes.set([0, 0, 0], 42);
+      drive.object.map('fl_frontend').put(encodeU32(4000), bytes);
+      drive.object
+        .map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6')
+        .put(key, encodeU32(4000));
+    });
+
+    test('are answered for where nothing is known of the range', () => {
+      expect(drive.select(other).verdict).toBe('refuse');
+    });
+
+    test('are looked for in the ranges of Services only', () => {
+      const bits = new BigUint64Array(drive.object.map('fl_not_service').mmap());
+      const range = rangeOf(
+        encodeFrontendKey({ family, address: vip, port: 0, protocol: undefined }),
+      )!;
+      const word = Math.floor(range / RANGES_PER_WORD);
+      const bit = 1n << BigInt(range % RANGES_PER_WORD);
+      bits.fill(2n ** 64n - 1n);
+      bits[word]! &= ~bit;
+      expect(drive.select(other).verdict).toBe('refuse');
+      bits.fill(0n);
+      bits[word]! |= bit;
+      expect(drive.select(other)).toMatchObject({ verdict: 'leave', reason: REASON.notFrontend });
+      expect(drive.select({ to: vip, port: 80 }).verdict).toBe('refuse');
     });
   });
 

@@ -264,3 +264,7 @@ export function decodeU32(bytes: Uint8Array): number {
 /** struct runtime_flags: how many cgroups opted out, how many wildcard frontends exist. */
 export const SKIPPED_CGROUPS_OFFSET = 0;
 export const NODE_PORTS_OFFSET = 4;
+
+/** fl_not_service: bits for each family. */
+export const RANGES = 65_536;
+export const RANGES_PER_WORD = 64;

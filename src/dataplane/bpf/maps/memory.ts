@@ -2,7 +2,7 @@
 // Tables in plain memory: the same rules as the kernel's (capacity, whole-value replace), without it.
 // What tests and unprivileged runs use.
 import type { Family } from '../../../model/types.ts';
-import { frontendKeySize, SIZE } from './layout.ts';
+import { frontendKeySize, RANGES, RANGES_PER_WORD, SIZE } from './layout.ts';
 import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
 
 export interface TableSizes {
@@ -20,6 +20,7 @@ export interface MemoryTables extends Tables {
   readonly slotBlock: MemoryArray;
   readonly frontendRecord: MemoryArray;
   readonly backend: Readonly<Record<Family, MemoryArray>>;
+  readonly notService: MemoryArray;
   readonly runtime: MemoryArray;
   /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
   fault: (table: string, key: Uint8Array) => string | undefined;
@@ -94,6 +95,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
       IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),
     },
+    notService: array('fl_not_service', (2 * RANGES) / RANGES_PER_WORD, 8),
     runtime: array('fl_runtime', 1, SIZE.runtime_flags),
   });
 }

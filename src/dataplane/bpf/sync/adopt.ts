@@ -32,6 +32,7 @@ import {
   type Shadows,
   withItem,
 } from './ledger.ts';
+import { countFrontend } from './service-ranges.ts';
 import { isEqual, readRun } from './sets.ts';
 
 export interface StrayFrontend {
@@ -83,6 +84,7 @@ function take(ledger: Ledger, record: PortRecord): void {
   for (const frontend of record.frontends) {
     ledger.owners[record.family].set(frontend.text, record);
     if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts++;
+    countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), 1);
   }
 }
 

@@ -18,6 +18,7 @@ import {
 } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './id-pool.ts';
+import { createServiceRanges, type ServiceRanges } from './service-ranges.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './slot-pool.ts';
 
 /** An immutable set in the kernel: `members` are backend ids, ascending; one may stand more than once. */
@@ -77,6 +78,7 @@ export interface Ledger {
   retired: Retired;
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
+  readonly ranges: ServiceRanges;
 }
 
 export interface TakenIds {
@@ -119,6 +121,7 @@ export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds):
     damagedBackends: new Set(),
     retired: noneRetired(),
     nodePorts: 0,
+    ranges: createServiceRanges(),
   };
 }
 

@@ -30,6 +30,7 @@ import {
   without,
 } from './ledger.ts';
 import { type RenderedFrontend, type RenderedPath, renderFrontends, renderSet } from './render.ts';
+import { countFrontend } from './service-ranges.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
 
 /** One frontend to be written: what the ledger will have, and the bytes. */
@@ -166,6 +167,7 @@ export function ownFrontend(
   if (isTakenOver) disownFrontend(ledger, previous, frontend);
   const before = frontendOf(record, text);
   if (before === undefined && isNodePortKey(key)) ledger.nodePorts++;
+  if (before === undefined) countFrontend(ledger.ranges, key, 1);
   const others = before === undefined ? record.frontends : without(record.frontends, before);
   record.frontends = withItem(others, frontend);
   ledger.shadows.frontend.write(frontend.id, key, value);
@@ -179,6 +181,7 @@ function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: Fronte
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
   if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
+  countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), -1);
   if (frontend.id === id) clear(ledger.tables.frontendStat, id);
   else ledger.retired.frontendIds.push(frontend.id);
 }
@@ -189,6 +192,7 @@ export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string)
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
   if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
+  countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), -1);
   ledger.retired.frontendIds.push(frontend.id);
   const owners = ledger.owners[record.family];
   if (owners.get(text) === record) owners.delete(text);

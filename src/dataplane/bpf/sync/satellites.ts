@@ -11,6 +11,7 @@ import type { Tables } from '../maps/tables.ts';
 import { writeFailure } from './failure.ts';
 import { addPort, type FrontendRecord, type Ledger, type PortRecord } from './ledger.ts';
 import { isNodePortKey, type PreparedPort } from './port-update.ts';
+import { closeRanges, openRanges } from './service-ranges.ts';
 
 /** One run of applyPlan. */
 export interface Sync {
@@ -48,6 +49,19 @@ function writeNodePorts({ runtime }: Tables, count: number): void {
   runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, count, true);
 }
 
+/** Sockets look for an owner of all other ports only where ClusterIPs are. */
+const SERVICE_RANGES: Satellite = {
+  put({ ledger, prepared }) {
+    const keys = prepared.flatMap(({ puts }) => puts.filter(({ isNew }) => isNew));
+    openRanges(
+      ledger.ranges,
+      ledger.tables.notService,
+      keys.map(({ key }) => key),
+    );
+  },
+  remove: ({ ledger }) => closeRanges(ledger.ranges, ledger.tables.notService),
+};
+
 /** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
 const SERVICE_NAMES: Satellite = {
   put: putNames,
@@ -57,7 +71,7 @@ const SERVICE_NAMES: Satellite = {
 };
 
 /** Put in this order, removed in the opposite one. */
-export const SATELLITES: readonly Satellite[] = [NODE_PORTS, SERVICE_NAMES];
+export const SATELLITES: readonly Satellite[] = [NODE_PORTS, SERVICE_RANGES, SERVICE_NAMES];
 
 function putNames(sync: Sync): void {
   const fresh = sync.prepared.filter((prepared) => prepared.isNew);

@@ -148,6 +148,62 @@ describe('the other ports of a ClusterIP', () => {
   });
 });
 
+describe('ranges without a ClusterIP', () => {
+  /** Numbers of the bits that are 0. */
+  const open = ({ notService }: MemoryTables) =>
+    [...notService.bytes].flatMap((byte, at) =>
+      [...Array(8).keys()].filter((bit) => ((byte >> bit) & 1) === 0).map((bit) => at * 8 + bit),
+    );
+  const web = (name: string, address: string, family: 'IPv4' | 'IPv6' = 'IPv4') =>
+    servicePort(name, [clusterIp(address)], [], { family });
+  const at = (a: number, b: number) => a * 256 + b;
+
+  test('are known from the first sync on, and follow the ClusterIPs', () => {
+    const { tables, dataplane } = start();
+    expect(open(tables)).toHaveLength(2 * 65_536);
+    dataplane.apply(planOf(web('a', '10.96.0.10'), web('b', '10.96.7.7')), 'all');
+    expect(open(tables)).toEqual([at(10, 96)]);
+    dataplane.apply(planOf(web('b', '10.96.7.7'), web('c', '172.20.0.1')), [
+      'default/a',
+      'default/c',
+    ]);
+    expect(open(tables)).toEqual([at(10, 96), at(172, 20)]);
+    dataplane.apply(planOf(web('c', '172.20.0.1')), ['default/b']);
+    expect(open(tables)).toEqual([at(172, 20)]);
+    dataplane.apply(planOf(), ['default/c']);
+    expect(open(tables)).toEqual([]);
+  });
+
+  test('IPv6: addresses of one /96 share a range', () => {
+    const { tables, dataplane } = start();
+    const [a, b] = [web('a', 'fd00:96::10', 'IPv6'), web('b', 'fd00:96::abcd:10', 'IPv6')];
+    dataplane.apply(planOf(a, b), 'all');
+    expect(open(tables)).toHaveLength(1);
+    dataplane.apply(planOf(a, b, web('c', 'fd00:97::10', 'IPv6')), ['default/c']);
+    expect(open(tables)).toHaveLength(2);
+  });
+
+  test('a refused frontend and one that only changes hands leave them right', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
+    tables.fault = (table, key) =>
+      table === 'fl_frontend4' && key[0] === 172 ? 'ENOMEM' : undefined;
+    dataplane.apply(planOf(web('a', '10.96.0.10'), web('c', '172.20.0.1')), ['default/c']);
+    expect(open(tables)).toEqual([at(10, 96)]);
+    dataplane.apply(planOf(web('d', '10.96.0.10')), ['default/d', 'default/a']);
+    expect(open(tables)).toEqual([at(10, 96)]);
+  });
+
+  test('an agent that starts again keeps them, and finds what another wrote', () => {
+    const { tables, dataplane } = start();
+    dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
+    tables.notService.bytes.fill(0, 0, 9000);
+    const again = createTableSync(tables, () => Promise.resolve());
+    again.apply(planOf(web('a', '10.96.0.10')), 'all');
+    expect(open(tables)).toEqual([at(10, 96)]);
+  });
+});
+
 describe('sets are immutable', () => {
   test('a changed set takes new blocks, the old ones keep their content', () => {
     const { tables, dataplane } = start();

@@ -9,10 +9,12 @@ import {
   decodeU32,
   encodeFrontendKey,
   NODE_PORTS_OFFSET,
+  RANGES_PER_WORD,
   type SetRef,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
+import { rangeOf } from '../../../../src/dataplane/bpf/sync/service-ranges.ts';
 import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
@@ -40,6 +42,15 @@ function members(tables: Tables, ref: SetRef): string {
   return found.sort().join();
 }
 
+/** Whether sockets take it that no frontend answers for all other ports of this address. */
+function isPassedOver({ notService }: Tables, key: Uint8Array): boolean {
+  const range = rangeOf(key);
+  if (range === undefined) return false;
+  const word = Math.floor(range / RANGES_PER_WORD);
+  const bits = notService.view(word).getBigUint64(notService.offset(word), true);
+  return ((bits >> BigInt(range % RANGES_PER_WORD)) & 1n) === 1n;
+}
+
 /** frontend -> its backends, for every frontend a socket can find. */
 function met(tables: Tables): Readonly<Record<string, string>> {
   const { runtime } = tables;
@@ -49,6 +60,7 @@ function met(tables: Tables): Readonly<Record<string, string>> {
     expect(encodeFrontendKey(record.key)).toEqual(key);
     if (record.key.address === undefined && nodePorts === 0)
       throw new Error('no socket looks for it');
+    if (isPassedOver(tables, key)) throw new Error('no socket looks for owners of ports there');
     return [frontendText(record.key), members(tables, record.paths.host)];
   });
   return Object.fromEntries(rows);
@@ -67,6 +79,16 @@ const other = servicePort('other', [clusterIp('10.96.0.20')], backends(30, 31));
 
 const STORIES: readonly Story[] = [
   { what: 'a Service comes', before: planOf(other), after: planOf(other, web([cluster], 1, 2)) },
+  {
+    what: 'the first ClusterIP of a range comes',
+    before: planOf(other),
+    after: planOf(other, web([clusterIp('172.20.0.10')], 1, 2)),
+  },
+  {
+    what: 'the last ClusterIP of a range goes',
+    before: planOf(other, web([clusterIp('172.20.0.10')], 1, 2)),
+    after: planOf(other),
+  },
   {
     what: 'the first NodePort comes',
     before: planOf(other),
