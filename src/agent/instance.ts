@@ -10,6 +10,7 @@ import type { PlanSettings } from '../plan/types.ts';
 import { serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
+import type { Source } from '../source/source.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
@@ -18,7 +19,6 @@ import { withNodeWarning } from './own-node.ts';
 import { createProblemLog } from './problem-log.ts';
 import { readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
-import type { Source } from './source.ts';
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;

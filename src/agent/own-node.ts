@@ -3,7 +3,7 @@
 // NodePorts, topology and the local endpoints of a policy, is missing then, and nothing else would say so.
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
-import type { SourceListener } from './source.ts';
+import type { SourceListener } from '../source/source.ts';
 
 const MOST_NAMES = 5;
 

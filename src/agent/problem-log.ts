@@ -2,7 +2,8 @@
 // One line when a problem appears, one when it clears, none in between. The reason why the API server cannot be
 // watched may change while it lasts: a new one is logged if it lasts, too.
 import type { Logger } from '../log.ts';
-import { type Problem, problemText } from '../observe/status.ts';
+import { refText } from '../model/object-ref.ts';
+import { isOfObject, type Problem, problemText } from '../model/problem.ts';
 
 /** @returns a function that takes every problem there is now */
 export function createProblemLog(
@@ -11,13 +12,11 @@ export function createProblemLog(
   const noteObjects = objectLog(log);
   const noteSource = sourceLog(log);
   return (problems) => {
-    noteObjects(problems.filter((problem) => !isOfSource(problem)));
-    noteSource(problems.filter(isOfSource));
+    noteObjects(problems.filter(isOfObject));
+    // A source logs its own warnings: what it reads goes on.
+    noteSource(problems.filter((problem) => !isOfObject(problem) && problem.isWarning !== true));
   };
 }
-
-const isOfSource = ({ object, file }: Problem): boolean =>
-  object === undefined && file === undefined;
 
 type Note = (problems: readonly Problem[]) => void;
 
@@ -26,19 +25,25 @@ function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
   return (problems) => {
     const now = new Map(problems.map((problem) => [problemText(problem), problem]));
     for (const [text, problem] of now) {
-      const { isWarning, ...fields } = problem;
       if (known.has(text)) continue;
-      log.warn(fields, isWarning === true ? 'manifest warning' : 'input rejected');
+      const { isWarning, object, ...fields } = problem;
+      log.warn(
+        { object: textOf(object), ...fields },
+        isWarning === true ? 'manifest warning' : 'input rejected',
+      );
     }
     for (const [text, { object, file, isWarning }] of known) {
       if (now.has(text)) continue;
       const what =
         isWarning === true ? 'manifest warning cleared' : 'rejected input is valid again';
-      log.info({ object, file, problem: text }, what);
+      log.info({ object: textOf(object), file, problem: text }, what);
     }
     known = now;
   };
 }
+
+const textOf = (object: Problem['object']): string | undefined =>
+  object === undefined ? undefined : refText(object);
 
 /** Longer than the longest pause between two tries: a server that comes up refuses for a moment. */
 const LASTING_MS = 60_000;

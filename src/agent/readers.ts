@@ -2,9 +2,9 @@
 // What /metrics reads of the agent's parts at each scrape.
 import type { PortConnections } from '../dataplane/snapshot.ts';
 import type { AgentReaders, ServiceConnections } from '../server/metrics/readings.ts';
+import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Running } from './routes.ts';
-import type { Source } from './source.ts';
 
 export function readersOf(
   { agent, dataplane, source }: Pick<Running, 'agent' | 'dataplane' | 'source'>,

@@ -6,10 +6,10 @@ import { explained } from '../observe/answer.ts';
 import { backendRows, serviceRows } from '../observe/report.ts';
 import { statusOf } from '../observe/status.ts';
 import type { Routes } from '../server/admin-socket.ts';
+import type { Source } from '../source/source.ts';
 import { interfaceAddresses } from '../sys/addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Agent } from './agent.ts';
-import type { Source } from './source.ts';
 
 export interface Running {
   readonly node: string;

@@ -11,7 +11,6 @@ import {
   findOtherProxies,
   isInitialNamespace,
 } from '../agent/other-proxies.ts';
-import { clusterSource, manifestsSource, type Source } from '../agent/source.ts';
 import { applySysctls, countCpus } from '../agent/sysctls.ts';
 import { watchConfigFile } from '../config/file/watch.ts';
 import { configText, configz } from '../config/file/write.ts';
@@ -21,8 +20,11 @@ import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../config/sysctls.t
 import type { Config } from '../config/types.ts';
 import { FairleadError } from '../errors.ts';
 import { createLogger, type Logger } from '../log.ts';
+import { clusterSource } from '../source/apiserver/source.ts';
 import { findApiServer } from '../source/apiserver/transport/api-server.ts';
 import { discoveryEnvironment } from '../source/apiserver/transport/discovery-environment.ts';
+import { manifestsSource } from '../source/manifests/source.ts';
+import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
 import { addAllFlags, flagValues } from './config-flags.ts';
 import { dataplaneOf } from './dataplanes.ts';

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Is this node's proxy healthy, and if not, why: what `fairlead status` prints first and exits by.
+import { isOfObject } from '../model/problem.ts';
 import type { KernelState, ServiceRow } from './report.ts';
 import type { Status } from './status.ts';
 
@@ -39,10 +40,6 @@ export function healthOf(
   ].filter((reason) => reason !== '');
   return { state: reasons.length === 0 ? 'in sync' : 'degraded', reasons };
 }
-
-/** A problem of an object or a file of it; else the source itself has it. */
-export const isOfObject = ({ object, file }: Status['problems'][number]): boolean =>
-  object !== undefined || file !== undefined;
 
 const counted = (count: number, one: string, many: string): string =>
   count === 0 ? '' : `${count} ${count === 1 ? one : many}`;

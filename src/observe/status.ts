@@ -2,12 +2,12 @@
 // What `fairlead status` shows: one object, assembled from the running agent's parts.
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
-import type { Source } from '../agent/source.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Hook, TableFill } from '../dataplane/snapshot.ts';
+import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
-import { refText } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
+import type { Source } from '../source/source.ts';
 
 export interface Status {
   readonly apiVersion: 'fairlead.io/v1';
@@ -39,20 +39,8 @@ export interface Status {
   readonly services: number;
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
-  /** Everything that was refused, with the place it stands in. */
+  /** What is wrong with the source, and everything that was rejected with the place it stands in. */
   readonly problems: readonly Problem[];
-}
-
-export interface Problem {
-  readonly object: string | undefined;
-  readonly field: string | undefined;
-  readonly file: string | undefined;
-  readonly line: number | undefined;
-  readonly reason: string;
-  /** Of a cluster: the kinds of objects that cannot be followed, or `all`. */
-  readonly kinds?: string | undefined;
-  /** Nothing is rejected: worth mending, and no reason to fail. */
-  readonly isWarning?: boolean;
 }
 
 export interface StatusParts {
@@ -100,27 +88,11 @@ export function statusOf(parts: StatusParts): Status {
   };
 }
 
+/** Those of the source, then rejected objects and fields with the place they stand in. */
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {
-  const fromFiles = source.problems().map(({ file, line, reason, object, kinds, isWarning }) => ({
-    object: object === undefined ? undefined : refText(object),
-    field: undefined,
-    file,
-    line,
-    reason,
-    ...(kinds === undefined ? {} : { kinds }),
-    ...(isWarning === true ? { isWarning } : {}),
-  }));
-  const fromObjects = rejections.map(({ object, field, reason }) => {
+  const rejected = rejections.map(({ object, field, reason }) => {
     const at = source.locate(object, field);
-    return { object: refText(object), field, file: at?.file, line: at?.line, reason };
+    return { object, field, file: at?.file, line: at?.line, reason };
   });
-  return [...fromFiles, ...fromObjects];
-}
-
-/** `examples/web.yaml:12: Service default/web: spec.ports[0].port: must be …` */
-export function problemText({ object, field, file, line, reason, kinds }: Problem): string {
-  const place = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
-  const parts = [object, field].filter((part) => part !== undefined && part !== '');
-  const scope = kinds === undefined ? '' : ` (kinds: ${kinds})`;
-  return [...place, ...parts, reason + scope].join(': ');
+  return [...source.problems(), ...rejected];
 }

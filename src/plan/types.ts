@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
 // No kernel words. Nothing here is optional policy for a dataplane to reinterpret.
-import type { Family, ObjectRef, Protocol, Rejection } from '../model/types.ts';
+import type { Family, Protocol, Rejection } from '../model/types.ts';
 
 /**
  * Who opens the connection, seen from this node, as kube-proxy tells them apart: `pod` = source matched by the local
@@ -171,11 +171,4 @@ export interface PlanSettings {
   readonly bindAddress?: string;
   /** The switchable guard of CVE-2020-8554: false drops spec.externalIPs with a rejection. */
   readonly allowExternalIps: boolean;
-}
-
-/** A rejection's object as one string, for logs and keys: `Service default/web`. */
-export function refText(ref: ObjectRef): string {
-  return ref.namespace === ''
-    ? `${ref.kind} ${ref.name}`
-    : `${ref.kind} ${ref.namespace}/${ref.name}`;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The status of an agent for people: its health first, then what it reads, then what it has programmed.
+
+import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
-import { isOfObject } from '../../observe/health.ts';
-import { problemText, type Status } from '../../observe/status.ts';
+import type { Status } from '../../observe/status.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is read at each scrape, as plain getters, and the series it becomes. Labels are bounded: kinds,
 // maps and reasons are fixed sets, Services only the busiest few.
-import type { SourceProblem } from '../../agent/source.ts';
+import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
@@ -23,7 +23,7 @@ export interface AgentReaders {
   readonly isReady: () => boolean;
   readonly plan: () => Plan | undefined;
   /** Of a folder of manifests: files and objects that cannot be read. */
-  readonly sourceProblems: () => readonly SourceProblem[];
+  readonly sourceProblems: () => readonly Problem[];
   readonly tables: () => readonly {
     readonly name: string;
     readonly used: number;
@@ -139,7 +139,7 @@ function on<T>(
 /** Rejected objects and fields by kind, and manifests that cannot be read. */
 function rejectedInputs(
   rejections: readonly Rejection[],
-  problems: readonly SourceProblem[],
+  problems: readonly Problem[],
 ): readonly Sample[] {
   const counts = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0, Manifest: 0 };
   for (const { object } of rejections) counts[object.kind]++;

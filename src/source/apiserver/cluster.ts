@@ -10,6 +10,7 @@ import { openCredentials } from './auth/credentials.ts';
 import type { Counters, RequestFacts } from './counters.ts';
 import { createIntern } from './decode/intern.ts';
 import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
+import { missingNode } from './missing-node.ts';
 import type { ApiServerChoice, Winner } from './transport/api-server.ts';
 import { ClusterIdentity } from './transport/identity.ts';
 import { NodeCount } from './transport/node-count.ts';
@@ -198,10 +199,17 @@ class Cluster implements ClusterSource {
       intern: this.#intern,
       identity: this.#identity,
       spreadMs: () => this.#nodeCount.spreadMs,
-      onSynced: () => this.#initialSync.listed(kind),
+      onSynced: () => this.#onListed(kind),
       onSuspicion: (suspicion) => this.#onSuspicion(kind, suspicion),
       onProblem: () => this.#call('onProblems', () => this.#handlers.onProblems(this.problems())),
     });
+  }
+
+  #onListed(kind: Kind): void {
+    this.#initialSync.listed(kind);
+    if (kind !== 'Node' || this.#isClosed) return;
+    const { nodeName, log } = this.#settings;
+    for (const { reason } of missingNode({ ...this.status(), nodeName })) log.warn(reason);
   }
 
   /** One for all kinds: Nodes and slices name the same zones. */

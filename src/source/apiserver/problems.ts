@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps a cluster from being followed, for people: one problem however many kinds of objects have it,
 // and what to do about it.
+import type { Problem } from '../../model/problem.ts';
 import type { ClusterProblem } from './cluster.ts';
 
 export interface ClusterPlace {
@@ -12,16 +13,10 @@ export interface ClusterPlace {
   readonly kinds: number;
 }
 
-export interface FoldedProblem {
-  readonly reason: string;
-  /** The kinds that have it, or `all`. */
-  readonly kinds: string;
-}
-
 export function foldProblems(
   problems: readonly ClusterProblem[],
   place: ClusterPlace,
-): readonly FoldedProblem[] {
+): readonly Problem[] {
   const kindsOf = new Map<string, string[]>();
   for (const { kind, reason } of problems) {
     const text = textOf(withoutDetail(reason), place);

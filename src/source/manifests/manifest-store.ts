@@ -3,10 +3,10 @@
 // delivery, where a field stands. Pure bookkeeping: reading is done by manifests.ts.
 import { isSame, type JsonRecord } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
+import { refText } from '../../model/object-ref.ts';
+import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
-import { refText } from '../../plan/types.ts';
 import { type Manifest, parseManifests } from './parse.ts';
-import type { ManifestProblem } from './problem.ts';
 import { lineFinder } from './trace.ts';
 
 /** What is known of one file. A broken one keeps the manifests of its last good text. */
@@ -15,7 +15,7 @@ interface ManifestFile {
   readonly text: string;
   readonly findLine: (at: string, field: string) => number | undefined;
   readonly manifests: readonly Manifest[];
-  readonly problems: readonly ManifestProblem[];
+  readonly problems: readonly Problem[];
   /** The last text judged, good or not: the same text needs no second judgement. */
   readonly judged: string | undefined;
 }
@@ -65,10 +65,10 @@ function lastGood(before: ManifestFile | undefined): Omit<ManifestFile, 'problem
  */
 export function changesOf(store: ManifestStore): {
   readonly changes: readonly ObjectChange[];
-  readonly problems: readonly ManifestProblem[];
+  readonly problems: readonly Problem[];
 } {
   const changes: ObjectChange[] = [];
-  const problems: ManifestProblem[] = [];
+  const problems: Problem[] = [];
   const wanted = new Map<string, Delivered>();
   for (const [file, state] of [...store.files].sort(([a], [b]) => compareText(a, b))) {
     problems.push(...state.problems);
@@ -93,14 +93,9 @@ export function changesOf(store: ManifestStore): {
   return { changes, problems };
 }
 
-function secondCopy(
-  state: ManifestFile,
-  file: string,
-  copy: Manifest,
-  winner: Delivered,
-): ManifestProblem {
+function secondCopy(state: ManifestFile, file: string, copy: Manifest, winner: Delivered): Problem {
   const line = state.findLine(copy.at, 'metadata.name');
-  const reason = `${refText(copy.ref)} is already defined in ${winner.file}: this copy is ignored`;
+  const reason = `already defined in ${winner.file}; this copy is ignored`;
   return { file, ...(line === undefined ? {} : { line }), reason, object: copy.ref };
 }
 

@@ -2,10 +2,10 @@
 // A folder of manifests as a source of API objects, live. It never decides what an object means, and
 // never takes "cannot read" for "is gone": what was good stays until something better is read.
 import { resolve } from 'node:path';
+import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { listManifests } from './files.ts';
 import { changesOf, emptyStore, locate } from './manifest-store.ts';
-import type { ManifestProblem } from './problem.ts';
 import { refresh } from './refresh.ts';
 import { openFolderWatches } from './watch.ts';
 
@@ -24,11 +24,11 @@ export interface ManifestListener {
   /** Once: the folder has been read as a whole and its objects were delivered. */
   onSynced(): void;
   /** All problems as they are now, whenever they differ from the last call's. */
-  onProblems(problems: readonly ManifestProblem[]): void;
+  onProblems(problems: readonly Problem[]): void;
 }
 
 export interface ManifestSource {
-  problems(): readonly ManifestProblem[];
+  problems(): readonly Problem[];
   /** File and line of a field of an object that was delivered. */
   locate(ref: ObjectRef, field: string): { file: string; line: number } | undefined;
   /** Nothing is called after it. Idempotent. */
@@ -38,7 +38,7 @@ export interface ManifestSource {
 /** Reads the folder once. */
 export async function readManifests(dir: string): Promise<{
   readonly changes: readonly ObjectChange[];
-  readonly problems: readonly ManifestProblem[];
+  readonly problems: readonly Problem[];
 }> {
   const store = emptyStore();
   await refresh(store, await listManifests(dir), new Map());
@@ -50,7 +50,7 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
   const top = resolve(dir);
   const store = emptyStore();
   const signatures = new Map<string, string>();
-  let problems: readonly ManifestProblem[] = [];
+  let problems: readonly Problem[] = [];
   let isSynced = false;
   let isClosed = false;
   let isReading = false;
@@ -114,7 +114,7 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
   };
 }
 
-function unwatched(failures: ReadonlyMap<string, string>): readonly ManifestProblem[] {
+function unwatched(failures: ReadonlyMap<string, string>): readonly Problem[] {
   return [...failures].map(([file, why]) => ({
     file,
     reason: `cannot be watched, changes are seen after ${RESCAN_MS / 1000} s: ${why}`,

@@ -3,10 +3,10 @@
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml';
 import { reasonOf } from '../../errors.ts';
 import type { JsonRecord } from '../../lib/json.ts';
+import type { Problem } from '../../model/problem.ts';
 import type { ObjectRef } from '../../model/types.ts';
 import { unknownFields } from './known-fields.ts';
 import { candidatesOf, nameObject } from './naming.ts';
-import type { ManifestProblem } from './problem.ts';
 import { lineFinder, withoutTabs } from './trace.ts';
 
 /** js-yaml's own limit for nesting. */
@@ -24,9 +24,9 @@ export type ParsedText =
   | {
       readonly ok: true;
       readonly manifests: readonly Manifest[];
-      readonly problems: readonly ManifestProblem[];
+      readonly problems: readonly Problem[];
     }
-  | { readonly ok: false; readonly problem: ManifestProblem };
+  | { readonly ok: false; readonly problem: Problem };
 
 /** Linear in the text; several documents, and List kinds, are taken apart. */
 export function parseManifests(file: string, text: string): ParsedText {
@@ -45,9 +45,9 @@ export function parseManifests(file: string, text: string): ParsedText {
     return { ok: false, problem: { file, ...place, reason: error.reason } };
   }
   const manifests: Manifest[] = [];
-  const problems: ManifestProblem[] = [];
+  const problems: Problem[] = [];
   const findLine = lineFinder(text);
-  const placeOf = (at: string, field: string): Pick<ManifestProblem, 'file' | 'line'> => {
+  const placeOf = (at: string, field: string): Pick<Problem, 'file' | 'line'> => {
     const line = findLine(at, field);
     return { file, ...(line === undefined ? {} : { line }) };
   };

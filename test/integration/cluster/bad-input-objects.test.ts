@@ -4,6 +4,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Target } from '../../../src/lab/client/protocol.ts';
+import { problemText } from '../../../src/model/problem.ts';
 import type { ServiceRow } from '../../../src/observe/report.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { untilHolds } from '../../support/until.ts';
@@ -229,7 +230,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
 
   const problems = async (): Promise<string[]> => {
     const status = await served.node.status();
-    return status.problems.map(({ object, field, reason }) => `${object}: ${field}: ${reason}`);
+    return status.problems.map(problemText);
   };
   const rows = async (): Promise<ServiceRow[]> => {
     const all = (await askAgent(served.node.instance.runDir, '/v1/services')) as ServiceRow[];

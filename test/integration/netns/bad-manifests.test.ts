@@ -2,7 +2,7 @@
 // Manifests that are wrong: each is reported with file, line and reason, and all others go on.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
-import type { Problem } from '../../../src/observe/status.ts';
+import type { Problem } from '../../../src/model/problem.ts';
 import { LARGEST_FILE_BYTES } from '../../../src/source/manifests/text.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -122,7 +122,10 @@ test('a second Service on a taken address and port is refused; the first keeps i
   node.manifests.put('bad.yaml', thief);
   await untilHolds(async () => {
     const [problem] = (await problems()).filter(({ reason }) => reason.includes('default/web'));
-    expect(problem).toMatchObject({ object: 'Service default/zz-thief', file: 'bad.yaml' });
+    expect(problem).toMatchObject({
+      object: { namespace: 'default', name: 'zz-thief' },
+      file: 'bad.yaml',
+    });
   });
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
 });

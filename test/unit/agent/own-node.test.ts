@@ -2,8 +2,8 @@
 // A node name that no Node has is told once the source is synced, and when that changes.
 import { expect, test } from 'vitest';
 import { withNodeWarning } from '../../../src/agent/own-node.ts';
-import type { SourceListener } from '../../../src/agent/source.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
+import type { SourceListener } from '../../../src/source/source.ts';
 
 const node = (name: string, type: 'put' | 'remove' = 'put'): ObjectChange => {
   const ref = { kind: 'Node', namespace: '', name } as const;

@@ -2,7 +2,7 @@
 // A problem is one line when it comes and one when it goes, however often it is looked at.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createProblemLog } from '../../../src/agent/problem-log.ts';
-import type { Problem } from '../../../src/observe/status.ts';
+import type { Problem } from '../../../src/model/problem.ts';
 
 const NOWHERE = { object: undefined, field: undefined, file: undefined, line: undefined };
 
@@ -24,7 +24,12 @@ function logged(...looks: readonly (readonly Problem[])[]): string[] {
 }
 
 test('an object that is refused: said once, and once that it was mended', () => {
-  const bad = { ...NOWHERE, object: 'Service a/b', field: 'spec', reason: 'no' };
+  const bad = {
+    ...NOWHERE,
+    object: { kind: 'Service', namespace: 'a', name: 'b' } as const,
+    field: 'spec',
+    reason: 'no',
+  };
   const other = { ...bad, field: 'spec.ports' };
   expect(logged([bad], [bad], [bad, other], [other], [])).toEqual([
     'warn | input rejected | no',

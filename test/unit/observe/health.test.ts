@@ -29,7 +29,11 @@ test('starting: before the initial sync, whatever else is known', () => {
   expect(health({ isReady: false, frontends: [] }).state).toBe('starting');
 });
 
-const rejected = { ...NOWHERE, object: 'Service default/web', reason: 'is 0' };
+const rejected = {
+  ...NOWHERE,
+  object: { kind: 'Service', namespace: 'default', name: 'web' } as const,
+  reason: 'is 0',
+};
 test.each<[reason: string, state: Case]>([
   ['1 rejected object or field', { problems: [rejected] }],
   ['1 rejected object or field', { problems: [{ ...NOWHERE, file: 'a.yaml', reason: 'no' }] }],

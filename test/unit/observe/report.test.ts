@@ -4,8 +4,8 @@ import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import { problemText } from '../../../src/model/problem.ts';
 import { backendRows, serviceRows } from '../../../src/observe/report.ts';
-import { problemText } from '../../../src/observe/status.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
@@ -144,7 +144,7 @@ test('a problem reads as file, line, object, field and reason, as far as each is
     problemText({
       file: 'a.yaml',
       line: 3,
-      object: 'Service default/web',
+      object: { kind: 'Service', namespace: 'default', name: 'web' },
       field: 'spec.ports[0].port',
       reason: 'is 0',
     }),

@@ -4,10 +4,10 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { refText } from '../../../../src/model/object-ref.ts';
+import { type Problem, problemText } from '../../../../src/model/problem.ts';
 import type { ObjectChange } from '../../../../src/model/types.ts';
-import { refText } from '../../../../src/plan/types.ts';
 import { type ManifestSource, openManifests } from '../../../../src/source/manifests/manifests.ts';
-import { type ManifestProblem, problemText } from '../../../../src/source/manifests/problem.ts';
 
 const DEADLINE_MS = 10_000;
 
@@ -43,10 +43,7 @@ export function changeTexts(changes: readonly ObjectChange[]): readonly string[]
 }
 
 /** Problems with paths as seen from the folder. */
-export function problemTexts(
-  path: string,
-  problems: readonly ManifestProblem[],
-): readonly string[] {
+export function problemTexts(path: string, problems: readonly Problem[]): readonly string[] {
   return problems.map((problem) => problemText(problem).replaceAll(`${path}/`, ''));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { refText } from '../../../../src/plan/types.ts';
+import { refText } from '../../../../src/model/object-ref.ts';
+import { problemText } from '../../../../src/model/problem.ts';
 import { parseManifests } from '../../../../src/source/manifests/parse.ts';
-import { problemText } from '../../../../src/source/manifests/problem.ts';
 import { lineFinder } from '../../../../src/source/manifests/trace.ts';
 import { service } from './folder.ts';
 

@@ -71,8 +71,8 @@ describe('readManifests', () => {
       { spec: { ports: [{ port: 80 }] } },
     ]);
     expect(problemTexts(path, problems)).toEqual([
-      'b.yaml:5: Service default/web is already defined in a.yaml: this copy is ignored',
-      'c.yaml:12: Service default/x is already defined in c.yaml: this copy is ignored',
+      'b.yaml:5: Service default/web: already defined in a.yaml; this copy is ignored',
+      'c.yaml:12: Service default/x: already defined in c.yaml; this copy is ignored',
     ]);
   });
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of manifests as the agent knows it.
+import type { Source } from '../source.ts';
+import { type ManifestSource, openManifests } from './manifests.ts';
+
+export function manifestsSource(dir: string): Source {
+  let manifests: ManifestSource | undefined;
+  return {
+    kind: 'manifests',
+    location: dir,
+    start: (listener) => {
+      manifests = openManifests(dir, listener);
+    },
+    problems: () => manifests?.problems() ?? [],
+    locate: (ref, field) => manifests?.locate(ref, field),
+    close: () => manifests?.close(),
+  };
+}
