@@ -3,9 +3,9 @@
 // `sync`: the agent's own code over the pinned maps. `fl_replaced`, `fl_prealloc`: the value of a hash
 // element replaced by a batch for each change. Plain JavaScript over build/: nothing compiles a worker.
 import { workerData } from 'node:worker_threads';
-import { createBpfDataplane } from '../../../../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../../../../build/js/dataplane/bpf/maps/kernel.js';
 import { encodeFrontendKey } from '../../../../build/js/dataplane/bpf/maps/layout.js';
+import { createTableSync } from '../../../../build/js/dataplane/bpf/sync/table-sync.js';
 import { openPinnedMap, waitGracePeriod } from '../../../../build/js/sys/native.js';
 
 const { pins, mode, control } = workerData;
@@ -31,7 +31,7 @@ function servicePlan(n, turn) {
 
 async function sync() {
   const tables = kernelTables((name) => openPinnedMap(`${pins}/${name}`));
-  const dataplane = createBpfDataplane(tables, waitGracePeriod);
+  const dataplane = createTableSync(tables, waitGracePeriod);
   const services = new Map();
   const change = (n, turn) => {
     if (turn === undefined) services.delete(`default/s${n}`);
