@@ -15,7 +15,7 @@ const top = join(import.meta.dirname, '../..');
 const PARTS = [
   'src',
   'test/conformance',
-  'test/support/heap.ts',
+  'test/support',
   'test/unit/lib',
   'test/unit/model',
   'test/unit/plan',

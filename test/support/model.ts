@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel should hold, told independently of the product: a few lines that know only which
-// Service has which ready endpoints. Histories are random but repeatable.
+// Service has which ready endpoints. And random changes of it.
+import fc from 'fast-check';
 import type { Endpoint, Manifest } from '../../src/lab/manifests.ts';
 import { clusterIps, type ServiceSpec, slices, svc } from './builders.ts';
+import { chance, some } from './random.ts';
 
 export interface ModelService {
   readonly spec: ServiceSpec;
@@ -15,60 +17,78 @@ export interface Model {
   readonly slices: Map<string, ModelService>;
 }
 
-export type Random = () => number;
+export const emptyModel = (): Model => ({ services: new Map(), slices: new Map() });
 
-/** mulberry32: a small generator that is good enough to choose with. */
-export function seededRandom(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
+type Action = 'remove Service' | 'remove slices' | 'put Service' | 'put slices';
+
+/** One change of the model: of which Service, and what it is to be, as far as the action asks. */
+export interface Change {
+  readonly n: number;
+  readonly action: Action;
+  /** Ports and protocol of a Service that is new, or given others. */
+  readonly spec: Omit<ServiceSpec, 'n'>;
+  readonly isSpecKept: boolean;
+  /** Of each pod. */
+  readonly endpoints: readonly ('absent' | 'ready' | 'unready')[];
 }
 
-export function pick<T>(random: Random, things: readonly T[]): T {
-  return things[Math.floor(random() * things.length)]!;
-}
+export const serviceNumber: fc.Arbitrary<number> = fc.integer({ min: 1, max: 6 });
 
-const PORTS = [80, 443, 53];
-const TARGET_PORTS = [8080, 8081, 5353];
+const action: fc.Arbitrary<Action> = fc.oneof(
+  { weight: 12, arbitrary: some('remove Service') },
+  { weight: 8, arbitrary: some('remove slices') },
+  { weight: 25, arbitrary: some('put Service') },
+  { weight: 55, arbitrary: some('put slices') },
+);
 
-/** One random change of the model, and the file it amounts to: undefined content means removal. */
+const endpoint = fc.oneof(
+  { weight: 40, arbitrary: some('absent') },
+  { weight: 51, arbitrary: some('ready') },
+  { weight: 9, arbitrary: some('unready') },
+);
+
+export const changes = (podCount: number): fc.Arbitrary<Change> =>
+  fc.record({
+    n: serviceNumber,
+    action,
+    spec: fc.record({
+      port: some(80, 443, 53),
+      targetPort: some(8080, 8081, 5353),
+      protocol: chance(70).map((isTcp) => (isTcp ? 'TCP' : 'UDP')),
+    }),
+    isSpecKept: fc.boolean(),
+    endpoints: fc.array(endpoint, { minLength: podCount, maxLength: podCount }),
+  });
+
+/** Makes the change, and tells the file it amounts to: undefined content means removal. */
 export function change(
   model: Model,
   pods: readonly Endpoint['pod'][],
-  random: Random,
+  { n, action, spec, isSpecKept, endpoints }: Change,
 ): { readonly file: string; readonly content: Manifest[] | undefined } {
-  const n = 1 + Math.floor(random() * 6);
   const name = `svc-${n}`;
-  const spec = model.services.get(name) ?? model.slices.get(name)?.spec ?? randomSpec(n, random);
-  const action = random();
-  if (action < 0.12) {
-    model.services.delete(name);
-    return { file: `${name}.yaml`, content: undefined };
+  const known = model.services.get(name) ?? model.slices.get(name)?.spec ?? { n, ...spec };
+  const [serviceFile, slicesFile] = [`${name}.yaml`, `${name}-slices.yaml`];
+  switch (action) {
+    case 'remove Service':
+      model.services.delete(name);
+      return { file: serviceFile, content: undefined };
+    case 'remove slices':
+      model.slices.delete(name);
+      return { file: slicesFile, content: undefined };
+    case 'put Service': {
+      const next = isSpecKept ? known : { n, ...spec };
+      model.services.set(name, next);
+      return { file: serviceFile, content: [svc(name, next)] };
+    }
+    case 'put slices': {
+      const listed = pods
+        .map((pod, index) => ({ pod, isReady: endpoints[index] === 'ready' }))
+        .filter((_, index) => endpoints[index] !== 'absent');
+      model.slices.set(name, { spec: known, endpoints: listed });
+      return { file: slicesFile, content: slices(name, listed, known) };
+    }
   }
-  if (action < 0.2) {
-    model.slices.delete(name);
-    return { file: `${name}-slices.yaml`, content: undefined };
-  }
-  if (action < 0.45) {
-    const next = random() < 0.5 ? spec : randomSpec(n, random);
-    model.services.set(name, next);
-    return { file: `${name}.yaml`, content: [svc(name, next)] };
-  }
-  const endpoints = pods
-    .filter(() => random() < 0.6)
-    .map((pod) => ({ pod, isReady: random() < 0.85 }));
-  model.slices.set(name, { spec, endpoints });
-  return { file: `${name}-slices.yaml`, content: slices(name, endpoints, spec) };
-}
-
-function randomSpec(n: number, random: Random): ServiceSpec {
-  const protocol = random() < 0.7 ? 'TCP' : 'UDP';
-  return { n, port: pick(random, PORTS), targetPort: pick(random, TARGET_PORTS), protocol };
 }
 
 /** Frontends and their backends: `10.96.0.1:80/TCP` -> `10.1.1.10:8080 10.1.1.11:8080`, sorted. */

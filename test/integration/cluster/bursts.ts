@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many changes of many Services in one go, as an agent that is to be killed in the middle of them needs
 // them. All pods they lead to are alive, so that no connection to the first Services may ever fail.
+import fc from 'fast-check';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
-import type { Random } from '../../support/model.ts';
+import { chance, podSets } from '../../support/random.ts';
 import { type Api, ApiError } from './api.ts';
 import { servicesPath, slicesPath } from './objects.ts';
 
@@ -15,6 +16,18 @@ const PARALLEL = 16;
 
 const name = (n: number): string => `burst-${n}`;
 const address = (n: number): string => `10.96.1.${n}`;
+
+/** What becomes of each Service: the pods behind it, or for one of the last, that it comes or goes. */
+export interface Burst {
+  readonly pods: readonly (readonly number[])[];
+  readonly isToggled: readonly boolean[];
+}
+
+export const bursts = (podCount: number): fc.Arbitrary<Burst> =>
+  fc.record({
+    pods: podSets(COUNT, podCount),
+    isToggled: fc.array(chance(30), { minLength: COUNT, maxLength: COUNT }),
+  });
 
 /** The n-th Service, from 1. */
 export const targetOf = (n: number): Target => ({
@@ -47,10 +60,8 @@ const serviceOf = (n: number): object => ({
   },
 });
 
-/** Another choice of pods each time, at least one. */
-function sliceOf(n: number, pods: readonly Pod[], random: Random): object {
-  const chosen = pods.filter(() => random() < 0.5);
-  const used = chosen.length > 0 ? chosen : [pods[n % pods.length]!];
+function sliceOf(n: number, pods: readonly Pod[], { pods: chosen }: Burst): object {
+  const used = chosen[n - 1]!.map((index) => pods[index]!);
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
@@ -61,18 +72,18 @@ function sliceOf(n: number, pods: readonly Pod[], random: Random): object {
   };
 }
 
-export async function makeServices(api: Api, pods: readonly Pod[], random: Random): Promise<void> {
+export async function makeServices(api: Api, pods: readonly Pod[], change: Burst): Promise<void> {
   await forEach(numbers(1, COUNT), async (n) => {
     await api.create(servicesPath(), serviceOf(n));
-    await api.create(slicesPath(), sliceOf(n, pods, random));
+    await api.create(slicesPath(), sliceOf(n, pods, change));
   });
 }
 
 /** Resolves when the API server has answered the last of the changes. */
-export async function burst(api: Api, pods: readonly Pod[], random: Random): Promise<void> {
+export async function burst(api: Api, pods: readonly Pod[], change: Burst): Promise<void> {
   await forEach(numbers(1, COUNT), async (n) => {
-    if (n > STEADY && random() < 0.3) await toggle(api, n);
-    else await api.replace(`${slicesPath()}/${name(n)}`, sliceOf(n, pods, random));
+    if (n > STEADY && change.isToggled[n - 1]) await toggle(api, n);
+    else await api.replace(`${slicesPath()}/${name(n)}`, sliceOf(n, pods, change));
   });
 }
 

@@ -3,14 +3,15 @@
 // each restart the kernel must hold what a fresh list of all objects means; at the end, what an agent that
 // never died has written.
 import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Plan } from '../../../src/plan/types.ts';
-import { seededRandom } from '../../support/model.ts';
 import { startOneNode } from '../../support/node.ts';
+import { fraction, repeatable, SEED } from '../../support/random.ts';
 import { untilHolds } from '../../support/until.ts';
 import { prepareCluster } from './binaries.ts';
-import { burst, makeServices, removeServices, targetOf } from './bursts.ts';
+import { type Burst, burst, bursts, makeServices, removeServices, targetOf } from './bursts.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { type Launched, launch } from './launch.ts';
 import { addNode } from './objects.ts';
@@ -28,6 +29,8 @@ const ROUNDS = 50;
 /** A sync of a whole burst, and a burst, last about as long. */
 const LATEST_MS = { sync: 15, burst: 200 } as const;
 const WRITE_TIMEOUT_MS = 20_000;
+const POD_NAMES = ['a', 'b', 'c', 'd'];
+const BURSTS = bursts(POD_NAMES.length);
 const MOMENTS = ['held', 'live', 'starting'] as const;
 type Moment = (typeof MOMENTS)[number];
 
@@ -52,7 +55,6 @@ const summary = (points: readonly Point[]): string =>
 const readiness = await prepareCluster();
 
 describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
-  const random = seededRandom(50);
   let plane: ControlPlane;
   let node: Awaited<ReturnType<typeof startOneNode>>;
   let agent: Launched;
@@ -61,10 +63,11 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     if (!readiness.isReady) return;
     // No controllers: every slice is one of ours.
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
-    node = await startOneNode(['a', 'b', 'c', 'd']);
+    node = await startOneNode(POD_NAMES);
     await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
-    await makeServices(plane.api, node.servers, random);
+    const [first] = fc.sample(BURSTS, { seed: SEED, numRuns: 1 });
+    await makeServices(plane.api, node.servers, first!);
     agent = await started();
   }, 180_000);
   afterAll(async () => {
@@ -93,13 +96,19 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     victim.kill('SIGKILL');
     await victim.exited;
   };
-  const change = (): Promise<void> => burst(plane.api, node.servers, random);
+
+  /** What changes, and how late the agent dies, as a part of the latest moment. */
+  interface Round {
+    readonly change: Burst;
+    readonly life: number;
+  }
+  const change = ({ change }: Round): Promise<void> => burst(plane.api, node.servers, change);
 
   /**
    * SIGKILL at a random moment of a sync that has begun. Blocks this process: a timer would be late by more
    * than a sync lasts.
    */
-  const dieInSync = async (begin: () => Launched): Promise<void> => {
+  const dieInSync = async (life: number, begin: () => Launched): Promise<void> => {
     let victim = agent;
     const hasBegun = isWrittenAfter(
       node.instance.bpfRoot,
@@ -108,34 +117,34 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
       },
       WRITE_TIMEOUT_MS,
     );
-    spin(random() * LATEST_MS.sync);
+    spin(life * LATEST_MS.sync);
     await kill(victim);
     expect(hasBegun).toBe(true);
   };
 
   /** Each returns with the agent dead and all of the burst answered. */
-  const deaths: Readonly<Record<Moment, () => Promise<void>>> = {
+  const deaths: Readonly<Record<Moment, (round: Round) => Promise<void>>> = {
     /** Held while objects change, it has all of them to do at once when it is let go. */
-    held: async () => {
+    held: async (round) => {
       agent.kill('SIGSTOP');
-      await change();
-      await dieInSync(() => {
+      await change(round);
+      await dieInSync(round.life, () => {
         agent.kill('SIGCONT');
         return agent;
       });
     },
-    live: async () => {
-      const changing = change();
+    live: async (round) => {
+      const changing = change(round);
       // Not a wait for something: the moment of death is what is varied.
-      await pause(random() * LATEST_MS.burst);
+      await pause(round.life * LATEST_MS.burst);
       await kill(agent);
       await changing;
     },
     /** Dies for the second time while it makes up for what it missed. */
-    starting: async () => {
+    starting: async (round) => {
       await kill(agent);
-      await change();
-      await dieInSync(launchAgent);
+      await change(round);
+      await dieInSync(round.life, launchAgent);
     },
   };
 
@@ -144,15 +153,17 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     const other = await node.client().startLoad(targetOf(2), { concurrency: 2 });
     const points: Point[] = [];
     let before = await meant();
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const moment = MOMENTS[round % MOMENTS.length]!;
-      await deaths[moment]();
+    const round = fc.record({ change: BURSTS, life: fraction });
+    const survives = fc.asyncProperty(round, async (one) => {
+      const moment = MOMENTS[points.length % MOMENTS.length]!;
+      await deaths[moment](one);
       const after = await meant();
       points.push({ moment, done: wrong(before).length, missing: wrong(after).length });
       agent = await started();
       await untilHolds(() => expect(wrong(after)).toEqual([]));
       before = after;
-    }
+    });
+    await fc.assert(survives, repeatable(ROUNDS));
     process.stdout.write(`${summary(points)}\n`);
     for (const { failures, connections } of [await load.stop(), await other.stop()]) {
       expect(failures).toEqual([]);

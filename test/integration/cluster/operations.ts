@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random operations on Services, on slices made by hand and on the Node: few names and few addresses, so
 // that Services get in each other's way.
-import { pick, type Random } from '../../support/model.ts';
+import fc from 'fast-check';
+import { chance, some } from '../../support/random.ts';
 import type { Api } from './api.ts';
 import { NODES, servicesPath, slicesPath } from './objects.ts';
 
-const NAMES = ['a', 'b', 'c'];
-
-type Fields = Record<string, unknown>;
+type Fields = Readonly<Record<string, unknown>>;
+type AnyFields = fc.Arbitrary<Fields>;
 
 /** One operation, which the API may well refuse: then nothing has changed. */
 export interface Step {
@@ -15,127 +15,151 @@ export interface Step {
   run(api: Api): Promise<unknown>;
 }
 
-const ports = (random: Random): Fields[] => {
-  const all = [
+const name = some('a', 'b', 'c');
+const zone = some('a', 'b');
+
+/** These fields in this share of all cases, otherwise none. */
+const inSome = (percent: number, fields: AnyFields): AnyFields =>
+  chance(percent).chain((isThere) => (isThere ? fields : fc.constant<Fields>({})));
+
+const merged = (...parts: readonly AnyFields[]): AnyFields =>
+  fc.tuple(...parts).map((fields) => Object.assign({}, ...fields) as Fields);
+
+const portList = fc
+  .record({ hasAlt: chance(40), hasDns: chance(40), protocol: some('UDP', 'TCP') })
+  .map(({ hasAlt, hasDns, protocol }) => [
     { name: 'http', port: 80, protocol: 'TCP' },
-    { name: 'alt', port: 81, protocol: 'TCP' },
-    { name: 'dns', port: 53, protocol: pick(random, ['UDP', 'TCP']) },
-  ];
-  return all.filter((_port, index) => index === 0 || random() < 0.4);
-};
-
-const policies = (random: Random): Fields => ({
-  internalTrafficPolicy: pick(random, ['Cluster', 'Cluster', 'Local']),
-  externalTrafficPolicy: pick(random, ['Cluster', 'Local']),
-});
-
-const affinity = (random: Random): Fields =>
-  pick(random, [
-    { sessionAffinity: 'None', sessionAffinityConfig: null },
-    { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 90 } } },
+    ...(hasAlt ? [{ name: 'alt', port: 81, protocol: 'TCP' }] : []),
+    ...(hasDns ? [{ name: 'dns', port: 53, protocol }] : []),
   ]);
 
+const ports = portList.map((list): Fields => ({ ports: list }));
+const internal = fc.record({ internalTrafficPolicy: some('Cluster', 'Cluster', 'Local') });
+const outer = fc.record({ externalTrafficPolicy: some('Cluster', 'Local') });
+const affinity = some<Fields>(
+  { sessionAffinity: 'None', sessionAffinityConfig: null },
+  { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 90 } } },
+);
 /** Few addresses, so that Services contend for them. */
-const external = (random: Random): Fields => ({
-  externalIPs: pick(random, [null, ['192.0.2.20'], ['192.0.2.20', '2001:db8::20'], ['192.0.2.21']]),
+const external = fc.record({
+  externalIPs: some(null, ['192.0.2.20'], ['192.0.2.20', '2001:db8::20'], ['192.0.2.21']),
+});
+const ranges = fc.record({
+  loadBalancerSourceRanges: some(null, ['10.1.0.0/16'], ['192.0.2.0/24', '10.1.1.0/24']),
+});
+const familyPolicy = fc.record({
+  ipFamilyPolicy: some('SingleStack', 'PreferDualStack', 'RequireDualStack'),
 });
 
-const ranges = (random: Random): Fields => ({
-  loadBalancerSourceRanges: pick(random, [null, ['10.1.0.0/16'], ['192.0.2.0/24', '10.1.1.0/24']]),
+const specOf = (type: string): AnyFields =>
+  type === 'ExternalName'
+    ? fc.constant({ type, externalName: 'example.org' })
+    : merged(
+        ...[fc.constant({ type }), ports, internal, familyPolicy, affinity],
+        ...(type === 'ClusterIP' ? [] : [outer]),
+        inSome(40, external),
+        ...(type === 'LoadBalancer' ? [ranges] : []),
+        inSome(10, fc.constant({ clusterIP: 'None', type: 'ClusterIP' })),
+      );
+
+const serviceSpec = some(
+  ...['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'],
+).chain(specOf);
+const ofAnotherProxy = inSome(
+  10,
+  fc.constant({ 'service.kubernetes.io/service-proxy-name': 'other' }),
+);
+
+const createService = fc
+  .record({ name, labels: ofAnotherProxy, spec: serviceSpec })
+  .map(({ name, labels, spec }): Step => {
+    const service = { apiVersion: 'v1', kind: 'Service', metadata: { name, labels }, spec };
+    return {
+      what: `create ${JSON.stringify(service)}`,
+      run: (api) => api.create(servicesPath(), service),
+    };
+  });
+
+const ingress = some<readonly object[]>([], [{ ip: '192.0.2.20' }], [{ ip: '192.0.2.30' }]);
+const type = fc.record({ type: some('ClusterIP', 'NodePort', 'LoadBalancer') });
+const patch = fc.oneof(
+  ...[ports, merged(internal, outer), affinity, external, ranges, type].map((part) =>
+    part.map((spec) => ({ path: '', change: { spec } as Fields })),
+  ),
+  ingress.map((ingress) => ({
+    path: '/status',
+    change: { status: { loadBalancer: { ingress } } } as Fields,
+  })),
+);
+
+const patchService = fc.record({ name, patch }).map(({ name, patch: { path, change } }): Step => {
+  const whole = `${servicesPath()}/${name}${path}`;
+  return {
+    what: `patch ${whole} ${JSON.stringify(change)}`,
+    run: (api) => api.patch(whole, change),
+  };
 });
 
-function serviceSpec(random: Random): Fields {
-  const type = pick(random, ['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']);
-  if (type === 'ExternalName') return { type, externalName: 'example.org' };
-  const { internalTrafficPolicy, externalTrafficPolicy } = policies(random);
-  return {
-    ...{ type, ports: ports(random), internalTrafficPolicy },
-    ...{ ipFamilyPolicy: pick(random, ['SingleStack', 'PreferDualStack', 'RequireDualStack']) },
-    ...affinity(random),
-    ...(type === 'ClusterIP' ? {} : { externalTrafficPolicy }),
-    ...(random() < 0.4 ? external(random) : {}),
-    ...(type === 'LoadBalancer' ? ranges(random) : {}),
-    ...(random() < 0.1 ? { clusterIP: 'None', type: 'ClusterIP' } : {}),
-  };
-}
-
-function createService(name: string, random: Random): Step {
-  const labels = random() < 0.1 ? { 'service.kubernetes.io/service-proxy-name': 'other' } : {};
-  const metadata = { name, labels };
-  const service = { apiVersion: 'v1', kind: 'Service', metadata, spec: serviceSpec(random) };
-  return {
-    what: `create ${JSON.stringify(service)}`,
-    run: (api) => api.create(servicesPath(), service),
-  };
-}
-
-function patchService(name: string, random: Random): Step {
-  const part = pick(random, [ports, policies, affinity, external, ranges, 'type', 'ingress']);
-  const ingress = pick(random, [[], [{ ip: '192.0.2.20' }], [{ ip: '192.0.2.30' }]]);
-  const type = pick(random, ['ClusterIP', 'NodePort', 'LoadBalancer']);
-  const isStatus = part === 'ingress';
-  const spec =
-    part === 'type' ? { type } : part === ports ? { ports: ports(random) } : fieldsOf(part, random);
-  const change = isStatus ? { status: { loadBalancer: { ingress } } } : { spec };
-  const path = `${servicesPath()}/${name}${isStatus ? '/status' : ''}`;
-  return {
-    what: `patch ${path} ${JSON.stringify(change)}`,
-    run: (api) => api.patch(path, change),
-  };
-}
-
-const fieldsOf = (part: unknown, random: Random): unknown =>
-  typeof part === 'function' ? part(random) : {};
-
-function endpoint(family: string, last: number, random: Random): Fields {
-  const address = family === 'IPv4' ? `10.1.1.${last}` : `fd00:10:1::${last}`;
-  return {
-    addresses: [address],
-    conditions: pick(random, [
+const endpoint = merged(
+  fc.record({
+    conditions: some<Fields>(
       {},
       { ready: true, serving: true, terminating: false },
       { ready: false, serving: true, terminating: true },
       { ready: false, serving: false, terminating: false },
-    ]),
-    nodeName: pick(random, ['n1', 'n1', 'n2']),
-    zone: pick(random, ['a', 'b']),
-    ...(random() < 0.3 ? { hints: { forZones: [{ name: pick(random, ['a', 'b']) }] } } : {}),
-  };
-}
+    ),
+    nodeName: some('n1', 'n1', 'n2'),
+    zone,
+  }),
+  inSome(
+    30,
+    zone.map((hint) => ({ hints: { forZones: [{ name: hint }] } })),
+  ),
+);
+
+const sliceParts = fc.record({
+  owner: name,
+  family: some('IPv4', 'IPv4', 'IPv6'),
+  number: some('1', '2'),
+  ports: portList,
+  targetPorts: fc.tuple(some(8080, 8081), some(8080, 8081), some(8080, 8081)),
+  /** By the last part of their addresses, some of 1 to 5. */
+  used: fc.subarray([1, 2, 3, 4, 5]),
+  endpoints: fc.tuple(endpoint, endpoint, endpoint, endpoint, endpoint),
+});
 
 /** Made by hand, as controllers other than Kubernetes' own do. */
-function putSlice(name: string, random: Random): Step {
-  const family = pick(random, ['IPv4', 'IPv4', 'IPv6']);
-  const full = `${name}-${family.toLowerCase()}-${pick(random, ['1', '2'])}`;
-  const used = [1, 2, 3, 4, 5].filter(() => random() < 0.5);
+const putSlice = sliceParts.map(({ owner, family, number, used, ...parts }): Step => {
+  const full = `${owner}-${family.toLowerCase()}-${number}`;
+  const address = (last: number): string =>
+    family === 'IPv4' ? `10.1.1.${last}` : `fd00:10:1::${last}`;
   const slice = {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
       name: full,
       labels: {
-        'kubernetes.io/service-name': name,
+        'kubernetes.io/service-name': owner,
         'endpointslice.kubernetes.io/managed-by': 'histories.fairlead.io',
       },
     },
     addressType: family,
-    ports: ports(random).map(({ name, protocol }) => ({
+    ports: parts.ports.map(({ name, protocol }, index) => ({
       ...{ name, protocol },
-      port: pick(random, [8080, 8081]),
+      port: parts.targetPorts[index],
     })),
-    endpoints: used.map((last) => endpoint(family, last, random)),
+    endpoints: used.map((last) => ({ addresses: [address(last)], ...parts.endpoints[last - 1] })),
   };
-  const path = `${slicesPath()}/${full}`;
-  return {
-    what: `put ${JSON.stringify(slice)}`,
-    run: async (api) => {
-      const isMade = await api.get(path).then(
-        () => true,
-        () => false,
-      );
-      return isMade ? api.replace(path, slice) : api.create(slicesPath(), slice);
-    },
-  };
+  return { what: `put ${JSON.stringify(slice)}`, run: (api) => put(api, full, slice) };
+});
+
+async function put(api: Api, name: string, slice: object): Promise<unknown> {
+  const path = `${slicesPath()}/${name}`;
+  const isMade = await api.get(path).then(
+    () => true,
+    () => false,
+  );
+  return isMade ? api.replace(path, slice) : api.create(slicesPath(), slice);
 }
 
 const remove = (path: string): Step => ({
@@ -143,17 +167,17 @@ const remove = (path: string): Step => ({
   run: (api) => api.remove(path),
 });
 
-export function randomStep(random: Random): Step {
-  const name = pick(random, NAMES);
-  const chance = random();
-  if (chance < 0.28) return createService(name, random);
-  if (chance < 0.5) return patchService(name, random);
-  if (chance < 0.58) return remove(`${servicesPath()}/${name}`);
-  if (chance < 0.64) return remove(`${slicesPath()}/${name}-ipv4-1`);
-  if (chance > 0.97) {
-    const metadata = { labels: { 'topology.kubernetes.io/zone': pick(random, ['a', 'b']) } };
-    const what = `patch node ${JSON.stringify(metadata)}`;
-    return { what, run: (api) => api.patch(`${NODES}/n1`, { metadata }) };
-  }
-  return putSlice(name, random);
-}
+const moveNode = zone.map((zone): Step => {
+  const metadata = { labels: { 'topology.kubernetes.io/zone': zone } };
+  const what = `patch node ${JSON.stringify(metadata)}`;
+  return { what, run: (api) => api.patch(`${NODES}/n1`, { metadata }) };
+});
+
+export const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 28, arbitrary: createService },
+  { weight: 22, arbitrary: patchService },
+  { weight: 8, arbitrary: name.map((name) => remove(`${servicesPath()}/${name}`)) },
+  { weight: 6, arbitrary: name.map((name) => remove(`${slicesPath()}/${name}-ipv4-1`)) },
+  { weight: 33, arbitrary: putSlice },
+  { weight: 3, arbitrary: moveNode },
+);

@@ -2,15 +2,17 @@
 // An agent killed at the worst moment: in the middle of a change, in the middle of its start. Nobody's
 // connection fails, and the next agent makes the kernel right again.
 import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, ownPaths } from '../../../src/lab/agent.ts';
 import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
-import type { Pod } from '../../../src/lab/wiring.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { start } from '../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../support/builders.ts';
-import { expectedFrontends, type Model, pick, seededRandom } from '../../support/model.ts';
+import { expectKernel, type FrontendRow } from '../../support/kernel-oracle.ts';
+import { emptyModel } from '../../support/model.ts';
 import { startOneNode } from '../../support/node.ts';
+import { fraction, podSets, repeatable, SEED } from '../../support/random.ts';
 import { untilHolds } from '../../support/until.ts';
 
 const POD_NAMES = ['a', 'b', 'c', 'd'];
@@ -21,8 +23,11 @@ const ROUNDS = 20;
 const LATEST_KILL_MS = 40;
 const LATEST_START_KILL_MS = 450;
 
-const random = seededRandom(2026);
-const model: Model = { services: new Map(), slices: new Map() };
+const model = emptyModel();
+/** Other backends for every Service, and how long the agent lives from then on. */
+const sets = podSets(SERVICES, POD_NAMES.length);
+const rounds = (run: (sets: readonly number[][], life: number) => Promise<void>) =>
+  fc.assert(fc.asyncProperty(sets, fraction, run), repeatable(ROUNDS));
 let node: Awaited<ReturnType<typeof startOneNode>>;
 let agent: Agent;
 
@@ -31,47 +36,34 @@ beforeAll(async () => {
   for (let n = 1; n <= SERVICES; n++) {
     model.services.set(`svc-${n}`, { n, protocol: n % 2 === 0 ? 'UDP' : 'TCP' });
   }
-  changeAll();
+  changeAll(fc.sample(sets, { seed: SEED, numRuns: 1 })[0]!);
   agent = await node.startAgent();
 });
 afterAll(() => node?.remove());
 
-/** Gives every Service other backends, at least one each: all pods live, so nothing may ever fail. */
-function changeAll(): void {
-  const all = [...model.services].flatMap(([name, spec]) => {
-    const chosen = node.servers.filter(() => random() < 0.5);
-    const pods: Pod[] = chosen.length > 0 ? chosen : [pick(random, node.servers)];
-    const endpoints = pods.map((pod) => ({ pod }));
+/** All pods live, and every Service has one at least, so nothing may ever fail. */
+function changeAll(sets: readonly number[][]): void {
+  const all = [...model.services].flatMap(([name, spec], index) => {
+    const endpoints = sets[index]!.map((at) => ({ pod: node.servers[at]! }));
     model.slices.set(name, { spec, endpoints });
     return [svc(name, spec), ...slices(name, endpoints, spec)];
   });
   node.manifests.put('all.yaml', all);
 }
 
-interface FrontendRow {
-  readonly frontend: string;
-  readonly kernel: readonly string[];
-  readonly kernelState: string;
-}
-
-async function expectKernel(): Promise<void> {
-  const rows = (await askAgent(node.instance.runDir, '/v1/services')) as FrontendRow[];
-  const held = rows.map(({ frontend, kernel }) => [frontend, [...kernel].sort().join(' ')]);
-  expect(Object.fromEntries(held)).toEqual(expectedFrontends(model));
-  expect(rows.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
-}
+const isRight = (): Promise<void> => untilHolds(() => expectKernel(node.instance.runDir, model));
 
 test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, then all is right`, async () => {
   const tcp = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
   const udp = await node.client().startLoad(target({ n: 2, protocol: 'UDP' }), { concurrency: 2 });
-  for (let round = 0; round < ROUNDS; round++) {
-    changeAll();
+  await rounds(async (sets, life) => {
+    changeAll(sets);
     // Not a wait for something: the moment of death is what is varied.
-    await pause(random() * LATEST_KILL_MS);
+    await pause(life * LATEST_KILL_MS);
     await agent.kill();
     agent = await node.startAgent();
-    await untilHolds(expectKernel);
-  }
+    await isRight();
+  });
   expect((await tcp.stop()).failures).toEqual([]);
   expect((await udp.stop()).failures).toEqual([]);
 }, 120_000);
@@ -83,15 +75,15 @@ test(`killed ${ROUNDS} times while it starts: no failure, then it starts`, async
   const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
   const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
   const argv = insidePlace(instance.place, [process.execPath, compiledPath('main.js'), ...run]);
-  for (let round = 0; round < ROUNDS; round++) {
-    changeAll();
+  await rounds(async (sets, life) => {
+    changeAll(sets);
     const unlucky = start(argv[0]!, argv.slice(1));
-    await pause(random() * LATEST_START_KILL_MS);
+    await pause(life * LATEST_START_KILL_MS);
     unlucky.kill('SIGKILL');
     await unlucky.exited;
-  }
+  });
   agent = await node.startAgent();
-  await untilHolds(expectKernel);
+  await isRight();
   expect((await load.stop()).failures).toEqual([]);
 }, 120_000);
 

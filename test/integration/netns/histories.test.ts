@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of Services and slices that come, change and go. After every step the kernel must hold
 // what a tiny independent model says, and real connections must agree.
+import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
-import { askAgent } from '../../../src/server/admin-socket.ts';
 import { target } from '../../support/builders.ts';
+import { expectKernel, type FrontendRow, frontendsOf } from '../../support/kernel-oracle.ts';
 import {
   change,
+  changes,
+  emptyModel,
   expectedFrontends,
   expectedPods,
   type Model,
-  pick,
-  type Random,
-  seededRandom,
+  serviceNumber,
 } from '../../support/model.ts';
 import { startOneNode } from '../../support/node.ts';
+import { chance, repeatable, some } from '../../support/random.ts';
 import { untilHolds } from '../../support/until.ts';
 
+const POD_NAMES = ['a', 'b', 'c', 'd'];
 const HISTORIES = 100;
 const STEPS = 6;
 /** The commands read the same as the socket they ask; starting one takes longer than a whole history. */
@@ -25,46 +28,28 @@ const COMMAND_EVERY = 10;
 let node: Awaited<ReturnType<typeof startOneNode>>;
 
 beforeAll(async () => {
-  node = await startOneNode(['a', 'b', 'c', 'd']);
+  node = await startOneNode(POD_NAMES);
   await node.startAgent();
 });
 afterAll(() => node?.remove());
 
-interface FrontendRow {
-  readonly frontend: string;
-  readonly kernel: readonly string[];
-  readonly kernelState: string;
-}
+/** What one client dials. */
+const probe = fc.record({ n: serviceNumber, kind: some('IPv4', 'IPv6', 'v4-mapped') });
+type Probe = typeof probe extends fc.Arbitrary<infer T> ? T : never;
 
-interface BackendRow {
-  readonly name: string;
-  readonly backend: string;
-  readonly isDesired: boolean;
-  readonly kernelState: string;
-}
+/** Several files at once now and then, as a roll-out does. */
+const batch = chance(30).chain((isBurst) => {
+  const length = isBurst ? 4 : 1;
+  return fc.array(changes(POD_NAMES.length), { minLength: length, maxLength: length });
+});
+const step = fc.record({ batch, probes: fc.tuple(probe, probe) });
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+const history = fc.array(step, { minLength: STEPS, maxLength: STEPS });
 
-function frontendsOf(rows: readonly FrontendRow[]): Record<string, string> {
-  return Object.fromEntries(
-    rows.map(({ frontend, kernel }) => [frontend, [...kernel].sort().join(' ')]),
-  );
-}
-
-async function expectKernel(model: Model): Promise<void> {
-  const rows = (await askAgent(node.instance.runDir, '/v1/services')) as FrontendRow[];
-  expect(frontendsOf(rows)).toEqual(expectedFrontends(model));
-  expect(rows.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
-  const backends = (await askAgent(node.instance.runDir, '/v1/backends')) as BackendRow[];
-  expect(backends.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
-  const held = backends.filter(({ isDesired }) => isDesired).map(({ backend }) => backend);
-  const wanted = Object.values(expectedFrontends(model)).flatMap((text) => text.split(' '));
-  expect(held.sort()).toEqual(wanted.filter((text) => text !== '').sort());
-}
-
-async function expectConnections(model: Model, random: Random): Promise<void> {
-  const name = `svc-${1 + Math.floor(random() * 6)}`;
+async function expectConnection(model: Model, { n, kind }: Probe): Promise<void> {
+  const name = `svc-${n}`;
   const spec = model.services.get(name);
-  const dialled = spec ?? model.slices.get(name)?.spec ?? { n: Number(name.slice(4)) };
-  const kind = pick(random, ['IPv4', 'IPv6', 'v4-mapped'] as const);
+  const dialled = spec ?? model.slices.get(name)?.spec ?? { n };
   const answer = await node.client().once(target(dialled, kind));
   const pods = expectedPods(model, name);
   if (pods.length > 0) {
@@ -82,34 +67,32 @@ async function expectCommands(model: Model): Promise<void> {
   expect(frontendsOf(list.items)).toEqual(expectedFrontends(model));
 }
 
-async function live(seed: number): Promise<void> {
-  const random = seededRandom(seed);
-  const model: Model = { services: new Map(), slices: new Map() };
+async function live(steps: readonly Step[], hasCommands: boolean): Promise<void> {
+  const { runDir } = node.instance;
+  const model = emptyModel();
   const files = new Set<string>();
-  for (let step = 0; step < STEPS; step++) {
-    // Several files at once now and then, as a roll-out does.
-    const burst = random() < 0.3 ? 4 : 1;
-    for (let i = 0; i < burst; i++) {
-      const { file, content } = change(model, node.servers, random);
+  for (const { batch, probes } of steps) {
+    for (const one of batch) {
+      const { file, content } = change(model, node.servers, one);
       if (content === undefined) node.manifests.remove(file);
       else node.manifests.put(file, content);
       files.add(file);
     }
-    await untilHolds(() => expectKernel(model));
-    await expectConnections(model, random);
-    await expectConnections(model, random);
+    await untilHolds(() => expectKernel(runDir, model));
+    for (const one of probes) await expectConnection(model, one);
   }
-  if (seed % COMMAND_EVERY === 0) await expectCommands(model);
+  if (hasCommands) await expectCommands(model);
   for (const file of files) node.manifests.remove(file);
-  await untilHolds(() => expectKernel({ services: new Map(), slices: new Map() }));
+  await untilHolds(() => expectKernel(runDir, emptyModel()));
 }
 
 test(`${HISTORIES} random histories: kernel and connections follow the model`, async () => {
-  for (let seed = 0; seed < HISTORIES; seed++) {
-    await live(seed).catch((error: unknown) => {
-      throw new Error(`history of seed ${seed}`, { cause: error });
-    });
-  }
+  let count = 0;
+  const lives = fc.asyncProperty(history, async (steps) => {
+    await live(steps, count % COMMAND_EVERY === 0);
+    count += 1;
+  });
+  await fc.assert(lives, repeatable(HISTORIES));
   expect((await node.status()).problems).toEqual([]);
 }, 180_000);
 

@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that are almost right: a valid one in which one to four places hold something else entirely. The
-// same seed always gives the same object, so a failure names what it needs.
+// Objects that are almost right: a valid one in which one to four places hold something else entirely.
+import fc from 'fast-check';
 import type { Kind } from '../../../src/model/types.ts';
 import type { NamedObject } from '../../../src/plan/build.ts';
-
-type Random = () => number;
-
-/** Mulberry32. */
-function randomFrom(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
-const pick = <T>(random: Random, list: readonly T[]): T =>
-  list[Math.floor(random() * list.length)]!;
+import { chance, some } from '../../support/random.ts';
 
 const TEMPLATES: Readonly<Record<Kind, object>> = {
   Service: {
@@ -82,66 +67,62 @@ const ODD_TEXT = [
   '2026-13-45T99:99:99Z',
 ] as const;
 
-function odd(random: Random, depth: number): unknown {
-  switch (Math.floor(random() * 12)) {
-    case 0:
-      return null;
-    case 1:
-      return random() < 0.5;
-    case 2:
-      return Math.floor(random() * 200_000) - 60_000;
-    case 3:
-      return pick(random, [0, -0, 1e308, 1.5, Number.MAX_SAFE_INTEGER, 65_536, 70_000]);
-    case 4:
-    case 5:
-    case 6:
-      return pick(random, ODD_TEXT);
-    case 7:
-      return Array.from({ length: Math.floor(random() * 4) }, () => odd(random, depth + 1));
-    case 8:
-      return depth > 2 ? [] : { [pick(random, ODD_TEXT)]: odd(random, depth + 1) };
-    case 9:
-      return random() < 0.02 ? Array.from({ length: 2_000 }, () => pick(random, ODD_TEXT)) : [];
-    case 10:
-      return JSON.parse('{"__proto__": {"a": 1}, "constructor": 1, "length": 5}') as unknown;
-    default:
-      return undefined;
-  }
-}
+const ODD_LIST = Array.from({ length: 2_000 }, (_, index) => ODD_TEXT[index % ODD_TEXT.length]);
+const oddText = some(...ODD_TEXT);
+const { odd } = fc.letrec<{ odd: unknown }>((tie) => ({
+  odd: fc.oneof(
+    { maxDepth: 3 },
+    { weight: 3, arbitrary: oddText },
+    { weight: 1, arbitrary: some(null, undefined) },
+    { weight: 1, arbitrary: fc.boolean() },
+    { weight: 1, arbitrary: fc.integer({ min: -60_000, max: 140_000 }) },
+    { weight: 1, arbitrary: some(0, -0, 1e308, 1.5, Number.MAX_SAFE_INTEGER, 65_536, 70_000) },
+    { weight: 1, arbitrary: fc.array(tie('odd'), { maxLength: 3 }) },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(oddText, tie('odd')).map(([key, value]) => ({ [key]: value })),
+    },
+    { weight: 1, arbitrary: chance(2).map((isLong) => (isLong ? ODD_LIST : [])) },
+    {
+      weight: 1,
+      arbitrary: fc.constant(
+        JSON.parse('{"__proto__": {"a": 1}, "constructor": 1, "length": 5}') as unknown,
+      ),
+    },
+  ),
+}));
 
-/** A copy in which one place, chosen at random on the way down, holds something odd. */
-function spoilt(value: unknown, random: Random): unknown {
-  if (typeof value !== 'object' || value === null || random() < 0.15) return odd(random, 0);
+/** A copy in which one place, reached by these turns, holds something odd. */
+function spoilt(value: unknown, [turn, ...rest]: readonly number[], odd: unknown): unknown {
+  if (typeof value !== 'object' || value === null || turn === undefined) return odd;
   if (Array.isArray(value)) {
-    const at = Math.floor(random() * (value.length + 1));
+    const at = turn % (value.length + 1);
     const copy: unknown[] = [...value];
-    copy[at] = at < value.length ? spoilt(value[at], random) : odd(random, 0);
+    copy[at] = at < value.length ? spoilt(value[at], rest, odd) : odd;
     return copy;
   }
-  const key = pick(random, Object.keys(value));
+  const keys = Object.keys(value);
+  const key = keys[turn % keys.length];
   return key === undefined
-    ? odd(random, 0)
-    : { ...value, [key]: spoilt((value as Record<string, unknown>)[key], random) };
+    ? odd
+    : { ...value, [key]: spoilt((value as Record<string, unknown>)[key], rest, odd) };
 }
 
-const KINDS: readonly Kind[] = [
-  'Service',
-  'Service',
-  'EndpointSlice',
-  'EndpointSlice',
-  'Node',
-  'ServiceCIDR',
-];
+const parts = fc.record({
+  kind: some<Kind>('Service', 'Service', 'EndpointSlice', 'EndpointSlice', 'Node', 'ServiceCIDR'),
+  name: some('junk', 'junk', 'x'.repeat(70), 'Junk/2'),
+  places: fc.array(fc.record({ turns: fc.array(fc.nat({ max: 5_039 }), { maxLength: 6 }), odd }), {
+    minLength: 1,
+    maxLength: 4,
+  }),
+});
 
-/** The object number `seed`: named `junk...`, with addresses and ports that nothing else has. */
-export function junkAt(seed: number): NamedObject {
-  const random = randomFrom(seed);
-  const kind = pick(random, KINDS);
-  const times = 1 + Math.floor(random() * 4);
-  let object: unknown = TEMPLATES[kind];
-  for (let time = 0; time < times; time += 1) object = spoilt(object, random);
-  const isClusterScoped = kind === 'Node' || kind === 'ServiceCIDR';
-  const name =
-    kind === 'EndpointSlice' ? 'junk-1' : pick(random, ['junk', 'junk', 'x'.repeat(70), 'Junk/2']);
-  return { ref: { kind, namespace: isClusterScoped ? '' : 'default', name }, object };
-}
+/** Named `junk...`, with addresses and ports that nothing else has. */
+export const junk: fc.Arbitrary<NamedObject> = parts.map(({ kind, name, places }) => {
+  const object = places.reduce<unknown>(
+    (whole, { turns, odd }) => spoilt(whole, turns, odd),
+    TEMPLATES[kind],
+  );
+  const namespace = kind === 'Node' || kind === 'ServiceCIDR' ? '' : 'default';
+  return { ref: { kind, namespace, name: kind === 'EndpointSlice' ? 'junk-1' : name }, object };
+});
