@@ -108,7 +108,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     agent = startWith(path);
     await agent.said('"msg":"ready"');
     for (const port of ['0.0.0.0:10256', '127.0.0.1:10249']) {
-      expect(await agent.said(port)).toMatch(/taken by another process.*again every 5 s/);
+      expect(await agent.said(port)).toMatch(/taken by another process.*retrying every 5 s/);
     }
     expect(await reached()).toEqual(['web-1']);
     await release();
@@ -159,7 +159,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       name: 'an unknown key',
       change: (text) => text.replace('maxPerCore:', 'maxPerCpu:'),
       line: /maxPerCpu/,
-      says: 'conntrack.maxPerCpu: no such setting: check its spelling and where it stands',
+      says: 'conntrack.maxPerCpu: unknown field: check its spelling and its section',
     },
     {
       name: 'a wrong type',
@@ -171,7 +171,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       name: 'one kind twice',
       change: (text) => `${text}---\n${text}`,
       line: /^kind: KubeProxyConfiguration/,
-      says: 'KubeProxyConfiguration: stands in this file twice: keep one of them',
+      says: 'KubeProxyConfiguration: is in this file twice: keep one of them',
     },
     {
       name: 'an apiVersion nobody knows',
