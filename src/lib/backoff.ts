@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pauses between tries: a ceiling that doubles up to a limit, with jitter so that many do not retry in step
+// Pauses between tries: a ceiling that doubles up to a limit, with jitter so that many do not retry at the same time
 // ("Exponential Backoff And Jitter", AWS architecture blog).
 
 export interface BackoffLimits {

@@ -4,12 +4,10 @@
 // k8s.io/utils/net), strict in what it returns.
 import ipaddr from 'ipaddr.js';
 
-export type IpFamily = 'IPv4' | 'IPv6';
-
 const LONGEST_ADDRESS = 64;
 
 /** Family of a canonical address or prefix. */
-export const familyOf = (canonical: string): IpFamily =>
+export const familyOf = (canonical: string): 'IPv4' | 'IPv6' =>
   canonical.includes(':') ? 'IPv6' : 'IPv4';
 
 const DOT = 46;

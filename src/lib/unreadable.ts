@@ -4,7 +4,7 @@ import { reasonOf } from '../errors.ts';
 import { recordOrEmpty } from './json.ts';
 
 const ADVICE: Readonly<Record<string, string>> = {
-  ENOENT: 'it does not exist: name one that does, or mount it',
+  ENOENT: 'it does not exist: correct the path, or mount the file',
   EACCES: 'permission denied: let the user of this process read it',
   EISDIR: 'it is a folder: name the file in it',
 };

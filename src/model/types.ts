@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words every floor shares: what an object is called, what happened to it, and how we say no.
+// The types every layer shares: what an object is called, what happened to it, and how we say no.
 // Imports nothing of ours, knows no clock, no kernel and no Kubernetes client.
 
 export type Family = 'IPv4' | 'IPv6';

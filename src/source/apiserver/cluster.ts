@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster as a source of API objects, live: Services, EndpointSlices, its own Node, ServiceCIDRs. Like
+// A cluster as a source of API objects, live: Services, EndpointSlices, this node's Node, ServiceCIDRs. Like
 // the folder source it never takes "cannot read" for "is gone".
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -44,7 +44,7 @@ export interface ClusterHandlers {
   /** Never called with nothing. If it throws, the objects it was given are offered again. */
   onChanges(changes: readonly ObjectChange[]): void;
   /**
-   * Once: complete lists of Services and EndpointSlices were delivered, and its own Node too, or it was
+   * Once: complete lists of Services and EndpointSlices were delivered, and this node's Node too, or it was
    * waited for long enough.
    */
   onSynced(): void;
@@ -73,7 +73,7 @@ export interface ClusterStatus {
   readonly handlerErrors: number;
   /** Changes the handler threw at, which will be offered again. */
   readonly waitingChanges: number;
-  /** Requests answered 401 and tried again with credentials read anew. */
+  /** Requests answered 401 and retried with credentials read anew. */
   readonly unauthorizedRetries: number;
   readonly problems: readonly ClusterProblem[];
 }
@@ -87,7 +87,7 @@ export interface ClusterSource {
   close(): Promise<void>;
 }
 
-/** Follows the cluster until closed. Never throws: what is wrong shows as a problem, and is tried again. */
+/** Follows the cluster until closed. Never throws: what is wrong shows as a problem, and is retried. */
 export function openCluster(settings: ClusterSettings, handlers: ClusterHandlers): ClusterSource {
   return new Cluster(settings, handlers);
 }

@@ -65,7 +65,7 @@ export const SLICES: KindSpec = {
   isNeverEmpty: true,
 };
 
-/** Its own Node, never another. */
+/** This node's Node, never another. */
 export function ownNode(nodeName: string): KindSpec {
   return {
     ...COMMON,

@@ -44,7 +44,7 @@ export const LIMITS = {
   suspiciousAbove: 3,
   /** Kinds that the server may lack are asked for again after this. */
   absentRetryMs: 600_000,
-  /** How long the first sync waits for its own Node to exist. */
+  /** How long the first sync waits for this node's Node. */
   nodeWaitMs: 30_000,
   /** As client-go's reflector. */
   backoff: { firstMs: 800, maxMs: 30_000, leastMs: 100, jitter: 'full' },

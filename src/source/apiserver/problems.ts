@@ -53,17 +53,18 @@ function textOf(reason: string, place: ClusterPlace): string {
 const ADVICE: readonly (readonly [RegExp, (place: ClusterPlace) => string])[] = [
   [
     /^HTTP 401/,
-    ({ credentials }) => `renew what ${credentials} holds: it is read again at each try`,
+    ({ credentials }) =>
+      `renew the credentials in ${credentials}: they are read again on each retry`,
   ],
   [/^HTTP 403/, () => 'bind the role system:node-proxier to this user'],
   [
     /ENOTFOUND|EAI_AGAIN/,
-    () => 'this node cannot resolve the name: name an address, or mend its DNS',
+    () => 'this node cannot resolve the name: use an IP address, or fix its DNS',
   ],
-  [/ECONNREFUSED/, () => 'nothing listens there: is the server up, is the port right?'],
+  [/ECONNREFUSED/, () => 'check that the server is running and the port is correct'],
   [
     /Connect Timeout|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|no answer in time/,
-    () => 'nothing comes back: is the address right, does something on the way drop packets?',
+    () => 'no reply: check the address, and firewalls between this node and the server',
   ],
   [
     /certificate has expired/,
@@ -72,7 +73,7 @@ const ADVICE: readonly (readonly [RegExp, (place: ClusterPlace) => string])[] = 
   [
     /unable to verify|self-signed certificate|unable to get (local )?issuer|signature failure/,
     ({ credentials }) =>
-      `the CA in ${credentials} did not sign its certificate: name the one that did`,
+      `the CA in ${credentials} did not sign the server certificate: use the CA that did`,
   ],
   [
     /does not match certificate/,

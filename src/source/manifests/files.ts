@@ -129,5 +129,5 @@ async function whyUnreadable(path: string, error: unknown): Promise<string | und
     (facts) => facts.isSymbolicLink(),
     () => false,
   );
-  return isLink ? 'is a link that leads nowhere' : undefined;
+  return isLink ? 'is a dangling symbolic link' : undefined;
 }

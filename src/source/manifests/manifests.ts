@@ -117,6 +117,6 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
 function unwatched(failures: ReadonlyMap<string, string>): readonly Problem[] {
   return [...failures].map(([file, why]) => ({
     file,
-    reason: `cannot be watched, changes are seen after ${RESCAN_MS / 1000} s: ${why}`,
+    reason: `cannot be watched, changes are noticed after ${RESCAN_MS / 1000} s: ${why}`,
   }));
 }

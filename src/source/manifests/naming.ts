@@ -50,7 +50,7 @@ export function nameObject(candidate: Candidate): Named {
   const { kind, apiVersion, metadata } = whole;
   if (kind === undefined) return refuse('', 'kind is missing: is it a Kubernetes object?');
   if (!isKind(kind)) {
-    return refuse('kind', `kind ${shown(kind)} means nothing to a proxy: it reads ${kindNames()}`);
+    return refuse('kind', `kind ${shown(kind)} is not supported: use one of ${kindNames()}`);
   }
   const expected = KINDS[kind];
   if (apiVersion !== expected.apiVersion) {

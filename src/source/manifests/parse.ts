@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One file's text -> the API objects in it. What is inside an object is the model's business.
+// js-yaml, not `yaml`, which reads the configuration file: 10,000 Services take it 0.11 to 0.28 s of CPU, and
+// `yaml` 1.8 to 2.3 s. The event loop stands still for that long. trace.ts reads the same whole texts.
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml';
 import { reasonOf } from '../../errors.ts';
 import type { JsonRecord } from '../../lib/json.ts';
@@ -32,7 +34,7 @@ export type ParsedText =
 export function parseManifests(file: string, text: string): ParsedText {
   if (text.trim() === '') {
     // Also the state of a file between truncation and first write, when nobody means "no objects".
-    return { ok: false, problem: { file, reason: 'the file is empty: delete it, or fill it' } };
+    return { ok: false, problem: { file, reason: 'the file is empty: add objects or delete it' } };
   }
   let documents: readonly unknown[];
   try {
@@ -109,7 +111,7 @@ function refuseExpansion(documents: readonly unknown[], limit: number): void {
     const children: readonly unknown[] = Object.values(value);
     nodes += children.length;
     if (nodes > limit) {
-      throw new YAMLException('aliases make it larger than its text: write it out');
+      throw new YAMLException('aliases expand to more than the file holds: write the values out');
     }
     for (const child of children) pending.push(child);
   }

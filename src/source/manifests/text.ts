@@ -22,7 +22,7 @@ export async function readText(path: string): Promise<TextResult> {
       const limit = `${LARGEST_FILE_BYTES / 1024 / 1024} MiB`;
       return {
         ok: false,
-        reason: `is ${facts.size} bytes long, at most ${limit} are read: split it`,
+        reason: `is ${facts.size} bytes long, at most ${limit} are allowed: split the file`,
       };
     }
     return decode(await file.readFile());

@@ -39,7 +39,7 @@ interface Level {
   readonly isEcho: boolean;
 }
 
-/** Reads the text once and calls back at the begin and the end of every node. */
+/** Reads the text once and calls back at the start and the end of every node. */
 function trace(
   text: string,
   onOpen: (frame: Frame) => void,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One watch per folder, kept in step with the folders that matter. Node's recursive watch is not
+// One watch per folder, for exactly the folders that matter. Node's recursive watch is not
 // used: on Linux it follows no links and misses folders that are replaced.
 import { type FSWatcher, watch } from 'node:fs';
 import { reasonOf } from '../../errors.ts';

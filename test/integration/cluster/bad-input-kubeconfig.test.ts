@@ -80,7 +80,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     {
       name: 'that is missing',
       path: () => '/nonexistent/kubeconfig',
-      says: 'kubeconfig /nonexistent/kubeconfig cannot be read: it does not exist: name one that does, or mount it',
+      says: 'kubeconfig /nonexistent/kubeconfig cannot be read: it does not exist: correct the path, or mount the file',
     },
     {
       name: 'that is a folder',
@@ -101,12 +101,12 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     {
       name: 'that is no YAML',
       path: () => write('clusters:\n- name: [x\n'),
-      says: 'kubeconfig FOLDER/kubeconfig is not understood: deficient indentation (3:1)',
+      says: 'kubeconfig FOLDER/kubeconfig cannot be parsed: deficient indentation (3:1)',
     },
     {
       name: 'that is empty',
       path: () => write(''),
-      says: 'kubeconfig FOLDER/kubeconfig is not understood: expected a document, but the input is empty',
+      says: 'kubeconfig FOLDER/kubeconfig cannot be parsed: expected a document, but the input is empty',
     },
     {
       name: 'that is something else',
@@ -116,17 +116,17 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     {
       name: 'with an unknown context',
       path: () => writeChanged(({ top }) => Object.assign(top, { 'current-context': 'other' })),
-      says: 'kubeconfig FOLDER/kubeconfig: current-context "other" is none of its contexts',
+      says: 'kubeconfig FOLDER/kubeconfig: current-context "other" is not one of its contexts',
     },
     {
       name: 'whose context names a cluster it lacks',
       path: () => writeChanged(({ context }) => Object.assign(context, { cluster: 'other' })),
-      says: 'kubeconfig FOLDER/kubeconfig: context "test" names cluster "other", which it lacks',
+      says: 'kubeconfig FOLDER/kubeconfig: context "test" names cluster "other", which the file does not define',
     },
     {
       name: 'whose context names a user it lacks',
       path: () => writeChanged(({ context }) => Object.assign(context, { user: 'other' })),
-      says: 'kubeconfig FOLDER/kubeconfig: context "test" names user "other", which it lacks',
+      says: 'kubeconfig FOLDER/kubeconfig: context "test" names user "other", which the file does not define',
     },
     {
       name: 'whose server is no URL',
@@ -163,7 +163,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       name: 'a token that nobody knows',
       make: async () => writeChanged(({ user }) => Object.assign(user, { token: TOKENS.stranger })),
       mend: mendFile,
-      says: /^HTTP 401: Unauthorized; renew what FOLDER\/kubeconfig holds: it is read again at each try$/,
+      says: /^HTTP 401: Unauthorized; renew the credentials in FOLDER\/kubeconfig: they are read again on each retry$/,
     },
     {
       name: 'a client certificate that has expired',
@@ -175,7 +175,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         const data = inBase64(served.plane.certificates.proxy.certificate);
         return writeChanged(({ user }) => Object.assign(user, certificateOf(data)));
       },
-      says: /^HTTP 401: Unauthorized: the client certificate expired at 20\S+Z; renew what FOLDER\/kubeconfig holds/,
+      says: /^HTTP 401: Unauthorized: the client certificate expired at 20\S+Z; renew the credentials in FOLDER\/kubeconfig/,
     },
     {
       name: 'a CA that has expired',
@@ -197,7 +197,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         );
       },
       mend: mendFile,
-      says: /^unable to verify the first certificate; the CA in FOLDER\/kubeconfig did not sign its certificate/,
+      says: /^unable to verify the first certificate; the CA in FOLDER\/kubeconfig did not sign the server certificate/,
     },
     {
       name: 'a server that is down',
@@ -206,7 +206,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         return good();
       },
       mend: () => served.plane.server.start(),
-      says: /^connect ECONNREFUSED; nothing listens there: is the server up, is the port right\?$/,
+      says: /^connect ECONNREFUSED; check that the server is running and the port is correct$/,
     },
     {
       name: 'a name that does not resolve',
@@ -231,7 +231,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         return good();
       },
       mend: () => wire('del 192.168.78.250 dev plane'),
-      says: /^(Connect Timeout Error \(10000 ms\)|connect ETIMEDOUT); nothing comes back/,
+      says: /^(Connect Timeout Error \(10000 ms\)|connect ETIMEDOUT); no reply/,
     },
   ])(
     '$name: waited for, said once, and mended',

@@ -207,7 +207,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     [
       'that is missing',
       '/nonexistent/config.conf',
-      'it does not exist: name one that does, or mount it',
+      'it does not exist: correct the path, or mount the file',
     ],
     ['that is a folder', '/etc', 'it is a folder: name the file in it'],
   ])('a file %s: one line, code 2', async (_, path, why) => {

@@ -23,7 +23,7 @@ test('the file that --config names is read, and its text kept for the watcher', 
 
 test('a file that is not there is a usage error that names it', () => {
   expect(problemsOf(() => loadConfig({ config: '/nowhere/c.yaml' }))).toEqual([
-    '--config /nowhere/c.yaml cannot be read: it does not exist: name one that does, or mount it',
+    '--config /nowhere/c.yaml cannot be read: it does not exist: correct the path, or mount the file',
   ]);
   expect(loadConfig({}).file).toBeUndefined();
 });

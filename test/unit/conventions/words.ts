@@ -36,6 +36,7 @@ export const REPLACED: readonly Replaced[] = [
 
 /** Each clean of the words above; what is not listed is still being converted. */
 export const CLEAN_ROOMS: readonly string[] = [
+  ...['src/source/', 'src/lib/', 'src/model/', 'test/unit/source/'],
   ...['src/server/', 'src/plan/explain/', 'src/plan/conntrack/', 'src/main.ts', 'src/errors.ts'],
   ...['native/', 'deploy/', 'examples/', 'README.md', 'SECURITY.md', 'ARCHITECTURE.md'],
   ...['CONTRIBUTING.md', 'CHANGELOG.md', 'docs/metrics.md', 'docs/troubleshooting.md'],

@@ -185,7 +185,7 @@ async function parseKubeconfig(path: string, text: string): Promise<Kubeconfig> 
     if (error instanceof FairleadError) throw error;
     // A parser shows the place in further lines.
     const [why] = reasonOf(error).split('\n', 1);
-    throw new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path} is not understood: ${why}`);
+    throw new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path} cannot be parsed: ${why}`);
   }
 }
 
@@ -202,18 +202,18 @@ function clusterOf({ config, path }: Kubeconfig) {
   return cluster;
 }
 
-/** A name that leads nowhere within the file. */
+/** A name that the file does not define. */
 function missingPart(config: KubeConfig): string | undefined {
   const name = config.getCurrentContext();
   if (!name) return 'it sets no current-context: set it to one of its contexts';
   const context = config.getContextObject(name);
-  if (context === null) return `current-context ${shown(name)} is none of its contexts`;
+  if (context === null) return `current-context ${shown(name)} is not one of its contexts`;
   const { cluster, user } = context;
   const from = `context ${shown(name)} names`;
   if (config.getCurrentCluster() === null)
-    return `${from} cluster ${shown(cluster)}, which it lacks`;
+    return `${from} cluster ${shown(cluster)}, which the file does not define`;
   if (user && config.getCurrentUser() === null)
-    return `${from} user ${shown(user)}, which it lacks`;
+    return `${from} user ${shown(user)}, which the file does not define`;
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many Nodes the cluster has, and so over how long they must spread what all of them do at once. Only
-// our own Node is watched; but a list of one item says how many remain (`remainingItemCount`), which costs
+// this node's Node is watched; but a list of one item says how many remain (`remainingItemCount`), which costs
 // the server one item.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';

@@ -79,7 +79,7 @@ export class Delivery {
       const object = textOf(change.ref);
       this.#errors += 1;
       this.#refused.set(object, change);
-      this.#parts.log.warn({ object, reason: reasonOf(error) }, 'change not taken, will retry');
+      this.#parts.log.warn({ object, reason: reasonOf(error) }, 'change not applied, will retry');
     }
   }
 

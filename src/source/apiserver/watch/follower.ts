@@ -182,7 +182,8 @@ export class Follower {
   /** A server that ignores the parameter may send events for ever without ever sending the mark. */
   #limitInitial(request: AbortController): void {
     const cancel = this.#parts.clock.after(LIMITS.initialLongestMs, () => {
-      if (this.#needsList) request.abort(new WatchError('late', 'initial events without an end'));
+      if (this.#needsList)
+        request.abort(new WatchError('late', 'the initial events did not end in time'));
     });
     this.#cancels.push(cancel);
   }

@@ -26,7 +26,10 @@ export class InitialEvents {
     if (event.type === 'BOOKMARK') {
       if (!event.isInitialEnd) return false;
       if (event.version === '')
-        throw new WatchError('undecodable', 'a mark without resourceVersion');
+        throw new WatchError(
+          'undecodable',
+          'the bookmark after the initial events has no resourceVersion',
+        );
       this.#version = event.version;
       return true;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When the first sync may begin: kube-proxy waits for complete Services and EndpointSlices, and up to
-// 30 s for its own Node, without which it goes on (cmd/kube-proxy/app/server.go).
+// 30 s for this node's Node, without which it goes on (cmd/kube-proxy/app/server.go).
 
 import type { Clock } from '../../../lib/clock.ts';
 import type { Kind } from '../../../model/types.ts';

@@ -253,15 +253,18 @@ describe('a kubeconfig', () => {
   });
 
   test.each([
-    ['', /is not understood: expected a document/],
+    ['', /cannot be parsed: expected a document/],
     ['just words', /sets no current-context/],
-    ['{"current-context": "x"}', /current-context "x" is none of its contexts/],
+    ['{"current-context": "x"}', /current-context "x" is not one of its contexts/],
     [
       kubeconfig({}).replace('"cluster":"k"', '"cluster":"other"'),
-      /names cluster "other", which it lacks/,
+      /names cluster "other", which the file does not define/,
     ],
-    [kubeconfig({}).replace('"user":"u"', '"user":"other"'), /names user "other", which it lacks/],
-    ['a: [', /is not understood: unexpected end of the stream within a flow collection \(1:5\)$/],
+    [
+      kubeconfig({}).replace('"user":"u"', '"user":"other"'),
+      /names user "other", which the file does not define/,
+    ],
+    ['a: [', /cannot be parsed: unexpected end of the stream within a flow collection \(1:5\)$/],
     [kubeconfig({}, { server: 'nonsense' }), /http or https URL/],
     [kubeconfig({}, { 'proxy-url': 'http://p' }), /proxy-url/],
   ])('%s is refused', async (text, message) => {

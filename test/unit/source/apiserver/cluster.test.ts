@@ -22,7 +22,7 @@ import { FakeClock } from './fake-clock.ts';
 import { openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 import { AUTHORITY_A } from './tls.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 
@@ -90,7 +90,7 @@ function holdBack(server: FakeApiServer, path: string): () => void {
 }
 
 describe('the first sync', () => {
-  test('comes after Services, slices and its own Node, once, and ServiceCIDRs do not matter', async () => {
+  test("comes after Services, slices and this node's Node, once, and ServiceCIDRs do not matter", async () => {
     const server = await fullServer();
     server.fault = ({ path }, response) => {
       if (path !== SERVICE_CIDRS.path) return false;
@@ -118,14 +118,14 @@ describe('the first sync', () => {
     const { events, clock } = open(server);
     await until(() => events.length === 3, 'the other kinds');
     clock.advance(LIMITS.nodeWaitMs - 1);
-    await settle();
+    await idle();
     clock.advance(1);
-    await settle();
+    await idle();
     expect(events).not.toContain('synced');
     letGo();
     for (let tries = 0; tries < 50 && !events.includes('synced'); tries += 1) {
       clock.advance(1_000);
-      await settle();
+      await idle();
     }
     expect(events.filter((event) => event === 'synced')).toHaveLength(1);
   });
@@ -135,7 +135,7 @@ describe('the first sync', () => {
     server.remove(NODE.path, 'n1', '');
     const { events, clock } = open(server);
     await until(() => events.length === 3, 'the other kinds');
-    await settle();
+    await idle();
     clock.advance(LIMITS.nodeWaitMs - 1);
     expect(events).not.toContain('synced');
     clock.advance(1);
@@ -180,7 +180,7 @@ test('a server that loses everything is suspected, and nothing is removed', asyn
   server.compacted = server.version;
   for (let tries = 0; tries < 8 && events.length < 2; tries += 1) {
     clock.advance(400);
-    await settle();
+    await idle();
   }
   expect(events.sort()).toEqual([
     'suspicious EndpointSlice: list is empty',
@@ -197,13 +197,13 @@ test('problems are told as a whole when they come and when they go', async () =>
   };
   const { problems, clock, cluster } = open(server);
   for (let tries = 0; tries < 8 && problems.length === 0; tries += 1) {
-    await settle();
+    await idle();
     clock.advance(1_000);
   }
   expect(problems).toEqual([[{ kind: 'Node', reason: 'HTTP 403: nodes is forbidden' }]]);
   server.fault = undefined;
   for (let tries = 0; tries < 8 && problems.length === 1; tries += 1) {
-    await settle();
+    await idle();
     clock.advance(3_000);
   }
   expect(problems[1]).toEqual([]);
@@ -264,7 +264,7 @@ test('every request is told, with what answered it', async () => {
   const failed = () => requests.find(({ code }) => code === '<error>');
   for (let tries = 0; tries < 50 && failed() === undefined; tries += 1) {
     clock.advance(1_000);
-    await settle();
+    await idle();
   }
   const { host } = new URL(server.url);
   const [first] = requests;
@@ -286,7 +286,7 @@ test('close() leaves no connection and no timer, and calls nobody', async () => 
   await until(() => server.sockets.size === 0, 'the end of all connections');
   events.length = 0;
   server.put(SERVICES.path, service('late'));
-  await settle();
+  await idle();
   expect(clock.delaysMs()).toEqual([]);
   expect(events).toEqual([]);
 });
@@ -301,7 +301,7 @@ describe('several servers', () => {
     await down.close();
     const { clock, cluster } = open(up, at(down, up));
     await until(() => cluster.status().rotations === 1, 'the rotation');
-    await settle();
+    await idle();
     clock.advance(1_000);
     await until(() => cluster.status().isSynced, 'synced');
     expect(cluster.status()).toMatchObject({ server: up.url, rotations: 1 });
@@ -316,15 +316,15 @@ describe('several servers', () => {
     };
     const { clock, cluster } = open(up, at(sick, up));
     await until(() => sick.seen.length === 4, 'the first tries');
-    await settle();
+    await idle();
     expect(cluster.status().rotations).toBe(0);
     code = 500;
     clock.advance(1_000);
     await until(() => cluster.status().rotations === 1, 'the rotation');
-    await settle();
+    await idle();
     for (let tries = 0; tries < 5 && !cluster.status().isSynced; tries += 1) {
       clock.advance(2_000);
-      await settle();
+      await idle();
     }
     expect(cluster.status()).toMatchObject({ isSynced: true, server: up.url });
   });
@@ -355,7 +355,7 @@ describe('several servers', () => {
     await cluster.close();
     let remembered: readonly string[] = [];
     for (let tries = 0; tries < 100 && remembered.length < 3; tries += 1) {
-      await settle();
+      await idle();
       remembered = await readRemembered(runDir);
     }
     expect(remembered).toEqual(found);

@@ -6,7 +6,7 @@ import { until } from '../../../support/until.ts';
 import { status } from './fake-api-server.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 describe('an answer that is no answer', () => {
   test.each([
@@ -15,7 +15,7 @@ describe('an answer that is no answer', () => {
     [429, { 'retry-after': '3600' }, LIMITS.retryAfterMaxMs],
     [500, {}, 400],
     [500, { 'retry-after': 'nonsense' }, 400],
-  ])('%i %o: tried again after the right pause, and synced', async (code, headers, pauseMs) => {
+  ])('%i %o: retried after the right pause, and synced', async (code, headers, pauseMs) => {
     const server = await serverWith('a');
     let left = 1;
     server.fault = (_seen, response) => {
@@ -48,7 +48,7 @@ describe('an answer that is no answer', () => {
     const following = follow(server);
     await until(() => server.seen.length === 1, 'the request');
     following.clock.advance(LIMITS.headersTimeoutMs - 1);
-    await settle();
+    await idle();
     expect(following.reflector.counters.ends.silent).toBe(0);
     following.clock.advance(1);
     await until(() => following.reflector.counters.ends.silent === 1, 'the end');
@@ -66,7 +66,7 @@ describe('an answer that is no answer', () => {
     };
     const following = follow(server);
     await until(() => server.seen.length === 1, 'the request');
-    await settle();
+    await idle();
     following.clock.advance(LIMITS.headersTimeoutMs);
     await until(() => following.reflector.counters.ends.silent === 1, 'the end');
   });
@@ -128,7 +128,7 @@ describe('a watch that breaks', () => {
     const bytes = Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`);
     const at = bytes.indexOf(0xe2) + 1;
     watcher?.response.write(bytes.subarray(0, at));
-    await settle();
+    await idle();
     watcher?.response.write(bytes.subarray(at));
     await following.waitFor('put d/b');
     expect(following.objects.get('d/b')).toMatchObject({ metadata: { labels: { x: 'é€' } } });
@@ -213,7 +213,7 @@ describe('a stream that goes bad makes its server make way', () => {
     await following.watching();
     expect(following.servers.rotations).toBe(0);
     await until(() => first.watchers.size === 1, 'the second watch');
-    await settle();
+    await idle();
     first.endWatches(PATH);
     await rotated();
   });

@@ -9,7 +9,7 @@ import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, eventLine, type FakeApiServer } from './fake-api-server.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 /** As the server would send it. */
 function sent(type: string, name: string, version: number, address = '10.1.0.1'): string {
@@ -30,7 +30,7 @@ function breakFirst(server: FakeApiServer, text: string, end = RST): void {
     if (query.get('sendInitialEvents') === null) return false;
     server.fault = undefined;
     response.write(text);
-    void settle().then(() => end(response, socket));
+    void idle().then(() => end(response, socket));
     return true;
   };
 }
@@ -82,7 +82,7 @@ describe('initial events that break half-way', () => {
       reason: 'everything vanished at once',
       held: 5,
     });
-    await settle();
+    await idle();
     expect(following.reflector.status().isSynced).toBe(false);
     following.clock.advance(LIMITS.confirmDelayMs);
     await following.waitFor('synced');

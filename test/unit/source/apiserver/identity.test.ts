@@ -9,7 +9,7 @@ import { type FakeApiServer, status } from './fake-api-server.ts';
 import { FakeClock } from './fake-clock.ts';
 import { openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 const ASKED = '/api/v1/namespaces/default/services';
@@ -74,7 +74,7 @@ const breakAll = (server: FakeApiServer): void => {
 async function passing(clock: FakeClock, isSo: () => boolean): Promise<void> {
   for (let round = 0; round < 60 && !isSo(); round += 1) {
     clock.advance(400);
-    await settle();
+    await idle();
   }
   expect(isSo()).toBe(true);
 }
@@ -198,11 +198,11 @@ test('who may never ask stops asking', async () => {
   await watching(cluster);
   for (let tries = 1; tries <= LIMITS.identityTries; tries += 1) {
     await until(() => questions(server) >= tries, `question ${tries}`);
-    await settle();
+    await idle();
     for (let passedMs = 0; passedMs < 40_000 && questions(server) === tries; passedMs += 2_000) {
       for (const path of KINDS) server.bookmark(path);
       clock.advance(2_000);
-      await settle();
+      await idle();
     }
   }
   expect(questions(server)).toBe(LIMITS.identityTries);
@@ -237,7 +237,7 @@ test('a question that is never answered holds watches up for a moment only', asy
   await passing(clock, () => server.watchers.size === KINDS.length);
   await watching(cluster);
   await cluster.close();
-  await settle();
+  await idle();
   expect(clock.delaysMs()).toEqual([]);
 });
 

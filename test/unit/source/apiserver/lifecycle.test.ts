@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { until } from '../../../support/until.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 test('start() many times is one watch', async () => {
   const server = await serverWith('a');
@@ -13,7 +13,7 @@ test('start() many times is one watch', async () => {
   following.reflector.start();
   await following.watching();
   following.reflector.start();
-  await settle();
+  await idle();
   expect(server.kinds()).toEqual(['watchlist']);
 });
 
@@ -21,7 +21,7 @@ test('stop() right after start() leaves no connection', async () => {
   const server = await serverWith('a');
   const following = follow(server);
   await following.reflector.stop();
-  await settle();
+  await idle();
   expect(server.watchers.size).toBe(0);
   expect(following.reflector.status().state).toBe('stopped');
   expect(following.events).toEqual([]);
@@ -35,7 +35,7 @@ test('stop() ends a stream, at once and many times', async () => {
   await following.reflector.stop();
   await until(() => server.watchers.size === 0, 'the end of the stream');
   server.put(PATH, slice('b'));
-  await settle();
+  await idle();
   expect(following.events).toEqual(['put default/a', 'synced']);
   expect(following.clock.delaysMs()).toEqual([]);
 });
@@ -73,7 +73,7 @@ test('stop() in the middle of a list leaves the list', async () => {
   };
   const following = follow(server);
   await until(() => server.seen.length === 2, 'the list');
-  await settle();
+  await idle();
   await following.reflector.stop();
   expect(following.clock.delaysMs()).toEqual([]);
   expect(following.reflector.counters.ends.stopped).toBe(1);
@@ -104,6 +104,6 @@ test('start() while stop() is under way is one watch', async () => {
   following.reflector.start();
   await stopped;
   await until(() => server.kinds().length === 2, 'the second watch');
-  await settle();
+  await idle();
   expect(server.watchers.size).toBe(1);
 });

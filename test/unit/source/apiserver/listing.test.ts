@@ -9,7 +9,7 @@ import { until } from '../../../support/until.ts';
 import { errorLine } from './fake-api-server.ts';
 import { follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 const observed = (
   name: string,
@@ -129,7 +129,7 @@ test('the follower lists again by itself, after a pause', async () => {
   await following.passPause();
   await following.waitFor('put default/b');
   await following.watching();
-  await settle();
+  await idle();
   expect(following.events).toEqual(['put default/a', 'put default/b']);
   server.put(PATH, slice('c'));
   await following.waitFor('put default/c');

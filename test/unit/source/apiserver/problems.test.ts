@@ -53,20 +53,20 @@ test('a kubeconfig that cannot be used is no fault of a server', () => {
 });
 
 test.each([
-  ['HTTP 401: Unauthorized', /^HTTP 401: Unauthorized; renew what \/k\/config holds/],
+  ['HTTP 401: Unauthorized', /^HTTP 401: Unauthorized; renew the credentials in \/k\/config/],
   [
     'HTTP 403: services is forbidden: User "x" cannot list resource "services" in API group ""',
     /^HTTP 403: user "x" may not read them; bind the role system:node-proxier/,
   ],
   ['getaddrinfo ENOTFOUND nowhere', /^getaddrinfo ENOTFOUND nowhere; .* cannot resolve the name/],
   ['getaddrinfo EAI_AGAIN nowhere', /^getaddrinfo EAI_AGAIN nowhere; .* cannot resolve the name/],
-  ['connect ECONNREFUSED 10.0.0.1:6443', /^connect ECONNREFUSED; nothing listens there/],
+  ['connect ECONNREFUSED 10.0.0.1:6443', /^connect ECONNREFUSED; check that the server is running/],
   [
     'Connect Timeout Error (attempted address: a:6443, timeout: 10000ms)',
-    /^Connect Timeout Error \(10000 ms\); nothing comes back/,
+    /^Connect Timeout Error \(10000 ms\); no reply/,
   ],
-  ['no answer from https://a:6443 in time', /^no answer in time; nothing comes back/],
-  ['connect EHOSTUNREACH 10.0.0.1:6443', /^connect EHOSTUNREACH; nothing comes back/],
+  ['no answer from https://a:6443 in time', /^no answer in time; no reply/],
+  ['connect EHOSTUNREACH 10.0.0.1:6443', /^connect EHOSTUNREACH; no reply/],
   ['certificate has expired', /; renew the server's certificate, or the CA in \/k\/config/],
   ['unable to verify the first certificate', /; the CA in \/k\/config did not sign/],
   ['self-signed certificate in certificate chain', /; the CA in \/k\/config did not sign/],

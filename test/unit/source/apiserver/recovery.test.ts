@@ -10,7 +10,7 @@ import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-se
 import { FakeClock } from './fake-clock.ts';
 import { follow, openServer, PATH, SILENT_LOG, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 const PROBE = '/api/v1/namespaces/default/services';
@@ -78,7 +78,7 @@ async function passing(clock: FakeClock, mostMs: number, isSo = () => false): Pr
   while (passedMs < mostMs && !isSo()) {
     clock.advance(STEP_MS);
     passedMs += STEP_MS;
-    await settle();
+    await idle();
   }
   return passedMs;
 }
@@ -89,7 +89,7 @@ async function passingLong(clock: FakeClock, mostMs: number): Promise<void> {
   while (clock.monotonicMs() < endMs) {
     const [nextMs = STEP_MS] = clock.delaysMs();
     clock.advance(Math.max(STEP_MS, Math.min(nextMs, endMs - clock.monotonicMs())));
-    await settle();
+    await idle();
   }
 }
 
@@ -135,7 +135,7 @@ test('a 410 is no failure: listed at once, within the time that all nodes share'
   await following.watching();
   server.send(PATH, errorLine(410, 'too old resource version'));
   await until(() => following.reflector.counters.ends.expired === 1, 'the end');
-  await settle();
+  await idle();
   expect(following.clock.delaysMs()).toEqual([1_500]);
   following.clock.advance(1_500);
   await following.watching();
@@ -222,7 +222,7 @@ describe('the number of Nodes', () => {
     server.fault = answering(metadata);
     clock.advance(LIMITS.nodeCountFirstMs * clock.chance);
     await until(() => server.kinds(COUNT).length > 1, 'the question');
-    await settle();
+    await idle();
     clock.chance = 0.999;
     breakDown(server);
     await passing(clock, mostMs + 2_000, () => server.kinds(PROBE).length > 0);
@@ -242,7 +242,7 @@ describe('the number of Nodes', () => {
       server.seen.filter(({ query }) => query.get('limit') === '1').length;
     clock.advance(LIMITS.nodeCountFirstMs * clock.chance);
     await until(() => asked() === 1, 'the question');
-    await settle();
+    await idle();
     expect(clock.delaysMs().at(-1)).toBe(LIMITS.nodeCountMs);
     expect(cluster.problems()).toEqual([]);
   });

@@ -7,7 +7,7 @@ import { until } from '../../../support/until.ts';
 import { bookmarkLine, eventLine, type FakeApiServer, status } from './fake-api-server.ts';
 import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 describe('selectors', () => {
   test('Services and slices are asked for as kube-proxy does', async () => {
@@ -22,7 +22,7 @@ describe('selectors', () => {
     expect(services?.get('fieldSelector')).toBe('spec.clusterIP!=None');
   });
 
-  test('its own Node is asked for by name, and a heartbeat of it is no change', async () => {
+  test("this node's Node is asked for by name, and a heartbeat of it is no change", async () => {
     const server = await openServer();
     const { path } = ownNode('n1');
     server.put(path, node('n1'));
@@ -91,7 +91,7 @@ describe('WatchList (KEP-3157)', () => {
     server.put(PATH, slice('b'));
     const following = follow(server);
     await following.waitFor('put default/b');
-    await settle();
+    await idle();
     expect(following.events).toEqual(['put default/a', 'put default/b']);
     expect(following.reflector.status()).toMatchObject({ isSynced: false, resourceVersion: '' });
     server.send(PATH, bookmarkLine(server.version, true));
@@ -127,7 +127,7 @@ describe('WatchList (KEP-3157)', () => {
     await until(() => server.watchers.size === 1, 'the watch');
     server.bookmark(PATH);
     await until(() => following.reflector.counters.events.BOOKMARK === 1, 'the bookmark');
-    await settle();
+    await idle();
     expect(following.events).toEqual(['put default/a']);
     server.send(PATH, bookmarkLine(server.version, true));
     await following.waitFor('synced');
@@ -169,9 +169,9 @@ describe('WatchList (KEP-3157)', () => {
     server.watchList = 'ignored';
     const following = follow(server);
     await until(() => following.reflector.counters.events.ADDED === 1, 'the initial event');
-    await settle();
+    await idle();
     following.clock.advance(LIMITS.initialSilenceMs - 1);
-    await settle();
+    await idle();
     expect(server.kinds()).toEqual(['watchlist']);
     following.clock.advance(1);
     await following.watching();
@@ -190,7 +190,7 @@ describe('WatchList (KEP-3157)', () => {
       const before = events.ADDED + events.MODIFIED;
       server.put(PATH, slice('a'));
       await until(() => events.ADDED + events.MODIFIED > before, 'an event');
-      await settle();
+      await idle();
       following.clock.advance(5_000);
     }
     await following.watching();
@@ -272,7 +272,7 @@ describe('LIST (KEP-365)', () => {
       return true;
     };
     await until(() => server.seen.length === 2, 'the list');
-    await settle();
+    await idle();
     following.clock.advance(LIMITS.listSilenceMs);
     await until(() => following.reflector.counters.ends.silent === 1, 'the end of it');
     await following.passPause();

@@ -8,7 +8,7 @@ import { until } from '../../../support/until.ts';
 import { bookmarkLine, errorLine, type FakeApiServer, status } from './fake-api-server.ts';
 import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 
@@ -41,7 +41,7 @@ describe('an empty list after objects', () => {
     expect(following.events).toEqual([]);
     expect(following.reflector.status()).toMatchObject({ objects: 5, heldRemovals: 5 });
     following.clock.advance(LIMITS.confirmDelayMs - 1);
-    await settle();
+    await idle();
     expect(following.events).toEqual([]);
     following.clock.advance(1);
     await following.waitFor('remove default/e');
@@ -88,7 +88,7 @@ describe('an empty list after objects', () => {
     await following.waitFor('remove default/e');
   });
 
-  test('while lists fail, the watch goes on, and the confirmation is tried again', async () => {
+  test('while lists fail, the watch goes on, and the confirmation is retried', async () => {
     const { server, following } = await watched();
     server.forgetAll();
     await listAgain(server, following);
@@ -213,7 +213,7 @@ test('a first list that is empty is no sync before it is confirmed', async () =>
   expect(following.suspicions).toEqual([
     { reason: 'list is empty', stored: 0, listed: 0, held: 0 },
   ]);
-  await settle();
+  await idle();
   expect(following.events).toEqual([]);
   following.clock.advance(LIMITS.confirmDelayMs);
   await following.waitFor('synced');

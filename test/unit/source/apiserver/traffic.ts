@@ -54,7 +54,7 @@ function isBalanced(server: Serving): boolean {
 }
 
 /** Resolves when all that was asked is answered, seen and acted on. */
-export async function settle(): Promise<void> {
+export async function idle(): Promise<void> {
   let quietTurns = 0;
   let seen = events;
   let sinceMs = performance.now();

@@ -7,7 +7,7 @@ import { until } from '../../../support/until.ts';
 import { errorLine, eventLine, status } from './fake-api-server.ts';
 import { type Following, follow, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
-import { settle } from './traffic.ts';
+import { idle } from './traffic.ts';
 
 /** Lives long enough that its end is no failure. */
 const LONG_MS = LIMITS.shortLifeMs;
@@ -73,7 +73,7 @@ describe('reconnecting', () => {
   test('a server without bookmarks is left after two minutes of silence, and nothing is lost', async () => {
     const { server, following } = await watched('a');
     following.clock.advance(LIMITS.watchSilenceMs - 1);
-    await settle();
+    await idle();
     expect(server.seen).toHaveLength(1);
     following.clock.advance(1);
     await until(() => server.seen.length === 2, 'a new watch');
@@ -90,7 +90,7 @@ describe('reconnecting', () => {
       following.clock.advance(60_000);
       server.bookmark(PATH);
       await until(() => following.reflector.counters.events.BOOKMARK === minute + 1, 'a bookmark');
-      await settle();
+      await idle();
     }
     expect(server.seen).toHaveLength(1);
   });
@@ -151,7 +151,7 @@ describe('410: a new list, and only the difference', () => {
     following.clock.advance(LONG_MS);
     server.send(PATH, errorLine(410, 'too old resource version'));
     await until(() => following.reflector.counters.watchListStarts === 2, 'a new list');
-    await settle();
+    await idle();
     expect(following.events).toEqual([]);
   });
 
@@ -190,7 +190,7 @@ describe('other ends that need a new list', () => {
     await following.passPause();
     await until(() => following.reflector.counters.watchListStarts === 2, 'a new list');
     expect(following.reflector.counters.ends.undecodable).toBe(1);
-    await settle();
+    await idle();
     expect(following.objects.size).toBe(1);
   });
 
@@ -203,7 +203,7 @@ describe('other ends that need a new list', () => {
     server.send(PATH, eventLine('MODIFIED', { ...late, metadata }));
     await following.passPause();
     await until(() => following.reflector.counters.watchListStarts === 2, 'a new list');
-    await settle();
+    await idle();
     expect([...following.objects.keys()]).toEqual(['default/b']);
     expect(following.reflector.counters.ends.disorder).toBe(1);
   });

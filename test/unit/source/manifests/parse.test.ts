@@ -57,7 +57,7 @@ const rows: readonly { name: string; text: string; gives: readonly string[] }[] 
     text: `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n---\n${service('web')}`,
     gives: [
       'Service default/web',
-      'f:2: kind "Deployment" means nothing to a proxy: it reads Service, EndpointSlice, Node, ServiceCIDR',
+      'f:2: kind "Deployment" is not supported: use one of Service, EndpointSlice, Node, ServiceCIDR',
     ],
   },
   {
@@ -92,7 +92,7 @@ const rows: readonly { name: string; text: string; gives: readonly string[] }[] 
     text: `apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n- apiVersion: v1\n  kind: Pod\n`,
     gives: [
       'Node n1',
-      'f:8: kind "Pod" means nothing to a proxy: it reads Service, EndpointSlice, Node, ServiceCIDR',
+      'f:8: kind "Pod" is not supported: use one of Service, EndpointSlice, Node, ServiceCIDR',
     ],
   },
   {
@@ -110,7 +110,7 @@ const rows: readonly { name: string; text: string; gives: readonly string[] }[] 
     text: 'kind: Node\nkind: Node\n',
     gives: ['f:2: duplicated mapping key'],
   },
-  { name: 'an empty file', text: ' \n', gives: ['f: the file is empty: delete it, or fill it'] },
+  { name: 'an empty file', text: ' \n', gives: ['f: the file is empty: add objects or delete it'] },
 ];
 
 describe('parseManifests', () => {
@@ -138,9 +138,11 @@ describe('parseManifests', () => {
     const level = (n: number): string =>
       `a${n}: &a${n} [${Array.from({ length: 9 }, () => `*a${n - 1}`).join(', ')}]\n`;
     const bomb = `a0: &a0 [x, x]\n${[1, 2, 3, 4, 5, 6, 7, 8, 9].map(level).join('')}`;
-    expect(summary(bomb)).toEqual(['f: aliases make it larger than its text: write it out']);
+    expect(summary(bomb)).toEqual([
+      'f: aliases expand to more than the file holds: write the values out',
+    ]);
     expect(summary('a: &a [*a]\n')).toEqual([
-      'f: aliases make it larger than its text: write it out',
+      'f: aliases expand to more than the file holds: write the values out',
     ]);
     expect(summary(`${service('web')}x: &x {a: 1}\ny: *x\n`)).toEqual([
       'Service default/web',

@@ -92,8 +92,8 @@ describe('readManifests', () => {
     expect(texts.slice(1)).toEqual([
       expect.stringMatching(/^bad\.yaml:2: /),
       'binary.yaml: is binary (it has zero bytes): not a manifest',
-      'dangling.yaml: is a link that leads nowhere',
-      'latin.json: the file is empty: delete it, or fill it',
+      'dangling.yaml: is a dangling symbolic link',
+      'latin.json: the file is empty: add objects or delete it',
       expect.stringMatching(/^loop\.yaml: ELOOP/),
       'pipe.yaml: is neither a file nor a folder',
     ]);
@@ -110,7 +110,7 @@ describe('readManifests', () => {
     const { path } = await folder({ 'big.yaml': service('big') });
     await truncate(join(path, 'big.yaml'), LARGEST_FILE_BYTES + 1);
     expect(await read(path)).toEqual([
-      'big.yaml: is 33554433 bytes long, at most 32 MiB are read: split it',
+      'big.yaml: is 33554433 bytes long, at most 32 MiB are allowed: split the file',
     ]);
   });
 
