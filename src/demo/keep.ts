@@ -36,10 +36,7 @@ function suggestions(stage: Stage): readonly (readonly [what: string, command: s
     ['frontends, backends, connections', `${fairlead} services --run-dir ${runDir} -o wide`],
     [`connect from the pod ${client.name}, and see who answers`, connect.map(shellWord).join(' ')],
     ['change something: the kernel follows', `$EDITOR ${join(manifests.path, 'services.yaml')}`],
-    [
-      'the map the programs read',
-      `bpftool map dump pinned ${join(bpfRoot, 'v1/maps/fl_frontend4')}`,
-    ],
+    ['the map the programs read', `bpftool map dump pinned ${join(bpfRoot, 'maps/fl_frontend4')}`],
   ];
 }
 

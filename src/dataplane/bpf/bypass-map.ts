@@ -2,10 +2,9 @@
 // The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and the count of them that the
 // programs look at first.
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { FairleadError } from '../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../sys/native.ts';
-import { pinFolder } from './loader/pins.ts';
+import { mapPath } from './loader/pins.ts';
 import { SKIPPED_CGROUPS_OFFSET } from './maps/layout.ts';
 
 const ASKED_FOR = Uint8Array.of(1, 0, 0, 0);
@@ -34,15 +33,14 @@ export function readIds(map: BpfMap): readonly bigint[] {
 
 /** Runs `use` on the map of bypassed cgroups, then tells the programs how many there are: 0 saves them the look-up. */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
-  const { maps } = pinFolder(bpfRoot);
-  if (!existsSync(join(maps, 'fl_cgroup_skip'))) {
+  if (!existsSync(mapPath(bpfRoot, 'fl_cgroup_skip'))) {
     throw new FairleadError(
       'NOT_FOUND',
       `no maps are pinned below ${bpfRoot}: start the agent once first`,
     );
   }
-  const map = openPinnedMap(join(maps, 'fl_cgroup_skip'));
-  const runtimeFlags = openPinnedMap(join(maps, 'fl_runtime'));
+  const map = openPinnedMap(mapPath(bpfRoot, 'fl_cgroup_skip'));
+  const runtimeFlags = openPinnedMap(mapPath(bpfRoot, 'fl_runtime'));
   try {
     const result = use(map);
     writeCount(map, new DataView(runtimeFlags.mmap()));

@@ -4,11 +4,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
-import { waitGracePeriod } from '../../sys/native.ts';
+import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
 import type { Dataplane } from '../dataplane.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
-import { type Attached, attachAsync } from './loader/attach.ts';
+import { type Attached, attachLayer } from './loader/attach.ts';
+import { canSetRetval, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
@@ -34,10 +35,9 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
   };
   try {
     opened.push(lockPins(bpfRoot, holder));
-    const attached = await attachAsync({
-      object: readObject(),
+    const attached = await attachLayer({
+      layer: socketLayer(readObject(), cgroupRoot, netnsCookie()),
       bpfRoot,
-      cgroupRoot,
       sizes: maxEntries(mapSizes),
     });
     opened.push(attached);
@@ -53,14 +53,14 @@ function overMaps(
   { bpfRoot, cgroupRoot }: BpfSettings,
   { close, log }: Pick<BpfParts, 'close' | 'log'>,
 ): Dataplane {
-  const { hooks, insns, canSetRetval } = attached;
+  const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   return createBpfDataplane({
     tables: kernelTables(attached.map),
     waitGracePeriod,
     installation: {
-      hooks: hooks.map((hook) => ({ ...hook, insns: insns[hook.name] ?? 0 })),
-      refusesWith: canSetRetval ? 'ECONNREFUSED' : 'EPERM',
+      hooks,
+      refusesWith: canSetRetval(rodata) ? 'ECONNREFUSED' : 'EPERM',
       cgroupRoot,
       bpfRoot,
     },

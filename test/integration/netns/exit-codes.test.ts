@@ -102,7 +102,7 @@ test('a NodePort that only sockets of this node reach is a limit, and exits 0', 
 test('3 while frontends are missing: deleted by hand, or no room in the map', async () => {
   await startServed(['--map-size', 'frontends=4']);
   await becomes(0, 'in sync');
-  const pin = join(node.instance.bpfRoot, 'v1', 'maps', 'fl_frontend4');
+  const pin = join(node.instance.bpfRoot, 'maps', 'fl_frontend4');
   const key = '0a 60 00 0a 50 00 06 00'.split(' ');
   const deleted = await run('bpftool', ['map', 'delete', 'pinned', pin, 'key', 'hex', ...key]);
   expect(deleted).toMatchObject({ code: 0, stderr: '' });

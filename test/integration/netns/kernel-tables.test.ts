@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-const pin = (name: string): string => join(node.instance.bpfRoot, 'v1', 'maps', name);
+const pin = (name: string): string => join(node.instance.bpfRoot, 'maps', name);
 
 async function bpftool(...args: readonly string[]): Promise<string> {
   const { stdout, stderr, code } = await run('bpftool', args);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a start refuses, each with one clear line and its exit code, and nothing left half attached.
-import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
@@ -8,6 +8,7 @@ import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
+import { pinMap } from '../../support/pin.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {
@@ -51,8 +52,8 @@ function refusal({ stderr, code }: RunResult): { code: number; line: string } {
 
 async function assertNothingAttached(): Promise<void> {
   const { links, maps } = {
-    links: join(node.instance.bpfRoot, 'v1', 'links'),
-    maps: join(node.instance.bpfRoot, 'v1', 'maps'),
+    links: join(node.instance.bpfRoot, 'links'),
+    maps: join(node.instance.bpfRoot, 'maps'),
   };
   for (const folder of [links, maps])
     expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
@@ -76,6 +77,12 @@ const REFUSALS: readonly {
     attempt: () => ({ wrapper: without('bpf', 'sys_admin') }),
     code: 5,
     says: /lacks CAP_BPF: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
+  },
+  {
+    name: 'no CAP_PERFMON, all others but CAP_SYS_ADMIN',
+    attempt: () => ({ wrapper: without('perfmon', 'sys_admin') }),
+    code: 5,
+    says: /lacks CAP_PERFMON: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
   },
   {
     name: 'no CAP_NET_ADMIN and no CAP_SYS_ADMIN',
@@ -176,22 +183,22 @@ test.each(REFUSALS)('$name', async ({ attempt, code, says }) => {
   await assertNothingAttached();
 });
 
-test('pins of another layout version are named and left alone', async () => {
-  const other = join(node.instance.bpfRoot, 'v999', 'maps');
-  mkdirSync(other, { recursive: true });
+test('a map pinned in another layout is named and left alone; cleanup removes it', async () => {
+  const { bpfRoot, runDir } = node.instance;
+  const other = join(bpfRoot, 'maps', 'fl_service_v999');
+  await pinMap(other);
+  const foreign = join(bpfRoot, 'other', 'maps', 'fl_service');
+  await pinMap(foreign);
   const refused = refusal(await start({}));
   expect(refused.code).toBe(1);
-  expect(refused.line).toMatch(/v999 holds pins of layout v999.*fairlead cleanup/);
+  expect(refused.line).toMatch(/fl_service_v999 has another layout than the fl_service.*cleanup/);
   expect(existsSync(other)).toBe(true);
-  const { stdout } = await runCommand(node.instance, [
-    'cleanup',
-    '--bpf-root',
-    node.instance.bpfRoot,
-    '--run-dir',
-    node.instance.runDir,
-  ]);
-  expect(stdout).toContain('nothing of fairlead');
+  const args = ['cleanup', '--bpf-root', bpfRoot, '--run-dir', runDir];
+  const { stdout } = await runCommand(node.instance, args);
+  expect(stdout).toContain('removed map maps/fl_service_v999');
   expect(existsSync(dirname(other))).toBe(false);
+  expect(existsSync(foreign)).toBe(true);
+  unlinkSync(foreign);
 });
 
 test('an object the verifier refuses: its words, and nothing stays', async () => {

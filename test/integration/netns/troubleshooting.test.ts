@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // docs/troubleshooting.md against live agents: each command it names is run in the state it describes and
 // prints what the page shows (`…` is lines, or the end of one, left out). FAIRLEAD_UPDATE_DOCS=1 writes what was printed into the page.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -10,6 +10,7 @@ import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
 import { type Child, type RunResult, run, start } from '../../../src/sys/exec.ts';
 import { service, slices, svc } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
+import { pinMap } from '../../support/pin.ts';
 import { until } from '../../support/until.ts';
 
 const PAGE = fileURLToPath(new URL('../../../docs/troubleshooting.md', import.meta.url));
@@ -93,7 +94,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
   },
   'The agent does not start: another agent': (situation) => startAgent(situation),
   'The agent does not start: pins of another layout': async ({ node }) => {
-    mkdirSync(join(node.instance.bpfRoot, 'v999', 'maps'), { recursive: true });
+    await pinMap(join(node.instance.bpfRoot, 'maps', 'fl_service_v999'));
   },
   'Bypass has no effect': async (situation) => {
     await startAgent(situation);

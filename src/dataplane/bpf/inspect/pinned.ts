@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pinned maps of an instance hold, for commands that run without an agent.
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
 import { openPinnedMap } from '../../../sys/native.ts';
 import type { Snapshot } from '../../snapshot.ts';
 import { mapNamed } from '../loader/attach.ts';
-import { pinFolder } from '../loader/pins.ts';
+import { mapPath } from '../loader/pins.ts';
 import { kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
 import { snapshotOf } from './view.ts';
 
 /** Throws NOT_FOUND, NO_PRIVILEGE. */
 export function pinnedSnapshot(bpfRoot: string): Snapshot {
-  const folder = pinFolder(bpfRoot);
   try {
-    statSync(join(folder.maps, TABLE_MAPS[0]));
+    statSync(mapPath(bpfRoot, TABLE_MAPS[0]));
   } catch (error) {
     throw notThere(bpfRoot, error);
   }
   const maps = new Map(
-    TABLE_MAPS.map((name) => [name as string, openPinnedMap(join(folder.maps, name))]),
+    TABLE_MAPS.map((name) => [name as string, openPinnedMap(mapPath(bpfRoot, name))]),
   );
   try {
     return snapshotOf(kernelTables((name) => mapNamed(maps, name)));

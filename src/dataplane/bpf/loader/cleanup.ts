@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes everything of one instance out of the kernel, of any layout version: its links (their programs with
+// Takes everything of one instance out of the kernel, maps in any layout version: its links (their programs with
 // them), then its maps. Synchronous, so that an agent that ends can do it as its last act.
 import { join, relative } from 'node:path';
 import { openPinnedLink } from '../../../sys/native.ts';
@@ -14,11 +14,9 @@ export interface PinnedParts {
 
 /** What is pinned there. Changes nothing. */
 export function listPinned(bpfRoot: string): PinnedParts {
-  const pins = listPins(bpfRoot).map((path) => relative(bpfRoot, path));
-  return {
-    links: pins.filter((name) => name.includes('links/')),
-    maps: pins.filter((name) => !name.includes('links/')),
-  };
+  const { links, maps } = listPins(bpfRoot);
+  const name = (path: string): string => relative(bpfRoot, path);
+  return { links: links.map(name), maps: maps.map(name) };
 }
 
 /** Removes it; nothing there is success. Throws BPF_ROOT_IN_USE. */

@@ -17,7 +17,8 @@ import {
 import { join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
 import * as native from '../../../sys/native.ts';
-import { ensureBpffs, removeEmptyFolders } from './pins.ts';
+import { ensureBpffs } from './bpffs.ts';
+import { removeEmptyFolders } from './pins.ts';
 
 /** Who holds the pins, for the error that another process gets. */
 export interface PinHolder {

@@ -1,99 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instance's folder on the bpf file system: <bpf-root>/v<layout>/{maps,links}. What lies there
-// outlives the agent; a folder of another layout version is never touched.
-import { existsSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+// The instance's pins on the bpf file system: <bpf-root>/maps/<map> and <bpf-root>/links/<program>. They
+// outlive the agent. --bpf-root may be shared with other programs: only names of ours are read or removed.
+import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
-import * as native from '../../../sys/native.ts';
-
-/** Bump when the meaning or size of any pinned struct changes. */
-export const LAYOUT_VERSION = 1;
-
-const BPFFS_MAGIC = 0xcafe4a11;
-const DEFAULT_MOUNT = '/sys/fs/bpf';
+import { isHookProgram } from './layer.ts';
+import { type MapVersions, mapPin, type PinnedMap, parseMapPin } from './versions.ts';
 
 export interface PinFolder {
-  readonly root: string;
   readonly maps: string;
   readonly links: string;
 }
 
 export function pinFolder(bpfRoot: string): PinFolder {
-  const root = join(bpfRoot, `v${LAYOUT_VERSION}`);
-  return { root, maps: join(root, 'maps'), links: join(root, 'links') };
+  return { maps: join(bpfRoot, 'maps'), links: join(bpfRoot, 'links') };
 }
 
-/** Makes the folders for pins. Throws OTHER_LAYOUT if bpfRoot holds pins of another layout version. */
-export function preparePins(bpfRoot: string): PinFolder {
-  refuseOtherLayouts(bpfRoot);
+export const mapPath = (bpfRoot: string, map: PinnedMap): string =>
+  join(pinFolder(bpfRoot).maps, mapPin(map));
+
+/** Name of a link's pin. bpffs takes no dots in names, network devices may have them (`eth0.100`). */
+export function linkPin(program: string, device?: string): string {
+  if (device === undefined) return program;
+  return `${program}@${device.replaceAll('%', '%25').replaceAll('.', '%2e')}`;
+}
+
+const isLinkPin = (pin: string): boolean => isHookProgram(pin.split('@', 1)[0] ?? '');
+
+/** Makes the folders for pins. Throws OTHER_LAYOUT if a map is pinned there in another version. */
+export function preparePins(bpfRoot: string, versions?: MapVersions): PinFolder {
+  refuseOtherVersions(bpfRoot, versions);
   const folder = pinFolder(bpfRoot);
   mkdirSync(folder.maps, { recursive: true });
   mkdirSync(folder.links, { recursive: true });
   return folder;
 }
 
-/** Throws NO_BPFFS if no pins can be made at bpfRoot; the customary /sys/fs/bpf is mounted if it is not. */
-export function ensureBpffs(bpfRoot: string): void {
-  let nearest = bpfRoot;
-  while (!existsSync(nearest)) nearest = dirname(nearest);
-  if (isBpffs(nearest)) return;
-  const isDefault = bpfRoot === DEFAULT_MOUNT || bpfRoot.startsWith(`${DEFAULT_MOUNT}/`);
-  if (isDefault && existsSync(DEFAULT_MOUNT)) {
-    native.mountBpffs(DEFAULT_MOUNT);
-    return;
+function refuseOtherVersions(bpfRoot: string, versions?: MapVersions): void {
+  const { maps } = pinFolder(bpfRoot);
+  for (const pin of pinsIn(maps)) {
+    const map = parseMapPin(pin)?.map;
+    if (map === undefined || mapPin(map, versions) === pin) continue;
+    throw new FairleadError(
+      'OTHER_LAYOUT',
+      `${join(maps, pin)} has another layout than the ${mapPin(map, versions)} of this version of fairlead: start the version that pinned it, run \`fairlead cleanup --bpf-root ${bpfRoot}\` (no Service is served until the next start) or use another --bpf-root`,
+    );
   }
-  throw new FairleadError(
-    'NO_BPFFS',
-    `--bpf-root ${bpfRoot} is not on a bpf file system: mount one with \`mount -t bpf bpf ${dirname(bpfRoot)}\`, or use a folder below ${DEFAULT_MOUNT}`,
-  );
 }
 
-function isBpffs(path: string): boolean {
-  return native.fileSystemType(path) === BPFFS_MAGIC;
+/** The instance's pins, of maps in any version, by their paths. */
+export function listPins(bpfRoot: string): { readonly links: string[]; readonly maps: string[] } {
+  const { links, maps } = pinFolder(bpfRoot);
+  return {
+    links: pinsIn(links)
+      .filter(isLinkPin)
+      .map((pin) => join(links, pin)),
+    maps: pinsIn(maps)
+      .filter((pin) => parseMapPin(pin) !== undefined)
+      .map((pin) => join(maps, pin)),
+  };
 }
 
-function refuseOtherLayouts(bpfRoot: string): void {
-  if (!existsSync(bpfRoot)) return;
-  const other = readdirSync(bpfRoot).find(
-    (name) => /^v\d+$/.test(name) && name !== `v${LAYOUT_VERSION}`,
-  );
-  if (other === undefined) return;
-  throw new FairleadError(
-    'OTHER_LAYOUT',
-    `${join(bpfRoot, other)} holds pins of layout ${other}, this fairlead writes v${LAYOUT_VERSION}: run \`fairlead cleanup --bpf-root ${bpfRoot}\` (connections through it end) or use another --bpf-root`,
-  );
+/** Names of the pins in a folder; none if it is missing or a symbolic link, which may lead anywhere. */
+function pinsIn(folder: string): readonly string[] {
+  if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+    .sort();
 }
 
-/** Removes an empty pin folder tree; what is not empty stays. */
+/** Removes the instance's folders; one that is not empty stays. */
 export function removeEmptyFolders(bpfRoot: string): void {
-  for (const path of [...foldersBelow(bpfRoot), bpfRoot]) {
+  for (const path of [...Object.values(pinFolder(bpfRoot)), bpfRoot]) {
     try {
       rmdirSync(path);
     } catch {
-      // Not empty, or a mount point: not ours to force.
+      // Not empty, not a folder, or a mount point.
     }
   }
-}
-
-/** Deepest first. */
-function foldersBelow(path: string): readonly string[] {
-  if (!existsSync(path)) return [];
-  return readdirSync(path, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .flatMap((entry) => [...foldersBelow(join(path, entry.name)), join(path, entry.name)]);
-}
-
-/** Every pinned object of every layout version, links before maps. Symbolic links are no pins. */
-export function listPins(bpfRoot: string): readonly string[] {
-  const files = [bpfRoot, ...foldersBelow(bpfRoot)].flatMap((folder) =>
-    existsSync(folder)
-      ? readdirSync(folder, { withFileTypes: true })
-          .filter((entry) => entry.isFile())
-          .map((entry) => join(folder, entry.name))
-      : [],
-  );
-  const isLink = (path: string): boolean => path.includes('/links/');
-  return [...files.filter(isLink), ...files.filter((path) => !isLink(path))];
 }
 
 export function unpin(path: string): void {

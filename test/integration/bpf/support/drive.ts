@@ -30,6 +30,7 @@ const built = (path: string): string =>
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
 export const recycleObject = built('bpf-test/recycle.bpf.o');
+export const classifyObject = built('bpf-test/classify.bpf.o');
 
 const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
 const REQUEST_SIZE = 56;

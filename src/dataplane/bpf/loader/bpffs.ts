@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bpf file system that pins lie on.
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { FairleadError } from '../../../errors.ts';
+import * as native from '../../../sys/native.ts';
+
+const BPFFS_MAGIC = 0xcafe4a11;
+const DEFAULT_MOUNT = '/sys/fs/bpf';
+
+/** Throws NO_BPFFS if no pins can be made at bpfRoot; the customary /sys/fs/bpf is mounted if it is not. */
+export function ensureBpffs(bpfRoot: string): void {
+  let nearest = bpfRoot;
+  while (!existsSync(nearest)) nearest = dirname(nearest);
+  if (native.fileSystemType(nearest) === BPFFS_MAGIC) return;
+  const isDefault = bpfRoot === DEFAULT_MOUNT || bpfRoot.startsWith(`${DEFAULT_MOUNT}/`);
+  if (isDefault && existsSync(DEFAULT_MOUNT)) {
+    native.mountBpffs(DEFAULT_MOUNT);
+    return;
+  }
+  throw new FairleadError(
+    'NO_BPFFS',
+    `--bpf-root ${bpfRoot} is not on a bpf file system: mount one with \`mount -t bpf bpf ${dirname(bpfRoot)}\`, or use a folder below ${DEFAULT_MOUNT}`,
+  );
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of the dataplane as data: which objects are loaded, with which settings, and where their programs
+// are attached. Objects share a map by naming it alike.
+
+export interface Layer {
+  /** For errors: `socket layer`. */
+  readonly name: string;
+  /** Loaded in this order. */
+  readonly objects: readonly LayerObject[];
+  /** Attached in this order, after all objects are loaded. */
+  readonly hooks: readonly Hook[];
+}
+
+export interface LayerObject {
+  readonly bytes: Uint8Array;
+  /**
+   * Values of `const volatile` variables. If the kernel refuses a program with the first set (a helper that
+   * it does not have), the next is tried.
+   */
+  readonly rodata: readonly Rodata[];
+}
+
+export type Rodata = Readonly<Record<string, Uint8Array>>;
+
+export interface Hook {
+  readonly program: string;
+  readonly target: Target;
+}
+
+/** What a program is attached as within a cgroup, libbpf knows from its section. */
+export type Target =
+  | { readonly kind: 'cgroup'; readonly path: string }
+  | {
+      readonly kind: 'device';
+      readonly device: string;
+      readonly ifindex: number;
+      readonly at: 'ingress' | 'egress' | 'xdp';
+    };
+
+/** In the order of attaching: reverse translation works before anything is translated. */
+export const SOCKET_HOOKS: readonly string[] = [
+  'fl_recvmsg4',
+  'fl_recvmsg6',
+  'fl_getpeername4',
+  'fl_getpeername6',
+  'fl_sock_release',
+  'fl_sendmsg4',
+  'fl_sendmsg6',
+  'fl_connect4',
+  'fl_connect6',
+];
+
+/** A program whose links are pinned, of any layer. */
+export const isHookProgram = (program: string): boolean => SOCKET_HOOKS.includes(program);
+
+export function socketLayer(
+  bytes: Uint8Array,
+  cgroupRoot: string,
+  netnsCookie: bigint | undefined,
+): Layer {
+  const cookie = new Uint8Array(new BigUint64Array([netnsCookie ?? 0n]).buffer);
+  const rodata = [true, false].map((canSetRetval) => ({
+    node_netns_cookie: cookie,
+    can_set_retval: Uint8Array.of(Number(canSetRetval)),
+  }));
+  const target: Target = { kind: 'cgroup', path: cgroupRoot };
+  return {
+    name: 'socket layer',
+    objects: [{ bytes, rodata }],
+    hooks: SOCKET_HOOKS.map((program) => ({ program, target })),
+  };
+}
+
+/** False: refused connections show EPERM, because this kernel has no bpf_set_retval for socket hooks (before 6.1). */
+export const canSetRetval = ([settings]: readonly Rodata[]): boolean =>
+  settings?.['can_set_retval']?.[0] === 1;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pinned map and the version of its layout, which is part of the pin's name: `fl_service`, later
+// `fl_service_v2`. Old and new can then lie side by side. The map itself keeps its name, because the kernel
+// cuts names at 15 characters.
+
+/** Count one map up when a release changes the layout or the meaning of its key or value. */
+const MAP_VERSIONS = {
+  fl_affinity: 1,
+  fl_backend4: 1,
+  fl_backend6: 1,
+  fl_be_stat: 1,
+  fl_cgroup_skip: 1,
+  fl_fe_stat: 1,
+  fl_frontend: 1,
+  fl_frontend4: 1,
+  fl_frontend6: 1,
+  fl_node_addr4: 1,
+  fl_node_addr6: 1,
+  fl_reason: 1,
+  fl_runtime: 1,
+  fl_service: 1,
+  fl_slot_block: 1,
+  fl_sock: 1,
+  fl_tcp_sock: 1,
+  fl_udp_flow: 1,
+  fl_udp_sock: 1,
+} as const;
+
+export type PinnedMap = keyof typeof MAP_VERSIONS;
+
+export type MapVersions = Readonly<Record<PinnedMap, number>>;
+
+/** All other maps (.rodata and the like) belong to one load of the programs, not to the instance. */
+export const isPinnedMap = (name: string): name is PinnedMap => Object.hasOwn(MAP_VERSIONS, name);
+
+export function mapPin(map: PinnedMap, versions: MapVersions = MAP_VERSIONS): string {
+  return versions[map] === 1 ? map : `${map}_v${versions[map]}`;
+}
+
+/** undefined: not the name of a pin of ours, in any version. */
+export function parseMapPin(pin: string): { map: PinnedMap; version: number } | undefined {
+  const [, map = '', version = '1'] = /^(fl_[a-z0-9_]+?)(?:_v([1-9]\d*))?$/.exec(pin) ?? [];
+  if (!isPinnedMap(map) || pin === `${map}_v1`) return undefined;
+  return { map, version: Number(version) };
+}

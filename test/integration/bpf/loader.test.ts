@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers in the kernel: shared maps, links by program and device, pins that are not ours.
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { attachLayer } from '../../../src/dataplane/bpf/loader/attach.ts';
+import { listPinned, removePinned } from '../../../src/dataplane/bpf/loader/cleanup.ts';
+import { type Layer, socketLayer } from '../../../src/dataplane/bpf/loader/layer.ts';
+import { linkPin, preparePins } from '../../../src/dataplane/bpf/loader/pins.ts';
+import { isPinnedMap, type mapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
+import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
+import { addonPath } from '../native/support/child.ts';
+import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/place.ts';
+import { classifyObject, socketObject } from './support/drive.ts';
+
+const HOLDER = { command: 'cleanup', runDir: '/nonexistent' };
+
+function place(): { bpfRoot: string; cgroup: string } {
+  const [bpffs, cgroup] = [makeBpffs(), makeCgroup()];
+  onTestFinished(() => {
+    bpffs.release();
+    cgroup.release();
+  });
+  return { bpfRoot: bpffs.path, cgroup: cgroup.path };
+}
+
+const socket = (cgroup: string): Layer => socketLayer(readFileSync(socketObject), cgroup, 5n);
+
+test('cleanup leaves what others pinned below the same folder', async () => {
+  const { bpfRoot, cgroup } = place();
+  const attached = await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
+  const others = ['own', 'cilium/own', 'maps/own', 'maps/fl_other', 'links/own', 'v1/maps/fl_sock'];
+  for (const path of others) {
+    mkdirSync(join(bpfRoot, path, '..'), { recursive: true });
+    attached.map('fl_udp_sock').pin(join(bpfRoot, path));
+  }
+  mkdirSync(join(bpfRoot, 'empty'));
+  const link = openPinnedLink(join(bpfRoot, 'links', 'fl_connect4'));
+  link.pin(join(bpfRoot, 'cilium', 'fl_connect4'));
+  link.close();
+  attached.close();
+  const removed = removePinned(bpfRoot, HOLDER);
+  expect(removed.links).toHaveLength(9);
+  expect(removed.maps).toHaveLength(19);
+  const left = others.filter((path) => existsSync(join(bpfRoot, path)));
+  expect(left).toEqual(others);
+  expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
+  expect(existsSync(join(bpfRoot, 'cilium', 'fl_connect4'))).toBe(true);
+  expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
+});
+
+test('cleanup follows no symbolic link out of the folder', async () => {
+  const { bpfRoot, cgroup } = place();
+  const [one, other] = [join(bpfRoot, 'one'), join(bpfRoot, 'other')];
+  mkdirSync(one);
+  (await attachLayer({ layer: socket(cgroup), bpfRoot: one, sizes: {} })).close();
+  mkdirSync(other);
+  symlinkSync(join(one, 'maps'), join(other, 'maps'));
+  symlinkSync(join(one, 'links'), join(other, 'links'));
+  expect(removePinned(other, HOLDER)).toEqual({ links: [], maps: [] });
+  expect(listPinned(one).maps).toHaveLength(19);
+  expect(removePinned(one, HOLDER).links).toHaveLength(9);
+});
+
+test('every pinned map of the objects has a version', () => {
+  for (const path of [socketObject, classifyObject]) {
+    const object = openObject(readFileSync(path), { name: 'versions' });
+    const names = object.maps.filter((name) => !name.includes('.'));
+    object.close();
+    expect(names.filter((name) => !isPinnedMap(name))).toEqual([]);
+  }
+});
+
+test.each([
+  ['a later version of a map', 'fl_service_v2'],
+  ['another map in a later version', 'fl_udp_sock_v17'],
+])('%s is refused, and removed by cleanup', async (_name, pin) => {
+  const { bpfRoot, cgroup } = place();
+  const options = { layer: socket(cgroup), bpfRoot, sizes: {} };
+  const attached = await attachLayer(options);
+  attached.map('fl_udp_sock').pin(join(bpfRoot, 'maps', pin));
+  attached.close();
+  await expect(attachLayer(options)).rejects.toMatchObject({
+    code: 'OTHER_LAYOUT',
+    message: expect.stringContaining(`maps/${pin} has another layout than the`),
+  });
+  expect(removePinned(bpfRoot, HOLDER).maps).toContain(`maps/${pin}`);
+  expect(existsSync(join(bpfRoot, 'maps'))).toBe(false);
+});
+
+test('a map pinned in an earlier version is refused by its name', async () => {
+  const { bpfRoot, cgroup } = place();
+  (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
+  const object = openObject(readFileSync(socketObject), { name: 'versions' });
+  const names = object.maps.filter(isPinnedMap);
+  object.close();
+  const versions = Object.fromEntries(names.map((name) => [name, 1])) as Parameters<
+    typeof mapPin
+  >[1];
+  expect(() => preparePins(bpfRoot, versions)).not.toThrow();
+  const later = { ...versions, fl_service: 2 } as typeof versions;
+  expect(() => preparePins(bpfRoot, later)).toThrow(/fl_service has another .* fl_service_v2/);
+  removePinned(bpfRoot, HOLDER);
+});
+
+test('fields of another layout are named with their map', async () => {
+  const { bpfRoot, cgroup } = place();
+  (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
+  // The pin of one map under the name of another: the same type, other fields.
+  const maps = join(bpfRoot, 'maps');
+  const stranger = openPinnedMap(join(maps, 'fl_backend4'));
+  run('rm', join(maps, 'fl_frontend'));
+  stranger.pin(join(maps, 'fl_frontend'));
+  stranger.close();
+  const again = attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
+  await expect(again).rejects.toMatchObject({
+    code: 'OTHER_SIZES',
+    message: expect.stringMatching(/maps\/fl_frontend does not fit map fl_frontend: .*value/),
+  });
+  removePinned(bpfRoot, HOLDER);
+});
+
+test('a failure midway takes back what it attached and pinned', async () => {
+  const { bpfRoot, cgroup } = place();
+  const whole = socket(cgroup);
+  const layer = { ...whole, hooks: [...whole.hooks, { ...whole.hooks[0], program: 'fl_missing' }] };
+  await expect(attachLayer({ layer: layer as Layer, bpfRoot, sizes: {} })).rejects.toMatchObject({
+    code: 'ATTACH_FAILED',
+  });
+  expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
+  expect(run('bpftool', 'cgroup', 'show', cgroup)).not.toContain('fl_');
+});
+
+test('two objects share pinned maps; links are named program@device, dots escaped', () => {
+  const { bpfRoot, cgroup } = place();
+  const netns = makeNetns();
+  onTestFinished(() => netns.release());
+  const device = 'v0.100';
+  const ip = (...args: string[]): string => run('nsenter', `--net=${netns.path}`, 'ip', ...args);
+  ip('link', 'add', device, 'type', 'veth', 'peer', 'name', 'v0.101');
+  const [{ ifindex }] = JSON.parse(ip('-json', 'link', 'show', device)) as [{ ifindex: number }];
+  const input = { bpfRoot, cgroup, device, ifindex, socketObject, classifyObject };
+  const child = fileURLToPath(new URL('./support/layer-child.mjs', import.meta.url));
+  const modules = fileURLToPath(new URL('../../../build/js/dataplane/bpf/loader', import.meta.url));
+  const node = [process.execPath, child, modules, addonPath, JSON.stringify(input)];
+  const seen = JSON.parse(run('nsenter', `--net=${netns.path}`, ...node));
+  const hooks = (isTakenOver: boolean) => [
+    { name: 'fl_connect4', isTakenOver },
+    { name: 'fl_classify@v0%2e100', isTakenOver },
+  ];
+  expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
+  expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });
+  expect(seen.pins.maps).toHaveLength(19);
+  expect(seen.pins.links.sort()).toEqual(['fl_classify@v0%2e100', 'fl_connect4']);
+});
+
+test.each([
+  ['fl_x', undefined, 'fl_x'],
+  ['fl_x', 'eth0', 'fl_x@eth0'],
+  ['fl_x', 'eth0.100', 'fl_x@eth0%2e100'],
+  ['fl_x', 'a%2eb', 'fl_x@a%252eb'],
+])('link pin of %s on %s', (program, device, name) => {
+  expect(linkPin(program, device)).toBe(name);
+});
