@@ -42,7 +42,7 @@ test('cleanup leaves what others pinned below the same folder', async () => {
   attached.close();
   const removed = removePinned(bpfRoot, HOLDER);
   expect(removed.links).toHaveLength(9);
-  expect(removed.maps).toHaveLength(19);
+  expect(removed.maps).toHaveLength(20);
   const left = others.filter((path) => existsSync(join(bpfRoot, path)));
   expect(left).toEqual(others);
   expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
@@ -59,7 +59,7 @@ test('cleanup follows no symbolic link out of the folder', async () => {
   symlinkSync(join(one, 'maps'), join(other, 'maps'));
   symlinkSync(join(one, 'links'), join(other, 'links'));
   expect(removePinned(other, HOLDER)).toEqual({ links: [], maps: [] });
-  expect(listPinned(one).maps).toHaveLength(19);
+  expect(listPinned(one).maps).toHaveLength(20);
   expect(removePinned(one, HOLDER).links).toHaveLength(9);
 });
 
@@ -151,7 +151,7 @@ test('two objects share pinned maps; links are named program@device, dots escape
   ];
   expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
   expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });
-  expect(seen.pins.maps).toHaveLength(19);
+  expect(seen.pins.maps).toHaveLength(20);
   expect(seen.pins.links.sort()).toEqual(['fl_classify@v0%2e100', 'fl_connect4']);
 });
 
