@@ -8,6 +8,7 @@ import { createAgent } from '../build/js/agent/agent.js';
 import { createBpfDataplane } from '../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../build/js/dataplane/bpf/maps/kernel.js';
 import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
+import { createRouter } from '../build/js/dataplane/router.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
 import { ENDPOINTS, SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
@@ -34,14 +35,16 @@ const { tables, wait } = openTables();
 let synced = () => {};
 const agent = createAgent({
   planner: createPlanner(SETTINGS),
-  dataplane: createBpfDataplane({
-    tables,
-    waitGracePeriod: wait,
-    installation: { hooks: [], refusesWith: 'ECONNREFUSED', cgroupRoot: '', bpfRoot: '' },
-    outcomes: () => ({}),
-    close: () => {},
-    log,
-  }),
+  dataplane: createRouter([
+    createBpfDataplane({
+      tables,
+      waitGracePeriod: wait,
+      installation: { hooks: [], refusesWith: 'ECONNREFUSED', cgroupRoot: '', bpfRoot: '' },
+      outcomes: () => ({}),
+      close: () => {},
+      log,
+    }),
+  ]),
   log,
   localAddresses: () => [{ family: 'IPv4', address: '192.0.2.11' }],
   auditIntervalMs: 3_600_000,

@@ -6,6 +6,7 @@ import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';
 import type { OpenDataplane } from '../dataplane/dataplane.ts';
+import { createRouter } from '../dataplane/router.ts';
 import type { Snapshot } from '../dataplane/snapshot.ts';
 import type { Logger } from '../log.ts';
 
@@ -28,7 +29,7 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async () => {
     try {
-      return await openBpfDataplane({ bpfRoot, holder, cgroupRoot, mapSizes }, log);
+      return createRouter([await openBpfDataplane({ bpfRoot, holder, cgroupRoot, mapSizes }, log)]);
     } catch (error) {
       throw namingCapabilities(error);
     }

@@ -34,6 +34,8 @@ export const BPF: Capabilities = {
 /** In the order in which they are asked. */
 export const DATAPLANES: readonly Capabilities[] = [BPF];
 
+export const ORIGINS: readonly Origin[] = ['socket', 'packet'];
+
 export type LimitCode = 'FAMILY' | 'PROTOCOL' | 'SOURCE_RANGES' | 'ORIGIN' | 'MASQUERADE';
 
 /** One thing that was asked for and that this dataplane cannot do. */
@@ -64,6 +66,25 @@ export const originOf = (client: ClientKind): Origin =>
 export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
   kind === 'ClusterIP' ? ['socket'] : ['socket', 'packet'];
 
+/** Whether this dataplane can serve it: the same as no limits, at no cost. */
+export const isAble = (
+  { families, protocols, origins, hasSourceRanges }: Capabilities,
+  { family, protocol }: PortTraits,
+  { sourceRanges }: Pick<Frontend, 'sourceRanges'>,
+  origin: Origin,
+): boolean =>
+  families.includes(family) &&
+  protocols.includes(protocol) &&
+  (hasSourceRanges || sourceRanges === undefined) &&
+  origins.includes(origin);
+
+/** Whether it can refuse the ports of a ClusterIP that its Service does not have: whatever their protocol. */
+export const canRefuse = (
+  { families, origins }: Capabilities,
+  { family }: Pick<PortTraits, 'family'>,
+  origin: Origin,
+): boolean => families.includes(family) && origins.includes(origin);
+
 /** Who serves a new connection to the frontend that begins at `origin`. */
 export function servedBy(
   dataplanes: readonly Capabilities[],
@@ -93,6 +114,21 @@ export function unservedTexts(
     .map((origin) => servedBy(dataplanes, port, frontend, origin))
     .filter(({ dataplane }) => dataplane === undefined);
   return [...new Set(unserved.flatMap(({ limits }) => limits.map(limitText)))];
+}
+
+/** The dataplanes that serve those who are meant to reach the frontend: `bpf`, or each with whom it serves. */
+export function servedByTexts(
+  dataplanes: readonly Capabilities[],
+  port: PortTraits,
+  frontend: FrontendTraits,
+): readonly string[] {
+  const served = originsOf(frontend).flatMap((origin) => {
+    const { dataplane } = servedBy(dataplanes, port, frontend, origin);
+    return dataplane === undefined ? [] : [{ dataplane, origin }];
+  });
+  const names = new Set(served.map(({ dataplane }) => dataplane));
+  if (names.size <= 1) return [...names];
+  return served.map(({ dataplane, origin }) => `${dataplane}: ${ORIGIN_TEXT[origin]}`);
 }
 
 /** `not served by bpf: SCTP`. */

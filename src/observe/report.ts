@@ -2,7 +2,13 @@
 // What `fairlead services` and `backends` show: desired versus programmed state, row by row, which rows
 // differ, and what no dataplane serves.
 
-import { DATAPLANES, originsOf, servedBy, unservedTexts } from '../dataplane/capabilities.ts';
+import {
+  DATAPLANES,
+  originsOf,
+  servedBy,
+  servedByTexts,
+  unservedTexts,
+} from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendText } from '../dataplane/entry.ts';
 import { type BackendView, type FrontendView, portText } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
@@ -39,6 +45,8 @@ export interface ServiceRow {
   /** Endpoints that still serve while they terminate. */
   readonly terminating: readonly string[];
   readonly kernelState: KernelState;
+  /** `bpf`; of several dataplanes each with whom it serves; empty: none, or no agent runs. */
+  readonly servedBy: readonly string[];
   /** `not served by bpf: packets from outside`: empty if everyone who is meant to reach it does. */
   readonly limits: readonly string[];
   readonly connections: number;
@@ -136,6 +144,7 @@ function plannedRow(
     externalKernel: view?.external.toSorted() ?? [],
     terminating: terminatingOf(port),
     kernelState: plannedState(port, frontend, view),
+    servedBy: servedByTexts(DATAPLANES, port, frontend),
     limits: unservedTexts(DATAPLANES, port, frontend),
     ...countersOf(view),
   };
@@ -194,6 +203,7 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
     externalKernel: view.external.toSorted(),
     terminating: [],
     kernelState: hasPlan ? 'extra' : 'unknown',
+    servedBy: [],
     limits: [],
     ...countersOf(view),
   };

@@ -81,6 +81,11 @@ export interface ServicePortPlan {
    */
   readonly serving: BackendList;
   readonly frontends: readonly Frontend[];
+  /**
+   * ClusterIP at which every port that the Service does not have is refused, on behalf of this one: in each
+   * family the Service's first port with a ClusterIP has it.
+   */
+  readonly refusesOtherPortsOf?: string | undefined;
 }
 
 export interface HealthCheck {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF dataplane over any tables, driven as the agent drives it, with the addresses of the plan's node.
+// The BPF dataplane over any tables, behind the router and driven as the agent drives it, with the addresses of the plan's node.
 import type { Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+import { createRouter } from '../../src/dataplane/router.ts';
 import { familyOf } from '../../src/lib/ip.ts';
 import type { Plan } from '../../src/plan/types.ts';
 import { memoryDataplane } from '../support/memory-dataplane.ts';
@@ -13,7 +14,7 @@ const addressesOf = (plan: Plan) =>
   }));
 
 export function programTables(tables: Tables): Pick<Subject, 'sync' | 'close'> {
-  const dataplane = memoryDataplane(tables);
+  const dataplane = createRouter([memoryDataplane(tables)]);
   return {
     async sync(plan, changed) {
       const { failed } = await dataplane.sync(plan, changed, addressesOf(plan));

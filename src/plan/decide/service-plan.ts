@@ -82,10 +82,13 @@ export function buildService(
   for (const family of FAMILIES) {
     if (service.clusterIps[family] === undefined) continue;
     const addresses = frontendAddresses(service, family, context.allowExternalIps);
+    let hasRefusing = false;
     for (const port of service.ports) {
       const sets = setsOf(work, port, family);
       if (readyLocal !== undefined) addLocal(sets.ready, readyLocal[family]);
-      ports.push(buildPort(work, port, { family, addresses, sets }));
+      const built = buildPort(work, port, { family, addresses, sets, isRefusing: !hasRefusing });
+      hasRefusing ||= built.refusesOtherPortsOf !== undefined;
+      ports.push(built);
     }
   }
   const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
@@ -96,6 +99,9 @@ export function buildService(
   };
   return { plan, rejections };
 }
+
+const clusterIpOf = (frontends: readonly Frontend[]): string | undefined =>
+  frontends.find(({ kind }) => kind === 'ClusterIP')?.address;
 
 /** The guard against taking over foreign addresses (CVE-2020-8554, KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {
@@ -123,11 +129,14 @@ interface PortParts {
   readonly family: Family;
   readonly addresses: readonly FrontendAddress[];
   readonly sets: CandidateSets;
+  /** No earlier port of the family refuses the other ports of the ClusterIP. */
+  readonly isRefusing: boolean;
 }
 
 function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
   const { service, key } = work;
-  const { family, sets } = parts;
+  const { family, sets, isRefusing } = parts;
+  const frontends = buildFrontends(work, port, parts);
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
   const plan = {
@@ -141,7 +150,8 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     cluster,
     local,
     serving,
-    frontends: buildFrontends(work, port, parts),
+    frontends,
+    refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }

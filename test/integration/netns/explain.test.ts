@@ -186,6 +186,7 @@ test('pod -> SCTP: no hook of the kernel sees it, and every view says so', async
   const services = await runCommand(node.instance, ['services', 'sctp', '-o', 'json', ...paths]);
   const { items } = JSON.parse(services.stdout) as { items: readonly ServiceRow[] };
   expect(items.map(({ kernelState }) => kernelState)).toEqual(['not-served']);
+  expect(items[0]).toMatchObject({ servedBy: [], kernel: [] });
   expect(items[0]?.limits).toEqual(limits);
   const status = await runCommand(node.instance, ['status', ...paths.slice(2)]);
   expect(status.stdout).toMatch(/^Limit: +not served by bpf: SCTP: default\/sctp$/m);

@@ -19,6 +19,7 @@ const SERVICE: ServiceRow = {
   externalDesired: ['10.1.1.5:8080'],
   externalKernel: ['10.1.1.5:8080'],
   terminating: ['10.1.3.5:8080'],
+  servedBy: ['bpf'],
   ...{ kernelState: 'ok', limits: [], connections: 5, refused: 1, dropped: 2, affinityHits: 0 },
 };
 const SERVICES: readonly ServiceRow[] = [

@@ -105,6 +105,7 @@ test('services: labels, policies, terminating endpoints and both sets', () => {
       externalKernel: ['10.1.1.2:8080'],
       terminating: ['10.1.1.3:8080'],
       kernelState: 'ok',
+      servedBy: ['bpf'],
       limits: ['not served by bpf: packets from outside'],
     }),
     expect.objectContaining({ kind: 'ClusterIP', kernelState: 'ok', limits: [] }),
@@ -115,7 +116,11 @@ test('services: what no dataplane serves is not in sync, whatever the kernel hol
   const port = { ...web('10.1.1.1'), protocol: 'SCTP' } as const;
   const rows = serviceRows(planOf(port), frontendViews(kernelAfter(planOf(port))));
   expect(rows).toEqual([
-    expect.objectContaining({ kernelState: 'not-served', limits: ['not served by bpf: SCTP'] }),
+    expect.objectContaining({
+      kernelState: 'not-served',
+      servedBy: [],
+      limits: ['not served by bpf: SCTP'],
+    }),
   ]);
   const balancer = { ...clusterIp('203.0.113.1'), kind: 'LoadBalancer' as const };
   const ranged = servicePort('lb', [{ ...balancer, sourceRanges: ['192.0.2.0/24'] }], []);

@@ -57,10 +57,9 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
   for (const record of held) {
     if (!wanted.has(record.key)) dropPort(sync, record);
   }
-  const owners = clusterIpOwners(ports);
   for (const port of ports) {
     try {
-      const prepared = preparePort(sync.ledger, service, port, owners.has(port));
+      const prepared = preparePort(sync.ledger, service, port);
       sync.prepared.push(prepared);
       sync.touched.set(prepared.record, port);
       for (const frontend of prepared.drops) {
@@ -72,16 +71,6 @@ function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
       sync.failed.push(portFailure({ key: port.key, service }, failure));
     }
   }
-}
-
-/** In each family the first port with a ClusterIP answers for all ports the Service does not have. */
-function clusterIpOwners(ports: readonly ServicePortPlan[]): ReadonlySet<ServicePortPlan> {
-  const owners = new Map<Family, ServicePortPlan>();
-  for (const port of ports) {
-    if (owners.has(port.family)) continue;
-    if (port.frontends.some(({ kind }) => kind === 'ClusterIP')) owners.set(port.family, port);
-  }
-  return new Set(owners.values());
 }
 
 function dropPort(sync: Sync, record: PortRecord): void {

@@ -58,14 +58,13 @@ export function preparePort(
   ledger: Ledger,
   service: ServiceKey,
   port: ServicePortPlan,
-  ownsClusterIp: boolean,
 ): PreparedPort {
   const undos: (() => void)[] = [];
   try {
     const known = portOf(ledger, service, port.key);
     const record = known ?? newRecord(ledger, service, port, undos);
     const taking: Taking = { ledger, record, undos };
-    const wanted = renderFrontends(port, ownsClusterIp);
+    const wanted = renderFrontends(port);
     const setOf = (scope: Scope): SetRecord | undefined => {
       const backends = renderSet(port, wanted, scope);
       return backends.length === 0

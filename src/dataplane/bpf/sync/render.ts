@@ -3,6 +3,7 @@
 // backends by address, sets as lists of backends, frontends with the path of each client position.
 // Pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../../lib/address-bytes.ts';
+import type { Family } from '../../../model/types.ts';
 import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { type FrontendId, frontendText } from '../../entry.ts';
 import { MAX_MEMBERS, type Position } from '../maps/layout.ts';
@@ -39,14 +40,8 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
 const REFUSE: RenderedPath = { scope: undefined, whenEmpty: 'reject', masquerade: false };
 
 /** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
-function otherPorts(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
-  const { family } = port;
-  const key: FrontendId = {
-    family,
-    address: frontend.address,
-    port: undefined,
-    protocol: undefined,
-  };
+function otherPorts(address: string, family: Family): RenderedFrontend {
+  const key: FrontendId = { family, address, port: undefined, protocol: undefined };
   return {
     text: frontendText(key),
     key,
@@ -62,14 +57,11 @@ export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[]
 const setOf = (port: ServicePortPlan, scope: Scope): BackendList =>
   port[scope].length > MAX_MEMBERS ? [...port[scope]].slice(0, MAX_MEMBERS) : port[scope];
 
-/** @param ownsClusterIp true for the one port of its Service that refuses all other ports of the ClusterIP */
-export function renderFrontends(
-  port: ServicePortPlan,
-  ownsClusterIp = false,
-): readonly RenderedFrontend[] {
-  const rendered = port.frontends.map((frontend) => renderFrontend(frontend, port));
-  const clusterIps = ownsClusterIp ? port.frontends.filter(({ kind }) => kind === 'ClusterIP') : [];
-  return [...rendered, ...clusterIps.map((frontend) => otherPorts(frontend, port))];
+export function renderFrontends(port: ServicePortPlan): readonly RenderedFrontend[] {
+  const { frontends, family, refusesOtherPortsOf } = port;
+  const rendered = frontends.map((frontend) => renderFrontend(frontend, port));
+  if (refusesOtherPortsOf !== undefined) rendered.push(otherPorts(refusesOtherPortsOf, family));
+  return rendered;
 }
 
 /** The backends that some frontend leads to; more than a path can count are cut. */

@@ -70,6 +70,8 @@ function wanted(plan: Plan): Record<string, string> {
   for (const service of plan.services.values()) {
     for (const port of service.ports) {
       for (const f of renderFrontends(port)) {
+        // Views show no entry for the other ports of a ClusterIP.
+        if (f.key.port === undefined) continue;
         const [internal, external] = [f.paths.host, f.paths.outside].map(({ scope }) =>
           sorted(setNames(port, scope ?? 'cluster')),
         );

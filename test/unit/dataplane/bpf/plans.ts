@@ -71,6 +71,16 @@ export function servicePort(
   };
 }
 
+/** As the planner has it: the first port with a ClusterIP refuses the others. */
+function refusing(port: ServicePortPlan, known: ServicePlan | undefined): ServicePortPlan {
+  const address = port.frontends.find(({ kind }) => kind === 'ClusterIP')?.address;
+  const isRefused = known?.ports.some(
+    ({ family, refusesOtherPortsOf }) =>
+      family === port.family && refusesOtherPortsOf !== undefined,
+  );
+  return address === undefined || isRefused ? port : { ...port, refusesOtherPortsOf: address };
+}
+
 export function planOf(...ports: readonly ServicePortPlan[]): Plan {
   const services = new Map<string, ServicePlan>();
   for (const port of ports) {
@@ -80,7 +90,7 @@ export function planOf(...ports: readonly ServicePortPlan[]): Plan {
       namespace: port.namespace,
       name: port.name,
       type: 'ClusterIP',
-      ports: [...(known?.ports ?? []), port],
+      ports: [...(known?.ports ?? []), refusing(port, known)],
     });
   }
   return {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several dataplanes answer, as one answer.
+import type { Capabilities } from './capabilities.ts';
+import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
+import type { Counters, Installation, PortConnections, Snapshot } from './snapshot.ts';
+
+/** All are begun at once and awaited; only then it rejects, with the first error if any rejected. */
+export async function allOf<T, R>(
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<readonly R[]> {
+  const settled = await Promise.allSettled(items.map(work));
+  return settled.map((result) => {
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
+  });
+}
+
+/** They work at the same time; the longest says how long it took. */
+export const mergeReports = (reports: readonly SyncReport[]): SyncReport => ({
+  applied: reports.reduce((sum, { applied }) => sum + applied, 0),
+  failed: reports.flatMap(({ failed }) => failed),
+  elapsedMs: Math.max(0, ...reports.map(({ elapsedMs }) => elapsedMs)),
+});
+
+export const mergeAudits = (
+  audits: readonly AuditReport[],
+  others: readonly SyncReport[],
+): AuditReport => ({
+  drift: audits.flatMap(({ drift }) => drift),
+  report: mergeReports([...audits.map(({ report }) => report), ...others]),
+});
+
+export const mergeSnapshots = (snapshots: readonly Snapshot[]): Snapshot => ({
+  frontends: snapshots.flatMap(({ frontends }) => frontends),
+  backends: snapshots.flatMap(({ backends }) => backends),
+});
+
+export const mergeCounters = (all: readonly Counters[]): Counters => ({
+  tables: all.flatMap(({ tables }) => tables),
+  outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
+  connections: { [Symbol.iterator]: () => connectionsOf(all) },
+  graceWaitFailures: all.reduce((sum, { graceWaitFailures }) => sum + graceWaitFailures, 0),
+});
+
+function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {
+  for (const { connections } of all) yield* connections;
+}
+
+function sumOf(all: readonly Readonly<Record<string, number>>[]): Readonly<Record<string, number>> {
+  const sums: Record<string, number> = {};
+  for (const counts of all) {
+    for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
+  }
+  return sums;
+}
+
+/** What any of them can do. */
+export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities => ({
+  dataplane: all.map(({ dataplane }) => dataplane).join('+'),
+  families: [...new Set(all.flatMap(({ families }) => families))],
+  protocols: [...new Set(all.flatMap(({ protocols }) => protocols))],
+  origins: [...new Set(all.flatMap(({ origins }) => origins))],
+  hasSourceRanges: all.some(({ hasSourceRanges }) => hasSourceRanges),
+  hasMasquerade: all.some(({ hasMasquerade }) => hasMasquerade),
+});
+
+/** Where it is and how it refuses is as the first one says. */
+export const mergeInstallations = ([first, ...others]: readonly [
+  Dataplane,
+  ...Dataplane[],
+]): Installation => ({
+  ...first.installation,
+  hooks: [first, ...others].flatMap(({ installation }) => installation.hooks),
+});

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several dataplanes behind the seam as if they were one: each is given its share of the plan (share.ts),
+// and what they answer is merged. None waits for another, and one that fails keeps none from its work.
+// What moves from one to another is programmed by the new one before the old one removes it.
+import type { Plan, ServiceKey } from '../plan/types.ts';
+import type { Capabilities } from './capabilities.ts';
+import type { AuditReport, Dataplane, NodeAddress, SyncReport } from './dataplane.ts';
+import {
+  allOf,
+  mergeAudits,
+  mergeCapabilities,
+  mergeCounters,
+  mergeInstallations,
+  mergeReports,
+  mergeSnapshots,
+} from './merge.ts';
+import { createMember, type Member } from './router-member.ts';
+import { createSharing } from './share.ts';
+import type { Counters, Installation, Snapshot } from './snapshot.ts';
+import { createTurns } from './turns.ts';
+
+/** @param dataplanes in the order in which they are asked; at least one */
+export function createRouter(dataplanes: readonly [Dataplane, ...Dataplane[]]): Dataplane {
+  const [first, ...others] = dataplanes;
+  return others.length === 0 ? onlyOne(first) : new Router(dataplanes);
+}
+
+/** Nothing can move, so there is nothing to order and nothing to remember. */
+function onlyOne(dataplane: Dataplane): Dataplane {
+  const sharing = createSharing([dataplane.capabilities], 0);
+  return {
+    capabilities: dataplane.capabilities,
+    installation: dataplane.installation,
+    sync: (plan, changed, addresses) => dataplane.sync(sharing.planOf(plan), changed, addresses),
+    audit: (plan, addresses) => dataplane.audit(sharing.planOf(plan), addresses),
+    snapshot: () => dataplane.snapshot(),
+    counters: () => dataplane.counters(),
+    onRoom: (listener) => dataplane.onRoom(listener),
+    close: () => dataplane.close(),
+  };
+}
+
+class Router implements Dataplane {
+  readonly capabilities: Capabilities;
+  readonly installation: Installation;
+  readonly #dataplanes: readonly Dataplane[];
+  readonly #members: readonly Member[];
+  readonly #turns = createTurns();
+
+  constructor(dataplanes: readonly [Dataplane, ...Dataplane[]]) {
+    const capabilities = dataplanes.map((dataplane) => dataplane.capabilities);
+    this.capabilities = mergeCapabilities(capabilities);
+    this.installation = mergeInstallations(dataplanes);
+    this.#dataplanes = dataplanes;
+    this.#members = dataplanes.map((dataplane, index) =>
+      createMember(dataplane, createSharing(capabilities, index)),
+    );
+  }
+
+  sync(
+    plan: Plan,
+    changed: Iterable<ServiceKey> | 'all',
+    addresses: readonly NodeAddress[],
+  ): Promise<SyncReport> {
+    const keys = typeof changed === 'string' ? 'all' : [...changed];
+    return this.#turns(async () => {
+      const made = await allOf(this.#members, (member) => member.make(plan, keys, addresses));
+      const removed = await this.#removeMoved(plan, made, addresses);
+      return mergeReports([...made, ...removed]);
+    });
+  }
+
+  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
+    return this.#turns(async () => {
+      const audits = await allOf(this.#members, (member) => member.audit(plan, addresses));
+      const made = audits.map(({ report }) => report);
+      const removed = await this.#removeMoved(plan, made, addresses);
+      return mergeAudits(audits, removed);
+    });
+  }
+
+  /** Of a Service that failed somewhere nothing is removed: the next try does that. */
+  #removeMoved(
+    plan: Plan,
+    made: readonly SyncReport[],
+    addresses: readonly NodeAddress[],
+  ): Promise<readonly SyncReport[]> {
+    const failed = new Set(made.flatMap((report) => report.failed.map(({ service }) => service)));
+    const owing = this.#members.filter((member) => member.owes(failed));
+    return allOf(owing, (member) => member.removeMoved(plan, failed, addresses));
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    return mergeSnapshots(await allOf(this.#dataplanes, (dataplane) => dataplane.snapshot()));
+  }
+
+  counters(): Counters {
+    return mergeCounters(this.#dataplanes.map((dataplane) => dataplane.counters()));
+  }
+
+  onRoom(listener: () => void): void {
+    for (const dataplane of this.#dataplanes) dataplane.onRoom(listener);
+  }
+
+  close(): void {
+    const errors: unknown[] = [];
+    for (const dataplane of this.#dataplanes) {
+      try {
+        dataplane.close();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a plan is one dataplane's: each frontend goes, for connections of sockets and for packets apart,
+// to the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
+//   shareOf(plan, [BPF, RULES], 0) -> the plan without its SCTP ports, which are shareOf(plan, .., 1)
+import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
+import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
+import { mappedView } from './mapped-view.ts';
+
+/** Which parts of a Service are one dataplane's. */
+export interface Choice {
+  readonly hasFrontend: (port: ServicePortPlan, frontend: Frontend) => boolean;
+  readonly hasRefusal: (port: ServicePortPlan) => boolean;
+}
+
+/** The plan's own Services where nothing is cut; `services` is as live as the plan's. */
+export const shareOf = (plan: Plan, dataplanes: readonly Capabilities[], index: number): Plan =>
+  createSharing(dataplanes, index).planOf(plan);
+
+export interface Sharing {
+  /** The same plan gives the identical (===) share. */
+  planOf(plan: Plan): Plan;
+  /** The same Service gives the identical (===) share: itself if it is whole, undefined if nothing is left. */
+  serviceOf(service: ServicePlan): ServicePlan | undefined;
+  readonly choice: Choice;
+}
+
+/** @param index of the dataplane whose share it is */
+export function createSharing(dataplanes: readonly Capabilities[], index: number): Sharing {
+  const choice = choiceOf(dataplanes, index);
+  const plans = new WeakMap<Plan, Plan>();
+  const cuts = new WeakMap<ServicePlan, { readonly share: ServicePlan | undefined }>();
+  const serviceOf = (service: ServicePlan): ServicePlan | undefined => {
+    if (isWhole(service, choice)) return service;
+    const known = cuts.get(service) ?? { share: cut(service, choice) };
+    cuts.set(service, known);
+    return known.share;
+  };
+  const planOf = (plan: Plan): Plan => {
+    const known = plans.get(plan) ?? { ...plan, services: mappedView(plan.services, serviceOf) };
+    plans.set(plan, known);
+    return known;
+  };
+  return { planOf, serviceOf, choice };
+}
+
+function choiceOf(dataplanes: readonly Capabilities[], index: number): Choice {
+  const own = dataplanes[index];
+  const isFirst = (can: (dataplane: Capabilities, origin: Origin) => boolean): boolean =>
+    ORIGINS.some((origin) => dataplanes.find((dataplane) => can(dataplane, origin)) === own);
+  return {
+    hasFrontend: (port, frontend) =>
+      isFirst((dataplane, origin) => isAble(dataplane, port, frontend, origin)),
+    hasRefusal: (port) => isFirst((dataplane, origin) => canRefuse(dataplane, port, origin)),
+  };
+}
+
+const isRefusalCut = (port: ServicePortPlan, { hasRefusal }: Choice): boolean =>
+  port.refusesOtherPortsOf !== undefined && !hasRefusal(port);
+
+/** Also of a port without frontends, which is nobody's and changes nothing. */
+const isWholePort = (port: ServicePortPlan, choice: Choice): boolean =>
+  port.frontends.every((frontend) => choice.hasFrontend(port, frontend)) &&
+  !isRefusalCut(port, choice);
+
+const isWhole = ({ ports }: ServicePlan, choice: Choice): boolean =>
+  ports.every((port) => isWholePort(port, choice));
+
+/** What is left of the Service; undefined if nothing is. */
+export function cut(service: ServicePlan, choice: Choice): ServicePlan | undefined {
+  const ports = service.ports.flatMap((port) => cutPort(port, choice));
+  return ports.length === 0 ? undefined : { ...service, ports };
+}
+
+/** A port may have nothing but its refusal left: it is the name under which others are refused. */
+function cutPort(port: ServicePortPlan, choice: Choice): readonly ServicePortPlan[] {
+  if (isWholePort(port, choice)) return [port];
+  const frontends = port.frontends.filter((frontend) => choice.hasFrontend(port, frontend));
+  const { refusesOtherPortsOf, ...rest } = port;
+  const refusal =
+    refusesOtherPortsOf === undefined || isRefusalCut(port, choice) ? {} : { refusesOtherPortsOf };
+  const isLeft = frontends.length > 0 || 'refusesOtherPortsOf' in refusal;
+  return isLeft ? [{ ...rest, ...refusal, frontends }] : [];
+}
+
+/** The share with what else the Service still has of an earlier share, so that nothing is taken away yet. */
+export function shareKeeping(
+  service: ServicePlan,
+  choice: Choice,
+  before: ServicePlan | undefined,
+): ServicePlan | undefined {
+  const held = new Map(before?.ports.map((port) => [port.key, port]));
+  return cut(service, {
+    hasFrontend: (port, frontend) =>
+      choice.hasFrontend(port, frontend) ||
+      held.get(port.key)?.frontends.some((other) => isSameFrontend(other, frontend)) === true,
+    hasRefusal: (port) =>
+      choice.hasRefusal(port) || held.get(port.key)?.refusesOtherPortsOf !== undefined,
+  });
+}
+
+const isSameFrontend = (a: Frontend, b: Frontend): boolean =>
+  a.address === b.address && a.port === b.port;
+
+/** Whether `share` lacks something that `kept` has. */
+export const isLess = (share: ServicePlan | undefined, kept: ServicePlan | undefined): boolean =>
+  sizeOf(share) < sizeOf(kept);
+
+const sizeOf = (service: ServicePlan | undefined): number =>
+  service?.ports.reduce(
+    (sum, { frontends, refusesOtherPortsOf }) =>
+      sum + frontends.length + (refusesOtherPortsOf === undefined ? 0 : 1),
+    0,
+  ) ?? 0;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several dataplanes as one: what each is told and in which order, and what they answer together.
+import { expect, test } from 'vitest';
+import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { createRouter } from '../../../src/dataplane/router.ts';
+import type { Protocol } from '../../../src/model/types.ts';
+import type { ServicePortPlan } from '../../../src/plan/types.ts';
+import { memoryDataplane, memoryTables } from '../../support/memory-dataplane.ts';
+import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
+import { fakeDataplane, LAST_RESORT } from './support.ts';
+
+/** Serves sockets alone, so that with BPF before it each frontend has one dataplane. */
+const SOCKETS = { ...LAST_RESORT, origins: ['socket'] } as const;
+const port = (name: string, protocol: Protocol, number = 80): ServicePortPlan => ({
+  ...servicePort(name, [clusterIp('10.96.0.10', number)], []),
+  ...{ key: `default/${name}:p${number}/${protocol}/IPv4`, portName: `p${number}`, protocol },
+});
+
+function twoDataplanes() {
+  const journal: string[] = [];
+  const bpf = fakeDataplane(BPF, journal);
+  const rest = fakeDataplane(SOCKETS, journal);
+  const router = createRouter([bpf, rest]);
+  const sync = (...ports: readonly ServicePortPlan[]) => router.sync(planOf(...ports), 'all', []);
+  return { bpf, rest, router, journal, sync };
+}
+
+/** The protocol decides who serves it; as the same service port, which a change of capabilities does alike. */
+const moving = (ranges: readonly string[] | undefined): ServicePortPlan => {
+  const known = port('web', 'TCP');
+  return {
+    ...known,
+    frontends: known.frontends.map((frontend) => ({
+      ...frontend,
+      ...(ranges && { sourceRanges: ranges }),
+    })),
+  };
+};
+
+test('a frontend moves: the new dataplane has it before the old one lets it go, both ways', async () => {
+  const { journal, sync } = twoDataplanes();
+  await sync(moving(undefined));
+  await sync(moving(['192.0.2.0/24']));
+  await sync(moving(undefined));
+  const both = 'web 10.96.0.10:*, web 10.96.0.10:80/TCP';
+  expect(journal).toEqual([
+    `bpf: ${both}`,
+    'iptables: web 10.96.0.10:80/TCP',
+    'bpf: web 10.96.0.10:*',
+    `bpf: ${both}`,
+    'iptables: ',
+  ]);
+});
+
+test('if the new dataplane fails, the old one keeps it until the next try', async () => {
+  const { bpf, rest, router, sync } = twoDataplanes();
+  await sync(moving(undefined));
+  rest.failure = 'entries';
+  const moved = planOf(moving(['192.0.2.0/24']));
+  const { failed } = await router.sync(moved, ['default/web'], []);
+  expect(failed.map(({ reason, service }) => [reason, service])).toEqual([
+    ['iptables', 'default/web'],
+  ]);
+  expect(bpf.lines()).toContain('web 10.96.0.10:80/TCP');
+  rest.failure = 'throws';
+  await expect(router.sync(moved, ['default/web'], [])).rejects.toThrow('iptables is broken');
+  expect(bpf.lines()).toContain('web 10.96.0.10:80/TCP');
+  rest.failure = 'none';
+  await router.sync(moved, ['default/web'], []);
+  expect([bpf.lines(), rest.lines()]).toEqual([['web 10.96.0.10:*'], ['web 10.96.0.10:80/TCP']]);
+});
+
+test('a dataplane that throws keeps none from its work, and the caller is told', async () => {
+  const { bpf, rest, sync } = twoDataplanes();
+  bpf.failure = 'throws';
+  await expect(sync(port('web', 'TCP'), port('telco', 'SCTP'))).rejects.toThrow('bpf is broken');
+  expect(rest.lines()).toEqual(['telco 10.96.0.10:80/SCTP']);
+});
+
+test('a Service that is gone, or has no share left, is removed', async () => {
+  const { bpf, rest, sync } = twoDataplanes();
+  await sync(port('web', 'TCP'), port('telco', 'SCTP'));
+  await sync(port('telco', 'SCTP'));
+  expect([bpf.lines(), rest.lines()]).toEqual([
+    ['telco 10.96.0.10:*'],
+    ['telco 10.96.0.10:80/SCTP'],
+  ]);
+  await sync();
+  expect([bpf.lines(), rest.lines()]).toEqual([[], []]);
+});
+
+test('what they answer is merged', async () => {
+  const { bpf, rest, router, sync } = twoDataplanes();
+  const report = await sync(port('web', 'TCP'), port('telco', 'SCTP'));
+  expect(report).toEqual({ applied: 3, failed: [], elapsedMs: 1 });
+  const { drift } = await router.audit(planOf(port('web', 'TCP')), []);
+  expect(drift.map(({ text }) => text)).toEqual(['bpf', 'iptables']);
+  expect(router.counters()).toMatchObject({
+    tables: [{ name: 'bpf' }, { name: 'iptables' }],
+    outcomes: { translated: 2 },
+    graceWaitFailures: 2,
+  });
+  expect(router.capabilities).toMatchObject({ dataplane: 'bpf+iptables', hasSourceRanges: true });
+  expect(router.installation.hooks.map(({ name }) => name)).toEqual(['bpf', 'iptables']);
+  let told = 0;
+  router.onRoom(() => {
+    told++;
+  });
+  bpf.tellRoom();
+  rest.tellRoom();
+  expect(told).toBe(2);
+  router.close();
+  expect([bpf.isClosed, rest.isClosed]).toEqual([true, true]);
+});
+
+test('bpf alone: SCTP is not programmed, and the other ports of its ClusterIP are refused', async () => {
+  const tables = memoryTables();
+  const router = createRouter([memoryDataplane(tables)]);
+  await router.sync(planOf(port('telco', 'SCTP')), 'all', []);
+  expect((await router.snapshot()).frontends).toEqual([]);
+  const [used] = router.counters().tables;
+  expect(used).toMatchObject({ name: 'fl_frontend4', used: 1 });
+  await router.sync(planOf(), 'all', []);
+  expect(router.counters().tables[0]?.used).toBe(0);
+});
