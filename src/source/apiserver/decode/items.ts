@@ -4,16 +4,11 @@
 
 import { LIMITS } from '../limits.ts';
 import { wholeOf } from './lines.ts';
-import { type Nesting, outside, walkNested } from './nesting.ts';
+import { type Nesting, outside, QUOTE, stepNesting, walkNested } from './nesting.ts';
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
 
 /** Depth of the items: inside the body's object and its list. */
 const ITEM_DEPTH = 2;
@@ -26,9 +21,8 @@ const ENVELOPE_BYTES = 1024 * 1024;
  * The members may come in any order; a body that is no JSON gives an envelope that is none.
  */
 export class ItemSplitter {
-  #depth = 0;
-  #isInString = false;
-  #isEscaped = false;
+  /** Of what is not inside an item. */
+  readonly #outer = outside();
   #isInItems = false;
   /** From the byte that opens an item to the one that closes it. */
   #inItem: Nesting | undefined;
@@ -70,8 +64,8 @@ export class ItemSplitter {
     for (let index = from; index < chunk.length; index += 1) {
       const byte = chunk[index] ?? 0;
       this.#step(byte);
-      if (this.#isInItems && this.#depth > ITEM_DEPTH) {
-        this.#depth -= 1;
+      if (this.#isInItems && this.#outer.depth > ITEM_DEPTH) {
+        this.#outer.depth -= 1;
         this.#inItem = outside();
         return index;
       }
@@ -81,31 +75,22 @@ export class ItemSplitter {
   }
 
   #step(byte: number): void {
-    if (this.#isInString) {
-      if (this.#isEscaped) this.#isEscaped = false;
-      else if (byte === BACKSLASH) this.#isEscaped = true;
-      else if (byte === QUOTE) this.#isInString = false;
-      return;
-    }
-    if (byte === QUOTE) this.#isInString = true;
-    else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
-      if (byte === OPEN_LIST && this.#depth === 1 && this.#key === 'items') this.#isInItems = true;
-      this.#depth += 1;
-    } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
-      this.#depth -= 1;
-      if (this.#depth < ITEM_DEPTH) this.#isInItems = false;
-    }
+    const { depth, isInString } = this.#outer;
+    const isItems = depth === 1 && !isInString && this.#key === 'items';
+    stepNesting(this.#outer, byte);
+    if (isItems && byte === OPEN_LIST) this.#isInItems = true;
+    else if (this.#outer.depth < ITEM_DEPTH) this.#isInItems = false;
   }
 
   #outside(byte: number): void {
-    if (this.#depth === 1) this.#followKey(byte);
+    if (this.#outer.depth === 1) this.#followKey(byte);
     if (this.#isInItems && byte === COMMA) return;
     this.#envelope.push(byte);
     if (this.#envelope.length > ENVELOPE_BYTES) throw new RangeError('not the body of a list');
   }
 
   #followKey(byte: number): void {
-    if (this.#isInString) {
+    if (this.#outer.isInString) {
       if (byte === QUOTE) this.#word = [];
       else if (this.#word.length < 16) this.#word.push(byte);
     } else if (byte === COLON) this.#key = String.fromCharCode(...this.#word);

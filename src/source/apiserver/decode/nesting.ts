@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where a JSON object or list ends without parsing it, over bytes that may come in pieces. All bytes
-// of a cluster pass here.
+// The JSON scanner: follows strings and brackets over bytes that may come in pieces, without parsing them. All
+// bytes of a cluster pass here.
 
-const QUOTE = 0x22;
+export const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 /** With the bit that sets them apart, [ is { and ] is }. No other byte becomes one of them. */
 const BRACKET_BIT = 0x20;
@@ -19,6 +19,19 @@ export interface Nesting {
 }
 
 export const outside = (): Nesting => ({ depth: 0, isInString: false, isEscaped: false });
+
+/** One byte further, for what must look at each byte by itself. */
+export function stepNesting(nesting: Nesting, byte: number): void {
+  if (nesting.isInString) {
+    if (nesting.isEscaped) nesting.isEscaped = false;
+    else if (byte === BACKSLASH) nesting.isEscaped = true;
+    else if (byte === QUOTE) nesting.isInString = false;
+    return;
+  }
+  if (byte === QUOTE) nesting.isInString = true;
+  else if ((byte | BRACKET_BIT) === OPEN) nesting.depth += 1;
+  else if ((byte | BRACKET_BIT) === CLOSE) nesting.depth -= 1;
+}
 
 /** Goes on from `nesting`, which it moves along; returns the index behind the bracket that closes all, or the length. */
 export function walkNested(bytes: Uint8Array, from: number, nesting: Nesting): number {
