@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nanoseconds per choice of a backend at 10,000 Services with 10 backends, random access, over an
-// empty program and beside one hash entry per slot (bench/bpf/select.bpf.c); then what the hooks add to
+// empty program and beside one hash entry per slot (bench/bpf/select.bpf.c), and of a miss; then what the hooks add to
 // socket calls (hooks/hooks.mjs). Needs root and `npm run build`. `--json` prints one line; `ratio` is
 // hash-per-slot over ours.
 import { execFileSync } from 'node:child_process';
@@ -101,18 +101,31 @@ function fillSlots(object) {
   putAll(object.map('fl_slot_backend'), ids, backends);
 }
 
-/** The lowest of all rounds for each program: what the machine's other work added least to. */
+/**
+ * The lowest of all rounds for each program: what the machine's other work added least to.
+ * @param {import('../build/js/sys/native.js').BpfObject} object
+ */
 function measure(object) {
-  const names = ['fl_bench_empty', 'fl_bench_set', 'fl_bench_slot'];
-  const programs = names.map((name) => object.program(name));
-  const best = names.map(() => Number.POSITIVE_INFINITY);
+  const notService = new Uint8Array(object.map('fl_not_service').mmap());
+  /** A miss as if every range had Services, and as if none had. */
+  const [look, skip] = [() => notService.fill(0), () => notService.fill(255)];
+  const runs = [
+    { name: 'fl_bench_empty', prepare: look },
+    { name: 'fl_bench_set', prepare: look },
+    { name: 'fl_bench_slot', prepare: look },
+    { name: 'fl_bench_miss', prepare: look },
+    { name: 'fl_bench_miss', prepare: skip },
+  ].map((run) => ({ ...run, program: object.program(run.name) }));
+  const best = runs.map(() => Number.POSITIVE_INFINITY);
   const dataIn = new Uint8Array(64);
-  for (const [at, program] of programs.entries()) {
+  for (const { name, prepare, program } of runs) {
+    prepare();
     const { retval } = program.testRun({ dataIn, repeat: 1000 });
-    if (retval !== 2) throw new Error(`${names[at]} found no backend`);
+    if (retval !== 2) throw new Error(`${name} did not do what it is measured for`);
   }
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [at, program] of programs.entries()) {
+    for (const [at, { prepare, program }] of runs.entries()) {
+      prepare();
       best[at] = Math.min(best[at], program.testRun({ dataIn, repeat: REPEAT }).durationNs);
     }
   }
@@ -127,13 +140,15 @@ try {
   object.load();
   fillSets(object);
   fillSlots(object);
-  const [emptyNs, setRunNs, slotRunNs] = measure(object);
+  const [emptyNs, setRunNs, slotRunNs, lookRunNs, skipRunNs] = measure(object);
   const oursNs = setRunNs - emptyNs;
   const hashPerSlotNs = slotRunNs - emptyNs;
   const figures = {
     ratio: hashPerSlotNs / oursNs,
     oursNs,
     hashPerSlotNs,
+    missInServiceRangeNs: lookRunNs - emptyNs,
+    missNs: skipRunNs - emptyNs,
     emptyNs,
     services: SERVICES,
     backendsPerService: BACKENDS,
@@ -149,6 +164,8 @@ try {
     console.log(`  sets (ours)     ${String(oursNs).padStart(5)}`);
     console.log(`  hash per slot   ${String(hashPerSlotNs).padStart(5)}`);
     console.log(`  ratio           ${figures.ratio.toFixed(1).padStart(5)}`);
+    console.log(`  a miss          ${String(figures.missNs).padStart(5)}`);
+    console.log(`  … in a range of ClusterIPs ${figures.missInServiceRangeNs}`);
     printHooks(hooks);
   }
 } finally {
