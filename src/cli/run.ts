@@ -30,6 +30,7 @@ import { addAllFlags, flagValues } from './config-flags.ts';
 import { dataplaneOf } from './dataplanes.ts';
 import { say } from './output.ts';
 import { partsText, removeInstance } from './remove-instance.ts';
+import { catchSignals } from './signals.ts';
 
 export function runCommand(): Command {
   return addAllFlags(
@@ -73,6 +74,9 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
   const settings = await settingsOf(loaded, log);
   await warnOfOthers(config, log);
+  const { isEphemeral } = config.own;
+  // Before anything is attached: a start that is ended halfway would leave it behind.
+  const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
   const instance = await startInstance(settings, log);
   const watch =
     file === undefined
@@ -81,7 +85,6 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
           log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
           instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
-  const { isEphemeral } = config.own;
   const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
   const stop = (signal: string): void => {
     watch?.close();
@@ -89,15 +92,14 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
     if (!isEphemeral) log.info({ signal }, 'stopped, traffic keeps flowing');
     process.exit(0);
   };
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
-  if (!isEphemeral) return;
-  process.once('SIGHUP', stop);
-  // Runs after an uncaught error, too.
-  process.once('exit', () => {
-    instance.stop();
-    log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
-  });
+  if (isEphemeral) {
+    // Runs after an uncaught error, too.
+    process.once('exit', () => {
+      instance.stop();
+      log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
+    });
+  }
+  onSignal(stop);
 }
 
 /** Before anything is attached. Beside kube-proxy on the same API server is a deployment, and no warning. */

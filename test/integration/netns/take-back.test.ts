@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, readdirSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
-import { insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
 import { run, start } from '../../../src/sys/exec.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -43,6 +43,29 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     expect(agent.log.at(-1)).toMatch(/"removed":"\d+ links, \d+ maps".*stopped and removed/);
   },
 );
+
+test.each([
+  ['from the moment the hooks are attached', '"msg":"attached"'],
+  ['again and again', '"msg":"ready"'],
+])('--ephemeral: SIGINT %s takes everything back', async (_when, line) => {
+  const { place, manifests, cgroupRoot, bpfRoot, runDir, nodeName } = node.instance;
+  const source = ['--manifests', manifests.path, '--hostname-override', nodeName];
+  const args = ['run', ...source, '--cgroup-root', cgroupRoot, ...ownPaths(node.instance)];
+  const main = [process.execPath, compiledPath('main.js'), ...args, '--ephemeral'];
+  const [program = '', ...rest] = insidePlace(place, main);
+  let interrupts: NodeJS.Timeout | undefined;
+  const agent = start(program, rest, {
+    onStderrLine: (text) => {
+      if (text.includes(line)) interrupts = setInterval(() => agent.kill('SIGINT'), 1);
+    },
+  });
+  const code = await agent.exited;
+  clearInterval(interrupts);
+  expect(code).toBe(0);
+  expect(await attachedPrograms()).not.toContain('fl_');
+  expect(existsSync(bpfRoot)).toBe(false);
+  expect(readdirSync(runDir)).toEqual([]);
+});
 
 test('without --ephemeral traffic keeps flowing', async () => {
   const agent = await node.startAgent();
