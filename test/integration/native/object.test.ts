@@ -239,7 +239,8 @@ describe.skipIf(missing !== undefined)('objects', () => {
     closed.close();
     expect(caught(() => closed.maps).code).toBe('CLOSED');
     await expect(refused).rejects.toMatchObject({ code: 'VERIFIER' });
-    expect(descriptorCount()).toBe(before);
+    // Fewer if garbage of earlier tests was collected meanwhile.
+    expect(descriptorCount()).toBeLessThanOrEqual(before);
   });
 
   test('a map of another object is used', () => {
