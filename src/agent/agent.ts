@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sync loop: changes from a source -> planner -> dataplane, as they come, coalesced within one turn of
-// the event loop and while the dataplane is busy. Nothing is written before the source's first complete
-// lists. What the dataplane could not write becomes dirty again after a growing pause.
+// The sync loop: changes from a source -> planner -> dataplane. Changes are coalesced within one turn of the
+// event loop and while the dataplane is busy. Nothing is written before the source has delivered complete
+// lists. Services that could not be programmed are retried with exponential backoff.
 import type {
   AuditReport,
   Dataplane,
@@ -35,12 +35,12 @@ export interface AgentListener {
 /** One sync that the dataplane has answered. */
 export interface SyncFacts {
   readonly plan: Plan;
-  /** Those that were looked at. */
+  /** The Services of this sync. */
   readonly services: readonly ServiceKey[];
   readonly report: SyncReport;
-  /** Every Service was looked at. */
+  /** The sync was of every Service. */
   readonly isFull: boolean;
-  /** Nothing waits and nothing failed: all that arrived is programmed. */
+  /** No change is pending and no Service failed. */
   readonly isComplete: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface AgentState {
   readonly readyAt: Date | undefined;
   readonly syncs: number;
   readonly lastSync: { readonly at: Date; readonly report: SyncReport } | undefined;
-  /** What is not programmed at present. */
+  /** Entries that are currently not programmed. */
   readonly failed: readonly FailedEntry[];
   /** Differences found and repaired by audits so far. */
   readonly driftTotal: number;
@@ -59,15 +59,15 @@ export interface AgentState {
 }
 
 export interface Agent {
-  /** To be called before anything is accepted. */
+  /** Must be called before the first `accept`. */
   listen(listener: AgentListener): void;
   accept(changes: readonly ObjectChange[]): void;
-  /** The source has delivered complete lists: from now on the dataplane follows. */
+  /** The source has delivered complete lists: the initial sync may start. */
   sourceSynced(): void;
-  /** Reads back what is programmed and repairs it now; resolves with what differed. */
+  /** Reads the programmed state back and repairs it now; resolves with the drift. */
   audit(): Promise<readonly Entry[]>;
   state(): AgentState;
-  /** Ends all timers; what is programmed stays. */
+  /** Stops all timers; the programmed state is kept. */
   stop(): void;
 }
 
@@ -85,7 +85,7 @@ class RunningAgent implements Agent {
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
   #addresses: readonly NodeAddress[] = [];
-  /** What the next sync is for. */
+  /** Services of the next sync. */
   #dirty = new Set<ServiceKey>();
   #isAllDirty = false;
   #isSyncOwed = false;
@@ -93,7 +93,7 @@ class RunningAgent implements Agent {
   #isScheduled = false;
   #isSyncing = false;
   #isStopped = false;
-  /** A change was synced since room was last tried: without it, a full table would be tried for ever. */
+  /** A change was synced since the last retry of a full table; without this check it would be retried forever. */
   #mayTryRoom = false;
   #retryTimer: NodeJS.Timeout | undefined;
   #readyAt: Date | undefined;
@@ -171,7 +171,7 @@ class RunningAgent implements Agent {
     });
   }
 
-  /** Changes -> plan. Works also before the first complete lists: planning is not writing. */
+  /** Changes -> plan. Also before the initial sync: planning writes nothing. */
   #absorb(): void {
     if (this.#pending.length === 0 && this.#plan !== undefined) return;
     const changes = this.#pending;
@@ -180,7 +180,7 @@ class RunningAgent implements Agent {
     this.#plan = delta.plan;
     for (const key of delta.changed) this.#dirty.add(key);
     if (delta.isGlobal) this.#isAllDirty = true;
-    // Also if no Service depends on it (a taint of the Node): health waits for what arrived to be synced.
+    // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
     this.#isSyncOwed = true;
     this.#mayTryRoom = true;
     for (const { onPlan } of this.#listeners) onPlan?.(delta.plan);
@@ -197,7 +197,7 @@ class RunningAgent implements Agent {
     }
   }
 
-  /** Takes all that is dirty; what arrives meanwhile is the next sync's. */
+  /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
     const plan = this.#plan;
     const isFull = this.#isAllDirty;
@@ -244,7 +244,7 @@ class RunningAgent implements Agent {
     for (const { onSync } of this.#listeners) onSync?.(facts);
   }
 
-  /** Nothing can be said about single entries: all of it is tried again. */
+  /** The error is not of single entries: every Service is retried. */
   #noteThrown(error: unknown): void {
     this.#parts.log.error({ err: error }, 'sync failed, will retry');
     this.#failures.noteThrown(reasonOf(error));
@@ -273,7 +273,7 @@ class RunningAgent implements Agent {
     this.#schedule();
   }
 
-  /** Services that a full table refused are tried again at once, once for every change. */
+  /** Retries the Services that did not fit into a full table, once for every change. */
   #tryRoom(): void {
     if (this.#isStopped || !this.#mayTryRoom || !this.#failures.hasFullMap()) return;
     this.#mayTryRoom = false;

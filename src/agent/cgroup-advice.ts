@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why this process sees no cgroup v2 hierarchy, and what helps. `ip netns exec` mounts a fresh /sys in a
-// mount namespace of its own: the hierarchy is mounted on the machine, and hidden from what it starts.
+// Explains why this process sees no cgroup v2 hierarchy and how to fix it. `ip netns exec` mounts a new /sys
+// in its own mount namespace, which hides a hierarchy that is mounted on the machine.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Mount, parseMountInfo } from '../sys/mounts.ts';
@@ -15,13 +15,13 @@ export function cgroup2Advice(
 ): string {
   const isHidden = initMounts?.some(({ fsType }) => fsType === 'cgroup2') ?? false;
   if (!isHidden) {
-    return `no cgroup v2 hierarchy is mounted: \`${MOUNT_ELSEWHERE}\` (it may be mounted beside v1)`;
+    return `no cgroup v2 hierarchy is mounted: \`${MOUNT_ELSEWHERE}\` (it may be mounted alongside v1)`;
   }
   const enter = `nsenter --net=/run/netns/${namespace ?? 'NAME'} fairlead run …`;
   return `no cgroup v2 hierarchy is mounted in this mount namespace, though the machine has one: \`ip netns exec\` replaces /sys; use \`${enter}\` instead, or mount it elsewhere: \`${MOUNT_ELSEWHERE}\``;
 }
 
-/** Undefined without the right to look at process 1. */
+/** Undefined without permission to read the mounts of process 1. */
 export function readInitMounts(): readonly Mount[] | undefined {
   try {
     return parseMountInfo(readFileSync('/proc/1/mountinfo', 'utf8'));
@@ -30,7 +30,7 @@ export function readInitMounts(): readonly Mount[] | undefined {
   }
 }
 
-/** The name ip(8) knows our network namespace by. */
+/** The name of this process's network namespace in ip(8). */
 export function namespaceName(folder = '/run/netns'): string | undefined {
   try {
     const own = statSync('/proc/self/ns/net').ino;

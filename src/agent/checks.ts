@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine must have before anything is attached: each lack is one clear line. Tested by
-// looking and doing, never by a version string alone.
+// Prerequisites of this machine, checked before anything is attached. Each missing one is an error of its own.
 import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { FairleadError, reasonOf } from '../errors.ts';
 import { findCgroup2, isCgroup2 } from '../sys/cgroup.ts';
 import { cgroup2Advice, namespaceName, readInitMounts } from './cgroup-advice.ts';
 
-/** Below this the hooks the socket layer needs do not all exist. */
+/** Older kernels lack some of the hooks that the socket layer needs. */
 const OLDEST_KERNEL = [5, 10] as const;
 
 export interface CgroupRoot {
@@ -29,7 +28,7 @@ export function checkKernel(
   if (!hasBtf) {
     throw new FairleadError(
       'NO_BTF',
-      'this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): its maps could not be typed; boot a distribution kernel',
+      'this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): maps cannot be created with type information; boot a distribution kernel',
     );
   }
 }
@@ -60,7 +59,7 @@ export function checkRunDir(runDir: string): void {
     if (isDenied) {
       throw new FairleadError(
         'NO_PRIVILEGE',
-        `no permission to write to --run-dir ${runDir}: run as root, or name a directory of your own`,
+        `no permission to write to --run-dir ${runDir}: run as root, or use a writable directory`,
         reasonOf(error),
       );
     }
@@ -68,13 +67,13 @@ export function checkRunDir(runDir: string): void {
   }
 }
 
-/** Bits of capabilities(7). CAP_SYS_ADMIN still stands in for all others (bpf_capable). */
+/** Bits of capabilities(7). CAP_SYS_ADMIN implies the others (bpf_capable). */
 const SYS_ADMIN = 21n;
 const NEEDED = { CAP_BPF: 39n, CAP_NET_ADMIN: 12n, CAP_PERFMON: 38n } as const;
 
 /**
- * Says which capability is missing, in place of an error that only says that the kernel refused. An
- * error that no capability explains comes back as it is.
+ * Names the missing capability instead of only reporting that the kernel refused. Returns errors that no
+ * capability explains unchanged.
  */
 export function namingCapabilities(
   error: unknown,

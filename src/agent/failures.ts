@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not programmed at present and why: of each Service, of the node itself, and of a dataplane that
-// could not say anything about single entries.
+// Entries that are currently not programmed, and why: per Service, of the node, and of a sync that failed as
+// a whole.
 import type { FailedEntry } from '../dataplane/dataplane.ts';
 import type { ServiceKey } from '../plan/types.ts';
 
 export interface Failures {
-  /** Replaces what is known of these Services and of the node. */
+  /** Replaces the failures of these Services and of the node. */
   note(services: readonly ServiceKey[], failed: readonly FailedEntry[]): void;
   noteThrown(reason: string): void;
   all(): readonly FailedEntry[];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One instance from its settings to a running agent, composed in the order of its parts: admin socket,
-// dataplane, agent, servers, source. Whatever fails on the way takes back what came before it.
+// Composes a running instance from its settings: admin socket, dataplane, agent, servers, source. If one of
+// them fails to start, those before it are closed.
 import type { Dataplane, OpenDataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
@@ -34,13 +34,13 @@ export interface InstanceSettings {
 export interface Instance {
   readonly agent: Agent;
   readonly configWritten: Servers['configWritten'];
-  /** Lets go of everything; what is programmed stays and traffic flows on. Idempotent. */
+  /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
   stop(): void;
 }
 
 const ADDRESS_INTERVAL_MS = 5_000;
 
-/** Throws FairleadError; then nothing is left programmed that was not there before. */
+/** Throws FairleadError, after removing what this call programmed. */
 export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
   const closers: { close(): void }[] = [];
   const stop = (): void => {
@@ -55,7 +55,7 @@ export async function startInstance(settings: InstanceSettings, log: Logger): Pr
 }
 
 interface Lifetime {
-  /** Grows by what was opened, in that order. */
+  /** In the order in which they were opened. */
   readonly closers: { close(): void }[];
   readonly stop: () => void;
 }
@@ -68,7 +68,7 @@ async function compose(
   const startedAt = new Date();
   const { source } = settings;
   checkRunDir(settings.runDir);
-  // The socket first: two agents of one --run-dir must not both reach a dataplane.
+  // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
   closers.push(admin);
   const dataplane = await settings.openDataplane();
@@ -96,7 +96,7 @@ async function compose(
   return { agent, configWritten: servers.configWritten, stop };
 }
 
-/** From here on changes flow: source -> servers (they are pending) -> agent -> dataplane. */
+/** Changes flow from the source to the servers, which count them as pending, the agent and the dataplane. */
 function start(
   source: Source,
   {
@@ -112,15 +112,15 @@ function start(
   },
 ): void {
   const noteProblems = createProblemLog(log);
-  const tellProblems = (): void =>
+  const logProblems = (): void =>
     noteProblems(problemsOf(source, agent.state().plan?.rejections ?? []));
   let lastRejections: readonly Rejection[] | undefined;
   agent.listen({
     onPlan: ({ rejections }) => {
-      // The identical list until something is rejected or valid again: most changes do neither.
+      // The planner returns the same list as long as no rejection is added or cleared.
       if (rejections === lastRejections) return;
       lastRejections = rejections;
-      tellProblems();
+      logProblems();
     },
     onSync: (facts) => servers.synced(facts),
   });
@@ -131,13 +131,13 @@ function start(
     },
     onSynced: () => agent.sourceSynced(),
     onRequest: servers.requested,
-    onProblems: tellProblems,
+    onProblems: logProblems,
   };
   source.start(withNodeWarning(listener, nodeName, log));
-  tellProblems();
+  logProblems();
 }
 
-/** A folder of manifests takes no events. */
+/** A folder of manifests does not accept events. */
 const senderTo = (source: Source): EventSender => ({
   post: async (event) =>
     source.post?.(`/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`, event),
@@ -151,7 +151,7 @@ function logAttached({ installation }: Dataplane, node: string, log: Logger): vo
     cgroupRoot,
     bpfRoot,
     hooks: hooks.length,
-    takenOver: hooks.filter(({ isTakenOver }) => isTakenOver).length,
+    adopted: hooks.filter(({ isAdopted }) => isAdopted).length,
   };
   log.info(fields, 'attached');
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What else on this node serves Services, or depends on them: a kubelet and its pods, another service
-// proxy, another fairlead. An agent with manifests of its own would take addresses from them. Looks at
-// processes of the same network namespace, at netfilter, and at pins; what cannot be read is not there.
+// Finds what else on this node serves Services or depends on them: a kubelet, another service proxy, another
+// fairlead. An agent that runs on manifests would redirect their addresses. Reads the processes of the same
+// network namespace, netfilter rules and pins; what cannot be read is treated as absent.
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { RunResult } from '../sys/exec.ts';
 import { readMounts } from '../sys/mounts.ts';
 import { openPinnedLink } from '../sys/native.ts';
 
-/** Process names (comm, at most 15 characters), and what runs under them. */
+/** Process names (comm, at most 15 characters) and the components they stand for. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   kubelet: 'kubelet',
   kubelite: 'kubelet and kube-proxy (MicroK8s)',
@@ -25,7 +25,7 @@ const KUBELET_FILES = ['var/lib/kubelet/config.yaml', 'var/lib/kubelet/pki'] as 
 
 type Run = (program: string, args: readonly string[]) => Promise<RunResult>;
 
-/** One line for each, with its evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
+/** One text for each, with the evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
 export async function findOtherProxies(
   root = '/',
   runProgram: Run = runBriefly,
@@ -61,7 +61,7 @@ export function isInitialNamespace(root = '/'): boolean {
   return own !== undefined && own === linkOf(join(root, 'proc/1/ns/net'));
 }
 
-/** kube-proxy's rules outlive it, and serve without it. A tool that is not installed has no rules to show. */
+/** kube-proxy's rules remain in effect after it stops. A tool that is not installed lists no rules. */
 async function findRules(runProgram: Run): Promise<string[]> {
   const [nft, iptables] = await Promise.all([
     runProgram('nft', ['list', 'tables']),
@@ -75,15 +75,15 @@ async function findRules(runProgram: Run): Promise<string[]> {
   ];
 }
 
-/** Loaded when it is needed: an agent with an API server starts no program. */
+/** Imported on demand: an agent of an API server runs no programs. */
 const runBriefly: Run = async (program, args) => {
   const { run } = await import('../sys/exec.ts');
   return run(program, args, { timeoutMs: 5_000 });
 };
 
 /**
- * Other instances pinned on the same bpf file system whose hooks see the sockets of this one: they are on
- * the same cgroup or one above it. One below it cannot be told from its id alone.
+ * Other instances pinned on the same bpf file system whose hooks cover the sockets of this one: they are
+ * attached to the same cgroup or to an ancestor. A descendant cannot be recognized by its id alone.
  */
 export function findOtherInstances(bpfRoot: string, cgroupRoot: string): string[] {
   const mount = readMounts()
@@ -121,7 +121,7 @@ function cgroupOf(path: string): bigint {
   }
 }
 
-/** Ids of a cgroup and of all above it. */
+/** Ids of a cgroup and of its ancestors. */
 function cgroupIds(path: string): ReadonlySet<bigint> {
   const ids = new Set<bigint>();
   const device = statSync(path).dev;

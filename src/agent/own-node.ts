@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warns of a node name that no Node object has. Everything that depends on the Node, such as addresses of
-// NodePorts, topology and the local endpoints of a policy, is missing then, and nothing else would say so.
+// Warns if no Node object has this node's name. NodePort addresses, topology and local endpoints depend on
+// the Node object and are missing without it.
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { SourceListener } from '../source/source.ts';
 
 const MOST_NAMES = 5;
 
-/** A listener that logs, once the source is synced, whether it has the Node `nodeName`; and again when that changes. */
+/** Logs, once the source is synced and whenever it changes, whether the Node `nodeName` exists. */
 export function withNodeWarning(
   listener: SourceListener,
   nodeName: string,

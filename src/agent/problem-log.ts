@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line when a problem appears, one when it clears, none in between. The reason why the API server cannot be
-// watched may change while it lasts: a new one is logged if it lasts, too.
+// Logs a problem when it appears and when it clears. While the API server cannot be watched, a new reason is
+// logged only if it persists.
 import type { Logger } from '../log.ts';
 import { refText } from '../model/object-ref.ts';
 import { isOfObject, type Problem, problemText } from '../model/problem.ts';
 
-/** @returns a function that takes every problem there is now */
+/** @returns a function to be called with all current problems */
 export function createProblemLog(
   log: Pick<Logger, 'info' | 'warn'>,
 ): (problems: readonly Problem[]) => void {
@@ -45,32 +45,32 @@ function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
 const textOf = (object: Problem['object']): string | undefined =>
   object === undefined ? undefined : refText(object);
 
-/** Longer than the longest pause between two tries: a server that comes up refuses for a moment. */
+/** Longer than the longest retry interval: a starting server refuses connections for a moment. */
 const LASTING_MS = 60_000;
 
 function sourceLog(log: Pick<Logger, 'info' | 'warn'>): Note {
-  const told = new Set<string>();
+  const logged = new Set<string>();
   let latest: readonly Problem[] = [];
   let timer: NodeJS.Timeout | undefined;
-  const tell = (): void => {
+  const logLatest = (): void => {
     timer = undefined;
     for (const { reason, kinds } of latest) {
-      if (told.has(reason)) continue;
-      told.add(reason);
+      if (logged.has(reason)) continue;
+      logged.add(reason);
       log.warn({ kinds, reason }, 'cannot watch the API server; keeping the last state');
     }
   };
   return (problems) => {
     latest = problems;
     if (problems.length > 0) {
-      if (told.size === 0) tell();
-      else timer ??= setTimeout(tell, LASTING_MS).unref();
+      if (logged.size === 0) logLatest();
+      else timer ??= setTimeout(logLatest, LASTING_MS).unref();
       return;
     }
     clearTimeout(timer);
     timer = undefined;
-    if (told.size === 0) return;
-    told.clear();
+    if (logged.size === 0) return;
+    logged.clear();
     log.info('watching the API server again');
   };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /metrics reads of the agent's parts at each scrape.
+// The values that /metrics reads from the agent, its dataplane and its source at each scrape.
 import type { PortConnections } from '../dataplane/snapshot.ts';
 import type { AgentReaders, ServiceConnections } from '../server/metrics/readings.ts';
 import type { Source } from '../source/source.ts';

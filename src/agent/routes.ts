@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the admin socket answers of a running agent. What is programmed is read anew for each answer:
-// what is shown is what is there.
+// The routes of the admin socket. The programmed state is read from the kernel for each response.
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { explained } from '../observe/answer.ts';
 import { backendRows, serviceRows } from '../observe/report.ts';
@@ -19,7 +18,7 @@ export interface Running {
   readonly source: Source;
 }
 
-/** Until there is an agent. */
+/** Served until the agent has started. */
 export const STARTING_ROUTES: Routes = {
   '/v1/audit': () => ({}),
   '/v1/explain': () => ({}),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What syncs did, in the log: at once while little happens, and once a second for all of it while much
-// does. At 100 changes a second a line for each costs more than some of them.
+// Logs syncs: the first one at once, those within the following second as one line. At 100 changes a second
+// one line per sync can cost more than the sync itself.
 import type { Logger } from '../log.ts';
 
 export interface SyncLog {
-  /** One sync that wrote something and failed nowhere. */
+  /** A sync that wrote entries and had no failures. */
   done(services: number, applied: number, elapsedMs: number): void;
-  /** Says what was not said yet. */
+  /** Logs what has not been logged yet. */
   close(): void;
 }
 
@@ -25,20 +25,20 @@ export function createSyncLog(log: Pick<Logger, 'info'>): SyncLog {
   let sum = NOTHING;
   let timer: NodeJS.Timeout | undefined;
 
-  const tell = (): void => {
+  const logSum = (): void => {
     if (sum.syncs === 0) return;
     const { elapsedMs, ...counts } = sum;
     sum = NOTHING;
     log.info({ ...counts, durationMs: Math.round(elapsedMs * 1000) / 1000 }, 'sync done');
   };
 
-  /** Silent for a while after each line; a line that was due then comes at its end. */
-  const rest = (): void => {
+  /** Delays the next line; what accumulates is logged at the end of the interval. */
+  const delayNext = (): void => {
     timer = setTimeout(() => {
       timer = undefined;
       if (sum.syncs === 0) return;
-      tell();
-      rest();
+      logSum();
+      delayNext();
     }, INTERVAL_MS);
     timer.unref();
   };
@@ -52,13 +52,13 @@ export function createSyncLog(log: Pick<Logger, 'info'>): SyncLog {
         elapsedMs: sum.elapsedMs + elapsedMs,
       };
       if (timer !== undefined) return;
-      tell();
-      rest();
+      logSum();
+      delayNext();
     },
     close() {
       clearTimeout(timer);
       timer = undefined;
-      tell();
+      logSum();
     },
   };
 }

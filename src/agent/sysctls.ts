@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings kernel settings to the values that src/config/sysctls.ts computed. Only for the initial network
-// namespace, or `--init-only`: the files are machine-wide or namespaced by where the process runs.
+// Applies the kernel settings that src/config/sysctls.ts computed. Only in the initial network namespace or
+// with `--init-only`: the settings are machine-wide or belong to the network namespace of the process.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -10,15 +10,15 @@ import { reasonOf } from '../errors.ts';
 export interface SysctlResult {
   readonly path: string;
   readonly value: number;
-  /** kept = it was so, or larger where that is enough; missing = the kernel has no such setting now. */
+  /** kept: already the value, or larger where that suffices; missing: the kernel does not have the setting. */
   readonly outcome: 'written' | 'kept' | 'missing' | 'failed';
-  /** What it was before. */
+  /** The previous value. */
   readonly was?: number;
-  /** For missing and failed: why, and what to do. */
+  /** For missing and failed: the cause and what to do. */
   readonly reason?: string;
 }
 
-/** Never throws; one result a write, in their order. @param root of the file system, for tests */
+/** Never throws; one result per write, in order. @param root of the file system, for tests */
 export function applySysctls(writes: readonly SysctlWrite[], root = '/'): readonly SysctlResult[] {
   return writes.map((write) => applyOne(write, root));
 }
@@ -30,17 +30,17 @@ function applyOne({ path, value, rule }: SysctlWrite, root: string): SysctlResul
     was = Number(readFileSync(file, 'utf8').trim());
     const isFine = rule === 'raise' ? was >= value : was === value;
     if (isFine) return { path, value, outcome: 'kept', was };
-    // Never creates: a file that is gone by now is a setting that is gone.
+    // r+ does not create the file: if it has disappeared, so has the setting.
     writeFileSync(file, `${value}\n`, { flag: 'r+' });
     return { path, value, outcome: 'written', was };
   } catch (error) {
     const seen = was === undefined ? {} : { was };
-    return { path, value, ...seen, ...whyNot(path, error) };
+    return { path, value, ...seen, ...failureOf(path, error) };
   }
 }
 
-/** What a refusal means for the setting, and what a person can do. */
-export function whyNot(
+/** Outcome and advice for a setting that could not be written. */
+export function failureOf(
   path: string,
   error: unknown,
 ): Required<Pick<SysctlResult, 'outcome' | 'reason'>> {
@@ -48,21 +48,21 @@ export function whyNot(
   if (code === 'ENOENT') {
     const isConntrack = path.includes('nf_conntrack');
     const reason = isConntrack
-      ? 'nf_conntrack is not loaded: load it before, or leave it alone with conntrack.maxPerCore 0'
+      ? 'nf_conntrack is not loaded: load it first, or set conntrack.maxPerCore to 0 to skip it'
       : 'this kernel has no such setting';
     return { outcome: 'missing', reason };
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
     const reason =
       path === OOM_SCORE_PATH
-        ? 'lowering it takes CAP_SYS_RESOURCE; in a cluster the kubelet sets it, by the priority class'
-        : 'not writable: run once with --init-only and full root on the host, or set it on the node';
+        ? 'lowering it requires CAP_SYS_RESOURCE; in a cluster the kubelet sets it according to the priority class'
+        : 'not writable: run once with --init-only as full root on the host, or set it on the node';
     return { outcome: 'failed', reason };
   }
   return { outcome: 'failed', reason: reasonOf(error) };
 }
 
-/** CPUs the machine has, not those this process may use: the connection table is the machine's. */
+/** CPUs of the machine, not those available to this process: the conntrack table is machine-wide. */
 export function countCpus(root = '/'): number {
   try {
     const names = readdirSync(join(root, 'sys/devices/system/cpu'));

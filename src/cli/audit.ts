@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead audit`: the agent reads the kernel back now, compares it with what it wants there, and repairs
-// what differs, as it does by itself every --audit-interval. The command says what it found.
+// `fairlead audit`: the agent reads the programmed state back, compares it with the desired state and repairs
+// the drift, as it also does every --audit-interval. The command prints the drift.
 import { Command } from 'commander';
 import { EXIT, FairleadError } from '../errors.ts';
 import { askAgent } from '../server/admin-socket.ts';
@@ -32,7 +32,7 @@ async function audit({ runDir, output }: AuditOptions): Promise<void> {
   process.exitCode = drift.length === 0 ? EXIT.fine : EXIT.degraded;
 }
 
-/** What differed, by entry; undefined if the agent could not compare yet. */
+/** The drift, by entry; undefined if the agent has no plan yet. */
 export function driftOf(answer: unknown): readonly string[] | undefined {
   if (typeof answer !== 'object' || answer === null || !('drift' in answer)) return undefined;
   if (!Array.isArray(answer.drift)) return undefined;
@@ -48,7 +48,7 @@ function entryText(entry: unknown): string {
 }
 
 export function auditText(drift: readonly string[]): string {
-  if (drift.length === 0) return 'in sync: the kernel holds what the agent wants';
+  if (drift.length === 0) return 'in sync: no drift found';
   const noun = drift.length === 1 ? 'difference' : 'differences';
   return [...drift.map((text) => `drift: ${text}`), `${drift.length} ${noun}, repaired`].join('\n');
 }

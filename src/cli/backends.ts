@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead backends`: every backend of every Service port, desired versus programmed, with its share of
-// the connections. Without an agent the pinned maps are read, and nothing is desired.
+// the connections. Without an agent only the programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
 import { type BackendRow, backendRows } from '../observe/report.ts';
 import { listCommand } from './list.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead bypass`: cgroups whose sockets are left alone (meshes, VMs, anything that must see the
-// Service address itself). Kept in a pinned map, so it outlives the agent.
+// `fairlead bypass`: cgroups whose sockets are not translated (service meshes, VMs, anything that must see the
+// Service address itself). Stored in a pinned map, which persists when the agent stops.
 import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -32,14 +32,16 @@ interface ListOptions extends BypassOptions {
 }
 
 export function bypassCommand(): Command {
-  const command = new Command('bypass').description('cgroups whose sockets are not translated');
+  const command = new Command('bypass').description(
+    'manage cgroups whose sockets are not translated',
+  );
   const sub = (name: string, description: string): Command =>
     addBpfRootOption(command.command(name).description(description));
-  sub('add', 'leave the sockets of this cgroup and those below it alone')
-    .argument('<cgroup>', 'a cgroup v2 directory, at any depth; one above --cgroup-root covers all')
+  sub('add', 'exempt the sockets of a cgroup and its descendants from translation')
+    .argument('<cgroup>', 'a cgroup v2 directory; an ancestor of --cgroup-root exempts all sockets')
     .action((path: string, options: BypassOptions) => add(realCgroup(path), options));
-  sub('remove', 'translate its sockets again')
-    .argument('<cgroup>', 'the directory, or the id that list shows')
+  sub('remove', 'translate the sockets of a bypassed cgroup again')
+    .argument('<cgroup>', 'its directory, or the id that list shows')
     .action((path: string, options: BypassOptions) => {
       const id = /^\d+$/.test(path) ? BigInt(path) : cgroupId(realCgroup(path));
       if (!withBypassMap(options.bpfRoot, (map) => deleteId(map, id))) {
@@ -47,7 +49,7 @@ export function bypassCommand(): Command {
       }
       print(`no longer bypassed: ${path}`);
     });
-  const list = sub('list', 'bypassed cgroups by id and path, and which of them are gone');
+  const list = sub('list', 'list bypassed cgroups with id, path and whether they still exist');
   addOutputOption(list, ['table', 'json', 'yaml']).action(async (options: ListOptions) =>
     print(await listText(withBypassMap(options.bpfRoot, readIds), options.output)),
   );
@@ -75,20 +77,20 @@ function checkLevel(path: string): void {
   if (level <= MAX_LEVEL) return;
   throw new FairleadError(
     'BAD_OPTION',
-    `${path} is ${level} levels below the root of its hierarchy, and the hooks look at ${MAX_LEVEL}: name a cgroup above it`,
+    `${path} is ${level} levels below the root of its hierarchy, and the hooks check only ${MAX_LEVEL}: name one of its ancestors`,
   );
 }
 
-/** Throws OTHER_CGROUP if no socket of this cgroup meets the hooks anyway. */
+/** Throws OTHER_CGROUP if the hooks do not apply to any socket of this cgroup. */
 function checkHooks(path: string, bpfRoot: string): void {
   const link = join(pinFolder(bpfRoot).links, 'fl_connect4');
-  if (!existsSync(link)) return; // Attached later, or never: the agent says so.
+  if (!existsSync(link)) return; // No agent has attached the hooks yet.
   const hooks = hooksCgroup(link);
   if (hooks === undefined) return;
   const lineage = lineageOf(path);
   const isBelow = lineage.includes(hooks);
   const isAbove = findCgroups(new Set([hooks]), path).size > 0;
-  // Within a cgroup namespace what is above its root cannot be seen.
+  // Ancestors of the root of a cgroup namespace are not visible.
   if (isBelow || isAbove || lineage.at(-1) !== ROOT_CGROUP_ID) return;
   const at = findCgroups(new Set([hooks]), findCgroup2() ?? path).get(hooks);
   throw new FairleadError(
@@ -97,7 +99,7 @@ function checkHooks(path: string, bpfRoot: string): void {
   );
 }
 
-/** undefined: it is gone. */
+/** undefined: the cgroup no longer exists. */
 function hooksCgroup(path: string): bigint | undefined {
   const link = openPinnedLink(path);
   try {
@@ -114,7 +116,7 @@ interface BypassRow {
   readonly state: 'bypassed' | 'gone' | 'not visible here';
 }
 
-/** Only a mount of the whole hierarchy tells that a cgroup is gone. */
+/** Whether a cgroup is gone is known only where the whole hierarchy is mounted. */
 function bypassRows(ids: readonly bigint[]): readonly BypassRow[] {
   const root = findCgroup2();
   const paths = root === undefined ? new Map() : findCgroups(new Set(ids), root);

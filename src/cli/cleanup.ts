@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead cleanup`: removes every link, map, pin and file of one instance, and says what it removed.
+// `fairlead cleanup`: removes every link, map, pin and file of one instance, and prints each.
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../config/instance-paths.ts';
 import { FairleadError } from '../errors.ts';
@@ -27,7 +27,7 @@ export function cleanupCommand(): Command {
     .action(cleanupInstance);
 }
 
-/** Throws ALREADY_RUNNING, unless it is a dry run: that only looks. */
+/** Throws ALREADY_RUNNING, except on a dry run, which changes nothing. */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   if (options.dryRun) {
     report('would remove', listInstance(options), options.bpfRoot);
@@ -42,10 +42,10 @@ function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
   for (const name of parts.maps) print(`${verb} map ${name}`);
   for (const path of parts.files) print(`${verb} file ${path}`);
   const summary = partsText(parts);
-  print(summary === '' ? `nothing of fairlead found below ${bpfRoot}` : `${verb} ${summary}`);
+  print(summary === '' ? `nothing to remove below ${bpfRoot}` : `${verb} ${summary}`);
 }
 
-/** A running agent would put everything back. */
+/** A running agent would restore what is removed. */
 async function refuseWhileRunning(runDir: string): Promise<void> {
   const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
   if (status === undefined) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of src/config/flags on a command of commander, and back: what was given, as text for
-// src/config to parse. No defaults here: only what was given on the command line counts.
+// Adds the flags of src/config/flags to commands, and returns those that were given as text for src/config to
+// parse. Defaults are applied there, not here.
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { FLAGS, type FlagValues } from '../config/flags/flags.ts';
 import type { FlagRow } from '../config/flags/row.ts';
@@ -30,7 +30,7 @@ const PLAN_FIELDS: readonly string[] = [
   'allowExternalIPs',
 ];
 
-/** Every flag of kube-proxy and of fairlead: what `run` takes. */
+/** Every flag of kube-proxy and of fairlead, for `run`. */
 export function addAllFlags(command: Command): Command {
   return addFlags(command, FLAGS);
 }
@@ -53,7 +53,7 @@ function optionOf({ flag, short, type, help }: FlagRow): Option {
   const names = short === undefined ? `--${flag}` : `-${short}, --${flag}`;
   const option = new Option(`${names} ${PLACEHOLDERS[type]}`, help);
   if (type === 'list' || type === 'boolMap' || type === 'sizeMap') {
-    // As in pflag, a list that is given twice is appended to.
+    // As in pflag, repeated list flags are appended.
     return option.argParser((text: string, before: string | undefined) =>
       before === undefined ? text : `${before},${text}`,
     );
@@ -64,7 +64,7 @@ function optionOf({ flag, short, type, help }: FlagRow): Option {
   );
 }
 
-/** What was given on the command line, as text. Switches without a value are `true`. */
+/** The flags given on the command line, as text. Boolean flags without a value are `true`. */
 export function flagValues(command: Command): FlagValues {
   const values: Record<string, string> = {};
   for (const { flag } of FLAGS) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place outside src/dataplane that names a dataplane: everything else knows the seam alone.
-// What an agent runs, what commands read without an agent, and what `cleanup` removes.
+// Selects the dataplane. Only this file imports one from outside src/dataplane; everything else depends on the
+// interface in src/dataplane/dataplane.ts.
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/checks.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
@@ -14,14 +14,14 @@ export interface DataplaneSettings {
   /** undefined: the root of the cgroup v2 hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
-  /** Who uses it, for the error another process gets. */
+  /** Named in the error that another process gets. */
   readonly runDir: string;
   readonly nodeName: string;
   /** Entries by the table names of --map-size. */
   readonly mapSizes: Readonly<Record<string, number>>;
 }
 
-/** Throws FairleadError if this machine cannot run a dataplane; what it returns opens one. */
+/** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   checkKernel();
   const { bpfRoot, runDir, nodeName, mapSizes } = settings;
@@ -42,6 +42,6 @@ export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpf
 /** What `removeProgrammed` would remove. */
 export const listProgrammed = (bpfRoot: string): PinnedParts => listPinned(bpfRoot);
 
-/** Removes what is programmed there and says what it was. Throws BPF_ROOT_IN_USE. */
+/** Removes what is programmed there and returns it. Throws BPF_ROOT_IN_USE. */
 export const removeProgrammed = (bpfRoot: string, runDir: string): PinnedParts =>
   removePinned(bpfRoot, { command: 'cleanup', runDir });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead demo`: shows the real agent and real connections on this machine, then removes every trace.
+// `fairlead demo`: runs the agent with real traffic in network namespaces, then removes everything.
 import { Command } from 'commander';
 import { exitCodeOf, runDemo } from '../demo/demo.ts';
 import { createScreen } from '../demo/screen.ts';
@@ -15,17 +15,17 @@ interface DemoOptions {
 
 export function demoCommand(): Command {
   return new Command('demo')
-    .description('show a node and its pods, made of namespaces of this machine, with real traffic')
+    .description('simulate a node and its pods in network namespaces and run real traffic')
     .option('--json', 'print one JSON report on stdout, and progress on stderr', false)
-    .option('--keep', 'leave everything up afterwards, to look around in, until Ctrl-C', false)
-    .option('--remove', 'remove what demo --keep left up in another terminal', false)
+    .option('--keep', 'keep everything running afterwards, for inspection, until Ctrl-C', false)
+    .option('--remove', 'remove a demo that was kept with --keep in another terminal', false)
     .action(demo);
 }
 
 async function demo({ json, keep, remove }: DemoOptions): Promise<void> {
   if (remove) {
     const removed = await removeKept();
-    if (removed.length === 0) throw new FairleadError('NOT_FOUND', 'no demo is kept up');
+    if (removed.length === 0) throw new FairleadError('NOT_FOUND', 'no kept demo found');
     print(`removed ${removed.join(', ')}`);
     return;
   }

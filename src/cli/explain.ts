@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead explain`: what becomes of one packet, and why. Either of a folder of manifests, which needs
-// no privilege, no kernel and no agent; or of the agent that runs here, which knows what it reads.
+// `fairlead explain`: what happens to a packet, and why. Answered by the running agent, or, with --manifests,
+// from manifests only, which needs neither privileges nor an agent.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
@@ -28,14 +28,17 @@ interface ExplainOptions {
 export function explainCommand(): Command {
   const command = new Command('explain')
     .description(
-      'explain what happens to a packet: by the agent that runs here, or by --manifests alone',
+      'explain what happens to a packet, according to the running agent or to --manifests',
     )
-    .requiredOption('--from <address>', 'client, e.g. 10.1.1.9')
-    .requiredOption('--to <destination>', 'e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp')
+    .requiredOption('--from <address>', 'source address of the packet, e.g. 10.1.1.9')
+    .requiredOption(
+      '--to <destination>',
+      'destination of the packet, e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp',
+    )
     .addOption(
       new Option(
         '--interface <name>',
-        'interface the packet comes in by, for detection by interface',
+        'interface that receives the packet, for local detection by interface',
       ),
     );
   return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml']), [

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands other than `run` share: how they find an instance, and durations on the command line.
+// Options that commands other than `run` share, and durations on the command line.
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseFlagDuration } from '../config/duration.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../config/instance-paths.ts';
 
 export const addRunDirOption = (command: Command): Command =>
-  command.option('--run-dir <dir>', 'where the agent serves its socket', DEFAULT_RUN_DIR);
+  command.option('--run-dir <dir>', "directory of the agent's admin socket", DEFAULT_RUN_DIR);
 
 export const addBpfRootOption = (command: Command): Command =>
-  command.option('--bpf-root <dir>', 'where its maps are pinned', DEFAULT_BPF_ROOT);
+  command.option('--bpf-root <dir>', "directory of the agent's pinned maps", DEFAULT_BPF_ROOT);
 
 /** `10m`, `1m30s`, `250ms`, `30` (seconds) -> milliseconds, at least one. */
 export function durationMs(text: string): number {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `services` and `backends` have in common: which rows are asked for, where they come from, and how
-// they are printed. Names and flags mean what they mean to kubectl, except that all namespaces are shown
-// unless one is named: a node serves them all.
+// Common parts of `services` and `backends`: selecting, reading and printing rows. Names and flags have their
+// meaning in kubectl, except that all namespaces are shown by default, because a node serves them all.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { Snapshot } from '../dataplane/snapshot.ts';
@@ -47,9 +46,9 @@ export interface ListSpec<R extends Row> {
   readonly columns: readonly Column<Rated<R>>[];
   /** What -o name prints of a row. */
   readonly nameOf: (row: R) => string;
-  /** The same in two readings of one row. */
+  /** Identifies a row across readings. */
   readonly keyOf: (row: R) => string;
-  /** What the pinned maps say, without an agent. */
+  /** The rows of the pinned maps, without an agent. */
   readonly fromPins: (programmed: Snapshot) => readonly R[];
 }
 
@@ -58,18 +57,18 @@ const MEASURING_MS = 1_000;
 export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
   const command = new Command(spec.command)
     .description(spec.description)
-    .argument('[name...]', 'Services as NAME or NAMESPACE/NAME; all of them if none is named');
+    .argument('[name...]', 'Services as NAME or NAMESPACE/NAME (default: all)');
   addOutputOption(command, ['table', 'wide', 'name', 'json', 'yaml'])
-    .option('-n, --namespace <namespace>', 'only this namespace (default: all namespaces)')
-    .option('-A, --all-namespaces', 'all namespaces, also if -n names one', false)
+    .option('-n, --namespace <namespace>', 'list only this namespace (default: all namespaces)')
+    .option('-A, --all-namespaces', 'list all namespaces, even if -n is given', false)
     .option(
       '-l, --selector <selector>',
-      'only Services with these labels: app=web,tier!=db,env in (a,b)',
+      'label selector of the Services, e.g. app=web,tier!=db,env in (a,b)',
       parseSelector,
     )
-    .option('--no-headers', 'without the line of column titles')
-    .option('-w, --watch', 'print again when something changes', false)
-    .addHelpText('after', '\n-o wide measures for a second, to show new connections per second.');
+    .option('--no-headers', 'do not print column headers')
+    .option('-w, --watch', 'print again after each change', false)
+    .addHelpText('after', '\n-o wide measures new connections per second, which takes one second.');
   return addBpfRootOption(addRunDirOption(command)).action(
     (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
   );
@@ -100,7 +99,7 @@ export interface Reading<R> {
   readonly atMs: number;
 }
 
-/** The agent's rows, or, if none runs, what the pinned maps say. */
+/** The rows of the agent or, if none is running, of the pinned maps. */
 async function reading<R extends Row>(
   spec: ListSpec<R>,
   options: ListOptions,
@@ -113,7 +112,7 @@ async function reading<R extends Row>(
     if (options.selector !== undefined) {
       throw new FairleadError(
         'NOT_RUNNING',
-        `${error.message}; without an agent nothing has labels`,
+        `${error.message}; labels are known only to a running agent`,
       );
     }
     const rows = spec.fromPins(programmedBelow(options.bpfRoot));
@@ -165,6 +164,6 @@ async function shownOf<R extends Row>(
     columns.filter(({ title }) => !isOneNamespace || title !== 'NAMESPACE'),
     { isWide: output.kind === 'wide', hasHeaders: headers, width: terminalWidth() },
   );
-  const note = `(too narrow a terminal for ${hidden.join(', ')}: use -o wide)`;
+  const note = `(columns hidden to fit the terminal: ${hidden.join(', ')}; use -o wide)`;
   return hidden.length === 0 ? { text } : { text, note };
 }

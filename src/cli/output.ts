@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How commands print: tables for people, names, JSON, YAML and templates for programs, and again on
-// change. stdout is data, stderr is talk.
+// Output of commands: tables, names, JSON, YAML and templates, once or after each change. Data goes to stdout,
+// messages to stderr.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { dump } from 'js-yaml';
@@ -52,7 +52,7 @@ export function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** Characters in a line, if stdout is a terminal. */
+/** Columns of the terminal; undefined if stdout is none. */
 export const terminalWidth = (): number | undefined =>
   process.stdout.isTTY ? process.stdout.columns : undefined;
 
@@ -67,11 +67,11 @@ const WATCH_INTERVAL_MS = 500;
 export interface Shown {
   /** '' prints nothing. */
   readonly text: string;
-  /** For people, after the text. */
+  /** A message for stderr, after the text. */
   readonly note?: string;
 }
 
-/** Prints once, or while watching again whenever the text changed, until interrupted. */
+/** Prints once or, while watching, after each change until interrupted. */
 export async function show(read: () => Promise<Shown>, options: WatchOptions): Promise<void> {
   const { isWatching, format, intervalMs = WATCH_INTERVAL_MS } = options;
   let last: string | undefined;
@@ -86,7 +86,7 @@ export async function show(read: () => Promise<Shown>, options: WatchOptions): P
   } while (isWatching);
 }
 
-/** Between one state and the next: YAML documents have a separator of their own, JSON texts need none. */
+/** Between two outputs of --watch: YAML has its own separator, JSON needs none. */
 function separator(isAgain: boolean, { kind }: OutputFormat): string {
   if (!isAgain || kind === 'json') return '';
   return kind === 'yaml' ? '---\n' : '\n';

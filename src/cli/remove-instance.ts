@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes one instance back: its links, maps and pins of any layout version, and the files in its run
-// directory. Synchronous, so that an agent that ends can do it as its last act.
+// Removes an instance: its links, maps and pins of any layout version, and the files in its run directory.
+// Synchronous, so that it can run in the exit handler of an agent.
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { socketPath } from '../server/admin-socket.ts';
@@ -14,20 +14,20 @@ export interface InstancePaths {
   readonly runDir: string;
 }
 
-/** Everything that was removed, or is there: pins by their path below bpfRoot, files by their own. */
+/** The parts of an instance: pins by their path below bpfRoot, files by their full path. */
 export interface InstanceParts {
   readonly links: readonly string[];
   readonly maps: readonly string[];
   readonly files: readonly string[];
 }
 
-/** What an instance has in the kernel and on disk. Changes nothing. */
+/** Lists what an instance has in the kernel and on disk. */
 export const listInstance = ({ bpfRoot, runDir }: InstancePaths): InstanceParts => ({
   ...listProgrammed(bpfRoot),
   files: filesOf(runDir),
 });
 
-/** Removes it; nothing there is success. Throws BPF_ROOT_IN_USE. */
+/** Removes the parts that exist and returns them. Throws BPF_ROOT_IN_USE. */
 export function removeInstance({ bpfRoot, runDir }: InstancePaths): InstanceParts {
   const removed = removeProgrammed(bpfRoot, runDir);
   const files = filesOf(runDir);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead run`: the agent. Exits on SIGTERM or SIGINT within a second; traffic keeps flowing, unless
-// --ephemeral takes everything back.
+// `fairlead run`: the agent. Exits on SIGTERM or SIGINT within a second. The programmed state is kept and serves
+// traffic, unless --ephemeral removes it.
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -35,7 +35,7 @@ import { catchSignals } from './signals.ts';
 export function runCommand(): Command {
   return addAllFlags(
     new Command('run').description(
-      "run the agent, which keeps the kernel in sync with the cluster's Services (takes kube-proxy's flags and file)",
+      "run the agent, which keeps the kernel in sync with the cluster's Services (accepts kube-proxy's flags and configuration file)",
     ),
   ).action((_options: unknown, command: Command) => run(command));
 }
@@ -93,7 +93,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
     process.exit(0);
   };
   if (isEphemeral) {
-    // Runs after an uncaught error, too.
+    // Also runs after an uncaught error.
     process.once('exit', () => {
       instance.stop();
       log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
@@ -102,7 +102,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   onSignal(stop);
 }
 
-/** Before anything is attached. Beside kube-proxy on the same API server is a deployment, and no warning. */
+/** Before anything is attached. Running beside kube-proxy on the same API server is supported: no warning. */
 async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void> {
   const found = [
     ...(source.kind === 'manifests' ? await findOtherProxies() : []),
@@ -155,7 +155,7 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<So
   const apiServer = await findApiServer(
     {
       apiServers: source.apiServers,
-      // With a file --kubeconfig does not count: what there is came from the file.
+      // With --config, --kubeconfig is ignored: the value came from the file.
       kubeconfig: file === undefined ? source.kubeconfig : undefined,
       configKubeconfig: file === undefined ? undefined : source.kubeconfig,
       master: undefined,
@@ -180,8 +180,8 @@ function manifestsDir(dir: string): string {
   throw new FairleadError(
     'NO_MANIFESTS',
     facts === undefined
-      ? `--manifests ${path} does not exist: create it, or name a folder of Service, EndpointSlice and Node manifests`
-      : `--manifests ${path} is a file: name the folder it is in, ${dirname(path)}`,
+      ? `--manifests ${path} does not exist: create it, or name a directory of Service, EndpointSlice and Node manifests`
+      : `--manifests ${path} is a file: name its directory, ${dirname(path)}`,
   );
 }
 
@@ -192,7 +192,7 @@ function applyKernelSettings(config: Config, log: Logger): void {
   ];
   for (const result of applySysctls(writes)) {
     const isFine = result.outcome === 'written' || result.outcome === 'kept';
-    // In a container this one is the kubelet's, and no setting of the node: kube-proxy does not warn either.
+    // In a container the kubelet sets the OOM score; kube-proxy does not warn about it either.
     const isOwn = result.path === OOM_SCORE_PATH;
     log[isFine || isOwn ? 'info' : 'warn']({ ...result }, 'kernel setting');
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead services`: every frontend, desired versus programmed, and who serves it. With an agent both
-// sides come from it; without one the pinned maps are read, and nothing is desired.
+// `fairlead services`: every frontend with its backends, desired versus programmed. Without an agent only the
+// programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
 import { type ServiceRow, serviceRows } from '../observe/report.ts';
 import { listCommand } from './list.ts';
@@ -8,7 +8,7 @@ import { type Rated, rateText } from './view/rate.ts';
 import { STATE_TEXT } from './view/state.ts';
 import type { Column } from './view/table.ts';
 
-/** `3/3`: programmed of desired; what nobody desires has no second number. */
+/** `3/3`: programmed and desired backends; without an agent only the first. */
 const countText = ({ kernel, desired, kernelState }: ServiceRow): string =>
   kernelState === 'unknown' ? String(kernel.length) : `${kernel.length}/${desired.length}`;
 
@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'NOT-SERVED', isWide: true, cell: notServed },
 ];
 
-/** Clients from outside choose from a set of their own only where it differs. */
+/** Clients outside the node have their own set only if it differs. */
 function externalBackends({
   kind,
   kernel,
@@ -48,7 +48,7 @@ function externalBackends({
   return externalKernel.join() === kernel.join() ? 'same' : externalKernel;
 }
 
-/** `bpf: packets from outside`: the column says the rest. */
+/** `bpf: packets from outside`, without the text of the column title. */
 function notServed({ limits }: ServiceRow): string {
   return limits.map((limit) => limit.replace(/^not served by /, '')).join('; ');
 }

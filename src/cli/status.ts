@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead status`: is every Service programmed, and if not, why. Its exit code says the same.
+// `fairlead status`: whether every Service is programmed and, if not, why; also by exit code.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { EXIT, FairleadError } from '../errors.ts';
@@ -26,11 +26,11 @@ export function statusCommand(): Command {
     ),
   );
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
-    .option('-w, --watch', 'print again when something changes', false)
+    .option('-w, --watch', 'print again after each change', false)
     .option('--wait', 'wait until the initial sync is complete', false)
     .option(
       '--timeout <duration>',
-      'longest time to --wait: 30 (seconds), 90s, 5m',
+      'maximum time to --wait, e.g. 30 (seconds), 90s, 5m',
       durationMs,
       300_000,
     )
@@ -42,7 +42,7 @@ async function status({ runDir, output, watch, wait, timeout }: StatusOptions): 
   await show(
     async () => {
       const report = await reportOf(runDir);
-      // Before anything is printed: the reader of a pipe may be gone by then.
+      // Set before printing: the reader of a pipe may have closed it by then.
       process.exitCode = report.health.state === 'in sync' ? EXIT.fine : EXIT.degraded;
       const { kind } = output;
       return kind === 'table' || kind === 'wide'
@@ -78,7 +78,7 @@ async function waitUntilReady(runDir: string, timeoutMs: number): Promise<void> 
   }
 }
 
-/** An agent that does not answer may yet start; whoever may not ask need not wait. */
+/** An agent that does not answer may still be starting; other errors are final. */
 function notRunning(error: unknown): undefined {
   if (error instanceof FairleadError && error.code === 'NOT_RUNNING') return undefined;
   throw error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead validate`: what `run` would reject in manifests and in a configuration file, and where. Needs no
-// privilege, no kernel and no agent.
+// `fairlead validate`: reports what `run` would reject in manifests and in a configuration file, with file and
+// line. Needs neither privileges nor an agent.
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -15,7 +15,7 @@ import { type ManifestSource, openManifests } from '../source/manifests/manifest
 import { addPlanFlags, flagValues } from './config-flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from './output.ts';
 
-/** One thing that `run` would reject (error), or accept and ignore or remap (warning). */
+/** A value that `run` would reject (error), or ignore or remap (warning). */
 export interface Finding {
   readonly severity: 'error' | 'warning';
   /** `web.yaml:12`, or the name of a flag. */
@@ -34,9 +34,9 @@ interface ValidateOptions {
 
 export function validateCommand(): Command {
   const command = new Command('validate')
-    .description('check manifests and a configuration file (--config); exits 1 if one is not valid')
+    .description('check manifests and a configuration file (--config); exits 1 if any is invalid')
     .argument('[manifests...]', 'files or folders of Service, EndpointSlice and Node manifests')
-    .option('--strict', 'exit 1 on warnings, too', false);
+    .option('--strict', 'treat warnings as errors', false);
   return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml'])).action(
     (paths: readonly string[], options: ValidateOptions) => validate(paths, options, command),
   );
@@ -64,7 +64,10 @@ export async function findingsOf(
   flags: FlagValues,
 ): Promise<readonly Finding[]> {
   if (paths.length === 0 && flags['config'] === undefined) {
-    throw new FairleadError('BAD_OPTION', 'name manifests, or a configuration file with --config');
+    throw new FairleadError(
+      'BAD_OPTION',
+      'nothing to validate: nothing to validate: name manifests, or a configuration file with --config',
+    );
   }
   const { config, findings } = readConfig(flags);
   const all = [...findings];
@@ -77,7 +80,7 @@ export function exitCodeOf(findings: readonly Finding[], isStrict: boolean): num
   return isFine ? EXIT.fine : EXIT.failed;
 }
 
-/** A configuration that is not valid means that of the defaults to the manifests. */
+/** If the configuration is invalid, manifests are validated with the defaults. */
 function readConfig(flags: FlagValues): {
   readonly config: Config;
   readonly findings: readonly Finding[];
@@ -127,7 +130,7 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
       return { ...at(found?.file, found?.line), object: refText(object), field, reason };
     });
     if (!isFolder && own.length === 0 && unread.length === 0) {
-      const reason = 'holds no manifest: its name must end in .yaml, .yml or .json';
+      const reason = 'not a manifest: the file name must end in .yaml, .yml or .json';
       return [{ ...at(top, undefined), reason }];
     }
     return [...unread, ...rejected];
@@ -141,7 +144,7 @@ const at = (file: string | undefined, line: number | undefined) => ({
   place: line === undefined ? shortened(file ?? '') : `${shortened(file ?? '')}:${line}`,
 });
 
-/** As the user would name it from here. */
+/** Relative to the working directory where that is shorter. */
 function shortened(file: string): string {
   const here = `${process.cwd()}/`;
   return file.startsWith(here) ? file.slice(here.length) : file;
@@ -160,7 +163,7 @@ function readOnce(
   });
 }
 
-/** As compilers print it, so that editors and CI systems find the line. */
+/** The format of compilers, which editors and CI systems recognize. */
 export function findingText({ severity, place, object, field, reason }: Finding): string {
   return [place, severity, object, field, reason]
     .filter((part) => part !== undefined && part !== '')

@@ -81,7 +81,7 @@ export interface Installation {
 export interface Hook {
   readonly name: string;
   /** It was there before this agent: adopted from an earlier one. */
-  readonly isTakenOver: boolean;
+  readonly isAdopted: boolean;
   /** Instructions that the verifier walked. */
   readonly insns: number;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a packet on this node: what the plan decides, and which dataplane does it. The plan
-// knows no dataplane, so what a dataplane cannot do is added here, from the table of capabilities.
+// Explains what happens to a packet on this node: the decision of the plan and the dataplane that carries it
+// out. The plan does not depend on dataplanes, so their limits are added here, from their capabilities.
 import { DATAPLANES, limitText, originOf, servedBy } from '../dataplane/capabilities.ts';
 import { isLoopback } from '../lib/ip.ts';
 import type { Family } from '../model/types.ts';
@@ -12,9 +12,9 @@ import { type Packet, parsePacket } from '../plan/explain/packet.ts';
 import type { Frontend, Plan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
-  /** The dataplane that does what the plan decides; null: none, the packet is left alone. */
+  /** The dataplane that carries out the decision; null if none does and the packet is not changed. */
   readonly dataplane: string | null;
-  /** `not served by bpf: SCTP`; empty where something serves it or there is nothing to serve. */
+  /** `not served by bpf: SCTP`; empty if it is served or there is nothing to serve. */
   readonly limits: readonly string[];
   /** The source address the backend sees; null unless forwarded. */
   readonly source: 'client' | 'node' | null;
@@ -55,7 +55,7 @@ const dataplaneStep = (dataplane: string | undefined, reason: string): ExplainSt
   reason: reason === '' ? `served by ${dataplane}` : reason,
 });
 
-/** A pod's 127.0.0.1 is inside its own network namespace: nothing of it reaches the node. */
+/** A pod's 127.0.0.1 belongs to its own network namespace and never reaches the node. */
 function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer {
   const own = `${destination} is the pod's own loopback, which the node never sees`;
   return {
@@ -68,7 +68,7 @@ function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer 
   };
 }
 
-/** The frontend whose capabilities count: for an unknown port, that of the ClusterIP which refuses it. */
+/** The frontend whose capabilities apply: for an unknown port, the ClusterIP that refuses it. */
 function frontendOf(
   match: Match,
   { destination }: Packet,
@@ -86,14 +86,14 @@ function frontendOf(
 
 /**
  * The answer to `from`, `to` and `by` of a request; `{error}` if there is no plan or no such packet.
- * @param interfaceAddresses of this node: NodePorts answer on these, whatever the Node object says
+ * @param interfaceAddresses of this node: NodePorts are served on these, independent of the Node object
  */
 export function explained(
   plan: Plan | undefined,
   interfaceAddresses: readonly string[],
   query: URLSearchParams,
 ): Answer | { readonly error: string } {
-  if (plan === undefined) return { error: 'there is no plan yet' };
+  if (plan === undefined) return { error: 'the agent has no plan yet' };
   const localAddresses = [...plan.node.localAddresses, ...interfaceAddresses];
   const here = { ...plan, node: { ...plan.node, localAddresses } };
   const by = query.get('by') ?? undefined;

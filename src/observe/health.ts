@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is this node's proxy healthy, and if not, why: what `fairlead status` prints first and exits by.
+// Health of this node's proxy and the reasons: the first line and the exit code of `fairlead status`.
 import { isOfObject } from '../model/problem.ts';
 import type { KernelState, ServiceRow } from './report.ts';
 import type { Status } from './status.ts';
@@ -9,7 +9,7 @@ export type FrontendCounts = Readonly<Record<KernelState, number>>;
 
 export interface Health {
   readonly state: 'in sync' | 'starting' | 'degraded';
-  /** Why it is not in sync; empty if it is. */
+  /** Empty if in sync. */
   readonly reasons: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[])
   return counts;
 }
 
-/** Whatever a user would want to know of makes it degraded, not only what stops traffic. */
+/** Degraded by anything an operator must know of, not only by what stops traffic. */
 export function healthOf(
   status: Pick<Status, 'isReady' | 'sync' | 'problems'>,
   frontends: FrontendCounts,
@@ -31,7 +31,7 @@ export function healthOf(
   const rejected = problems.filter(isOfObject).length;
   const reasons = [
     counted(rejected, 'rejected object or field', 'rejected objects or fields'),
-    counted(problems.length - rejected, 'problem of the source', 'problems of the source'),
+    counted(problems.length - rejected, 'source problem', 'source problems'),
     counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
     counted(frontends.missing, 'frontend missing', 'frontends missing'),
     counted(frontends.stale, 'frontend stale', 'frontends stale'),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `fairlead services` and `backends` show: desired versus programmed state, row by row, which rows
-// differ, and what no dataplane serves.
+// The rows of `fairlead services` and `backends`: desired versus programmed state of each frontend and backend.
 
 import {
   DATAPLANES,
@@ -17,8 +16,8 @@ import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '
 
 /**
  * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
- * extra: programmed, not planned · not-served: no dataplane can serve it to anyone · unknown: no agent
- * runs, so nothing says what is desired.
+ * extra: programmed, not planned · not-served: no dataplane can serve it to any client · unknown: no agent
+ * runs, so the desired state is not known.
  */
 export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'not-served' | 'unknown';
 
@@ -36,18 +35,18 @@ export interface ServiceRow {
   readonly internalTrafficPolicy: TrafficPolicy | undefined;
   readonly externalTrafficPolicy: TrafficPolicy | undefined;
   readonly affinitySeconds: number;
-  /** Backends of clients on this node, sorted; empty where the plan or the kernel has no such frontend. */
+  /** Backends for clients on this node, sorted; empty if the plan or the kernel lacks the frontend. */
   readonly desired: readonly string[];
   readonly kernel: readonly string[];
-  /** The same of clients from outside. */
+  /** Backends for clients outside the node. */
   readonly externalDesired: readonly string[];
   readonly externalKernel: readonly string[];
   /** Endpoints that still serve while they terminate. */
   readonly terminating: readonly string[];
   readonly kernelState: KernelState;
-  /** `bpf`; of several dataplanes each with whom it serves; empty: none, or no agent runs. */
+  /** `bpf`; with several dataplanes, each with the clients it serves; empty if none, or no agent runs. */
   readonly servedBy: readonly string[];
-  /** `not served by bpf: packets from outside`: empty if everyone who is meant to reach it does. */
+  /** `not served by bpf: packets from outside`; empty if all intended clients are served. */
   readonly limits: readonly string[];
   readonly connections: number;
   readonly refused: number;
@@ -61,7 +60,7 @@ export interface BackendRow {
   readonly port: string;
   readonly backend: string;
   readonly family: string;
-  /** Of its Service. */
+  /** Labels of its Service. */
   readonly labels: string;
   readonly isDesired: boolean;
   readonly kernelState: KernelState;
@@ -116,7 +115,7 @@ const idOf = ({ address, port }: Frontend, { family, protocol }: ServicePortPlan
 const namesOf = (backends: BackendList): readonly string[] =>
   backends.map(({ address, port }) => hostPort(address, port));
 
-/** The kernel keeps a set in the order of its ids, the plan in that of addresses. */
+/** The kernel orders a set by backend id, the plan by address. */
 const hasSame = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && [...a].sort().join() === [...b].sort().join();
 
@@ -167,7 +166,7 @@ function plannedState(
     : 'stale';
 }
 
-/** As the paths of the port's frontends show them: a policy without a frontend decides nothing. */
+/** The policies of the port's frontends: a policy without a frontend has no effect. */
 function policiesOf({
   frontends,
 }: ServicePortPlan): Pick<ServiceRow, 'internalTrafficPolicy' | 'externalTrafficPolicy'> {
@@ -270,7 +269,7 @@ function heldRow(view: BackendView, labels: string, isWanted: boolean | undefine
   };
 }
 
-/** A terminating backend is in no set and yet wanted there: sockets on it still use it. */
+/** A terminating backend is in no set but still desired: established flows use it. */
 function backendState(view: BackendView, isWanted: boolean | undefined): KernelState {
   if (isWanted === undefined) return 'unknown';
   if (isWanted) return view.state === 'active' ? 'ok' : 'stale';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `fairlead status` shows: one object, assembled from the running agent's parts.
+// The status of a running agent, as `fairlead status` shows it.
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
@@ -39,7 +39,7 @@ export interface Status {
   readonly services: number;
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
-  /** What is wrong with the source, and everything that was rejected with the place it stands in. */
+  /** Problems of the source, and rejected objects and fields with file and line. */
   readonly problems: readonly Problem[];
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's unix socket in --run-dir, for fairlead's own commands: JSON documents, streams of JSON lines,
-// and proof that the instance is taken. Read-only, and for root alone: what it tells names every Service.
+// The agent's unix socket in --run-dir, which fairlead's own commands use: JSON documents and streams of JSON
+// lines. It also guards --run-dir against a second agent. Accessible by root only, as it names every Service.
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import {
   createServer,
@@ -14,24 +14,24 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { FairleadError, reasonOf } from '../errors.ts';
 
-/** By path, given the query; built anew for each request. undefined is not found. */
+/** By path, called with the query for each request; undefined is answered with 404. */
 export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
 
-/** Starts a stream for one client; `write` takes one JSON value a line. Returns what ends it. */
+/** Starts a stream for one client; `write` sends one value as a line of JSON. Returns the function that ends it. */
 export type OpenStream = (write: (value: unknown) => void) => () => void;
 export type Streams = Readonly<Record<string, OpenStream>>;
 
 export const socketPath = (runDir: string): string => join(runDir, 'agent.sock');
 
 export interface AgentSocket {
-  /** From now on these routes are answered instead. */
+  /** Replaces the routes. */
   serve(routes: Routes): void;
   /** Ends streams too. Idempotent. */
   close(): void;
 }
 
 const ONLY_ROOT = 0o600;
-/** A client that reads so slowly is cut off: its lines must not become the agent's memory. */
+/** Slower clients are disconnected, so that their unread lines do not grow the agent's memory. */
 const MOST_BUFFERED_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 5_000;
 
@@ -69,7 +69,7 @@ export async function serveSocket(
     throw isPermission(error)
       ? new FairleadError(
           'NO_PRIVILEGE',
-          `no permission to create ${path}: run the agent as root, or give it a --run-dir it may write to`,
+          `no permission to create ${path}: run the agent as root, or set --run-dir to a writable directory`,
         )
       : error;
   }
@@ -78,7 +78,7 @@ export async function serveSocket(
 async function refuseSecondAgent(runDir: string): Promise<void> {
   const path = socketPath(runDir);
   if (!(await isListening(path))) return;
-  // An agent that is too busy to answer in time is still an agent.
+  // A time-out means an agent that is busy, not one that is gone.
   const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
   const hasPid = typeof status === 'object' && status !== null && 'pid' in status;
   throw new FairleadError(
@@ -87,7 +87,7 @@ async function refuseSecondAgent(runDir: string): Promise<void> {
   );
 }
 
-/** Rejects only for want of permission. */
+/** Rejects only if permission is denied. */
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
@@ -135,7 +135,7 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** One document of a running agent. Throws NOT_RUNNING if none answers, NO_PRIVILEGE if we may not ask. */
+/** One document of a running agent. Throws NOT_RUNNING, or NO_PRIVILEGE if access to the socket is denied. */
 export async function askAgent(runDir: string, route: string): Promise<unknown> {
   const response = await get(runDir, route);
   try {
@@ -186,7 +186,7 @@ function noAgent(runDir: string, error: unknown): FairleadError {
       )
     : new FairleadError(
         'NOT_RUNNING',
-        `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` up with this --run-dir?`,
+        `no agent answers at ${path} (${reasonOf(error)}): is \`fairlead run\` running with this --run-dir?`,
       );
 }
 

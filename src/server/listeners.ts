@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two servers of an agent, health and metrics: opened, retried while their ports are taken, closed.
+// The two servers of an agent, health and metrics: opened, retried while their ports are in use, closed.
 import type { RequestListener } from 'node:http';
 import type { ListenAddress } from '../config/addresses.ts';
 import type { Logger } from '../log.ts';
@@ -9,14 +9,14 @@ import { listenWithRetry, type RetryingListener } from './http/retry-listen.ts';
 
 export interface ServerSpec {
   readonly name: 'healthz' | 'metrics';
-  /** undefined = switched off. */
+  /** undefined = disabled. */
   readonly at: ListenAddress | undefined;
   readonly failureEvent: EventReason;
   readonly onRequest: RequestListener;
 }
 
 export interface Listeners {
-  /** By name, those that are switched on. */
+  /** Enabled servers, by name. */
   listening(): Readonly<Record<string, boolean>>;
   close(): void;
 }
@@ -28,7 +28,7 @@ export interface ListenersParts {
   readonly log: Logger;
 }
 
-/** Rejects with BAD_OPTION if a port is taken and `isBindFailureFatal`. */
+/** Rejects with BAD_OPTION if a port is in use and `isBindFailureFatal`. */
 export async function openListeners(
   specs: readonly ServerSpec[],
   { isBindFailureFatal, nodeName, events, log }: ListenersParts,

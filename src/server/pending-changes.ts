@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which changes have arrived and are not programmed yet, and how long endpoints' changes took to get
-// there (kube-proxy's ServiceChangeTracker.PendingChanges and EndpointsChangeTracker.lastChangeTriggerTimes).
+// Changes that have arrived but are not programmed yet, and the trigger times of endpoint changes
+// (kube-proxy's ServiceChangeTracker.PendingChanges and EndpointsChangeTracker.lastChangeTriggerTimes).
 import { type TriggerTime, triggerTimeOf } from '../model/trigger-time.ts';
 import type { Kind, ObjectChange } from '../model/types.ts';
 
@@ -8,11 +8,11 @@ export interface PendingChanges {
   arrived(changes: readonly ObjectChange[]): void;
   /** Distinct objects that changed since the last `programmed`. */
   count(kind: Kind): number;
-  /** Everything that arrived is programmed: returns the trigger times it took with it. */
+  /** All changes are programmed: returns their trigger times. */
   programmed(): readonly TriggerTime[];
 }
 
-/** @param startedMs older changes happened before this process could program them */
+/** @param startedMs start of this process: older changes are not measured */
 export function createPendingChanges(startedMs: number): PendingChanges {
   const pending = new Map<Kind, Set<string>>();
   let triggers: TriggerTime[] = [];
@@ -29,10 +29,10 @@ export function createPendingChanges(startedMs: number): PendingChanges {
     },
     count: (kind) => pending.get(kind)?.size ?? 0,
     programmed() {
-      const taken = triggers;
+      const programmed = triggers;
       triggers = [];
       pending.clear();
-      return taken;
+      return programmed;
     },
   };
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a running agent shows the outside, as kube-proxy does: the health and metrics servers, the
-// healthCheckNodePort of each Service, Kubernetes Events. The agent reports what arrived and what was
-// synced; nothing here decides or programs anything. The admin socket beside it (admin-socket.ts) is for
-// fairlead's own commands.
+// The public interfaces of a running agent, as kube-proxy has them: health and metrics servers, the
+// healthCheckNodePort of each Service, Kubernetes Events. They only report what the agent received and synced.
+// The admin socket (admin-socket.ts) serves fairlead's own commands.
 import { existsSync } from 'node:fs';
 import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
@@ -43,17 +42,17 @@ export interface ServersParts {
 
 export interface Servers {
   readonly events: EventRecorder;
-  /** To be called before the agent takes the changes: they are pending until they are programmed. */
+  /** Must be called before the agent accepts the changes: they are pending until they are programmed. */
   arrived(changes: readonly ObjectChange[]): void;
   synced(facts: SyncFacts): void;
   /** One request to the API server. */
   requested(request: RequestFacts): void;
-  /** The configuration file was written; it may be what the agent was started with again. */
+  /** The configuration file was written, possibly with its original content. */
   configWritten(file: { readonly path: string; readonly isChanged: boolean }): void;
   close(): void;
 }
 
-/** Rejects with BAD_OPTION if a port is taken and `isBindFailureFatal`. */
+/** Rejects with BAD_OPTION if a port is in use and `isBindFailureFatal`. */
 export async function openServers(parts: ServersParts): Promise<Servers> {
   const { settings, sender, log } = parts;
   const self = { kind: 'Node', name: settings.nodeName } as const;
@@ -93,7 +92,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
   };
 }
 
-/** What only the servers know, and metrics show. */
+/** Metrics about the servers themselves. */
 interface Shown {
   isConfigChanged: boolean;
   listening: () => Readonly<Record<string, boolean>>;

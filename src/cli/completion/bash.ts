@@ -37,7 +37,7 @@ complete -o filenames -F _${name} ${name}
 const pathCase = ({ path }: CommandNode): string =>
   `      ${quoted(path.join(' '))}) path=${quoted(path.join(' '))} ;;`;
 
-/** The value of each option that takes one; where nothing is known of it, nothing is offered. */
+/** Completes the values of options; nothing is offered where they are not known. */
 function valueCases({ path, options }: CommandNode): readonly string[] {
   const takesValue = options.filter(({ valueKind }) => valueKind !== 'none');
   const known = takesValue.filter((option) => replyTo(option) !== undefined);

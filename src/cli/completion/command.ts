@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead completion SHELL` and `fairlead man`: both print what they make of the program's own commands.
+// `fairlead completion SHELL` and `fairlead man`: both are generated from the commands of the program.
 import { Argument, Command } from 'commander';
 import { packageVersion } from '../../sys/package.ts';
 import { bashScript } from './bash.ts';

@@ -85,7 +85,7 @@ const list = (title: string, rows: readonly (readonly [string, string])[]): read
   ...rows.flatMap(([term, text]) => ['.TP', `.B ${escaped(term)}`, escaped(text)]),
 ];
 
-/** Groups have no action of their own: their commands follow. */
+/** A command group has no action; its commands are listed separately. */
 function commandText({ path, args, help, options, commands }: CommandNode): readonly string[] {
   const names = path.join(' ');
   const synopsis = [`.SS ${escaped([names, ...args].join(' '))}`, escaped(sentence(help))];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the program as plain data: what completion scripts and the manual page are made of, so
-// that neither can differ from what the program takes.
+// The commands and options of the program as plain data, from which completion scripts and the manual page are
+// generated.
 import type { Command, Option } from 'commander';
 import { FLAGS } from '../../config/flags/flags.ts';
 
-/** What stands after an option: nothing, a path, or a value, perhaps one of a few. */
+/** The value of an option: none, a path, or text, possibly one of a fixed set. */
 export type ValueKind = 'none' | 'file' | 'directory' | 'value';
 
 export interface OptionNode {
@@ -97,7 +97,7 @@ function helpText({ description, defaultValue, defaultValueDescription }: Option
 }
 
 function valueKind(long: string, placeholder: string): ValueKind {
-  // A switch may take a value, but only behind `=`.
+  // A boolean flag accepts a value only after `=`.
   if (!placeholder.startsWith('<')) return 'none';
   if (FILES.includes(long)) return 'file';
   return DIRECTORIES.includes(long) ? 'directory' : 'value';

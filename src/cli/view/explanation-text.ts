@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer to `explain` for people: what happens, then each rule that was looked at and why.
+// The text output of `explain`: what happens to the packet, then each rule that was evaluated and its result.
 import type { Answer } from '../../observe/answer.ts';
 import { frontendKey } from '../../plan/decide/frontends.ts';
 import type { Packet } from '../../plan/explain/packet.ts';
 import { aligned } from './table.ts';
 
-/** Headline, Service, then one line a step in three columns. */
+/** Headline, Service, then one line per step in three columns. */
 export function explanationText(packet: Packet, answer: Answer): string {
   const { source, destination, destinationPort, protocol } = packet;
   const { service, steps } = answer;
@@ -35,8 +35,8 @@ function decisionText({ verdict, backends, masquerade, source }: Answer): string
     case 'reject':
       return 'reject: the client is refused at once';
     case 'drop':
-      return 'drop: the client gets no answer';
+      return 'drop: the client gets no response';
     case 'none':
-      return 'not a Service of this node: left alone';
+      return 'not a Service address on this node: not translated';
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kubectl's jsonpath templates: text, `{.items[*].name}`, `{"\n"}` and `{range .items[*]}...{end}`.
-// The paths themselves are jsonpath-plus's affair, which is loaded for them alone.
+// Paths are evaluated by jsonpath-plus, which is imported on demand.
 import type { JSONPath as Evaluate } from 'jsonpath-plus';
 import { FairleadError, reasonOf } from '../../errors.ts';
 
@@ -32,7 +32,7 @@ export async function fillTemplate(template: string, value: object): Promise<str
 const badTemplate = (reason: string): FairleadError =>
   new FairleadError('BAD_OPTION', `-o jsonpath: ${reason}`);
 
-/** Texts between braces and texts outside of them, in turn; the quoted may hold braces. */
+/** Alternating text inside and outside of braces; quoted text may contain braces. */
 function tokensOf(template: string): readonly string[] {
   const tokens = template.match(/\{(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^}"'])*\}|[^{]+/g) ?? [];
   if (tokens.join('') !== template) throw badTemplate(`unclosed brace in ${template}`);

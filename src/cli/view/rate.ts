@@ -6,7 +6,7 @@ export interface Counted {
 }
 
 export type Rated<R> = R & {
-  /** undefined: there is no earlier reading of this row. */
+  /** undefined: the row has no earlier reading. */
   readonly newPerSecond: number | undefined;
 };
 
@@ -24,7 +24,7 @@ export function rated<R extends Counted>(
   const seconds = (now.atMs - (before?.atMs ?? now.atMs)) / 1000;
   return now.rows.map((row) => {
     const count = earlier.get(keyOf(row));
-    // Counters begin again with a frontend that was made anew.
+    // The counter of a frontend that was recreated starts at 0.
     const grown = count === undefined ? undefined : Math.max(0, row.connections - count);
     return {
       ...row,

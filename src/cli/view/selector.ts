@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Label selectors as kubectl's -l takes them: `app=web,tier!=db,env in (a,b),!legacy`.
+// Label selectors as in kubectl's -l: `app=web,tier!=db,env in (a,b),!legacy`.
 // Source: apimachinery's labels.Parse, without its comparisons of numbers.
 import { InvalidArgumentError } from 'commander';
 

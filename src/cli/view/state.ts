@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How people read the state of a row; programs get KernelState.
+// The state of a row as shown in tables; JSON has KernelState.
 import type { KernelState } from '../../observe/report.ts';
 
 export const STATE_TEXT: Readonly<Record<KernelState, string>> = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status of an agent for people: its health first, then what it reads, then what it has programmed.
+// The text output of `fairlead status`: health, source, then the programmed state.
 
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
@@ -7,7 +7,7 @@ import type { Status } from '../../observe/status.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
-/** A frontend that somebody who is meant to reach it does not. */
+/** A frontend that some of its intended clients cannot use. */
 export interface Limited {
   readonly service: string;
   readonly frontend: string;
@@ -77,7 +77,7 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 
 function programLines(report: Report): readonly Line[] {
   const { hooks, cgroupRoot, refusesWith, bpfRoot, sync } = report;
-  const adopted = hooks.filter((hook) => hook.isTakenOver).length;
+  const adopted = hooks.filter((hook) => hook.isAdopted).length;
   const adoptedText = adopted === 0 ? '' : `, ${adopted} adopted from the previous agent`;
   const hookText = `bpf, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
   return [
@@ -108,9 +108,9 @@ function syncText({ count, lastAt, lastDurationMs }: Status['sync']): string {
 const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
   lastAuditAt === undefined
     ? 'never'
-    : `last at ${lastAuditAt}, ${driftTotal} differences repaired since the start`;
+    : `last at ${lastAuditAt}, ${driftTotal} differences repaired since start`;
 
-/** What each map counts, because none of them counts Services. */
+/** The unit of each map's entries: none of them counts Services. */
 const TABLE_TEXT: Readonly<Record<string, string>> = {
   fl_frontend4: 'IPv4 frontends, and an entry for the other ports of each ClusterIP',
   fl_frontend6: 'IPv6 frontends, and an entry for the other ports of each ClusterIP',
@@ -124,7 +124,7 @@ const percent = ({ used, capacity }: Status['tables'][number]): number =>
 
 function capacityText({ tables }: Report): string {
   const [fullest] = tables.toSorted((a, b) => percent(b) - percent(a));
-  if (fullest === undefined) return 'not known';
+  if (fullest === undefined) return 'unknown';
   const { name, used, capacity } = fullest;
   return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
 }
@@ -145,7 +145,7 @@ const problemLines = ({ problems = [], sync }: Report): readonly Line[] => [
 /** How many Services a line names. */
 const NAMED_SERVICES = 3;
 
-/** One line a reason; with `-o wide` one a frontend. */
+/** One line per reason; with `-o wide` one per frontend. */
 function limitLines({ limits }: Report, isWide: boolean): readonly Line[] {
   if (isWide) {
     return limits.map(({ service, frontend, reason }) => [

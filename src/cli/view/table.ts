@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows as aligned columns, the way kubectl prints them. On a terminal the table is made to fit: lists in
-// cells are shortened first, then the columns that can be spared are left out. In a pipe nothing is cut.
+// Prints rows as aligned columns, as kubectl does. On a terminal the table is fitted to its width: first lists
+// in cells are shortened, then optional columns are left out. In a pipe nothing is shortened.
 
 export interface Column<Row> {
   readonly title: string;
@@ -75,7 +75,7 @@ function cellText(cell: string | readonly string[], most: number): string {
   return `${cell.slice(0, most).join(',')} + ${cell.length - most} more...`;
 }
 
-/** Two or more cells a line, padded to the widest of their column; nothing trails. */
+/** Cells padded to the width of their column, without trailing spaces. */
 export function aligned(lines: readonly (readonly string[])[]): readonly string[] {
   const widths: number[] = [];
   for (const cells of lines) {

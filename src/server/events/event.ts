@@ -18,7 +18,7 @@ export const EVENTS = {
   FailedToStartProxierHealthcheck: warning('StartKubeProxy'),
   FailedToStartMetricServer: warning('StartKubeProxy'),
   FailedToStartServiceHealthcheck: warning('Listen'),
-  /** The rest are fairlead's own: which dataplane programs the kernel. */
+  /** fairlead's own: they name the dataplane that programs the kernel. */
   ModeSelected: normal('SelectMode'),
   MapFull: warning('Program'),
   InvalidService: warning('Validate'),
@@ -121,7 +121,7 @@ function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z');
 }
 
-/** Never in the middle of a character. */
+/** Does not split a character. */
 function cutToBytes(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text;
   let cut = Buffer.from(text)

@@ -16,7 +16,7 @@ export interface EventStats {
   readonly failed: number;
   /** The queue was full. */
   readonly dropped: number;
-  /** Counted into the next event of its kind instead of sent. */
+  /** Counted in the next event of the same kind instead of sent. */
   readonly heldBack: number;
 }
 
@@ -96,7 +96,7 @@ class Recorder implements EventRecorder {
     await this.#sending;
   }
 
-  /** One after the other: a slow API server must not get a burst. */
+  /** Sequential, so that a slow API server does not get a burst. */
   async #sendAll(): Promise<void> {
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       try {
@@ -133,7 +133,7 @@ class Recorder implements EventRecorder {
   }
 }
 
-/** An identical note is suppressed until the refill interval has passed, whatever tokens are left. */
+/** An identical note is suppressed until the refill interval has passed, regardless of the tokens left. */
 function isAllowed({ tokens, lastNote, lastSentMs }: Bucket, note: string, atMs: number): boolean {
   if (note === lastNote && atMs - lastSentMs < REFILL_MS) return false;
   return tokens > 0;

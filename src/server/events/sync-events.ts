@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events about Services, from what a sync found: a field that was rejected, a map without room.
+// Events about Services: rejected fields and full maps.
 import type { SyncFacts } from '../../agent/agent.ts';
 import type { Rejection } from '../../model/types.ts';
 import type { EventRecorder } from './recorder.ts';
 
-/** @returns to be called after each sync; a rejection that stays is told once */
+/** @returns a function to be called after each sync; it reports a persistent rejection once */
 export function createSyncEvents(
   record: EventRecorder['record'],
 ): (facts: Pick<SyncFacts, 'plan' | 'report'>) => void {
@@ -15,7 +15,7 @@ export function createSyncEvents(
       const [namespace = '', name = ''] = service.split('/');
       record('MapFull', { kind: 'Service', namespace, name }, reason);
     }
-    // The planner keeps the identical list until something is rejected or valid again.
+    // The planner returns the same list as long as no rejection is added or cleared.
     if (rejections === last) return;
     const known = new Set(last.map(textOf));
     for (const rejection of rejections) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the proxy programming changes in time, and should load balancers send traffic to this node? As
-// kube-proxy's pkg/proxy/healthcheck/proxy_health.go and KEP-3836: a family is healthy unless its oldest
-// unprogrammed change is too old; an idle proxy stays healthy.
+// Health of the proxy for probes and load balancers, as kube-proxy's pkg/proxy/healthcheck/proxy_health.go and
+// KEP-3836 define it: a family is healthy unless its oldest pending change is too old; an idle proxy is healthy.
 
 import type { Clock } from '../../lib/clock.ts';
 import type { Family } from '../../model/types.ts';
@@ -60,7 +59,7 @@ export interface ProxyHealth {
   setNode(isEligible: boolean): void;
   verdict(): Verdict;
   isNodeEligible(): boolean;
-  /** The wall clock all of this goes by. */
+  /** The current wall-clock time. */
   nowMs(): number;
 }
 

@@ -22,7 +22,7 @@ export function livezResponse(verdict: Verdict, nowMs: number): HttpResponse {
   return jsonResponse(isOk ? 200 : 503, body(verdict, nowMs, isOk, {}));
 }
 
-/** fairlead's own: is the initial sync programmed? */
+/** fairlead's own: 200 once the initial sync is complete. */
 export function readyzResponse(isReady: boolean): HttpResponse {
   return jsonResponse(isReady ? 200 : 503, JSON.stringify({ ready: isReady }));
 }
@@ -38,7 +38,7 @@ function body(
     { lastUpdated: goTime(state.lastUpdatedMs), healthy: state.isHealthy },
   ]);
   return JSON.stringify({
-    // Old load balancers look at its age, so a healthy proxy was updated just now.
+    // Some load balancers check its age, so a healthy proxy reports the current time.
     lastUpdated: goTime(isOk ? nowMs : lastUpdatedMs),
     currentTime: goTime(nowMs),
     ...node,

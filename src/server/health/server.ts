@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port 10256: /healthz, /livez and our /readyz; anything else is 404. Any method is accepted.
+// Port 10256: /healthz, /livez and fairlead's own /readyz; anything else is 404. Any method is accepted.
 import type { RequestListener } from 'node:http';
 import { type HttpResponse, NOT_FOUND, pathOf, send } from '../http/response.ts';
 import type { ProxyHealth } from './proxy-health.ts';

@@ -38,8 +38,8 @@ export interface BindAddress {
 const WILDCARDS: Readonly<Record<Family, string>> = { IPv4: '0.0.0.0', IPv6: '::' };
 
 /**
- * One listener a family on all addresses; where nodePortAddresses narrows, one for each local address inside.
- * @param localAddresses undefined = they could not be found out: all addresses then
+ * One listener per family on all addresses; with nodePortAddresses, one for each matching local address.
+ * @param localAddresses undefined = not known: listens on all addresses
  */
 export function bindAddressesOf(
   healthCheck: HealthCheck,

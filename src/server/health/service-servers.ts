@@ -24,8 +24,8 @@ export interface ServiceHealthParts {
 
 export interface ServiceHealthServers {
   /**
-   * To be called after each successful sync; resolves when each port the plan has was opened or failed.
-   * @param changed Services that may have changed since the last call; others are not looked at
+   * To be called after each successful sync; resolves when every port of the plan is open or has failed.
+   * @param changed Services that may have changed since the last call; others are not checked
    */
   sync(
     plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
@@ -45,7 +45,7 @@ interface Desired {
 }
 
 interface Open {
-  /** Port and addresses: what cannot change without binding again. */
+  /** Port and addresses: a change of these requires a new bind. */
   readonly identity: string;
   readonly listeners: readonly Listener[];
   facts: Desired;
@@ -64,7 +64,7 @@ class Servers implements ServiceHealthServers {
   readonly #open = new Map<ServiceKey, Open>();
   /** Services with a health check port: few, in a plan of thousands. */
   readonly #checked = new Set<ServiceKey>();
-  /** One sync after the other: two must never bind the same port. */
+  /** Syncs are serialized, so that two never bind the same port. */
   #lastSync: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -119,7 +119,7 @@ class Servers implements ServiceHealthServers {
 
   async #reconcile(all: ReadonlyMap<ServiceKey, Desired>): Promise<void> {
     const desired = this.#isClosed ? new Map<ServiceKey, Desired>() : all;
-    // What goes, goes first: its port may be another Service's now.
+    // Removals first: another Service may reuse the port.
     const leaving = [...this.#open].filter(([key, { identity }]) => {
       const next = desired.get(key);
       return next === undefined || identityOf(next) !== identity;
@@ -165,7 +165,7 @@ class Servers implements ServiceHealthServers {
   }
 }
 
-/** A kernel without IPv6 serves what it can: kube-proxy is single-stack there. Anything else is a failure. */
+/** A kernel without IPv6 serves IPv4 only, as kube-proxy does. Other bind errors are failures. */
 function unlessNoFamily(error: unknown): undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof Error && 'code' in cause && cause.code === 'EAFNOSUPPORT') return undefined;

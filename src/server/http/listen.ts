@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTTP listener on one address, and why it cannot be bound, in words.
+// An HTTP listener on one address, with readable bind errors.
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { reasonOf } from '../../errors.ts';
 import { hostPort } from '../../lib/address-bytes.ts';
 
 export interface ListenOptions {
-  /** Canonical address; `0.0.0.0` takes IPv4 alone, `::` both families unless `isIpv6Only`. */
+  /** Canonical address; `0.0.0.0` listens on IPv4 only, `::` on both families unless `isIpv6Only`. */
   readonly host: string;
   /** 0 = any free port, for tests. */
   readonly port: number;
@@ -16,7 +16,7 @@ export interface ListenOptions {
 
 export interface Listener {
   readonly port: number;
-  /** Ends connections too. Idempotent; the port is free when it resolves. */
+  /** Also closes connections. Idempotent; the port is free when it resolves. */
   close(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export const listenOnce: Listen = (options) => {
 };
 
 const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is taken by another process (is kube-proxy still running on this node?)',
+  EADDRINUSE: 'the port is in use by another process (is kube-proxy still running on this node?)',
   EADDRNOTAVAIL: 'no interface of this machine has the address',
   EACCES: 'ports below 1024 need CAP_NET_BIND_SERVICE',
   EAFNOSUPPORT: 'IPv6 is disabled on this node',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listener that is retried every 5 s while its port is taken, as in kube-proxy unless
+// A listener that is retried every 5 s while its port is in use, as in kube-proxy unless
 // bindAddressHardFail is set (serveHealthz, serveMetrics in cmd/kube-proxy/app/server.go).
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { type Listen, type Listener, type ListenOptions, listenOnce } from './listen.ts';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent tells its metrics as it happens. Everything else is read at each scrape.
+// Metrics that are updated as events happen. All others are read at each scrape.
 import type { Family, Kind } from '../../model/types.ts';
 import type { RequestFacts } from '../../source/apiserver/counters.ts';
 import { type MetricReaders, readingsOf } from './readings.ts';
@@ -7,7 +7,7 @@ import { createRegistry, type MetricsRegistry, type RegistryOptions } from './re
 
 export interface SyncFacts {
   readonly family: Family;
-  /** Every Service was looked at, not only those that changed. */
+  /** The sync was of every Service, not only of those that changed. */
   readonly isFull: boolean;
   readonly durationMs: number;
   /** Entries the kernel refused. */
@@ -16,7 +16,7 @@ export interface SyncFacts {
 
 export interface Metrics {
   syncAsked(family: Family): void;
-  /** Only a sync without refusals counts as successful. */
+  /** Only a sync without failed entries counts as successful. */
   synced(facts: SyncFacts): void;
   /** @param sinceTriggerMs from the trigger time of the endpoints' change to now */
   programmed(family: Family, sinceTriggerMs: number): void;
@@ -51,7 +51,7 @@ export function createMetrics(
     },
     synced: (facts) => recordSync(registry, facts, nowMs() / 1000),
     programmed(family, sinceTriggerMs) {
-      // A trigger time in the future is another machine's clock, not our speed.
+      // A trigger time in the future results from clock skew between machines.
       const seconds = Math.max(0, sinceTriggerMs) / 1000;
       registry.observe(
         'kubeproxy_network_programming_duration_seconds',

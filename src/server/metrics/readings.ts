@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read at each scrape, as plain getters, and the series it becomes. Labels are bounded: kinds,
-// maps and reasons are fixed sets, Services only the busiest few.
+// Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
+// sets, and Services are limited to those with the most connections.
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
@@ -15,7 +15,7 @@ export interface ServiceConnections {
   readonly connections: number;
 }
 
-/** What the agent tells. A getter without a value leaves its series out. */
+/** Getters of the agent. One that returns undefined has no series. */
 export interface AgentReaders {
   readonly version: string;
   /** Name of the dataplane that programs the kernel. */
@@ -32,7 +32,7 @@ export interface AgentReaders {
   readonly failedEntries: () => number;
   readonly driftTotal: () => number;
   readonly lastAuditAt: () => Date | undefined;
-  /** Milliseconds since the API server was last heard, by kind. */
+  /** Milliseconds since the last response of the API server, by kind. */
   readonly watchAgesMs: () => Readonly<Record<string, number>>;
   readonly reasons: () => Readonly<Record<string, number>>;
   readonly serviceConnections: () => Iterable<ServiceConnections>;
@@ -40,7 +40,7 @@ export interface AgentReaders {
   readonly topServices: number;
 }
 
-/** What the servers themselves know. */
+/** Getters of the servers. */
 export interface ServerReaders {
   readonly isNodeEligible: () => boolean;
   readonly pendingChanges: () => { readonly services: number; readonly endpoints: number };
@@ -123,7 +123,7 @@ const by = (label: string, values: Readonly<Record<string, number | boolean>>): 
     value: Number(value),
   }));
 
-/** A getter without a value, no series. */
+/** No series if the getter returns undefined. */
 function on<T>(
   name: keyof Readings,
   read: () => T | undefined,
@@ -151,7 +151,7 @@ function rejectedInputs(
   return by('kind', counts);
 }
 
-/** The n with most connections; equal ones in the order they came. n log n in all. */
+/** The n with the most connections; a stable sort. */
 function busiest(all: Iterable<ServiceConnections>, count: number): readonly Sample[] {
   if (count <= 0) return [];
   return [...all]
@@ -163,7 +163,7 @@ function busiest(all: Iterable<ServiceConnections>, count: number): readonly Sam
     }));
 }
 
-/** Ports whose Local policy leaves them without endpoints here, though the Service has some (topology.go). */
+/** Ports that have endpoints but, because of a Local policy, none on this node (topology.go). */
 export function noLocalEndpoints({ services }: Pick<Plan, 'services'>): readonly Sample[] {
   const counts = new Map<string, number>();
   for (const { ports } of services.values()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table as prom-client metrics in a registry of our own. Some are told what happens (counted,
-// observed); the rest are read by a plain getter at each scrape.
+// The table as prom-client metrics in their own registry. Some are counted or observed as events happen; the
+// rest are read by a getter at each scrape.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { METRICS, type MetricName, type MetricRow } from './table.ts';
 
@@ -9,7 +9,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Every series of one metric, now. Linear in its series; called for each scrape. */
+/** The current series of one metric; called at each scrape. */
 export type ReadSamples = () => readonly Sample[];
 export type Readings = Readonly<Partial<Record<MetricName, ReadSamples>>>;
 
@@ -18,13 +18,13 @@ export interface MetricsRegistry {
   /** For gauges without a getter. */
   set(name: MetricName, labels: Sample['labels'], value: number): void;
   observe(name: MetricName, labels: Sample['labels'], value: number): void;
-  /** The whole page in Prometheus' text format. A getter that throws leaves out its metric, not the page. */
+  /** All metrics in Prometheus' text format. If a getter throws, only its metric is left out. */
   text(): Promise<string>;
   readonly contentType: string;
 }
 
 export interface RegistryOptions {
-  /** Also the process_ and nodejs_ families, which watch the event loop from then on. */
+  /** Adds the process_ and nodejs_ families, which start monitoring the event loop. */
   readonly hasProcess: boolean;
   /** A getter threw; called once for each metric. */
   readonly onFailure: (metric: string, error: unknown) => void;
@@ -70,7 +70,7 @@ export function createRegistry(
   };
 }
 
-/** Read anew each time: a series whose subject is gone is not shown. */
+/** Reset at each scrape, so that series of removed objects disappear. */
 function collector<T extends { reset(): void }>(
   name: string,
   read: ReadSamples | undefined,

@@ -58,7 +58,7 @@ async function responseTo(
       return zPageResponse('Flagz', accept, parts);
     case '/healthz':
       slis.checked();
-      // The process is alive; whether the proxy is healthy, port 10256 tells.
+      // Liveness of the process only; the health of the proxy is served on port 10256.
       return textResponse(200, 'ok');
     default:
       return NOT_FOUND;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every metric, once. Names, labels and buckets of `kubeproxy_` and `rest_client_` are those of
+// The table of all metrics. Names, labels and buckets of `kubeproxy_` and `rest_client_` are those of
 // kube-proxy (pkg/proxy/metrics/metrics.go, k8s.io/component-base/metrics/prometheus/restclient), so that
-// dashboards keep working; what only we have is `fairlead_`. docs/metrics.md is compared with this table
-// by a test.
+// dashboards keep working; metrics that kube-proxy does not have begin with `fairlead_`.
 
 export interface MetricRow {
   readonly type: 'gauge' | 'counter' | 'histogram';
@@ -18,7 +17,7 @@ export const SYNC_BUCKETS: readonly number[] = Array.from({ length: 15 }, (_, k)
 const steps = (from: number, to: number, step: number): readonly number[] =>
   Array.from({ length: (to - from) / step + 1 }, (_, k) => from + k * step);
 
-/** A quarter of a second … five minutes: finer where the objective of the SLO lies. */
+/** 0.25 s … 5 min, finer around the objective of the SLO. */
 export const PROGRAMMING_BUCKETS: readonly number[] = [
   0.25,
   0.5,

@@ -13,9 +13,9 @@ export interface ZFacts {
 
 type Kind = 'Statusz' | 'Flagz';
 
-/** The component name that tools look for. */
+/** The component name that tools expect. */
 const COMPONENT = 'kube-proxy';
-/** The kube-proxy whose behaviour this program keeps. */
+/** The version of kube-proxy whose behaviour this program follows. */
 const EMULATED = '1.36';
 const PATHS = ['/configz', '/flagz', '/healthz', '/metrics', '/proxyMode'];
 const WARNING =

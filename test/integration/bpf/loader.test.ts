@@ -145,9 +145,9 @@ test('two objects share pinned maps; links are named program@device, dots escape
   const modules = fileURLToPath(new URL('../../../build/js/dataplane/bpf/loader', import.meta.url));
   const node = [process.execPath, child, modules, addonPath, JSON.stringify(input)];
   const seen = JSON.parse(run('nsenter', `--net=${netns.path}`, ...node));
-  const hooks = (isTakenOver: boolean) => [
-    { name: 'fl_connect4', isTakenOver },
-    { name: 'fl_classify@v0%2e100', isTakenOver },
+  const hooks = (isAdopted: boolean) => [
+    { name: 'fl_connect4', isAdopted },
+    { name: 'fl_classify@v0%2e100', isAdopted },
   ];
   expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
   expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });

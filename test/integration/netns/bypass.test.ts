@@ -149,7 +149,7 @@ test('what cannot work is refused, and says why', async () => {
   makeCgroup(tooDeep);
   expect(await bypass('add', tooDeep)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('the hooks look at 63'),
+    stderr: expect.stringContaining('the hooks check only 63'),
   });
   removeCgroup(below(node.places[0]!.cgroup, 1));
 });

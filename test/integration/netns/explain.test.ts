@@ -198,6 +198,6 @@ test('the answer for people names what is decided and what is not served', async
   const args = ['explain', '--run-dir', node.instance.runDir, '--from', outsideIp(), '--to', to];
   const { stdout } = await runCommand(node.instance, args);
   expect(stdout.split('\n')[0]).toBe(
-    `${outsideIp()} -> ${to}/TCP: decided: drop: the client gets no answer; ${OUTSIDE}`,
+    `${outsideIp()} -> ${to}/TCP: decided: drop: the client gets no response; ${OUTSIDE}`,
   );
 });

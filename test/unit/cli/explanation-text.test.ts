@@ -52,7 +52,7 @@ describe('explanationText', () => {
     ['10.1.1.9', '10.96.0.10:81/sctp', '; not served by bpf: SCTP'],
     ['10.1.1.9', '127.0.0.1:30080', "127.0.0.1 is the pod's own loopback"],
     ['198.51.100.9', '127.0.0.1:30080', 'drop'],
-    ['10.1.1.9', '192.0.2.12:30080', 'not a Service of this node'],
+    ['10.1.1.9', '192.0.2.12:30080', 'not a Service address on this node'],
     [
       '10.1.1.9',
       '192.0.2.12:30080',

@@ -17,7 +17,7 @@ const STATUS: Status = {
   readyAt: '2026-01-01T00:00:01.000Z',
   cgroupRoot: '/cg',
   bpfRoot: '/bpf',
-  hooks: [{ name: 'fl_connect4', isTakenOver: true, insns: 900 }],
+  hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
   refusesWith: 'ECONNREFUSED',
   source: { kind: 'manifests', location: '/m' },
   sync: {

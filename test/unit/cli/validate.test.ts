@@ -70,7 +70,7 @@ test('a file is checked by itself', async () => {
   ]);
   const note = put('notes.txt', service('bad', '0'));
   expect(textsOf(await findingsOf([note], {}))).toEqual([
-    'notes.txt: error: holds no manifest: its name must end in .yaml, .yml or .json',
+    'notes.txt: error: not a manifest: the file name must end in .yaml, .yml or .json',
   ]);
 });
 

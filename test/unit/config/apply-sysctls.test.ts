@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { applySysctls, countCpus, whyNot } from '../../../src/agent/sysctls.ts';
+import { applySysctls, countCpus, failureOf } from '../../../src/agent/sysctls.ts';
 import { oomScoreWrite, type SysctlWrite } from '../../../src/config/sysctls.ts';
 
 let root: string;
@@ -50,7 +50,7 @@ test('a setting the kernel does not have is reported, not created, and the rest 
       value: 10,
       outcome: 'missing',
       reason:
-        'nf_conntrack is not loaded: load it before, or leave it alone with conntrack.maxPerCore 0',
+        'nf_conntrack is not loaded: load it first, or set conntrack.maxPerCore to 0 to skip it',
     },
     { path: score.path, value: -999, outcome: 'written', was: 0 },
   ]);
@@ -70,10 +70,10 @@ test('what cannot be read or written is a failure with its reason', () => {
 });
 
 test.each(['EACCES', 'EPERM', 'EROFS'])('a refusal with %s says what to do', (code) => {
-  expect(whyNot(MAX, Object.assign(new Error('no'), { code }))).toEqual({
+  expect(failureOf(MAX, Object.assign(new Error('no'), { code }))).toEqual({
     outcome: 'failed',
     reason:
-      'not writable: run once with --init-only and full root on the host, or set it on the node',
+      'not writable: run once with --init-only as full root on the host, or set it on the node',
   });
 });
 
@@ -86,7 +86,7 @@ test('the CPUs of the machine are counted; without /sys those of the process', (
 });
 
 test('its own score is no setting of the node: a refusal names who sets it', () => {
-  const refused = whyNot(
+  const refused = failureOf(
     oomScoreWrite(-999).path,
     Object.assign(new Error(''), { code: 'EACCES' }),
   );

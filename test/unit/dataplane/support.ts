@@ -50,7 +50,7 @@ export function fakeDataplane(capabilities: Capabilities, journal: string[] = []
   const fake: FakeDataplane = {
     capabilities,
     installation: {
-      hooks: [{ name: capabilities.dataplane, isTakenOver: false, insns: 1 }],
+      hooks: [{ name: capabilities.dataplane, isAdopted: false, insns: 1 }],
       ...{ refusesWith: 'ECONNREFUSED', cgroupRoot: '/cg', bpfRoot: '/bpf' },
     },
     failure: 'none',

@@ -37,7 +37,7 @@ const rejected = {
 test.each<[reason: string, state: Case]>([
   ['1 rejected object or field', { problems: [rejected] }],
   ['1 rejected object or field', { problems: [{ ...NOWHERE, file: 'a.yaml', reason: 'no' }] }],
-  ['1 problem of the source', { problems: [{ ...NOWHERE, reason: 'ECONNREFUSED', kinds: 'all' }] }],
+  ['1 source problem', { problems: [{ ...NOWHERE, reason: 'ECONNREFUSED', kinds: 'all' }] }],
   ['2 entries failed to sync', { failed: [failedEntry(), failedEntry()] }],
   ['1 frontend missing', { frontends: ['ok', 'missing'] }],
   ['2 frontends stale', { frontends: ['stale', 'stale'] }],

@@ -21,7 +21,7 @@ export interface Attached {
   /** `insns`: instructions that the verifier walked. */
   readonly hooks: readonly {
     readonly name: string;
-    readonly isTakenOver: boolean;
+    readonly isAdopted: boolean;
     readonly insns: number;
   }[];
   /** Of each object, the settings that the kernel took. */
@@ -57,7 +57,7 @@ function attachHooks(
   closeAll(programs.values());
   return {
     map: (name) => mapNamed(maps, name),
-    hooks: attached.map(({ name, isTakenOver, insns }) => ({ name, isTakenOver, insns })),
+    hooks: attached.map(({ name, isAdopted, insns }) => ({ name, isAdopted, insns })),
     rodata,
     close: () => {
       closeAll(attached.map(({ link }) => link));

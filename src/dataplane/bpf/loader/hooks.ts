@@ -15,7 +15,7 @@ export interface AttachedHook {
   /** Of the link's pin: `fl_connect4`, of a device `program@device`. */
   readonly name: string;
   readonly link: BpfLink;
-  readonly isTakenOver: boolean;
+  readonly isAdopted: boolean;
 }
 
 /** What it made is in `undo`. Throws OTHER_CGROUP. */
@@ -28,7 +28,7 @@ export function attachHook(
   const name = linkPin(programName, target.kind === 'device' ? target.device : undefined);
   const path = join(folder.links, name);
   const previous = takeOver(path, program, target);
-  if (previous !== undefined) return { name, link: previous, isTakenOver: true };
+  if (previous !== undefined) return { name, link: previous, isAdopted: true };
   const link = attachTo(program, target);
   undo.push(() => {
     link.detach();
@@ -39,7 +39,7 @@ export function attachHook(
     link.pin(path);
     undo.push(() => unpin(path));
   }
-  return { name, link, isTakenOver: false };
+  return { name, link, isAdopted: false };
 }
 
 function attachTo(program: BpfProgram, target: Target): BpfLink {

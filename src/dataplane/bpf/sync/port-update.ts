@@ -162,8 +162,8 @@ export function ownFrontend(
   const { text } = frontend;
   const owners = ledger.owners[record.family];
   const previous = owners.get(text);
-  const isTakenOver = previous !== undefined && previous !== record;
-  if (isTakenOver) disownFrontend(ledger, previous, frontend);
+  const isMoved = previous !== undefined && previous !== record;
+  if (isMoved) disownFrontend(ledger, previous, frontend);
   const before = frontendOf(record, text);
   if (before === undefined && isNodePortKey(key)) ledger.nodePorts++;
   if (before === undefined) countFrontend(ledger.ranges, key, 1);
@@ -171,7 +171,7 @@ export function ownFrontend(
   record.frontends = withItem(others, frontend);
   ledger.shadows.frontend.write(frontend.id, key, value);
   owners.set(text, record);
-  return isTakenOver ? previous : undefined;
+  return isMoved ? previous : undefined;
 }
 
 /** The frontend keeps its id, and its counters begin anew. */

@@ -23,7 +23,7 @@ const layer = {
 
 async function attach() {
   const attached = await attachLayer({ layer, bpfRoot, sizes: { fl_service: 16 } });
-  const hooks = attached.hooks.map(({ name, isTakenOver }) => ({ name, isTakenOver }));
+  const hooks = attached.hooks.map(({ name, isAdopted }) => ({ name, isAdopted }));
   const services = attached.map('fl_service').info.maxEntries;
   const runtime = attached.map('fl_runtime').info.id;
   attached.close();

@@ -207,7 +207,7 @@ describe('following the plan', () => {
         namespace: 'ns',
         name: 'a',
         port: other.port,
-        reason: expect.stringMatching(/^127\.0\.0\.1:\d+: the port is taken/) as string,
+        reason: expect.stringMatching(/^127\.0\.0\.1:\d+: the port is in use/) as string,
       },
     ]);
     await sync(plan);

@@ -44,7 +44,7 @@ describe('one listener', () => {
   test('a port that is taken is named with address and reason', async () => {
     const { port } = await listening();
     await expect(listenOnce({ ...local, port })).rejects.toThrow(
-      `127.0.0.1:${port}: the port is taken by another process (is kube-proxy still running on this node?)`,
+      `127.0.0.1:${port}: the port is in use by another process (is kube-proxy still running on this node?)`,
     );
   });
 
