@@ -66,7 +66,7 @@ export async function findingsOf(
   if (paths.length === 0 && flags['config'] === undefined) {
     throw new FairleadError(
       'BAD_OPTION',
-      'nothing to validate: nothing to validate: name manifests, or a configuration file with --config',
+      'nothing to validate: name manifests, or a configuration file with --config',
     );
   }
   const { config, findings } = readConfig(flags);
