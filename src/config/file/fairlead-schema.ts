@@ -12,6 +12,8 @@ export const OWN_KIND = 'FairleadConfiguration';
 export const LARGEST_TABLE = 16_777_216;
 const entries = z.int().min(1).max(LARGEST_TABLE).nullish();
 const text = z.string().min(1).nullish();
+/** A timer that is set to nothing, or to more than its 31 bits of milliseconds, fires at once and for ever. */
+const interval = duration.refine(isInterval, 'must be from 100ms to 576h');
 
 export const ownSchema = z.strictObject({
   apiVersion: z.literal(OWN_API),
@@ -35,7 +37,7 @@ export const ownSchema = z.strictObject({
       affinity: entries,
     })
     .nullish(),
-  auditInterval: duration.nullish(),
+  auditInterval: interval.nullish(),
   allowExternalIPs: z.boolean().nullish(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
   logFormat: z.enum(['json', 'text']).nullish(),
@@ -78,4 +80,9 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
     metricsTopServices: input.metricsTopServices ?? 0,
   };
+}
+
+function isInterval(text: string): boolean {
+  const ms = parseDuration(text) ?? 0;
+  return ms >= 100 && ms <= 24 * 24 * 3_600_000;
 }
