@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead validate`: reports what `run` would reject in manifests and in a configuration file, with file and
 // line. Needs neither privileges nor an agent.
-import { statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
 import type { FlagValues } from '../config/flags/flags.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/types.ts';
-import { EXIT, FairleadError } from '../errors.ts';
+import { EXIT, FairleadError, reasonOf } from '../errors.ts';
 import { refText } from '../model/object-ref.ts';
 import type { ObjectChange } from '../model/types.ts';
 import { createPlanner } from '../plan/planner.ts';
@@ -111,7 +111,10 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
   const facts = statSync(top, { throwIfNoEntry: false });
   if (facts === undefined) throw new FairleadError('NO_MANIFESTS', `${path} does not exist`);
   const isFolder = facts.isDirectory();
-  const { source, changes } = await readOnce(isFolder ? top : dirname(top));
+  const folder = isFolder ? top : dirname(top);
+  const unlisted = whyUnlisted(folder);
+  if (unlisted !== undefined) return [{ ...at(folder, undefined), reason: unlisted }];
+  const { source, changes } = await readOnce(folder);
   try {
     const isMeant = (file: string | undefined): boolean => isFolder || file === top;
     const own = changes.filter(({ ref }) => isMeant(source.locate(ref, '')?.file));
@@ -148,6 +151,16 @@ const at = (file: string | undefined, line: number | undefined) => ({
 function shortened(file: string): string {
   const here = `${process.cwd()}/`;
   return file.startsWith(here) ? file.slice(here.length) : file;
+}
+
+/** A folder that cannot be listed is never synced: waiting for it has no end. */
+function whyUnlisted(folder: string): string | undefined {
+  try {
+    readdirSync(folder);
+    return undefined;
+  } catch (error) {
+    return reasonOf(error);
+  }
 }
 
 function readOnce(

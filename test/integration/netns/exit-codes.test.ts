@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exit codes of the views, each state of docs/exit-codes.md brought about on a running agent.
-import { mkdirSync, renameSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
@@ -212,15 +213,29 @@ test('2 usage, 3 no agent, 4 not found', async () => {
   expect((await command('services', ...none, ...pins)).code).toBe(4);
 });
 
+const asNobody = (...args: readonly string[]): Promise<RunResult> => {
+  const wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+  const argv = [...wrapper, process.execPath, compiledPath('main.js'), ...args];
+  const [program = '', ...rest] = insidePlace(node.instance.place, argv);
+  return run(program, rest);
+};
+
+test('1 for a folder of manifests that may not be listed', async () => {
+  node = await startOneNode(['a']);
+  const folder = mkdtempSync(join(tmpdir(), 'unlisted-'));
+  try {
+    expect(await asNobody('validate', folder)).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^\S+: error: EACCES: permission denied/),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test('5 for whoever may not ask: the agent is not said to be down', async () => {
   await startServed();
   const { instance } = node;
-  const asNobody = (...args: readonly string[]): Promise<RunResult> => {
-    const wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-    const argv = [...wrapper, process.execPath, compiledPath('main.js'), ...args];
-    const [program = '', ...rest] = insidePlace(instance.place, argv);
-    return run(program, rest);
-  };
   const runDir = ['--run-dir', instance.runDir];
   const paths = ownPaths(instance);
   const explain = ['explain', ...runDir, '--from', '10.1.1.9', '--to', '10.96.0.10:80'];
