@@ -66,6 +66,7 @@ function add(path: string, { bpfRoot }: BypassOptions): void {
 
 /** A cgroup's own directory. Throws NOT_CGROUP2. */
 function realCgroup(path: string): string {
+  if (!existsSync(path)) throw new FairleadError('NOT_FOUND', `${path} does not exist`);
   if (!isCgroup2(path)) {
     throw new FairleadError('NOT_CGROUP2', `${path} is not a directory of a cgroup v2 hierarchy`);
   }

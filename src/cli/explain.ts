@@ -4,11 +4,13 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import type { FlagValues } from '../config/flags/flags.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/types.ts';
 import { diagnosticText } from '../config/types.ts';
 import { FairleadError } from '../errors.ts';
 import { refText } from '../model/object-ref.ts';
+import { problemText } from '../model/problem.ts';
 import { type Answer, answer } from '../observe/answer.ts';
 import { type Packet, parsePacket } from '../plan/explain/packet.ts';
 import { createPlanner } from '../plan/planner.ts';
@@ -53,9 +55,11 @@ async function run(
 ): Promise<void> {
   const parsed = parsePacket(from, to, by);
   if (!parsed.ok) throw new FairleadError('BAD_OPTION', parsed.reason);
-  const { config } = loadConfig(flagValues(command));
+  const flags = flagValues(command);
+  const { config } = loadConfig(flags);
   for (const warning of config.warnings) say(diagnosticText(warning));
   const { source } = config;
+  if (source.kind !== 'manifests') for (const text of unusedFlags(flags)) say(text);
   const found =
     source.kind === 'manifests'
       ? await fromManifests(resolve(source.dir), config, parsed.packet)
@@ -63,6 +67,13 @@ async function run(
   print(
     output.kind === 'text' ? explanationText(parsed.packet, found) : await machine(found, output),
   );
+}
+
+/** An agent answers with the settings it runs with, whatever the command line says. */
+function unusedFlags(flags: FlagValues): readonly string[] {
+  return Object.keys(flags)
+    .filter((flag) => flag !== 'config' && flag !== 'run-dir')
+    .map((flag) => `--${flag} has no effect: the agent answers with its own settings`);
 }
 
 async function fromManifests(
@@ -74,7 +85,7 @@ async function fromManifests(
     throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
   const { changes, problems } = await readManifests(dir);
   const { plan } = createPlanner(settings).apply(changes);
-  for (const { file, line, reason } of problems) say(`${file}:${line}: ${reason}`);
+  for (const problem of problems) say(problemText(problem));
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }

@@ -117,3 +117,25 @@ it('asks the agent of --run-dir if no manifests are named', async () => {
   const asked = ['--run-dir', join(dir, 'none'), '--from', '10.1.1.9', '--to', '10.96.0.10:80'];
   await expect(explained(...asked)).rejects.toMatchObject({ code: 'NOT_RUNNING' });
 });
+
+it('names each flag that an agent does not answer by', async () => {
+  const said: string[] = [];
+  const spy = vi.spyOn(process.stderr, 'write').mockImplementation((chunk) => {
+    said.push(String(chunk));
+    return true;
+  });
+  const asked = ['--run-dir', join(dir, 'none'), '--from', '10.1.1.9', '--to', '10.96.0.10:80'];
+  await expect(explained(...asked, '--cluster-cidr', '10.0.0.0/8')).rejects.toThrow();
+  spy.mockRestore();
+  expect(said).toEqual(['--cluster-cidr has no effect: the agent answers with its own settings\n']);
+});
+
+it('names a manifest that cannot be read, without a line', async () => {
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  writeFileSync(join(dir, 'empty.yaml'), '');
+  await explained('--from', '10.1.1.9', '--to', '10.96.0.10:80');
+  const text = said.mock.calls.join('');
+  said.mockRestore();
+  rmSync(join(dir, 'empty.yaml'));
+  expect(text).toContain(`${join(dir, 'empty.yaml')}: the file is empty`);
+});

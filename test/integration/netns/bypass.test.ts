@@ -168,4 +168,8 @@ test('what is no cgroup, and what is not bypassed, is said plainly', async () =>
     stderr: expect.stringContaining('not a directory of a cgroup v2'),
   });
   expect(await bypass('remove', node.places[0]!.cgroup)).toMatchObject({ code: 4 });
+  expect(await bypass('add', '/no/such/folder')).toMatchObject({
+    code: 4,
+    stderr: 'fairlead: /no/such/folder does not exist\n',
+  });
 });

@@ -70,5 +70,5 @@ test('durations have units, or are seconds', () => {
   const texts = ['250ms', '1.5s', '1m30s', '10m', '1h', '30', '0.5'];
   expect(texts.map(durationMs)).toEqual([250, 1_500, 90_000, 600_000, 3_600_000, 30_000, 500]);
   for (const bad of ['', '0', '0s', '-1s', '-5', '1d', '1e3'])
-    expect(() => durationMs(bad)).toThrow(/is not a duration/);
+    expect(() => durationMs(bad)).toThrow(`"${bad}" is not a duration`);
 });
