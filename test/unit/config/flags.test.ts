@@ -87,7 +87,10 @@ describe('without a file', () => {
       '--iptables-sync-period: must be a duration such as 30s, 1m30s or 15m0s, not "5"',
     ],
     [{ 'audit-interval': '0' }, '--audit-interval: must be from 100ms to 576h, not "0s"'],
-    [{ 'audit-interval': '1000h' }, '--audit-interval: must be from 100ms to 576h, not "1000h0m0s"'],
+    [
+      { 'audit-interval': '1000h' },
+      '--audit-interval: must be from 100ms to 576h, not "1000h0m0s"',
+    ],
     [{ 'feature-gates': 'A' }, '--feature-gates: must be true or false, not "A"'],
     [
       { 'map-size': 'frontend=5' },
