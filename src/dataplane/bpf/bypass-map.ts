@@ -31,7 +31,10 @@ export function readIds(map: BpfMap): readonly bigint[] {
   return Array.from({ length: count }, (_, index) => view.getBigUint64(index * 8, true));
 }
 
-/** Runs `use` on the map of bypassed cgroups, then tells the programs how many there are: 0 saves them the look-up. */
+/**
+ * Runs `use` on the map of bypassed cgroups, then tells the programs how many there are: 0 saves them the
+ * look-up. Until then the number is not 0, so that a process that is killed here leaves no entry unseen.
+ */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   if (!existsSync(mapPath(bpfRoot, 'fl_cgroup_skip'))) {
     throw new FairleadError(
@@ -42,8 +45,10 @@ export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   const map = openPinnedMap(mapPath(bpfRoot, 'fl_cgroup_skip'));
   const runtimeFlags = openPinnedMap(mapPath(bpfRoot, 'fl_runtime'));
   try {
+    const flags = new DataView(runtimeFlags.mmap());
+    flags.setUint32(SKIPPED_CGROUPS_OFFSET, map.readAll().count + 1, true);
     const result = use(map);
-    writeCount(map, new DataView(runtimeFlags.mmap()));
+    writeCount(map, flags);
     return result;
   } finally {
     map.close();

@@ -133,6 +133,16 @@ const REFUSALS: readonly {
     says: /is not on a bpf file system: mount one with `mount -t bpf bpf /,
   },
   {
+    name: 'a bpf file system that is mounted read-only',
+    attempt: () => {
+      const mount = dirname(node.instance.bpfRoot);
+      const readOnly = `mount --bind ${mount} ${mount} && mount -o remount,bind,ro ${mount}`;
+      return { wrapper: ['unshare', '--mount', 'sh', '-c', `${readOnly}; exec "$@"`, 'sh'] };
+    },
+    code: 5,
+    says: /is mounted read-only: run `mount -o remount,rw` on it/,
+  },
+  {
     name: 'a manifests folder that does not exist',
     attempt: () => ({ flags: { '--manifests': '/nonexistent/manifests' } }),
     code: 2,
@@ -142,7 +152,7 @@ const REFUSALS: readonly {
     name: 'a manifest file where its folder belongs',
     attempt: () => ({ flags: { '--manifests': join(node.manifests.path, 'web.yaml') } }),
     code: 2,
-    says: /--manifests .*web\.yaml is a file: name the folder it is in, .*manifests$/,
+    says: /--manifests .*web\.yaml is a file: name its directory, .*manifests$/,
   },
   {
     name: 'the fresh /sys of ip netns exec, which hides cgroup v2',

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bpf file system that pins lie on.
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
 import * as native from '../../../sys/native.ts';
@@ -12,7 +12,10 @@ const DEFAULT_MOUNT = '/sys/fs/bpf';
 export function ensureBpffs(bpfRoot: string): void {
   let nearest = bpfRoot;
   while (!existsSync(nearest)) nearest = dirname(nearest);
-  if (native.fileSystemType(nearest) === BPFFS_MAGIC) return;
+  if (native.fileSystemType(nearest) === BPFFS_MAGIC) {
+    checkWritable(nearest);
+    return;
+  }
   const isDefault = bpfRoot === DEFAULT_MOUNT || bpfRoot.startsWith(`${DEFAULT_MOUNT}/`);
   if (isDefault && existsSync(DEFAULT_MOUNT)) {
     native.mountBpffs(DEFAULT_MOUNT);
@@ -22,4 +25,17 @@ export function ensureBpffs(bpfRoot: string): void {
     'NO_BPFFS',
     `--bpf-root ${bpfRoot} is not on a bpf file system: mount one with \`mount -t bpf bpf ${dirname(bpfRoot)}\`, or use a folder below ${DEFAULT_MOUNT}`,
   );
+}
+
+/** Asked of the folder itself: what mkdir(2) says of a read-only file system, Node reports as ENOENT. */
+function checkWritable(folder: string): void {
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EROFS')) throw error;
+    throw new FairleadError(
+      'NO_BPFFS',
+      `the bpf file system at ${folder} is mounted read-only: run \`mount -o remount,rw\` on it, or use another --bpf-root`,
+    );
+  }
 }
