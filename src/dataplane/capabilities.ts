@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each dataplane can do, as data, and who therefore serves a connection: the first dataplane whose
-// capabilities cover it. Every view that says "served by" or "not served by" asks here.
+// The capabilities of each dataplane, and the router: a connection is served by the first dataplane whose
+// capabilities cover it. Every view that shows "served by" or "not served by" uses it.
 //   servedBy(DATAPLANES, port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts(DATAPLANES, port, frontend)      -> ['not served by bpf: packets from outside']
 import type { Family, Protocol } from '../model/types.ts';
@@ -17,7 +17,7 @@ export interface Capabilities {
   readonly origins: readonly Origin[];
   /** Honours loadBalancerSourceRanges. */
   readonly hasSourceRanges: boolean;
-  /** Replaces the client's address where the plan asks for it; otherwise backends see the client. */
+  /** Replaces the client's address where the plan requires it; otherwise backends see the client's. */
   readonly hasMasquerade: boolean;
 }
 
@@ -38,7 +38,7 @@ export const ORIGINS: readonly Origin[] = ['socket', 'packet'];
 
 export type LimitCode = 'FAMILY' | 'PROTOCOL' | 'SOURCE_RANGES' | 'ORIGIN' | 'MASQUERADE';
 
-/** One thing that was asked for and that this dataplane cannot do. */
+/** A required capability that this dataplane lacks. */
 export interface Limit {
   readonly dataplane: string;
   readonly code: LimitCode;
@@ -47,22 +47,22 @@ export interface Limit {
 }
 
 export interface Served {
-  /** undefined: no dataplane serves it; the packets go where the node's routes send them. */
+  /** undefined: no dataplane serves it; the packets follow the node's routes. */
   readonly dataplane: string | undefined;
-  /** Why each dataplane that was asked before it does not. */
+  /** The missing capabilities of the dataplanes before it. */
   readonly limits: readonly Limit[];
-  /** Served, but not as the plan says: what differs. */
+  /** Served, but with differences from the plan. */
   readonly differences: readonly Limit[];
 }
 
 export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol'>;
 export type FrontendTraits = Pick<Frontend, 'kind' | 'paths' | 'sourceRanges'>;
 
-/** Pods and processes of this node open sockets here; everyone else sends packets. */
+/** Pods and processes of this node are clients at a socket; all others send packets. */
 export const originOf = (client: ClientKind): Origin =>
   client === 'pod here' || client === 'host process' ? 'socket' : 'packet';
 
-/** How clients are meant to reach it: ClusterIPs are used from the cluster's nodes, the rest from anywhere. */
+/** How its intended clients reach it: a ClusterIP from the cluster's nodes, others from anywhere. */
 export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
   kind === 'ClusterIP' ? ['socket'] : ['socket', 'packet'];
 
@@ -85,7 +85,7 @@ export const canRefuse = (
   origin: Origin,
 ): boolean => families.includes(family) && origins.includes(origin);
 
-/** Who serves a new connection to the frontend that begins at `origin`. */
+/** The dataplane that serves a new connection from `origin` to the frontend. */
 export function servedBy(
   dataplanes: readonly Capabilities[],
   port: PortTraits,
@@ -104,7 +104,7 @@ export function servedBy(
   return { dataplane: undefined, limits, differences: [] };
 }
 
-/** One line for each reason why somebody who is meant to reach the frontend does not; empty: all do. */
+/** One text per reason why some intended clients of the frontend are not served; empty if all are. */
 export function unservedTexts(
   dataplanes: readonly Capabilities[],
   port: PortTraits,
@@ -158,7 +158,7 @@ const ORIGIN_TEXT: Readonly<Record<Origin, string>> = {
   packet: 'packets from outside',
 };
 
-/** A socket of the host has an address of the node either way: only pods show theirs. */
+/** Only pods have an address to masquerade: a socket of the host has an address of the node anyway. */
 function differencesOf(
   { dataplane, hasMasquerade }: Capabilities,
   { paths }: FrontendTraits,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam: all that the agent knows of a dataplane. Asynchronous, because a dataplane may have to wait
-// for a transaction; its calls are done one after the other in the order they were made. Starting,
-// adopting what an earlier agent left, reusing what was freed and removing strays happen inside.
-// Only types: what can be served is in capabilities.ts, what views read in snapshot.ts.
+// The interface between the agent and a dataplane. Asynchronous, because a dataplane may have to wait for a
+// transaction; calls are executed in order. Starting, adopting the state of a previous agent, reusing freed
+// entries and removing strays are internal to the dataplane. Types only; capabilities are in capabilities.ts,
+// the values that views read in snapshot.ts.
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
 import type { Entry } from './entry.ts';
@@ -15,9 +15,9 @@ export interface NodeAddress {
 }
 
 export type FailureCode =
-  /** A table has no room: it must grow, or something must go. */
+  /** A table is full: it must be enlarged, or entries must be removed. */
   | 'MAP_FULL'
-  /** The kernel refused the write for another reason; the next try may succeed. */
+  /** The kernel refused the write for another reason; a retry may succeed. */
   | 'WRITE_FAILED';
 
 export interface FailedEntry extends Entry {
@@ -30,7 +30,7 @@ export interface FailedEntry extends Entry {
   readonly service?: ServiceKey;
 }
 
-/** Partial success is normal and visible: what failed is the caller's to try again. */
+/** A sync may succeed partially: the caller retries what failed. */
 export interface SyncReport {
   /** Entries written or deleted. */
   readonly applied: number;
@@ -48,25 +48,25 @@ export interface Dataplane {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
   /**
-   * Brings these Services to what the plan says of them when their turn comes (`plan.services` is a live
-   * view), and the node's own addresses to what NodePorts answer on. `all`: every Service of the plan and
-   * every one that is programmed, after which strays are removed. Rejects only if nothing can be said
-   * about single entries; then all of it is to be tried again.
+   * Reconciles these Services with the plan as of the start of the sync (`plan.services` is a live view), and
+   * the addresses that accept NodePort connections. `all`: every Service that is in the plan or programmed;
+   * strays are removed afterwards. Rejects only if the result of single entries is not known; the caller then
+   * retries all of them.
    */
   sync(
     plan: Plan,
     changed: Iterable<ServiceKey> | 'all',
     nodeAddresses: readonly NodeAddress[],
   ): Promise<SyncReport>;
-  /** Reads back what is programmed, repairs what differs from the plan, and says what it was. */
+  /** Reads the programmed state back, repairs drift from the plan, and reports it. */
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
-  /** What is programmed now, read anew. */
+  /** Reads the programmed state. */
   snapshot(): Promise<Snapshot>;
-  /** Cheap enough for every scrape: what cannot be read at once is as of the last time it was. */
+  /** Cheap enough for every scrape: values that cannot be read synchronously are those of the last reading. */
   counters(): Counters;
-  /** To be told when freed entries are usable again: what failed with MAP_FULL may have room now. */
+  /** `listener` is called when freed entries are reusable: a retry after MAP_FULL may succeed. */
   onRoom(listener: () => void): void;
-  /** Lets go without changing what is programmed: traffic flows on. A turn under way ends early. */
+  /** Closes the dataplane; the programmed state is kept and serves traffic. A running sync ends early. */
   close(): void;
 }
 

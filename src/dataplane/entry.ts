@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An entry is one fact a dataplane holds: what it is as data, and one line of text for people.
+// An entry is one unit that a dataplane programs: an id and a one-line text.
 import { flatText } from '../lib/compact.ts';
 import type { Family, Protocol } from '../model/types.ts';
 
@@ -20,12 +20,12 @@ export type EntryId =
   /** The backends that a frontend chooses from. */
   | { readonly kind: 'set'; readonly port: string }
   | { readonly kind: 'node-address'; readonly family: Family; readonly address: string }
-  /** All of it: what failed cannot be told apart. */
+  /** The dataplane as a whole: the failed entries are not known. */
   | { readonly kind: 'dataplane'; readonly dataplane: string };
 
 export interface Entry {
   readonly id: EntryId;
-  /** E.g. `frontend 10.96.0.10:80/TCP`; of drift, with what is wrong with it. */
+  /** E.g. `frontend 10.96.0.10:80/TCP`; for drift, with the difference. */
   readonly text: string;
 }
 

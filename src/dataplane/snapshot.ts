@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What views read of any dataplane: rows of frontends and backends, how full its tables are, what became
-// of connections, and what is installed where. Values only; nothing here leads back into a dataplane.
+// The values that views read from a dataplane: frontends, backends, table usage, connection counters and the
+// installation.
 import type { Family, Protocol } from '../model/types.ts';
 import type { FrontendId } from './entry.ts';
 
-/** One Service port in one family, as people name it. */
+/** One service port in one family, by name. */
 export interface PortId {
   readonly namespace: string;
   readonly name: string;
@@ -17,7 +17,7 @@ export interface PortId {
 export interface FrontendView {
   readonly id: FrontendId;
   readonly port: PortId;
-  /** Backends as `address:port`, in slot order: of clients on this node, and of those outside. */
+  /** Backends as `address:port`, in slot order: for clients on this node, and for clients outside. */
   readonly internal: readonly string[];
   readonly external: readonly string[];
   readonly internalEmpty: 'reject' | 'drop';
@@ -59,18 +59,18 @@ export interface PortConnections {
 
 export interface Counters {
   readonly tables: readonly TableFill[];
-  /** How often connections and datagrams met each outcome, by its name. */
+  /** Connections and datagrams by outcome. */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Connections of each frontend. */
   readonly connections: Iterable<PortConnections>;
-  /** Waits for an RCU grace period that failed and were tried again. */
+  /** Waits for an RCU grace period that failed and were retried. */
   readonly graceWaitFailures: number;
 }
 
-/** What a dataplane put into the kernel, and where. */
+/** What a dataplane has installed in the kernel, and where. */
 export interface Installation {
   readonly hooks: readonly Hook[];
-  /** What clients of a Service without backends see. */
+  /** The error of connections to a Service without backends. */
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   /** cgroup v2 directory whose sockets are translated. */
   readonly cgroupRoot: string;
@@ -80,7 +80,7 @@ export interface Installation {
 
 export interface Hook {
   readonly name: string;
-  /** It was there before this agent: adopted from an earlier one. */
+  /** Adopted from a previous agent. */
   readonly isAdopted: boolean;
   /** Instructions that the verifier walked. */
   readonly insns: number;

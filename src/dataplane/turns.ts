@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that must not overlap, one piece after the other in the order it was asked for.
+// Serializes asynchronous work: one task at a time, in the order of the calls.
 
 export type Turns = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** What one turn throws is its caller's alone; the next one begins all the same. */
+/** An error rejects the call of its task only; the next task runs regardless. */
 export function createTurns(): Turns {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pearson's chi-square test: how likely is it that counts this uneven come from an even choice? Pure.
+// Pearson's chi-square test of counts against an even distribution.
 import jstat from 'jstat';
 
 export interface ChiSquare {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The story the demo tells, from the first check to the last clean-up, in reading order; the stage it plays
-// on is src/lab. Everything it makes has a prefix of its own and is removed whatever happens.
+// The phases of the demo, from the prerequisites to the clean-up; its network is built by src/lab. Everything it
+// creates has a unique prefix and is always removed.
 import { EXIT, FairleadError } from '../errors.ts';
 import { checkNeeds } from '../lab/needs.ts';
 import { removeLeftovers } from '../lab/ownership.ts';
@@ -25,9 +25,9 @@ export interface DemoReport {
 }
 
 export interface DemoOptions {
-  /** Leaves the stage up after the last phase, until SIGINT or SIGTERM. */
+  /** Keeps everything running after the last phase, until SIGINT or SIGTERM. */
   readonly isKept: boolean;
-  /** Called once, before a kept stage waits. */
+  /** Called once, before a kept demo waits. */
   readonly onReport: (report: DemoReport) => void;
 }
 
@@ -36,7 +36,7 @@ export async function runDemo(screen: Screen, options: DemoOptions): Promise<voi
   await requireNeeds(screen);
   const stopExiting = exitOnSignals();
   const leftovers = removeLeftovers();
-  if (leftovers.length > 0) screen.line(`removed what ${leftovers.join(', ')} had left behind`);
+  if (leftovers.length > 0) screen.line(`removed what ${leftovers.join(', ')} left behind`);
   const startedMs = performance.now();
   const topology = await buildDemoTopology();
   try {
@@ -75,7 +75,7 @@ function showStage({ screen, topology, agent }: Stage, setUpMs: number): void {
   screen.line();
 }
 
-/** The last one removes what the agent left in the kernel: a kept stage goes without it. */
+/** The last phase removes the programmed state and is skipped if the demo is kept. */
 async function playPhases(stage: Stage, isKept: boolean): Promise<PhaseResult[]> {
   return [
     ...(await showDistribution(stage)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Was the load spread evenly? Rows for people, and a verdict that is almost never a false alarm. Pure.
+// Whether a load was distributed evenly: a table row per backend, and a test with few false positives.
 
 import type { Tally } from '../lab/client/protocol.ts';
 import { chiSquareOfEven } from './chi-square.ts';
@@ -7,7 +7,7 @@ import { chiSquareOfEven } from './chi-square.ts';
 export interface BackendName {
   /** `10.1.1.11:8080` */
   readonly address: string;
-  /** The pod's name, which is what its server answers with. */
+  /** The pod's name, with which its server answers. */
   readonly pod: string;
 }
 
@@ -25,18 +25,18 @@ export interface Distribution {
   readonly rows: readonly ShareRow[];
   readonly answered: number;
   readonly failures: number;
-  /** Names that answered and are no backend of the Service: always a fault. */
+  /** Names that answered but are not backends of the Service: always an error. */
   readonly strangers: readonly string[];
   readonly chiSquare: number;
   readonly degreesOfFreedom: number;
   readonly pValue: number;
-  /** Without a failure and a stranger, and not so uneven that chance cannot explain it. */
+  /** No failure, no unknown backend, and the p-value is above the threshold. */
   readonly isEven: boolean;
 }
 
 /**
- * Below this, chance is no explanation. A row outside 3 sigma is: among 16 fair rows that happens in one
- * run of 24.
+ * Threshold of the p-value. A single row outside 3 sigma is not a failure: with 16 rows it happens in one run
+ * of 24.
  */
 const IMPOSSIBLE_P = 1e-6;
 

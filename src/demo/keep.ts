@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage that stays up: how to look into it, and how it goes.
+// A kept demo: prints commands to inspect it, and waits for the end.
 import { join } from 'node:path';
 import { markKept } from '../lab/ownership.ts';
 import { compiledPath, insidePlace } from '../lab/place.ts';
@@ -13,7 +13,7 @@ export async function keepStage(stage: Stage): Promise<void> {
   });
   markKept(topology);
   screen.line();
-  screen.line(screen.strong('The stage stays up. In another terminal:'));
+  screen.line(screen.strong('The demo is kept running. In another terminal:'));
   for (const [what, command] of suggestions(stage)) {
     screen.line(screen.faint(`  # ${what}`));
     screen.line(`  ${command}`);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phases 5 and 6: the agent dies and comes back without anybody noticing, and a Service without endpoints
-// refuses at once. Then the end: what a user does to take fairlead off a node.
+// Phases 5 to 7: the agent is killed and restarted without a failed connection; a Service without endpoints
+// refuses connections at once; cleanup removes fairlead from the node.
 import { ownPaths, runCommand, startAgent } from '../lab/agent.ts';
 import { ms, result, showLoad } from './phase-change.ts';
 import { awaitMore, mainClient, type PhaseResult, type Stage, serviceTarget } from './stage.ts';
 
-/** Connections without an agent before it is started again, a second or so. */
+/** Connections without an agent before it is restarted: about a second. */
 const WITHOUT_AGENT = 1000;
 const BEFORE_AND_AFTER = 500;
 
@@ -18,11 +18,11 @@ export async function showAgentDeath(stage: Stage): Promise<PhaseResult> {
   const before = (await load.read()).connections;
   const alone = await awaitMore(load, WITHOUT_AGENT);
   const carried = (alone?.connections ?? before) - before;
-  screen.line(`  no agent: ${carried} more connections through the kernel alone`);
+  screen.line(`  no agent: ${carried} more connections served by the kernel`);
   stage.agent = await startAgent(stage.instance);
   const { readyAfterMs } = stage.agent;
   await awaitMore(load, BEFORE_AND_AFTER);
-  screen.line(`  started again: in step after ${ms(readyAfterMs)}`);
+  screen.line(`  restarted: in sync after ${ms(readyAfterMs)}`);
   const report = await load.stop();
   const isOk = alone !== undefined && report.failureCount === 0;
   showLoad(stage, report, isOk);
@@ -50,14 +50,14 @@ export async function showRefusal(stage: Stage): Promise<PhaseResult> {
     screen.line(`  ${text} after ${ms(answer.elapsedMs)}  ${mark}`);
   }
   screen.line();
-  // These connections are meant to be refused: none of them counts as failed.
+  // Refused connections are expected here and do not count as failed.
   return { name: 'refusal', isOk, connections: answers.length, failures: 0, facts: { answers } };
 }
 
-/** Stops the agent and removes what it left in the kernel on purpose. */
+/** Stops the agent and removes its programmed state. */
 export async function showCleanup(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
-  screen.line(screen.strong('7  fairlead cleanup removes what keeps traffic flowing'));
+  screen.line(screen.strong('7  fairlead cleanup removes the programmed state'));
   const stopCode = await stage.agent.stop();
   const { code, stdout, stderr } = await runCommand(stage.instance, [
     'cleanup',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phases 3 and 4: backends come, go and die while connections are made, and none of these fails.
+// Phases 3 and 4: backends are added, removed and killed under traffic, without a failed connection.
 import { nowMs } from '../lab/client/clock.ts';
 import type { LoadReport } from '../lab/client/protocol.ts';
 import type { Endpoint } from '../lab/manifests.ts';
@@ -16,9 +16,9 @@ import {
   serviceTarget,
 } from './stage.ts';
 
-/** Long enough that an answer in between would have come: the load makes hundreds a second. */
+/** Long enough to see another answer, at hundreds of connections per second. */
 const QUIET_MS = 300;
-/** Connections before and after each change: half a second or so. */
+/** Connections before and after each change: about half a second. */
 const MORE = 500;
 
 export async function showScaling(stage: Stage): Promise<PhaseResult> {
@@ -53,10 +53,10 @@ export async function showScaling(stage: Stage): Promise<PhaseResult> {
   return result('scaling', isOk, report, { growMs, shrinkMs });
 }
 
-/** As a kubelet does it: the endpoint is not ready any more, and some time later the process ends. */
+/** As a kubelet does: the endpoint becomes not ready, and later the process ends. */
 export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
-  screen.line(screen.strong('4  A backend goes away under traffic'));
+  screen.line(screen.strong('4  A backend is removed under traffic'));
   const names = WEB_PODS.slice(0, 3);
   const [victim = 'web-1'] = names;
   const load = await mainClient(stage).startLoad(serviceTarget(stage, 'web'));
@@ -71,14 +71,12 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
   stage.servers.get(victim)?.kill('SIGKILL');
   await stage.servers.get(victim)?.exited;
   const carried = await awaitMore(load, MORE);
-  screen.line(`  ${victim} killed: the other two carry on`);
+  screen.line(`  ${victim} killed: the other two continue to serve`);
 
   const returnMs = await revive(stage, victim, names);
   const back = await awaitLoad(load, ({ hits }) => (hits[victim]?.lastMs ?? 0) > returnMs);
   await awaitMore(load, MORE);
-  screen.line(
-    `  ${victim} started again, ready, and ${back ? 'in use' : screen.bad('NOT in use')}`,
-  );
+  screen.line(`  ${victim} restarted, ready, and ${back ? 'in use' : screen.bad('NOT in use')}`);
   const report = await load.stop();
   const hasGone = drained !== undefined && carried !== undefined && back !== undefined;
   const isOk = hasGone && report.failureCount === 0;
@@ -112,7 +110,7 @@ export function showLoad({ screen }: Stage, report: LoadReport, isOk: boolean): 
   const text = `${connections} connections, ${failureCount} failed`;
   screen.line(`  ${isOk ? screen.good(text) : screen.bad(text)}`);
   for (const { atMs, code } of failures.slice(0, 5)) {
-    screen.line(`    ${code} ${ms(atMs - startedMs)} after the load began`);
+    screen.line(`    ${code} ${ms(atMs - startedMs)} after the start of the load`);
   }
   screen.line();
 }

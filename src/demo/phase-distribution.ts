@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phases 1 and 2: is the choice of a backend even, and does a client with affinity stay with its own?
+// Phases 1 and 2: even distribution over backends, and session affinity.
 
 import type { Target } from '../lab/client/protocol.ts';
 import { type BackendName, type Distribution, judgeDistribution } from './distribution.ts';
@@ -13,7 +13,7 @@ const AFFINITY_SAMPLE = 300;
 const BAR_WIDTH = 24;
 
 export async function showDistribution(stage: Stage): Promise<PhaseResult[]> {
-  stage.screen.line(stage.screen.strong('1  Every new connection gets a backend by even chance'));
+  stage.screen.line(stage.screen.strong('1  New connections are distributed evenly over backends'));
   return [
     await distribute(stage, 'web', 'IPv4', WEB_PODS.slice(0, 5)),
     await distribute(stage, 'web', 'IPv6', WEB_PODS.slice(0, 5)),
@@ -34,9 +34,9 @@ async function distribute(
     return { pod: pod.name, address: `${address}:${slicePort.port}` };
   });
   const first = await sample(stage, target, backends, SAMPLE);
-  // A row outside 3 sigma is rare but fair: ask again with more, and show both.
+  // A row outside 3 sigma is rare but possible: repeat with a larger sample, and show both.
   const isOdd = first.rows.some(({ isInside }) => !isInside);
-  if (isOdd) stage.screen.line('  a row is outside 3σ: once more with a larger sample');
+  if (isOdd) stage.screen.line('  a row is outside 3σ: repeating with a larger sample');
   const second = isOdd ? [await sample(stage, target, backends, SECOND_SAMPLE)] : [];
   const samples = [first, ...second];
   return {
@@ -89,10 +89,10 @@ function showVerdict(screen: Screen, sampled: Distribution, perSecond: number): 
   screen.line();
 }
 
-/** Each client pod dials the same address and must always meet one backend; which one is chance. */
+/** Each client pod connects to the same address and must always get the same backend. */
 export async function showAffinity(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;
-  screen.line(screen.strong('2  With sessionAffinity: ClientIP a client stays with one backend'));
+  screen.line(screen.strong('2  With sessionAffinity: ClientIP a client keeps its backend'));
   const target = serviceTarget(stage, 'cart');
   const choices: string[][] = [];
   let failures = 0;
@@ -104,7 +104,7 @@ export async function showAffinity(stage: Stage): Promise<PhaseResult> {
     failures += failed;
     const mark = pods.length === 1 && failed === 0 ? screen.good('ok') : screen.bad('wrong');
     const answered = `${tally.connections - failed} of ${tally.connections} connections`;
-    screen.line(`  ${client.place.name}: ${answered} met ${pods.join(', ')}  ${mark}`);
+    screen.line(`  ${client.place.name}: ${answered} served by ${pods.join(', ')}  ${mark}`);
   }
   screen.line();
   const isOk = failures === 0 && choices.every(({ length }) => length === 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people see: lines, tables, and a progress bar where the stream is a terminal. Colour only there,
-// and not if NO_COLOR is set (no-color.org). Knows nothing of what is shown.
+// Text output: lines, tables and, on a terminal, a progress bar and colours, unless NO_COLOR is set
+// (no-color.org).
 import { stripVTControlCharacters, styleText } from 'node:util';
 
 export type Paint = (text: string) => string;
@@ -12,7 +12,7 @@ export interface Screen {
   readonly faint: Paint;
   line(text?: string): void;
   table(header: readonly string[], rows: readonly (readonly string[])[]): void;
-  /** A bar that redraws itself; without a terminal only its last state is a line. */
+  /** A bar that redraws itself; without a terminal only its final state is printed. */
   progress(label: string, total: number): { show(done: number): void; end(done: number): void };
 }
 
@@ -79,7 +79,7 @@ function columnWidths(rows: readonly (readonly string[])[]): number[] {
   );
 }
 
-/** Numbers end at the right edge of their column, words begin at the left one. */
+/** Numbers are aligned right, text is aligned left. */
 function alignRow(row: readonly string[], widths: readonly number[]): string {
   const cells = row.map((cell, column) => {
     const gap = ' '.repeat(Math.max(0, (widths[column] ?? 0) - visibleLength(cell)));

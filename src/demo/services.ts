@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the demo shows: its pods, and the Services of examples/demo with one more that has no endpoints.
+// The pods and Services of the demo: those of examples/demo, and one without endpoints.
 // Node and EndpointSlices of the examples are left out: node and pods of the demo have addresses of their own.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export const CLIENT_PODS = ['client-1', 'client-2'];
 /** `cart` has session affinity, `empty` has no endpoints. */
 export type ServiceName = 'web' | 'dns' | 'cart' | 'empty';
 
-/** What clients dial and what pods listen on. */
+/** The port that clients use and the port that pods listen on. */
 export interface ServiceFacts {
   readonly clusterIps: readonly string[];
   readonly port: number;
@@ -23,7 +23,7 @@ export interface ServiceFacts {
 }
 
 export interface Examples {
-  /** The Services, as they stand in the files. */
+  /** The Services, as in the files. */
   readonly manifests: readonly Manifest[];
   readonly services: Readonly<Record<ServiceName, ServiceFacts>>;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The set on which the phases play: one node, its pods with their programs, the agent and the screen.
+// The environment of the phases: one node, its pods with their programs, the agent and the screen.
 
 import { type Agent, type Instance, makeInstance, startAgent } from '../lab/agent.ts';
 import type { LoadReport, Target } from '../lab/client/protocol.ts';
@@ -21,7 +21,7 @@ import {
   WEB_PODS,
 } from './services.ts';
 
-/** How one phase went. `facts` are for programs; people have seen the lines. */
+/** The result of one phase; `facts` are for --json. */
 export interface PhaseResult {
   readonly name: string;
   readonly isOk: boolean;
@@ -36,13 +36,13 @@ export interface Stage {
   readonly instance: Instance;
   readonly examples: Examples;
   readonly clients: readonly Client[];
-  /** By pod name; phases that kill one put its successor here. */
+  /** By pod name; phases that kill one replace it here. */
   readonly servers: Map<string, Child>;
-  /** The phase that kills the agent puts its successor here. */
+  /** The phase that kills the agent replaces it here. */
   agent: Agent;
 }
 
-/** Builds everything; the caller removes the topology, whatever happens. */
+/** Builds everything; the caller must remove the topology, even after a failure. */
 export async function setStage(screen: Screen, topology: Topology): Promise<Stage> {
   const examples = readExamples();
   const node = topology.nodes[0];
@@ -111,7 +111,7 @@ export async function awaitLoad(
   return undefined;
 }
 
-/** Lets a load go on for so many more connections; undefined if they do not come. */
+/** Waits until a load has made this many more connections; undefined on timeout. */
 export async function awaitMore(
   load: RunningLoad,
   connections: number,

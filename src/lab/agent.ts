@@ -49,14 +49,14 @@ export interface Agent {
   readonly readyAfterMs: number;
   /** Its log so far, one JSON object a line. */
   readonly log: readonly string[];
-  /** As a power cut would: no chance to tidy up. */
+  /** SIGKILL: the agent cannot clean up. */
   kill(): Promise<void>;
   stop(): Promise<number>;
 }
 
 const READY_TIMEOUT_MS = 20_000;
 
-/** Runs the agent and waits for `ready`. Throws with the end of its log if it gives up. */
+/** Runs the agent and waits for `ready`. Throws with the end of its log if it exits. */
 export async function startAgent(
   instance: Instance,
   flags: readonly string[] = [],

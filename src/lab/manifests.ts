@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manifest folder of one node on the stage, and builders for the objects that describe the stage itself:
-// Node and EndpointSlices. A file is replaced whole, by a rename: no reader ever sees half of one.
+// The manifest folder of one node, and builders for the objects that describe the topology: Node and
+// EndpointSlices. Files are replaced atomically, by a rename.
 
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { SERVICE_NAME_LABEL } from '../model/labels.ts';
 import { nowMs } from './client/clock.ts';
 import { type NodeHost, type Pod, podCidrs } from './wiring.ts';
 
-/** Any Kubernetes object; what is in it is the author's affair. */
+/** Any Kubernetes object; not validated. */
 export type Manifest = Readonly<Record<string, unknown>>;
 
 export interface Endpoint {
@@ -66,7 +66,7 @@ export interface ManifestDirectory {
   readonly path: string;
   /** Replaces one file by these objects; returns when (ms since the epoch) they were in place. */
   put(file: string, manifests: readonly Manifest[]): number;
-  /** Replaces one file by any text, for what no builder would write. */
+  /** Replaces one file by any text, for invalid manifests. */
   putText(file: string, text: string | Uint8Array): number;
   remove(file: string): void;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine must offer before the demo touches it, one plain line for each.
+// Prerequisites of the demo, one line each.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCgroup2 } from '../sys/cgroup.ts';
@@ -19,7 +19,7 @@ const TOOLS = [
   { program: 'nsenter', args: ['-V'], from: 'util-linux' },
 ] as const;
 
-/** Checks everything, so that one run tells all that is missing. */
+/** Checks everything, so that one run reports all that is missing. */
 export async function checkNeeds(): Promise<Need[]> {
   const cgroup2 = findCgroup2();
   const addon = join(packageRoot(), 'build', 'native', 'fairlead.node');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who owns what a topology put on this machine. A record is written before the first namespace is made and
-// removed after the last is gone; a record whose process is dead names leftovers to remove. Nothing
-// without a record of ours is ever touched. Records live in /run, where only root writes.
+// Records which process owns a topology. A record is written before the first namespace is created and removed
+// after the last is deleted; the record of a dead process names leftovers to remove. Nothing without a record
+// is touched. Records are in /run, which only root can write.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -25,7 +25,7 @@ export interface Ownership {
   readonly startTicks: string;
 }
 
-/** Claims a fresh prefix for this process. `cgroupMount` is where the topology's cgroup will be. */
+/** Reserves a new prefix for this process. `cgroupMount` is where the topology's cgroup will be. */
 export function claimOwnership(cgroupMount: string): Ownership {
   const random = Math.floor(Math.random() * 36 ** 6);
   const prefix = `fl${random.toString(36).padStart(6, '0')}`;
@@ -40,7 +40,7 @@ export function claimOwnership(cgroupMount: string): Ownership {
 
 /**
  * Removes everything a topology has: processes, cgroups, mounts, namespaces, files. Blocking, and may be
- * repeated. If something resists, the rest goes all the same, the record stays, and it throws.
+ * repeated. If a part cannot be removed, the rest is, the record is kept, and it throws.
  */
 export function removeOwned({ prefix, directory, cgroup }: Ownership): void {
   const failures: unknown[] = [];

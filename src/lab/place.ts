@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A place is where a program of the demo runs: a network namespace and a cgroup. Pods are places, and so
-// is a node itself (for programs that use the host's network).
+// The execution context of a program: a network namespace and a cgroup. Pods have one, and so does a node (for
+// programs that use the host's network).
 import { join } from 'node:path';
 import { insideCgroup } from '../sys/cgroup.ts';
 import { type Child, start } from '../sys/exec.ts';
@@ -8,7 +8,7 @@ import { insideNamespace } from '../sys/netns.ts';
 import { packageRoot } from '../sys/package.ts';
 
 export interface Place {
-  /** As people call it: `web-1`. */
+  /** For example `web-1`. */
   readonly name: string;
   readonly namespace: string;
   readonly cgroup: string;
@@ -21,12 +21,12 @@ export function compiledPath(file: string): string {
   return join(packageRoot(), 'dist', file);
 }
 
-/** Arguments that run `argv` in a place. */
+/** Arguments that run `argv` in an execution context. */
 export function insidePlace(place: Place, argv: readonly string[]): string[] {
   return insideCgroup(place.cgroup, insideNamespace(place.namespace, argv));
 }
 
-/** Starts one of our Node programs in a place and waits for its `ready` line; later lines go to `onLine`. */
+/** Starts a Node program of this package in an execution context and waits for its `ready` line; later lines go to `onLine`. */
 export async function startProgram(
   place: Place,
   program: 'client' | 'echo-server',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage that demo, tests and benchmarks share, read first: nodes and pods as network namespaces and
+// The environment that demo, tests and benchmarks share: nodes and pods as network namespaces and
 // cgroups of this machine. Builds them and removes them, also when the process is interrupted or fails.
 // Generates no traffic.
 import { mkdirSync } from 'node:fs';
@@ -32,7 +32,7 @@ export interface Topology {
   /** For programs that belong to no pod, such as agents. */
   readonly toolsCgroup: string;
   readonly nodes: readonly NodeHost[];
-  /** Removes all of it; may be called again. Throws if something resists. */
+  /** Removes all of it; may be called again. Throws if a part cannot be removed. */
   remove(): void;
 }
 

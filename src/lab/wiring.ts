@@ -33,7 +33,7 @@ export function podAddresses(node: number, pod: number): { ipv4: string; ipv6: s
   return { ipv4: `10.1.${node}.${host}`, ipv6: `fd00:10:${node}::${host.toString(16)}` };
 }
 
-/** The ranges `podAddresses` takes a node's pods from: its `spec.podCIDRs`. */
+/** The pod ranges of a node: its `spec.podCIDRs`. */
 export function podCidrs(node: number): readonly string[] {
   return [`10.1.${node}.0/24`, `fd00:10:${node}::/64`];
 }

@@ -7,7 +7,7 @@ export interface InterfaceAddress {
   readonly address: string;
 }
 
-/** IPv6 link-local ones are left out: without a zone they name no place. */
+/** Without IPv6 link-local addresses, which are ambiguous without a zone. */
 export function interfaceAddresses(): readonly InterfaceAddress[] {
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])

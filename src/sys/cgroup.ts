@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cgroup v2 hierarchy: where it is mounted, and sub-cgroups of our own. A cgroup is also how we know
-// which processes are ours: whatever still runs in one we made may be killed, nothing else.
+// The cgroup v2 hierarchy: where it is mounted, and sub-cgroups that fairlead creates. Only processes in a
+// cgroup that fairlead created are ever killed.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Mount, readMounts } from './mounts.ts';
@@ -23,7 +23,7 @@ export function isCgroup2(path: string): boolean {
 /** A cgroup's id, the same in every cgroup namespace, is the inode number of its directory. */
 export const cgroupId = (path: string): bigint => statSync(path, { bigint: true }).ino;
 
-/** Ids of a cgroup and of those above it, as far up as this mount shows, the lowest first. */
+/** Ids of a cgroup and of its ancestors that this mount shows, the cgroup itself first. */
 export function lineageOf(path: string): bigint[] {
   return isCgroup2(path) ? [cgroupId(path), ...lineageOf(dirname(path))] : [];
 }
@@ -42,7 +42,7 @@ export function findCgroups(
   return found;
 }
 
-/** Makes a cgroup and its parents; making what is there already is success. */
+/** Creates a cgroup and its parents unless they exist. */
 export function makeCgroup(path: string): void {
   mkdirSync(path, { recursive: true });
 }
@@ -63,8 +63,8 @@ export function listProcesses(path: string): number[] {
 }
 
 /**
- * Kills what still runs in a cgroup we made, then removes it with all below it. Blocks until the kernel
- * lets go of it, at most `timeoutMs`; throws if it does not. A cgroup that is gone is success.
+ * Kills all processes in a cgroup that fairlead created, then removes it with its descendants. Blocks until the
+ * kernel has removed it; throws after `timeoutMs`. Succeeds if the cgroup does not exist.
  */
 export function removeCgroup(path: string, timeoutMs = 5_000): void {
   const deadlineMs = Date.now() + timeoutMs;
@@ -84,7 +84,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended by itself.
+    // The process has already ended.
   }
 }
 
@@ -99,7 +99,7 @@ function subCgroups(path: string): string[] {
     .map((entry) => join(path, entry.name));
 }
 
-/** Removal must also work from an exit handler, where nothing asynchronous runs any more. */
+/** Blocking: removal must also work in an exit handler. */
 function pause(durationMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clocks, timers and chance of this machine.
+// Clocks, timers and random numbers.
 import type { Clock } from '../lib/clock.ts';
 
 export const SYSTEM_CLOCK: Clock = {

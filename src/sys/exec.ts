@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other programs: run one to its end, or start one and read its lines. The only file that starts programs.
-// Arguments are arrays: nothing here goes through a shell unless the caller names one.
+// Runs programs to their end, or starts them and reads their output by line. The only file that starts programs.
+// Arguments are arrays and are not passed through a shell.
 import { constants } from 'node:os';
 import { execa, execaSync, type Options } from 'execa';
 
@@ -19,8 +19,8 @@ export interface RunResult {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 /**
- * Children get process groups of their own: Ctrl-C in a terminal is for us alone, and we end them in an
- * order that makes sense.
+ * Children get their own process groups: Ctrl-C in a terminal reaches only this process, which then ends them
+ * in order.
  */
 const COMMON = {
   reject: false,
@@ -49,8 +49,8 @@ export async function run(
 }
 
 /**
- * The same, blocking: for clean-up in a process that is already on its way out. setsid(1) becomes the
- * program in a process group of its own, which execa offers to asynchronous children alone.
+ * Blocking, for clean-up in an exit handler. setsid(1) creates the process group, because execa supports that
+ * only for asynchronous children.
  */
 export function runSync(
   program: string,
@@ -61,7 +61,7 @@ export function runSync(
   return resultOf(execaSync('setsid', [program, ...args], settings));
 }
 
-/** What execa tells of a program that has ended, or could not be started. */
+/** The result of a program that has ended or could not be started. */
 interface Ended {
   readonly stdout?: string | undefined;
   readonly stderr?: string | undefined;
@@ -93,7 +93,7 @@ export interface StartOptions {
   readonly onStderrLine?: (line: string) => void;
 }
 
-/** A long-lived program. `exited` settles once, after its last line was delivered, and never rejects. */
+/** A long-lived program. `exited` resolves after its last line was delivered and never rejects. */
 export interface Child {
   readonly pid: number;
   readonly exited: Promise<number>;
@@ -125,12 +125,12 @@ export function start(program: string, args: readonly string[], options: StartOp
     exited,
     hasExited,
     writeLine: (line) => child.stdin.writable && child.stdin.write(`${line}\n`),
-    // Only while we still hold the unreaped child: afterwards the number may be someone else's.
+    // Only until the child is reaped: afterwards its pid may be reused.
     kill: (signal) => void (hasExited() || child.kill(signal)),
   };
 }
 
-/** Asks a child to end, insists after `graceMs`, and returns its exit code. */
+/** Sends SIGTERM to a child, SIGKILL after `graceMs`, and returns its exit code. */
 export async function stop(child: Child, graceMs = 5_000): Promise<number> {
   child.kill('SIGTERM');
   const insist = setTimeout(() => child.kill('SIGKILL'), graceMs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is mounted where, read from /proc/self/mountinfo. Knows file systems, not what is kept in them.
+// The mounts of this process, from /proc/self/mountinfo.
 import { readFileSync } from 'node:fs';
 
 /** One line of mountinfo (proc_pid_mountinfo(5)), the fields we use. */
@@ -13,8 +13,8 @@ export interface Mount {
 }
 
 /**
- * Parses mountinfo text; lines that make no sense are left out. Order is mount order: the last of several
- * mounts on one point is the one that is seen.
+ * Parses mountinfo text; malformed lines are skipped. In mount order: of several mounts on one mount point the
+ * last is visible.
  *
  * `41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:1 - cgroup2 cgroup2 rw`
  */

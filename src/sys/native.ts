@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads the addon and hands out its typed surface (native/index.d.ts says what each function does).
-// Nothing else imports the addon. It is loaded at the first call and not at import, so that what
-// needs no kernel works without it. FAIRLEAD_ADDON names another file (the sanitizer build in tests).
+// Loads the addon, whose functions native/index.d.ts documents. Nothing else imports it. It is loaded at the
+// first call, so that commands that do not need the kernel work without it. FAIRLEAD_ADDON names another file
+// (the sanitizer build in tests).
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network namespaces by name: make, wire, enter, delete. All changes go through ip(8) in batches, one
-// process for many lines, because a fork per line is what makes a topology slow.
-// Knows no pods; never touches an interface of the namespace it runs in.
+// Creates, configures, enters and deletes network namespaces by name, with ip(8) in batches: one process for many
+// lines. Never changes an interface of the namespace it runs in.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type RunResult, run, runSync } from './exec.ts';
@@ -19,15 +18,15 @@ export async function ipBatch(lines: readonly string[], namespace?: string): Pro
 }
 
 /**
- * Blocking, unlike the rest of the wiring: no exit handler can run between two namespaces and miss those
- * that ip(8) would still have made after it. What is wired inside them goes with them.
+ * Blocking, so that no exit handler runs while ip(8) is still creating namespaces. Interfaces inside them are
+ * deleted with them.
  */
 export function addNamespaces(names: readonly string[]): void {
   const { code, stderr } = namespaceBatch(names.map((name) => `netns add ${name}`));
   if (code !== 0) throw new Error(`cannot make network namespaces: ${stderr.trim()}`);
 }
 
-/** Deletes those that exist, with the interfaces inside them. Blocking; throws if one resists. */
+/** Deletes those that exist, with the interfaces inside them. Blocking; throws if one cannot be deleted. */
 export function deleteNamespaces(names: readonly string[]): void {
   const existing = names.filter((name) => listNamespaces().includes(name));
   if (existing.length === 0) return;
@@ -49,8 +48,8 @@ export function listNamespaces(): string[] {
 }
 
 /**
- * Arguments that run `argv` inside a namespace. Not `ip netns exec`: that mounts a fresh /sys in a mount
- * namespace of its own, and the cgroup file system is no longer where everybody else sees it.
+ * Arguments that run `argv` inside a namespace. Not `ip netns exec`, which mounts a new /sys in its own mount
+ * namespace and so hides the cgroup file system.
  */
 export function insideNamespace(name: string, argv: readonly string[]): string[] {
   return ['nsenter', `--net=${join(NETNS_DIRECTORY, name)}`, '--', ...argv];

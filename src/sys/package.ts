@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this program's own files are: it runs from a checkout, an image or an installed package.
+// Locates the files of this program, in a checkout, an image or an installed package.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The folder that holds package.json. */
+/** The directory of package.json. */
 export function packageRoot(from = dirname(fileURLToPath(import.meta.url))): string {
   if (existsSync(join(from, 'package.json'))) return from;
   const parent = dirname(from);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and the count of them that the
-// programs look at first.
+// The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and their count, which the programs check
+// first.
 import { existsSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../sys/native.ts';
@@ -18,7 +18,7 @@ export function putId(map: BpfMap, id: bigint): void {
     if (!(error instanceof Error && 'code' in error && error.code === 'E2BIG')) throw error;
     throw new FairleadError(
       'BAD_OPTION',
-      `${map.info.maxEntries} cgroups are bypassed, which is the most there can be: \`fairlead bypass list\` shows those that are gone, \`fairlead bypass remove ID\` drops one`,
+      `${map.info.maxEntries} cgroups are bypassed, which is the maximum: \`fairlead bypass list\` shows those that are gone, \`fairlead bypass remove ID\` drops one`,
     );
   }
 }
@@ -32,14 +32,14 @@ export function readIds(map: BpfMap): readonly bigint[] {
 }
 
 /**
- * Runs `use` on the map of bypassed cgroups, then tells the programs how many there are: 0 saves them the
- * look-up. Until then the number is not 0, so that a process that is killed here leaves no entry unseen.
+ * Runs `use` on the map, then updates the count: if it is 0, programs skip the lookup. While `use` runs
+ * the count is not 0, so that no entry is missed if the process is killed before the update.
  */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   if (!existsSync(mapPath(bpfRoot, 'fl_cgroup_skip'))) {
     throw new FairleadError(
       'NOT_FOUND',
-      `no maps are pinned below ${bpfRoot}: start the agent once first`,
+      `no maps are pinned below ${bpfRoot}: start the agent first`,
     );
   }
   const map = openPinnedMap(mapPath(bpfRoot, 'fl_cgroup_skip'));
@@ -56,7 +56,7 @@ export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   }
 }
 
-/** Again if another `fairlead bypass` changed the map meanwhile. */
+/** Repeated if another `fairlead bypass` changed the map meanwhile. */
 function writeCount(map: BpfMap, runtimeFlags: DataView): void {
   let count: number;
   do {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF dataplane as the agent sees it: asynchronous turns over TableSync, which does the work at once
-// and whole. Here is when that happens: in batches between which the event loop runs, never before what
-// an earlier agent retired has had its grace period, and with ids released behind every turn.
+// The BPF dataplane: schedules the synchronous work of TableSync. Syncs run in batches between which the event
+// loop runs, start only after a grace period for ids that a previous agent retired, and release retired ids
+// afterwards.
 import type { Logger } from '../../log.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { BPF } from '../capabilities.ts';
@@ -23,10 +23,10 @@ export interface BpfParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** Services handled without a pause: about 10 ms of work. */
+/** Services per batch: about 10 ms of work. */
 const BATCH = 200;
 
-/** Adopts at once what the tables hold; nothing is written before the first sync. */
+/** Adopts the contents of the tables; nothing is written before the initial sync. */
 export const createBpfDataplane = (parts: BpfParts): Dataplane => new BpfDataplane(parts);
 
 class BpfDataplane implements Dataplane {
@@ -37,7 +37,7 @@ class BpfDataplane implements Dataplane {
   readonly #turns = createTurns();
   #core: TableSync;
   #nodeAddresses: NodeAddresses;
-  /** Ids and blocks that look free may have been retired by an agent that died before it released them. */
+  /** A previous agent may have died with ids and blocks that were retired but not released. */
   #adopted: Promise<void>;
   #isUnsure = false;
   #isClosed = false;
@@ -104,7 +104,7 @@ class BpfDataplane implements Dataplane {
     this.#parts.close();
   }
 
-  /** What throws halfway leaves the ledger unsure of the tables: the next turn adopts them anew. */
+  /** After an exception the ledger may differ from the tables: the next sync adopts them again. */
   #turn<T>(work: (core: TableSync) => Promise<T>): Promise<T> {
     return this.#turns(async () => {
       if (this.#isUnsure) this.#adoptAnew();
@@ -154,9 +154,9 @@ const sum = (reports: readonly SyncReport[]): SyncReport => ({
 });
 
 interface NodeAddresses {
-  /** Writes only if something changed since the last time, or that time failed. */
+  /** Writes only if something changed since the last sync, or if that failed. */
   follow(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
-  /** Compares with the table whatever happened before. */
+  /** Always compares with the table. */
   check(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting until no program can still hold what it looked up before (an RCU grace period). A wait that
-// fails is logged, counted and tried again: giving up would either end the agent or hand out ids that
-// programs still use.
+// Waits for an RCU grace period, after which no program holds the result of an earlier lookup. A wait that
+// fails is logged, counted and retried: otherwise the agent would have to stop, or reuse ids that programs
+// still use.
 import { reasonOf } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
 
 export interface GracePeriods {
-  /** Resolves after one whole grace period, or when closed. Never rejects. */
+  /** Resolves after a full grace period, or when closed. Never rejects. */
   wait(): Promise<void>;
   /** Waits that failed so far. */
   failures(): number;
@@ -46,7 +46,8 @@ export function createGracePeriods(
       while (!isClosed) {
         try {
           await waitOnce();
-          if (failuresInRow > 0) log.info({ failures }, 'waiting for a grace period works again');
+          if (failuresInRow > 0)
+            log.info({ failures }, 'waiting for a grace period succeeded again');
           failuresInRow = 0;
           return;
         } catch (error) {

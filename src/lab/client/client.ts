@@ -11,14 +11,14 @@ const sockets = new Map<number, HeldSocket>();
 const loads = new Map<number, Load>();
 let lastHandle = 0;
 
-function keep<T>(shelf: Map<number, T>, thing: T): number {
+function keep<T>(items: Map<number, T>, thing: T): number {
   lastHandle += 1;
-  shelf.set(lastHandle, thing);
+  items.set(lastHandle, thing);
   return lastHandle;
 }
 
-function find<T>(shelf: ReadonlyMap<number, T>, handle: number): T {
-  const thing = shelf.get(handle);
+function find<T>(items: ReadonlyMap<number, T>, handle: number): T {
+  const thing = items.get(handle);
   if (thing === undefined) throw new Error(`no such handle: ${handle}`);
   return thing;
 }
@@ -63,6 +63,6 @@ async function serve<Op extends OperationName>(message: RequestMessage<Op>): Pro
 
 const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => serve(JSON.parse(line)));
-// The driver is gone: whatever is still open goes with us.
+// The driver is gone: exit and close everything that is open.
 lines.on('close', () => process.exit(0));
 process.stdout.write('ready\n');

@@ -15,7 +15,7 @@ function echoText(backend: string, client: SocketAddress, text?: string): string
 
 function greet(name: string, socket: Socket): void {
   const client = { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 };
-  // A client that resets its connection is the client's affair.
+  // A connection reset by the client is not an error of the server.
   socket.on('error', () => socket.destroy());
   socket.setNoDelay(true);
   socket.write(echoText(name, client));
@@ -34,7 +34,7 @@ async function serveUdp(name: string, type: SocketType, port: number): Promise<v
   const socket = createSocket({ type, ipv6Only: type === 'udp6' });
   socket.on('message', (datagram, { address, port: clientPort }) => {
     const answer = echoText(name, { address, port: clientPort }, datagram.toString('utf8').trim());
-    // The client may be gone: its port then answers with an error that is of no use here.
+    // The client may be gone; the error of its closed port is ignored.
     socket.send(answer, clientPort, address, () => undefined);
   });
   socket.bind(port);

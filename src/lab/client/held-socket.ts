@@ -39,7 +39,7 @@ async function openTcp(target: Target, timeoutMs: number): Promise<HeldSocket> {
   };
 }
 
-/** Answers are read one at a time: whoever asks gets the next line, or how the connection ended. */
+/** Answers are read one at a time: the next line, or how the connection ended. */
 function lineReader(socket: TcpSocket): (timeoutMs: number) => Promise<Answer> {
   let ended: string | undefined;
   let take: ((line: string | undefined) => void) | undefined;

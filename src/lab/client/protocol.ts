@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the traffic driver and its client programs say to each other: one JSON object a line, requests on
+// The protocol between the traffic driver and its client programs: one JSON object per line, requests on
 // the client's standard input, replies and progress on its standard output. Types only.
 // Times are milliseconds since the epoch with fractions, so that all processes of one machine agree.
 

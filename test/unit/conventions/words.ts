@@ -38,7 +38,7 @@ export const REPLACED: readonly Replaced[] = [
 export const CLEAN_ROOMS: readonly string[] = [
   ...['src/source/', 'src/lib/', 'src/model/', 'test/unit/source/'],
   ...['src/server/', 'src/plan/explain/', 'src/plan/conntrack/', 'src/main.ts', 'src/errors.ts'],
-  ...['src/agent/', 'src/observe/', 'src/cli/'],
+  ...['src/agent/', 'src/observe/', 'src/cli/', 'src/demo/', 'src/sys/'],
   ...['native/', 'deploy/', 'examples/', 'README.md', 'SECURITY.md', 'ARCHITECTURE.md'],
   ...['CONTRIBUTING.md', 'CHANGELOG.md', 'docs/metrics.md', 'docs/troubleshooting.md'],
   ...['docs/install.md', 'docs/configuration.md', 'docs/errors.md', 'docs/exit-codes.md'],

@@ -35,6 +35,6 @@ function notThere(bpfRoot: string, error: unknown): FairleadError {
       )
     : new FairleadError(
         'NOT_FOUND',
-        `no maps are pinned below ${bpfRoot}: no agent ever ran with this --bpf-root, or it was cleaned up`,
+        `no maps are pinned below ${bpfRoot}: no agent has run with this --bpf-root, or it was cleaned up`,
       );
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables' contents as the read models of the seam: which frontend leads to which backends, what was
-// counted, how full the tables are. Works on a live agent's tables and on pins without any agent.
+// Reads the tables into snapshots: frontends with their backends, counters, table usage. Works with a running
+// agent and, from the pins, without one.
 import type {
   BackendView,
   FrontendView,
@@ -22,7 +22,7 @@ import {
   type SetRecord,
 } from '../sync/ledger.ts';
 
-/** Everything the tables hold, read anew: what is shown is what is there. */
+/** Reads the current contents of all tables. */
 export function snapshotOf(tables: Tables): Snapshot {
   const { ledger } = adopt(tables);
   return { frontends: [...frontendViews(ledger)], backends: [...backendViews(ledger)] };
@@ -48,7 +48,7 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
       set?.members.map((id) => (known.has(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
     for (const frontend of record.frontends) {
       const id = frontendIdOf(ledger, record, frontend);
-      // What refuses the other ports of a ClusterIP is no frontend that people made.
+      // The entry that refuses the other ports of a ClusterIP is not shown as a frontend.
       if (id.port === undefined) continue;
       yield {
         id,
@@ -80,7 +80,7 @@ function frontendFacts({ shadows, tables }: Ledger, { id }: FrontendRecord): Fro
   };
 }
 
-/** Connections of each frontend, without the names of its backends: asked for at every scrape. */
+/** Connections of each frontend, without backend texts: read at every scrape. */
 export function* portConnections(ledger: Ledger): Generator<PortConnections> {
   for (const record of allPorts(ledger)) {
     const port = portIdOf(record.key);
