@@ -46,8 +46,7 @@ export function createGracePeriods(
       while (!isClosed) {
         try {
           await waitOnce();
-          if (failuresInRow > 0)
-            log.info({ failures }, 'waiting for a grace period succeeded again');
+          if (failuresInRow > 0) log.info({ failures }, 'waiting for a grace period works again');
           failuresInRow = 0;
           return;
         } catch (error) {

@@ -108,7 +108,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     agent = startWith(path);
     await agent.said('"msg":"ready"');
     for (const port of ['0.0.0.0:10256', '127.0.0.1:10249']) {
-      expect(await agent.said(port)).toMatch(/taken by another process.*retrying every 5 s/);
+      expect(await agent.said(port)).toMatch(/in use by another process.*retrying every 5 s/);
     }
     expect(await reached()).toEqual(['web-1']);
     await release();
