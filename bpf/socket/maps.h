@@ -52,8 +52,8 @@ struct {
 } fl_udp_flow SEC(".maps");
 
 /*
- * Cgroups whose sockets are left alone. Written by `fairlead bypass`; read by the socket hooks when
- * fl_runtime.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
+ * Cgroups whose sockets are not translated. Written by `fairlead bypass`; read by the socket hooks
+ * when fl_runtime.skipped_cgroups is not 0. Key: cgroup id = inode number of its directory.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -16,7 +16,7 @@ export interface Planner {
   readonly current: () => Plan;
 }
 
-/** Cost of `apply`: linear in the Services that the changes touch; all of them if the own Node changed. */
+/** Cost of `apply`: linear in the Services that the changes touch; all of them if this node's Node object changed. */
 export function createPlanner(settings: PlanSettings): Planner {
   const model = createModelStore(settings);
   const services = new Map<ServiceKey, ServicePlan>();

@@ -76,7 +76,7 @@ export interface ServicePortPlan {
   /** How topology hints narrowed `cluster` (KEP-2433, KEP-3015); absent = they did not. */
   readonly topology?: 'same-node' | 'same-zone';
   /**
-   * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are left alone,
+   * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are not touched,
    * and their backends stay valid for sockets already using them.
    */
   readonly serving: BackendList;
@@ -131,11 +131,11 @@ export interface Plan {
 /** What the plan knows of the cluster's machines, from Node objects alone. */
 export interface NodeFacts {
   readonly name: string;
-  /** Label topology.kubernetes.io/zone of the own Node; '' = none. */
+  /** Label topology.kubernetes.io/zone of this node's Node object; '' = none. */
   readonly zone: string;
   /** The node IP of each family: the bind address if one is set, else InternalIP before ExternalIP. */
   readonly addresses: Readonly<Record<Family, string | undefined>>;
-  /** Every address of the own Node object and the bind address, canonical and sorted; loopback apart. */
+  /** Every address of this node's Node object and the bind address, canonical and sorted; loopback apart. */
   readonly localAddresses: readonly string[];
   readonly podCidrs: readonly string[];
   /** Address -> name of other Nodes, if the source delivers them at all. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tracked UDP flows a change has made stale: nothing tells a UDP client that its backend is gone, so a
-// flow that still points there must be forgotten. TCP and SCTP are left alone, and so is every flow to a backend that
+// flow that still points there must be forgotten. TCP and SCTP are not touched, nor is any flow to a backend that
 // is ready or serves while it terminates, on whatever node and whatever the policies say.
-// Source: CleanStaleEntries in kube-proxy's pkg/proxy/conntrack, with what was mended there later or is here:
+// Source: CleanStaleEntries in kube-proxy's pkg/proxy/conntrack, with what was fixed there later or is fixed here:
 // ports without any serving endpoint count too (kubernetes issue 139628), deleted Services and frontends count, new
 // frontends count (a flow may be older than its Service), and a NodePort means this node's addresses only, not
 // whatever else has that port number. Pure.

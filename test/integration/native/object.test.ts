@@ -108,7 +108,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     object.close();
   });
 
-  test('configuring after load and taking handles before it are STATE', () => {
+  test('configuring after load and allocation handles before it are STATE', () => {
     opened((object) => {
       expect(caught(() => object.map('table')).code).toBe('STATE');
       expect(caught(() => object.program('first_tc')).code).toBe('STATE');

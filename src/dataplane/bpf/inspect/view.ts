@@ -41,11 +41,11 @@ function counters(table: ArrayTable, index: number): readonly number[] {
 
 export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
   for (const record of allPorts(ledger)) {
-    const shadow = ledger.shadows.backend[record.family];
+    const cache = ledger.caches.backend[record.family];
     const known = new Set(record.backends);
     const port = portIdOf(record.key);
     const members = (set: SetRecord | undefined): readonly string[] =>
-      set?.members.map((id) => (known.has(id) ? shadow.text(id) : `id ${id}?`)) ?? [];
+      set?.members.map((id) => (known.has(id) ? cache.text(id) : `id ${id}?`)) ?? [];
     for (const frontend of record.frontends) {
       const id = frontendIdOf(ledger, record, frontend);
       // The entry that refuses the other ports of a ClusterIP is not shown as a frontend.
@@ -63,8 +63,8 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
 
 type FrontendFacts = Omit<FrontendView, 'id' | 'port' | 'internal' | 'external'>;
 
-function frontendFacts({ shadows, tables }: Ledger, { id }: FrontendRecord): FrontendFacts {
-  const value = decodeFrontend(shadows.frontend.value(id));
+function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): FrontendFacts {
+  const value = decodeFrontend(caches.frontend.value(id));
   const [connections = 0, refused = 0, dropped = 0, affinityHits = 0] = counters(
     tables.frontendStat,
     id,
@@ -105,15 +105,15 @@ function backendView(
   port: PortId,
   id: number,
 ): BackendView {
-  const shadow = ledger.shadows.backend[family];
+  const cache = ledger.caches.backend[family];
   const [connections = 0, closed = 0] = counters(ledger.tables.backendStat, id);
   return {
-    backend: shadow.text(id),
+    backend: cache.text(id),
     port,
     id,
-    generation: shadow.generation(id),
-    state: STATE_NAMES[shadow.state(id)] ?? STATE_NAMES[BACKEND_STATE.FREE],
-    isLocal: shadow.isLocal(id),
+    generation: cache.generation(id),
+    state: STATE_NAMES[cache.state(id)] ?? STATE_NAMES[BACKEND_STATE.FREE],
+    isLocal: cache.isLocal(id),
     connections,
     open: Math.max(0, connections - closed),
   };

@@ -51,7 +51,7 @@ class Bytes {
 }
 
 /** The backends of one family, by backend id. */
-export class BackendShadow {
+export class BackendCache {
   readonly #family: Family;
   readonly #bytes: Bytes;
 
@@ -110,7 +110,7 @@ export class BackendShadow {
 const VALUE_AT = 24;
 
 /** The frontends of both families, by frontend id: key and value. */
-export class FrontendShadow {
+export class FrontendCache {
   readonly #bytes = new Bytes(VALUE_AT + SIZE.frontend);
 
   write(id: number, key: Uint8Array, value: Uint8Array): void {

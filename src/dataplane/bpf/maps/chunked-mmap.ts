@@ -1,63 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// An array table over memory that is mapped piece by piece, as it is needed. Tables are sized for the
+// An array table over memory that is mapped chunk by chunk, as it is needed. Tables are sized for the
 // largest node, and the kernel counts every mapped page as ours, touched or not.
 import type { ArrayTable } from './tables.ts';
 
-export interface PieceMemory {
-  /** Bytes of the array; the begin is a multiple of PIECE_BYTES. */
+export interface ChunkMemory {
+  /** Bytes of the array; the start is a multiple of CHUNK_BYTES. */
   map(offset: number, length: number): ArrayBuffer;
   unmap(memory: ArrayBuffer): void;
 }
 
 /** A multiple of every page size there is. */
-export const PIECE_BYTES = 65_536;
+export const CHUNK_BYTES = 65_536;
 
-/** @param shape elementSize divides PIECE_BYTES: every struct in an array has a power of two as its size */
-export function createPieces(
+/** @param shape elementSize divides CHUNK_BYTES: every struct in an array has a power of two as its size */
+export function createChunkedMmap(
   shape: Pick<ArrayTable, 'name' | 'length' | 'elementSize'>,
-  memory: PieceMemory,
+  memory: ChunkMemory,
 ): ArrayTable {
   const { length, elementSize } = shape;
-  const elementsPerPiece = PIECE_BYTES / elementSize;
-  const pieces = new Map<number, DataView>();
+  const elementsPerChunk = CHUNK_BYTES / elementSize;
+  const chunks = new Map<number, DataView>();
 
-  const mapPiece = (piece: number): DataView => {
-    const first = piece * PIECE_BYTES;
-    return new DataView(memory.map(first, Math.min(PIECE_BYTES, length * elementSize - first)));
+  const mapChunk = (chunk: number): DataView => {
+    const first = chunk * CHUNK_BYTES;
+    return new DataView(memory.map(first, Math.min(CHUNK_BYTES, length * elementSize - first)));
   };
 
   const view = (index: number): DataView => {
-    const piece = Math.floor(index / elementsPerPiece);
-    const known = pieces.get(piece);
+    const chunk = Math.floor(index / elementsPerChunk);
+    const known = chunks.get(chunk);
     if (known !== undefined) return known;
-    const mapped = mapPiece(piece);
-    pieces.set(piece, mapped);
+    const mapped = mapChunk(chunk);
+    chunks.set(chunk, mapped);
     return mapped;
   };
 
-  const scanPiece = (
-    piece: number,
+  const scanChunk = (
+    chunk: number,
     isKept: (view: DataView, offset: number, index: number) => boolean,
   ): void => {
-    const known = pieces.get(piece);
-    const at = known ?? mapPiece(piece);
-    const first = piece * elementsPerPiece;
-    const end = Math.min(length, first + elementsPerPiece);
+    const known = chunks.get(chunk);
+    const at = known ?? mapChunk(chunk);
+    const first = chunk * elementsPerChunk;
+    const end = Math.min(length, first + elementsPerChunk);
     let isNeeded = false;
     for (let index = first; index < end; index += 1) {
       if (isKept(at, (index - first) * elementSize, index)) isNeeded = true;
     }
     if (known !== undefined) return;
-    if (isNeeded) pieces.set(piece, at);
+    if (isNeeded) chunks.set(chunk, at);
     else memory.unmap(at.buffer as ArrayBuffer);
   };
 
   return {
     ...shape,
     view,
-    offset: (index) => (index % elementsPerPiece) * elementSize,
+    offset: (index) => (index % elementsPerChunk) * elementSize,
     scan(isKept) {
-      for (let piece = 0; piece * elementsPerPiece < length; piece += 1) scanPiece(piece, isKept);
+      for (let chunk = 0; chunk * elementsPerChunk < length; chunk += 1) scanChunk(chunk, isKept);
     },
   };
 }

@@ -2,7 +2,7 @@
 // Tables over real BPF maps: arrays as shared memory, hash maps through batch calls.
 // The only place where tables become system calls.
 import type { BpfMap } from '../../../sys/native.ts';
-import { createPieces } from './chunked-mmap.ts';
+import { createChunkedMmap } from './chunked-mmap.ts';
 import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
 
 export type MapByName = (name: string) => BpfMap;
@@ -47,7 +47,7 @@ export function kernelTables(map: MapByName): Tables {
 function arrayTable(map: BpfMap): ArrayTable {
   const { name, maxEntries, valueSize } = map.info;
   const elementSize = Math.ceil(valueSize / 8) * 8;
-  return createPieces(
+  return createChunkedMmap(
     { name, length: maxEntries, elementSize },
     { map: (offset, length) => map.mmap(offset, length), unmap: (memory) => map.munmap(memory) },
   );

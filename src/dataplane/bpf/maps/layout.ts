@@ -231,7 +231,7 @@ export const backendGenerationOffset = (family: Family): number => backendTail(f
 
 const encoder = new TextEncoder();
 
-/** @param bytes zeros to write into: for those who write many, parts of one piece of memory */
+/** @param bytes zeros to write into: for those who write many, parts of one chunk of memory */
 export function encodeServiceName(
   value: ServiceName,
   bytes = new Uint8Array(SIZE.service_name),

@@ -22,14 +22,14 @@ import { type ArrayTable, element, type Tables } from '../maps/tables.ts';
 import {
   addPort,
   blocksOf,
+  type Caches,
+  createCaches,
   createLedger,
   createPortRecord,
-  createShadows,
   frontendIdOf,
   type Ledger,
   type PortRecord,
   type SetRecord,
-  type Shadows,
   withItem,
 } from './ledger.ts';
 import { countFrontend } from './service-ranges.ts';
@@ -57,15 +57,15 @@ type PortsById = ReadonlyMap<number, PortRecord>;
 
 /** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
 export function adopt(tables: Tables): Adopted {
-  const shadows = createShadows();
+  const caches = createCaches();
   const ports = readServices(tables);
-  const { backendIds, orphans } = readBackends(tables, shadows, ports);
+  const { backendIds, orphans } = readBackends(tables, caches, ports);
   const frontendIds = new Set<number>();
   const stray = FAMILIES.flatMap((family) =>
-    readFrontends({ tables, shadows, family, ports, frontendIds }),
+    readFrontends({ tables, caches, family, ports, frontendIds }),
   );
   const records = [...ports.values()];
-  const ledger = createLedger(tables, shadows, {
+  const ledger = createLedger(tables, caches, {
     backendIds,
     frontendIds,
     serviceIds: ports.keys(),
@@ -84,7 +84,7 @@ function take(ledger: Ledger, record: PortRecord): void {
   for (const frontend of record.frontends) {
     ledger.owners[record.family].set(frontend.text, record);
     if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts++;
-    countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), 1);
+    countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), 1);
   }
 }
 
@@ -102,7 +102,7 @@ function readServices(tables: Tables): Map<number, PortRecord> {
 /** @returns ids in use; elements of unknown services are taken by nobody and their ids free to reuse */
 function readBackends(
   tables: Tables,
-  shadows: Shadows,
+  caches: Caches,
   ports: PortsById,
 ): { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] } {
   const taken = new Set<number>();
@@ -119,7 +119,7 @@ function readBackends(
         return false;
       }
       taken.add(id);
-      shadows.backend[family].copy(id, view, at);
+      caches.backend[family].copy(id, view, at);
       const ids = idsOf.get(port);
       if (ids === undefined) idsOf.set(port, [id]);
       else ids.push(id);
@@ -132,7 +132,7 @@ function readBackends(
 
 interface Reading {
   readonly tables: Tables;
-  readonly shadows: Shadows;
+  readonly caches: Caches;
   readonly family: Family;
   readonly ports: PortsById;
   /** Grows: ids in use. */
@@ -140,7 +140,7 @@ interface Reading {
 }
 
 function readFrontends(reading: Reading): StrayFrontend[] {
-  const { tables, shadows, family, ports, frontendIds } = reading;
+  const { tables, caches, family, ports, frontendIds } = reading;
   const stray: StrayFrontend[] = [];
   for (const { key, value } of tables.frontend[family].readAll()) {
     const id = decodeU32(value);
@@ -151,7 +151,7 @@ function readFrontends(reading: Reading): StrayFrontend[] {
       continue;
     }
     frontendIds.add(id);
-    shadows.frontend.write(id, key, element(tables.frontendRecord, id));
+    caches.frontend.write(id, key, element(tables.frontendRecord, id));
     const text = frontendText(held.key);
     const setOf = (path: PathValue) => readSet(tables.slotBlock, port, path);
     const { unknown, host, pod, outside } = held.paths;

@@ -15,7 +15,7 @@ export class TableFull extends Error {
   }
 }
 
-export interface Taking {
+export interface Allocation {
   readonly ledger: Ledger;
   readonly record: PortRecord;
   readonly undos: (() => void)[];
@@ -27,9 +27,9 @@ export function undoAll(undos: (() => void)[]): void {
 }
 
 /** Throws TableFull, in the words of `table` and `flag`. */
-export function takeId(
+export function allocateId(
   pool: IdPool,
-  { undos }: Pick<Taking, 'undos'>,
+  { undos }: Pick<Allocation, 'undos'>,
   table: string,
   flag: string,
 ): number {

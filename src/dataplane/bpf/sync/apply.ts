@@ -17,10 +17,10 @@ import { writeFailure } from './failure.ts';
 import { frontendIdOf, type Ledger, type PortRecord } from './ledger.ts';
 import {
   type FrontendPut,
+  finalizePort,
   forgetFrontend,
   ownFrontend,
   preparePort,
-  settlePort,
 } from './port-update.ts';
 import { portFailure, SATELLITES, type Sync } from './satellites.ts';
 
@@ -40,7 +40,7 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
   for (const family of FAMILIES) putFrontends(sync, family);
   for (const family of FAMILIES) deleteFrontends(sync, family);
   for (const [record, port] of sync.touched) {
-    if (settlePort(ledger, record, port)) sync.emptied.push(record);
+    if (finalizePort(ledger, record, port)) sync.emptied.push(record);
   }
   for (const satellite of SATELLITES.toReversed()) satellite.remove(sync);
   return {
@@ -139,8 +139,8 @@ function deleteFrontends(sync: Sync, family: Family): void {
   const gone = sync.deletes[family].filter(
     ({ record, frontend }) => ledger.owners[family].get(frontend.text) === record,
   );
-  // Copies: the shadow gives views.
-  const keys = gone.map(({ frontend }) => ledger.shadows.frontend.key(frontend.id, family).slice());
+  // Copies: the cache gives views.
+  const keys = gone.map(({ frontend }) => ledger.caches.frontend.key(frontend.id, family).slice());
   const refusedAt = new Map(table.delete(keys).map((refusal) => [refusal.index, refusal]));
   for (const [index, { record, frontend }] of gone.entries()) {
     const refusal = refusedAt.get(index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slow full check: what the kernel really holds against what we believe it holds. Every
 // difference is told in words and forgotten from the ledger, so that the next apply writes it anew;
-// a damaged set or backend is never mended in place but replaced and flipped to.
+// a damaged set or backend is never repaired in place: a new one replaces it.
 // Reads Tables; the only writes are deletes of frontends that belong to nobody.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
@@ -55,11 +55,11 @@ function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
 /** A damaged one is found by no key any more: settled as gone once no set has its id. */
 function auditBackends(ledger: Ledger, port: PortRecord): readonly Entry[] {
   const table = ledger.tables.backend[port.family];
-  const shadow = ledger.shadows.backend[port.family];
+  const cache = ledger.caches.backend[port.family];
   const drift: Entry[] = [];
   for (const id of port.backends) {
-    if (shadow.isSame(id, table.view(id), table.offset(id))) continue;
-    const backend = shadow.text(id);
+    if (cache.isSame(id, table.view(id), table.offset(id))) continue;
+    const backend = cache.text(id);
     const text = `backend ${backend} (id ${id}) of ${port.key} differs`;
     drift.push({ id: { kind: 'backend', family: port.family, backend }, text });
     ledger.damagedBackends.add(id);
@@ -68,9 +68,9 @@ function auditBackends(ledger: Ledger, port: PortRecord): readonly Entry[] {
 }
 
 /** The key leads to the frontend's id, and what stands there is what was written. */
-function isInKernel({ tables, shadows }: Ledger, id: number, ref: Uint8Array): boolean {
+function isInKernel({ tables, caches }: Ledger, id: number, ref: Uint8Array): boolean {
   if (decodeU32(ref) !== id) return false;
-  return isSame(shadows.frontend.value(id), element(tables.frontendRecord, id));
+  return isSame(caches.frontend.value(id), element(tables.frontendRecord, id));
 }
 
 function auditFrontends(ledger: Ledger, family: Family): readonly Entry[] {

@@ -12,17 +12,17 @@ import {
 } from '../maps/layout.ts';
 import { clear } from '../maps/tables.ts';
 import type { Orphan } from './adopt.ts';
-import { TableFull, type Taking } from './allocation.ts';
+import { type Allocation, TableFull } from './allocation.ts';
 import { allPorts, type Ledger, type PortRecord } from './ledger.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 
 /** The port's backends by address and port, but for those that were found changed. */
-function knownIds({ ledger, record }: Taking): ReadonlyMap<BackendKey, number> {
-  const shadow = ledger.shadows.backend[record.family];
+function knownIds({ ledger, record }: Allocation): ReadonlyMap<BackendKey, number> {
+  const cache = ledger.caches.backend[record.family];
   const known = new Map<BackendKey, number>();
   for (const id of record.backends) {
-    if (!ledger.damagedBackends.has(id)) known.set(shadow.key(id), id);
+    if (!ledger.damagedBackends.has(id)) known.set(cache.key(id), id);
   }
   return known;
 }
@@ -31,9 +31,9 @@ function knownIds({ ledger, record }: Taking): ReadonlyMap<BackendKey, number> {
  * Reuses the port's backends or writes new ones; one that returns is made ACTIVE again.
  * @returns their ids, ascending
  */
-export function ensureBackends(taking: Taking, wanted: BackendList): readonly number[] {
-  const { ledger, record, undos } = taking;
-  const known = knownIds(taking);
+export function ensureBackends(allocation: Allocation, wanted: BackendList): readonly number[] {
+  const { ledger, record, undos } = allocation;
+  const known = knownIds(allocation);
   const created: number[] = [];
   const before = record.backends;
   undos.push(() => {
@@ -43,10 +43,10 @@ export function ensureBackends(taking: Taking, wanted: BackendList): readonly nu
   const ids = wanted.map((backend) => {
     const key = backendKey(backend, record.family);
     const id = known.get(key);
-    if (id !== undefined) return activate(taking, id, backend.isLocal);
-    const fresh = takeBackendId(taking);
+    if (id !== undefined) return activate(allocation, id, backend.isLocal);
+    const fresh = takeBackendId(allocation);
     created.push(fresh);
-    writeBackend(taking, fresh, key, backend);
+    writeBackend(allocation, fresh, key, backend);
     return fresh;
   });
   ids.sort(ascending);
@@ -56,7 +56,7 @@ export function ensureBackends(taking: Taking, wanted: BackendList): readonly nu
   return ids;
 }
 
-function takeBackendId({ ledger, record }: Taking): number {
+function takeBackendId({ ledger, record }: Allocation): number {
   const id = ledger.backendIds.take();
   if (id !== undefined) return id;
   const table = ledger.tables.backend[record.family].name;
@@ -68,9 +68,9 @@ function giveBack(ledger: Ledger, record: PortRecord, id: number): void {
   ledger.backendIds.give(id);
 }
 
-function activate({ ledger, record, undos }: Taking, id: number, isLocal: boolean): number {
-  const shadow = ledger.shadows.backend[record.family];
-  const before = { state: shadow.state(id), isLocal: shadow.isLocal(id) };
+function activate({ ledger, record, undos }: Allocation, id: number, isLocal: boolean): number {
+  const cache = ledger.caches.backend[record.family];
+  const before = { state: cache.state(id), isLocal: cache.isLocal(id) };
   if (before.state === BACKEND_STATE.ACTIVE && before.isLocal === isLocal) return id;
   setBackend(ledger, record, id, { state: BACKEND_STATE.ACTIVE, isLocal });
   undos.push(() => setBackend(ledger, record, id, before));
@@ -78,7 +78,7 @@ function activate({ ledger, record, undos }: Taking, id: number, isLocal: boolea
 }
 
 function writeBackend(
-  { ledger, record }: Taking,
+  { ledger, record }: Allocation,
   id: number,
   key: BackendKey,
   { isLocal }: Backend,
@@ -94,7 +94,7 @@ function writeBackend(
   view.setUint16(generationAt, view.getUint16(generationAt, true) + 1, true);
   view.setUint8(at + backendStateOffset(family) + 1, Number(isLocal));
   view.setUint8(at + backendStateOffset(family), BACKEND_STATE.ACTIVE);
-  ledger.shadows.backend[family].copy(id, view, at);
+  ledger.caches.backend[family].copy(id, view, at);
 }
 
 /** Changes the two single-byte fields of a published backend. */
@@ -109,7 +109,7 @@ function setBackend(
   const at = table.offset(id) + backendStateOffset(family);
   view.setUint8(at + 1, Number(isLocal));
   view.setUint8(at, state);
-  ledger.shadows.backend[family].setState(id, state, isLocal);
+  ledger.caches.backend[family].setState(id, state, isLocal);
 }
 
 /**
@@ -123,14 +123,14 @@ export function retireBackends(
   isServing: (key: BackendKey) => boolean,
 ): void {
   const { family } = record;
-  const shadow = ledger.shadows.backend[family];
+  const cache = ledger.caches.backend[family];
   record.backends = exactList(
     record.backends.filter((id) => {
       if (inUse.has(id)) return true;
-      const stays = !ledger.damagedBackends.delete(id) && isServing(shadow.key(id));
+      const stays = !ledger.damagedBackends.delete(id) && isServing(cache.key(id));
       const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
-      if (shadow.state(id) !== state)
-        setBackend(ledger, record, id, { state, isLocal: shadow.isLocal(id) });
+      if (cache.state(id) !== state)
+        setBackend(ledger, record, id, { state, isLocal: cache.isLocal(id) });
       if (!stays) ledger.retired.backends.push({ family, id });
       return stays;
     }),

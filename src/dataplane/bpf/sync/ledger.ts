@@ -7,7 +7,7 @@ import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
-import { BackendShadow, FrontendShadow } from '../maps/cache.ts';
+import { BackendCache, FrontendCache } from '../maps/cache.ts';
 import {
   BACKEND_STATE,
   backendStateOffset,
@@ -30,7 +30,7 @@ export interface SetRecord {
   isDamaged: boolean;
 }
 
-/** Its key and value are in the shadow, under its id. */
+/** Its key and value are in the cache, under its id. */
 export interface FrontendRecord {
   /** `10.96.0.10:80/TCP`: see frontendText. */
   readonly text: string;
@@ -58,14 +58,14 @@ export interface Retired {
   readonly serviceIds: number[];
 }
 
-export interface Shadows {
-  readonly backend: Readonly<Record<Family, BackendShadow>>;
-  readonly frontend: FrontendShadow;
+export interface Caches {
+  readonly backend: Readonly<Record<Family, BackendCache>>;
+  readonly frontend: FrontendCache;
 }
 
 export interface Ledger {
   readonly tables: Tables;
-  readonly shadows: Shadows;
+  readonly caches: Caches;
   readonly backendIds: IdPool;
   readonly frontendIds: IdPool;
   readonly serviceIds: IdPool;
@@ -97,15 +97,15 @@ export const noneRetired = (): Retired => ({
   serviceIds: [],
 });
 
-export const createShadows = (): Shadows => ({
-  backend: { IPv4: new BackendShadow('IPv4'), IPv6: new BackendShadow('IPv6') },
-  frontend: new FrontendShadow(),
+export const createCaches = (): Caches => ({
+  backend: { IPv4: new BackendCache('IPv4'), IPv6: new BackendCache('IPv6') },
+  frontend: new FrontendCache(),
 });
 
-export function createLedger(tables: Tables, shadows: Shadows, taken: TakenIds): Ledger {
+export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): Ledger {
   return {
     tables,
-    shadows,
+    caches,
     backendIds: createIdPool(
       Math.min(tables.backend.IPv4.length, tables.backend.IPv6.length, tables.backendStat.length),
       taken.backendIds,
@@ -164,10 +164,10 @@ export function* allPorts(ledger: Ledger): Generator<PortRecord> {
 
 /** What a frontend of the ledger is, from the bytes of its key. */
 export const frontendIdOf = (
-  { shadows }: Ledger,
+  { caches }: Ledger,
   { family }: PortRecord,
   { id }: FrontendRecord,
-): FrontendId => decodeFrontendKey(shadows.frontend.key(id, family), family);
+): FrontendId => decodeFrontendKey(caches.frontend.key(id, family), family);
 
 export const frontendOf = (record: PortRecord, text: string): FrontendRecord | undefined =>
   record.frontends.find((frontend) => frontend.text === text);
@@ -189,7 +189,7 @@ export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.serviceIds.length === 0;
 
 /** Hands over what was retired so far; the caller waits out a grace period, then calls release(). */
-export function takeRetired(ledger: Ledger): Retired {
+export function drainRetired(ledger: Ledger): Retired {
   const batch = ledger.retired;
   ledger.retired = noneRetired();
   return batch;

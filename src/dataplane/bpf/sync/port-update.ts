@@ -13,7 +13,7 @@ import {
   type Position,
 } from '../maps/layout.ts';
 import { clear } from '../maps/tables.ts';
-import { type Taking, takeId, undoAll } from './allocation.ts';
+import { type Allocation, allocateId, undoAll } from './allocation.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import {
   blocksOf,
@@ -63,17 +63,17 @@ export function preparePort(
   try {
     const known = portOf(ledger, service, port.key);
     const record = known ?? newRecord(ledger, service, port, undos);
-    const taking: Taking = { ledger, record, undos };
+    const allocation: Allocation = { ledger, record, undos };
     const wanted = renderFrontends(port);
     const setOf = (scope: Scope): SetRecord | undefined => {
       const backends = renderSet(port, wanted, scope);
       return backends.length === 0
         ? undefined
-        : ensureSet(taking, ensureBackends(taking, backends));
+        : ensureSet(allocation, ensureBackends(allocation, backends));
     };
     const sets = { cluster: setOf('cluster'), local: setOf('local') };
     const puts = wanted
-      .map((frontend) => frontendPut(taking, frontend, port, sets))
+      .map((frontend) => frontendPut(allocation, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
     const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
     return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
@@ -90,21 +90,21 @@ function newRecord(
   undos: (() => void)[],
 ): PortRecord {
   const table = ledger.tables.serviceName.name;
-  const serviceId = takeId(ledger.serviceIds, { undos }, table, 'service-ports');
+  const serviceId = allocateId(ledger.serviceIds, { undos }, table, 'service-ports');
   return createPortRecord(key, service, family, serviceId);
 }
 
 function frontendPut(
-  taking: Taking,
+  allocation: Allocation,
   frontend: RenderedFrontend,
   port: ServicePortPlan,
   sets: Readonly<Record<Scope, SetRecord | undefined>>,
 ): FrontendPut {
-  const { ledger, record } = taking;
+  const { ledger, record } = allocation;
   const { text, paths } = frontend;
   const holder = ledger.owners[record.family].get(text);
   const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
-  const id = held?.id ?? takeFrontendId(taking);
+  const id = held?.id ?? allocateFrontendId(allocation);
   const setOf = ({ scope }: RenderedPath): SetRecord | undefined => scope && sets[scope];
   const pathOf = (path: RenderedPath): PathValue => ({
     ...refOf(setOf(path)),
@@ -136,16 +136,16 @@ const eachPosition = <T>(
   outside: of(outside),
 });
 
-function takeFrontendId(taking: Taking): number {
-  const { frontendIds, tables } = taking.ledger;
-  const id = takeId(frontendIds, taking, tables.frontendStat.name, 'frontends');
+function allocateFrontendId(allocation: Allocation): number {
+  const { frontendIds, tables } = allocation.ledger;
+  const id = allocateId(frontendIds, allocation, tables.frontendStat.name, 'frontends');
   clear(tables.frontendStat, id);
   return id;
 }
 
 function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
   if (frontendOf(record, frontend.text) === undefined) return false;
-  const held = ledger.shadows.frontend.value(frontend.id);
+  const held = ledger.caches.frontend.value(frontend.id);
   return held.every((byte, index) => byte === value[index]);
 }
 
@@ -153,7 +153,7 @@ function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: Fro
 export const isNodePortKey = (key: Uint8Array): boolean =>
   key.subarray(0, -4).every((byte) => byte === 0);
 
-/** Notes that the kernel now has this frontend, taking it over from any other port. */
+/** Notes that the kernel now has this frontend, allocation it over from any other port. */
 export function ownFrontend(
   ledger: Ledger,
   record: PortRecord,
@@ -169,7 +169,7 @@ export function ownFrontend(
   if (before === undefined) countFrontend(ledger.ranges, key, 1);
   const others = before === undefined ? record.frontends : without(record.frontends, before);
   record.frontends = withItem(others, frontend);
-  ledger.shadows.frontend.write(frontend.id, key, value);
+  ledger.caches.frontend.write(frontend.id, key, value);
   owners.set(text, record);
   return isMoved ? previous : undefined;
 }
@@ -180,7 +180,7 @@ function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: Fronte
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
   if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
-  countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), -1);
+  countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), -1);
   if (frontend.id === id) clear(ledger.tables.frontendStat, id);
   else ledger.retired.frontendIds.push(frontend.id);
 }
@@ -191,7 +191,7 @@ export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string)
   if (frontend === undefined) return;
   record.frontends = without(record.frontends, frontend);
   if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
-  countFrontend(ledger.ranges, ledger.shadows.frontend.key(frontend.id, record.family), -1);
+  countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), -1);
   ledger.retired.frontendIds.push(frontend.id);
   const owners = ledger.owners[record.family];
   if (owners.get(text) === record) owners.delete(text);
@@ -203,7 +203,7 @@ export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string)
  * @param port what the plan has of it; undefined = nothing, nobody is serving
  * @returns true if the port holds nothing any more and its record was dropped
  */
-export function settlePort(
+export function finalizePort(
   ledger: Ledger,
   record: PortRecord,
   port: ServicePortPlan | undefined,

@@ -2,15 +2,18 @@
 // The sets of one service port: immutable runs of slots, shared by all paths with equal content.
 import { EMPTY_SET, type SetRef, SLOTS_PER_BLOCK } from '../maps/layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
-import { TableFull, type Taking } from './allocation.ts';
+import { type Allocation, TableFull } from './allocation.ts';
 import { blocksOf, type SetRecord, withItem, without } from './ledger.ts';
 
 /**
  * Equal content is the same set; the empty set takes no block.
  * @param members ascending: bpf/common/select.h finds a remembered backend (affinity) by binary search
  */
-export function ensureSet(taking: Taking, members: readonly number[]): SetRecord | undefined {
-  const { ledger, record, undos } = taking;
+export function ensureSet(
+  allocation: Allocation,
+  members: readonly number[],
+): SetRecord | undefined {
+  const { ledger, record, undos } = allocation;
   if (members.length === 0) return undefined;
   for (const set of record.sets) {
     if (!set.isDamaged && isEqual(set.members, members)) return set;

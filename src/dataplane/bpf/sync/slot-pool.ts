@@ -66,12 +66,12 @@ export function createBlockPool(capacity: number, taken: Iterable<BlockRun> = []
     return first;
   };
 
-  const taking = [...taken];
-  for (const run of taking) {
+  const allocation = [...taken];
+  for (const run of allocation) {
     end = Math.max(end, run.first + run.blocks);
     mark(run.first, run.blocks, 1);
   }
-  if (taking.length > 0) mergeHoles();
+  if (allocation.length > 0) mergeHoles();
 
   return {
     capacity,

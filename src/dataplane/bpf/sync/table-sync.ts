@@ -9,7 +9,7 @@ import { adopt } from './adopt.ts';
 import { applyPlan } from './apply.ts';
 import { findDrift } from './audit.ts';
 import { freeOrphans } from './backends.ts';
-import { allPorts, isRetiredEmpty, type Ledger, release, takeRetired } from './ledger.ts';
+import { allPorts, drainRetired, isRetiredEmpty, type Ledger, release } from './ledger.ts';
 import { acceptedAddresses, applyNodeAddresses } from './node.ts';
 
 export interface TableSync {
@@ -45,7 +45,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     if (isRetiredEmpty(ledger.retired)) return false;
     // What retires during one wait needs a wait of its own: the last change must not be forgotten.
     while (!isClosed && !isRetiredEmpty(ledger.retired)) {
-      const batch = takeRetired(ledger);
+      const batch = drainRetired(ledger);
       await waitGracePeriod();
       if (!isClosed) release(ledger, batch);
     }
@@ -65,7 +65,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     const owned = new Set<string>();
     for (const port of allPorts(ledger)) {
       for (const { id } of port.frontends) {
-        owned.add(ledger.shadows.frontend.key(id, port.family).join());
+        owned.add(ledger.caches.frontend.key(id, port.family).join());
       }
     }
     for (const { family, key } of stray) {

@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays mapped piece by piece: the same elements as one memory, only what is needed, each piece once.
+// Arrays mapped chunk by chunk: the same elements as one memory, only what is needed, each chunk once.
 import { expect, test } from 'vitest';
-import { createPieces, PIECE_BYTES } from '../../../../src/dataplane/bpf/maps/chunked-mmap.ts';
+import { CHUNK_BYTES, createChunkedMmap } from '../../../../src/dataplane/bpf/maps/chunked-mmap.ts';
 import { clear, element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 
 const ELEMENT = 16;
-const PER_PIECE = PIECE_BYTES / ELEMENT;
-/** Two pieces and a half. */
-const LENGTH = 2.5 * PER_PIECE;
+const PER_CHUNK = CHUNK_BYTES / ELEMENT;
+/** Two chunks and a half. */
+const LENGTH = 2.5 * PER_CHUNK;
 
 function start() {
-  const pieces = Array.from(
+  const chunks = Array.from(
     { length: 3 },
-    (_, piece) => new ArrayBuffer(piece < 2 ? PIECE_BYTES : PIECE_BYTES / 2),
+    (_, chunk) => new ArrayBuffer(chunk < 2 ? CHUNK_BYTES : CHUNK_BYTES / 2),
   );
   const mapped: number[] = [];
-  const table = createPieces(
+  const table = createChunkedMmap(
     { name: 'fl_test', length: LENGTH, elementSize: ELEMENT },
     {
       map(offset, length) {
-        const piece = offset / PIECE_BYTES;
-        expect(mapped).not.toContain(piece);
-        expect(length).toBe(pieces[piece]?.byteLength);
-        mapped.push(piece);
-        return pieces[piece] ?? new ArrayBuffer();
+        const chunk = offset / CHUNK_BYTES;
+        expect(mapped).not.toContain(chunk);
+        expect(length).toBe(chunks[chunk]?.byteLength);
+        mapped.push(chunk);
+        return chunks[chunk] ?? new ArrayBuffer();
       },
-      unmap: (memory) => void mapped.splice(mapped.indexOf(pieces.indexOf(memory)), 1),
+      unmap: (memory) => void mapped.splice(mapped.indexOf(chunks.indexOf(memory)), 1),
     },
   );
-  return { table, pieces, mapped };
+  return { table, chunks, mapped };
 }
 
-test('an element is where it belongs, and only its piece is mapped', () => {
-  const { table, pieces, mapped } = start();
-  const index = PER_PIECE + 3;
+test('an element is where it belongs, and only its chunk is mapped', () => {
+  const { table, chunks, mapped } = start();
+  const index = PER_CHUNK + 3;
   table.view(index).setUint32(table.offset(index), 0x01020304);
-  expect([...new Uint8Array(pieces[1]!, 3 * ELEMENT, 5)]).toEqual([1, 2, 3, 4, 0]);
+  expect([...new Uint8Array(chunks[1]!, 3 * ELEMENT, 5)]).toEqual([1, 2, 3, 4, 0]);
   expect([...element(table, index)].slice(0, 5)).toEqual([1, 2, 3, 4, 0]);
   expect(mapped).toEqual([1]);
-  expect(table.offset(LENGTH - 1)).toBe((PER_PIECE / 2 - 1) * ELEMENT);
+  expect(table.offset(LENGTH - 1)).toBe((PER_CHUNK / 2 - 1) * ELEMENT);
   table.view(LENGTH - 1).setUint8(table.offset(LENGTH - 1), 9);
   expect(mapped).toEqual([1, 2]);
 });
 
 test('clear touches one element', () => {
-  const { table, pieces } = start();
-  new Uint8Array(pieces[0]!).fill(7, 0, 3 * ELEMENT);
+  const { table, chunks } = start();
+  new Uint8Array(chunks[0]!).fill(7, 0, 3 * ELEMENT);
   clear(table, 1);
-  const bytes = new Uint8Array(pieces[0]!);
+  const bytes = new Uint8Array(chunks[0]!);
   expect([bytes[ELEMENT - 1], bytes[ELEMENT], bytes[2 * ELEMENT - 1], bytes[2 * ELEMENT]]).toEqual([
     7, 0, 0, 7,
   ]);
 });
 
 test('a scan sees every element once, and keeps what is kept and what was there', () => {
-  const { table, pieces, mapped } = start();
-  new Uint32Array(pieces[1]!)[4] = 1;
+  const { table, chunks, mapped } = start();
+  new Uint32Array(chunks[1]!)[4] = 1;
   table.view(0);
   const seen: number[] = [];
   table.scan((view, offset, index) => {

@@ -172,7 +172,7 @@ test('ids of backends never move while they are in use', async () => {
     for (const ports of dataplane.ledger.services.values()) {
       for (const port of ports) {
         for (const id of port.backends) {
-          ids.set(`${port.key} ${dataplane.ledger.shadows.backend[port.family].text(id)}`, id);
+          ids.set(`${port.key} ${dataplane.ledger.caches.backend[port.family].text(id)}`, id);
         }
       }
     }
