@@ -99,13 +99,10 @@ export function findOtherInstances(bpfRoot: string, cgroupRoot: string): string[
     .map((path) => `another fairlead (pins below ${path})`);
 }
 
+/** Where an instance pins its links: docs/adr/0004. */
 function links(bpfRoot: string): string[] {
-  return namesOf(bpfRoot)
-    .filter((name) => /^v\d+$/.test(name))
-    .flatMap((version) => {
-      const folder = join(bpfRoot, version, 'links');
-      return namesOf(folder).map((name) => join(folder, name));
-    });
+  const folder = join(bpfRoot, 'links');
+  return namesOf(folder).map((name) => join(folder, name));
 }
 
 function cgroupOf(path: string): bigint {

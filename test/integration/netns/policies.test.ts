@@ -6,6 +6,8 @@ import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import { endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../src/lab/traffic.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
+import type { ServiceRow } from '../../../src/observe/report.ts';
+import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';
 
@@ -181,7 +183,7 @@ test('hints of this node and of its zone narrow the set', async () => {
   node.manifests.remove('hinted.yaml');
 });
 
-test('a frontend with source ranges is left to the packet path and counted as such', async () => {
+test('a frontend with source ranges is not programmed, and the ClusterIP still is', async () => {
   put({
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] },
     status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
@@ -189,7 +191,12 @@ test('a frontend with source ranges is left to the packet path and counted as su
   });
   await untilHolds(async () => {
     expect((await pod.once(at('203.0.113.10'), 300)).kind).toBe('failed');
-    expect((await node.status()).reasons['SKIPPED_SOURCE_RANGES']).toBeGreaterThan(0);
+    const rows = (await askAgent(node.instance.runDir, '/v1/services')) as readonly ServiceRow[];
+    const programmed = rows.filter(({ family }) => family === 'IPv4');
+    expect(programmed.map(({ frontend, kernel }) => `${frontend} ${kernel.length}`)).toEqual([
+      '10.96.0.10:80/TCP 1',
+      '203.0.113.10:80/TCP 0',
+    ]);
   });
   expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
 });
