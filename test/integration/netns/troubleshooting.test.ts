@@ -71,10 +71,15 @@ const SETUPS: Readonly<Record<string, Setup>> = {
       kubeconfig,
     ]);
     running.push(start(program, args, {}));
-    await until(async () => (await node.status().catch(() => undefined))?.problems.length, {
-      what: 'a problem of the API server',
-      timeoutMs: 15_000,
-    });
+    const isRefused = ({ reason }: { readonly reason: string }): boolean =>
+      reason.includes('ECONNREFUSED');
+    await until(
+      async () => (await node.status().catch(() => undefined))?.problems.some(isRefused),
+      {
+        what: 'a problem of the API server',
+        timeoutMs: 15_000,
+      },
+    );
   },
   'No agent answers': async () => undefined,
   'A command has no permission': async (situation) => {
