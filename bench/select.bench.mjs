@@ -21,8 +21,8 @@ const BACKENDS = 10;
 const REPEAT = 1_000_000;
 const ROUNDS = 9;
 const PORT = 80;
-/** @type {import('../build/js/dataplane/bpf/maps/layout.js').PathValue} */
-const PATH = { block: 0, members: 0, kind: 'random', whenEmpty: 'reject', masquerade: false };
+/** @type {import('../build/js/dataplane/bpf/maps/layout.js').RuleValue} */
+const RULE = { block: 0, members: 0, kind: 'random', whenEmpty: 'reject', masquerade: false };
 /** @type {{family: 'IPv4', protocol: 'TCP'}} */
 const TCP4 = { family: 'IPv4', protocol: 'TCP' };
 
@@ -58,9 +58,9 @@ function fillSets(object) {
       blocks[service * SLOTS_PER_BLOCK + 1 + slot] = id;
     }
     const key = { address: frontendAddress(service), port: PORT, ...TCP4 };
-    const path = { ...PATH, block: service, members: BACKENDS };
-    const paths = { unknown: path, host: path, pod: path, outside: path };
-    const value = { key, paths, serviceId: 1 + service, affinitySeconds: 0 };
+    const rule = { ...RULE, block: service, members: BACKENDS };
+    const rules = { unknown: rule, host: rule, pod: rule, outside: rule };
+    const value = { key, rules, serviceId: 1 + service, affinitySeconds: 0 };
     const bytes = encodeFrontend({ ...value, hasSourceRanges: false });
     frontends.set(bytes, (1 + service) * bytes.length);
     keys.push(encodeFrontendKey(key));

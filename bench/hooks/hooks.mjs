@@ -90,11 +90,11 @@ function fillTables(object) {
     backends.set(encodeBackend(value, 'IPv4'), serviceId * 16);
     blocks.set([serviceId, serviceId], serviceId * SLOTS_PER_BLOCK);
     const key = { ...frontend, family: 'IPv4' };
-    const path = { block: serviceId, members: 1, kind: 'random', whenEmpty: 'reject' };
-    const paths = Object.fromEntries(
-      Object.keys(POSITION).map((position) => [position, { ...path, masquerade: false }]),
+    const rule = { block: serviceId, members: 1, kind: 'random', whenEmpty: 'reject' };
+    const rules = Object.fromEntries(
+      Object.keys(POSITION).map((position) => [position, { ...rule, masquerade: false }]),
     );
-    const record = { key, paths, serviceId, affinitySeconds, hasSourceRanges: false };
+    const record = { key, rules, serviceId, affinitySeconds, hasSourceRanges: false };
     object.map('fl_frontend').put(encodeU32(serviceId), encodeFrontend(record));
     object.map('fl_frontend4').put(encodeFrontendKey(key), encodeU32(serviceId));
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a destination to the route that applies to a client: which frontend, and which of its paths.
+ * From a destination to the route that applies to a client: which frontend, and which of its rules.
  * Owns the rules for NodePorts on node addresses; of backends it knows only whose a set is.
  */
 #ifndef FAIRLEAD_FRONTEND_H
@@ -37,8 +37,8 @@ struct request {
 
 /* Scalars copied out of one frontend: nothing here points into a map. */
 struct route {
-	struct path path;
-	__u32 service_id; /* of the path's set; meaningless if that is empty */
+	struct traffic_rule rule;
+	__u32 service_id; /* of the rule's set; meaningless if that is empty */
 	__u32 frontend_id;
 	__u32 affinity_seconds;
 	__u8 has_source_ranges;
@@ -200,14 +200,14 @@ static __always_inline bool answers_node_ports(const struct request *r, enum fam
 }
 
 /* One load, so that block and members are of the same set whatever the agent does meanwhile. */
-static __always_inline struct path read_path(const struct path *from)
+static __always_inline struct traffic_rule read_rule(const struct traffic_rule *from)
 {
 	union {
 		__u64 word;
-		struct path path;
+		struct traffic_rule rule;
 	} read = {.word = *(const volatile __u64 *)from};
 
-	return read.path;
+	return read.rule;
 }
 
 /* Inlined, because it is what a connection to a Service waits for. A stranger is looked at again.
@@ -268,10 +268,10 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 
 	if (!fe)
 		return false;
-	route->path = read_path(&fe->path[r->position % POSITIONS]);
+	route->rule = read_rule(&fe->rule[r->position % POSITIONS]);
 	route->service_id = 0;
-	if (route->path.members)
-		route->service_id = service_of_run(route->path.block);
+	if (route->rule.members)
+		route->service_id = service_of_run(route->rule.block);
 	route->frontend_id = id;
 	route->affinity_seconds = fe->affinity_seconds;
 	route->has_source_ranges = fe->flags.has_source_ranges;

@@ -48,8 +48,8 @@ struct {
 } fl_frontend SEC(".maps");
 
 /*
- * Slots of all sets. Written by the agent through shared memory, before a path refers to them and
- * never while one does; read by every program. Key: block number. Resized by the agent.
+ * Slots of all sets. Written by the agent through shared memory, before a traffic rule refers to
+ * them and never while one does; read by every program. Key: block number. Resized by the agent.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

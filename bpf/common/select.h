@@ -28,7 +28,7 @@ struct choice {
 	__u32 service_id;
 	__u32 frontend_id; /* meaningless if verdict is VERDICT_LEAVE */
 	enum reason reason;
-	struct path path;
+	struct traffic_rule rule;
 	__u16 port;
 	__u16 generation;
 	enum verdict verdict;
@@ -49,7 +49,7 @@ struct candidate {
 };
 
 /*
- * A remembered backend counts only while it is a member of the set that applies to this path, as in
+ * A remembered backend counts only while it is a member of the set that this rule names, as in
  * kube-proxy: an internal and an external set differ under a Local policy.
  */
 static __always_inline struct candidate remembered(const struct route *route,
@@ -68,7 +68,7 @@ static __always_inline struct candidate remembered(const struct route *route,
 	from.generation = found->generation;
 	seen_ns = found->seen_ns;
 	if (bpf_ktime_get_ns() - seen_ns >= route->affinity_seconds * NS_PER_SECOND ||
-	    !fl_is_member(route->path.block, route->path.members, from.id))
+	    !fl_is_member(route->rule.block, route->rule.members, from.id))
 		from.id = 0;
 	return from;
 }
@@ -132,7 +132,7 @@ static __always_inline bool choose_known(const struct request *r, const struct r
 static __always_inline bool choose_new(const struct route *route, enum family family,
 				       struct choice *c)
 {
-	struct candidate from = {.id = fl_random_member(route->path.block, route->path.members)};
+	struct candidate from = {.id = fl_random_member(route->rule.block, route->rule.members)};
 
 	return try_candidate(&from, SOURCE_SET, route, family, c);
 }
@@ -142,13 +142,13 @@ static __always_inline bool decide_by_route(const struct route *route, struct ch
 {
 	c->frontend_id = route->frontend_id;
 	c->service_id = route->service_id;
-	c->path = route->path;
-	c->masquerade = route->path.flags.masquerade;
+	c->rule = route->rule;
+	c->masquerade = route->rule.flags.masquerade;
 	if (route->has_source_ranges)
 		decide(c, VERDICT_LEAVE, REASON_SKIPPED_SOURCE_RANGES);
-	else if (route->path.members)
+	else if (route->rule.members)
 		return false;
-	else if (route->path.flags.drop_if_empty)
+	else if (route->rule.flags.drop_if_empty)
 		decide(c, VERDICT_DROP, REASON_DROPPED_NO_LOCAL_BACKENDS);
 	else
 		decide(c, VERDICT_REFUSE, REASON_REFUSED_NO_BACKENDS);

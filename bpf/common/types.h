@@ -75,7 +75,7 @@ enum set_kind {
 } PACKED_ENUM;
 
 /* A struct of its own: see struct frontend_flags. */
-struct path_flags {
+struct traffic_rule_flags {
 	__u8 drop_if_empty : 1; /* else a new connection is refused while there are no members */
 	__u8 masquerade : 1;	/* the client's address must become the node's */
 };
@@ -85,13 +85,13 @@ struct path_flags {
  * written whole. The set is a run of fl_slot_block: the service id, then `members` backend ids in
  * ascending order, so that session affinity finds a member by binary search; an id may stand more
  * than once (weights). Kinds that choose by a table have it in the blocks after these. The slots
- * after the last member are 0. A run is immutable while any path refers to it.
+ * after the last member are 0. A run is immutable while any rule refers to it.
  */
-struct path {
+struct traffic_rule {
 	__u32 block;   /* the first of the run */
 	__u16 members; /* 0: the set is empty, block means nothing */
 	enum set_kind kind;
-	struct path_flags flags;
+	struct traffic_rule_flags flags;
 } __attribute__((aligned(8)));
 
 /*
@@ -107,9 +107,9 @@ struct frontend_flags {
 
 /* One cache line. The words before `address` change in place, each whole; the key never does. */
 struct frontend {
-	struct path path[POSITIONS]; /* by enum client_position */
-	__u32 service_id;	     /* key of fl_service */
-	__u32 affinity_seconds;	     /* 0: none */
+	struct traffic_rule rule[POSITIONS]; /* by enum client_position */
+	__u32 service_id;		     /* key of fl_service */
+	__u32 affinity_seconds;		     /* 0: none */
 	struct frontend_flags flags;
 	__u8 family; /* 4 or 6 */
 	__u16 port;
@@ -122,7 +122,7 @@ struct frontend {
 
 #define SLOTS_PER_BLOCK 16
 
-/* A run of these is a set: see struct path. */
+/* A run of these is a set: see struct traffic_rule. */
 struct slot_block {
 	__u32 slot[SLOTS_PER_BLOCK]; /* backend ids; the first of a run: the service id */
 };
@@ -286,7 +286,7 @@ struct runtime_flags {
 _Static_assert(sizeof(struct frontend4_key) == 8, "frontend4_key");
 _Static_assert(sizeof(struct frontend6_key) == 20, "frontend6_key");
 _Static_assert(sizeof(struct frontend_ref) == 4, "frontend_ref");
-_Static_assert(sizeof(struct path) == 8, "path: read with one 64-bit load");
+_Static_assert(sizeof(struct traffic_rule) == 8, "traffic_rule: read with one 64-bit load");
 _Static_assert(sizeof(struct frontend) == 64, "frontend: one cache line");
 _Static_assert(sizeof(struct slot_block) == 64, "slot_block: one cache line");
 _Static_assert(sizeof(struct backend4) == 16, "backend4");

@@ -100,8 +100,8 @@ static __always_inline bool is_of_one_epoch(const struct choice *c, __u64 lo, __
 	__u32 epoch = bpf_ntohl(c->address.word[3]);
 
 	return c->verdict == VERDICT_TRANSLATE && epoch >= lo && epoch <= hi &&
-	       c->port < c->path.members && c->generation == (__u16)epoch &&
-	       c->path.members == 1000 - epoch % 8;
+	       c->port < c->rule.members && c->generation == (__u16)epoch &&
+	       c->rule.members == 1000 - epoch % 8;
 }
 
 static __always_inline void watch_one(struct watch *watch, const struct request *request)

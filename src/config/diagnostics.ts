@@ -2,10 +2,10 @@
 // Schema issues as diagnostics a person can act on, each at its line.
 import type { z } from 'zod';
 import { isRecord, shown } from '../lib/json.ts';
-import type { Diagnostic, Path } from './types.ts';
+import type { Diagnostic, FieldPath } from './types.ts';
 
 /** Names a setting and says where it stands. */
-export type Locate = (path: Path) => Pick<Diagnostic, 'place' | 'field'>;
+export type Locate = (path: FieldPath) => Pick<Diagnostic, 'place' | 'field'>;
 
 type Issue = z.core.$ZodIssue;
 
@@ -56,7 +56,7 @@ function wordsOf(issue: Issue): string {
   }
 }
 
-export function valueAt(value: unknown, path: Path): unknown {
+export function valueAt(value: unknown, path: FieldPath): unknown {
   let found = value;
   for (const step of path) {
     if (Array.isArray(found) && typeof step === 'number') found = found[step];
@@ -66,7 +66,7 @@ export function valueAt(value: unknown, path: Path): unknown {
 }
 
 /** `['a', 0, 'b']` -> `a[0].b`. */
-export function fieldName(path: Path): string {
+export function fieldName(path: FieldPath): string {
   return path
     .map((step, index) => {
       if (typeof step === 'number') return `[${step}]`;

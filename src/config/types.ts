@@ -7,7 +7,7 @@ import type { KubeProxyDocument } from './defaults.ts';
 import type { OwnSettings } from './file/fairlead-schema.ts';
 
 /** Steps into a document: keys and list positions. */
-export type Path = readonly (string | number)[];
+export type FieldPath = readonly (string | number)[];
 
 /** An error or a warning about one setting: its place (`file:12`, '' for a flag), its name, and why. */
 export interface Diagnostic {

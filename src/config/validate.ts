@@ -8,11 +8,11 @@ import type { KubeProxyDocument } from './defaults.ts';
 import { type Locate, valueAt } from './diagnostics.ts';
 import { parseDuration } from './duration.ts';
 import type { KubeProxyInput } from './file/schema.ts';
-import type { Diagnostic, Path } from './types.ts';
+import type { Diagnostic, FieldPath } from './types.ts';
 
 export const NODE_PORT_KEYWORDS = ['primary', 'localhost', 'all'] as const;
 
-type Check = readonly [path: Path, test: (value: unknown) => boolean, reason: string];
+type Check = readonly [path: FieldPath, test: (value: unknown) => boolean, reason: string];
 
 const inRange =
   (low: number, high: number) =>
@@ -70,7 +70,7 @@ export function problemsOf(
   locate: Locate,
 ): readonly Diagnostic[] {
   const problems: Diagnostic[] = [];
-  const refuse = (path: Path, reason: string): void => {
+  const refuse = (path: FieldPath, reason: string): void => {
     problems.push({ ...locate(path), reason });
   };
   for (const [path, test, reason] of CHECKS) {
@@ -89,7 +89,7 @@ export function problemsOf(
   return problems;
 }
 
-type Refuse = (path: Path, reason: string) => void;
+type Refuse = (path: FieldPath, reason: string) => void;
 
 function checkOrder(document: KubeProxyDocument, refuse: Refuse): void {
   for (const section of ['iptables', 'nftables', 'ipvs'] as const) {

@@ -4,9 +4,9 @@
 
 import { type Locate, valueAt } from './diagnostics.ts';
 import type { KubeProxyInput } from './file/schema.ts';
-import type { Diagnostic, Path } from './types.ts';
+import type { Diagnostic, FieldPath } from './types.ts';
 
-type Row = readonly [path: Path, reason: string, applies?: (value: unknown) => boolean];
+type Row = readonly [path: FieldPath, reason: string, applies?: (value: unknown) => boolean];
 
 const NO_IPVS = 'ignored: fairlead does not use IPVS';
 const AT_ONCE = 'ignored: every change is programmed at once';

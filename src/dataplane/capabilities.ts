@@ -56,7 +56,7 @@ export interface Served {
 }
 
 export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol'>;
-export type FrontendTraits = Pick<Frontend, 'kind' | 'paths' | 'sourceRanges'>;
+export type FrontendTraits = Pick<Frontend, 'kind' | 'rules' | 'sourceRanges'>;
 
 /** Pods and processes of this node are clients at a socket; all others send packets. */
 export const originOf = (client: ClientKind): Origin =>
@@ -161,10 +161,10 @@ const ORIGIN_TEXT: Readonly<Record<Origin, string>> = {
 /** Only pods have an address to masquerade: a socket of the host has an address of the node anyway. */
 function differencesOf(
   { dataplane, hasMasquerade }: Capabilities,
-  { paths }: FrontendTraits,
+  { rules }: FrontendTraits,
   origin: Origin,
 ): readonly Limit[] {
-  const isAsked = origin === 'socket' ? paths.pod.masquerade : paths.outside.masquerade;
+  const isAsked = origin === 'socket' ? rules.pod.masquerade : rules.outside.masquerade;
   if (hasMasquerade || !isAsked) return [];
   return [{ dataplane, code: 'MASQUERADE', reason: 'masquerade: backends see the client address' }];
 }

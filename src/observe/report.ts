@@ -125,7 +125,7 @@ function plannedRow(
   frontend: Frontend,
   view: FrontendView | undefined,
 ): ServiceRow {
-  const { host, outside } = frontend.paths;
+  const { host, outside } = frontend.rules;
   return {
     namespace: service.namespace,
     name: service.name,
@@ -159,7 +159,7 @@ function plannedState(
   );
   if (!isServed) return 'not-served';
   if (view === undefined) return 'missing';
-  const { host, outside } = frontend.paths;
+  const { host, outside } = frontend.rules;
   return hasSame(namesOf(port[host.scope]), view.internal) &&
     hasSame(namesOf(port[outside.scope]), view.external)
     ? 'ok'
@@ -171,7 +171,7 @@ function policiesOf({
   frontends,
 }: ServicePortPlan): Pick<ServiceRow, 'internalTrafficPolicy' | 'externalTrafficPolicy'> {
   const policy = (frontend: Frontend | undefined): TrafficPolicy | undefined =>
-    frontend && (frontend.paths.outside.scope === 'local' ? 'Local' : 'Cluster');
+    frontend && (frontend.rules.outside.scope === 'local' ? 'Local' : 'Cluster');
   return {
     internalTrafficPolicy: policy(frontends.find(({ kind }) => kind === 'ClusterIP')),
     externalTrafficPolicy: policy(frontends.find(({ kind }) => kind !== 'ClusterIP')),

@@ -10,13 +10,13 @@ import type { Family, Protocol, Rejection } from '../model/types.ts';
 export type ClientPosition = 'pod' | 'host' | 'outside';
 
 /**
- * Which candidate set a path chooses from: `cluster` = endpoints of all nodes, as topology allows;
+ * Which candidate set a rule chooses from: `cluster` = endpoints of all nodes, as topology allows;
  * `local` = endpoints of this node (CategorizeEndpoints in kube-proxy's topology.go).
  */
 export type Scope = 'cluster' | 'local';
 
 /** What happens to a new connection of one client position to one frontend. */
-export interface Path {
+export interface TrafficRule {
   readonly scope: Scope;
   /** What to do while the scope's set is empty: refuse at once, or stay silent. */
   readonly whenEmpty: 'reject' | 'drop';
@@ -51,7 +51,7 @@ export interface Frontend {
   readonly address: string | undefined;
   /** Host order, 1..65535. */
   readonly port: number;
-  readonly paths: Readonly<Record<ClientPosition, Path>>;
+  readonly rules: Readonly<Record<ClientPosition, TrafficRule>>;
   /**
    * Sources that may use it, as sorted canonical prefixes: spec.loadBalancerSourceRanges plus allow-self.
    * undefined = everyone; an empty list = no one (every range given was invalid).
@@ -70,7 +70,7 @@ export interface ServicePortPlan {
   readonly family: Family;
   /** 0 = no affinity; else ClientIP with this sliding timeout, shared by all frontends of the port. */
   readonly affinityTimeoutSeconds: number;
-  /** The two candidate sets, sorted by address then port, without duplicates; empty if no path uses it. */
+  /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
   /** How topology hints narrowed `cluster` (KEP-2433, KEP-3015); absent = they did not. */

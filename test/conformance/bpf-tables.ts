@@ -10,7 +10,7 @@ import {
   encodeFrontendKey,
   type FrontendValue,
   NODE_PORTS_OFFSET,
-  type PathValue,
+  type RuleValue,
 } from '../../src/dataplane/bpf/maps/layout.ts';
 import { element, type Tables } from '../../src/dataplane/bpf/maps/tables.ts';
 import { readRun } from '../../src/dataplane/bpf/sync/sets.ts';
@@ -31,12 +31,12 @@ const nobody = (verdict: Answer['verdict']): Answer => ({
 export function answerOfTables(tables: Tables, packet: Packet, position: ClientPosition): Answer {
   const frontend = frontendFor(tables, packet, position);
   if (frontend === undefined || frontend.hasSourceRanges) return nobody('none');
-  const path = frontend.paths[position];
-  if (path.members === 0) return nobody(path.whenEmpty);
+  const rule = frontend.rules[position];
+  if (rule.members === 0) return nobody(rule.whenEmpty);
   return {
     verdict: 'forward',
-    backends: backendsOf(tables, path, frontend.key.family),
-    masquerade: path.masquerade,
+    backends: backendsOf(tables, rule, frontend.key.family),
+    masquerade: rule.masquerade,
   };
 }
 
@@ -74,8 +74,8 @@ function answersNodePorts(tables: Tables, address: string, position: ClientPosit
 }
 
 /** Every member must be an active backend of the Service that the run names. */
-function backendsOf(tables: Tables, path: PathValue, family: Family): readonly string[] {
-  const [serviceId, ...ids] = readRun(tables.slotBlock, path.block, path.members);
+function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly string[] {
+  const [serviceId, ...ids] = readRun(tables.slotBlock, rule.block, rule.members);
   return ids.map((id) => {
     const backend = decodeBackend(element(tables.backend[family], id), family);
     if (backend.serviceId !== serviceId || backend.state !== BACKEND_STATE.ACTIVE) {

@@ -13,7 +13,7 @@ import {
 import { reasonOf } from '../../errors.ts';
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
 import { fieldName, type Locate } from '../diagnostics.ts';
-import type { Diagnostic, Path } from '../types.ts';
+import type { Diagnostic, FieldPath } from '../types.ts';
 import { OWN_API, OWN_KIND } from './fairlead-schema.ts';
 import { KUBE_PROXY_API, KUBE_PROXY_KIND } from './schema.ts';
 
@@ -122,7 +122,7 @@ function locator(file: string, document: Document, lines: LineCounter): Locate {
   };
 }
 
-function offsetOf(document: Document, path: Path): number {
+function offsetOf(document: Document, path: FieldPath): number {
   let node: unknown = document.contents;
   let offset = document.contents?.range?.[0] ?? document.range?.[0] ?? 0;
   for (const step of path) {

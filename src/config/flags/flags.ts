@@ -3,7 +3,7 @@
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
 import { fieldName, type Locate } from '../diagnostics.ts';
 import { formatDuration, parseFlagDuration } from '../duration.ts';
-import type { Diagnostic, Path } from '../types.ts';
+import type { Diagnostic, FieldPath } from '../types.ts';
 import { FAIRLEAD_FLAGS } from './fairlead.ts';
 import { KUBE_PROXY_FLAGS } from './kube-proxy.ts';
 import type { FlagGroup, FlagRow } from './row.ts';
@@ -19,7 +19,7 @@ export interface FlagDocuments {
   readonly problems: readonly Diagnostic[];
   readonly warnings: readonly Diagnostic[];
   /** True if a flag gave this setting. */
-  readonly isGiven: (group: 'kubeProxy' | 'own', path: Path) => boolean;
+  readonly isGiven: (group: 'kubeProxy' | 'own', path: FieldPath) => boolean;
 }
 
 const named = (flag: string): Pick<Diagnostic, 'place' | 'field'> => ({
@@ -153,7 +153,7 @@ function parsePairs(text: string, parse: (text: string) => Parsed): Parsed {
   return value(pairs);
 }
 
-function put(target: Record<string, unknown>, path: Path, found: unknown): void {
+function put(target: Record<string, unknown>, path: FieldPath, found: unknown): void {
   const [step = '', ...rest] = path;
   if (rest.length === 0) {
     target[step] = found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of one flag: the rows of the tables in kube-proxy.ts and fairlead.ts.
-import type { Path } from '../types.ts';
+import type { FieldPath } from '../types.ts';
 
 export type FlagType =
   | 'string'
@@ -25,7 +25,7 @@ export interface FlagRow {
   readonly type: FlagType;
   readonly group: FlagGroup;
   /** Fields of KubeProxyConfiguration (proxy, always) or FairleadConfiguration (own) that the flag sets. */
-  readonly paths: readonly Path[];
+  readonly paths: readonly FieldPath[];
   readonly help: string;
   /** The values it takes, if they are few: for completion. */
   readonly choices?: readonly string[];

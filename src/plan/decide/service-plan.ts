@@ -31,7 +31,7 @@ import {
   isExternallyAccessible,
   nodePortKey,
 } from './frontends.ts';
-import { clusterIpPaths, externalPaths, type PathInputs } from './paths.ts';
+import { clusterIpRules, externalRules, type RuleInputs } from './traffic-rules.ts';
 
 /** All that a Service's meaning depends on besides the Service and its slices. */
 export interface BuildContext {
@@ -159,21 +159,21 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
 function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readonly Frontend[] {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
-  const inputs: PathInputs = {
+  const inputs: RuleInputs = {
     hasDetector: context.hasDetector[family],
     masqueradeAll: context.masqueradeAll,
     isAnyUsable: sets.isAnyUsable,
   };
-  const internal = clusterIpPaths(service.internalPolicy, inputs);
-  const external = externalPaths(service.externalPolicy, inputs);
+  const internal = clusterIpRules(service.internalPolicy, inputs);
+  const external = externalRules(service.externalPolicy, inputs);
   const sourceRanges = rangesWithSelf(service, family, context);
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
   for (const { kind, address, field } of addresses) {
     if (hasConflicts && isOwnedByOther(work, frontendKey(address, port.port, port.protocol), field))
       continue;
-    const paths = kind === 'ClusterIP' ? internal : external;
-    const frontend = { kind, address, port: port.port, paths };
+    const rules = kind === 'ClusterIP' ? internal : external;
+    const frontend = { kind, address, port: port.port, rules };
     const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
     frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
   }
@@ -181,7 +181,7 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   if (nodePort === undefined) return exactList(frontends);
   const key = nodePortKey(nodePort, port.protocol, family);
   if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
-    frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, paths: external });
+    frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, rules: external });
   }
   return exactList(frontends);
 }

@@ -110,7 +110,7 @@ function refusal(
   };
 }
 
-/** The set that the client's path takes, and what becomes of the packet. */
+/** The set that the client's traffic rule names, and what becomes of the packet. */
 function chosen(
   match: FrontendMatch,
   packet: Packet,
@@ -118,15 +118,16 @@ function chosen(
   before: readonly ExplainStep[],
 ): Explanation {
   const { port, frontend } = match;
-  const path = frontend.paths[client.position];
-  const backends = [...port[path.scope]];
+  const trafficRule = frontend.rules[client.position];
+  const backends = [...port[trafficRule.scope]];
   const steps = [
     ...before,
     policyStep(frontend, client.position),
-    ...topologyStep(port, path.scope),
-    endpointsStep(port, path),
+    ...topologyStep(port, trafficRule.scope),
+    endpointsStep(port, trafficRule),
   ];
-  if (backends.length === 0) return refusal(match, packet, { verdict: path.whenEmpty, steps });
+  if (backends.length === 0)
+    return refusal(match, packet, { verdict: trafficRule.whenEmpty, steps });
   const hairpins = backends.filter(({ address }) => address === packet.source);
   if (port.affinityTimeoutSeconds > 0) {
     steps.push({
@@ -137,12 +138,12 @@ function chosen(
   }
   steps.push(
     masqueradeStep(frontend, client.position),
-    ...hairpinStep(hairpins, backends, path),
-    ...keptAddressStep(frontend, backends, path),
+    ...hairpinStep(hairpins, backends, trafficRule),
+    ...keptAddressStep(frontend, backends, trafficRule),
   );
   return {
     ...refusal(match, packet, { verdict: 'forward', steps }),
     backends: backends.map(backendText),
-    masquerade: path.masquerade || hairpins.length === backends.length,
+    masquerade: trafficRule.masquerade || hairpins.length === backends.length,
   };
 }

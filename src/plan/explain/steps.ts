@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of an explanation that come after the frontend is known, in words for people.
 
-import type { Backend, ClientPosition, Frontend, Path, Scope, ServicePortPlan } from '../types.ts';
+import type {
+  Backend,
+  ClientPosition,
+  Frontend,
+  Scope,
+  ServicePortPlan,
+  TrafficRule,
+} from '../types.ts';
 import type { ExplainStep } from './explanation.ts';
 
 const WHO: Readonly<Record<ClientPosition, string>> = {
@@ -14,8 +21,8 @@ const WHO: Readonly<Record<ClientPosition, string>> = {
 export function policyStep(frontend: Frontend, position: ClientPosition): ExplainStep {
   const isInternal = frontend.kind === 'ClusterIP';
   const rule = isInternal ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
-  const policy = frontend.paths.outside.scope === 'local' ? 'Local' : 'Cluster';
-  const { scope } = frontend.paths[position];
+  const policy = frontend.rules.outside.scope === 'local' ? 'Local' : 'Cluster';
+  const { scope } = frontend.rules[position];
   if (policy === 'Local' && scope === 'cluster') {
     const reason = `${policy}, but ${WHO[position]} go around it, as if they came back from the balancer`;
     return { rule, result: 'all nodes', reason };
@@ -34,10 +41,10 @@ export function topologyStep(port: ServicePortPlan, scope: Scope): readonly Expl
 
 const count = (many: number, what: string): string => `${many} ${what}${many === 1 ? '' : 's'}`;
 
-export function endpointsStep(port: ServicePortPlan, path: Path): ExplainStep {
+export function endpointsStep(port: ServicePortPlan, trafficRule: TrafficRule): ExplainStep {
   const rule = 'endpoints';
-  const backends = port[path.scope];
-  const where = path.scope === 'local' ? ' on this node' : '';
+  const backends = port[trafficRule.scope];
+  const where = trafficRule.scope === 'local' ? ' on this node' : '';
   const [first] = backends;
   if (first !== undefined) {
     const reason = first.isTerminating
@@ -45,7 +52,7 @@ export function endpointsStep(port: ServicePortPlan, path: Path): ExplainStep {
       : `ready${where}`;
     return { rule, result: count(backends.length, 'backend'), reason };
   }
-  return path.whenEmpty === 'drop'
+  return trafficRule.whenEmpty === 'drop'
     ? { rule, result: 'drop', reason: 'none on this node, but other nodes have some' }
     : {
         rule,
@@ -57,7 +64,7 @@ export function endpointsStep(port: ServicePortPlan, path: Path): ExplainStep {
 /** Why the source address stays or goes, before any hairpin. */
 export function masqueradeStep(frontend: Frontend, position: ClientPosition): ExplainStep {
   const rule = 'masquerade';
-  const { masquerade } = frontend.paths[position];
+  const { masquerade } = frontend.rules[position];
   if (frontend.kind === 'ClusterIP') {
     if (!masquerade) {
       const reason =
@@ -66,12 +73,12 @@ export function masqueradeStep(frontend: Frontend, position: ClientPosition): Ex
           : 'no local detector is configured';
       return { rule, result: 'no', reason };
     }
-    const reason = frontend.paths.pod.masquerade
+    const reason = frontend.rules.pod.masquerade
       ? 'masqueradeAll is set'
       : 'the client is not a pod of the cluster, so replies must come back through this node';
     return { rule, result: 'yes', reason };
   }
-  if (frontend.paths.outside.masquerade) {
+  if (frontend.rules.outside.masquerade) {
     const reason = 'externalTrafficPolicy Cluster: replies must come back through this node';
     return { rule, result: 'yes', reason };
   }
@@ -88,9 +95,9 @@ export function masqueradeStep(frontend: Frontend, position: ClientPosition): Ex
 export function hairpinStep(
   hairpins: readonly Backend[],
   backends: readonly Backend[],
-  path: Path,
+  trafficRule: TrafficRule,
 ): readonly ExplainStep[] {
-  if (hairpins.length === 0 || path.masquerade) return [];
+  if (hairpins.length === 0 || trafficRule.masquerade) return [];
   const isAlways = hairpins.length === backends.length;
   return [
     {
@@ -105,9 +112,10 @@ export function hairpinStep(
 export function keptAddressStep(
   frontend: Frontend,
   backends: readonly Backend[],
-  path: Path,
+  trafficRule: TrafficRule,
 ): readonly ExplainStep[] {
-  const isOwed = frontend.kind !== 'ClusterIP' && path.masquerade && path.scope === 'cluster';
+  const isOwed =
+    frontend.kind !== 'ClusterIP' && trafficRule.masquerade && trafficRule.scope === 'cluster';
   if (!isOwed || !backends.some(({ isLocal }) => isLocal)) return [];
   return [
     {

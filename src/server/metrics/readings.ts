@@ -171,7 +171,7 @@ export function noLocalEndpoints({ services }: Pick<Plan, 'services'>): readonly
       if (serving.length === 0 || local.length > 0) continue;
       const policies = new Set(
         frontends
-          .filter(({ paths }) => paths.outside.scope === 'local')
+          .filter(({ rules }) => rules.outside.scope === 'local')
           .map(({ kind }) => (kind === 'ClusterIP' ? 'internal' : 'external')),
       );
       for (const policy of policies) {

@@ -4,7 +4,7 @@
 import { CORE_SCHEMA, loadAll, type State } from 'js-yaml';
 
 /** Steps into a document: keys of mappings and positions in lists, e.g. `['spec', 'ports', 0]`. */
-type Path = readonly (string | number)[];
+type FieldPath = readonly (string | number)[];
 
 /** One document, or one item of a list document. Line and column count from 0. */
 interface Span {
@@ -114,7 +114,7 @@ function spansOf(text: string): ReadonlyMap<string, Span> {
 }
 
 /** The line, from 1, where the longest existing prefix of the path begins inside the span. */
-function lineOf(text: string, span: Span, path: Path): number {
+function lineOf(text: string, span: Span, path: FieldPath): number {
   const matched = new Map<Frame, number>();
   let best = { steps: 0, line: 0 };
   // Spaces stand for what is before it on its first line: indentation must stay what it was.
@@ -138,7 +138,7 @@ function lineOf(text: string, span: Span, path: Path): number {
 }
 
 /** `spec.ports[0].port` and `metadata.labels["a.b/c"]` as steps. */
-function pathOf(field: string): Path {
+function pathOf(field: string): FieldPath {
   const steps: (string | number)[] = [];
   for (const match of field.matchAll(/\[(\d+)\]|\["([^"]*)"\]|([^.[\]]+)/g)) {
     steps.push(match[1] === undefined ? (match[2] ?? match[3] ?? '') : Number(match[1]));

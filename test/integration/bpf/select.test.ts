@@ -49,11 +49,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   /** Backends 1..4; clients from outside get 3 and 4, all others 1 and 2. */
   function publish(more = {}): void {
     for (const n of [1, 2, 3, 4]) backend(n);
-    const paths = {
+    const rules = {
       host: { set: drive.putSet(0, [1, 2]) },
       outside: { set: drive.putSet(1, [3, 4]) },
     };
-    drive.putFrontend({ address: vip, port: 80, paths, ...more });
+    drive.putFrontend({ address: vip, port: 80, rules, ...more });
   }
   const idsOf = (choices: Choice[]) => [...new Set(choices.map(({ id }) => id))].sort();
 
@@ -79,7 +79,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     ['reject', 'refuse', REASON.empty],
     ['drop', 'drop', REASON.noLocal],
   ] as const)('an empty set with %s is to %s', (whenEmpty, verdict, reason) => {
-    drive.putFrontend({ address: vip, port: 80, paths: { host: { whenEmpty } } });
+    drive.putFrontend({ address: vip, port: 80, rules: { host: { whenEmpty } } });
     expect(drive.select(to)).toMatchObject({ verdict, reason, id: 0 });
   });
 
@@ -92,16 +92,16 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   });
 
   test.each(['unknown', 'host', 'pod', 'outside'] as const)(
-    'position %s takes its path',
+    'position %s takes its rule',
     (position) => {
       for (const n of [1, 2, 3, 4]) backend(n);
-      const paths = {
+      const rules = {
         unknown: { set: drive.putSet(0, [1]) },
         host: { set: drive.putSet(1, [2]), masquerade: true },
         pod: { set: drive.putSet(2, [3]) },
         outside: { set: drive.putSet(3, [4]), masquerade: true },
       };
-      drive.putFrontend({ address: vip, port: 80, paths });
+      drive.putFrontend({ address: vip, port: 80, rules });
       const choices = many({ ...to, position }, 20);
       expect(idsOf(choices)).toEqual([{ unknown: 1, host: 2, pod: 3, outside: 4 }[position]]);
       const masquerade = position === 'host' || position === 'outside';
@@ -109,8 +109,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     },
   );
 
-  test('each path has its own answer to being empty', () => {
-    drive.putFrontend({ address: vip, port: 80, paths: { host: {}, pod: { whenEmpty: 'drop' } } });
+  test('each rule has its own answer to being empty', () => {
+    drive.putFrontend({ address: vip, port: 80, rules: { host: {}, pod: { whenEmpty: 'drop' } } });
     expect(drive.select({ ...to, position: 'host' }).verdict).toBe('refuse');
     expect(drive.select({ ...to, position: 'pod' }).verdict).toBe('drop');
   });
@@ -140,7 +140,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   describe('NodePorts', () => {
     beforeEach(() => {
       backend(1);
-      drive.putFrontend({ family, port: 30_080, paths: { host: { set: drive.putSet(0, [1]) } } });
+      drive.putFrontend({ family, port: 30_080, rules: { host: { set: drive.putSet(0, [1]) } } });
       drive.putNodeAddress(node, 'node');
       drive.putNodeAddress(loop, 'loopback');
       drive.putNodePorts(1);
@@ -174,7 +174,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       drive.putFrontend({
         address: node,
         port: 30_080,
-        paths: { host: { set: drive.putSet(1, [2]) } },
+        rules: { host: { set: drive.putSet(1, [2]) } },
       });
       expect(idsOf(many({ to: node, port: 30_080 }))).toEqual([2]);
     });
@@ -229,7 +229,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       ['that is terminating', { state: 'TERMINATING' }],
       ['that is free', { state: 'FREE' }],
     ] as const)('%s twice in a row is refused', (_, more) => {
-      drive.putFrontend({ address: vip, port: 80, paths: { host: { set: drive.putSet(0, [1]) } } });
+      drive.putFrontend({ address: vip, port: 80, rules: { host: { set: drive.putSet(0, [1]) } } });
       backend(1, more);
       expect(drive.select(to)).toMatchObject({ verdict: 'refuse', reason: REASON.stale });
     });
@@ -238,7 +238,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       drive.putFrontend({
         address: vip,
         port: 80,
-        paths: { host: { set: drive.putSet(0, [1, 2]) } },
+        rules: { host: { set: drive.putSet(0, [1, 2]) } },
       });
       backend(1);
       backend(2, { serviceId: 2 });
@@ -254,11 +254,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       drive.putFrontend({
         address: vip,
         port: 80,
-        paths: { host: { set: { block: 5, members: 3, kind: 'random' } } },
+        rules: { host: { set: { block: 5, members: 3, kind: 'random' } } },
       });
       expect(drive.select(to).reason).toBe(REASON.stale);
       const set = { block: 9_000, members: 3, kind: 'random' } as const;
-      drive.putFrontend({ address: vip, port: 80, paths: { host: { set } } });
+      drive.putFrontend({ address: vip, port: 80, rules: { host: { set } } });
       expect(drive.select(to).reason).toBe(REASON.stale);
     });
   });
@@ -271,7 +271,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         address: vip,
         port: 80,
         affinitySeconds: 100,
-        paths: { host: { set: drive.putSet(block, members) } },
+        rules: { host: { set: drive.putSet(block, members) } },
         ...more,
       });
     beforeEach(() => {
@@ -297,7 +297,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         address: vip,
         port: 81,
         affinitySeconds: 100,
-        paths: { host: { set: drive.putSet(0, ids) } },
+        rules: { host: { set: drive.putSet(0, ids) } },
       });
       expect(drive.select({ to: vip, port: 81 }).id).toBe(first());
     });
@@ -345,12 +345,12 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select(to)).toMatchObject({ id: 7, byAffinity: true });
     });
 
-    test('counts only members of the set of this path', () => {
-      const paths = {
+    test('counts only members of the set of this rule', () => {
+      const rules = {
         host: { set: drive.putSet(0, [1, 2, 3]) },
         pod: { set: drive.putSet(8, [40, 41]) },
       };
-      publishSticky([], { paths });
+      publishSticky([], { rules });
       const id = first();
       const outside = { ...to, position: 'pod' } as const;
       expect(drive.select(outside)).toMatchObject({ byAffinity: false });
@@ -432,7 +432,7 @@ test('both families share the id space of backends', () => {
   drive.putFrontend({
     address: '10.96.0.1',
     port: 80,
-    paths: { host: { set: drive.putSet(0, [2]) } },
+    rules: { host: { set: drive.putSet(0, [2]) } },
   });
   expect(drive.select({ to: '10.96.0.1', port: 80 }).reason).toBe(REASON.stale);
   expect(drive.object.map('fl_backend6').get(encodeU32(2))).toBeDefined();

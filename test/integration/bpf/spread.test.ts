@@ -19,7 +19,7 @@ afterAll(() => drive?.close());
 function counts(ids: readonly number[]): number[] {
   const picked = new BigUint64Array(drive.object.map('fl_picked').mmap());
   picked.fill(0n);
-  drive.putFrontend({ address: VIP, port: 80, paths: { host: { set: drive.putSet(0, ids) } } });
+  drive.putFrontend({ address: VIP, port: 80, rules: { host: { set: drive.putSet(0, ids) } } });
   const dataIn = encodeRequest({ to: VIP, port: 80 });
   drive.object.program('fl_drive_count').testRun({ dataIn, repeat: PICKS });
   return Array.from(picked, Number);

@@ -10,13 +10,17 @@ import {
   unservedTexts,
 } from '../../../src/dataplane/capabilities.ts';
 import type { Protocol } from '../../../src/model/types.ts';
-import type { Frontend, FrontendKind, Path } from '../../../src/plan/types.ts';
+import type { Frontend, FrontendKind, TrafficRule } from '../../../src/plan/types.ts';
 
-const path = (masquerade = false): Path => ({ scope: 'cluster', whenEmpty: 'reject', masquerade });
+const rule = (masquerade = false): TrafficRule => ({
+  scope: 'cluster',
+  whenEmpty: 'reject',
+  masquerade,
+});
 
 function frontend(kind: FrontendKind, traits: Partial<Frontend> = {}): Frontend {
-  const paths = { pod: path(), host: path(), outside: path() };
-  return { kind, address: '10.96.0.10', port: 80, paths, ...traits };
+  const rules = { pod: rule(), host: rule(), outside: rule() };
+  return { kind, address: '10.96.0.10', port: 80, rules, ...traits };
 }
 
 const port = (protocol: Protocol = 'TCP') => ({ family: 'IPv4', protocol }) as const;
@@ -64,8 +68,8 @@ describe('with bpf alone', () => {
   });
 
   test('where the plan masquerades a pod, its backends see the pod', () => {
-    const paths = { pod: path(true), host: path(true), outside: path(true) };
-    const served = servedBy(DATAPLANES, port(), frontend('NodePort', { paths }), 'socket');
+    const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
+    const served = servedBy(DATAPLANES, port(), frontend('NodePort', { rules }), 'socket');
     expect(served.dataplane).toBe('bpf');
     expect(served.differences).toMatchObject([{ dataplane: 'bpf', code: 'MASQUERADE' }]);
   });

@@ -70,8 +70,8 @@ function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): Fron
     id,
   );
   return {
-    internalEmpty: value.paths.host.whenEmpty,
-    externalEmpty: value.paths.outside.whenEmpty,
+    internalEmpty: value.rules.host.whenEmpty,
+    externalEmpty: value.rules.outside.whenEmpty,
     affinitySeconds: value.affinitySeconds,
     connections,
     refused,

@@ -9,7 +9,7 @@ export const SIZE = {
   frontend4_key: 8,
   frontend6_key: 20,
   frontend_ref: 4,
-  path: 8,
+  traffic_rule: 8,
   frontend: 64,
   slot_block: 64,
   backend4: 16,
@@ -23,13 +23,13 @@ export const SIZE = {
 } as const;
 
 export const SLOTS_PER_BLOCK = 16;
-/** path.members is 16 bits wide. */
+/** rule.members is 16 bits wide. */
 export const MAX_MEMBERS = 65_535;
 const SERVICE_NAME_SIZE = 196;
 
 export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 export const BACKEND_STATE = { FREE: 0, ACTIVE: 1, TERMINATING: 2, GONE: 3 } as const;
-/** enum client_position: index of a frontend's paths. */
+/** enum client_position: index of a frontend's rules. */
 export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
 export const SET_KIND = { random: 0 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
@@ -45,14 +45,14 @@ export interface SetRef {
 }
 
 /** What clients of one position get. */
-export interface PathValue extends SetRef {
+export interface RuleValue extends SetRef {
   readonly whenEmpty: 'reject' | 'drop';
   readonly masquerade: boolean;
 }
 
 export interface FrontendValue {
   readonly key: FrontendId;
-  readonly paths: Readonly<Record<Position, PathValue>>;
+  readonly rules: Readonly<Record<Position, RuleValue>>;
   readonly serviceId: number;
   readonly affinitySeconds: number;
   readonly hasSourceRanges: boolean;
@@ -113,14 +113,14 @@ export function protocolOf(number: number): Protocol {
 
 const POSITIONS = Object.entries(POSITION) as readonly (readonly [Position, number])[];
 
-function writePath(at: DataView, offset: number, path: PathValue): void {
-  at.setUint32(offset, path.block, true);
-  at.setUint16(offset + 4, path.members, true);
-  at.setUint8(offset + 6, SET_KIND[path.kind]);
-  at.setUint8(offset + 7, Number(path.whenEmpty === 'drop') | (Number(path.masquerade) << 1));
+function writeRule(at: DataView, offset: number, rule: RuleValue): void {
+  at.setUint32(offset, rule.block, true);
+  at.setUint16(offset + 4, rule.members, true);
+  at.setUint8(offset + 6, SET_KIND[rule.kind]);
+  at.setUint8(offset + 7, Number(rule.whenEmpty === 'drop') | (Number(rule.masquerade) << 1));
 }
 
-function readPath(at: DataView, offset: number): PathValue {
+function readRule(at: DataView, offset: number): RuleValue {
   const flags = at.getUint8(offset + 7);
   return {
     block: at.getUint32(offset, true),
@@ -153,9 +153,10 @@ function readWideAddress(bytes: Uint8Array, family: Family): string | undefined 
   return addressText(family === 'IPv4' ? bytes.subarray(12) : bytes);
 }
 
-export function encodeFrontend({ key, paths, ...value }: FrontendValue): Uint8Array {
+export function encodeFrontend({ key, rules, ...value }: FrontendValue): Uint8Array {
   const at = frontendScratchView;
-  for (const [position, index] of POSITIONS) writePath(at, index * SIZE.path, paths[position]);
+  for (const [position, index] of POSITIONS)
+    writeRule(at, index * SIZE.traffic_rule, rules[position]);
   at.setUint32(32, value.serviceId, true);
   at.setUint32(36, value.affinitySeconds, true);
   const isNodePort = key.address === undefined;
@@ -179,11 +180,11 @@ export function decodeFrontend(bytes: Uint8Array): FrontendValue {
       port: port === 0 ? undefined : port,
       protocol: protocol === 0 ? undefined : protocolOf(protocol),
     },
-    paths: {
-      unknown: readPath(at, 0),
-      host: readPath(at, 8),
-      pod: readPath(at, 16),
-      outside: readPath(at, 24),
+    rules: {
+      unknown: readRule(at, 0),
+      host: readRule(at, 8),
+      pod: readRule(at, 16),
+      outside: readRule(at, 24),
     },
     serviceId: at.getUint32(32, true),
     affinitySeconds: at.getUint32(36, true),

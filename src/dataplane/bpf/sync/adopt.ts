@@ -13,7 +13,7 @@ import {
   decodeServiceName,
   decodeU32,
   encodeFrontendKey,
-  type PathValue,
+  type RuleValue,
   type SetRef,
   SLOTS_PER_BLOCK,
 } from '../maps/layout.ts';
@@ -153,8 +153,8 @@ function readFrontends(reading: Reading): StrayFrontend[] {
     frontendIds.add(id);
     caches.frontend.write(id, key, element(tables.frontendRecord, id));
     const text = frontendText(held.key);
-    const setOf = (path: PathValue) => readSet(tables.slotBlock, port, path);
-    const { unknown, host, pod, outside } = held.paths;
+    const setOf = (rule: RuleValue) => readSet(tables.slotBlock, port, rule);
+    const { unknown, host, pod, outside } = held.rules;
     const sets = {
       unknown: setOf(unknown),
       host: setOf(host),

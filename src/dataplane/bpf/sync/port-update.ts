@@ -9,8 +9,8 @@ import { backendKey } from '../maps/backend-key.ts';
 import {
   encodeFrontend,
   encodeFrontendKey,
-  type PathValue,
   type Position,
+  type RuleValue,
 } from '../maps/layout.ts';
 import { clear } from '../maps/tables.ts';
 import { type Allocation, allocateId, undoAll } from './allocation.ts';
@@ -29,7 +29,7 @@ import {
   withItem,
   without,
 } from './ledger.ts';
-import { type RenderedFrontend, type RenderedPath, renderFrontends, renderSet } from './render.ts';
+import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSet } from './render.ts';
 import { countFrontend } from './service-ranges.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
 
@@ -101,25 +101,25 @@ function frontendPut(
   sets: Readonly<Record<Scope, SetRecord | undefined>>,
 ): FrontendPut {
   const { ledger, record } = allocation;
-  const { text, paths } = frontend;
+  const { text, rules } = frontend;
   const holder = ledger.owners[record.family].get(text);
   const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
   const id = held?.id ?? allocateFrontendId(allocation);
-  const setOf = ({ scope }: RenderedPath): SetRecord | undefined => scope && sets[scope];
-  const pathOf = (path: RenderedPath): PathValue => ({
-    ...refOf(setOf(path)),
-    whenEmpty: path.whenEmpty,
-    masquerade: path.masquerade,
+  const setOf = ({ scope }: RenderedRule): SetRecord | undefined => scope && sets[scope];
+  const ruleOf = (rule: RenderedRule): RuleValue => ({
+    ...refOf(setOf(rule)),
+    whenEmpty: rule.whenEmpty,
+    masquerade: rule.masquerade,
   });
   const value = encodeFrontend({
     key: frontend.key,
-    paths: eachPosition(paths, pathOf),
+    rules: eachPosition(rules, ruleOf),
     serviceId: record.serviceId,
     affinitySeconds: port.affinityTimeoutSeconds,
     hasSourceRanges: frontend.hasSourceRanges,
   });
   return {
-    frontend: { text, id, sets: eachPosition(paths, setOf) },
+    frontend: { text, id, sets: eachPosition(rules, setOf) },
     isNew: held === undefined,
     key: encodeFrontendKey(frontend.key),
     value,
@@ -127,8 +127,8 @@ function frontendPut(
 }
 
 const eachPosition = <T>(
-  { unknown, host, pod, outside }: RenderedFrontend['paths'],
-  of: (path: RenderedPath) => T,
+  { unknown, host, pod, outside }: RenderedFrontend['rules'],
+  of: (rule: RenderedRule) => T,
 ): Readonly<Record<Position, T>> => ({
   unknown: of(unknown),
   host: of(host),

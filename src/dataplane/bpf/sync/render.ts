@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // One service port of the plan -> what the kernel's tables should say of it, still without ids:
-// backends by address, sets as lists of backends, frontends with the path of each client position.
+// backends by address, sets as lists of backends, frontends with the rule of each client position.
 // Pure. Policy is already decided; this only picks which decision the tables can hold.
 import { hostPort } from '../../../lib/address-bytes.ts';
 import type { Family } from '../../../model/types.ts';
-import type { BackendList, Frontend, Path, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import type {
+  BackendList,
+  Frontend,
+  Scope,
+  ServicePortPlan,
+  TrafficRule,
+} from '../../../plan/types.ts';
 import { type FrontendId, frontendText } from '../../entry.ts';
 import { MAX_MEMBERS, type Position } from '../maps/layout.ts';
 
-/** A path of the plan; without a scope its set is always empty. */
-export interface RenderedPath extends Omit<Path, 'scope'> {
+/** A rule of the plan; without a scope its set is always empty. */
+export interface RenderedRule extends Omit<TrafficRule, 'scope'> {
   readonly scope: Scope | undefined;
 }
 
@@ -17,7 +23,7 @@ export interface RenderedFrontend {
   /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
   readonly text: string;
   readonly key: FrontendId;
-  readonly paths: Readonly<Record<Position, RenderedPath>>;
+  readonly rules: Readonly<Record<Position, RenderedRule>>;
   readonly hasSourceRanges: boolean;
 }
 
@@ -32,12 +38,12 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     text: frontendText(key),
     key,
     // A socket whose position is unknown is treated as one of the node.
-    paths: { ...frontend.paths, unknown: frontend.paths.host },
+    rules: { ...frontend.rules, unknown: frontend.rules.host },
     hasSourceRanges: frontend.sourceRanges !== undefined,
   };
 }
 
-const REFUSE: RenderedPath = { scope: undefined, whenEmpty: 'reject', masquerade: false };
+const REFUSE: RenderedRule = { scope: undefined, whenEmpty: 'reject', masquerade: false };
 
 /** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
 function otherPorts(address: string, family: Family): RenderedFrontend {
@@ -45,7 +51,7 @@ function otherPorts(address: string, family: Family): RenderedFrontend {
   return {
     text: frontendText(key),
     key,
-    paths: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
+    rules: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
     hasSourceRanges: false,
   };
 }
@@ -64,14 +70,14 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
-/** The backends that some frontend leads to; more than a path can count are cut. */
+/** The backends that some frontend leads to; more than a rule can count are cut. */
 export function renderSet(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
   scope: Scope,
 ): BackendList {
-  const isUsed = frontends.some(({ paths }) =>
-    Object.values(paths).some((path) => path.scope === scope),
+  const isUsed = frontends.some(({ rules }) =>
+    Object.values(rules).some((rule) => rule.scope === scope),
   );
   return isUsed ? setOf(port, scope) : [];
 }

@@ -13,10 +13,10 @@ import {
   encodeFrontendKey,
   encodeU32,
   NODE_PORTS_OFFSET,
-  type PathValue,
   POSITION,
   type Position,
   PROTOCOL_NUMBER,
+  type RuleValue,
   type SetRef,
   SIZE,
   SLOTS_PER_BLOCK,
@@ -100,8 +100,8 @@ export function decodeChoice(bytes: Uint8Array, at = REQUEST_SIZE): Choice {
   };
 }
 
-/** One path of a frontend; what is not named is empty, and refused. */
-export interface PathSpec {
+/** One rule of a frontend; what is not named is empty, and refused. */
+export interface RuleSpec {
   readonly set?: SetRef;
   readonly whenEmpty?: 'reject' | 'drop';
   readonly masquerade?: boolean;
@@ -116,7 +116,7 @@ export interface FrontendSpec {
   readonly affinitySeconds?: number;
   readonly hasSourceRanges?: boolean;
   /** By position; those not named have the host's. */
-  readonly paths?: Readonly<Partial<Record<Position, PathSpec>>>;
+  readonly rules?: Readonly<Partial<Record<Position, RuleSpec>>>;
 }
 
 export interface BackendSpec {
@@ -157,23 +157,23 @@ export class Drive {
   /** A frontend that is put again keeps its id. */
   putFrontend({ address, port, protocol = 'TCP', ...spec }: FrontendSpec): number {
     const family = spec.family ?? familyOf(address ?? '0.0.0.0');
-    const path = (position: Position): PathValue => {
-      const { set = EMPTY_SET, ...rest } = spec.paths?.[position] ?? spec.paths?.host ?? {};
+    const rule = (position: Position): RuleValue => {
+      const { set = EMPTY_SET, ...rest } = spec.rules?.[position] ?? spec.rules?.host ?? {};
       return { ...set, whenEmpty: 'reject', masquerade: false, ...rest };
     };
     const key = { family, address, port, protocol };
-    const paths = {
-      unknown: path('unknown'),
-      host: path('host'),
-      pod: path('pod'),
-      outside: path('outside'),
+    const rules = {
+      unknown: rule('unknown'),
+      host: rule('host'),
+      pod: rule('pod'),
+      outside: rule('outside'),
     };
     const keyBytes = encodeFrontendKey(key);
     const ids = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
     const held = ids.get(keyBytes);
     const id = held === undefined ? ++this.#frontends : decodeU32(held);
     const { affinitySeconds = 0, hasSourceRanges = false } = spec;
-    const value = { key, paths, serviceId: 1, affinitySeconds, hasSourceRanges };
+    const value = { key, rules, serviceId: 1, affinitySeconds, hasSourceRanges };
     this.object.map('fl_frontend').put(encodeU32(id), encodeFrontend(value));
     if (held === undefined) ids.put(keyBytes, encodeU32(id));
     return id;

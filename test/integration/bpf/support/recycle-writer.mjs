@@ -16,7 +16,7 @@ const CHANGES_PER_GRACE_PERIOD = 300;
 
 /** One Service at 10.96.0.<n>:80 with one backend, whose port is n: what the reader tells by. */
 function servicePlan(n, turn) {
-  const path = { scope: 'cluster', whenEmpty: 'reject', masquerade: false };
+  const rule = { scope: 'cluster', whenEmpty: 'reject', masquerade: false };
   const backend = { address: `10.${n}.0.${1 + (turn % 250)}`, port: n };
   const backends = [{ ...backend, isLocal: false, isTerminating: false }];
   const frontend = { kind: 'ClusterIP', address: `10.96.0.${n}`, port: 80 };
@@ -24,7 +24,7 @@ function servicePlan(n, turn) {
     ...{ key: `default/s${n}/TCP/IPv4`, namespace: 'default', name: `s${n}`, portName: '' },
     ...{ protocol: 'TCP', family: 'IPv4', affinityTimeoutSeconds: 0 },
     ...{ cluster: backends, local: [], serving: backends },
-    frontends: [{ ...frontend, paths: { pod: path, host: path, outside: path } }],
+    frontends: [{ ...frontend, rules: { pod: rule, host: rule, outside: rule } }],
   };
   return { namespace: 'default', name: `s${n}`, type: 'ClusterIP', ports: [port] };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that publishes one epoch after another of one frontend, as fast as it can. `correct`: new
-// blocks and backends, then one store of the path, and old places only after a grace period. `in-place`: over
+// blocks and backends, then one store of the rule, and old places only after a grace period. `in-place`: over
 // the blocks and backends that the frontend refers to, which is what must be noticed.
 // Plain JavaScript: nothing compiles a worker. bpf/test/drive.bpf.c says what an epoch looks like.
 import { createRequire } from 'node:module';
@@ -42,13 +42,13 @@ function writePlace(place, epoch) {
   }
 }
 
-/** struct path of POSITION_HOST in the frontend with the id 1. */
-const pathAt = (64 + 8) / 8;
+/** struct traffic_rule of POSITION_HOST in the frontend with the id 1. */
+const ruleAt = (64 + 8) / 8;
 
 function publish(place, epoch) {
-  const path = (BigInt(slotsOf(epoch)) << 32n) | BigInt(place * BLOCKS_PER_PLACE);
+  const rule = (BigInt(slotsOf(epoch)) << 32n) | BigInt(place * BLOCKS_PER_PLACE);
   Atomics.store(watch, 1, BigInt(epoch));
-  Atomics.store(frontends, pathAt, path);
+  Atomics.store(frontends, ruleAt, rule);
   Atomics.store(watch, 0, BigInt(epoch));
   Atomics.store(shared, 1, epoch);
 }

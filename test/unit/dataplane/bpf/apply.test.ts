@@ -58,7 +58,7 @@ describe('a plan reaches the tables', () => {
     expect(read(tables)).toEqual({
       '10.96.0.10:80/TCP': '10.1.1.5:8080,10.1.1.6:8080 | 10.1.1.5:8080,10.1.1.6:8080',
     });
-    for (const { paths } of frontends(tables)) expect(paths.pod).toEqual(paths.host);
+    for (const { rules } of frontends(tables)) expect(rules.pod).toEqual(rules.host);
   });
 
   test('without backends the verdict of each side is stored', () => {
@@ -71,7 +71,7 @@ describe('a plan reaches the tables', () => {
     });
   });
 
-  test('inside and outside clients take different sets, pods the one their path names', () => {
+  test('inside and outside clients take different sets, pods the one their rule names', () => {
     for (const hasDetector of [true, false]) {
       const { tables, dataplane } = start();
       const near = backend('10.1.1.5', 8080, true);
@@ -87,9 +87,9 @@ describe('a plan reaches the tables', () => {
       expect(read(tables)).toEqual({
         '*:30080/TCP': '10.1.1.5:8080,10.1.2.5:8080 | 10.1.1.5:8080',
       });
-      const { paths } = frontends(tables)[0]!;
-      expect(paths.pod).toEqual(hasDetector ? paths.host : paths.outside);
-      expect(paths.unknown).toEqual(paths.host);
+      const { rules } = frontends(tables)[0]!;
+      expect(rules.pod).toEqual(hasDetector ? rules.host : rules.outside);
+      expect(rules.unknown).toEqual(rules.host);
     }
   });
 
@@ -133,7 +133,7 @@ describe('the other ports of a ClusterIP', () => {
     for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
       dataplane.apply(planOf(...ports), 'all');
       expect(other(tables)).toMatchObject([
-        { address: '10.96.0.10', paths: { host: { members: 0, whenEmpty: 'reject' } } },
+        { address: '10.96.0.10', rules: { host: { members: 0, whenEmpty: 'reject' } } },
       ]);
     }
     expect(read(tables)).toEqual({ '10.96.0.10:81/TCP': '10.1.1.5:8080 | 10.1.1.5:8080' });
@@ -214,10 +214,10 @@ describe('sets are immutable', () => {
         list.map((a) => backend(a)),
       );
     dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6')), 'all');
-    const before = frontends(tables)[0]!.paths.host;
+    const before = frontends(tables)[0]!.rules.host;
     const block = element(tables.slotBlock, before.block).slice();
     dataplane.apply(planOf(port('10.1.1.6')), ['default/web']);
-    const after = frontends(tables)[0]!.paths.host;
+    const after = frontends(tables)[0]!.rules.host;
     expect(after).not.toEqual(before);
     expect(element(tables.slotBlock, before.block)).toEqual(block);
   });

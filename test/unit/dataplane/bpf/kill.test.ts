@@ -61,7 +61,7 @@ function met(tables: Tables): Readonly<Record<string, string>> {
     if (record.key.address === undefined && nodePorts === 0)
       throw new Error('no socket looks for it');
     if (isPassedOver(tables, key)) throw new Error('no socket looks for owners of ports there');
-    return [frontendText(record.key), members(tables, record.paths.host)];
+    return [frontendText(record.key), members(tables, record.rules.host)];
   });
   return Object.fromEntries(rows);
 }

@@ -72,7 +72,7 @@ function wanted(plan: Plan): Record<string, string> {
       for (const f of renderFrontends(port)) {
         // Views show no entry for the other ports of a ClusterIP.
         if (f.key.port === undefined) continue;
-        const [internal, external] = [f.paths.host, f.paths.outside].map(({ scope }) =>
+        const [internal, external] = [f.rules.host, f.rules.outside].map(({ scope }) =>
           sorted(setNames(port, scope ?? 'cluster')),
         );
         rows[f.text] = `${internal} | ${external}`;
@@ -95,7 +95,7 @@ function assertConsistent(tables: MemoryTables): void {
   for (const { key, value } of tables.frontend.IPv4.readAll()) {
     const frontend = decodeFrontend(element(tables.frontendRecord, decodeU32(value)));
     expect(encodeFrontendKey(frontend.key)).toEqual(key);
-    for (const ref of Object.values(frontend.paths)) {
+    for (const ref of Object.values(frontend.rules)) {
       let previous = 0;
       if (ref.members === 0) continue;
       const [serviceId, ...ids] = readRun(tables.slotBlock, ref.block, ref.members);

@@ -29,7 +29,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 
   test('fields stand where the codecs put them', () => {
     expect(offsets('frontend')).toMatchObject({
-      path: 0,
+      rule: 0,
       service_id: 32,
       affinity_seconds: 36,
       flags: 40,
@@ -38,7 +38,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       protocol: 44,
       address: 48,
     });
-    expect(offsets('path')).toEqual({ block: 0, members: 4, kind: 6, flags: 7 });
+    expect(offsets('traffic_rule')).toEqual({ block: 0, members: 4, kind: 6, flags: 7 });
     expect(offsets('frontend4_key')).toEqual({ address: 0, port: 4, protocol: 6, pad: 7 });
     expect(offsets('frontend6_key')).toEqual({ address: 0, port: 16, protocol: 18, pad: 19 });
     expect(offsets('backend4')).toMatchObject({
@@ -78,7 +78,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ['node_port', 0],
       ['has_source_ranges', 1],
     ]);
-    expect(bits('path_flags')).toEqual([
+    expect(bits('traffic_rule_flags')).toEqual([
       ['drop_if_empty', 0],
       ['masquerade', 1],
     ]);
@@ -110,7 +110,7 @@ test('reasons are named in the order of enum reason', () => {
   expect(enumerators('reason', 'REASON')).toEqual(REASONS.map((name, index) => [name, index]));
 });
 
-test('paths stand in the order of enum client_position', () => {
+test('rules stand in the order of enum client_position', () => {
   const positions = Object.entries(layout.POSITION);
   expect(enumerators('client_position', 'POSITION')).toEqual(
     positions.map(([name, index]) => [name.toUpperCase(), index]),
@@ -152,27 +152,27 @@ describe('bytes by hand', () => {
   });
 
   test('a frontend, a backend, a name', () => {
-    const path = (block: number, more = {}) => ({
+    const rule = (block: number, more = {}) => ({
       ...{ block, members: block + 1, kind: 'random' as const },
       ...{ whenEmpty: 'reject' as const, masquerade: false },
       ...more,
     });
     const frontend = {
       key: { family: 'IPv4' as const, address: '10.96.0.10', port: 80, protocol: 'TCP' as const },
-      paths: {
-        unknown: path(1),
-        host: path(2),
-        pod: path(3, { masquerade: true }),
-        outside: path(4, { whenEmpty: 'drop' as const }),
+      rules: {
+        unknown: rule(1),
+        host: rule(2),
+        pod: rule(3, { masquerade: true }),
+        outside: rule(4, { whenEmpty: 'drop' as const }),
       },
       serviceId: 7,
       affinitySeconds: 9,
       hasSourceRanges: true,
     };
-    const paths = '0100000002000000' + '0200000003000000' + '0300000004000002' + '0400000005000001';
+    const rules = '0100000002000000' + '0200000003000000' + '0300000004000002' + '0400000005000001';
     const rest = '07000000' + '09000000' + '0204500006000000';
     const bytes = layout.encodeFrontend(frontend);
-    expect(hex(bytes)).toBe(`${paths}${rest}00000000000000000000ffff0a60000a`);
+    expect(hex(bytes)).toBe(`${rules}${rest}00000000000000000000ffff0a60000a`);
     expect(layout.decodeFrontend(bytes)).toEqual(frontend);
     const nodePort = {
       ...frontend,

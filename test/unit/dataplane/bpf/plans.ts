@@ -3,10 +3,10 @@
 import type {
   Backend,
   Frontend,
-  Path,
   Plan,
   ServicePlan,
   ServicePortPlan,
+  TrafficRule,
 } from '../../../../src/plan/types.ts';
 
 export const backend = (address: string, port = 8080, isLocal = false): Backend => ({
@@ -16,7 +16,10 @@ export const backend = (address: string, port = 8080, isLocal = false): Backend 
   isTerminating: false,
 });
 
-const path = (scope: Path['scope'] = 'cluster', whenEmpty: Path['whenEmpty'] = 'reject'): Path => ({
+const rule = (
+  scope: TrafficRule['scope'] = 'cluster',
+  whenEmpty: TrafficRule['whenEmpty'] = 'reject',
+): TrafficRule => ({
   scope,
   whenEmpty,
   masquerade: false,
@@ -26,7 +29,7 @@ export const clusterIp = (address: string, port = 80): Frontend => ({
   kind: 'ClusterIP',
   address,
   port,
-  paths: { pod: path(), host: path(), outside: path() },
+  rules: { pod: rule(), host: rule(), outside: rule() },
 });
 
 /** A NodePort whose outside traffic stays local (ETP Local). */
@@ -34,10 +37,10 @@ export const localNodePort = (port: number, hasDetector = true): Frontend => ({
   kind: 'NodePort',
   address: undefined,
   port,
-  paths: {
-    pod: hasDetector ? path() : path('local', 'drop'),
-    host: path(),
-    outside: path('local', 'drop'),
+  rules: {
+    pod: hasDetector ? rule() : rule('local', 'drop'),
+    host: rule(),
+    outside: rule('local', 'drop'),
   },
 });
 

@@ -241,7 +241,7 @@ describe('what is read', () => {
 test('ports without local endpoints are counted by policy, once a port', () => {
   const backend = {} as Backend;
   const frontend = (kind: Frontend['kind'], scope: 'local' | 'cluster') =>
-    ({ kind, paths: { outside: { scope } } }) as Frontend;
+    ({ kind, rules: { outside: { scope } } }) as Frontend;
   const port = (serving: number, local: number, ...frontends: Frontend[]) => ({
     family: 'IPv4',
     serving: Array.from({ length: serving }, () => backend),

@@ -8,36 +8,36 @@
 //   external,  Cluster    C  M     C  M     C  M
 //   external,  Local      C        C  M     L         (no detector: there are no pods, all are outside)
 import type { TrafficPolicy } from '../../model/types.ts';
-import type { ClientPosition, Path, Scope } from '../types.ts';
+import type { ClientPosition, Scope, TrafficRule } from '../types.ts';
 
-export type Paths = Readonly<Record<ClientPosition, Path>>;
+export type TrafficRules = Readonly<Record<ClientPosition, TrafficRule>>;
 
-export interface PathInputs {
+export interface RuleInputs {
   readonly hasDetector: boolean;
   readonly masqueradeAll: boolean;
   /** Is there an endpoint anywhere? A Service that lives elsewhere is silent here, one that lives nowhere refused. */
   readonly isAnyUsable: boolean;
 }
 
-/** Every path there is, made once: equal paths are the same object. */
-const PATHS: readonly Path[] = (['cluster', 'local'] as const).flatMap((scope) =>
+/** Every rule there is, made once: equal rules are the same object. */
+const RULES: readonly TrafficRule[] = (['cluster', 'local'] as const).flatMap((scope) =>
   (['reject', 'drop'] as const).flatMap((whenEmpty) =>
     [false, true].map((masquerade) => ({ scope, whenEmpty, masquerade })),
   ),
 );
 
-function path(scope: Scope, masquerade: boolean, isAnyUsable: boolean): Path {
+function rule(scope: Scope, masquerade: boolean, isAnyUsable: boolean): TrafficRule {
   const isLocal = scope === 'local';
   const index = (isLocal ? 4 : 0) + (isLocal && isAnyUsable ? 2 : 0) + (masquerade ? 1 : 0);
-  return PATHS[index] ?? { scope, whenEmpty: 'reject', masquerade };
+  return RULES[index] ?? { scope, whenEmpty: 'reject', masquerade };
 }
 
-/** Filled as they are asked for: no more than the ways to choose three of the paths above. */
-const KNOWN: Paths[] = [];
+/** Filled as they are asked for: no more than the ways to choose three of the rules above. */
+const KNOWN: TrafficRules[] = [];
 
-/** Like the paths themselves: equal ones are the same object. */
-function pathsOf(pod: Path, host: Path, outside: Path): Paths {
-  const isMeant = (known: Paths): boolean =>
+/** Like the rules themselves: equal ones are the same object. */
+function rulesOf(pod: TrafficRule, host: TrafficRule, outside: TrafficRule): TrafficRules {
+  const isMeant = (known: TrafficRules): boolean =>
     known.pod === pod && known.host === host && known.outside === outside;
   const found = KNOWN.find(isMeant);
   if (found !== undefined) return found;
@@ -47,28 +47,28 @@ function pathsOf(pod: Path, host: Path, outside: Path): Paths {
 }
 
 /** Internal traffic: the set is the same for everyone (KEP-2086). */
-export function clusterIpPaths(policy: TrafficPolicy, inputs: PathInputs): Paths {
+export function clusterIpRules(policy: TrafficPolicy, inputs: RuleInputs): TrafficRules {
   const { hasDetector, masqueradeAll, isAnyUsable } = inputs;
   const scope = policy === 'Local' ? 'local' : 'cluster';
-  const others = path(scope, masqueradeAll || hasDetector, isAnyUsable);
-  const pod = hasDetector ? path(scope, masqueradeAll, isAnyUsable) : others;
-  return pathsOf(pod, others, others);
+  const others = rule(scope, masqueradeAll || hasDetector, isAnyUsable);
+  const pod = hasDetector ? rule(scope, masqueradeAll, isAnyUsable) : others;
+  return rulesOf(pod, others, others);
 }
 
 /**
  * External addresses. With policy Local a pod or this host is sent around the policy, as if it had left the
  * cluster and come back through the balancer; masqueradeAll says nothing here.
  */
-export function externalPaths(policy: TrafficPolicy, inputs: PathInputs): Paths {
+export function externalRules(policy: TrafficPolicy, inputs: RuleInputs): TrafficRules {
   const { hasDetector, isAnyUsable } = inputs;
   if (policy === 'Cluster') {
-    const everyone = path('cluster', true, isAnyUsable);
-    return pathsOf(everyone, everyone, everyone);
+    const everyone = rule('cluster', true, isAnyUsable);
+    return rulesOf(everyone, everyone, everyone);
   }
-  const outside = path('local', false, isAnyUsable);
-  return pathsOf(
-    hasDetector ? path('cluster', false, isAnyUsable) : outside,
-    path('cluster', true, isAnyUsable),
+  const outside = rule('local', false, isAnyUsable);
+  return rulesOf(
+    hasDetector ? rule('cluster', false, isAnyUsable) : outside,
+    rule('cluster', true, isAnyUsable),
     outside,
   );
 }
