@@ -2,8 +2,8 @@
 // Entry point: builds the exports of one environment.
 #include "addon.h"
 
-#include "error.h"
-#include "grace.h"
+#include "binding/error.h"
+#include "map/grace.h"
 
 namespace fairlead {
 namespace {

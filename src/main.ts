@@ -8,16 +8,16 @@ import { ERRORS, EXIT, FairleadError, reasonOf } from './errors.ts';
 import { packageVersion } from './sys/package.ts';
 
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  run: async () => (await import('./cli/run.ts')).runCommand(),
-  status: async () => (await import('./cli/status.ts')).statusCommand(),
-  services: async () => (await import('./cli/services.ts')).servicesCommand(),
-  backends: async () => (await import('./cli/backends.ts')).backendsCommand(),
-  explain: async () => (await import('./cli/explain.ts')).explainCommand(),
-  bypass: async () => (await import('./cli/bypass.ts')).bypassCommand(),
-  demo: async () => (await import('./cli/demo.ts')).demoCommand(),
-  audit: async () => (await import('./cli/audit.ts')).auditCommand(),
-  validate: async () => (await import('./cli/validate.ts')).validateCommand(),
-  cleanup: async () => (await import('./cli/cleanup.ts')).cleanupCommand(),
+  run: async () => (await import('./cli/commands/run.ts')).runCommand(),
+  status: async () => (await import('./cli/commands/status.ts')).statusCommand(),
+  services: async () => (await import('./cli/commands/services.ts')).servicesCommand(),
+  backends: async () => (await import('./cli/commands/backends.ts')).backendsCommand(),
+  explain: async () => (await import('./cli/commands/explain.ts')).explainCommand(),
+  bypass: async () => (await import('./cli/commands/bypass.ts')).bypassCommand(),
+  demo: async () => (await import('./cli/commands/demo.ts')).demoCommand(),
+  audit: async () => (await import('./cli/commands/audit.ts')).auditCommand(),
+  validate: async () => (await import('./cli/commands/validate.ts')).validateCommand(),
+  cleanup: async () => (await import('./cli/commands/cleanup.ts')).cleanupCommand(),
   completion: async () =>
     (await import('./cli/completion/command.ts')).completionCommand(() => programWith(ALL)),
   man: async () => (await import('./cli/completion/command.ts')).manCommand(() => programWith(ALL)),

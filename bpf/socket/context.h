@@ -20,7 +20,7 @@ enum outcome { OUTCOME_FAIL = 0, OUTCOME_PROCEED = 1 };
 /* SOCK_STREAM and SOCK_DGRAM: <sys/socket.h> cannot be included here. */
 enum socket_type { SOCKET_STREAM = 1, SOCKET_DATAGRAM = 2 };
 
-/* Levels at which a cgroup can be opted out. src/cli/bypass.ts refuses deeper ones. */
+/* Levels at which a cgroup can be opted out. src/cli/commands/bypass.ts refuses deeper ones. */
 #define CGROUP_LEVELS 64
 
 /*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What many objects say in the same words is kept once: 10,000 Services have the same one port. Sharing saves
 // memory and decides nothing.
-import { createTraitsShare, type ShareTraits } from './traits.ts';
+import { createTraitsShare, type ShareTraits } from './endpoints/traits.ts';
 import type { ServicePort, SlicePort } from './types.ts';
 
 /** Longer lists are too rare to look for. */

@@ -2,11 +2,11 @@
 // A whole plan from a whole set of objects, in one straight pass: what `createPlanner` must always agree
 // with, and what one-shot commands use. Pure.
 import { compareText } from '../lib/names.ts';
-import { projectNode } from '../model/node.ts';
-import { projectService } from '../model/service.ts';
-import { projectServiceCidr } from '../model/service-cidr.ts';
+import { projectSlice } from '../model/endpoints/slice.ts';
+import { projectNode } from '../model/node/node.ts';
+import { projectService } from '../model/service/service.ts';
+import { projectServiceCidr } from '../model/service/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
-import { projectSlice } from '../model/slice.ts';
 import type {
   EndpointSlice,
   Kind,

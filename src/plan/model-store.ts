@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The projected objects a planner remembers: replaced one by one, read by every build.
 import { flatText } from '../lib/compact.ts';
-import { projectNode } from '../model/node.ts';
-import { projectService } from '../model/service.ts';
-import { projectServiceCidr } from '../model/service-cidr.ts';
+import { projectSlice } from '../model/endpoints/slice.ts';
+import { projectNode } from '../model/node/node.ts';
+import { projectService } from '../model/service/service.ts';
+import { projectServiceCidr } from '../model/service/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
-import { projectSlice } from '../model/slice.ts';
 import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { type NodeContext, nodeContextOf } from './decide/node-context.ts';

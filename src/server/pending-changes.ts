@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes that have arrived but are not programmed yet, and the trigger times of endpoint changes
 // (kube-proxy's ServiceChangeTracker.PendingChanges and EndpointsChangeTracker.lastChangeTriggerTimes).
-import { type TriggerTime, triggerTimeOf } from '../model/trigger-time.ts';
+import { type TriggerTime, triggerTimeOf } from '../model/endpoints/trigger-time.ts';
 import type { Kind, ObjectChange } from '../model/types.ts';
 
 export interface PendingChanges {

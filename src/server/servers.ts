@@ -7,7 +7,7 @@ import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
 import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import { isNodeEligible } from '../model/node-eligibility.ts';
+import { isNodeEligible } from '../model/node/eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { explainCommand } from '../../src/cli/explain.ts';
+import { explainCommand } from '../../src/cli/commands/explain.ts';
 import { named } from './story.ts';
 
 let dir = '';

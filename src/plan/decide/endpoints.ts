@@ -2,7 +2,7 @@
 // The endpoints of one service port, merged from all slices of its Service: matched by port name and
 // protocol, duplicates merged, sorted. Source: endpointslicecache.go and endpointschangetracker.go in kube-proxy.
 import { compareText } from '../../lib/names.ts';
-import { compareEndpoints } from '../../model/endpoint-order.ts';
+import { compareEndpoints } from '../../model/endpoints/order.ts';
 import type {
   Endpoint,
   EndpointColumns,

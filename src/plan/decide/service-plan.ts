@@ -3,7 +3,7 @@
 import { exactList, flatText } from '../../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
-import { portField } from '../../model/service-ports.ts';
+import { portField } from '../../model/service/ports.ts';
 import {
   type EndpointSlice,
   FAMILIES,

@@ -6,7 +6,7 @@ import {
   encodeU32,
   RANGES_PER_WORD,
 } from '../../../src/dataplane/bpf/maps/layout.ts';
-import { rangeOf } from '../../../src/dataplane/bpf/sync/service-ranges.ts';
+import { rangeOf } from '../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
 import type { Family } from '../../../src/model/types.ts';
 import { type Choice, Drive } from './support/drive.ts';
 

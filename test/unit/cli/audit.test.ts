@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { auditText, driftOf } from '../../../src/cli/audit.ts';
+import { auditText, driftOf } from '../../../src/cli/commands/audit.ts';
 
 test('drift comes as texts or as entries; an agent without a plan gives none', () => {
   expect(driftOf({ drift: [] })).toEqual([]);

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { backendsCommand } from '../../../src/cli/backends.ts';
-import { servicesCommand } from '../../../src/cli/services.ts';
+import { backendsCommand } from '../../../src/cli/commands/backends.ts';
+import { servicesCommand } from '../../../src/cli/commands/services.ts';
 import type { BackendRow, ServiceRow } from '../../../src/observe/report.ts';
 import { type AgentSocket, serveSocket } from '../../../src/server/admin-socket.ts';
 

@@ -10,7 +10,7 @@ import {
   findingsOf,
   findingText,
   summaryOf,
-} from '../../../src/cli/validate.ts';
+} from '../../../src/cli/commands/validate.ts';
 
 let folder = '';
 beforeEach(() => {

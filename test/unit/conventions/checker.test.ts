@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checker itself can fail: each rule is shown a small tree that breaks it, and one that does not.
 import { describe, expect, test } from 'vitest';
+import { checkFolders } from './folders.ts';
 import { checkCycles, checkLayers } from './layers.ts';
 import { RULES } from './rules.ts';
 import { sourceFile } from './source-file.ts';
@@ -45,7 +46,7 @@ const bad: readonly [path: string, text: string, rule: string, line: number][] =
     3,
   ],
   [
-    'src/dataplane/bpf/sync/render.ts',
+    'src/dataplane/bpf/sync/service-port/render.ts',
     'const x = Math.random();\n',
     'a dataplane decides nothing by clock or chance',
     2,
@@ -137,7 +138,11 @@ describe('layers', () => {
     ['src/plan/a.ts', '../dataplane/dataplane.ts', 'layer 2 (plan) imports'],
     ['src/plan/a.ts', '../sys/exec.ts', 'layer 2 (plan) imports'],
     ['src/sys/a.ts', '../plan/types.ts', 'layer 3b (system) imports'],
-    ['src/dataplane/bpf/sync/render.ts', '../maps/kernel.ts', 'layer 3a (render) imports'],
+    [
+      'src/dataplane/bpf/sync/service-port/render.ts',
+      '../../maps/kernel.ts',
+      'layer 3a (render) imports',
+    ],
     ['src/dataplane/bpf/maps/layout.ts', '../../../sys/native.ts', 'layer 3a (render) imports'],
     ['src/dataplane/bpf/maps/kernel.ts', '../../../agent/agent.ts', 'layer 4 (edge) imports'],
     [
@@ -152,8 +157,8 @@ describe('layers', () => {
     ],
     [
       'src/agent/a.ts',
-      '../cli/run.ts',
-      'layer 5 (agent) imports src/cli/run.ts of layer 6 (program)',
+      '../cli/commands/run.ts',
+      'layer 5 (agent) imports src/cli/commands/run.ts of layer 6 (program)',
     ],
     ['src/nowhere/a.ts', './b.ts', 'belongs to no layer'],
     ['src/lib/a.ts', './b.ts', undefined],
@@ -166,7 +171,11 @@ describe('layers', () => {
       'outside src/dataplane the seam alone is known; src/cli/dataplanes.ts composes dataplanes',
     ],
     ['src/observe/a.ts', '../dataplane/bpf/sync/render.ts', 'the seam alone is known'],
-    ['src/cli/services.ts', '../dataplane/bpf/inspect/view.ts', 'the seam alone is known'],
+    [
+      'src/cli/commands/services.ts',
+      '../../dataplane/bpf/inspect/view.ts',
+      'the seam alone is known',
+    ],
     ['src/cli/dataplanes.ts', '../dataplane/bpf/open.ts', undefined],
     ['src/agent/a.ts', '../dataplane/dataplane.ts', undefined],
     ['src/cli/a.ts', '../agent/agent.ts', undefined],
@@ -189,4 +198,13 @@ describe('layers', () => {
     ]);
     expect(checkCycles([file('a', 'b'), file('b', 'c')])).toEqual([]);
   });
+});
+
+test('a crowded folder is found, its subfolders counted apart', () => {
+  const files = (folder: string, count: number) =>
+    Array.from({ length: count }, (_, index) => sourceFile(`${folder}/${index}.ts`, LICENCE));
+  expect(checkFolders(files('src/model', 15))).toEqual([
+    { path: 'src/model', line: 1, reason: expect.stringMatching(/^15 files, at most 14/) },
+  ]);
+  expect(checkFolders([...files('src/model', 14), ...files('src/model/service', 14)])).toEqual([]);
 });

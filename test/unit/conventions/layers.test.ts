@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree as it stands keeps the conventions. A failure prints file, line and the reason of the rule.
 import { expect, test } from 'vitest';
+import { checkFolders } from './folders.ts';
 import { checkCycles, checkLayers } from './layers.ts';
 import { RULES } from './rules.ts';
 import { readTree, type Violation } from './source-file.ts';
@@ -21,6 +22,10 @@ test('each layer imports only layers below', () => {
 
 test('no imports in cycles', () => {
   expect(text(checkCycles(product))).toBe('');
+});
+
+test('no folder is crowded', () => {
+  expect(text(checkFolders(tree))).toBe('');
 });
 
 for (const rule of RULES) {

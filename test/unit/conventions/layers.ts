@@ -88,7 +88,7 @@ export function layerOf(path: string): Layer | undefined {
 const DATAPLANE_COMPOSERS: readonly string[] = [
   'src/cli/dataplanes.ts',
   // Opt-outs are BPF's alone, and no other dataplane has them.
-  'src/cli/bypass.ts',
+  'src/cli/commands/bypass.ts',
 ];
 
 /** A file of one dataplane, not of the seam. */

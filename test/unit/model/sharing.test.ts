@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
-import { projectService } from '../../../src/model/service.ts';
+import { projectSlice } from '../../../src/model/endpoints/slice.ts';
+import { projectService } from '../../../src/model/service/service.ts';
 import { createListShare, createSharing, MOST_LISTS } from '../../../src/model/sharing.ts';
-import { projectSlice } from '../../../src/model/slice.ts';
 import { service, slice } from '../plan/support.ts';
 
 describe('createSharing', () => {

@@ -32,8 +32,8 @@ import {
   type SetRecord,
   withItem,
 } from './ledger.ts';
-import { countFrontend } from './service-ranges.ts';
-import { isEqual, readRun } from './sets.ts';
+import { countFrontend } from './satellites/service-ranges.ts';
+import { isEqual, readRun } from './service-port/sets.ts';
 
 export interface StrayFrontend {
   readonly family: Family;

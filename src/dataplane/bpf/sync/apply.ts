@@ -12,17 +12,17 @@ import type { FailedEntry, SyncReport } from '../../dataplane.ts';
 import { type FrontendId, frontendEntry } from '../../entry.ts';
 import { decodeFrontendKey, encodeU32 } from '../maps/layout.ts';
 import { type RefusedWrite, storeWords } from '../maps/tables.ts';
-import { TableFull } from './allocation.ts';
+import { TableFull } from './allocation/allocation.ts';
 import { writeFailure } from './failure.ts';
 import { frontendIdOf, type Ledger, type PortRecord } from './ledger.ts';
+import { portFailure, SATELLITES, type Sync } from './satellites/satellites.ts';
 import {
   type FrontendPut,
   finalizePort,
   forgetFrontend,
   ownFrontend,
   preparePort,
-} from './port-update.ts';
-import { portFailure, SATELLITES, type Sync } from './satellites.ts';
+} from './service-port/update.ts';
 
 export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceKey>): SyncReport {
   const startedAt = performance.now();

@@ -9,8 +9,8 @@ import { decodeFrontendKey, decodeU32, encodeServiceName, encodeU32 } from '../m
 import { nameOf } from '../maps/names.ts';
 import { element } from '../maps/tables.ts';
 import { allPorts, frontendIdOf, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
-import { forgetFrontend } from './port-update.ts';
-import { isEqual, readRun } from './sets.ts';
+import { isEqual, readRun } from './service-port/sets.ts';
+import { forgetFrontend } from './service-port/update.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);

@@ -17,9 +17,9 @@ import {
   SLOTS_PER_BLOCK,
 } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
-import { createIdPool, type IdPool } from './id-pool.ts';
-import { createServiceRanges, type ServiceRanges } from './service-ranges.ts';
-import { type BlockPool, type BlockRun, createBlockPool } from './slot-pool.ts';
+import { createIdPool, type IdPool } from './allocation/id-pool.ts';
+import { type BlockPool, type BlockRun, createBlockPool } from './allocation/slot-pool.ts';
+import { createServiceRanges, type ServiceRanges } from './satellites/service-ranges.ts';
 
 /** An immutable set in the kernel: `members` are backend ids, ascending; one may stand more than once. */
 export interface SetRecord {

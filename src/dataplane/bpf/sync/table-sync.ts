@@ -8,9 +8,9 @@ import type { Tables } from '../maps/tables.ts';
 import { adopt } from './adopt.ts';
 import { applyPlan } from './apply.ts';
 import { findDrift } from './audit.ts';
-import { freeOrphans } from './backends.ts';
 import { allPorts, drainRetired, isRetiredEmpty, type Ledger, release } from './ledger.ts';
-import { acceptedAddresses, applyNodeAddresses } from './node.ts';
+import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
+import { freeOrphans } from './service-port/backends.ts';
 
 export interface TableSync {
   readonly ledger: Ledger;

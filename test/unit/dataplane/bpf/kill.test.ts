@@ -14,8 +14,8 @@ import {
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
-import { rangeOf } from '../../../../src/dataplane/bpf/sync/service-ranges.ts';
-import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
+import { rangeOf } from '../../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';

@@ -18,8 +18,11 @@ import {
 } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
-import { renderFrontends, setNames } from '../../../../src/dataplane/bpf/sync/render.ts';
-import { readRun } from '../../../../src/dataplane/bpf/sync/sets.ts';
+import {
+  renderFrontends,
+  setNames,
+} from '../../../../src/dataplane/bpf/sync/service-port/render.ts';
+import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';

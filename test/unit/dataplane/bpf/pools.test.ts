@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createIdPool, RESTING_IDS } from '../../../../src/dataplane/bpf/sync/id-pool.ts';
-import { createBlockPool } from '../../../../src/dataplane/bpf/sync/slot-pool.ts';
+import {
+  createIdPool,
+  RESTING_IDS,
+} from '../../../../src/dataplane/bpf/sync/allocation/id-pool.ts';
+import { createBlockPool } from '../../../../src/dataplane/bpf/sync/allocation/slot-pool.ts';
 
 describe('ids', () => {
   test('begin at 1, end below the capacity, and run out', () => {

@@ -2,7 +2,7 @@
 // /healthz, /livez, /readyz: the rules with a clock of ours, the bytes, and one real server.
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../../../src/lib/clock.ts';
-import { isNodeEligible } from '../../../../src/model/node-eligibility.ts';
+import { isNodeEligible } from '../../../../src/model/node/eligibility.ts';
 import { createProxyHealth, judge } from '../../../../src/server/health/proxy-health.ts';
 import { goTime } from '../../../../src/server/health/responses.ts';
 import { healthHandler } from '../../../../src/server/health/server.ts';

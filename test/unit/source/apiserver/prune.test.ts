@@ -2,10 +2,10 @@
 // What is kept of an object: all that the model reads, and nothing else.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { projectNode } from '../../../../src/model/node.ts';
-import { projectService } from '../../../../src/model/service.ts';
-import { projectServiceCidr } from '../../../../src/model/service-cidr.ts';
-import { projectSlice } from '../../../../src/model/slice.ts';
+import { projectSlice } from '../../../../src/model/endpoints/slice.ts';
+import { projectNode } from '../../../../src/model/node/node.ts';
+import { projectService } from '../../../../src/model/service/service.ts';
+import { projectServiceCidr } from '../../../../src/model/service/service-cidr.ts';
 import { createIntern, MOST_TEXTS } from '../../../../src/source/apiserver/decode/intern.ts';
 import {
   ownNode,

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// See attach.h.
+#include "program/attach.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include "binding/error.h"
+#include "program/link.h"
+#include "system/fd.h"
+
+namespace fairlead {
+namespace {
+
+// enum bpf_attach_type of 6.6; the headers of older distributions lack them.
+constexpr auto kTcxIngress = static_cast<bpf_attach_type>(46);
+constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
+
+constexpr uint32_t kById = 1 << 5;  // BPF_F_ID
+
+// What bpf(BPF_LINK_CREATE) takes for tcx: libbpf has words for it from 1.3, Debian 12 has 1.1.
+struct TcxLinkCreate {
+  uint32_t prog_fd;
+  uint32_t target_ifindex;
+  uint32_t attach_type;
+  uint32_t flags;
+  uint32_t relative_id;
+  uint32_t padding;
+  uint64_t expected_revision;
+};
+
+int CreateTcxLink(int program, const TcPlace& place, const TcxOrder& order) {
+  TcxLinkCreate options = {};
+  options.prog_fd = static_cast<uint32_t>(program);
+  options.target_ifindex = place.ifindex;
+  options.attach_type = place.is_egress ? kTcxEgress : kTcxIngress;
+  options.flags = order.flag | (order.program_id == 0 ? 0 : kById);
+  options.relative_id = order.program_id;
+  return static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &options, sizeof(options)));
+}
+
+bpf_tc_hook HookOf(const TcPlace& place) {
+  LIBBPF_OPTS(bpf_tc_hook, hook);
+  hook.ifindex = static_cast<int>(place.ifindex);
+  hook.attach_point = place.is_egress ? BPF_TC_EGRESS : BPF_TC_INGRESS;
+  return hook;
+}
+
+// A kernel without tcx answers EINVAL to the question too; with it, the question has no such
+// answer.
+bool HasTcx(uint32_t ifindex) {
+  uint32_t count = 0;
+  return bpf_prog_query(static_cast<int>(ifindex), kTcxIngress, 0, nullptr, nullptr, &count) == 0;
+}
+
+std::string On(uint32_t ifindex) {
+  return "interface " + std::to_string(ifindex);
+}
+
+Napi::Value LinkOrError(Napi::Env env, Fd fd, const std::string& target) {
+  if (!fd.is_valid()) return ThrowErrno(env, errno, "bpf_link_create", target);
+  return MakeLink(env, std::move(fd), target);
+}
+
+}  // namespace
+
+int PutFilter(int program, const TcPlace& place) {
+  bpf_tc_hook hook = HookOf(place);
+  LIBBPF_OPTS(bpf_tc_opts, options);
+  options.prog_fd = program;
+  options.flags = BPF_TC_F_REPLACE;
+  options.handle = place.handle;
+  options.priority = place.priority;
+  return -bpf_tc_attach(&hook, &options);
+}
+
+int DropFilter(const TcPlace& place) {
+  bpf_tc_hook hook = HookOf(place);
+  LIBBPF_OPTS(bpf_tc_opts, options);
+  options.handle = place.handle;
+  options.priority = place.priority;
+  return -bpf_tc_detach(&hook, &options);
+}
+
+Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, uint32_t type) {
+  Fd cgroup(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!cgroup.is_valid()) return ThrowErrno(env, errno, "open", path);
+  struct statfs facts = {};
+  if (fstatfs(cgroup.get(), &facts) != 0) return ThrowErrno(env, errno, "fstatfs", path);
+  if (facts.f_type != CGROUP2_SUPER_MAGIC) {
+    return ThrowCode(env, "ARGUMENT", "program.attachCgroup", path + " is not a cgroup v2 folder");
+  }
+  auto attach_type = static_cast<bpf_attach_type>(type);
+  return LinkOrError(env, Fd(bpf_link_create(program, cgroup.get(), attach_type, nullptr)), path);
+}
+
+Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place) {
+  ForgetLibbpfMessages();
+  bpf_tc_hook hook = HookOf(place);
+  int status = bpf_tc_hook_create(&hook);
+  if (status != 0 && status != -EEXIST) {
+    return ThrowErrno(env, -status, "bpf_tc_hook_create", On(place.ifindex));
+  }
+  int error = PutFilter(program, place);
+  if (error != 0) {
+    return ThrowErrno(env, error, "bpf_tc_attach", On(place.ifindex) + ": " + LibbpfMessages());
+  }
+  LinkState state;
+  state.kind = LinkKind::kClsact;
+  state.place = place;
+  return BpfLink::Create(env, std::move(state));
+}
+
+Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, const TcxOrder& order) {
+  Fd fd(CreateTcxLink(program, place, order));
+  int error = errno;
+  if (!fd.is_valid() && error == EINVAL && !HasTcx(place.ifindex)) {
+    return AttachClsact(env, program, place);
+  }
+  errno = error;
+  return LinkOrError(env, std::move(fd), On(place.ifindex));
+}
+
+Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode) {
+  LIBBPF_OPTS(bpf_link_create_opts, options);
+  if (mode == "native") options.flags = XDP_FLAGS_DRV_MODE;
+  if (mode == "generic") options.flags = XDP_FLAGS_SKB_MODE;
+  Fd fd(bpf_link_create(program, static_cast<int>(ifindex), BPF_XDP, &options));
+  return LinkOrError(env, std::move(fd), On(ifindex));
+}
+
+}  // namespace fairlead

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few system calls that Node has no word for, and facts about this machine.
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+
+#include "addon.h"
+#include "binding/args.h"
+#include "binding/error.h"
+#include "system/fd.h"
+
+namespace fairlead {
+namespace {
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+Napi::Value PossibleCpus(const Napi::CallbackInfo& info) {
+  int count = libbpf_num_possible_cpus();
+  if (count < 0) return ThrowErrno(info.Env(), -count, "libbpf_num_possible_cpus");
+  return Napi::Number::New(info.Env(), count);
+}
+
+Napi::Value MountBpffs(const Napi::CallbackInfo& info) {
+  Args args(info, "mountBpffs");
+  std::string path = args.Text(args.At(0), "path");
+  if (!args.ok()) return {};
+  unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  if (mount("bpf", path.c_str(), "bpf", flags, "mode=0700") != 0) {
+    return ThrowErrno(info.Env(), errno, "mount", path);
+  }
+  return info.Env().Undefined();
+}
+
+Napi::Value Unmount(const Napi::CallbackInfo& info) {
+  Args args(info, "unmount");
+  std::string path = args.Text(args.At(0), "path");
+  if (!args.ok()) return {};
+  if (umount2(path.c_str(), UMOUNT_NOFOLLOW) != 0) {
+    return ThrowErrno(info.Env(), errno, "umount2", path);
+  }
+  return info.Env().Undefined();
+}
+
+Napi::Value FileSystemType(const Napi::CallbackInfo& info) {
+  Args args(info, "fileSystemType");
+  std::string path = args.Text(args.At(0), "path");
+  if (!args.ok()) return {};
+  struct statfs facts = {};
+  if (statfs(path.c_str(), &facts) != 0) return ThrowErrno(info.Env(), errno, "statfs", path);
+  return Napi::Number::New(info.Env(), static_cast<uint32_t>(facts.f_type));
+}
+
+// Node has no word for flock(2), which alone works on a folder of any file system, bpffs included,
+// and is released by the kernel when the last copy of the descriptor is closed.
+Napi::Value LockExclusively(const Napi::CallbackInfo& info) {
+  Args args(info, "lockExclusively");
+  uint32_t fd = args.Uint32(args.At(0), "fd");
+  if (!args.ok()) return {};
+  if (flock(static_cast<int>(fd), LOCK_EX | LOCK_NB) == 0) {
+    return Napi::Boolean::New(info.Env(), true);
+  }
+  if (errno == EWOULDBLOCK) return Napi::Boolean::New(info.Env(), false);
+  return ThrowErrno(info.Env(), errno, "flock");
+}
+
+Napi::Value NetnsCookie(const Napi::CallbackInfo& info) {
+  Fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket_fd.is_valid()) return ThrowErrno(info.Env(), errno, "socket");
+  uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  if (getsockopt(socket_fd.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) != 0) {
+    if (errno == ENOPROTOOPT) return info.Env().Undefined();
+    return ThrowErrno(info.Env(), errno, "getsockopt", "SO_NETNS_COOKIE");
+  }
+  return Napi::BigInt::New(info.Env(), cookie);
+}
+
+Napi::Value LibbpfVersion(const Napi::CallbackInfo& info) {
+  return Napi::String::New(info.Env(), std::to_string(libbpf_major_version()) + "." +
+                                           std::to_string(libbpf_minor_version()));
+}
+
+}  // namespace
+
+void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
+  exports.Set("possibleCpus", Napi::Function::New<PossibleCpus>(env, "possibleCpus"));
+  exports.Set("mountBpffs", Napi::Function::New<MountBpffs>(env, "mountBpffs"));
+  exports.Set("unmount", Napi::Function::New<Unmount>(env, "unmount"));
+  exports.Set("fileSystemType", Napi::Function::New<FileSystemType>(env, "fileSystemType"));
+  exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
+  exports.Set("netnsCookie", Napi::Function::New<NetnsCookie>(env, "netnsCookie"));
+  exports.Set("libbpfVersion", Napi::Function::New<LibbpfVersion>(env, "libbpfVersion"));
+}
+
+}  // namespace fairlead

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead backends`: every backend of every Service port, desired versus programmed, with its share of
+// the connections. Without an agent only the programmed state is shown, from the pinned maps.
+import type { Command } from 'commander';
+import { type BackendRow, backendRows } from '../../observe/report.ts';
+import { type Rated, rateText } from '../view/rate.ts';
+import { STATE_TEXT } from '../view/state.ts';
+import type { Column } from '../view/table.ts';
+import { listCommand } from './list.ts';
+
+const COLUMNS: readonly Column<Rated<BackendRow>>[] = [
+  { title: 'NAMESPACE', cell: (row) => row.namespace },
+  { title: 'NAME', cell: (row) => row.name },
+  { title: 'PORT', cell: (row) => row.port, spareRank: 2 },
+  { title: 'BACKEND', cell: (row) => row.backend },
+  { title: 'ENDPOINT', cell: (row) => row.state, spareRank: 1 },
+  { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
+  { title: 'CONNECTIONS', cell: (row) => String(row.connections) },
+  { title: 'OPEN', cell: (row) => String(row.open) },
+  { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
+  { title: 'LOCAL', isWide: true, cell: (row) => (row.isLocal ? 'yes' : 'no') },
+  { title: 'ID', isWide: true, cell: (row) => String(row.id) },
+  { title: 'GENERATION', isWide: true, cell: (row) => String(row.generation) },
+];
+
+export const backendsCommand = (): Command =>
+  listCommand<BackendRow>({
+    command: 'backends',
+    description: 'list the backends of Services: desired versus programmed state, and connections',
+    kind: 'BackendList',
+    columns: COLUMNS,
+    nameOf: ({ backend }) => backend,
+    keyOf: ({ namespace, name, port, backend }) => `${namespace}/${name}:${port} ${backend}`,
+    fromPins: ({ backends }) => backendRows(undefined, backends),
+  });

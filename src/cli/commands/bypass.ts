@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead bypass`: cgroups whose sockets are not translated (service meshes, VMs, anything that must see the
+// Service address itself). Stored in a pinned map, which persists when the agent stops.
+import { existsSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { deleteId, putId, readIds, withBypassMap } from '../../dataplane/bpf/bypass-map.ts';
+import { pinFolder } from '../../dataplane/bpf/loader/pins.ts';
+import { FairleadError } from '../../errors.ts';
+import {
+  cgroupId,
+  findCgroup2,
+  findCgroups,
+  isCgroup2,
+  lineageOf,
+  ROOT_CGROUP_ID,
+} from '../../sys/cgroup.ts';
+import { openPinnedLink } from '../../sys/native.ts';
+import { addBpfRootOption } from '../flags.ts';
+import { addOutputOption, machine, type OutputFormat, print, terminalWidth } from '../output.ts';
+import { type Column, table } from '../view/table.ts';
+
+/** CGROUP_LEVELS in bpf/socket/context.h: the root's is 0. */
+const MAX_LEVEL = 63;
+
+interface BypassOptions {
+  readonly bpfRoot: string;
+}
+
+interface ListOptions extends BypassOptions {
+  readonly output: OutputFormat;
+}
+
+export function bypassCommand(): Command {
+  const command = new Command('bypass').description(
+    'manage cgroups whose sockets are not translated',
+  );
+  const sub = (name: string, description: string): Command =>
+    addBpfRootOption(command.command(name).description(description));
+  sub('add', 'exempt the sockets of a cgroup and its descendants from translation')
+    .argument('<cgroup>', 'a cgroup v2 directory; an ancestor of --cgroup-root exempts all sockets')
+    .action((path: string, options: BypassOptions) => add(realCgroup(path), options));
+  sub('remove', 'translate the sockets of a bypassed cgroup again')
+    .argument('<cgroup>', 'its directory, or the id that list shows')
+    .action((path: string, options: BypassOptions) => {
+      const id = /^\d+$/.test(path) ? BigInt(path) : cgroupId(realCgroup(path));
+      if (!withBypassMap(options.bpfRoot, (map) => deleteId(map, id))) {
+        throw new FairleadError('NOT_FOUND', `cgroup ${path} (id ${id}) is not bypassed`);
+      }
+      print(`no longer bypassed: ${path}`);
+    });
+  const list = sub('list', 'list bypassed cgroups with id, path and whether they still exist');
+  addOutputOption(list, ['table', 'json', 'yaml']).action(async (options: ListOptions) =>
+    print(await listText(withBypassMap(options.bpfRoot, readIds), options.output)),
+  );
+  return command;
+}
+
+function add(path: string, { bpfRoot }: BypassOptions): void {
+  const id = cgroupId(path);
+  checkLevel(path);
+  checkHooks(path, bpfRoot);
+  withBypassMap(bpfRoot, (map) => putId(map, id));
+  print(`bypassed: ${path} (cgroup id ${id})`);
+}
+
+/** A cgroup's own directory. Throws NOT_CGROUP2. */
+function realCgroup(path: string): string {
+  if (!existsSync(path)) throw new FairleadError('NOT_FOUND', `${path} does not exist`);
+  if (!isCgroup2(path)) {
+    throw new FairleadError('NOT_CGROUP2', `${path} is not a directory of a cgroup v2 hierarchy`);
+  }
+  return realpathSync(path);
+}
+
+function checkLevel(path: string): void {
+  const level = lineageOf(path).length - 1;
+  if (level <= MAX_LEVEL) return;
+  throw new FairleadError(
+    'BAD_OPTION',
+    `${path} is ${level} levels below the root of its hierarchy, and the hooks check only ${MAX_LEVEL}: name one of its ancestors`,
+  );
+}
+
+/** Throws OTHER_CGROUP if the hooks do not apply to any socket of this cgroup. */
+function checkHooks(path: string, bpfRoot: string): void {
+  const link = join(pinFolder(bpfRoot).links, 'fl_connect4');
+  if (!existsSync(link)) return; // No agent has attached the hooks yet.
+  const hooks = hooksCgroup(link);
+  if (hooks === undefined) return;
+  const lineage = lineageOf(path);
+  const isBelow = lineage.includes(hooks);
+  const isAbove = findCgroups(new Set([hooks]), path).size > 0;
+  // Ancestors of the root of a cgroup namespace are not visible.
+  if (isBelow || isAbove || lineage.at(-1) !== ROOT_CGROUP_ID) return;
+  const at = findCgroups(new Set([hooks]), findCgroup2() ?? path).get(hooks);
+  throw new FairleadError(
+    'OTHER_CGROUP',
+    `sockets of ${path} are not translated, so there is nothing to bypass: the hooks serve ${at ?? `the cgroup with id ${hooks}`}; name a cgroup below it`,
+  );
+}
+
+/** undefined: the cgroup no longer exists. */
+function hooksCgroup(path: string): bigint | undefined {
+  const link = openPinnedLink(path);
+  try {
+    return link.cgroupId || undefined;
+  } finally {
+    link.close();
+  }
+}
+
+interface BypassRow {
+  readonly id: string;
+  /** undefined: this mount shows no such cgroup. */
+  readonly path: string | undefined;
+  readonly state: 'bypassed' | 'gone' | 'not visible here';
+}
+
+/** Whether a cgroup is gone is known only where the whole hierarchy is mounted. */
+function bypassRows(ids: readonly bigint[]): readonly BypassRow[] {
+  const root = findCgroup2();
+  const paths = root === undefined ? new Map() : findCgroups(new Set(ids), root);
+  const missing =
+    root !== undefined && cgroupId(root) === ROOT_CGROUP_ID ? 'gone' : 'not visible here';
+  return ids.map((id) => ({
+    id: String(id),
+    path: paths.get(id),
+    state: paths.has(id) ? 'bypassed' : missing,
+  }));
+}
+
+const COLUMNS: readonly Column<BypassRow>[] = [
+  { title: 'ID', cell: ({ id }) => id },
+  { title: 'STATE', cell: ({ state }) => state },
+  { title: 'PATH', cell: ({ path }) => path ?? '-' },
+];
+
+function listText(ids: readonly bigint[], format: OutputFormat): Promise<string> | string {
+  const rows = bypassRows(ids);
+  if (format.kind !== 'table') {
+    return machine({ apiVersion: 'fairlead.io/v1', kind: 'BypassList', items: rows }, format);
+  }
+  const options = { isWide: false, hasHeaders: true, width: terminalWidth() };
+  return rows.length === 0 ? 'No cgroups are bypassed' : table(rows, COLUMNS, options).text;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead cleanup`: removes every link, map, pin and file of one instance, and prints each.
+import { Command } from 'commander';
+import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
+import { FairleadError } from '../../errors.ts';
+import { askAgent } from '../../server/admin-socket.ts';
+
+import { print } from '../output.ts';
+import {
+  type InstanceParts,
+  type InstancePaths,
+  listInstance,
+  partsText,
+  removeInstance,
+} from '../remove-instance.ts';
+
+interface CleanupOptions extends InstancePaths {
+  readonly dryRun: boolean;
+}
+
+export function cleanupCommand(): Command {
+  return new Command('cleanup')
+    .description('remove the programs, links, maps and files of an instance')
+    .option('--bpf-root <dir>', 'directory where its maps and links are pinned', DEFAULT_BPF_ROOT)
+    .option('--run-dir <dir>', 'directory of its admin socket and state', DEFAULT_RUN_DIR)
+    .option('--dry-run', 'only print what would be removed', false)
+    .action(cleanupInstance);
+}
+
+/** Throws ALREADY_RUNNING, except on a dry run, which changes nothing. */
+export async function cleanupInstance(options: CleanupOptions): Promise<void> {
+  if (options.dryRun) {
+    report('would remove', listInstance(options), options.bpfRoot);
+    return;
+  }
+  await refuseWhileRunning(options.runDir);
+  report('removed', removeInstance(options), options.bpfRoot);
+}
+
+function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
+  for (const name of parts.links) print(`${verb} link ${name} (with its program)`);
+  for (const name of parts.maps) print(`${verb} map ${name}`);
+  for (const path of parts.files) print(`${verb} file ${path}`);
+  const summary = partsText(parts);
+  print(summary === '' ? `nothing to remove below ${bpfRoot}` : `${verb} ${summary}`);
+}
+
+/** A running agent would restore what is removed. */
+async function refuseWhileRunning(runDir: string): Promise<void> {
+  const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
+  if (status === undefined) return;
+  const pid =
+    typeof status === 'object' && status !== null && 'pid' in status ? String(status.pid) : '?';
+  throw new FairleadError(
+    'ALREADY_RUNNING',
+    `the agent of this instance is running (pid ${pid}): stop it first`,
+  );
+}

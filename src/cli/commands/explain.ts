@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead explain`: what happens to a packet, and why. Answered by the running agent, or, with --manifests,
+// from manifests only, which needs neither privileges nor an agent.
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import type { FlagValues } from '../../config/flags/flags.ts';
+import { loadConfig } from '../../config/load.ts';
+import type { Config } from '../../config/types.ts';
+import { diagnosticText } from '../../config/types.ts';
+import { FairleadError } from '../../errors.ts';
+import { refText } from '../../model/object-ref.ts';
+import { problemText } from '../../model/problem.ts';
+import { type Answer, answer } from '../../observe/answer.ts';
+import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
+import { createPlanner } from '../../plan/planner.ts';
+import { askAgent } from '../../server/admin-socket.ts';
+import { readManifests } from '../../source/manifests/manifests.ts';
+import { addPlanFlags, flagValues } from '../config-flags.ts';
+import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
+import { explanationText } from '../view/explanation-text.ts';
+
+interface ExplainOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly interface?: string;
+  readonly output: OutputFormat;
+}
+
+export function explainCommand(): Command {
+  const command = new Command('explain')
+    .description(
+      'explain what happens to a packet, according to the running agent or to --manifests',
+    )
+    .requiredOption('--from <address>', 'source address of the packet, e.g. 10.1.1.9')
+    .requiredOption(
+      '--to <destination>',
+      'destination of the packet, e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp',
+    )
+    .addOption(
+      new Option(
+        '--interface <name>',
+        'interface that receives the packet, for local detection by interface',
+      ),
+    );
+  return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml']), [
+    'manifests',
+    'run-dir',
+  ]).action((options: ExplainOptions) => run(options, command));
+}
+
+async function run(
+  { from, to, interface: by, output }: ExplainOptions,
+  command: Command,
+): Promise<void> {
+  const parsed = parsePacket(from, to, by);
+  if (!parsed.ok) throw new FairleadError('BAD_OPTION', parsed.reason);
+  const flags = flagValues(command);
+  const { config } = loadConfig(flags);
+  for (const warning of config.warnings) say(diagnosticText(warning));
+  const { source } = config;
+  if (source.kind !== 'manifests') for (const text of unusedFlags(flags)) say(text);
+  const found =
+    source.kind === 'manifests'
+      ? await fromManifests(resolve(source.dir), config, parsed.packet)
+      : await fromAgent(resolve(config.own.runDir), { from, to, ...(by !== undefined && { by }) });
+  print(
+    output.kind === 'text' ? explanationText(parsed.packet, found) : await machine(found, output),
+  );
+}
+
+/** An agent answers with the settings it runs with, whatever the command line says. */
+function unusedFlags(flags: FlagValues): readonly string[] {
+  return Object.keys(flags)
+    .filter((flag) => flag !== 'config' && flag !== 'run-dir')
+    .map((flag) => `--${flag} has no effect: the agent answers with its own settings`);
+}
+
+async function fromManifests(
+  dir: string,
+  { plan: settings }: Config,
+  packet: Packet,
+): Promise<Answer> {
+  if (!existsSync(dir))
+    throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
+  const { changes, problems } = await readManifests(dir);
+  const { plan } = createPlanner(settings).apply(changes);
+  for (const problem of problems) say(problemText(problem));
+  for (const { object, field, reason } of plan.rejections) {
+    say(`${refText(object)}: ${field}: ${reason}`);
+  }
+  return answer(plan, packet);
+}
+
+async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {
+  const found = await askAgent(runDir, `/v1/explain?${new URLSearchParams(query)}`);
+  if (typeof found === 'object' && found !== null && 'verdict' in found) return found as Answer;
+  throw new FairleadError(
+    'NOT_RUNNING',
+    `the agent at ${runDir} has no plan yet: wait for it with \`fairlead status --wait\``,
+  );
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Common parts of `services` and `backends`: selecting, reading and printing rows. Names and flags have their
+// meaning in kubectl, except that all namespaces are shown by default, because a node serves them all.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command } from 'commander';
+import type { Snapshot } from '../../dataplane/snapshot.ts';
+import { FairleadError } from '../../errors.ts';
+import { askAgent } from '../../server/admin-socket.ts';
+import { programmedBelow } from '../dataplanes.ts';
+import { addBpfRootOption, addRunDirOption } from '../flags.ts';
+import {
+  addOutputOption,
+  machine,
+  type OutputFormat,
+  type Shown,
+  show,
+  terminalWidth,
+} from '../output.ts';
+import { type Rated, rated } from '../view/rate.ts';
+import { labelsOf, parseSelector, type Selector } from '../view/selector.ts';
+import { type Column, table } from '../view/table.ts';
+
+export interface ListOptions {
+  readonly runDir: string;
+  readonly bpfRoot: string;
+  readonly output: OutputFormat;
+  readonly watch: boolean;
+  readonly headers: boolean;
+  readonly namespace?: string;
+  readonly allNamespaces: boolean;
+  readonly selector?: Selector;
+}
+
+export interface Row {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: string;
+  readonly connections: number;
+}
+
+export interface ListSpec<R extends Row> {
+  readonly command: 'services' | 'backends';
+  readonly description: string;
+  /** `ServiceList`. */
+  readonly kind: string;
+  readonly columns: readonly Column<Rated<R>>[];
+  /** What -o name prints of a row. */
+  readonly nameOf: (row: R) => string;
+  /** Identifies a row across readings. */
+  readonly keyOf: (row: R) => string;
+  /** The rows of the pinned maps, without an agent. */
+  readonly fromPins: (programmed: Snapshot) => readonly R[];
+}
+
+const MEASURING_MS = 1_000;
+
+export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
+  const command = new Command(spec.command)
+    .description(spec.description)
+    .argument('[name...]', 'Services as NAME or NAMESPACE/NAME (default: all)');
+  addOutputOption(command, ['table', 'wide', 'name', 'json', 'yaml'])
+    .option('-n, --namespace <namespace>', 'list only this namespace (default: all namespaces)')
+    .option('-A, --all-namespaces', 'list all namespaces, even if -n is given', false)
+    .option(
+      '-l, --selector <selector>',
+      'label selector of the Services, e.g. app=web,tier!=db,env in (a,b)',
+      parseSelector,
+    )
+    .option('--no-headers', 'do not print column headers')
+    .option('-w, --watch', 'print again after each change', false)
+    .addHelpText('after', '\n-o wide measures new connections per second, which takes one second.');
+  return addBpfRootOption(addRunDirOption(command)).action(
+    (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
+  );
+}
+
+async function listRows<R extends Row>(
+  spec: ListSpec<R>,
+  names: readonly string[],
+  options: ListOptions,
+): Promise<void> {
+  const { output, watch } = options;
+  const isWide = output.kind === 'wide';
+  let before = isWide ? await reading(spec, options) : undefined;
+  if (isWide && !watch) await sleep(MEASURING_MS);
+  await show(
+    async () => {
+      const now = await reading(spec, options);
+      const rows = chosen(rated(now, before, spec.keyOf), names, options);
+      before = now;
+      return shownOf(spec, rows, options);
+    },
+    { isWatching: watch, format: output, ...(isWide && { intervalMs: MEASURING_MS }) },
+  );
+}
+
+export interface Reading<R> {
+  readonly rows: readonly R[];
+  readonly atMs: number;
+}
+
+/** The rows of the agent or, if none is running, of the pinned maps. */
+async function reading<R extends Row>(
+  spec: ListSpec<R>,
+  options: ListOptions,
+): Promise<Reading<R>> {
+  try {
+    const rows = (await askAgent(options.runDir, `/v1/${spec.command}`)) as readonly R[];
+    return { rows, atMs: performance.now() };
+  } catch (error) {
+    if (!(error instanceof FairleadError) || error.code !== 'NOT_RUNNING') throw error;
+    if (options.selector !== undefined) {
+      throw new FairleadError(
+        'NOT_RUNNING',
+        `${error.message}; labels are known only to a running agent`,
+      );
+    }
+    const rows = spec.fromPins(programmedBelow(options.bpfRoot));
+    return { rows, atMs: performance.now() };
+  }
+}
+
+/** Throws NOT_FOUND for a name that no row has. */
+function chosen<R extends Row>(
+  rows: readonly Rated<R>[],
+  names: readonly string[],
+  { namespace, allNamespaces, selector }: ListOptions,
+): readonly Rated<R>[] {
+  const only = allNamespaces ? undefined : namespace;
+  const inScope = rows
+    .filter((row) => only === undefined || row.namespace === only)
+    .filter((row) => selector === undefined || selector(labelsOf(row.labels)));
+  if (names.length === 0) return inScope;
+  const isNamed = (row: R, name: string): boolean =>
+    name === row.name || name === `${row.namespace}/${row.name}`;
+  for (const name of names) {
+    if (inScope.some((row) => isNamed(row, name))) continue;
+    throw new FairleadError('NOT_FOUND', `Service "${name}" not found${placeText(only)}`);
+  }
+  return inScope.filter((row) => names.some((name) => isNamed(row, name)));
+}
+
+const placeText = (namespace: string | undefined): string =>
+  namespace === undefined ? '' : ` in namespace ${namespace}`;
+
+async function shownOf<R extends Row>(
+  { command, kind, columns, nameOf }: ListSpec<R>,
+  rows: readonly Rated<R>[],
+  options: ListOptions,
+): Promise<Shown> {
+  const { output, headers, namespace, allNamespaces } = options;
+  if (output.kind === 'name') return { text: [...new Set(rows.map(nameOf))].join('\n') };
+  if (output.kind !== 'table' && output.kind !== 'wide') {
+    const items = rows.map(({ newPerSecond: _, ...row }) => row);
+    return { text: await machine({ apiVersion: 'fairlead.io/v1', kind, items }, output) };
+  }
+  if (rows.length === 0) {
+    const note = `No ${command} found${placeText(allNamespaces ? undefined : namespace)}.`;
+    return { text: '', note };
+  }
+  const isOneNamespace = namespace !== undefined && !allNamespaces;
+  const { text, hidden } = table(
+    rows,
+    columns.filter(({ title }) => !isOneNamespace || title !== 'NAMESPACE'),
+    { isWide: output.kind === 'wide', hasHeaders: headers, width: terminalWidth() },
+  );
+  const note = `(columns hidden to fit the terminal: ${hidden.join(', ')}; use -o wide)`;
+  return hidden.length === 0 ? { text } : { text, note };
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead run`: the agent. Exits on SIGTERM or SIGINT within a second. The programmed state is kept and serves
+// traffic, unless --ephemeral removes it.
+import { statSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { Command } from 'commander';
+import { checkCapabilities, checkCgroupRoot } from '../../agent/checks.ts';
+import { type InstanceSettings, startInstance } from '../../agent/instance.ts';
+import {
+  findOtherInstances,
+  findOtherProxies,
+  isInitialNamespace,
+} from '../../agent/other-proxies.ts';
+import { applySysctls, countCpus } from '../../agent/sysctls.ts';
+import { watchConfigFile } from '../../config/file/watch.ts';
+import { configText, configz } from '../../config/file/write.ts';
+import { flagz } from '../../config/flags/flagz.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load.ts';
+import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../../config/sysctls.ts';
+import type { Config } from '../../config/types.ts';
+import { FairleadError } from '../../errors.ts';
+import { createLogger, type Logger } from '../../log.ts';
+import { clusterSource } from '../../source/apiserver/source.ts';
+import { findApiServer } from '../../source/apiserver/transport/api-server.ts';
+import { discoveryEnvironment } from '../../source/apiserver/transport/discovery-environment.ts';
+import { manifestsSource } from '../../source/manifests/source.ts';
+import type { Source } from '../../source/source.ts';
+import { packageVersion } from '../../sys/package.ts';
+import { addAllFlags, flagValues } from '../config-flags.ts';
+import { dataplaneOf } from '../dataplanes.ts';
+import { say } from '../output.ts';
+import { partsText, removeInstance } from '../remove-instance.ts';
+import { catchSignals } from '../signals.ts';
+
+export function runCommand(): Command {
+  return addAllFlags(
+    new Command('run').description(
+      "run the agent, which keeps the kernel in sync with the cluster's Services (accepts kube-proxy's flags and configuration file)",
+    ),
+  ).action((_options: unknown, command: Command) => run(command));
+}
+
+async function run(command: Command): Promise<void> {
+  const loaded = loadConfig(flagValues(command));
+  const { config } = loaded;
+  const { writeConfigTo, cleanup, initOnly } = config.actions;
+  if (writeConfigTo !== undefined) {
+    writeFileSync(writeConfigTo, configText(config));
+    say(`configuration written to ${writeConfigTo}`);
+    return;
+  }
+  if (cleanup) {
+    const { cleanupInstance } = await import('./cleanup.ts');
+    await cleanupInstance({ ...config.own, dryRun: false });
+    return;
+  }
+  const log = createLogger(config.log.level, config.log.format);
+  for (const { place, field, reason } of config.warnings) {
+    log.warn({ place, field, reason }, 'setting ignored or remapped');
+  }
+  if (initOnly) {
+    applyKernelSettings(config, log);
+    return;
+  }
+  await serve(loaded, log);
+}
+
+async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
+  const { config, file } = loaded;
+  if (config.engine === 'iptables') {
+    log.warn({ engine: 'bpf' }, 'the iptables engine is not built in, using bpf');
+  }
+  checkCapabilities();
+  if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
+  const settings = await settingsOf(loaded, log);
+  await warnOfOthers(config, log);
+  const { isEphemeral } = config.own;
+  // Before anything is attached: a start that is ended halfway would leave it behind.
+  const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
+  const instance = await startInstance(settings, log);
+  const watch =
+    file === undefined
+      ? undefined
+      : watchConfigFile(file.path, file.text, (text) => {
+          log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
+          instance.configWritten({ path: file.path, isChanged: text !== file.text });
+        });
+  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
+  const stop = (signal: string): void => {
+    watch?.close();
+    instance.stop();
+    if (!isEphemeral) log.info({ signal }, 'stopped, traffic keeps flowing');
+    process.exit(0);
+  };
+  if (isEphemeral) {
+    // Also runs after an uncaught error.
+    process.once('exit', () => {
+      instance.stop();
+      log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
+    });
+  }
+  onSignal(stop);
+}
+
+/** Before anything is attached. Running beside kube-proxy on the same API server is supported: no warning. */
+async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void> {
+  const found = [
+    ...(source.kind === 'manifests' ? await findOtherProxies() : []),
+    ...findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path),
+  ];
+  if (found.length === 0) return;
+  const effect = 'on an address that both serve, the Services of this instance take precedence';
+  const advice = own.isEphemeral
+    ? 'stop the agent to undo it'
+    : 'to undo it, stop the agent and run `fairlead cleanup`; with --ephemeral, stopping is enough';
+  log.warn({ found, effect, advice }, 'this node has a kubelet or another service proxy');
+}
+
+const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
+  cgroupRoot === undefined ? undefined : resolve(cgroupRoot);
+
+async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
+  const { config, flags } = loaded;
+  const { own, servers } = config;
+  return {
+    plan: config.plan,
+    source: await sourceOf(loaded, log),
+    openDataplane: dataplaneOf(
+      {
+        cgroupRoot: rootOf(own),
+        bpfRoot: resolve(own.bpfRoot),
+        runDir: resolve(own.runDir),
+        nodeName: config.plan.nodeName,
+        mapSizes: own.mapSizes,
+      },
+      log,
+    ),
+    runDir: resolve(own.runDir),
+    auditIntervalMs: own.auditIntervalMs,
+    metricsTopServices: own.metricsTopServices,
+    servers: {
+      nodeName: config.plan.nodeName,
+      ...servers,
+      syncPeriodMs: config.syncPeriodMs,
+      configz: () => configz(config),
+      flagz: () => flagz(flags),
+    },
+  };
+}
+
+async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<Source> {
+  const { source, plan, own } = config;
+  if (source.kind === 'manifests') return manifestsSource(manifestsDir(source.dir));
+  const runDir = resolve(own.runDir);
+  const apiServer = await findApiServer(
+    {
+      apiServers: source.apiServers,
+      // With --config, --kubeconfig is ignored: the value came from the file.
+      kubeconfig: file === undefined ? source.kubeconfig : undefined,
+      configKubeconfig: file === undefined ? undefined : source.kubeconfig,
+      master: undefined,
+    },
+    await discoveryEnvironment(runDir),
+  );
+  return clusterSource({
+    nodeName: plan.nodeName,
+    apiServer,
+    runDir,
+    watchesServiceCidrs: true,
+    userAgent: `fairlead/${packageVersion()} (${process.platform}/${process.arch})`,
+    log,
+  });
+}
+
+/** Throws NO_MANIFESTS. */
+function manifestsDir(dir: string): string {
+  const path = resolve(dir);
+  const facts = statSync(path, { throwIfNoEntry: false });
+  if (facts?.isDirectory() === true) return path;
+  throw new FairleadError(
+    'NO_MANIFESTS',
+    facts === undefined
+      ? `--manifests ${path} does not exist: create it, or name a directory of Service, EndpointSlice and Node manifests`
+      : `--manifests ${path} is a file: name its directory, ${dirname(path)}`,
+  );
+}
+
+function applyKernelSettings(config: Config, log: Logger): void {
+  const writes = [
+    ...sysctlWrites(config.conntrack, countCpus(), false),
+    oomScoreWrite(config.oomScoreAdj),
+  ];
+  for (const result of applySysctls(writes)) {
+    const isFine = result.outcome === 'written' || result.outcome === 'kept';
+    // In a container the kubelet sets the OOM score; kube-proxy does not warn about it either.
+    const isOwn = result.path === OOM_SCORE_PATH;
+    log[isFine || isOwn ? 'info' : 'warn']({ ...result }, 'kernel setting');
+  }
+}

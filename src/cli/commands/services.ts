@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead services`: every frontend with its backends, desired versus programmed. Without an agent only the
+// programmed state is shown, from the pinned maps.
+import type { Command } from 'commander';
+import { type ServiceRow, serviceRows } from '../../observe/report.ts';
+import { type Rated, rateText } from '../view/rate.ts';
+import { STATE_TEXT } from '../view/state.ts';
+import type { Column } from '../view/table.ts';
+import { listCommand } from './list.ts';
+
+/** `3/3`: programmed and desired backends; without an agent only the first. */
+const countText = ({ kernel, desired, kernelState }: ServiceRow): string =>
+  kernelState === 'unknown' ? String(kernel.length) : `${kernel.length}/${desired.length}`;
+
+const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
+  { title: 'NAMESPACE', cell: (row) => row.namespace },
+  { title: 'NAME', cell: (row) => row.name },
+  { title: 'PORT', cell: (row) => row.port, spareRank: 3 },
+  { title: 'KIND', cell: (row) => row.kind, spareRank: 2 },
+  { title: 'FRONTEND', cell: (row) => row.frontend },
+  { title: 'FAMILY', cell: (row) => row.family, spareRank: 5 },
+  { title: 'BACKENDS', cell: countText },
+  { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
+  { title: 'CONNECTIONS', cell: (row) => String(row.connections), spareRank: 1 },
+  { title: 'REFUSED', cell: (row) => String(row.refused + row.dropped), spareRank: 4 },
+  { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
+  {
+    title: 'AFFINITY',
+    isWide: true,
+    cell: (row) => (row.affinitySeconds === 0 ? '' : `${row.affinitySeconds}s`),
+  },
+  { title: 'INT-POLICY', isWide: true, cell: (row) => row.internalTrafficPolicy ?? '' },
+  { title: 'EXT-POLICY', isWide: true, cell: (row) => row.externalTrafficPolicy ?? '' },
+  { title: 'INT-BACKENDS', isWide: true, cell: (row) => row.kernel },
+  { title: 'EXT-BACKENDS', isWide: true, cell: externalBackends },
+  { title: 'TERMINATING', isWide: true, cell: (row) => row.terminating },
+  { title: 'SERVED-BY', isWide: true, cell: (row) => row.servedBy },
+  { title: 'NOT-SERVED', isWide: true, cell: notServed },
+];
+
+/** Clients outside the node have their own set only if it differs. */
+function externalBackends({
+  kind,
+  kernel,
+  externalKernel,
+}: ServiceRow): string | readonly string[] {
+  if (kind === 'ClusterIP') return '';
+  return externalKernel.join() === kernel.join() ? 'same' : externalKernel;
+}
+
+/** `bpf: packets from outside`, without the text of the column title. */
+function notServed({ limits }: ServiceRow): string {
+  return limits.map((limit) => limit.replace(/^not served by /, '')).join('; ');
+}
+
+export const servicesCommand = (): Command =>
+  listCommand<ServiceRow>({
+    command: 'services',
+    description: 'list the addresses of Services: desired versus programmed state, and connections',
+    kind: 'ServiceList',
+    columns: COLUMNS,
+    nameOf: ({ namespace, name }) => `${namespace}/${name}`,
+    keyOf: ({ family, frontend }) => `${family} ${frontend}`,
+    fromPins: ({ frontends }) => serviceRows(undefined, frontends),
+  });

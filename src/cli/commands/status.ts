@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead status`: whether every Service is programmed and, if not, why; also by exit code.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command } from 'commander';
+import { EXIT, FairleadError } from '../../errors.ts';
+import { countFrontends, healthOf } from '../../observe/health.ts';
+import type { ServiceRow } from '../../observe/report.ts';
+import type { Status } from '../../observe/status.ts';
+import { askAgent } from '../../server/admin-socket.ts';
+import { addRunDirOption, durationMs } from '../flags.ts';
+import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
+import { type Report, statusText } from '../view/status-text.ts';
+
+interface StatusOptions {
+  readonly runDir: string;
+  readonly output: OutputFormat;
+  readonly watch: boolean;
+  readonly wait: boolean;
+  readonly timeout: number;
+}
+
+export function statusCommand(): Command {
+  const command = addRunDirOption(
+    new Command('status').description(
+      'show whether every Service is programmed and what was rejected; exits 3 if degraded',
+    ),
+  );
+  return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
+    .option('-w, --watch', 'print again after each change', false)
+    .option('--wait', 'wait until the initial sync is complete', false)
+    .option(
+      '--timeout <duration>',
+      'maximum time to --wait, e.g. 30 (seconds), 90s, 5m',
+      durationMs,
+      300_000,
+    )
+    .action(status);
+}
+
+async function status({ runDir, output, watch, wait, timeout }: StatusOptions): Promise<void> {
+  if (wait) await waitUntilReady(runDir, timeout);
+  await show(
+    async () => {
+      const report = await reportOf(runDir);
+      // Set before printing: the reader of a pipe may have closed it by then.
+      process.exitCode = report.health.state === 'in sync' ? EXIT.fine : EXIT.degraded;
+      const { kind } = output;
+      return kind === 'table' || kind === 'wide'
+        ? { text: statusText(report, kind === 'wide') }
+        : { text: await machine(report, output) };
+    },
+    { isWatching: watch, format: output },
+  );
+}
+
+async function reportOf(runDir: string): Promise<Report> {
+  const asked = (await askAgent(runDir, '/v1/status')) as Report;
+  const rows = (await askAgent(runDir, '/v1/services')) as readonly ServiceRow[];
+  const frontends = countFrontends(rows);
+  const limits = rows.flatMap(({ namespace, name, frontend, limits: reasons }) =>
+    reasons.map((reason) => ({ service: `${namespace}/${name}`, frontend, reason })),
+  );
+  return { ...asked, health: healthOf(asked, frontends), frontends, limits };
+}
+
+async function waitUntilReady(runDir: string, timeoutMs: number): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const answer = await askAgent(runDir, '/v1/status').catch(notRunning);
+    if ((answer as Status | undefined)?.isReady === true) return;
+    if (Date.now() > deadline) {
+      throw new FairleadError(
+        'TIMED_OUT',
+        `the agent at ${runDir} was not ready within ${timeoutMs / 1000} s`,
+      );
+    }
+    await sleep(50);
+  }
+}
+
+/** An agent that does not answer may still be starting; other errors are final. */
+function notRunning(error: unknown): undefined {
+  if (error instanceof FairleadError && error.code === 'NOT_RUNNING') return undefined;
+  throw error;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which addresses of this node answer NodePorts, as the kernel's table of node addresses.
+// Pure over Tables.
+import ipaddr from 'ipaddr.js';
+import { addressBytes } from '../../../../lib/address-bytes.ts';
+import type { Family } from '../../../../model/types.ts';
+import type { Plan } from '../../../../plan/types.ts';
+import type { FailedEntry, NodeAddress } from '../../../dataplane.ts';
+import { ADDRESS_SCOPE } from '../../maps/layout.ts';
+import type { Tables } from '../../maps/tables.ts';
+import { writeFailure } from '../failure.ts';
+
+const isLoopback = ({ family, address }: NodeAddress): boolean =>
+  family === 'IPv4' ? address.startsWith('127.') : address === '::1';
+
+/** IPv6 loopback never accepts NodePorts (as in kube-proxy: there is no route_localnet for it). */
+export function acceptedAddresses(
+  plan: Plan,
+  local: readonly NodeAddress[],
+): readonly NodeAddress[] {
+  return local.filter((candidate) => {
+    if (candidate.family === 'IPv6' && isLoopback(candidate)) return false;
+    const accepted = plan.nodePortAddresses[candidate.family];
+    if (accepted === 'all') return true;
+    const address = ipaddr.parse(candidate.address);
+    return accepted.some((cidr) => address.match(ipaddr.parseCIDR(cidr)));
+  });
+}
+
+/** Makes the table hold exactly the accepted addresses. */
+export function applyNodeAddresses(
+  tables: Tables,
+  accepted: readonly NodeAddress[],
+): readonly FailedEntry[] {
+  return (['IPv4', 'IPv6'] as const).flatMap((family) => applyFamily(tables, family, accepted));
+}
+
+function applyFamily(
+  tables: Tables,
+  family: Family,
+  accepted: readonly NodeAddress[],
+): readonly FailedEntry[] {
+  const table = tables.nodeAddress[family];
+  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  const wanted = new Map(
+    accepted
+      .filter((address) => address.family === family)
+      .map((address) => [hex(addressBytes(address.address, family)), address]),
+  );
+  const held = table.readAll();
+  table.delete(held.filter(({ key }) => !wanted.has(hex(key))).map(({ key }) => key));
+  const heldKeys = new Set(held.map(({ key }) => hex(key)));
+  const missing = [...wanted].filter(([key]) => !heldKeys.has(key)).map(([, address]) => address);
+  const refused = table.put(
+    missing.map(({ address }) => addressBytes(address, family)),
+    missing.map((address) =>
+      Uint8Array.of(isLoopback(address) ? ADDRESS_SCOPE.loopback : ADDRESS_SCOPE.node, 0, 0, 0),
+    ),
+  );
+  return refused.map(({ index, code }) => {
+    const address = missing[index]?.address ?? '';
+    return {
+      id: { kind: 'node-address', family, address },
+      text: `node address ${address}`,
+      ...writeFailure(table.name, code, 'NodePorts do not answer on this address'),
+    };
+  });
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sockets look at beside a frontend. Each kind is in the kernel before the first frontend that needs it
+// and leaves after the last: an agent that dies between two writes never leaves a frontend without them.
+// A new table of this sort is one more row of SATELLITES.
+import type { Family } from '../../../../model/types.ts';
+import type { ServicePortPlan } from '../../../../plan/types.ts';
+import type { FailedEntry } from '../../../dataplane.ts';
+import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../../maps/layout.ts';
+import { nameOf } from '../../maps/names.ts';
+import type { Tables } from '../../maps/tables.ts';
+import { writeFailure } from '../failure.ts';
+import { addPort, type FrontendRecord, type Ledger, type PortRecord } from '../ledger.ts';
+import { isNodePortKey, type PreparedPort } from '../service-port/update.ts';
+import { closeRanges, openRanges } from './service-ranges.ts';
+
+/** One run of applyPlan. */
+export interface Sync {
+  readonly ledger: Ledger;
+  /** A satellite that could not be written takes its port out. */
+  readonly prepared: PreparedPort[];
+  /** Records to settle, with what the plan has of them: whose flows stay. */
+  readonly touched: Map<PortRecord, ServicePortPlan | undefined>;
+  readonly deletes: Record<Family, { record: PortRecord; frontend: FrontendRecord }[]>;
+  /** Records that hold nothing any more. */
+  readonly emptied: PortRecord[];
+  readonly failed: FailedEntry[];
+  applied: number;
+}
+
+export interface Satellite {
+  /** Before any frontend is put. */
+  put(sync: Sync): void;
+  /** After every frontend that is gone has been deleted. */
+  remove(sync: Sync): void;
+}
+
+/** Sockets skip the second look-up while no NodePort exists. */
+const NODE_PORTS: Satellite = {
+  put({ ledger, prepared }) {
+    const coming = prepared
+      .flatMap(({ puts }) => puts)
+      .filter(({ key }) => isNodePortKey(key)).length;
+    if (coming > 0) writeNodePorts(ledger.tables, ledger.nodePorts + coming);
+  },
+  remove: ({ ledger }) => writeNodePorts(ledger.tables, ledger.nodePorts),
+};
+
+function writeNodePorts({ runtime }: Tables, count: number): void {
+  runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, count, true);
+}
+
+/** Sockets look for an owner of all other ports only where ClusterIPs are. */
+const SERVICE_RANGES: Satellite = {
+  put({ ledger, prepared }) {
+    const keys = prepared.flatMap(({ puts }) => puts.filter(({ isNew }) => isNew));
+    openRanges(
+      ledger.ranges,
+      ledger.tables.notService,
+      keys.map(({ key }) => key),
+    );
+  },
+  remove: ({ ledger }) => closeRanges(ledger.ranges, ledger.tables.notService),
+};
+
+/** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
+const SERVICE_NAMES: Satellite = {
+  put: putNames,
+  remove: ({ ledger, emptied }) => {
+    ledger.tables.serviceName.delete(emptied.map(({ serviceId }) => encodeU32(serviceId)));
+  },
+};
+
+/** Put in this order, removed in the opposite one. */
+export const SATELLITES: readonly Satellite[] = [NODE_PORTS, SERVICE_RANGES, SERVICE_NAMES];
+
+function putNames(sync: Sync): void {
+  const fresh = sync.prepared.filter((prepared) => prepared.isNew);
+  const table = sync.ledger.tables.serviceName;
+  const refused = table.put(
+    fresh.map(({ record }) => encodeU32(record.serviceId)),
+    encodeNames(fresh.map(({ record }) => record.key)),
+  );
+  const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
+  for (const [index, prepared] of fresh.entries()) {
+    const refusal = refusedAt.get(index);
+    if (refusal === undefined) {
+      addPort(sync.ledger, prepared.record);
+      continue;
+    }
+    prepared.undo();
+    sync.prepared.splice(sync.prepared.indexOf(prepared), 1);
+    sync.touched.delete(prepared.record);
+    sync.failed.push(portFailure(prepared.record, writeFailure(table.name, refusal.code)));
+  }
+}
+
+function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
+  const size = SIZE.service_name;
+  const names = new Uint8Array(portKeys.length * size);
+  return portKeys.map((key, index) =>
+    encodeServiceName(nameOf(key), names.subarray(index * size, (index + 1) * size)),
+  );
+}
+
+/** A failure that concerns a whole service port. */
+export const portFailure = (
+  { key, service }: Pick<PortRecord, 'key' | 'service'>,
+  failure: Pick<FailedEntry, 'code' | 'map' | 'reason'>,
+): FailedEntry => ({
+  id: { kind: 'service-port', port: key },
+  text: `service port ${key}`,
+  ...failure,
+  service,
+});

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_not_service: in which ranges of addresses no ClusterIP is, so that programs need not look for a frontend
+// that answers for all other ports there. Counted from the frontends themselves: whatever the ServiceCIDRs
+// say, an address outside them is served. Pure bookkeeping over one array table.
+import { RANGES, RANGES_PER_WORD } from '../../maps/layout.ts';
+import type { ArrayTable } from '../../maps/tables.ts';
+
+export interface ServiceRanges {
+  /** Frontends that answer for all other ports of their address, by range; none: absent. */
+  readonly counts: Map<number, number>;
+  /** Ranges whose bit may be 0 without need. */
+  readonly cleared: Set<number>;
+  /** False: what the table holds is not ours yet. */
+  isWritten: boolean;
+}
+
+export const createServiceRanges = (): ServiceRanges => ({
+  counts: new Map(),
+  cleared: new Set(),
+  isWritten: false,
+});
+
+/**
+ * Number of the bit that stands for the address of a frontend key; undefined if the key does not stand
+ * for all other ports. As range_of() in bpf/common/frontend.h.
+ */
+export function rangeOf(key: Uint8Array): number | undefined {
+  const at = new DataView(key.buffer, key.byteOffset, key.byteLength);
+  if (at.getUint32(key.length - 4) !== 0) return undefined;
+  if (key.length === 8) return at.getUint16(0);
+  const hash =
+    Math.imul(at.getUint32(0), 0x9e3779b1) +
+    Math.imul(at.getUint32(4), 0x85ebca6b) +
+    Math.imul(at.getUint32(8), 0xc2b2ae35);
+  return RANGES + ((hash >>> 16) & 0xffff);
+}
+
+/** Notes that a frontend has come (1) or gone (-1). */
+export function countFrontend(ranges: ServiceRanges, key: Uint8Array, change: 1 | -1): void {
+  const range = rangeOf(key);
+  if (range === undefined) return;
+  const count = (ranges.counts.get(range) ?? 0) + change;
+  if (count > 0) {
+    ranges.counts.set(range, count);
+    return;
+  }
+  ranges.counts.delete(range);
+  ranges.cleared.add(range);
+}
+
+/** From now on programs find frontends with these keys. Before they are put. */
+export function openRanges(
+  ranges: ServiceRanges,
+  table: ArrayTable,
+  keys: Iterable<Uint8Array>,
+): void {
+  for (const key of keys) {
+    const range = rangeOf(key);
+    if (range === undefined || ranges.counts.has(range)) continue;
+    writeBit(table, range, false);
+    ranges.cleared.add(range);
+  }
+}
+
+/** Makes the table agree with the counts. After frontends that are gone have been deleted. */
+export function closeRanges(ranges: ServiceRanges, table: ArrayTable): void {
+  const { counts, cleared } = ranges;
+  if (ranges.isWritten) {
+    for (const range of cleared) if (!counts.has(range)) writeBit(table, range, true);
+  } else {
+    writeAll(counts, table);
+  }
+  ranges.isWritten = true;
+  cleared.clear();
+}
+
+function writeAll(counts: ServiceRanges['counts'], table: ArrayTable): void {
+  const words = new BigUint64Array((2 * RANGES) / RANGES_PER_WORD).fill(2n ** 64n - 1n);
+  for (const range of counts.keys()) {
+    const word = Math.floor(range / RANGES_PER_WORD);
+    words[word] = (words[word] ?? 0n) & ~(1n << BigInt(range % RANGES_PER_WORD));
+  }
+  for (const [word, wanted] of words.entries()) {
+    const view = table.view(word);
+    const at = table.offset(word);
+    if (view.getBigUint64(at, true) !== wanted) view.setBigUint64(at, wanted, true);
+  }
+}
+
+/** Bits are counted from the lowest of the lowest byte, as in a little-endian word. */
+function writeBit(table: ArrayTable, range: number, isSet: boolean): void {
+  const word = Math.floor(range / RANGES_PER_WORD);
+  const at = table.offset(word) + Math.floor((range % RANGES_PER_WORD) / 8);
+  const view = table.view(word);
+  const bit = 1 << (range % 8);
+  const byte = view.getUint8(at);
+  view.setUint8(at, isSet ? byte | bit : byte & ~bit);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port of the plan -> what the kernel's tables should say of it, still without ids:
+// backends by address, sets as lists of backends, frontends with the rule of each client position.
+// Pure. Policy is already decided; this only picks which decision the tables can hold.
+import { hostPort } from '../../../../lib/address-bytes.ts';
+import type { Family } from '../../../../model/types.ts';
+import type {
+  BackendList,
+  Frontend,
+  Scope,
+  ServicePortPlan,
+  TrafficRule,
+} from '../../../../plan/types.ts';
+import { type FrontendId, frontendText } from '../../../entry.ts';
+import { MAX_MEMBERS, type Position } from '../../maps/layout.ts';
+
+/** A rule of the plan; without a scope its set is always empty. */
+export interface RenderedRule extends Omit<TrafficRule, 'scope'> {
+  readonly scope: Scope | undefined;
+}
+
+export interface RenderedFrontend {
+  /** `10.96.0.10:80/TCP`, `[fd00::1]:80/UDP`, `*:30080/TCP`, `10.96.0.10:*`: unique within a family. */
+  readonly text: string;
+  readonly key: FrontendId;
+  readonly rules: Readonly<Record<Position, RenderedRule>>;
+  readonly hasSourceRanges: boolean;
+}
+
+function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
+  const key: FrontendId = {
+    family: port.family,
+    address: frontend.address,
+    port: frontend.port,
+    protocol: port.protocol,
+  };
+  return {
+    text: frontendText(key),
+    key,
+    // A socket whose position is unknown is treated as one of the node.
+    rules: { ...frontend.rules, unknown: frontend.rules.host },
+    hasSourceRanges: frontend.sourceRanges !== undefined,
+  };
+}
+
+const REFUSE: RenderedRule = { scope: undefined, whenEmpty: 'reject', masquerade: false };
+
+/** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
+function otherPorts(address: string, family: Family): RenderedFrontend {
+  const key: FrontendId = { family, address, port: undefined, protocol: undefined };
+  return {
+    text: frontendText(key),
+    key,
+    rules: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
+    hasSourceRanges: false,
+  };
+}
+
+/** The backends that the scope's set has, as `address:port`, in plan order. */
+export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
+  setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
+
+const setOf = (port: ServicePortPlan, scope: Scope): BackendList =>
+  port[scope].length > MAX_MEMBERS ? [...port[scope]].slice(0, MAX_MEMBERS) : port[scope];
+
+export function renderFrontends(port: ServicePortPlan): readonly RenderedFrontend[] {
+  const { frontends, family, refusesOtherPortsOf } = port;
+  const rendered = frontends.map((frontend) => renderFrontend(frontend, port));
+  if (refusesOtherPortsOf !== undefined) rendered.push(otherPorts(refusesOtherPortsOf, family));
+  return rendered;
+}
+
+/** The backends that some frontend leads to; more than a rule can count are cut. */
+export function renderSet(
+  port: ServicePortPlan,
+  frontends: readonly RenderedFrontend[],
+  scope: Scope,
+): BackendList {
+  const isUsed = frontends.some(({ rules }) =>
+    Object.values(rules).some((rule) => rule.scope === scope),
+  );
+  return isUsed ? setOf(port, scope) : [];
+}

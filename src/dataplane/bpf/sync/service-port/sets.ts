@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sets of one service port: immutable runs of slots, shared by all paths with equal content.
+import { EMPTY_SET, type SetRef, SLOTS_PER_BLOCK } from '../../maps/layout.ts';
+import type { ArrayTable } from '../../maps/tables.ts';
+import { type Allocation, TableFull } from '../allocation/allocation.ts';
+import { blocksOf, type SetRecord, withItem, without } from '../ledger.ts';
+
+/**
+ * Equal content is the same set; the empty set takes no block.
+ * @param members ascending: bpf/common/select.h finds a remembered backend (affinity) by binary search
+ */
+export function ensureSet(
+  allocation: Allocation,
+  members: readonly number[],
+): SetRecord | undefined {
+  const { ledger, record, undos } = allocation;
+  if (members.length === 0) return undefined;
+  for (const set of record.sets) {
+    if (!set.isDamaged && isEqual(set.members, members)) return set;
+  }
+  const { slotBlock } = ledger.tables;
+  const block = ledger.blocks.take(blocksOf(members));
+  if (block === undefined) {
+    throw new TableFull(slotBlock.name, ledger.blocks.capacity, 'slot-blocks');
+  }
+  writeSet(slotBlock, block, [record.serviceId, ...members]);
+  // Most ports have one set, of all their backends: one list then serves both.
+  const shared = isEqual(record.backends, members) ? record.backends : members;
+  const set: SetRecord = { block, kind: 'random', members: shared, isDamaged: false };
+  record.sets = withItem(record.sets, set);
+  undos.push(() => {
+    record.sets = without(record.sets, set);
+    ledger.blocks.give(block, blocksOf(members));
+  });
+  return set;
+}
+
+/** Whole blocks: the slots that are left are 0. */
+function writeSet(table: ArrayTable, first: number, slots: readonly number[]): void {
+  const end = Math.ceil(slots.length / SLOTS_PER_BLOCK) * SLOTS_PER_BLOCK;
+  for (let slot = 0; slot < end; slot += 1) {
+    const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
+    const at = table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK);
+    table.view(block).setUint32(at, slots[slot] ?? 0, true);
+  }
+}
+
+/** What the kernel's run holds: the service id, then `members` backend ids. */
+export function readRun(table: ArrayTable, first: number, members: number): readonly number[] {
+  return Array.from({ length: 1 + members }, (_, slot) => {
+    const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
+    return table.view(block).getUint32(table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK), true);
+  });
+}
+
+export function isEqual(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((id, index) => id === b[index]);
+}
+
+export const refOf = (set: SetRecord | undefined): SetRef =>
+  set === undefined ? EMPTY_SET : { block: set.block, members: set.members.length, kind: set.kind };

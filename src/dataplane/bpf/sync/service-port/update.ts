@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port from what the kernel holds to what the plan says, in the order that never shows
+// half an update: prepare (new backends and sets, referred to by nobody) -> the caller puts the
+// frontends -> settle (what no frontend refers to any more is marked and retired).
+// If prepare fails nothing is visible and everything it took is given back.
+// Bookkeeping over Tables; makes no system call.
+import type { Scope, ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
+import { backendKey } from '../../maps/backend-key.ts';
+import {
+  encodeFrontend,
+  encodeFrontendKey,
+  type Position,
+  type RuleValue,
+} from '../../maps/layout.ts';
+import { clear } from '../../maps/tables.ts';
+import { type Allocation, allocateId, undoAll } from '../allocation/allocation.ts';
+import {
+  blocksOf,
+  createPortRecord,
+  type FrontendRecord,
+  frontendIdOf,
+  frontendOf,
+  type Ledger,
+  type PortRecord,
+  portOf,
+  removePort,
+  type SetRecord,
+  withItem,
+  without,
+} from '../ledger.ts';
+import { countFrontend } from '../satellites/service-ranges.ts';
+import { ensureBackends, retireBackends } from './backends.ts';
+import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSet } from './render.ts';
+import { ensureSet, isEqual, refOf } from './sets.ts';
+
+/** One frontend to be written: what the ledger will have, and the bytes. */
+export interface FrontendPut {
+  readonly frontend: FrontendRecord;
+  /** No key leads to it yet; of any other the words change in place. */
+  readonly isNew: boolean;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+export interface PreparedPort {
+  readonly record: PortRecord;
+  /** True if the record (and its service id) is new: its name must be written before its frontends. */
+  readonly isNew: boolean;
+  readonly puts: readonly FrontendPut[];
+  /** Frontends the plan no longer has. */
+  readonly drops: readonly FrontendRecord[];
+  /** Takes back every id and block that prepare took. */
+  readonly undo: () => void;
+}
+
+/** Throws TableFull; then nothing has changed. */
+export function preparePort(
+  ledger: Ledger,
+  service: ServiceKey,
+  port: ServicePortPlan,
+): PreparedPort {
+  const undos: (() => void)[] = [];
+  try {
+    const known = portOf(ledger, service, port.key);
+    const record = known ?? newRecord(ledger, service, port, undos);
+    const allocation: Allocation = { ledger, record, undos };
+    const wanted = renderFrontends(port);
+    const setOf = (scope: Scope): SetRecord | undefined => {
+      const backends = renderSet(port, wanted, scope);
+      return backends.length === 0
+        ? undefined
+        : ensureSet(allocation, ensureBackends(allocation, backends));
+    };
+    const sets = { cluster: setOf('cluster'), local: setOf('local') };
+    const puts = wanted
+      .map((frontend) => frontendPut(allocation, frontend, port, sets))
+      .filter((put) => !isInKernel(ledger, record, put));
+    const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
+    return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
+  } catch (error) {
+    undoAll(undos);
+    throw error;
+  }
+}
+
+function newRecord(
+  ledger: Ledger,
+  service: ServiceKey,
+  { key, family }: ServicePortPlan,
+  undos: (() => void)[],
+): PortRecord {
+  const table = ledger.tables.serviceName.name;
+  const serviceId = allocateId(ledger.serviceIds, { undos }, table, 'service-ports');
+  return createPortRecord(key, service, family, serviceId);
+}
+
+function frontendPut(
+  allocation: Allocation,
+  frontend: RenderedFrontend,
+  port: ServicePortPlan,
+  sets: Readonly<Record<Scope, SetRecord | undefined>>,
+): FrontendPut {
+  const { ledger, record } = allocation;
+  const { text, rules } = frontend;
+  const holder = ledger.owners[record.family].get(text);
+  const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
+  const id = held?.id ?? allocateFrontendId(allocation);
+  const setOf = ({ scope }: RenderedRule): SetRecord | undefined => scope && sets[scope];
+  const ruleOf = (rule: RenderedRule): RuleValue => ({
+    ...refOf(setOf(rule)),
+    whenEmpty: rule.whenEmpty,
+    masquerade: rule.masquerade,
+  });
+  const value = encodeFrontend({
+    key: frontend.key,
+    rules: eachPosition(rules, ruleOf),
+    serviceId: record.serviceId,
+    affinitySeconds: port.affinityTimeoutSeconds,
+    hasSourceRanges: frontend.hasSourceRanges,
+  });
+  return {
+    frontend: { text, id, sets: eachPosition(rules, setOf) },
+    isNew: held === undefined,
+    key: encodeFrontendKey(frontend.key),
+    value,
+  };
+}
+
+const eachPosition = <T>(
+  { unknown, host, pod, outside }: RenderedFrontend['rules'],
+  of: (rule: RenderedRule) => T,
+): Readonly<Record<Position, T>> => ({
+  unknown: of(unknown),
+  host: of(host),
+  pod: of(pod),
+  outside: of(outside),
+});
+
+function allocateFrontendId(allocation: Allocation): number {
+  const { frontendIds, tables } = allocation.ledger;
+  const id = allocateId(frontendIds, allocation, tables.frontendStat.name, 'frontends');
+  clear(tables.frontendStat, id);
+  return id;
+}
+
+function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
+  if (frontendOf(record, frontend.text) === undefined) return false;
+  const held = ledger.caches.frontend.value(frontend.id);
+  return held.every((byte, index) => byte === value[index]);
+}
+
+/** Any address of the node: all before port and protocol is zero. */
+export const isNodePortKey = (key: Uint8Array): boolean =>
+  key.subarray(0, -4).every((byte) => byte === 0);
+
+/** Notes that the kernel now has this frontend, allocation it over from any other port. */
+export function ownFrontend(
+  ledger: Ledger,
+  record: PortRecord,
+  { frontend, key, value }: FrontendPut,
+): PortRecord | undefined {
+  const { text } = frontend;
+  const owners = ledger.owners[record.family];
+  const previous = owners.get(text);
+  const isMoved = previous !== undefined && previous !== record;
+  if (isMoved) disownFrontend(ledger, previous, frontend);
+  const before = frontendOf(record, text);
+  if (before === undefined && isNodePortKey(key)) ledger.nodePorts++;
+  if (before === undefined) countFrontend(ledger.ranges, key, 1);
+  const others = before === undefined ? record.frontends : without(record.frontends, before);
+  record.frontends = withItem(others, frontend);
+  ledger.caches.frontend.write(frontend.id, key, value);
+  owners.set(text, record);
+  return isMoved ? previous : undefined;
+}
+
+/** The frontend keeps its id, and its counters begin anew. */
+function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: FrontendRecord): void {
+  const frontend = frontendOf(record, text);
+  if (frontend === undefined) return;
+  record.frontends = without(record.frontends, frontend);
+  if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
+  countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), -1);
+  if (frontend.id === id) clear(ledger.tables.frontendStat, id);
+  else ledger.retired.frontendIds.push(frontend.id);
+}
+
+/** Notes that the kernel no longer has this frontend on this port's behalf. */
+export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string): void {
+  const frontend = frontendOf(record, text);
+  if (frontend === undefined) return;
+  record.frontends = without(record.frontends, frontend);
+  if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
+  countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), -1);
+  ledger.retired.frontendIds.push(frontend.id);
+  const owners = ledger.owners[record.family];
+  if (owners.get(text) === record) owners.delete(text);
+}
+
+/**
+ * Marks and retires what no frontend of the port refers to any more. Backends still serving become
+ * TERMINATING (sockets on them stay), others GONE.
+ * @param port what the plan has of it; undefined = nothing, nobody is serving
+ * @returns true if the port holds nothing any more and its record was dropped
+ */
+export function finalizePort(
+  ledger: Ledger,
+  record: PortRecord,
+  port: ServicePortPlan | undefined,
+): boolean {
+  const setsInUse = new Set<SetRecord>();
+  for (const { sets } of record.frontends) {
+    for (const set of Object.values(sets)) if (set !== undefined) setsInUse.add(set);
+  }
+  for (const set of record.sets) {
+    if (setsInUse.has(set)) continue;
+    record.sets = without(record.sets, set);
+    ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set.members) });
+  }
+  retireUnused(ledger, record, port);
+  if (record.frontends.length > 0 || record.backends.length > 0) return false;
+  removePort(ledger, record);
+  ledger.retired.serviceIds.push(record.serviceId);
+  return true;
+}
+
+function retireUnused(ledger: Ledger, record: PortRecord, port: ServicePortPlan | undefined): void {
+  // Nearly always: one set, of all backends.
+  if (record.sets.some(({ members }) => members === record.backends)) return;
+  const inUse = new Set(record.sets.flatMap(({ members }) => members));
+  let serving: ReadonlySet<unknown> | undefined;
+  retireBackends(ledger, record, inUse, (key) => {
+    serving ??= new Set(port?.serving.map((backend) => backendKey(backend, record.family)));
+    return serving.has(key);
+  });
+  const same = record.sets.find(({ members }) => isEqual(members, record.backends));
+  if (same !== undefined) record.backends = same.members;
+}
