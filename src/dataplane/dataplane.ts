@@ -5,7 +5,7 @@
 // the values that views read in snapshot.ts.
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
-import type { Entry } from './entry.ts';
+import type { Entry, FrontendId } from './entry.ts';
 import type { Counters, Installation, Snapshot } from './snapshot.ts';
 
 /** One address of an interface of the node's own network namespace, canonical. */
@@ -44,6 +44,12 @@ export interface AuditReport {
   readonly report: SyncReport;
 }
 
+/** A frontend that is programmed, or with neither port nor protocol the refusal of a ClusterIP's other ports. */
+export interface HeldFrontend {
+  readonly id: FrontendId;
+  readonly service: ServiceKey;
+}
+
 export interface Dataplane {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
@@ -60,6 +66,8 @@ export interface Dataplane {
   ): Promise<SyncReport>;
   /** Reads the programmed state back, repairs drift from the plan, and reports it. */
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
+  /** What is programmed, also by a previous agent: cheaper than a snapshot. */
+  held(): Promise<Iterable<HeldFrontend>>;
   /** Reads the programmed state. */
   snapshot(): Promise<Snapshot>;
   /** Cheap enough for every scrape: values that cannot be read synchronously are those of the last reading. */
@@ -70,4 +78,10 @@ export interface Dataplane {
   close(): void;
 }
 
-export type OpenDataplane = () => Promise<Dataplane>;
+/** What the agent runs: one dataplane, or several behind a router. */
+export interface ComposedDataplane extends Dataplane {
+  /** Of each, in the order in which they are asked to serve a frontend. */
+  readonly dataplanes: readonly Capabilities[];
+}
+
+export type OpenDataplane = () => Promise<ComposedDataplane>;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One dataplane of several. It remembers what it was given of each Service, so that what another one is to
-// serve from now on stays here until that other one has it.
+// One dataplane of several. It knows what is held of each Service, also from before a restart, so that what
+// another dataplane is to serve from now on stays here until that one has programmed it.
 import type { Plan, ServiceKey, ServicePlan } from '../plan/types.ts';
 import type { AuditReport, Dataplane, NodeAddress, SyncReport } from './dataplane.ts';
+import { type Asked, createHoldings, type Holdings } from './holdings.ts';
 import { mappedView } from './mapped-view.ts';
 import { isLess, type Sharing, shareKeeping } from './share.ts';
 
@@ -23,14 +24,19 @@ export interface Member {
 }
 
 export const createMember = (dataplane: Dataplane, sharing: Sharing): Member =>
-  new RememberingMember(dataplane, sharing);
+  new KeepingMember(dataplane, sharing);
 
-class RememberingMember implements Member {
+interface Request {
+  readonly plan: Plan;
+  readonly asked: Asked;
+}
+
+class KeepingMember implements Member {
   readonly #dataplane: Dataplane;
   readonly #sharing: Sharing;
-  /** What it was last given of each Service. */
-  readonly #given = new Map<ServiceKey, ServicePlan>();
-  /** Services of which it was given more than its share. */
+  /** undefined: not known, as at start and after an error. */
+  #holdings: Holdings | undefined;
+  /** Services of which it was asked to hold more than its share. */
   readonly #kept = new Set<ServiceKey>();
 
   constructor(dataplane: Dataplane, sharing: Sharing) {
@@ -38,30 +44,53 @@ class RememberingMember implements Member {
     this.#sharing = sharing;
   }
 
-  make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport> {
-    const keys = changed === 'all' ? this.#everyKey(plan) : changed;
-    return this.#dataplane.sync(this.#keeping(plan, keys), changed, addresses);
+  async make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport> {
+    const holdings = await this.#adopted();
+    const keys = changed === 'all' ? everyKey(holdings, plan) : changed;
+    const request = this.#keeping(plan, keys, holdings);
+    return this.#noted(request.asked, () => this.#dataplane.sync(request.plan, changed, addresses));
   }
 
-  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
-    return this.#dataplane.audit(this.#keeping(plan, this.#everyKey(plan)), addresses);
+  async audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
+    const holdings = await this.#adopted();
+    const request = this.#keeping(plan, everyKey(holdings, plan), holdings);
+    let drift: AuditReport['drift'] = [];
+    const report = await this.#noted(request.asked, async () => {
+      const audited = await this.#dataplane.audit(request.plan, addresses);
+      drift = audited.drift;
+      return audited.report;
+    });
+    return { drift, report };
   }
 
   owes(failed: ReadonlySet<ServiceKey | undefined>): boolean {
     return this.#unfailed(failed).length > 0;
   }
 
-  async removeMoved(
+  removeMoved(
     plan: Plan,
     failed: ReadonlySet<ServiceKey | undefined>,
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     const keys = this.#unfailed(failed);
-    const report = await this.#dataplane.sync(this.#sharing.planOf(plan), keys, addresses);
-    for (const key of keys) {
-      this.#kept.delete(key);
-      this.#remember(key, this.#shareIn(plan, key));
-    }
+    const asked = new Map(keys.map((key) => [key, this.#shareIn(plan, key)]));
+    for (const key of keys) this.#kept.delete(key);
+    return this.#noted(asked, () =>
+      this.#dataplane.sync(this.#sharing.planOf(plan), keys, addresses),
+    );
+  }
+
+  async #adopted(): Promise<Holdings> {
+    this.#holdings ??= createHoldings(await this.#dataplane.held());
+    return this.#holdings;
+  }
+
+  async #noted(asked: Asked, work: () => Promise<SyncReport>): Promise<SyncReport> {
+    const holdings = this.#holdings;
+    this.#holdings = undefined; // Known again if the work does not throw.
+    const report = await work();
+    holdings?.note(asked, report.failed);
+    this.#holdings = holdings;
     return report;
   }
 
@@ -69,17 +98,16 @@ class RememberingMember implements Member {
     return [...this.#kept].filter((key) => !failed.has(key));
   }
 
-  #everyKey(plan: Plan): readonly ServiceKey[] {
-    return [...new Set([...plan.services.keys(), ...this.#given.keys()])];
-  }
-
   /** The share, in which the Services that lose something to another dataplane still have it. */
-  #keeping(plan: Plan, keys: readonly ServiceKey[]): Plan {
+  #keeping(plan: Plan, keys: readonly ServiceKey[], holdings: Holdings): Request {
+    const held = holdings.of(keys);
+    const asked = new Map<ServiceKey, ServicePlan | undefined>();
     const more = new Map<ServicePlan, ServicePlan>();
     for (const key of keys) {
       const service = plan.services.get(key);
       const share = service && this.#sharing.serviceOf(service);
-      const kept = service && shareKeeping(service, this.#sharing.choice, this.#given.get(key));
+      const kept =
+        service && shareKeeping(service, this.#sharing.choice, (frontend) => held.has(frontend));
       const isKeeping = service !== undefined && kept !== undefined && isLess(share, kept);
       if (isKeeping) {
         more.set(service, kept);
@@ -87,21 +115,20 @@ class RememberingMember implements Member {
       } else {
         this.#kept.delete(key);
       }
-      this.#remember(key, isKeeping ? kept : share);
+      asked.set(key, isKeeping ? kept : share);
     }
-    if (more.size === 0) return this.#sharing.planOf(plan);
+    if (more.size === 0) return { plan: this.#sharing.planOf(plan), asked };
     const of = (service: ServicePlan): ServicePlan | undefined =>
       more.get(service) ?? this.#sharing.serviceOf(service);
-    return { ...plan, services: mappedView(plan.services, of) };
+    return { plan: { ...plan, services: mappedView(plan.services, of) }, asked };
   }
 
   #shareIn(plan: Plan, key: ServiceKey): ServicePlan | undefined {
     const service = plan.services.get(key);
     return service && this.#sharing.serviceOf(service);
   }
-
-  #remember(key: ServiceKey, service: ServicePlan | undefined): void {
-    if (service === undefined) this.#given.delete(key);
-    else this.#given.set(key, service);
-  }
 }
+
+const everyKey = (holdings: Holdings, plan: Plan): readonly ServiceKey[] => [
+  ...new Set([...plan.services.keys(), ...holdings.services()]),
+];

@@ -4,7 +4,14 @@
 // What moves from one to another is programmed by the new one before the old one removes it.
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
-import type { AuditReport, Dataplane, NodeAddress, SyncReport } from './dataplane.ts';
+import type {
+  AuditReport,
+  ComposedDataplane,
+  Dataplane,
+  HeldFrontend,
+  NodeAddress,
+  SyncReport,
+} from './dataplane.ts';
 import {
   allOf,
   mergeAudits,
@@ -20,19 +27,21 @@ import type { Counters, Installation, Snapshot } from './snapshot.ts';
 import { createTurns } from './turns.ts';
 
 /** @param dataplanes in the order in which they are asked; at least one */
-export function createRouter(dataplanes: readonly [Dataplane, ...Dataplane[]]): Dataplane {
+export function createRouter(dataplanes: readonly [Dataplane, ...Dataplane[]]): ComposedDataplane {
   const [first, ...others] = dataplanes;
   return others.length === 0 ? onlyOne(first) : new Router(dataplanes);
 }
 
 /** Nothing can move, so there is nothing to order and nothing to remember. */
-function onlyOne(dataplane: Dataplane): Dataplane {
+function onlyOne(dataplane: Dataplane): ComposedDataplane {
   const sharing = createSharing([dataplane.capabilities], 0);
   return {
     capabilities: dataplane.capabilities,
+    dataplanes: [dataplane.capabilities],
     installation: dataplane.installation,
     sync: (plan, changed, addresses) => dataplane.sync(sharing.planOf(plan), changed, addresses),
     audit: (plan, addresses) => dataplane.audit(sharing.planOf(plan), addresses),
+    held: () => dataplane.held(),
     snapshot: () => dataplane.snapshot(),
     counters: () => dataplane.counters(),
     onRoom: (listener) => dataplane.onRoom(listener),
@@ -40,18 +49,20 @@ function onlyOne(dataplane: Dataplane): Dataplane {
   };
 }
 
-class Router implements Dataplane {
+class Router implements ComposedDataplane {
   readonly capabilities: Capabilities;
+  readonly dataplanes: readonly Capabilities[];
   readonly installation: Installation;
-  readonly #dataplanes: readonly Dataplane[];
+  readonly #all: readonly Dataplane[];
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
 
   constructor(dataplanes: readonly [Dataplane, ...Dataplane[]]) {
     const capabilities = dataplanes.map((dataplane) => dataplane.capabilities);
+    this.dataplanes = capabilities;
     this.capabilities = mergeCapabilities(capabilities);
     this.installation = mergeInstallations(dataplanes);
-    this.#dataplanes = dataplanes;
+    this.#all = dataplanes;
     this.#members = dataplanes.map((dataplane, index) =>
       createMember(dataplane, createSharing(capabilities, index)),
     );
@@ -90,21 +101,25 @@ class Router implements Dataplane {
     return allOf(owing, (member) => member.removeMoved(plan, failed, addresses));
   }
 
+  async held(): Promise<Iterable<HeldFrontend>> {
+    return (await allOf(this.#all, (dataplane) => dataplane.held())).flatMap((all) => [...all]);
+  }
+
   async snapshot(): Promise<Snapshot> {
-    return mergeSnapshots(await allOf(this.#dataplanes, (dataplane) => dataplane.snapshot()));
+    return mergeSnapshots(await allOf(this.#all, (dataplane) => dataplane.snapshot()));
   }
 
   counters(): Counters {
-    return mergeCounters(this.#dataplanes.map((dataplane) => dataplane.counters()));
+    return mergeCounters(this.#all.map((dataplane) => dataplane.counters()));
   }
 
   onRoom(listener: () => void): void {
-    for (const dataplane of this.#dataplanes) dataplane.onRoom(listener);
+    for (const dataplane of this.#all) dataplane.onRoom(listener);
   }
 
   close(): void {
     const errors: unknown[] = [];
-    for (const dataplane of this.#dataplanes) {
+    for (const dataplane of this.#all) {
       try {
         dataplane.close();
       } catch (error) {

@@ -4,6 +4,7 @@
 //   shareOf(plan, [BPF, RULES], 0) -> the plan without its SCTP ports, which are shareOf(plan, .., 1)
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
+import { type FrontendId, frontendText } from './entry.ts';
 import { mappedView } from './mapped-view.ts';
 
 /** Which parts of a Service are one dataplane's. */
@@ -82,24 +83,38 @@ function cutPort(port: ServicePortPlan, choice: Choice): readonly ServicePortPla
   return isLeft ? [{ ...rest, ...refusal, frontends }] : [];
 }
 
-/** The share with what else the Service still has of an earlier share, so that nothing is taken away yet. */
-export function shareKeeping(
+/** The share, with what else of the Service is held already: nothing is taken away yet. */
+export const shareKeeping = (
   service: ServicePlan,
   choice: Choice,
-  before: ServicePlan | undefined,
-): ServicePlan | undefined {
-  const held = new Map(before?.ports.map((port) => [port.key, port]));
-  return cut(service, {
+  isHeld: (frontend: string) => boolean,
+): ServicePlan | undefined =>
+  cut(service, {
     hasFrontend: (port, frontend) =>
-      choice.hasFrontend(port, frontend) ||
-      held.get(port.key)?.frontends.some((other) => isSameFrontend(other, frontend)) === true,
+      choice.hasFrontend(port, frontend) || isHeld(textOf(port, frontend)),
     hasRefusal: (port) =>
-      choice.hasRefusal(port) || held.get(port.key)?.refusesOtherPortsOf !== undefined,
+      choice.hasRefusal(port) ||
+      (port.refusesOtherPortsOf !== undefined &&
+        isHeld(refusalText(port, port.refusesOtherPortsOf))),
   });
-}
 
-const isSameFrontend = (a: Frontend, b: Frontend): boolean =>
-  a.address === b.address && a.port === b.port;
+const textOf = ({ family, protocol }: ServicePortPlan, { address, port }: Frontend): string =>
+  heldText({ family, address, port, protocol });
+
+const refusalText = ({ family }: ServicePortPlan, address: string): string =>
+  heldText({ family, address, port: undefined, protocol: undefined });
+
+/** A NodePort's text is the same in both families. */
+export const heldText = (id: FrontendId): string => `${id.family} ${frontendText(id)}`;
+
+/** What a dataplane holds once it has programmed this share of a Service. */
+export const heldTexts = (service: ServicePlan | undefined): readonly string[] =>
+  service?.ports.flatMap((port) => [
+    ...port.frontends.map((frontend) => textOf(port, frontend)),
+    ...(port.refusesOtherPortsOf === undefined
+      ? []
+      : [refusalText(port, port.refusesOtherPortsOf)]),
+  ]) ?? [];
 
 /** Whether `share` lacks something that `kept` has. */
 export const isLess = (share: ServicePlan | undefined, kept: ServicePlan | undefined): boolean =>

@@ -15,6 +15,8 @@ export interface PortId {
 }
 
 export interface FrontendView {
+  /** The dataplane that has programmed it: `bpf`. */
+  readonly dataplane: string;
   readonly id: FrontendId;
   readonly port: PortId;
   /** Backends as `address:port`, in slot order: for clients on this node, and for clients outside. */
@@ -30,6 +32,8 @@ export interface FrontendView {
 }
 
 export interface BackendView {
+  /** The dataplane that has programmed it: `bpf`. */
+  readonly dataplane: string;
   /** `address:port`. */
   readonly backend: string;
   readonly port: PortId;

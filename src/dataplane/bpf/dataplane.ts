@@ -5,11 +5,18 @@
 import type { Logger } from '../../log.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { BPF } from '../capabilities.ts';
-import type { AuditReport, Dataplane, FailedEntry, NodeAddress, SyncReport } from '../dataplane.ts';
+import type {
+  AuditReport,
+  Dataplane,
+  FailedEntry,
+  HeldFrontend,
+  NodeAddress,
+  SyncReport,
+} from '../dataplane.ts';
 import type { Counters, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
-import { portConnections, snapshotOf, tableFill } from './inspect/view.ts';
+import { heldFrontends, portConnections, snapshotOf, tableFill } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
@@ -77,6 +84,10 @@ class BpfDataplane implements Dataplane {
       this.#release();
       return { drift, report: { ...report, failed: [...report.failed, ...failed] } };
     });
+  }
+
+  held(): Promise<Iterable<HeldFrontend>> {
+    return this.#turn(async (core) => [...heldFrontends(core.ledger)]);
   }
 
   snapshot(): Promise<Snapshot> {

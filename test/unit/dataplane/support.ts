@@ -75,6 +75,7 @@ export function fakeDataplane(capabilities: Capabilities, journal: string[] = []
       const drift = [{ id: { kind: 'dataplane', dataplane } as const, text: dataplane }];
       return { drift, report: await fake.sync(plan, 'all', addresses) };
     },
+    held: async () => [],
     snapshot: async () => ({ frontends: [], backends: [] }),
     counters: () => ({
       tables: [{ name: capabilities.dataplane, used: held.size, capacity: 9 }],
@@ -97,4 +98,22 @@ const report = (applied: number, failed: readonly FailedEntry[]): SyncReport => 
   applied,
   failed,
   elapsedMs: 1,
+});
+
+/** The same dataplane, as one that can do other things. */
+export const withCapabilities = (dataplane: Dataplane, capabilities: Capabilities): Dataplane => ({
+  capabilities,
+  installation: dataplane.installation,
+  sync: (plan, changed, addresses) => dataplane.sync(plan, changed, addresses),
+  audit: (plan, addresses) => dataplane.audit(plan, addresses),
+  held: () => dataplane.held(),
+  async snapshot() {
+    const { frontends, backends } = await dataplane.snapshot();
+    const named = <T>(views: readonly T[]) =>
+      views.map((view) => ({ ...view, dataplane: capabilities.dataplane }));
+    return { frontends: named(frontends), backends: named(backends) };
+  },
+  counters: () => dataplane.counters(),
+  onRoom: (listener) => dataplane.onRoom(listener),
+  close: () => dataplane.close(),
 });

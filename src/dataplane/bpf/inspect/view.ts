@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the tables into snapshots: frontends with their backends, counters, table usage. Works with a running
 // agent and, from the pins, without one.
+import { BPF } from '../../capabilities.ts';
+import type { HeldFrontend } from '../../dataplane.ts';
 import type {
   BackendView,
   FrontendView,
@@ -51,6 +53,7 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
       // The entry that refuses the other ports of a ClusterIP is not shown as a frontend.
       if (id.port === undefined) continue;
       yield {
+        dataplane: BPF.dataplane,
         id,
         port,
         internal: members(frontend.sets.host),
@@ -61,7 +64,7 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
   }
 }
 
-type FrontendFacts = Omit<FrontendView, 'id' | 'port' | 'internal' | 'external'>;
+type FrontendFacts = Omit<FrontendView, 'dataplane' | 'id' | 'port' | 'internal' | 'external'>;
 
 function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): FrontendFacts {
   const value = decodeFrontend(caches.frontend.value(id));
@@ -78,6 +81,15 @@ function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): Fron
     dropped,
     affinityHits,
   };
+}
+
+/** Every entry of the frontend tables, with those that refuse the other ports of a ClusterIP. */
+export function* heldFrontends(ledger: Ledger): Generator<HeldFrontend> {
+  for (const record of allPorts(ledger)) {
+    for (const frontend of record.frontends) {
+      yield { id: frontendIdOf(ledger, record, frontend), service: record.service };
+    }
+  }
 }
 
 /** Connections of each frontend, without backend texts: read at every scrape. */
@@ -108,6 +120,7 @@ function backendView(
   const cache = ledger.caches.backend[family];
   const [connections = 0, closed = 0] = counters(ledger.tables.backendStat, id);
   return {
+    dataplane: BPF.dataplane,
     backend: cache.text(id),
     port,
     id,

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one dataplane of several holds of each Service: read from it at first, then noted at each sync.
+import type { ServiceKey, ServicePlan } from '../plan/types.ts';
+import type { FailedEntry, HeldFrontend } from './dataplane.ts';
+import { heldText, heldTexts } from './share.ts';
+
+/** What a dataplane was asked to hold of each Service; undefined: nothing. */
+export type Asked = ReadonlyMap<ServiceKey, ServicePlan | undefined>;
+
+export interface Holdings {
+  services(): Iterable<ServiceKey>;
+  /** What is held of all these Services together, because a frontend may change its Service too. */
+  of(keys: Iterable<ServiceKey>): ReadonlySet<string>;
+  /** Notes the result of a sync. */
+  note(asked: Asked, failed: readonly FailedEntry[]): void;
+}
+
+/** Of a Service in sync the share itself, which costs no memory; else the texts of its frontends. */
+type Holding = ServicePlan | Set<string>;
+
+export function createHoldings(frontends: Iterable<HeldFrontend>): Holdings {
+  const held = new Map<ServiceKey, Holding>(textsByService(frontends));
+  const textsOf = (key: ServiceKey): Iterable<string> => {
+    const holding = held.get(key);
+    return holding instanceof Set ? holding : heldTexts(holding);
+  };
+  return {
+    services: () => held.keys(),
+    of(keys) {
+      const texts = new Set<string>();
+      for (const key of keys) for (const text of textsOf(key)) texts.add(text);
+      return texts;
+    },
+    note(asked, failed) {
+      const failures = byService(failed);
+      for (const [key, share] of asked) {
+        const refused = failures.get(key);
+        const holding = refused ? left(new Set(textsOf(key)), share, refused) : share;
+        if (holding === undefined) held.delete(key);
+        else held.set(key, holding);
+      }
+    },
+  };
+}
+
+function textsByService(frontends: Iterable<HeldFrontend>): ReadonlyMap<ServiceKey, Set<string>> {
+  const services = new Map<ServiceKey, Set<string>>();
+  for (const { id, service } of frontends) {
+    const texts = services.get(service) ?? new Set();
+    services.set(service, texts.add(heldText(id)));
+  }
+  return services;
+}
+
+function byService(
+  failed: readonly FailedEntry[],
+): ReadonlyMap<ServiceKey | undefined, readonly FailedEntry[]> {
+  const services = new Map<ServiceKey | undefined, FailedEntry[]>();
+  for (const entry of failed) {
+    const others = services.get(entry.service);
+    if (others === undefined) services.set(entry.service, [entry]);
+    else others.push(entry);
+  }
+  return services;
+}
+
+/**
+ * After a sync that failed in part: what was held and could not be removed, or was to stay, and what is new
+ * and did not fail. If something other than a frontend failed, nothing new counts as held.
+ */
+function left(
+  before: ReadonlySet<string>,
+  share: ServicePlan | undefined,
+  failed: readonly FailedEntry[],
+): Set<string> {
+  const refused = new Set(
+    failed.flatMap(({ id }) => (id.kind === 'frontend' ? [heldText(id.frontend)] : [])),
+  );
+  const isOfFrontends = failed.every(({ id }) => id.kind === 'frontend');
+  const asked = new Set(heldTexts(share));
+  const stays = [...before].filter((text) => asked.has(text) || refused.has(text));
+  const added = isOfFrontends ? [...asked].filter((text) => !refused.has(text)) : [];
+  return new Set([...stays, ...added]);
+}
