@@ -56,10 +56,10 @@ export interface Changer {
 const PROGRAM = fileURLToPath(new URL('changer.js', import.meta.url));
 
 export function startChanger(plane: ControlPlane): Changer {
-  const place = plane.place('changer', plane.namespace);
+  const sandbox = plane.sandbox('changer', plane.namespace);
   const { ca } = plane.certificates;
   const argv = [process.execPath, PROGRAM, plane.server.nodeUrl, ca, TOKENS.admin];
-  const child = startChild(place, argv);
+  const child = startChild(sandbox, argv);
   const ask = async (request: ChangerRequest): Promise<ChangerReply> => {
     child.writeLine(JSON.stringify(request));
     return JSON.parse(await child.nextLine());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of the benchmark in a place: it dies with this process, and whoever asked for its next line
+// A program of the benchmark in a sandbox: it dies with this process, and whoever asked for its next line
 // is told if it ends instead.
-import { insidePlace, type Place } from '../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../src/sys/exec.ts';
 
 export interface LineChild {
@@ -18,14 +18,19 @@ export interface LineChild {
 const COMPLAINTS_KEPT = 20;
 
 export function startChild(
-  place: Place,
+  sandbox: Sandbox,
   argv: readonly string[],
   onComplaint: (line: string) => void = () => undefined,
 ): LineChild {
   const lines: string[] = [];
   const complaints: string[] = [];
   let wake: () => void = () => undefined;
-  const [shell = 'sh', ...args] = insidePlace(place, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
+  const [shell = 'sh', ...args] = insideSandbox(sandbox, [
+    'setpriv',
+    '--pdeathsig',
+    'KILL',
+    ...argv,
+  ]);
   const child: Child = start(shell, args, {
     onStdoutLine: (line) => {
       lines.push(line);
@@ -38,7 +43,7 @@ export function startChild(
     },
   });
   child.exited.then(() => wake());
-  const failure = (): Error => new Error(`${place.name} ended: ${complaints.join('\n')}`);
+  const failure = (): Error => new Error(`${sandbox.name} ended: ${complaints.join('\n')}`);
   const nextLine = async (): Promise<string> => {
     while (lines.length === 0) {
       if (child.hasExited()) throw failure();

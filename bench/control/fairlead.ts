@@ -4,12 +4,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeInstance, ownPaths } from '../../src/lab/agent.ts';
-import { compiledPath } from '../../src/lab/place.ts';
+import { compiledPath } from '../../src/lab/sandbox.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { until } from '../../test/support/until.ts';
 import type { LineChild } from './child.ts';
 import { fromNanoseconds } from './clock.ts';
-import { proxyPlace, type RunningProxy } from './proxy.ts';
+import { proxySandbox, type RunningProxy } from './proxy.ts';
 import type { Site } from './site.ts';
 
 const PRELOADED = join(packageRoot(), 'bench', 'control', 'stall-probe.mjs');
@@ -26,7 +26,7 @@ export async function startFairlead(site: Site): Promise<RunningProxy> {
   let loading: Promise<number> | undefined;
   // Itself, as an image starts it: its first line has flags for Node.
   const argv = ['env', ...settings, compiledPath('main.js'), ...args];
-  const { child, ...proxy } = proxyPlace(site, 'fairlead').start(argv, () => {
+  const { child, ...proxy } = proxySandbox(site, 'fairlead').start(argv, () => {
     // Its first line of log: what has to be loaded is loaded.
     loading ??= takeStallMs(child, stallFile);
   });

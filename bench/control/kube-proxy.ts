@@ -3,7 +3,7 @@
 // kube-proxy runs in its cgroup, and nobody asks it for its metrics meanwhile.
 import { LEAVE_MACHINE_ALONE, makeToolFolder } from '../../test/integration/cluster/kube-proxy.ts';
 import type { ProxyName } from './figures.ts';
-import { proxyPlace, type RunningProxy } from './proxy.ts';
+import { proxySandbox, type RunningProxy } from './proxy.ts';
 import type { Site } from './site.ts';
 
 export function startKubeProxy(site: Site, mode: Exclude<ProxyName, 'fairlead'>): RunningProxy {
@@ -17,7 +17,7 @@ export function startKubeProxy(site: Site, mode: Exclude<ProxyName, 'fairlead'>)
     ...LEAVE_MACHINE_ALONE,
   ];
   const argv = ['env', `PATH=${path}`, plane.binaries.kubeProxy, ...flags];
-  const { child: _, ...proxy } = proxyPlace(site, mode).start(argv);
+  const { child: _, ...proxy } = proxySandbox(site, mode).start(argv);
   const none = async (): Promise<undefined> => undefined;
   return { ...proxy, loadingStallMs: none, takeStallMs: none };
 }

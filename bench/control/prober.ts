@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of prober.c.
 import { join } from 'node:path';
-import type { Place } from '../../src/lab/place.ts';
+import type { Sandbox } from '../../src/lab/sandbox.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { type LineChild, startChild } from './child.ts';
 import { fromNanoseconds } from './clock.ts';
@@ -36,8 +36,8 @@ export interface Prober {
 }
 
 /** Makes connections from a pod. */
-export function startProber(place: Place): Prober {
-  const child = startChild(place, [PROGRAM, 'ask']);
+export function startProber(sandbox: Sandbox): Prober {
+  const child = startChild(sandbox, [PROGRAM, 'ask']);
   return {
     begin: async ({ address, port, tag, periodMs, patienceMs, timeoutMs }) => {
       const times = `${Math.round(periodMs * 1000)} ${patienceMs} ${timeoutMs}`;
@@ -51,8 +51,12 @@ export function startProber(place: Place): Prober {
 }
 
 /** Greets connections in a pod with a letter. */
-export async function startGreeter(place: Place, tag: string, port: number): Promise<LineChild> {
-  const child = startChild(place, [PROGRAM, 'serve', tag, String(port)]);
+export async function startGreeter(
+  sandbox: Sandbox,
+  tag: string,
+  port: number,
+): Promise<LineChild> {
+  const child = startChild(sandbox, [PROGRAM, 'serve', tag, String(port)]);
   await child.nextLine();
   return child;
 }

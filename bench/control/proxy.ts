@@ -2,7 +2,7 @@
 // A proxy that runs on a node of a site, whichever it is: in a cgroup of its own, with nothing in it but
 // the proxy and what it starts.
 import { dirname, join } from 'node:path';
-import type { Place } from '../../src/lab/place.ts';
+import type { Sandbox } from '../../src/lab/sandbox.ts';
 import { makeCgroup } from '../../src/sys/cgroup.ts';
 import { cpuSeconds, residentBytes } from './account.ts';
 import { type LineChild, startChild } from './child.ts';
@@ -24,8 +24,8 @@ export interface RunningProxy {
   stop(): Promise<void>;
 }
 
-export interface ProxyPlace {
-  readonly place: Place;
+export interface ProxySandbox {
+  readonly sandbox: Sandbox;
   start(argv: readonly string[], onComplaint?: (line: string) => void): StartedProxy;
 }
 
@@ -34,19 +34,19 @@ export type StartedProxy = Omit<RunningProxy, 'takeStallMs' | 'loadingStallMs'> 
 };
 
 /** Makes the cgroup; it goes with the site's control plane. */
-export function proxyPlace(site: Site, name: ProxyName): ProxyPlace {
+export function proxySandbox(site: Site, name: ProxyName): ProxySandbox {
   const { namespace } = site.nodeOf(name);
-  const shared = site.plane.place(name, namespace);
-  const place = { ...shared, cgroup: join(dirname(shared.cgroup), name) };
-  makeCgroup(place.cgroup);
+  const shared = site.plane.sandbox(name, namespace);
+  const sandbox = { ...shared, cgroup: join(dirname(shared.cgroup), name) };
+  makeCgroup(sandbox.cgroup);
   return {
-    place,
+    sandbox,
     start: (argv, onComplaint) => {
       const startedMs = monotonicMs();
-      const child = startChild(place, argv, onComplaint);
+      const child = startChild(sandbox, argv, onComplaint);
       return {
         ...{ name, startedMs, child },
-        cpuSeconds: () => cpuSeconds(place.cgroup),
+        cpuSeconds: () => cpuSeconds(sandbox.cgroup),
         residentBytes: () => residentBytes(child.pid),
         ended: () => child.ended(),
         stop: () => child.stop(),

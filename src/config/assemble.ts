@@ -99,7 +99,7 @@ function checkCombinations(
   }
   if (flags['vmodule'] !== undefined) {
     const reason = 'ignored: one log level applies to the whole agent';
-    findings.warnings.push({ place: '', field: '--vmodule', reason });
+    findings.warnings.push({ location: '', field: '--vmodule', reason });
   }
 }
 
@@ -179,7 +179,7 @@ function listener(
   const configured =
     server === 'healthz' ? document.healthzBindAddress : document.metricsBindAddress;
   if (portFlag === undefined) return isOff ? undefined : parseListenAddress(configured);
-  const named = { place: '', field: `--${server}-port` };
+  const named = { location: '', field: `--${server}-port` };
   findings.warnings.push({ ...named, reason: `deprecated: use --${server}-bind-address` });
   const port = Number(portFlag);
   if (!(port >= 0 && port <= 65535)) {

@@ -5,7 +5,7 @@ import { isRecord, shown } from '../lib/json.ts';
 import type { Diagnostic, FieldPath } from './types.ts';
 
 /** Names a setting and says where it stands. */
-export type Locate = (path: FieldPath) => Pick<Diagnostic, 'place' | 'field'>;
+export type Locate = (path: FieldPath) => Pick<Diagnostic, 'location' | 'field'>;
 
 type Issue = z.core.$ZodIssue;
 

@@ -9,17 +9,17 @@ import type { OwnSettings } from './file/fairlead-schema.ts';
 /** Steps into a document: keys and list positions. */
 export type FieldPath = readonly (string | number)[];
 
-/** An error or a warning about one setting: its place (`file:12`, '' for a flag), its name, and why. */
+/** An error or a warning about one setting: its location (`file:12`, '' for a flag), its name, and why. */
 export interface Diagnostic {
-  readonly place: string;
+  readonly location: string;
   /** `conntrack.min` or `--conntrack-min`. */
   readonly field: string;
   readonly reason: string;
 }
 
 /** `config.yaml:12: conntrack.min: must be …` */
-export const diagnosticText = ({ place, field, reason }: Diagnostic): string =>
-  [place, field, reason].filter((part) => part !== '').join(': ');
+export const diagnosticText = ({ location, field, reason }: Diagnostic): string =>
+  [location, field, reason].filter((part) => part !== '').join(': ');
 
 /** Where Services come from: a folder of manifests, or an API server. */
 export type SourceSettings =

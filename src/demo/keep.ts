@@ -2,7 +2,7 @@
 // A kept demo: prints commands to inspect it, and waits for the end.
 import { join } from 'node:path';
 import { markKept } from '../lab/ownership.ts';
-import { compiledPath, insidePlace } from '../lab/place.ts';
+import { compiledPath, insideSandbox } from '../lab/sandbox.ts';
 import { mainClient, type Stage, serviceTarget } from './stage.ts';
 
 /** Prints what to try, and waits for SIGINT or SIGTERM. */
@@ -29,8 +29,8 @@ function suggestions(stage: Stage): readonly (readonly [what: string, command: s
   const { runDir, bpfRoot, manifests } = stage.instance;
   const { address, port } = serviceTarget(stage, 'web');
   const fairlead = compiledPath('main.js');
-  const client = mainClient(stage).place;
-  const connect = insidePlace(client, ['bash', '-c', `head -n 1 < /dev/tcp/${address}/${port}`]);
+  const client = mainClient(stage).sandbox;
+  const connect = insideSandbox(client, ['bash', '-c', `head -n 1 < /dev/tcp/${address}/${port}`]);
   return [
     ['is it in sync?', `${fairlead} status --run-dir ${runDir}`],
     ['frontends, backends, connections', `${fairlead} services --run-dir ${runDir} -o wide`],

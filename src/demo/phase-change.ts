@@ -3,7 +3,7 @@
 import { nowMs } from '../lab/client/clock.ts';
 import type { LoadReport } from '../lab/client/protocol.ts';
 import type { Endpoint } from '../lab/manifests.ts';
-import { startServer } from '../lab/place.ts';
+import { startServer } from '../lab/sandbox.ts';
 import { putEndpoints, serverPorts, WEB_PODS } from './services.ts';
 import {
   awaitLoad,

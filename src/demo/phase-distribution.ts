@@ -104,7 +104,7 @@ export async function showAffinity(stage: Stage): Promise<PhaseResult> {
     failures += failed;
     const mark = pods.length === 1 && failed === 0 ? screen.good('ok') : screen.bad('wrong');
     const answered = `${tally.connections - failed} of ${tally.connections} connections`;
-    screen.line(`  ${client.place.name}: ${answered} served by ${pods.join(', ')}  ${mark}`);
+    screen.line(`  ${client.sandbox.name}: ${answered} served by ${pods.join(', ')}  ${mark}`);
   }
   screen.line();
   const isOk = failures === 0 && choices.every(({ length }) => length === 1);

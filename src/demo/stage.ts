@@ -4,7 +4,7 @@
 import { type Agent, type Instance, makeInstance, startAgent } from '../lab/agent.ts';
 import type { LoadReport, Target } from '../lab/client/protocol.ts';
 import { nodeManifest } from '../lab/manifests.ts';
-import { startServer } from '../lab/place.ts';
+import { startServer } from '../lab/sandbox.ts';
 import { buildTopology, type Topology } from '../lab/topology.ts';
 import { type Client, type RunningLoad, startClient } from '../lab/traffic.ts';
 import type { Pod } from '../lab/wiring.ts';
@@ -48,11 +48,11 @@ export async function setStage(screen: Screen, topology: Topology): Promise<Stag
   const node = topology.nodes[0];
   if (node === undefined) throw new Error('the demo needs a node');
   const servers = node.pods.filter(({ name }) => !CLIENT_PODS.includes(name));
-  const places = node.pods.filter(({ name }) => CLIENT_PODS.includes(name));
+  const sandboxes = node.pods.filter(({ name }) => CLIENT_PODS.includes(name));
   const [instance, started, clients] = await Promise.all([
     makeInstance(topology, node),
     Promise.all(servers.map((pod) => startServer(pod, serverPorts(examples)))),
-    Promise.all(places.map(startClient)),
+    Promise.all(sandboxes.map(startClient)),
   ]);
   instance.manifests.put('node.yaml', [nodeManifest(node)]);
   instance.manifests.put('services.yaml', examples.manifests);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real agent, run as a user would run it: a child process in a node's network namespace, with pins,
-// socket and manifests of its own. Other commands of the same instance run in the same place.
+// socket and manifests of its own. Other commands of the same instance run in the same sandbox.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Child, type RunResult, run, start, stop } from '../sys/exec.ts';
 import { isBpffs } from '../sys/mounts.ts';
 import { type ManifestDirectory, openManifests } from './manifests.ts';
 import { mountBpffs } from './mounting.ts';
-import { compiledPath, insidePlace, type Place } from './place.ts';
+import { compiledPath, insideSandbox, type Sandbox } from './sandbox.ts';
 import type { Topology } from './topology.ts';
 import type { NodeHost } from './wiring.ts';
 
 /** Everything that is one instance and outlives its process. */
 export interface Instance {
   readonly nodeName: string;
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   readonly manifests: ManifestDirectory;
   readonly cgroupRoot: string;
   readonly bpfRoot: string;
@@ -31,7 +31,7 @@ export async function makeInstance(topology: Topology, node: NodeHost): Promise<
   if (!isBpffs(bpffs)) await mountBpffs(bpffs);
   return {
     nodeName: node.name,
-    place: {
+    sandbox: {
       name: `agent of ${node.name}`,
       namespace: node.namespace,
       cgroup: topology.toolsCgroup,
@@ -105,5 +105,5 @@ export function ownPaths({ bpfRoot, runDir }: Instance): string[] {
 }
 
 function commandLine(instance: Instance, args: readonly string[]): string[] {
-  return insidePlace(instance.place, [process.execPath, compiledPath('main.js'), ...args]);
+  return insideSandbox(instance.sandbox, [process.execPath, compiledPath('main.js'), ...args]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parent's side of a client pod: starts the client program in its place, sends it requests and
+// The parent's side of a client pod: starts the client program in its sandbox, sends it requests and
 // matches the replies. One program serves any number of phases.
 import { type Child, stop } from '../sys/exec.ts';
 import type {
@@ -12,7 +12,7 @@ import type {
   Tally,
   Target,
 } from './client/protocol.ts';
-import { type Place, startProgram } from './place.ts';
+import { type Sandbox, startProgram } from './sandbox.ts';
 
 const DEFAULT_TIMEOUT_MS = 3_000;
 
@@ -37,7 +37,7 @@ export interface OpenSocket {
 }
 
 export interface Client {
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   once(target: Target, timeoutMs?: number): Promise<Answer>;
   burst(target: Target, options: BurstOptions): Promise<Tally>;
   startLoad(
@@ -55,14 +55,14 @@ type Call = <Op extends OperationName>(
 ) => Promise<Operations[Op]['reply']>;
 
 /** Starts a client program in a pod or on a node and waits until it serves. */
-export async function startClient(place: Place): Promise<Client> {
+export async function startClient(sandbox: Sandbox): Promise<Client> {
   const wire = openWire();
-  const child = await startProgram(place, 'client', [], wire.onLine);
-  child.exited.then((code) => wire.onExit(`client in ${place.name} ended with code ${code}`));
+  const child = await startProgram(sandbox, 'client', [], wire.onLine);
+  child.exited.then((code) => wire.onExit(`client in ${sandbox.name} ended with code ${code}`));
   const call = wire.callThrough(child);
   const timeoutMs = DEFAULT_TIMEOUT_MS;
   return {
-    place,
+    sandbox,
     once: (target, onceTimeoutMs = timeoutMs) => call('once', { target, timeoutMs: onceTimeoutMs }),
     burst: (target, { concurrency = 32, onProgress, ...options }) =>
       call('burst', { target, timeoutMs, concurrency, ...options }, onProgress),

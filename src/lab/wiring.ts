@@ -4,15 +4,15 @@
 //   pod eth0 ──veth── v1 ┐                           10.1.<node>.10+  fd00:10:<node>::a+
 //   pod eth0 ──veth── v2 ┴ br0 (node: .1, ::1) ── uplink ──veth── n1 ┐
 //                                                  another node … n2 ┴ br0 (wire)
-import type { Place } from './place.ts';
+import type { Sandbox } from './sandbox.ts';
 
-export interface Pod extends Place {
+export interface Pod extends Sandbox {
   readonly nodeName: string;
   readonly ipv4: string;
   readonly ipv6: string;
 }
 
-export interface NodeHost extends Place {
+export interface NodeHost extends Sandbox {
   /** 1-based: part of every address. */
   readonly index: number;
   /** The node's address on its pod bridge: what pods use as gateway. */

@@ -4,7 +4,7 @@
 import { type Agent, type Instance, makeInstance, startAgent } from '../../src/lab/agent.ts';
 import type { ManifestDirectory } from '../../src/lab/manifests.ts';
 import { removeLeftovers } from '../../src/lab/ownership.ts';
-import { type Place, startServer } from '../../src/lab/place.ts';
+import { type Sandbox, startServer } from '../../src/lab/sandbox.ts';
 import { buildTopology, type Topology } from '../../src/lab/topology.ts';
 import { type Client, startClient } from '../../src/lab/traffic.ts';
 import type { Pod } from '../../src/lab/wiring.ts';
@@ -26,8 +26,8 @@ export interface TestNode {
   readonly servers: readonly Pod[];
   readonly serverPrograms: readonly Child[];
   /** Places of the client pods and of the node itself: for clients of one's own. */
-  readonly places: readonly Place[];
-  readonly self: Place;
+  readonly sandboxes: readonly Sandbox[];
+  readonly self: Sandbox;
   client(index?: number): Client;
   /** Pods by name, in the order asked for. */
   pods(...names: readonly string[]): Pod[];
@@ -79,11 +79,11 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
   const host = topology.nodes.find(({ name }) => name === shape.name);
   if (host === undefined) throw new Error(`no node ${shape.name}`);
   const servers = host.pods.filter(({ name }) => shape.servers.includes(name));
-  const places = host.pods.filter(({ name }) => shape.clients.includes(name));
+  const sandboxes = host.pods.filter(({ name }) => shape.clients.includes(name));
   const [instance, serverPrograms, clients] = await Promise.all([
     makeInstance(topology, host),
     Promise.all(servers.map((pod) => startServer(pod, SERVER_PORTS))),
-    Promise.all(places.map(startClient)),
+    Promise.all(sandboxes.map(startClient)),
   ]);
   const find = (name: string): Pod =>
     found(
@@ -91,7 +91,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
       name,
     );
   return {
-    ...{ instance, manifests: instance.manifests, servers, serverPrograms, places, self: host },
+    ...{ instance, manifests: instance.manifests, servers, serverPrograms, sandboxes, self: host },
     client: (index = 0) => found(clients[index], `client ${index}`),
     pods: (...names) => names.map(find),
     startAgent: (flags = []) => startAgent(instance, flags),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scrapes of a live agent's /metrics, and which metrics were seen to change between them.
 
-import { insidePlace, type Place } from '../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../src/lab/sandbox.ts';
 import { METRICS, type MetricName } from '../../src/server/metrics/table.ts';
 import { run } from '../../src/sys/exec.ts';
 
@@ -26,11 +26,15 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** A request from a place to 127.0.0.1 there. Throws if nothing listens. */
-export async function getInPlace(place: Place, port: number, path: string): Promise<HttpAnswer> {
+/** A request from a sandbox to 127.0.0.1 there. Throws if nothing listens. */
+export async function getInSandbox(
+  sandbox: Sandbox,
+  port: number,
+  path: string,
+): Promise<HttpAnswer> {
   const argv = [process.execPath, '--input-type=module', '-e', FETCH];
   const url = `http://127.0.0.1:${port}${path}`;
-  const [program = '', ...args] = insidePlace(place, [...argv, url]);
+  const [program = '', ...args] = insideSandbox(sandbox, [...argv, url]);
   const { stdout, stderr, code } = await run(program, args);
   if (code !== 0) throw new Error(`${url}: ${stderr}`);
   const end = stdout.indexOf('\n');
@@ -38,16 +42,16 @@ export async function getInPlace(place: Place, port: number, path: string): Prom
 }
 
 export class Scrapes {
-  readonly #place: Place;
+  readonly #sandbox: Sandbox;
   readonly #seen = new Map<string, Set<string>>();
 
-  constructor(place: Place) {
-    this.#place = place;
+  constructor(sandbox: Sandbox) {
+    this.#sandbox = sandbox;
   }
 
   /** One page, remembered. */
   async take(): Promise<string> {
-    const { body } = await getInPlace(this.#place, 10249, '/metrics');
+    const { body } = await getInSandbox(this.#sandbox, 10249, '/metrics');
     for (const name of Object.keys(METRICS)) {
       const lines = seriesOf(body, name);
       this.#seen.set(name, (this.#seen.get(name) ?? new Set()).add(lines.join('\n')));

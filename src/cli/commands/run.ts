@@ -55,8 +55,8 @@ async function run(command: Command): Promise<void> {
     return;
   }
   const log = createLogger(config.log.level, config.log.format);
-  for (const { place, field, reason } of config.warnings) {
-    log.warn({ place, field, reason }, 'setting ignored or remapped');
+  for (const { location, field, reason } of config.warnings) {
+    log.warn({ location, field, reason }, 'setting ignored or remapped');
   }
   if (initOnly) {
     applyKernelSettings(config, log);

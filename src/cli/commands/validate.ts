@@ -19,7 +19,7 @@ import { addOutputOption, machine, type OutputFormat, print, say } from '../outp
 export interface Finding {
   readonly severity: 'error' | 'warning';
   /** `web.yaml:12`, or the name of a flag. */
-  readonly place: string;
+  readonly location: string;
   /** `Service default/web` */
   readonly object?: string;
   /** `spec.ports[0].port` */
@@ -87,9 +87,9 @@ function readConfig(flags: FlagValues): {
 } {
   try {
     const { config } = loadConfig(flags);
-    const findings = config.warnings.map(({ place, field, reason }) => ({
+    const findings = config.warnings.map(({ location, field, reason }) => ({
       severity: 'warning' as const,
-      ...{ place, field, reason },
+      ...{ location, field, reason },
     }));
     return { config, findings };
   } catch (error) {
@@ -102,8 +102,8 @@ function readConfig(flags: FlagValues): {
 
 /** `c.yaml:12: conntrack.min: must be …` */
 function errorOfLine(line: string): Finding {
-  const [, place = '', reason = line] = /^(\S+?:\d+): (.*)$/.exec(line) ?? [];
-  return { severity: 'error', place, reason };
+  const [, location = '', reason = line] = /^(\S+?:\d+): (.*)$/.exec(line) ?? [];
+  return { severity: 'error', location, reason };
 }
 
 async function checkManifests(path: string, config: Config): Promise<readonly Finding[]> {
@@ -144,7 +144,7 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
 
 const at = (file: string | undefined, line: number | undefined) => ({
   severity: 'error' as const,
-  place: line === undefined ? shortened(file ?? '') : `${shortened(file ?? '')}:${line}`,
+  location: line === undefined ? shortened(file ?? '') : `${shortened(file ?? '')}:${line}`,
 });
 
 /** Relative to the working directory where that is shorter. */
@@ -177,8 +177,8 @@ function readOnce(
 }
 
 /** The format of compilers, which editors and CI systems recognize. */
-export function findingText({ severity, place, object, field, reason }: Finding): string {
-  return [place, severity, object, field, reason]
+export function findingText({ severity, location, object, field, reason }: Finding): string {
+  return [location, severity, object, field, reason]
     .filter((part) => part !== undefined && part !== '')
     .join(': ');
 }

@@ -50,7 +50,7 @@ export function readDocuments(file: string, text: string): ConfigDocuments {
     else problems.push({ ...locate(['kind']), field: kind, reason });
   }
   if (found.size === 0 && problems.length === 0) {
-    problems.push({ place: file, field: '', reason: `holds no ${KUBE_PROXY_KIND}` });
+    problems.push({ location: file, field: '', reason: `holds no ${KUBE_PROXY_KIND}` });
   }
   return { kubeProxy: found.get(KUBE_PROXY_KIND), own: found.get(OWN_KIND), problems };
 }
@@ -74,9 +74,9 @@ function contentOf(
   const [error] = document.errors;
   if (error !== undefined) {
     const line = error.linePos?.[0].line;
-    const place = line === undefined ? file : `${file}:${line}`;
+    const location = line === undefined ? file : `${file}:${line}`;
     const reason = error.message.split(/ at line |\n/, 1)[0] ?? error.message;
-    problems.push({ place, field: '', reason: `is not YAML: ${reason}` });
+    problems.push({ location, field: '', reason: `is not YAML: ${reason}` });
     return undefined;
   }
   const value = plainValue(document, (reason) =>
@@ -118,7 +118,7 @@ function kindOf(value: JsonRecord, locate: Locate, problems: Diagnostic[]): stri
 function locator(file: string, document: Document, lines: LineCounter): Locate {
   return (path) => {
     const offset = offsetOf(document, path);
-    return { place: `${file}:${lines.linePos(offset).line}`, field: fieldName(path) };
+    return { location: `${file}:${lines.linePos(offset).line}`, field: fieldName(path) };
   };
 }
 

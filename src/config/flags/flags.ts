@@ -22,8 +22,8 @@ export interface FlagDocuments {
   readonly isGiven: (group: 'kubeProxy' | 'own', path: FieldPath) => boolean;
 }
 
-const named = (flag: string): Pick<Diagnostic, 'place' | 'field'> => ({
-  place: '',
+const named = (flag: string): Pick<Diagnostic, 'location' | 'field'> => ({
+  location: '',
   field: `--${flag}`,
 });
 
@@ -73,7 +73,7 @@ export function flagLocator(document: 'kubeProxy' | 'own'): Locate {
       const flag = names.get(fieldName(path.slice(0, length)));
       if (flag !== undefined) return named(flag);
     }
-    return { place: '', field: fieldName(path) };
+    return { location: '', field: fieldName(path) };
   };
 }
 

@@ -4,7 +4,7 @@
 import type { Problem } from '../../model/problem.ts';
 import type { ClusterProblem } from './cluster.ts';
 
-export interface ClusterPlace {
+export interface ClusterContext {
   /** The URLs to start with, the preferred one first. */
   readonly servers: readonly string[];
   /** Where our token or certificate, and the CA, come from. */
@@ -15,16 +15,16 @@ export interface ClusterPlace {
 
 export function foldProblems(
   problems: readonly ClusterProblem[],
-  place: ClusterPlace,
+  cluster: ClusterContext,
 ): readonly Problem[] {
   const kindsOf = new Map<string, string[]>();
   for (const { kind, reason } of problems) {
-    const text = textOf(withoutDetail(reason), place);
+    const text = textOf(withoutDetail(reason), cluster);
     kindsOf.set(text, [...(kindsOf.get(text) ?? []), kind]);
   }
   return [...kindsOf].map(([reason, kinds]) => ({
     reason,
-    kinds: kinds.length === place.kinds ? 'all' : kinds.join(', '),
+    kinds: kinds.length === cluster.kinds ? 'all' : kinds.join(', '),
   }));
 }
 
@@ -40,17 +40,17 @@ function withoutDetail(reason: string): string {
     );
 }
 
-function textOf(reason: string, place: ClusterPlace): string {
-  const advice = ADVICE.find(([pattern]) => pattern.test(reason))?.[1](place);
+function textOf(reason: string, cluster: ClusterContext): string {
+  const advice = ADVICE.find(([pattern]) => pattern.test(reason))?.[1](cluster);
   const text = `${reason}${advice === undefined ? '' : `; ${advice}`}`;
   // A kubeconfig that cannot be used is named in its reason, and no server was asked.
   if (reason.startsWith('kubeconfig ')) return text;
-  const [first, ...others] = place.servers;
+  const [first, ...others] = cluster.servers;
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
   return `API server ${first}${more}: ${text}`;
 }
 
-const ADVICE: readonly (readonly [RegExp, (place: ClusterPlace) => string])[] = [
+const ADVICE: readonly (readonly [RegExp, (cluster: ClusterContext) => string])[] = [
   [
     /^HTTP 401/,
     ({ credentials }) =>

@@ -11,12 +11,12 @@ import { linkPin, preparePins } from '../../../src/dataplane/bpf/loader/pins.ts'
 import { isPinnedMap, type mapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
 import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
 import { addonPath } from '../native/support/child.ts';
-import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/place.ts';
+import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/resources.ts';
 import { classifyObject, socketObject } from './support/drive.ts';
 
 const HOLDER = { command: 'cleanup', runDir: '/nonexistent' };
 
-function place(): { bpfRoot: string; cgroup: string } {
+function sandbox(): { bpfRoot: string; cgroup: string } {
   const [bpffs, cgroup] = [makeBpffs(), makeCgroup()];
   onTestFinished(() => {
     bpffs.release();
@@ -28,7 +28,7 @@ function place(): { bpfRoot: string; cgroup: string } {
 const socket = (cgroup: string): Layer => socketLayer(readFileSync(socketObject), cgroup, 5n);
 
 test('cleanup leaves what others pinned below the same folder', async () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   const attached = await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
   const others = ['own', 'cilium/own', 'maps/own', 'maps/fl_other', 'links/own', 'v1/maps/fl_sock'];
   for (const path of others) {
@@ -51,7 +51,7 @@ test('cleanup leaves what others pinned below the same folder', async () => {
 });
 
 test('cleanup follows no symbolic link out of the folder', async () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   const [one, other] = [join(bpfRoot, 'one'), join(bpfRoot, 'other')];
   mkdirSync(one);
   (await attachLayer({ layer: socket(cgroup), bpfRoot: one, sizes: {} })).close();
@@ -76,7 +76,7 @@ test.each([
   ['a later version of a map', 'fl_service_v2'],
   ['another map in a later version', 'fl_udp_sock_v17'],
 ])('%s is refused, and removed by cleanup', async (_name, pin) => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   const options = { layer: socket(cgroup), bpfRoot, sizes: {} };
   const attached = await attachLayer(options);
   attached.map('fl_udp_sock').pin(join(bpfRoot, 'maps', pin));
@@ -90,7 +90,7 @@ test.each([
 });
 
 test('a map pinned in an earlier version is refused by its name', async () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
   const object = openObject(readFileSync(socketObject), { name: 'versions' });
   const names = object.maps.filter(isPinnedMap);
@@ -105,7 +105,7 @@ test('a map pinned in an earlier version is refused by its name', async () => {
 });
 
 test('fields of another layout are named with their map', async () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
   // The pin of one map under the name of another: the same type, other fields.
   const maps = join(bpfRoot, 'maps');
@@ -122,7 +122,7 @@ test('fields of another layout are named with their map', async () => {
 });
 
 test('a failure midway takes back what it attached and pinned', async () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   const whole = socket(cgroup);
   const layer = { ...whole, hooks: [...whole.hooks, { ...whole.hooks[0], program: 'fl_missing' }] };
   await expect(attachLayer({ layer: layer as Layer, bpfRoot, sizes: {} })).rejects.toMatchObject({
@@ -133,7 +133,7 @@ test('a failure midway takes back what it attached and pinned', async () => {
 });
 
 test('two objects share pinned maps; links are named program@device, dots escaped', () => {
-  const { bpfRoot, cgroup } = place();
+  const { bpfRoot, cgroup } = sandbox();
   const netns = makeNetns();
   onTestFinished(() => netns.release());
   const device = 'v0.100';

@@ -3,7 +3,7 @@
 // network namespace.
 
 import { ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import type { RunResult } from '../../../src/sys/exec.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import type { TestNode } from '../../support/node.ts';
@@ -36,7 +36,7 @@ export async function startClusterAgent(
     ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
     ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance), ...flags],
   ];
-  const [program = '', ...rest] = insidePlace(instance.place, [
+  const [program = '', ...rest] = insideSandbox(instance.sandbox, [
     process.execPath,
     compiledPath('main.js'),
     ...args,
@@ -66,7 +66,7 @@ async function curl(
   path: string,
 ): Promise<{ status: number; body: string }> {
   const url = `http://127.0.0.1:${port}${path}`;
-  const [program = '', ...args] = insidePlace(node.instance.place, [
+  const [program = '', ...args] = insideSandbox(node.instance.sandbox, [
     process.execPath,
     '--input-type=module',
     '-e',

@@ -2,7 +2,7 @@
 // One kube-apiserver: RBAC, static tokens, dual stack. Its address, its port and its URLs stay the same
 // over every restart.
 import { join } from 'node:path';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { type Api, connectApi } from './api.ts';
 import type { Certificates } from './certificates.ts';
 import { ETCD_URL } from './etcd.ts';
@@ -35,7 +35,7 @@ export interface ApiServer {
 }
 
 export interface ApiServerSpec {
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   readonly binary: string;
   readonly certificates: Certificates;
   readonly directory: string;
@@ -47,7 +47,7 @@ export interface ApiServerSpec {
 }
 
 export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
-  const { place, binary, certificates, relay, index } = spec;
+  const { sandbox, binary, certificates, relay, index } = spec;
   const address = SERVER_ADDRESSES[index];
   if (address === undefined) throw new Error(`no more than ${SERVER_ADDRESSES.length} API servers`);
   const localUrl = `https://127.0.0.1:${await relay.forward(address, SERVER_PORT)}`;
@@ -60,7 +60,7 @@ export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
     api,
     start: async () => {
       if (program?.isRunning() === true) return;
-      program = startProgram(place, `kube-apiserver ${index}`, [binary, ...flags(spec, address)]);
+      program = startProgram(sandbox, `kube-apiserver ${index}`, [binary, ...flags(spec, address)]);
       await untilReady(program, () => isUsable(api, proxy));
     },
     stop: async () => {

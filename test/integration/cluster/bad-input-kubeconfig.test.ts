@@ -151,7 +151,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
   }
   const mendFile = async (): Promise<unknown> => writeChanged(() => undefined);
   const wire = (change: string): Promise<void> =>
-    ipBatch([`neigh ${change}`], served.node.instance.place.namespace);
+    ipBatch([`neigh ${change}`], served.node.instance.sandbox.namespace);
   const certificateOf = (data: string) => ({
     'client-certificate-data': data,
     'client-key-data': inBase64(served.plane.certificates.proxy.key),

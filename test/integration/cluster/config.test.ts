@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
-import { insidePlace } from '../../../src/lab/place.ts';
+import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import { kubeadmConfig } from '../../support/kubeadm-config.ts';
 import type { TestNode } from '../../support/node.ts';
@@ -193,7 +193,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     },
   ];
 
-  test.each(WRONG)('$name in the file: one line with its place, code 2', async (wrong) => {
+  test.each(WRONG)('$name in the file: one line with its location, code 2', async (wrong) => {
     const path = writeConfig('wrong.conf', wrong.change);
     const lines = readFileSync(path, 'utf8').split('\n');
     const refused = startWith(path);
@@ -245,7 +245,7 @@ for (const port of process.argv.slice(1)) {
 /** Another program of the node listens there, until released. */
 async function takePorts(node: TestNode, ports: readonly number[]): Promise<() => Promise<void>> {
   const argv = [process.execPath, '--input-type=module', '-e', LISTEN, ...ports.map(String)];
-  const [shell = 'sh', ...args] = insidePlace(node.instance.place, argv);
+  const [shell = 'sh', ...args] = insideSandbox(node.instance.sandbox, argv);
   let isListening: () => void = () => undefined;
   const listening = new Promise<void>((resolve) => {
     isListening = resolve;

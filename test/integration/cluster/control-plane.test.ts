@@ -161,7 +161,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
 
   test('nothing is left of it', async () => {
     const { prefix, directory } = plane;
-    const { cgroup } = plane.place('any', plane.namespace);
+    const { cgroup } = plane.sandbox('any', plane.namespace);
     expect(listProcesses(cgroup)).not.toEqual([]);
     await plane.remove();
     expect(listNamespaces().filter((name) => name.startsWith(prefix))).toEqual([]);

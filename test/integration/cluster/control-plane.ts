@@ -2,7 +2,7 @@
 // A real control plane for tests, in a network namespace of its own: etcd, one API server or several, a
 // controller manager. `startControlPlane` makes one in seconds; `remove` leaves nothing.
 import { join } from 'node:path';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
 import type { Api } from './api.ts';
 import type { ApiServer } from './api-server.ts';
@@ -51,8 +51,8 @@ export interface ControlPlane {
   kubeconfig(request: KubeconfigRequest): string;
   /** As admin; returns what it printed, throws what it complained of. */
   kubectl(args: readonly string[], stdin?: string): Promise<string>;
-  /** A place for a program that is to go with this control plane. */
-  place(name: string, namespace: string): Place;
+  /** A sandbox for a program that is to go with this control plane. */
+  sandbox(name: string, namespace: string): Sandbox;
   /**
    * Makes every older resource version expire (410): compacts etcd, and restarts the running API servers,
    * whose watch caches remember on their own. Returns the revision where history begins.
@@ -82,23 +82,23 @@ export async function startControlPlane(
 }
 
 function asControlPlane(parts: Parts, server: ApiServer): ControlPlane {
-  const { workspace, binaries, certificates, place, etcd } = parts;
+  const { workspace, binaries, certificates, sandbox, etcd } = parts;
   const { prefix, directory } = workspace;
   const kubeconfig = (request: KubeconfigRequest): string =>
     writePlaneKubeconfig(parts, server, request);
   return {
     ...{ prefix, directory, binaries, certificates, etcd, server },
-    namespace: place.namespace,
+    namespace: sandbox.namespace,
     api: server.api,
     get controllerManager() {
       return parts.manager;
     },
     addServer: () => addServer(parts),
-    connect: (node) => connectNode(place.namespace, node),
+    connect: (node) => connectNode(sandbox.namespace, node),
     kubeconfig,
     kubectl: (args, stdin) =>
       kubectl(parts, kubeconfig({ identity: 'admin', from: 'here' }), args, stdin),
-    place: workspace.place,
+    sandbox: workspace.sandbox,
     forgetHistory: () => forgetHistory(parts),
     replaceStore: () => replaceStore(parts, server),
     remove: () => remove(parts),

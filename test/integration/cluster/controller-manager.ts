@@ -2,7 +2,7 @@
 // One kube-controller-manager with the controllers that Services need and no others: no node ever becomes
 // unhealthy here for want of a kubelet.
 import { join } from 'node:path';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import type { Certificates } from './certificates.ts';
 import { SERVICE_CIDRS } from './network.ts';
 import { type Program, startProgram } from './program.ts';
@@ -19,7 +19,7 @@ const CONTROLLERS = [
 ];
 
 export interface ControllerManagerSpec {
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   readonly binary: string;
   readonly certificates: Certificates;
   readonly directory: string;
@@ -29,8 +29,8 @@ export interface ControllerManagerSpec {
 
 /** Starts it and does not wait: its work shows when it is done. */
 export function startControllerManager(spec: ControllerManagerSpec): Program {
-  const { place, binary, certificates, directory, kubeconfig } = spec;
-  return startProgram(place, 'kube-controller-manager', [
+  const { sandbox, binary, certificates, directory, kubeconfig } = spec;
+  return startProgram(sandbox, 'kube-controller-manager', [
     binary,
     `--kubeconfig=${kubeconfig}`,
     `--controllers=${CONTROLLERS.join(',')}`,

@@ -3,7 +3,7 @@
 // says so. Spoken to through its JSON gateway.
 import { rmSync } from 'node:fs';
 import { request } from 'undici';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { type Program, startProgram, untilReady } from './program.ts';
 import type { Relay } from './relay.ts';
 
@@ -25,7 +25,7 @@ export interface Etcd {
 }
 
 export async function createEtcd(
-  place: Place,
+  sandbox: Sandbox,
   binary: string,
   directory: string,
   relay: Relay,
@@ -37,7 +37,7 @@ export async function createEtcd(
   };
   return {
     start: async () => {
-      program = startProgram(place, 'etcd', [binary, ...flags(directory)]);
+      program = startProgram(sandbox, 'etcd', [binary, ...flags(directory)]);
       await untilReady(program, () => isHealthy(url));
     },
     stop,

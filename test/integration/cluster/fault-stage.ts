@@ -58,7 +58,7 @@ export async function startFaultStage(
 ): Promise<FaultStage> {
   const plane = await startControlPlane(binaries, { apiServerFlags: ONLY_FAULTY_SERVER });
   const node = await startOneNode(['web-1', 'web-2']);
-  await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+  await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
   await addNode(plane.api, NODE);
   await addWeb(plane, node);
   const server = await startFaultyServer(plane);

@@ -3,7 +3,7 @@
 // kernel follows again afterwards.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import type { RunningLoad } from '../../../src/lab/traffic.ts';
 import type { ServiceRow } from '../../../src/observe/report.ts';
 import { start, stop } from '../../../src/sys/exec.ts';
@@ -27,7 +27,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     if (!readiness.isReady) return;
     plane = await startControlPlane(readiness.binaries);
     node = await startOneNode(['web-1', 'web-2']);
-    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     for (const { name, ipv4, ipv6 } of node.pods('web-1', 'web-2')) {
       const labels = { app: 'web' };
@@ -129,7 +129,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await agent.kill();
     const kubeconfig = plane.kubeconfig({ identity: 'stranger', from: 'node' });
     const { instance } = node;
-    const [program = '', ...args] = insidePlace(instance.place, [
+    const [program = '', ...args] = insideSandbox(instance.sandbox, [
       ...[process.execPath, compiledPath('main.js'), 'run', '--kubeconfig', kubeconfig],
       ...['--hostname-override', 'n1', '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
     ]);

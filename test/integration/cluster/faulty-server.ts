@@ -15,7 +15,7 @@ import { Agent, request as askUpstream } from 'node:https';
 import type { Server as Listener, Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import { insidePlace } from '../../../src/lab/place.ts';
+import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { type EventStream, relayLines } from './event-stream.ts';
 import { SERVER_ADDRESSES, SERVER_PORT } from './network.ts';
@@ -139,8 +139,8 @@ class Server implements FaultyServer {
 
 /** A listening socket of the plane's namespace. */
 async function listenIn(plane: ControlPlane): Promise<Listener> {
-  const place = plane.place('faulty server', plane.namespace);
-  const argv = insidePlace(place, [process.execPath, CHILD, ADDRESS, String(SERVER_PORT)]);
+  const sandbox = plane.sandbox('faulty server', plane.namespace);
+  const argv = insideSandbox(sandbox, [process.execPath, CHILD, ADDRESS, String(SERVER_PORT)]);
   const [shell = 'sh', ...args] = argv;
   const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const ended = once(child, 'exit').then(() => ['ended']);

@@ -46,7 +46,7 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
     // No controllers: every slice is one of ours.
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
     node = await startOneNode([]);
-    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     const flags = ['--cluster-cidr', POD_RANGES];
     agent = await startClusterAgent(plane, node, { identity: 'proxy', flags });

@@ -64,7 +64,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     // No controllers: every slice is one of ours.
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
     node = await startOneNode(POD_NAMES);
-    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     const [first] = fc.sample(BURSTS, { seed: SEED, numRuns: 1 });
     await makeServices(plane.api, node.servers, first!);

@@ -2,7 +2,7 @@
 // The whole of what fairlead will be compared with: a real control plane, two nodes, and the real
 // kube-proxy on one of them carrying a pod's connection to a pod of the other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { insidePlace, startServer } from '../../../src/lab/place.ts';
+import { insideSandbox, startServer } from '../../../src/lab/sandbox.ts';
 import { buildTopology, type Topology } from '../../../src/lab/topology.ts';
 import { type Client, startClient } from '../../../src/lab/traffic.ts';
 import { run } from '../../../src/sys/exec.ts';
@@ -52,7 +52,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
     const where = ['--kubeconfig', kubeconfig, '--server', 'https://10.96.0.1'];
     const argv = [plane.binaries.kubectl, ...where, 'get', '--raw', '/readyz'];
-    const [shell = 'sh', ...args] = insidePlace(topology.nodes[0]!.pods[0]!, argv);
+    const [shell = 'sh', ...args] = insideSandbox(topology.nodes[0]!.pods[0]!, argv);
     const { stdout, stderr } = await run(shell, args);
     return stdout + stderr;
   }

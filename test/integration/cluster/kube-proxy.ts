@@ -4,7 +4,7 @@
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { request } from 'undici';
-import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import type { NodeHost } from '../../../src/lab/wiring.ts';
 import { run } from '../../../src/sys/exec.ts';
 import type { ControlPlane, KubeconfigRequest } from './control-plane.ts';
@@ -62,13 +62,16 @@ export async function startKubeProxy(
   node: NodeHost,
   options: KubeProxyOptions,
 ): Promise<KubeProxy> {
-  const place = plane.place(`kube-proxy on ${node.name}`, node.namespace);
+  const sandbox = plane.sandbox(`kube-proxy on ${node.name}`, node.namespace);
   const path = `${makeToolFolder(plane, options.iptables ?? 'legacy')}:${process.env['PATH'] ?? ''}`;
   const kubeProxy = ['env', `PATH=${path}`, plane.binaries.kubeProxy];
-  const relay = openRelay(place);
+  const relay = openRelay(sandbox);
   const healthUrl = `http://127.0.0.1:${await relay.forward('127.0.0.1', HEALTH_PORT)}`;
   const metricsUrl = `http://127.0.0.1:${await relay.forward('127.0.0.1', METRICS_PORT)}`;
-  const program = startProgram(place, place.name, [...kubeProxy, ...flags(plane, node, options)]);
+  const program = startProgram(sandbox, sandbox.name, [
+    ...kubeProxy,
+    ...flags(plane, node, options),
+  ]);
   const stop = async (): Promise<void> => {
     await program.stop();
     await relay.close();
@@ -81,7 +84,7 @@ export async function startKubeProxy(
   }
   const remove = async (): Promise<void> => {
     await stop();
-    await cleanUp(place, [...kubeProxy, `--proxy-mode=${options.mode}`, '--cleanup']);
+    await cleanUp(sandbox, [...kubeProxy, `--proxy-mode=${options.mode}`, '--cleanup']);
   };
   return { program, healthUrl, metricsUrl, stop, remove };
 }
@@ -123,8 +126,8 @@ async function hasSynced(metricsUrl: string): Promise<boolean> {
   return seconds.length === 2 && seconds.every((value) => value > 0);
 }
 
-async function cleanUp(place: Place, argv: readonly string[]): Promise<void> {
-  const [shell = 'sh', ...args] = insidePlace(place, argv);
+async function cleanUp(sandbox: Sandbox, argv: readonly string[]): Promise<void> {
+  const [shell = 'sh', ...args] = insideSandbox(sandbox, argv);
   const { code, stderr } = await run(shell, args, { timeoutMs: 60_000 });
   if (code !== 0) throw new Error(`kube-proxy --cleanup: code ${code}: ${stderr.trim()}`);
 }

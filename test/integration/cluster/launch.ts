@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiled program in a node's namespace with exactly the arguments and rights a test gives: what a
 // DaemonSet would start.
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import type { TestNode } from '../../support/node.ts';
 import { until } from '../../support/until.ts';
@@ -21,9 +21,9 @@ export function launch(
   args: readonly string[],
   limits: readonly string[] = [],
 ): Launched {
-  const { place } = node.instance;
+  const { sandbox } = node.instance;
   const argv = [...limits, process.execPath, compiledPath('main.js'), ...args];
-  const [shell = 'sh', ...rest] = insidePlace(place, argv);
+  const [shell = 'sh', ...rest] = insideSandbox(sandbox, argv);
   const log: string[] = [];
   const keep = (line: string): void => void log.push(line);
   const child = start(shell, rest, { onStderrLine: keep, onStdoutLine: keep });
@@ -52,7 +52,7 @@ export async function askNode(
   path: string,
 ): Promise<{ readonly status: number; readonly body: string }> {
   const argv = [process.execPath, '--input-type=module', '-e', FETCH];
-  const [shell = 'sh', ...args] = insidePlace(node.instance.place, [
+  const [shell = 'sh', ...args] = insideSandbox(node.instance.sandbox, [
     ...argv,
     `http://127.0.0.1:${port}${path}`,
   ]);

@@ -24,7 +24,7 @@ describe.skipIf(!readiness.isReady)('load', () => {
 
   /** CPU time of etcd, API server and relay so far: on a busy machine it tells more than the clock. */
   function cpuSeconds(): number {
-    const { cgroup } = plane.place('any', plane.namespace);
+    const { cgroup } = plane.sandbox('any', plane.namespace);
     const stat = readFileSync(`${cgroup}/cpu.stat`, 'utf8');
     return Number(/^usage_usec (\d+)$/m.exec(stat)?.[1]) / 1e6;
   }

@@ -30,7 +30,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
   beforeAll(async () => {
     if (!readiness.isReady) return;
     stage = await startFaultStage(readiness.binaries);
-    scrapes = new Scrapes(stage.node.instance.place);
+    scrapes = new Scrapes(stage.node.instance.sandbox);
   }, 180_000);
   afterAll(() => stage?.remove());
 

@@ -29,7 +29,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
     if (!readiness.isReady) return;
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
     node = await startOneNode(['web-1']);
-    await plane.connect({ namespace: node.instance.place.namespace, index: 1 });
+    await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     agent = await startClusterAgent(plane, node, { identity: 'proxy' });
   }, 180_000);

@@ -2,7 +2,7 @@
 // What a control plane is made of, and what can happen to it as a whole. Tests see `ControlPlane`.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { type ApiServer, createApiServer } from './api-server.ts';
 import type { Binaries } from './binaries.ts';
 import { type Certificates, makeCertificates } from './certificates.ts';
@@ -28,7 +28,7 @@ export interface Parts {
   readonly binaries: Binaries;
   readonly options: PlaneOptions;
   readonly certificates: Certificates;
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   readonly relay: Relay;
   readonly etcd: Etcd;
   readonly servers: ApiServer[];
@@ -42,17 +42,17 @@ export async function makeParts(
   options: PlaneOptions,
 ): Promise<Parts> {
   const { prefix, directory } = workspace;
-  const place = workspace.place('plane', `${prefix}-plane`);
+  const sandbox = workspace.sandbox('plane', `${prefix}-plane`);
   const addresses = [...SERVER_ADDRESSES, '127.0.0.1', '10.96.0.1', 'fd00:96::1'];
   const [certificates] = await Promise.all([
     makeCertificates(join(directory, 'keys'), addresses, SERVER_NAMES),
-    makePlaneNetwork(place.namespace),
+    makePlaneNetwork(sandbox.namespace),
   ]);
   writeTokens(join(directory, 'tokens.csv'));
   mkdirSync(kubeconfigFolder({ workspace }));
-  const relay = openRelay(place);
-  const etcd = await createEtcd(place, binaries.etcd, join(directory, 'etcd'), relay);
-  const kept = { workspace, binaries, options, certificates, place, relay, etcd };
+  const relay = openRelay(sandbox);
+  const etcd = await createEtcd(sandbox, binaries.etcd, join(directory, 'etcd'), relay);
+  const kept = { workspace, binaries, options, certificates, sandbox, relay, etcd };
   return { ...kept, servers: [], manager: undefined };
 }
 
@@ -61,9 +61,9 @@ export function kubeconfigFolder({ workspace }: Pick<Parts, 'workspace'>): strin
 }
 
 export async function addServer(parts: Parts): Promise<ApiServer> {
-  const { place, certificates, relay, servers } = parts;
+  const { sandbox, certificates, relay, servers } = parts;
   const added = await createApiServer({
-    ...{ place, certificates, relay },
+    ...{ sandbox, certificates, relay },
     binary: parts.binaries.apiServer,
     directory: parts.workspace.directory,
     index: servers.length,
@@ -76,14 +76,14 @@ export async function addServer(parts: Parts): Promise<ApiServer> {
 
 export function startManager(parts: Parts, server: ApiServer): void {
   if (parts.options.controllers === 'none') return;
-  const { place, certificates, workspace, binaries } = parts;
+  const { sandbox, certificates, workspace, binaries } = parts;
   const { directory } = workspace;
   const kubeconfig = writeKubeconfig(kubeconfigFolder(parts), certificates, {
     identity: 'admin',
     server: server.nodeUrl,
   });
   const binary = binaries.controllerManager;
-  parts.manager = startControllerManager({ place, binary, certificates, directory, kubeconfig });
+  parts.manager = startControllerManager({ sandbox, binary, certificates, directory, kubeconfig });
 }
 
 export async function forgetHistory({ etcd, servers }: Parts): Promise<number> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A long-lived program of the control plane: started in a place, remembered with the last it said, ended
+// A long-lived program of the control plane: started in a sandbox, remembered with the last it said, ended
 // with this process whatever happens to it.
-import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../../src/sys/exec.ts';
 import { until } from '../../support/until.ts';
 
@@ -21,14 +21,14 @@ export interface Program {
   signal(signal: NodeJS.Signals): void;
 }
 
-export function startProgram(place: Place, name: string, argv: readonly string[]): Program {
+export function startProgram(sandbox: Sandbox, name: string, argv: readonly string[]): Program {
   const lines: string[] = [];
   const keep = (line: string): void => {
     lines.push(line);
     if (lines.length > LINES_KEPT) lines.shift();
   };
   // The kernel kills it when we die, even by SIGKILL; what else is left, the next run removes.
-  const tied = insidePlace(place, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
+  const tied = insideSandbox(sandbox, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
   const [shell = 'sh', ...args] = tied;
   const child = start(shell, args, { onStdoutLine: keep, onStderrLine: keep });
   return {

@@ -5,23 +5,23 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 
 const CHILD = fileURLToPath(new URL('relay-child.mjs', import.meta.url));
 
 export interface Relay {
   /**
-   * A port of 127.0.0.1 that leads to `host:port` as seen from the place. It accepts while the target is
+   * A port of 127.0.0.1 that leads to `host:port` as seen from the sandbox. It accepts while the target is
    * down, and resets what it accepted.
    */
   forward(host: string, port: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Starts a relay into a place's namespace. Its process belongs to the place's cgroup. */
-export function openRelay(place: Place): Relay {
+/** Starts a relay into a sandbox's namespace. Its process belongs to the sandbox's cgroup. */
+export function openRelay(sandbox: Sandbox): Relay {
   const argv = ['setpriv', '--pdeathsig', 'KILL', process.execPath, CHILD];
-  const [shell = 'sh', ...args] = insidePlace(place, argv);
+  const [shell = 'sh', ...args] = insideSandbox(sandbox, argv);
   const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const exited = once(child, 'exit');
   // One at a time, so that an answer belongs to the last request.

@@ -59,7 +59,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       ...['--metrics-bind-address', `127.0.0.1:${METRICS_PORT}`],
     ];
     agent = await startClusterAgent(served.plane, served.node, { identity: 'proxy', flags });
-    relay = openRelay(served.plane.place('relay', host!.namespace));
+    relay = openRelay(served.plane.sandbox('relay', host!.namespace));
     const own = async (port: number): Promise<string> =>
       `http://127.0.0.1:${await relay.forward('127.0.0.1', port)}`;
     urls = {

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { claimOwnership, removeLeftovers, removeOwned } from '../../../src/lab/ownership.ts';
-import type { Place } from '../../../src/lab/place.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { findCgroup2, makeCgroup } from '../../../src/sys/cgroup.ts';
 
 const DIRECTORY_PREFIX = 'fairlead-cluster-';
@@ -15,8 +15,8 @@ export interface Workspace {
   readonly prefix: string;
   /** Its files: data, keys, kubeconfigs. */
   readonly directory: string;
-  /** A place whose programs go when the workspace goes, in a namespace of ours or of a topology. */
-  place(name: string, namespace: string): Place;
+  /** A sandbox whose programs go when the workspace goes, in a namespace of ours or of a topology. */
+  sandbox(name: string, namespace: string): Sandbox;
   /** Kills, deletes, forgets. Blocking; may be called again. Throws if something resists. */
   remove(): void;
 }
@@ -41,12 +41,12 @@ export function openWorkspace(): Workspace {
   process.on('exit', remove);
   mkdirSync(directory, { mode: 0o700 });
   makeCgroup(join(cgroup, 'programs'));
-  const place = (name: string, namespace: string): Place => ({
+  const sandbox = (name: string, namespace: string): Sandbox => ({
     name,
     namespace,
     cgroup: join(cgroup, 'programs'),
   });
-  return { prefix, directory, place, remove };
+  return { prefix, directory, sandbox, remove };
 }
 
 /** A directory outlives its record only if somebody else removed the leftovers of a run that crashed. */

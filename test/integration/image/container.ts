@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One container of a Pod, run by crun from the image's files in a place of the node: what a container
-// runtime makes of a container's part of a Pod. `hostNetwork`: it stays in the namespace of its place.
+// One container of a Pod, run by crun from the image's files in a sandbox of the node: what a container
+// runtime makes of a container's part of a Pod. `hostNetwork`: it stays in the namespace of its sandbox.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { insidePlace, type Place } from '../../../src/lab/place.ts';
+import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import { type RunResult, run, start } from '../../../src/sys/exec.ts';
 import { until } from '../../support/until.ts';
 import type { Image } from './image.ts';
@@ -26,7 +26,7 @@ export interface ContainerSpec {
 
 /** Where a container runs, and what it takes for the root of the cgroup hierarchy. */
 export interface Machine {
-  readonly place: Place;
+  readonly sandbox: Sandbox;
   readonly image: Image;
   /** For files of containers; goes with the topology, and mounts below it too. */
   readonly directory: string;
@@ -50,7 +50,7 @@ let count = 0;
 
 export async function startContainer(machine: Machine, spec: ContainerSpec): Promise<Container> {
   count += 1;
-  const id = `${machine.place.namespace}-${spec.name}-${count}`;
+  const id = `${machine.sandbox.namespace}-${spec.name}-${count}`;
   const bundle = join(machine.directory, id);
   const rootfs = await mountRootfs(machine.image, bundle);
   writeFileSync(join(bundle, 'config.json'), JSON.stringify(runtimeConfig(machine, spec)));
@@ -85,12 +85,12 @@ const ON_CGROUP2 = `mount --make-private /sys/fs/cgroup
 mount -n --bind "$0" /sys/fs/cgroup
 exec "$@"`;
 
-/** crun makes no cgroup: containers stay in that of their place, where nothing outlives the topology. */
+/** crun makes no cgroup: containers stay in that of their sandbox, where nothing outlives the topology. */
 function crunArgv(machine: Machine, args: readonly string[]): string[] {
   const crun = ['crun', '--root', join(machine.directory, 'crun'), '--cgroup-manager=disabled'];
   const unshare = ['unshare', '--mount', '--propagation', 'unchanged'];
   const shell = [...unshare, 'sh', '-e', '-c', ON_CGROUP2, machine.cgroupRoot];
-  return insidePlace(machine.place, [...shell, ...crun, ...args]);
+  return insideSandbox(machine.sandbox, [...shell, ...crun, ...args]);
 }
 
 /** The image's files with a layer above them for what this container writes. */

@@ -45,7 +45,7 @@ export async function openStage(binaries: Binaries, image: Image): Promise<Stage
     await plane.connect(nodes.topology.nodes[0]!);
     const web = await addWeb(plane, node);
     const directory = join(nodes.topology.directory, 'image');
-    const { cgroupRoot, nodeName, place } = node.instance;
+    const { cgroupRoot, nodeName, sandbox } = node.instance;
     const root = await makeRoot(directory, cgroupRoot);
     const host = { nodeName, directory, root };
     const apply = (...args: readonly string[]): Promise<string> =>
@@ -54,7 +54,7 @@ export async function openStage(binaries: Binaries, image: Image): Promise<Stage
     await plane.kubectl(['apply', '--warnings-as-errors', '-f', '-'], objects);
     return {
       ...{ plane, node, host, web, apply, remove },
-      machine: { place, image, directory, cgroupRoot: join(root, CGROUPS) },
+      machine: { sandbox, image, directory, cgroupRoot: join(root, CGROUPS) },
       reached: async () => {
         const { hits, failures } = await node.client().burst(web, { connections: 20 });
         return [...Object.keys(hits), ...Object.keys(failures)];

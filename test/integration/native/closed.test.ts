@@ -10,7 +10,7 @@ import {
 } from '../../../src/sys/native.ts';
 import { caught } from './support/errors.ts';
 import { frame, loadFixture, missing, u32, u64 } from './support/fixture.ts';
-import { makeCgroup } from './support/place.ts';
+import { makeCgroup } from './support/resources.ts';
 
 const mapCalls: Record<Exclude<keyof BpfMap, 'info' | 'close'>, (map: BpfMap) => unknown> = {
   get: (map) => map.get(u32(1)),

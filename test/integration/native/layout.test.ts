@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openObject } from '../../../src/sys/native.ts';
 import { caught } from './support/errors.ts';
 import { build, missing } from './support/fixture.ts';
-import { makeBpffs, type Place } from './support/place.ts';
+import { makeBpffs, type TestResource } from './support/resources.ts';
 
 const OURS = {
   NUMBERS: '__u32 first; __u32 second;',
@@ -53,7 +53,7 @@ const objectOf = ({ is, pinned }: Row): Uint8Array =>
   build('layouts', { name: ` ${is}`, macros: { ...OURS, ...pinned } });
 
 describe.skipIf(missing !== undefined)('the layout of a pinned map', () => {
-  let bpffs: Place;
+  let bpffs: TestResource;
   beforeAll(() => {
     bpffs = makeBpffs();
   });

@@ -15,7 +15,7 @@ import { until } from '../../support/until.ts';
 import { addonPath, type ChildBody, endOfChild } from './support/child.ts';
 import { frame, loadFixture, missing, refusedBytes, u32, u64 } from './support/fixture.ts';
 import { collectUntil } from './support/garbage.ts';
-import { descriptorCount, makeBpffs, makeCgroup } from './support/place.ts';
+import { descriptorCount, makeBpffs, makeCgroup } from './support/resources.ts';
 
 const fixture = fileURLToPath(new URL('../../../build/test/fixture.bpf.o', import.meta.url));
 

@@ -9,15 +9,15 @@ import { type BpfObject, openPinnedLink, openPinnedProgram } from '../../../src/
 import { type ChildBody, inChild } from './support/child.ts';
 import { caught } from './support/errors.ts';
 import { loadFixture, missing, readU64, u32 } from './support/fixture.ts';
-import { makeBpffs, makeCgroup, makeNetns, type Place, run } from './support/place.ts';
+import { makeBpffs, makeCgroup, makeNetns, run, type TestResource } from './support/resources.ts';
 
 const connect4 = 10;
 const fixturePath = fileURLToPath(new URL('../../../build/test/fixture.bpf.o', import.meta.url));
 
 describe.skipIf(missing !== undefined)('cgroup links', () => {
   let object: BpfObject;
-  let bpffs: Place;
-  let cgroup: Place;
+  let bpffs: TestResource;
+  let cgroup: TestResource;
   let server: Server;
   let port = 0;
 
@@ -274,7 +274,7 @@ const exercise: ChildBody<Wanted, Record<string, unknown>> = (native, wanted, re
   };
 };
 
-function indexOf(netns: Place, device: string): number {
+function indexOf(netns: TestResource, device: string): number {
   const name = netns.path.split('/').at(-1) ?? '';
   const links = JSON.parse(run('ip', '-n', name, '-j', 'link', 'show', device)) as {
     ifindex: number;
@@ -283,7 +283,7 @@ function indexOf(netns: Place, device: string): number {
 }
 
 describe.skipIf(missing !== undefined)('interface links', () => {
-  let bpffs: Place;
+  let bpffs: TestResource;
   beforeAll(() => {
     bpffs = makeBpffs();
   });

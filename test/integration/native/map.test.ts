@@ -11,7 +11,7 @@ import {
 import { caught } from './support/errors.ts';
 import { frame, loadFixture, missing, readU32, u32, u64 } from './support/fixture.ts';
 import { collectGarbage } from './support/garbage.ts';
-import { makeBpffs, type Place } from './support/place.ts';
+import { makeBpffs, type TestResource } from './support/resources.ts';
 
 const range = (count: number, from = 0): number[] =>
   Array.from({ length: count }, (_, i) => from + i);
@@ -20,7 +20,7 @@ const valuesOf = (numbers: number[]): Uint8Array => u64(...numbers.map((n) => Bi
 
 describe.skipIf(missing !== undefined)('maps', () => {
   let object: BpfObject;
-  let bpffs: Place;
+  let bpffs: TestResource;
   const map = (name: string): BpfMap => object.map(name);
 
   beforeAll(() => {

@@ -19,10 +19,10 @@ import {
   u32,
   u64,
 } from './support/fixture.ts';
-import { descriptorCount, makeBpffs, type Place } from './support/place.ts';
+import { descriptorCount, makeBpffs, type TestResource } from './support/resources.ts';
 
 describe.skipIf(missing !== undefined)('objects', () => {
-  let bpffs: Place;
+  let bpffs: TestResource;
   beforeAll(() => {
     bpffs = makeBpffs();
   });

@@ -19,7 +19,7 @@ import { until } from '../../support/until.ts';
 import { addonPath, inChild } from './support/child.ts';
 import { caught } from './support/errors.ts';
 import { fixtureBytes, frame, loadFixture, missing, u32 } from './support/fixture.ts';
-import { makeBpffs, makeFolder, makeNetns } from './support/place.ts';
+import { makeBpffs, makeFolder, makeNetns } from './support/resources.ts';
 
 describe('layouts', () => {
   const layouts = readBtf(fixtureBytes);

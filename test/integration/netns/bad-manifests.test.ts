@@ -100,7 +100,7 @@ endpoints:
 `,
     problem: { line: 13, reason: expect.stringMatching(/not-an-address/) },
   },
-])('$name is reported with its place; other Services go on', async ({ text, problem }) => {
+])('$name is reported with its line; other Services go on', async ({ text, problem }) => {
   node.manifests.putText('bad.yaml', text);
   await untilHolds(async () => {
     expect(await problems()).toEqual([expect.objectContaining({ file: 'bad.yaml', ...problem })]);

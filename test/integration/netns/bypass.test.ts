@@ -3,7 +3,7 @@
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath } from '../../../src/lab/place.ts';
+import { compiledPath } from '../../../src/lab/sandbox.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
 import {
   cgroupId,
@@ -44,7 +44,7 @@ async function isServed(index: number): Promise<boolean> {
 }
 
 test('a bypassed pod is left alone, its neighbour is not, and it can come back', async () => {
-  const { cgroup } = node.places[0]!;
+  const { cgroup } = node.sandboxes[0]!;
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
   expect(await bypass('add', cgroup)).toMatchObject({ code: 0 });
   expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
@@ -60,26 +60,26 @@ test('a bypassed pod is left alone, its neighbour is not, and it can come back',
 });
 
 test('it counts for cgroups below, and outlives the agent', async () => {
-  const place = node.places[1]!;
-  const below = { ...place, cgroup: `${place.cgroup}/container` };
+  const sandbox = node.sandboxes[1]!;
+  const below = { ...sandbox, cgroup: `${sandbox.cgroup}/container` };
   makeCgroup(below.cgroup);
   const client = await startClient(below);
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
-  await bypass('add', place.cgroup);
+  await bypass('add', sandbox.cgroup);
   expect((await client.once(target(web), 500)).kind).toBe('failed');
   await agent.kill();
   expect((await client.once(target(web), 500)).kind).toBe('failed');
   agent = await node.startAgent();
   expect((await client.once(target(web), 500)).kind).toBe('failed');
   expect(await isServed(0)).toBe(true);
-  await bypass('remove', place.cgroup);
+  await bypass('remove', sandbox.cgroup);
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
 /** Is a client in `cgroup` still answered while `bypassed` is bypassed? */
 async function isAnsweredWith(bypassed: string, cgroup: string): Promise<boolean> {
   makeCgroup(cgroup);
-  const client = await startClient({ ...node.places[0]!, cgroup });
+  const client = await startClient({ ...node.sandboxes[0]!, cgroup });
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
   expect(await bypass('add', bypassed)).toMatchObject({ code: 0, stderr: '' });
   const { kind } = await client.once(target(web), 500);
@@ -92,7 +92,7 @@ const below = (cgroup: string, levels: number): string =>
   join(cgroup, ...Array.from({ length: levels }, (_, level) => `l${level}`));
 
 test('it counts at any depth, and for cgroups above --cgroup-root up to the root itself', async () => {
-  const { cgroup } = node.places[0]!;
+  const { cgroup } = node.sandboxes[0]!;
   const deep = below(cgroup, 12);
   expect(await isAnsweredWith(deep, deep)).toBe(false);
   expect(await isAnsweredWith(cgroup, deep)).toBe(false);
@@ -102,7 +102,7 @@ test('it counts at any depth, and for cgroups above --cgroup-root up to the root
 });
 
 test('it counts when it is asked for inside a cgroup namespace', async () => {
-  const { instance, places } = node;
+  const { instance, sandboxes } = node;
   // As in a container of kind: its root is the cgroup that the hooks are attached to.
   const mountThere = 'mount -t cgroup2 none /mnt && exec "$@"';
   const inside = (...args: string[]) => {
@@ -113,7 +113,7 @@ test('it counts when it is asked for inside a cgroup namespace', async () => {
     ]);
     return run(shell, rest);
   };
-  const own = places[0]!.cgroup.slice(instance.cgroupRoot.length);
+  const own = sandboxes[0]!.cgroup.slice(instance.cgroupRoot.length);
   expect(await inside('add', `/mnt${own}`)).toMatchObject({ code: 0, stderr: '' });
   expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
   expect((await inside('list')).stdout).toContain(`bypassed   /mnt${own}\n`);
@@ -125,7 +125,7 @@ test('it counts when it is asked for inside a cgroup namespace', async () => {
 });
 
 test('a cgroup that is gone is listed as such, and removed by its id', async () => {
-  const cgroup = join(node.places[0]!.cgroup, 'short-lived');
+  const cgroup = join(node.sandboxes[0]!.cgroup, 'short-lived');
   makeCgroup(cgroup);
   const id = String(cgroupId(cgroup));
   await bypass('add', cgroup);
@@ -145,20 +145,20 @@ test('what cannot work is refused, and says why', async () => {
       `sockets of ${beside} are not translated, so there is nothing to bypass: the hooks serve ${cgroupRoot}`,
     ),
   });
-  const tooDeep = below(node.places[0]!.cgroup, 64);
+  const tooDeep = below(node.sandboxes[0]!.cgroup, 64);
   makeCgroup(tooDeep);
   expect(await bypass('add', tooDeep)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('the hooks check only 63'),
   });
-  removeCgroup(below(node.places[0]!.cgroup, 1));
+  removeCgroup(below(node.sandboxes[0]!.cgroup, 1));
 });
 
 test('an open connection of a pod that opts out goes on', async () => {
   const socket = await node.client().open(target(web));
-  await bypass('add', node.places[0]!.cgroup);
+  await bypass('add', node.sandboxes[0]!.cgroup);
   expect(await socket.talk('still here')).toMatchObject({ text: 'still here' });
-  await bypass('remove', node.places[0]!.cgroup);
+  await bypass('remove', node.sandboxes[0]!.cgroup);
   await socket.close();
 });
 
@@ -167,7 +167,7 @@ test('what is no cgroup, and what is not bypassed, is said plainly', async () =>
     code: 2,
     stderr: expect.stringContaining('not a directory of a cgroup v2'),
   });
-  expect(await bypass('remove', node.places[0]!.cgroup)).toMatchObject({ code: 4 });
+  expect(await bypass('remove', node.sandboxes[0]!.cgroup)).toMatchObject({ code: 4 });
   expect(await bypass('add', '/no/such/folder')).toMatchObject({
     code: 4,
     stderr: 'fairlead: /no/such/folder does not exist\n',

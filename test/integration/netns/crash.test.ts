@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { start } from '../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../support/builders.ts';
@@ -74,7 +74,7 @@ test(`killed ${ROUNDS} times while it starts: no failure, then it starts`, async
   const { instance } = node;
   const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
   const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
-  const argv = insidePlace(instance.place, [process.execPath, compiledPath('main.js'), ...run]);
+  const argv = insideSandbox(instance.sandbox, [process.execPath, compiledPath('main.js'), ...run]);
   await rounds(async (sets, life) => {
     changeAll(sets);
     const unlucky = start(argv[0]!, argv.slice(1));

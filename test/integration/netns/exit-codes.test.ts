@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Manifest } from '../../../src/lab/manifests.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import {
   type Child,
   type RunResult,
@@ -41,20 +41,20 @@ function startClusterAgent(): Child {
   const { instance } = node;
   const source = ['--api-server', `http://127.0.0.1:${API_PORT}`, '--hostname-override', 'n1'];
   const args = ['run', ...source, '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)];
-  return startInPlace([compiledPath('main.js'), ...args]);
+  return startInSandbox([compiledPath('main.js'), ...args]);
 }
 
 async function startApiServer(objects: readonly Manifest[]): Promise<Child> {
   const lines: string[] = [];
   const script = new URL('./fixture/api-server.mjs', import.meta.url).pathname;
   const argv = [script, String(API_PORT), JSON.stringify(objects)];
-  const server = startInPlace(argv, { onStdoutLine: (line) => lines.push(line) });
+  const server = startInSandbox(argv, { onStdoutLine: (line) => lines.push(line) });
   await until(() => lines.includes('ready'), { what: 'the API server' });
   return server;
 }
 
-function startInPlace(argv: readonly string[], options: StartOptions = {}): Child {
-  const [program = '', ...rest] = insidePlace(node.instance.place, [process.execPath, ...argv]);
+function startInSandbox(argv: readonly string[], options: StartOptions = {}): Child {
+  const [program = '', ...rest] = insideSandbox(node.instance.sandbox, [process.execPath, ...argv]);
   return start(program, rest, options);
 }
 
@@ -216,7 +216,7 @@ test('2 usage, 3 no agent, 4 not found', async () => {
 const asNobody = (...args: readonly string[]): Promise<RunResult> => {
   const wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
   const argv = [...wrapper, process.execPath, compiledPath('main.js'), ...args];
-  const [program = '', ...rest] = insidePlace(node.instance.place, argv);
+  const [program = '', ...rest] = insideSandbox(node.instance.sandbox, argv);
   return run(program, rest);
 };
 
@@ -282,7 +282,7 @@ test('watching prints YAML documents with a separator, and again when something 
   await startServed();
   const lines: string[] = [];
   const args = ['services', ...ownPaths(node.instance), '-w', '-o', 'yaml'];
-  const [program = '', ...rest] = insidePlace(node.instance.place, [
+  const [program = '', ...rest] = insideSandbox(node.instance.sandbox, [
     ...[process.execPath, compiledPath('main.js'), ...args],
   ]);
   const child = start(program, rest, { onStdoutLine: (line) => lines.push(line) });

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { start, stop } from '../../../src/sys/exec.ts';
 import { service } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -28,7 +28,10 @@ test(`an agent of ${SERVICES} Services never takes more than ${MOST_MIB} MiB`, a
   const { instance } = node;
   const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
   const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
-  const [program = '', ...args] = insidePlace(instance.place, [compiledPath('main.js'), ...run]);
+  const [program = '', ...args] = insideSandbox(instance.sandbox, [
+    compiledPath('main.js'),
+    ...run,
+  ]);
   let isReady = (): void => undefined;
   const ready = new Promise<string>((resolve) => {
     isReady = () => resolve('ready');

@@ -5,12 +5,12 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Manifest } from '../../../src/lab/manifests.ts';
-import { insidePlace } from '../../../src/lab/place.ts';
+import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import { type Child, run, start } from '../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { evaluateAlerts, preparePromql } from '../../support/promql.ts';
-import { getInPlace, MANIFEST_METRICS, Scrapes } from '../../support/scrape.ts';
+import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../support/scrape.ts';
 import { untilHolds } from '../../support/until.ts';
 
 const promql = await preparePromql();
@@ -42,7 +42,11 @@ async function holdPort(port: number): Promise<Child> {
     isListening = resolve;
   });
   const code = `require('net').createServer().listen(${port}, '127.0.0.1', () => console.log('ready'))`;
-  const [program = '', ...args] = insidePlace(node.instance.place, [process.execPath, '-e', code]);
+  const [program = '', ...args] = insideSandbox(node.instance.sandbox, [
+    process.execPath,
+    '-e',
+    code,
+  ]);
   const child = start(program, args, { onStdoutLine: () => isListening() });
   await listening;
   return child;
@@ -60,7 +64,7 @@ mapSizes: {frontends: ${FRONTENDS}}
 
 beforeAll(async () => {
   node = await startOneNode(['near', 'other']);
-  scrapes = new Scrapes(node.instance.place);
+  scrapes = new Scrapes(node.instance.sandbox);
   config = join(node.instance.runDir, 'config.yaml');
   writeFileSync(config, configText(5));
   node.manifests.put('web.yaml', service('web', { n: 10 }, node.servers));
@@ -94,12 +98,12 @@ describe('series of a live agent', () => {
   test('the Node: eligible, and with the taint of the cluster autoscaler not', async () => {
     node.manifests.put('node.yaml', [NODE]);
     await holds('fairlead_node_eligible', 1);
-    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/healthz')).status).toBe(200);
-    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/livez')).status).toBe(200);
+    expect((await getInSandbox(node.instance.sandbox, HEALTH_PORT, '/healthz')).status).toBe(200);
+    expect((await getInSandbox(node.instance.sandbox, HEALTH_PORT, '/livez')).status).toBe(200);
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }];
     node.manifests.put('node.yaml', [{ ...NODE, spec: { taints } }]);
     await holds('fairlead_node_eligible', 0);
-    expect((await getInPlace(node.instance.place, HEALTH_PORT, '/healthz')).status).toBe(503);
+    expect((await getInSandbox(node.instance.sandbox, HEALTH_PORT, '/healthz')).status).toBe(503);
     node.manifests.put('node.yaml', [NODE]);
     await holds('kubeproxy_proxy_healthz_total{code="503"}', 1);
   });
@@ -134,7 +138,7 @@ describe('series of a live agent', () => {
     await holds(`${noLocal}{traffic_policy="external",ip_family="IPv4"}`, 1);
     const programmed = 'kubeproxy_network_programming_duration_seconds_count';
     await holds(`${programmed}{ip_family="IPv4"}`, 1);
-    expect((await getInPlace(node.instance.place, CHECK_PORT, '/')).status).toBe(503);
+    expect((await getInSandbox(node.instance.sandbox, CHECK_PORT, '/')).status).toBe(503);
     node.manifests.remove('lb.yaml');
     await holds('fairlead_service_health_ports', 0);
   });

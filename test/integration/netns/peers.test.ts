@@ -10,7 +10,7 @@ import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { runCommand } from '../../../src/lab/agent.ts';
 import type { Answer, SocketAddress, Target } from '../../../src/lab/client/protocol.ts';
 import type { Manifest } from '../../../src/lab/manifests.ts';
-import { insidePlace } from '../../../src/lab/place.ts';
+import { insideSandbox } from '../../../src/lab/sandbox.ts';
 import type { BackendRow } from '../../../src/observe/report.ts';
 import { run, start } from '../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../src/sys/native.ts';
@@ -84,7 +84,7 @@ function putMoving(conditions: Readonly<Record<string, Conditions | null>>): voi
   node.manifests.put('moving.yaml', [svc('moving', MOVING), ...changed]);
 }
 
-const placeOf = ({ address, port }: SocketAddress): SocketAddress => ({ address, port });
+const addressOf = ({ address, port }: SocketAddress): SocketAddress => ({ address, port });
 
 /** The backend itself, dialled past its Service. */
 function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
@@ -92,15 +92,15 @@ function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
   return { address: { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind], port };
 }
 
-/** Runs a fixture in the client pod: what it prints of these places. */
+/** Runs a fixture in the client pod: what it prints for these peers. */
 async function talkIn(
   fixture: string,
   kind: AddressKind,
-  places: readonly SocketAddress[],
+  peers: readonly SocketAddress[],
 ): Promise<unknown> {
   const family = kind === 'IPv4' ? 'udp4' : 'udp6';
-  const words = places.flatMap(({ address, port }) => [address, String(port)]);
-  const argv = insidePlace(node.places[0]!, [process.execPath, fixture, family, ...words]);
+  const words = peers.flatMap(({ address, port }) => [address, String(port)]);
+  const argv = insideSandbox(node.sandboxes[0]!, [process.execPath, fixture, family, ...words]);
   const { stdout, stderr, code } = await run(argv[0]!, argv.slice(1));
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return JSON.parse(stdout);
@@ -137,14 +137,16 @@ test.each(KINDS)('UDP %s: one socket talks to a dozen Services', async (kind) =>
   const socket = await node.client().open(target(MANY[0]!.spec, kind));
   for (let round = 0; round < 3; round++) {
     for (const { name, pod, spec } of MANY) {
-      const to = placeOf(target(spec, kind));
+      const to = addressOf(target(spec, kind));
       const answer = await socket.talk(`to ${name}, round ${round}`, to);
       expect(answer).toMatchObject({ backend: pod, source: to });
     }
   }
   for (const { name, pod, targetPort, spec } of MANY) {
     const past = direct(pod, targetPort, kind);
-    expect(sourceOf(await socket.talk('past it', past)), name).toEqual(placeOf(target(spec, kind)));
+    expect(sourceOf(await socket.talk('past it', past)), name).toEqual(
+      addressOf(target(spec, kind)),
+    );
   }
   const expected = MANY.map(({ name }, index) => ({ name, made: 1, open: +(index < COUNTED) }));
   expect(await since()).toEqual(expected);
@@ -154,13 +156,13 @@ test.each(KINDS)('UDP %s: one socket talks to a dozen Services', async (kind) =>
 });
 
 test.each(KINDS)('UDP %s: two Services with one backend, the latest is shown', async (kind) => {
-  const [one, other] = TWINS.map((spec) => placeOf(target(spec, kind)));
+  const [one, other] = TWINS.map((spec) => addressOf(target(spec, kind)));
   const past = direct('b', 5353, kind);
   // The pair as a socket's first flows, as its last own one and a further one, and as further ones.
   for (const others of [0, COUNTED - 1, COUNTED]) {
     const socket = await node.client().open(target(TWINS[0], kind));
     for (const { spec } of MANY.slice(0, others))
-      await socket.talk('another Service', placeOf(target(spec, kind)));
+      await socket.talk('another Service', addressOf(target(spec, kind)));
     for (const to of [one, other, one, one, other]) {
       expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
       expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
@@ -172,7 +174,7 @@ test.each(KINDS)('UDP %s: two Services with one backend, the latest is shown', a
 test.each(KINDS)('UDP %s: after connect(AF_UNSPEC) a pod answers as itself', async (kind) => {
   const [first] = MANY;
   const before = await counts(kind);
-  const to = placeOf(target(first!.spec, kind));
+  const to = addressOf(target(first!.spec, kind));
   const past = direct(first!.pod, first!.targetPort, kind);
   expect(await talkIn(DISCONNECT, kind, [to, past])).toEqual([to, past]);
   expect((await counts(kind))[first!.name]).toEqual({
@@ -185,17 +187,17 @@ test.each(KINDS)(
   'UDP %s, connected anew: a Service, another, and a plain address',
   async (kind) => {
     const plain = direct('a', 8080, kind);
-    const places = [
-      placeOf(target(MANY[0]!.spec, kind)),
-      placeOf(target(MANY[3]!.spec, kind)),
+    const peers = [
+      addressOf(target(MANY[0]!.spec, kind)),
+      addressOf(target(MANY[3]!.spec, kind)),
       plain,
-      placeOf(target(MANY[1]!.spec, kind)),
+      addressOf(target(MANY[1]!.spec, kind)),
     ];
     const before = await counts(kind);
-    const answers = await talkIn(RECONNECT, kind, places);
+    const answers = await talkIn(RECONNECT, kind, peers);
     const names = ['a', 'b', 'a', 'a'];
     expect(answers).toEqual(
-      places.map((peer, index) => ({ backend: names[index], source: peer, peer })),
+      peers.map((peer, index) => ({ backend: names[index], source: peer, peer })),
     );
     const after = await counts(kind);
     for (const name of ['s1', 's2', 's4']) {
@@ -230,11 +232,11 @@ test.each(KINDS)(
   'TCP %s: a socket that is connected to its backend afterwards shows it',
   async (kind) => {
     const before = (await counts(kind))['solo']!;
-    const places = [placeOf(target(SOLO, kind)), direct('a', 8080, kind)];
-    const words = places.flatMap(({ address, port }) => [address, String(port)]);
-    const argv = insidePlace(node.places[0]!, [streamProgram(), 'again', ...words]);
+    const peers = [addressOf(target(SOLO, kind)), direct('a', 8080, kind)];
+    const words = peers.flatMap(({ address, port }) => [address, String(port)]);
+    const argv = insideSandbox(node.sandboxes[0]!, [streamProgram(), 'again', ...words]);
     const { stdout } = await run(argv[0]!, argv.slice(1));
-    expect(stdout).toBe(places.map(({ address, port }) => `${address} ${port}\n`).join(''));
+    expect(stdout).toBe(peers.map(({ address, port }) => `${address} ${port}\n`).join(''));
     await untilHolds(async () =>
       expect((await counts(kind))['solo']).toEqual({ made: before.made + 1, open: before.open }),
     );
@@ -255,7 +257,7 @@ test('TCP: with no room in the table of sockets the record is the socket’s own
   try {
     table.putBatch(keys, new Uint8Array(maxEntries * valueSize));
     const socket = await node.client().open(to);
-    expect(socket.answer).toMatchObject({ peer: placeOf(to) });
+    expect(socket.answer).toMatchObject({ peer: addressOf(to) });
     const during = { made: before.made + 1, open: before.open + 1 };
     expect((await counts('IPv4'))['web']).toEqual(during);
     await socket.close();
@@ -285,7 +287,7 @@ test.skipIf(!existsSync('/proc/sys/net/mptcp/enabled')).each(KINDS)(
     const { address, port } = target(WEB, kind);
     const before = (await counts(kind))['web']!;
     const lines: string[] = [];
-    const argv = insidePlace(node.places[0]!, [
+    const argv = insideSandbox(node.sandboxes[0]!, [
       streamProgram(),
       'mptcp',
       address,
@@ -314,7 +316,7 @@ test.each(KINDS)('TCP %s: the peer stays the Service when its backend is gone', 
     expect(hits).not.toHaveProperty(answer.backend);
   });
   const late = await socket.talk('still here');
-  expect(late).toMatchObject({ backend: answer.backend, peer: placeOf(to) });
+  expect(late).toMatchObject({ backend: answer.backend, peer: addressOf(to) });
   await socket.close();
   putWeb(['a', 'b']);
   await untilHolds(async () => {
@@ -340,12 +342,12 @@ test.each(KINDS)(
     await untilHolds(async () => expect(await freshHits()).toEqual(others));
     for (let i = 0; i < 5; i++) {
       const answer = await socket.talk(`while it terminates ${i}`);
-      expect(answer).toMatchObject({ backend: mine, source: placeOf(to) });
+      expect(answer).toMatchObject({ backend: mine, source: addressOf(to) });
     }
     putMoving({ [mine]: null });
     await untilHolds(async () => {
       const answer = await socket.talk('after it is gone');
-      expect(answer).toMatchObject({ backend: others[0], source: placeOf(to) });
+      expect(answer).toMatchObject({ backend: others[0], source: addressOf(to) });
     });
     await socket.close();
   },

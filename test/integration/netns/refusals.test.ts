@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync, writeFileSyn
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -34,7 +34,7 @@ function start({ flags = {}, wrapper = [] }: Attempt): Promise<RunResult> {
     ...flags,
   };
   const args = ['run', ...Object.entries(all).flat()];
-  const [program = '', ...rest] = insidePlace(instance.place, [
+  const [program = '', ...rest] = insideSandbox(instance.sandbox, [
     ...wrapper,
     process.execPath,
     compiledPath('main.js'),

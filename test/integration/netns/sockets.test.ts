@@ -57,9 +57,9 @@ test.each(KINDS)('UDP %s, connected: peer and source are the Service', async (ki
 
 test.each(['IPv4', 'IPv6'] as const)('%s: the server sees the client pod itself', async (kind) => {
   const answer = await node.client().once(target(web, kind));
-  const [place] = node.places;
+  const [sandbox] = node.sandboxes;
   const address = kind === 'IPv4' ? '10.1.1.10' : 'fd00:10:1::a';
-  expect(place?.name).toBe('client');
+  expect(sandbox?.name).toBe('client');
   expect(answer).toMatchObject({ clientSeen: { address } });
 });
 

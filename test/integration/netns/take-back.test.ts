@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, readdirSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run, start } from '../../../src/sys/exec.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -48,11 +48,11 @@ test.each([
   ['from the moment the hooks are attached', '"msg":"attached"'],
   ['again and again', '"msg":"ready"'],
 ])('--ephemeral: SIGINT %s takes everything back', async (_when, line) => {
-  const { place, manifests, cgroupRoot, bpfRoot, runDir, nodeName } = node.instance;
+  const { sandbox, manifests, cgroupRoot, bpfRoot, runDir, nodeName } = node.instance;
   const source = ['--manifests', manifests.path, '--hostname-override', nodeName];
   const args = ['run', ...source, '--cgroup-root', cgroupRoot, ...ownPaths(node.instance)];
   const main = [process.execPath, compiledPath('main.js'), ...args, '--ephemeral'];
-  const [program = '', ...rest] = insidePlace(place, main);
+  const [program = '', ...rest] = insideSandbox(sandbox, main);
   let interrupts: NodeJS.Timeout | undefined;
   const agent = start(program, rest, {
     onStderrLine: (text) => {
@@ -99,9 +99,9 @@ test('cleanup removes the files of the run directory, too, and says what it remo
 test('a kubelet on the node is named before anything is attached', async () => {
   const program = join(node.instance.runDir, 'kubelet');
   copyFileSync('/usr/bin/sleep', program);
-  const [sh = '', ...args] = insidePlace(node.self, [program, '60']);
+  const [sh = '', ...args] = insideSandbox(node.self, [program, '60']);
   const kubelet = start(sh, args);
-  // The process becomes the kubelet once it is in its place.
+  // The process becomes the kubelet once it is in its sandbox.
   const isUp = async () => (await run('ps', ['-o', 'comm=', '-p', `${kubelet.pid}`])).stdout.trim();
   await until(async () => (await isUp()) === 'kubelet', { what: 'the kubelet' });
   const agent = await node.startAgent();

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
 import { ownNamespaces, removeLeftovers } from '../../../src/lab/ownership.ts';
-import { compiledPath, startServer } from '../../../src/lab/place.ts';
+import { compiledPath, startServer } from '../../../src/lab/sandbox.ts';
 import { buildTopology, type Topology } from '../../../src/lab/topology.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
 import { listProcesses } from '../../../src/sys/cgroup.ts';
@@ -30,10 +30,10 @@ test('pods talk within a node and across nodes, in every kind of socket', async 
     { name: 'n1', pods: ['client', 'near'] },
     { name: 'n2', pods: ['far'] },
   ]);
-  const [place, near] = topology.nodes[0]!.pods;
+  const [sandbox, near] = topology.nodes[0]!.pods;
   const far = topology.nodes[1]!.pods[0]!;
   await Promise.all([near!, far].map((pod) => startServer(pod, [8080])));
-  const client = await startClient(place!);
+  const client = await startClient(sandbox!);
   for (const pod of [near!, far]) {
     for (const address of [pod.ipv4, pod.ipv6, `::ffff:${pod.ipv4}`]) {
       for (const kind of [
@@ -43,7 +43,7 @@ test('pods talk within a node and across nodes, in every kind of socket', async 
       ] as const) {
         const answer = await client.once({ address, port: 8080, ...kind });
         expect(answer).toMatchObject({ kind: 'answered', backend: pod.name });
-        const seen = address.startsWith('fd') ? place!.ipv6 : place!.ipv4;
+        const seen = address.startsWith('fd') ? sandbox!.ipv6 : sandbox!.ipv4;
         expect(answer).toMatchObject({ clientSeen: { address: seen } });
       }
     }
@@ -52,8 +52,8 @@ test('pods talk within a node and across nodes, in every kind of socket', async 
 
 test('failures say what the kernel said', async () => {
   topology = await buildTopology([{ name: 'n1', pods: ['client', 'idle'] }]);
-  const [place, idle] = topology.nodes[0]!.pods;
-  const client = await startClient(place!);
+  const [sandbox, idle] = topology.nodes[0]!.pods;
+  const client = await startClient(sandbox!);
   const nobody = { address: idle!.ipv4, port: 8080 } as const;
   const refused = { kind: 'failed', code: 'ECONNREFUSED' };
   expect(await client.once({ protocol: 'TCP', ...nobody })).toMatchObject(refused);

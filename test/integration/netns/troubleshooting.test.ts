@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insidePlace } from '../../../src/lab/place.ts';
+import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { type Child, type RunResult, run, start } from '../../../src/sys/exec.ts';
 import { service, slices, svc } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -106,7 +106,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     const { code, stderr } = await fairlead(situation, [
       'bypass',
       'add',
-      situation.node.places[0]!.cgroup,
+      situation.node.sandboxes[0]!.cgroup,
     ]);
     expect(code, stderr).toBe(0);
   },
@@ -131,7 +131,7 @@ const instanceFlags = ({ instance }: Node): string[] => [
 
 const commandOf = ({ node, wrapper }: Situation, args: readonly string[]): string[] => {
   const program = [process.execPath, compiledPath('main.js'), ...args, ...ownPaths(node.instance)];
-  return insidePlace(node.instance.place, [...wrapper, ...program]);
+  return insideSandbox(node.instance.sandbox, [...wrapper, ...program]);
 };
 
 function fairlead(situation: Situation, args: readonly string[]): Promise<RunResult> {
@@ -159,7 +159,7 @@ function masked(text: string, node: Node): string {
     .replaceAll(runDir, '/run/fairlead')
     .replaceAll(bpfRoot, '/sys/fs/bpf/fairlead')
     .replaceAll(manifests.path, '/etc/fairlead/manifests')
-    .replaceAll(node.places[0]?.cgroup ?? '', '/sys/fs/cgroup/kubepods/pod1')
+    .replaceAll(node.sandboxes[0]?.cgroup ?? '', '/sys/fs/cgroup/kubepods/pod1')
     .replaceAll(cgroupRoot, '/sys/fs/cgroup')
     .replace(/pid \d+/g, 'pid 4711')
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '2026-11-22T08:00:00Z')

@@ -30,7 +30,7 @@ static struct sockaddr_in6 wide(const char* text, int port) {
   return address;
 }
 
-struct place {
+struct address {
   union {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -39,28 +39,28 @@ struct place {
   socklen_t size;
 };
 
-static struct place place_of(enum kind kind, const char* v4, const char* v6, int port) {
-  struct place place = {.size = sizeof(struct sockaddr_in6)};
+static struct address address_of(enum kind kind, const char* v4, const char* v6, int port) {
+  struct address address = {.size = sizeof(struct sockaddr_in6)};
   char mapped[64];
   snprintf(mapped, sizeof(mapped), "::ffff:%s", v4);
   if (kind == V4) {
-    place.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, v4, &place.v4.sin_addr);
-    place.size = sizeof(struct sockaddr_in);
+    address.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    inet_pton(AF_INET, v4, &address.v4.sin_addr);
+    address.size = sizeof(struct sockaddr_in);
   } else {
-    place.v6 = wide(kind == V6 ? v6 : mapped, port);
+    address.v6 = wide(kind == V6 ? v6 : mapped, port);
   }
-  return place;
+  return address;
 }
 
-static struct place cluster_ip(enum kind kind, int n, int port) {
+static struct address cluster_ip(enum kind kind, int n, int port) {
   char v4[32], v6[32];
   snprintf(v4, sizeof(v4), "10.96.0.%d", n);
   snprintf(v6, sizeof(v6), "fd00::%x", n);
-  return place_of(kind, v4, v6, port);
+  return address_of(kind, v4, v6, port);
 }
 
-static bool is_same(const struct place* a, const struct place* b) {
+static bool is_same(const struct address* a, const struct address* b) {
   errno = 0;
   return a->size == b->size && memcmp(&a->any, &b->any, a->size) == 0;
 }
@@ -102,9 +102,9 @@ static int accept_any(void) {
 
 // Connects over TCP; number of the server that got it, -1 with errno. *peer is
 // what it seems to be.
-static int dial(enum kind kind, const struct place* to, struct place* peer) {
+static int dial(enum kind kind, const struct address* to, struct address* peer) {
   int fd = client(kind, SOCK_STREAM), number = -1;
-  *peer = (struct place){.size = sizeof(struct sockaddr_in6)};
+  *peer = (struct address){.size = sizeof(struct sockaddr_in6)};
   if (connect(fd, &to->any, to->size) == 0) {
     getpeername(fd, &peer->any, &peer->size);
     number = accept_any();
@@ -117,7 +117,7 @@ static int dial(enum kind kind, const struct place* to, struct place* peer) {
 
 // Node has no MPTCP sockets, C does; before 5.19 there is no way from a subflow to its socket.
 static void check_mptcp(enum kind kind, bool has_helper) {
-  struct place to = cluster_ip(kind, 10, 80), peer = {.size = sizeof(struct sockaddr_in6)};
+  struct address to = cluster_ip(kind, 10, 80), peer = {.size = sizeof(struct sockaddr_in6)};
   int fd = socket(kind == V4 ? AF_INET : AF_INET6, SOCK_STREAM, IPPROTO_MPTCP);
   if (fd < 0) {
     printf("# no MPTCP: %s\n", strerror(errno));
@@ -132,12 +132,12 @@ static void check_mptcp(enum kind kind, bool has_helper) {
 }
 
 bool is_reachable(void) {
-  struct place to = cluster_ip(V4, 10, 80), peer;
+  struct address to = cluster_ip(V4, 10, 80), peer;
   return dial(V4, &to, &peer) >= 0;
 }
 
 static void check_tcp(enum kind kind) {
-  struct place to = cluster_ip(kind, 10, 80), sticky = cluster_ip(kind, 20, 80), peer;
+  struct address to = cluster_ip(kind, 10, 80), sticky = cluster_ip(kind, 20, 80), peer;
   unsigned seen = 0, seen_sticky = 0;
   check(dial(kind, &to, &peer) >= 0, "TCP %s is answered", kind_names[kind]);
   check(is_same(&peer, &to), "TCP %s: getpeername() shows the Service", kind_names[kind]);
@@ -152,7 +152,7 @@ static void check_tcp(enum kind kind) {
 }
 
 static void check_node_port(enum kind kind, bool has_cookie) {
-  struct place to = place_of(kind, "127.0.0.1", "::1", NODE_PORT), peer;
+  struct address to = address_of(kind, "127.0.0.1", "::1", NODE_PORT), peer;
   bool is_answered = dial(kind, &to, &peer) >= 0;
   check(is_answered == has_cookie, "TCP %s to a NodePort on loopback is %s", kind_names[kind],
         has_cookie ? "answered" : "left alone");
@@ -160,8 +160,8 @@ static void check_node_port(enum kind kind, bool has_cookie) {
 
 static void check_failures(enum kind kind, bool has_retval) {
   const int refused = has_retval ? ECONNREFUSED : EPERM, dropped = has_retval ? ETIMEDOUT : EPERM;
-  struct place no_tcp = cluster_ip(kind, 30, 80), no_local = cluster_ip(kind, 31, 80), peer;
-  struct place no_udp = cluster_ip(kind, 30, 53);
+  struct address no_tcp = cluster_ip(kind, 30, 80), no_local = cluster_ip(kind, 31, 80), peer;
+  struct address no_udp = cluster_ip(kind, 30, 53);
   const char* name = kind_names[kind];
   int fd = client(kind, SOCK_DGRAM);
   check(dial(kind, &no_tcp, &peer) < 0 && errno == refused, "TCP %s without endpoints", name);
@@ -185,8 +185,8 @@ static bool echo(int fd) {
 
 // One datagram there and back over an unconnected socket; the reply must come
 // from where it went.
-static bool is_echoed(int fd, int server_number, const struct place* to) {
-  struct place from = {.size = sizeof(struct sockaddr_in6)};
+static bool is_echoed(int fd, int server_number, const struct address* to) {
+  struct address from = {.size = sizeof(struct sockaddr_in6)};
   char text[16];
   if (sendto(fd, "ask", 3, 0, &to->any, to->size) != 3 || !echo(udp_servers[server_number]))
     return false;
@@ -197,8 +197,8 @@ static bool is_echoed(int fd, int server_number, const struct place* to) {
 }
 
 static void check_udp(enum kind kind) {
-  struct place one = cluster_ip(kind, 53, 53), two = cluster_ip(kind, 54, 53);
-  struct place direct = place_of(kind, "127.0.0.1", "::1", UDP_PORT + 1);
+  struct address one = cluster_ip(kind, 53, 53), two = cluster_ip(kind, 54, 53);
+  struct address direct = address_of(kind, "127.0.0.1", "::1", UDP_PORT + 1);
   int fd = client(kind, SOCK_DGRAM);
   const char* name = kind_names[kind];
   check(is_echoed(fd, 0, &one), "UDP %s: the reply comes from the Service", name);
@@ -209,8 +209,8 @@ static void check_udp(enum kind kind) {
 }
 
 static void check_connected_udp(enum kind kind) {
-  struct place to = cluster_ip(kind, 53, 53), next = cluster_ip(kind, 54, 53);
-  struct place peer = {.size = sizeof(struct sockaddr_in6)}, from = peer;
+  struct address to = cluster_ip(kind, 53, 53), next = cluster_ip(kind, 54, 53);
+  struct address peer = {.size = sizeof(struct sockaddr_in6)}, from = peer;
   const char* name = kind_names[kind];
   int fd = client(kind, SOCK_DGRAM);
   char text[16];

@@ -13,9 +13,9 @@ import {
 
 function node(index: number, podNames: readonly string[]): NodeHost {
   const namespace = `fl-n${index}`;
-  const place = { cgroup: '/cg', nodeName: `n${index}` };
+  const sandbox = { cgroup: '/cg', nodeName: `n${index}` };
   const pods = podNames.map((name, pod) => ({
-    ...place,
+    ...sandbox,
     ...podAddresses(index, pod),
     ...{ name, namespace: `${namespace}-${name}` },
   }));

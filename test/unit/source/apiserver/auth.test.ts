@@ -37,9 +37,9 @@ const kubeconfig = (user: unknown, cluster: object = {}): string =>
 
 /** What requests made with a kubeconfig carry. */
 async function access(user: unknown, files: Record<string, string> = {}, cluster: object = {}) {
-  const place = await folder({ ...files, config: kubeconfig(user, cluster) });
-  const credentials = openCredentials({ kind: 'kubeconfig', path: place.path('config') });
-  return { ...place, credentials, now: await credentials.access() };
+  const own = await folder({ ...files, config: kubeconfig(user, cluster) });
+  const credentials = openCredentials({ kind: 'kubeconfig', path: own.path('config') });
+  return { ...own, credentials, now: await credentials.access() };
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');

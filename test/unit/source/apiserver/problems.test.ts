@@ -4,11 +4,11 @@ import { expect, test } from 'vitest';
 import { foldProblems } from '../../../../src/source/apiserver/problems.ts';
 
 const KINDS = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'] as const;
-const place = { servers: ['https://a:6443'], credentials: '/k/config', kinds: KINDS.length };
+const cluster = { servers: ['https://a:6443'], credentials: '/k/config', kinds: KINDS.length };
 const fold = (reason: string, kinds: readonly (typeof KINDS)[number][] = KINDS) =>
   foldProblems(
     kinds.map((kind) => ({ kind, reason })),
-    place,
+    cluster,
   );
 
 test('what all kinds have is one problem of all; what some have names them', () => {
@@ -25,12 +25,12 @@ test('what only the kind or the server of a ring makes different is the same pro
     { kind: 'Service', reason: forbidden('services') },
     { kind: 'Node', reason: forbidden('nodes') },
   ] as const;
-  expect(foldProblems(problems, place)).toMatchObject([{ kinds: 'Service, Node' }]);
+  expect(foldProblems(problems, cluster)).toMatchObject([{ kinds: 'Service, Node' }]);
   const ring = [
     { kind: 'Service', reason: 'connect ECONNREFUSED 10.0.0.1:6443' },
     { kind: 'Node', reason: 'connect ECONNREFUSED 10.0.0.2:6443' },
   ] as const;
-  expect(foldProblems(ring, place)).toMatchObject([{ kinds: 'Service, Node' }]);
+  expect(foldProblems(ring, cluster)).toMatchObject([{ kinds: 'Service, Node' }]);
 });
 
 test('two reasons are two problems, and further servers are counted', () => {
@@ -39,7 +39,7 @@ test('two reasons are two problems, and further servers are counted', () => {
       { kind: 'Service', reason: 'HTTP 500: no' },
       { kind: 'Node', reason: 'HTTP 503: no' },
     ],
-    { ...place, servers: ['https://a:6443', 'https://b:6443'] },
+    { ...cluster, servers: ['https://a:6443', 'https://b:6443'] },
   );
   expect(folded.map(({ reason, kinds }) => `${kinds}: ${reason}`)).toEqual([
     'Service: API server https://a:6443 and 1 more: HTTP 500: no',

@@ -9,11 +9,11 @@ const A = { ...WEB, name: 'a' };
 
 /** A source on a folder, already synced, with the events up to then taken away. */
 async function synced(files: Readonly<Record<string, string>>) {
-  const place = await folder(files);
-  const recording = record(place.path);
+  const own = await folder(files);
+  const recording = record(own.path);
   await recording.until(() => recording.events.includes('synced'), 'first reading');
   recording.events.length = 0;
-  return { ...place, ...recording };
+  return { ...own, ...recording };
 }
 
 describe('openManifests', () => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The execution context of a program: a network namespace and a cgroup. Pods have one, and so does a node (for
+// The sandbox of a program: a network namespace and a cgroup. Pods have one, and so does a node (for
 // programs that use the host's network).
 import { join } from 'node:path';
 import { insideCgroup } from '../sys/cgroup.ts';
@@ -7,7 +7,7 @@ import { type Child, start } from '../sys/exec.ts';
 import { insideNamespace } from '../sys/netns.ts';
 import { packageRoot } from '../sys/package.ts';
 
-export interface Place {
+export interface Sandbox {
   /** For example `web-1`. */
   readonly name: string;
   readonly namespace: string;
@@ -21,20 +21,20 @@ export function compiledPath(file: string): string {
   return join(packageRoot(), 'dist', file);
 }
 
-/** Arguments that run `argv` in an execution context. */
-export function insidePlace(place: Place, argv: readonly string[]): string[] {
-  return insideCgroup(place.cgroup, insideNamespace(place.namespace, argv));
+/** Arguments that run `argv` in a sandbox. */
+export function insideSandbox(sandbox: Sandbox, argv: readonly string[]): string[] {
+  return insideCgroup(sandbox.cgroup, insideNamespace(sandbox.namespace, argv));
 }
 
-/** Starts a Node program of this package in an execution context and waits for its `ready` line; later lines go to `onLine`. */
+/** Starts a Node program of this package in a sandbox and waits for its `ready` line; later lines go to `onLine`. */
 export async function startProgram(
-  place: Place,
+  sandbox: Sandbox,
   program: 'client' | 'echo-server',
   args: readonly string[],
   onLine: (line: string) => void = () => undefined,
 ): Promise<Child> {
   const argv = [process.execPath, compiledPath(`lab/${program}.js`), ...args];
-  const [shell = 'sh', ...shellArgs] = insidePlace(place, argv);
+  const [shell = 'sh', ...shellArgs] = insideSandbox(sandbox, argv);
   const talk: string[] = [];
   let isReady: () => void = () => undefined;
   const ready = new Promise<'ready'>((resolve) => {
@@ -49,10 +49,10 @@ export async function startProgram(
   clearTimeout(timer);
   if (outcome === 'ready') return child;
   const last = talk.slice(-3).join('; ');
-  throw new Error(`${program} in ${place.name} ended with code ${outcome}: ${last}`);
+  throw new Error(`${program} in ${sandbox.name} ended with code ${outcome}: ${last}`);
 }
 
 /** Starts the echo server of a pod; it answers on these ports, TCP and UDP, IPv4 and IPv6. */
-export function startServer(place: Place, ports: readonly number[]): Promise<Child> {
-  return startProgram(place, 'echo-server', [place.name, ...ports.map(String)]);
+export function startServer(sandbox: Sandbox, ports: readonly number[]): Promise<Child> {
+  return startProgram(sandbox, 'echo-server', [sandbox.name, ...ports.map(String)]);
 }

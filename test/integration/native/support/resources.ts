@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places of our own on this machine: a bpf file system, a cgroup, network namespaces. Each is named
-// after this process and taken away by its release().
+// Resources that a test makes on this machine: a bpf file system, a cgroup, network namespaces. Each is named
+// after this process and removed by its release().
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,26 +9,26 @@ import { afterAll } from 'vitest';
 import { mountBpffs, unmount } from '../../../../src/sys/native.ts';
 import { missing, plainEnv } from './fixture.ts';
 
-export interface Place {
+export interface TestResource {
   readonly path: string;
   /** Idempotent; runs by itself at the end of the file for a test that failed before it. */
   release(): void;
 }
 
-const held = new Set<Place>();
+const held = new Set<TestResource>();
 afterAll(() => {
-  for (const place of held) place.release();
+  for (const resource of held) resource.release();
 });
 
-function hold(path: string, takeAway: () => void): Place {
-  const place = {
+function hold(path: string, remove: () => void): TestResource {
+  const resource = {
     path,
     release() {
-      if (held.delete(place)) takeAway();
+      if (held.delete(resource)) remove();
     },
   };
-  held.add(place);
-  return place;
+  held.add(resource);
+  return resource;
 }
 
 let serial = 0;
@@ -41,13 +41,13 @@ export function run(program: string, ...args: string[]): string {
   return execFileSync(program, args, { encoding: 'utf8', env: plainEnv(), stdio: 'pipe' });
 }
 
-export function makeFolder(): Place {
+export function makeFolder(): TestResource {
   const path = join(tmpdir(), uniqueName());
   mkdirSync(path);
   return hold(path, () => rmdirSync(path));
 }
 
-export function makeBpffs(): Place {
+export function makeBpffs(): TestResource {
   const folder = makeFolder();
   mountBpffs(folder.path);
   return hold(folder.path, () => {
@@ -65,17 +65,17 @@ function cgroupMount(): string {
   return path;
 }
 
-export function makeCgroup(): Place {
+export function makeCgroup(): TestResource {
   const path = join(cgroupMount(), uniqueName());
   mkdirSync(path);
   return hold(path, () => rmdirSync(path));
 }
 
 /** A network namespace with a veth pair v0, v1, both up, 192.0.2.2 behind v0; `path` is what nsenter wants. */
-export function makeNetns(): Place {
+export function makeNetns(): TestResource {
   const name = uniqueName();
   run('ip', 'netns', 'add', name);
-  const place = hold(`/run/netns/${name}`, () => run('ip', 'netns', 'del', name));
+  const resource = hold(`/run/netns/${name}`, () => run('ip', 'netns', 'del', name));
   try {
     run('ip', '-n', name, 'link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'v1');
     run('ip', '-n', name, 'link', 'set', 'v0', 'up');
@@ -95,10 +95,10 @@ export function makeNetns(): Place {
       'v0',
     );
   } catch (error) {
-    place.release();
+    resource.release();
     throw error;
   }
-  return place;
+  return resource;
 }
 
 export function descriptorCount(): number {
@@ -106,11 +106,11 @@ export function descriptorCount(): number {
 }
 
 // What a test process that was killed has left: its number is in the name.
-function sweep(folder: string, takeAway: (path: string, name: string) => void): void {
+function sweep(folder: string, remove: (path: string, name: string) => void): void {
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
     const owner = /^flt(\d+)x\d+$/.exec(name)?.[1];
-    if (owner !== undefined && !existsSync(`/proc/${owner}`)) takeAway(join(folder, name), name);
+    if (owner !== undefined && !existsSync(`/proc/${owner}`)) remove(join(folder, name), name);
   }
 }
 
