@@ -70,11 +70,29 @@ static __always_inline void forget_stored(struct bpf_sock *sk)
 	bpf_sk_storage_delete(&fl_sock, sk);
 }
 
+/* The socket that the program holds is connected anew, and this is its subflow. */
+static __always_inline void forget_mptcp(struct bpf_sock *sk)
+{
+	struct mptcp_sock *mptcp = mptcp_of(sk);
+	struct socket_peer *kept;
+
+	if (!mptcp || !is_connecting(mptcp))
+		return;
+	kept = bpf_sk_storage_get(&fl_sock, mptcp, 0, 0);
+	if (!kept)
+		return;
+	count_end_of(kept);
+	bpf_sk_storage_delete(&fl_sock, mptcp);
+}
+
 /* The socket is connected to something else, or to nothing. */
 static __always_inline void forget_connected(struct bpf_sock_addr *ctx, struct bpf_sock *sk)
 {
-	if (is_tcp(sk) && was_connected(sk))
-		forget_tcp(bpf_get_socket_cookie(ctx));
+	if (is_tcp(sk)) {
+		forget_mptcp(sk);
+		if (was_connected(sk))
+			forget_tcp(bpf_get_socket_cookie(ctx));
+	}
 	forget_stored(sk);
 }
 

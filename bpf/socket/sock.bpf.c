@@ -53,7 +53,8 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	if (c.verdict == VERDICT_TRANSLATE) {
 		record_connected(ctx, sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
-	} else {
+	} else if (c.verdict == VERDICT_LEAVE || !is_connected(sk)) {
+		/* A connect() that fails leaves a connected UDP socket as it is. */
 		forget_connected(ctx, sk);
 	}
 	return outcome_of(ctx, &c);

@@ -42,6 +42,7 @@ const TWINS = [
 const MOVING = { n: 73, port: 53, targetPort: 5353, protocol: 'UDP' as const };
 const WEB = { n: 74 } as const;
 const SOLO = { n: 75 } as const;
+const EMPTY = { n: 76, port: 53, protocol: 'UDP' } as const;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 
@@ -51,6 +52,7 @@ beforeAll(async () => {
     ...MANY.flatMap(({ name, pod, spec }) => service(name, spec, node.pods(pod))),
     ...TWINS.flatMap((spec, index) => service(`twin-${index}`, spec, node.pods('b'))),
   ]);
+  node.manifests.put('empty.yaml', [svc('empty', EMPTY)]);
   node.manifests.put('solo.yaml', service('solo', SOLO, node.pods('a')));
   putWeb(['a', 'b']);
   putMoving({});
@@ -228,20 +230,38 @@ function streamProgram(): string {
   return program;
 }
 
-test.each(KINDS)(
-  'TCP %s: a socket that is connected to its backend afterwards shows it',
-  async (kind) => {
+const HAS_MPTCP = existsSync('/proc/sys/net/mptcp/enabled');
+const STREAMS = ['tcp', ...(HAS_MPTCP ? ['mptcp'] : [])];
+const ANEW = STREAMS.flatMap((protocol) => KINDS.map((kind) => [protocol, kind] as const));
+
+/** Runs the fixture in the client pod: the peers that it prints. */
+async function stream(mode: string, peers: readonly SocketAddress[]): Promise<string[]> {
+  const words = peers.flatMap(({ address, port }) => [address, String(port)]);
+  const argv = insideSandbox(node.sandboxes[0]!, [streamProgram(), mode, ...words]);
+  const { stdout, stderr, code } = await run(argv[0]!, argv.slice(1));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout.trimEnd().split('\n');
+}
+
+const shown = ({ address, port }: SocketAddress): string => `${address} ${port}`;
+
+test.each(ANEW)(
+  '%s %s: a socket that is connected to its backend afterwards shows it',
+  async (protocol, kind) => {
     const before = (await counts(kind))['solo']!;
     const peers = [addressOf(target(SOLO, kind)), direct('a', 8080, kind)];
-    const words = peers.flatMap(({ address, port }) => [address, String(port)]);
-    const argv = insideSandbox(node.sandboxes[0]!, [streamProgram(), 'again', ...words]);
-    const { stdout } = await run(argv[0]!, argv.slice(1));
-    expect(stdout).toBe(peers.map(({ address, port }) => `${address} ${port}\n`).join(''));
+    expect(await stream(`again-${protocol}`, peers)).toEqual(peers.map(shown));
     await untilHolds(async () =>
       expect((await counts(kind))['solo']).toEqual({ made: before.made + 1, open: before.open }),
     );
   },
 );
+
+test.each(KINDS)('UDP %s: a connect() that is refused leaves the peer as it was', async (kind) => {
+  const to = addressOf(target(MANY[0]!.spec, kind));
+  const nobody = addressOf(target(EMPTY, kind));
+  expect(await stream('refused', [to, nobody])).toEqual([shown(to), shown(to)]);
+});
 
 test('TCP: with no room in the table of sockets the record is the socket’s own', async () => {
   const table = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_tcp_sock'));
@@ -281,7 +301,7 @@ test('TCP: the table of sockets has those that are open, and no other', async ()
   table.close();
 });
 
-test.skipIf(!existsSync('/proc/sys/net/mptcp/enabled')).each(KINDS)(
+test.skipIf(!HAS_MPTCP).each(KINDS)(
   'MPTCP %s: the peer is the Service, and connections are counted until they are closed',
   async (kind) => {
     const { address, port } = target(WEB, kind);
