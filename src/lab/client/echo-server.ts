@@ -19,7 +19,10 @@ function greet(name: string, socket: Socket): void {
   socket.on('error', () => socket.destroy());
   socket.setNoDelay(true);
   socket.write(echoText(name, client));
-  createInterface({ input: socket }).on('line', (text) => {
+  const lines = createInterface({ input: socket });
+  // The interface passes the socket's errors on, and one that nobody hears ends the program.
+  lines.on('error', () => undefined);
+  lines.on('line', (text) => {
     if (socket.writable) socket.write(echoText(name, client, text));
   });
 }
