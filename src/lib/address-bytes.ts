@@ -5,9 +5,23 @@ import ipaddr from 'ipaddr.js';
 
 /** 4 or 16 bytes in network order. Throws on text that is not an address of the family (a bug: plans are canonical). */
 export function addressBytes(address: string, family: 'IPv4' | 'IPv6'): Uint8Array {
-  if (family === 'IPv6') return Uint8Array.from(ipaddr.IPv6.parse(address).toByteArray());
-  const bytes = new Uint8Array(4);
-  let part = 0;
+  const bytes = new Uint8Array(family === 'IPv4' ? 4 : 16);
+  writeAddress(bytes, 0, address, family);
+  return bytes;
+}
+
+/** As addressBytes, into `bytes` from `at` on. */
+export function writeAddress(
+  bytes: Uint8Array,
+  at: number,
+  address: string,
+  family: 'IPv4' | 'IPv6',
+): void {
+  if (family === 'IPv6') {
+    bytes.set(ipaddr.IPv6.parse(address).toByteArray(), at);
+    return;
+  }
+  let part = at;
   let value = 0;
   for (let index = 0; index < address.length; index++) {
     const code = address.charCodeAt(index);
@@ -19,8 +33,7 @@ export function addressBytes(address: string, family: 'IPv4' | 'IPv6'): Uint8Arr
     }
   }
   bytes[part] = value;
-  if (part !== 3) throw new TypeError(`not a canonical IPv4 address: ${address}`);
-  return bytes;
+  if (part !== at + 3) throw new TypeError(`not a canonical IPv4 address: ${address}`);
 }
 
 /** 4 bytes -> dotted quad, 16 bytes -> RFC 5952. */

@@ -36,6 +36,19 @@ class Bytes {
     return id * this.#stride;
   }
 
+  write(id: number, offset: number, bytes: Uint8Array): void {
+    const at = this.at(id) + offset;
+    this.#bytes.set(bytes, at);
+  }
+
+  isSame(id: number, offset: number, bytes: Uint8Array): boolean {
+    const at = this.at(id) + offset;
+    for (let index = 0; index < bytes.length; index += 1) {
+      if (this.#bytes[at + index] !== bytes[index]) return false;
+    }
+    return true;
+  }
+
   part(id: number, offset: number, length: number): Uint8Array {
     const at = this.at(id) + offset;
     return this.#bytes.subarray(at, at + length);
@@ -114,8 +127,12 @@ export class FrontendCache {
   readonly #bytes = new Bytes(VALUE_AT + SIZE.frontend);
 
   write(id: number, key: Uint8Array, value: Uint8Array): void {
-    this.#bytes.part(id, 0, key.length).set(key);
-    this.#bytes.part(id, VALUE_AT, value.length).set(value);
+    this.#bytes.write(id, 0, key);
+    this.#bytes.write(id, VALUE_AT, value);
+  }
+
+  hasValue(id: number, value: Uint8Array): boolean {
+    return this.#bytes.isSame(id, VALUE_AT, value);
   }
 
   /** A view, to be used at once. */

@@ -70,9 +70,14 @@ export function storeWords(table: ArrayTable, index: number, bytes: Uint8Array):
   const view = table.view(index);
   const at = view.byteOffset + table.offset(index);
   const to = new BigUint64Array(view.buffer, at, table.elementSize / 8);
-  const from = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  wordBytes.set(bytes);
   for (let word = 0; word < to.length; word += 1) {
-    const value = from.getBigUint64(word * 8, true);
+    const value = words[word] ?? 0n;
     if (to[word] !== value) Atomics.store(to, word, value);
   }
 }
+
+const LARGEST_ELEMENT_WORDS = 8;
+/** A view of the bytes themselves would move them off the heap. */
+const words = new BigUint64Array(LARGEST_ELEMENT_WORDS);
+const wordBytes = new Uint8Array(words.buffer);

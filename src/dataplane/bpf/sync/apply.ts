@@ -53,9 +53,8 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
 function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {
   const held = sync.ledger.services.get(service) ?? [];
   const ports: readonly ServicePortPlan[] = plan.services.get(service)?.ports ?? [];
-  const wanted = new Set(ports.map((port) => port.key));
   for (const record of held) {
-    if (!wanted.has(record.key)) dropPort(sync, record);
+    if (!ports.some(({ key }) => key === record.key)) dropPort(sync, record);
   }
   for (const port of ports) {
     try {

@@ -25,15 +25,22 @@ export const createServiceRanges = (): ServiceRanges => ({
  * for all other ports. As range_of() in bpf/common/frontend.h.
  */
 export function rangeOf(key: Uint8Array): number | undefined {
-  const at = new DataView(key.buffer, key.byteOffset, key.byteLength);
-  if (at.getUint32(key.length - 4) !== 0) return undefined;
-  if (key.length === 8) return at.getUint16(0);
+  if (wordAt(key, key.length - 4) !== 0) return undefined;
+  if (key.length === 8) return wordAt(key, 0) >>> 16;
   const hash =
-    Math.imul(at.getUint32(0), 0x9e3779b1) +
-    Math.imul(at.getUint32(4), 0x85ebca6b) +
-    Math.imul(at.getUint32(8), 0xc2b2ae35);
+    Math.imul(wordAt(key, 0), 0x9e3779b1) +
+    Math.imul(wordAt(key, 4), 0x85ebca6b) +
+    Math.imul(wordAt(key, 8), 0xc2b2ae35);
   return RANGES + ((hash >>> 16) & 0xffff);
 }
+
+/** Without a view, which would move the key off the heap. */
+const wordAt = (bytes: Uint8Array, at: number): number =>
+  (((bytes[at] ?? 0) << 24) |
+    ((bytes[at + 1] ?? 0) << 16) |
+    ((bytes[at + 2] ?? 0) << 8) |
+    (bytes[at + 3] ?? 0)) >>>
+  0;
 
 /** Notes that a frontend has come (1) or gone (-1). */
 export function countFrontend(ranges: ServiceRanges, key: Uint8Array, change: 1 | -1): void {

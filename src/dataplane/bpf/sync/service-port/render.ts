@@ -12,7 +12,7 @@ import type {
   TrafficRule,
 } from '../../../../plan/types.ts';
 import { type FrontendId, frontendText } from '../../../entry.ts';
-import { MAX_MEMBERS, type Position } from '../../maps/layout.ts';
+import { MAX_MEMBERS, POSITIONS, type Position } from '../../maps/layout.ts';
 
 /** A rule of the plan; without a scope its set is always empty. */
 export interface RenderedRule extends Omit<TrafficRule, 'scope'> {
@@ -34,11 +34,12 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     port: frontend.port,
     protocol: port.protocol,
   };
+  const { host, pod, outside } = frontend.rules;
   return {
     text: frontendText(key),
     key,
     // A socket whose position is unknown is treated as one of the node.
-    rules: { ...frontend.rules, unknown: frontend.rules.host },
+    rules: { unknown: host, host, pod, outside },
     hasSourceRanges: frontend.sourceRanges !== undefined,
   };
 }
@@ -77,7 +78,7 @@ export function renderSet(
   scope: Scope,
 ): BackendList {
   const isUsed = frontends.some(({ rules }) =>
-    Object.values(rules).some((rule) => rule.scope === scope),
+    POSITIONS.some((position) => rules[position].scope === scope),
   );
   return isUsed ? setOf(port, scope) : [];
 }

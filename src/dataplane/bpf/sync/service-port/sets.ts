@@ -37,11 +37,12 @@ export function ensureSet(
 
 /** Whole blocks: the slots that are left are 0. */
 function writeSet(table: ArrayTable, first: number, slots: readonly number[]): void {
-  const end = Math.ceil(slots.length / SLOTS_PER_BLOCK) * SLOTS_PER_BLOCK;
-  for (let slot = 0; slot < end; slot += 1) {
-    const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
-    const at = table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK);
-    table.view(block).setUint32(at, slots[slot] ?? 0, true);
+  for (let from = 0, block = first; from < slots.length; from += SLOTS_PER_BLOCK, block += 1) {
+    const view = table.view(block);
+    const at = table.offset(block);
+    for (let slot = 0; slot < SLOTS_PER_BLOCK; slot += 1) {
+      view.setUint32(at + 4 * slot, slots[from + slot] ?? 0, true);
+    }
   }
 }
 

@@ -106,11 +106,11 @@ function frontendPut(
   const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
   const id = held?.id ?? allocateFrontendId(allocation);
   const setOf = ({ scope }: RenderedRule): SetRecord | undefined => scope && sets[scope];
-  const ruleOf = (rule: RenderedRule): RuleValue => ({
-    ...refOf(setOf(rule)),
-    whenEmpty: rule.whenEmpty,
-    masquerade: rule.masquerade,
-  });
+  const ruleOf = (rule: RenderedRule): RuleValue => {
+    const { block, members, kind } = refOf(setOf(rule));
+    const { whenEmpty, masquerade } = rule;
+    return { block, members, kind, whenEmpty, masquerade };
+  };
   const value = encodeFrontend({
     key: frontend.key,
     rules: eachPosition(rules, ruleOf),
@@ -145,15 +145,16 @@ function allocateFrontendId(allocation: Allocation): number {
 
 function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
   if (frontendOf(record, frontend.text) === undefined) return false;
-  const held = ledger.caches.frontend.value(frontend.id);
-  return held.every((byte, index) => byte === value[index]);
+  return ledger.caches.frontend.hasValue(frontend.id, value);
 }
 
 /** Any address of the node: all before port and protocol is zero. */
-export const isNodePortKey = (key: Uint8Array): boolean =>
-  key.subarray(0, -4).every((byte) => byte === 0);
+export function isNodePortKey(key: Uint8Array): boolean {
+  for (let at = 0; at < key.length - 4; at += 1) if (key[at] !== 0) return false;
+  return true;
+}
 
-/** Notes that the kernel now has this frontend, allocation it over from any other port. */
+/** Notes that the kernel now has this frontend, and that no other port has it any more. */
 export function ownFrontend(
   ledger: Ledger,
   record: PortRecord,
@@ -208,12 +209,8 @@ export function finalizePort(
   record: PortRecord,
   port: ServicePortPlan | undefined,
 ): boolean {
-  const setsInUse = new Set<SetRecord>();
-  for (const { sets } of record.frontends) {
-    for (const set of Object.values(sets)) if (set !== undefined) setsInUse.add(set);
-  }
   for (const set of record.sets) {
-    if (setsInUse.has(set)) continue;
+    if (record.frontends.some(({ sets }) => isAmong(sets, set))) continue;
     record.sets = without(record.sets, set);
     ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set.members) });
   }
@@ -223,6 +220,11 @@ export function finalizePort(
   ledger.retired.serviceIds.push(record.serviceId);
   return true;
 }
+
+const isAmong = (
+  { unknown, host, pod, outside }: FrontendRecord['sets'],
+  set: SetRecord,
+): boolean => unknown === set || host === set || pod === set || outside === set;
 
 function retireUnused(ledger: Ledger, record: PortRecord, port: ServicePortPlan | undefined): void {
   // Nearly always: one set, of all backends.
