@@ -15,7 +15,7 @@ export const METRICS_PORT = 10249;
 
 const HOST_PORT = /^(?:\[([^\]]*)\]|([^:]*)):(\d+)$/;
 
-/** The hosts used when none is given: those of the bind address's family. */
+/** The default hosts: those of the bind address's family. */
 export function defaultHosts(bindAddress: string): {
   readonly healthz: string;
   readonly metrics: string;
@@ -26,7 +26,7 @@ export function defaultHosts(bindAddress: string): {
     : { healthz: '::', metrics: '::1' };
 }
 
-/** `10.0.0.1` -> `10.0.0.1:10256`, `fd00::1` -> `[fd00::1]:10256`; anything else stays what it is. */
+/** `10.0.0.1` -> `10.0.0.1:10256`, `fd00::1` -> `[fd00::1]:10256`; anything else is returned as it is. */
 export function withPort(address: string, port: number): string {
   if (HOST_PORT.test(address)) return address;
   const canonical = canonicalAddress(address);

@@ -44,7 +44,7 @@ interface Findings {
 const ms = (duration: string): number => parseDuration(duration) ?? 0;
 const seconds = (duration: string): number => Math.floor(ms(duration) / 1000);
 
-/** Linear in the settings. `problems` are those of combinations, which no single field shows. */
+/** Linear in the settings. `problems` are invalid combinations: each field alone is valid. */
 export function assemble(parts: Parts): {
   readonly config: Config;
   readonly problems: readonly Diagnostic[];
@@ -103,7 +103,7 @@ function checkCombinations(
   }
 }
 
-/** The flag was validated before: anything but a false is a true. */
+/** The flag is valid: what is not false is true. */
 const isOn = (text: string | undefined): boolean =>
   text !== undefined && !['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text);
 
@@ -115,7 +115,7 @@ function activeSection({ mode, iptables, nftables, ipvs }: KubeProxyDocument) {
 function planSettings({ document, own }: Parts, nodeName: string): PlanSettings {
   const { mode, detectLocal, nodePortAddresses } = document;
   const bindAddress = realBindAddress(document.bindAddress);
-  // Unset means every local address, except that kube-proxy's nftables mode was made stricter (KEP-3866).
+  // Unset means every local address, except in kube-proxy's nftables mode, which is stricter (KEP-3866).
   const isStrict = mode === 'nftables' && nodePortAddresses.length === 0;
   return {
     nodeName,
@@ -158,7 +158,7 @@ function conntrackSettings({ conntrack }: KubeProxyDocument): ConntrackSettings 
   };
 }
 
-/** klog's levels as one: from 4 on kube-proxy logs single objects. */
+/** klog's level as ours: at 4 and above kube-proxy logs single objects. */
 function logSettings({ document, proxy, own }: Parts): LogSettings {
   const format = proxy.logging?.format === 'text' ? 'text' : 'json';
   return {
@@ -187,7 +187,7 @@ function listener(
     findings.problems.push({ ...named, reason });
   }
   if (isOff || port === 0) return undefined;
-  // An address that was given has its port already, by itself or by default: kube-proxy keeps it too.
+  // A bind address that was given has a port already, its own or the default one: kube-proxy keeps it too.
   if (flags[`${server}-bind-address`] !== undefined) return parseListenAddress(configured);
   return { host: defaultHosts(document.bindAddress)[server], port };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not set gets kube-proxy's default, so that the result is the whole document kube-proxy would
-// run with. Source: pkg/proxy/apis/config/v1alpha1/defaults.go; there too a zero duration means "not
+// Fields that are not set get kube-proxy's defaults, so that the result is the whole document kube-proxy would
+// run with. Source: pkg/proxy/apis/config/v1alpha1/defaults.go; there, too, a zero duration means "not
 // set" where zero makes no sense.
 import { defaultHosts, HEALTHZ_PORT, METRICS_PORT, withPort } from './addresses.ts';
 import { KUBE_PROXY_API, KUBE_PROXY_KIND, type KubeProxyInput } from './file/schema.ts';
@@ -68,7 +68,7 @@ function conntrack(input: Section<'conntrack'>) {
     maxPerCore: input.maxPerCore ?? 32_768,
     min: input.min ?? 131_072,
     tcpBeLiberal: input.tcpBeLiberal ?? false,
-    // Zero is a value here: it leaves the kernel's own.
+    // Zero is a value here: it keeps the kernel's setting.
     tcpCloseWaitTimeout: input.tcpCloseWaitTimeout ?? '1h0m0s',
     tcpEstablishedTimeout: input.tcpEstablishedTimeout ?? '24h0m0s',
     udpStreamTimeout: input.udpStreamTimeout ?? '0s',
@@ -100,7 +100,7 @@ function ipvs(input: Section<'ipvs'>) {
   };
 }
 
-/** Whole nanoseconds were a number in old files; kube-proxy reads both and so do we. */
+/** Old files have integer nanoseconds; kube-proxy reads both, and so does fairlead. */
 function logging(input: Section<'logging'>) {
   const { flushFrequency } = input;
   return {

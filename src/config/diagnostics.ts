@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { isRecord, shown } from '../lib/json.ts';
 import type { Diagnostic, FieldPath } from './types.ts';
 
-/** Names a setting and says where it stands. */
+/** The name of a setting, and where it is set. */
 export type Locate = (path: FieldPath) => Pick<Diagnostic, 'location' | 'field'>;
 
 type Issue = z.core.$ZodIssue;
@@ -19,7 +19,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   record: 'a mapping',
 };
 
-/** One diagnostic per wrong setting, in the schema's order. */
+/** One diagnostic per invalid setting, in the schema's order. */
 export function diagnosticsOf(
   issues: readonly Issue[],
   value: unknown,

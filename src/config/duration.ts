@@ -49,7 +49,7 @@ export function formatDuration(ms: number): string {
   return `${sign}${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** 1500 of 1000 -> `1.5`, without floating-point dust. */
+/** 1500 of 1000 -> `1.5`, without floating-point noise. */
 function decimal(count: number, unit: number): string {
   const digits = Math.log10(unit);
   const fraction = String(count % unit)

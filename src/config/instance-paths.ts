@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an instance keeps what outlives its process, unless it is told otherwise.
+// Default locations of what outlives the process of an instance.
 
 /** Pins of maps and links. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the file --config names, if it names one, and resolves everything.
+// Reads the file that --config names, if any, and resolves file and flags.
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { FairleadError } from '../errors.ts';
@@ -16,7 +16,7 @@ export interface LoadedConfig {
   readonly flags: FlagValues;
 }
 
-/** Throws FairleadError BAD_OPTION if the file cannot be read or does not mean anything. */
+/** Throws FairleadError BAD_OPTION if the file cannot be read or is invalid. */
 export function loadConfig(flags: FlagValues): LoadedConfig {
   const path = flags['config'] ?? '';
   const file = path === '' ? undefined : { path, text: read(path) };

@@ -20,11 +20,11 @@ export interface ConfigInput {
   /** --config: its path as the user wrote it, and its text. */
   readonly file?: { readonly path: string; readonly text: string };
   readonly flags: FlagValues;
-  /** The operating system's, for a node without override. */
+  /** The operating system's, if there is no override. */
   readonly hostname: string;
 }
 
-/** Throws FairleadError BAD_OPTION (exit code 2) whose message names every problem, one a line. */
+/** Throws FairleadError BAD_OPTION (exit code 2) whose message names every problem, one per line. */
 export function resolveConfig(input: ConfigInput): Config {
   const { file, flags } = input;
   const given = readFlags(flags, file !== undefined);
@@ -60,7 +60,7 @@ export function resolveConfig(input: ConfigInput): Config {
 
 const NO_FILE = { kubeProxy: undefined, own: undefined, problems: [] };
 
-/** With a file kube-proxy ignores these too, and readFlags has warned of them. */
+/** With a file kube-proxy ignores these too, and readFlags has warned about them. */
 function withoutProxyPorts(flags: FlagValues): FlagValues {
   const names = ['healthz-port', 'metrics-port', 'healthz-bind-address', 'metrics-bind-address'];
   return Object.fromEntries(Object.entries(flags).filter(([flag]) => !names.includes(flag)));

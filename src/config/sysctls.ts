@@ -3,7 +3,7 @@
 // CPUs. Sources: getConntrackMax and setupConntrack (cmd/kube-proxy/app/server_linux.go, conntrack.go).
 import type { ConntrackSettings } from './types.ts';
 
-/** One file to bring to a value; `raise` leaves a larger value alone. */
+/** One file to set to a value; `raise` keeps a larger value. */
 export interface SysctlWrite {
   /** From the root of the file system, without the leading slash. */
   readonly path: string;
@@ -14,7 +14,7 @@ export interface SysctlWrite {
 const MOST_CONNECTIONS = 1_048_576;
 const NETFILTER = 'proc/sys/net/netfilter';
 
-/** Entries of the connection table; undefined = leave it alone (maxPerCore 0, and then min is ignored too). */
+/** Entries of the conntrack table; undefined = keep the kernel's (maxPerCore 0, and then min is ignored too). */
 export function conntrackMax(
   { maxPerCore, min }: Pick<ConntrackSettings, 'maxPerCore' | 'min'>,
   cpuCount: number,
@@ -26,7 +26,7 @@ export function conntrackMax(
 }
 
 /**
- * In the order to write them: the hash size goes by the table's new size.
+ * In the order to write them: the hash size depends on the table's new size.
  * @param isRouteLocalnet only an engine that DNATs NodePorts of 127.0.0.1 in netfilter needs it
  */
 export function sysctlWrites(
@@ -57,7 +57,7 @@ export function sysctlWrites(
 
 export const OOM_SCORE_PATH = 'proc/self/oom_score_adj';
 
-/** oomScoreAdj of the process that writes it; its failure is only worth a line in the log. */
+/** oomScoreAdj of the process that writes it; a failure is only logged. */
 export const oomScoreWrite = (oomScoreAdj: number): SysctlWrite => ({
   path: OOM_SCORE_PATH,
   value: oomScoreAdj,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of one instance as one record, wherever they came from: kube-proxy's file, the
-// FairleadConfiguration document, flags. Pure: knows no kernel and starts nothing.
+// The settings of one instance as one record, whatever their source: kube-proxy's file, the
+// FairleadConfiguration document, flags. Pure.
 import type { PlanSettings } from '../plan/types.ts';
 import type { ListenAddress } from './addresses.ts';
 import type { KubeProxyDocument } from './defaults.ts';
@@ -57,7 +57,7 @@ export interface ServerSettings {
   readonly isBindFailureFatal: boolean;
 }
 
-/** Used only by an engine that programs netfilter. */
+/** Used only by engines that program netfilter. */
 export interface NetfilterSettings {
   readonly masqueradeBit: number;
   readonly localhostNodePorts: boolean;

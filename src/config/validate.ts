@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values kube-proxy refuses, and settings no Linux node can honour. Ranges and messages follow
+// Values that kube-proxy rejects, and settings that do not apply to Linux. Ranges and messages follow
 // pkg/proxy/apis/config/validation/validation.go.
 import { canonicalAddress, canonicalPrefix, familyOf } from '../lib/ip.ts';
 import { shown } from '../lib/json.ts';
@@ -63,7 +63,7 @@ const CHECKS: readonly Check[] = [
   ],
 ];
 
-/** Everything wrong with the values, in a fixed order. `input` is what was written, `document` has defaults. */
+/** Every invalid value, in a fixed order. `input` is what was written, `document` has the defaults. */
 export function problemsOf(
   input: Partial<KubeProxyInput>,
   document: KubeProxyDocument,
@@ -118,7 +118,7 @@ function checkClusterCidr(clusterCidr: string, refuse: Refuse): void {
   if (families.includes('')) {
     refuse(['clusterCIDR'], `must be CIDRs such as 10.1.0.0/16, not ${shown(clusterCidr)}`);
   } else if (new Set(families).size < families.length) {
-    refuse(['clusterCIDR'], `must hold one CIDR a family at most, not ${shown(clusterCidr)}`);
+    refuse(['clusterCIDR'], `must have at most one CIDR per family, not ${shown(clusterCidr)}`);
   }
 }
 
@@ -132,7 +132,7 @@ function checkNodePortAddresses(entries: readonly string[], refuse: Refuse): voi
   }
 }
 
-/** kubeadm writes these fields with empty values into every file: only a value that means something is refused. */
+/** kubeadm writes these fields with empty values into every file: only other values are rejected. */
 function checkWindows({ winkernel, windowsRunAsService }: Partial<KubeProxyInput>, refuse: Refuse) {
   for (const [field, value] of Object.entries(winkernel ?? {})) {
     if (value) refuse(['winkernel', field], 'is for Windows: fairlead runs on Linux only');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings that fairlead accepts and ignores, or remaps to something else than kube-proxy does: one warning
-// each, with the reason, and only where the setting has a value.
+// Settings that fairlead accepts but ignores, or gives another meaning than kube-proxy does: one warning
+// each, with the reason, and only if the setting has a value.
 
 import { type Locate, valueAt } from './diagnostics.ts';
 import type { KubeProxyInput } from './file/schema.ts';
@@ -13,7 +13,7 @@ const AT_ONCE = 'ignored: every change is programmed at once';
 const NO_POLLING = 'ignored: fairlead holds one watch per resource and does not poll';
 const isZeroDuration = (value: unknown): boolean => value === '0s';
 
-/** A value that is neither absent nor the zero of its type. */
+/** True if the value is neither absent nor its type's zero value. */
 function isSet(value: unknown): boolean {
   if (value === undefined || value === null || value === '' || isZeroDuration(value)) return false;
   if (Array.isArray(value)) return value.length > 0;
@@ -59,13 +59,13 @@ const ROWS: readonly Row[] = [
   [['logging', 'vmodule'], 'ignored: one log level applies to the whole agent'],
 ];
 
-/** protobuf is kube-proxy's default, which nobody chose. */
+/** protobuf is kube-proxy's default: no choice of the user. */
 function isNotJson(value: unknown): boolean {
   const usual = ['application/json', 'application/vnd.kubernetes.protobuf'];
   return isSet(value) && !usual.includes(String(value));
 }
 
-/** kubeadm and --write-config-to write defaults out: nobody chose them. */
+/** kubeadm and --write-config-to write the defaults: no choice of the user. */
 function isNotDefault(usual: unknown): (value: unknown) => boolean {
   return (value) => isSet(value) && value !== usual;
 }

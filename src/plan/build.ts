@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole plan from a whole set of objects, in one straight pass: what `createPlanner` must always agree
-// with, and what one-shot commands use. Pure.
+// A whole plan from a whole set of objects, in one pass: used by one-shot commands, and the reference that
+// `createPlanner` must always agree with. Pure.
 import { compareText } from '../lib/names.ts';
 import { projectSlice } from '../model/endpoints/slice.ts';
 import { projectNode } from '../model/node/node.ts';
@@ -29,7 +29,7 @@ export interface NamedObject {
 
 type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
 
-/** Each object once; the order of `objects` means nothing. Never throws. */
+/** Each object once; the order of `objects` does not matter. Never throws. */
 export function buildAll(objects: readonly NamedObject[], settings: PlanSettings): Plan {
   const rejections: (readonly Rejection[])[] = [];
   const sharing = createSharing();
@@ -78,7 +78,7 @@ function slicesByService(
   return found;
 }
 
-/** Oldest Service first: whoever asks first has it. */
+/** Oldest Service first: the first one that asks for a frontend owns it. */
 function ownersOf(
   services: readonly Service[],
   settings: PlanSettings,

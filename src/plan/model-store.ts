@@ -76,7 +76,7 @@ export function createModelStore(settings: PlanSettings): ModelStore {
         put(serviceCidrs, change.ref.name, projected(change, projectServiceCidr));
         return true;
       default:
-        // A source may grow kinds that a plan does not know.
+        // A source may deliver kinds that the plan does not use.
         return false;
     }
   };

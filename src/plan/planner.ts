@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a plan current: takes what happened to objects, rebuilds the Services it touches and no others.
-// Always equal to `buildAll` of the objects that are left, whatever the order they came in. No I/O.
+// Keeps a plan current: takes changes of objects and rebuilds only the Services they touch. The result always
+// equals `buildAll` of the current objects, in whatever order they came. No I/O.
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
@@ -10,7 +10,7 @@ import { createModelStore } from './model-store.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
 export interface Planner {
-  /** Takes the changes in order. Never throws, whatever the objects are. */
+  /** Applies the changes in order. Never throws, whatever the objects contain. */
   readonly apply: (changes: readonly ObjectChange[]) => PlanDelta;
   /** The plan of everything applied so far. */
   readonly current: () => Plan;
@@ -37,7 +37,7 @@ export function createPlanner(settings: PlanSettings): Planner {
     return true;
   };
 
-  /** Replaces the Service's plan unless the new one says the same; returns true if it did. */
+  /** Replaces the Service's plan unless the new one is equal; returns true if it did. */
   const rebuild = (key: ServiceKey, before: ServicePlan | undefined): boolean => {
     const service = model.services.get(key);
     if (service === undefined || context === undefined) return services.delete(key);

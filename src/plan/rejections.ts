@@ -4,9 +4,9 @@ import { compareText } from '../lib/names.ts';
 import type { ObjectRef, Rejection } from '../model/types.ts';
 
 export interface RejectionBook {
-  /** Replaces what one source of rejections says of one object: its projection, or the build of its plan. */
+  /** Replaces the rejections of one object by one step: its projection, or the build of its plan. */
   readonly set: (source: 'model' | 'plan', ref: ObjectRef, list: readonly Rejection[]) => void;
-  /** The identical list until something changes. */
+  /** The same list (===) until something changes. */
   readonly list: () => readonly Rejection[];
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndpointSlices by the Service they belong to. Keyed by the slice's own namespace and name, so that a slice
-// whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy there).
+// whose service-name label changes leaves its old Service (kube-proxy keeps a stale copy).
 import { flatText } from '../lib/compact.ts';
 import { compareText } from '../lib/names.ts';
 import type { EndpointSlice, ObjectRef } from '../model/types.ts';
@@ -9,7 +9,7 @@ import type { ServiceKey } from './types.ts';
 export interface SliceIndex {
   /** Puts, replaces or (undefined) removes one slice; returns the Services it touches. */
   readonly set: (ref: ObjectRef, slice: EndpointSlice | undefined) => readonly ServiceKey[];
-  /** The slices of the Service, sorted by name. They may be here before the Service is. */
+  /** The slices of the Service, sorted by name. They may arrive before the Service does. */
   readonly of: (key: ServiceKey) => readonly EndpointSlice[];
 }
 

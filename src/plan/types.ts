@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
-// No kernel words. Nothing here is optional policy for a dataplane to reinterpret.
+// No kernel terms, and no policy left for a dataplane to interpret.
 import type { Family, Protocol, Rejection } from '../model/types.ts';
 
 /**
@@ -15,12 +15,12 @@ export type ClientPosition = 'pod' | 'host' | 'outside';
  */
 export type Scope = 'cluster' | 'local';
 
-/** What happens to a new connection of one client position to one frontend. */
+/** What happens to a new connection from one client position to one frontend. */
 export interface TrafficRule {
   readonly scope: Scope;
-  /** What to do while the scope's set is empty: refuse at once, or stay silent. */
+  /** What to do while the scope's set is empty: refuse at once, or drop silently. */
   readonly whenEmpty: 'reject' | 'drop';
-  /** True if the client's address must be replaced by this node's; hairpin is apart. */
+  /** True if the client's address must be replaced by this node's; hairpin traffic is decided separately. */
   readonly masquerade: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface Backend {
   readonly isTerminating: boolean;
 }
 
-/** What a reader needs of a list of backends; an array of them is one too. */
+/** The part of an array of backends that readers need. */
 export interface BackendList extends Iterable<Backend> {
   readonly length: number;
   map<T>(each: (backend: Backend) => T): T[];
@@ -73,7 +73,7 @@ export interface ServicePortPlan {
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
-  /** How topology hints narrowed `cluster` (KEP-2433, KEP-3015); absent = they did not. */
+  /** The topology hints that restricted `cluster` (KEP-2433, KEP-3015); absent = none did. */
   readonly topology?: 'same-node' | 'same-zone';
   /**
    * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are not touched,
@@ -96,7 +96,7 @@ export interface HealthCheck {
   readonly localEndpoints: Readonly<Record<Family, number>>;
 }
 
-/** All that one Service object becomes. */
+/** The plan of one Service object. */
 export interface ServicePlan {
   readonly namespace: string;
   readonly name: string;
@@ -128,7 +128,7 @@ export interface Plan {
   readonly rejections: readonly Rejection[];
 }
 
-/** What the plan knows of the cluster's machines, from Node objects alone. */
+/** What the plan knows about the cluster's nodes, from Node objects alone. */
 export interface NodeFacts {
   readonly name: string;
   /** Label topology.kubernetes.io/zone of this node's Node object; '' = none. */
@@ -160,12 +160,12 @@ export interface PlanDelta {
   readonly isGlobal: boolean;
 }
 
-/** Settings that decide meaning; everything else about an instance is the shell's affair. */
+/** The settings that the plan depends on. */
 export interface PlanSettings {
-  /** Own node's name, lower case. */
+  /** This node's name, in lower case. */
   readonly nodeName: string;
   readonly detectLocalMode: 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
-  /** Up to one prefix a family counts; empty = no detector in ClusterCIDR mode. */
+  /** Only the first prefix of each family counts; empty = no detector in ClusterCIDR mode. */
   readonly clusterCidrs: readonly string[];
   readonly podBridgeInterface?: string;
   readonly podInterfaceNamePrefix?: string;
@@ -174,6 +174,6 @@ export interface PlanSettings {
   readonly nodePortAddresses: readonly string[];
   /** Real bind address if one was configured: replaces the node IP of its family. Unspecified = not set. */
   readonly bindAddress?: string;
-  /** The switchable guard of CVE-2020-8554: false drops spec.externalIPs with a rejection. */
+  /** The mitigation for CVE-2020-8554: false rejects spec.externalIPs. */
   readonly allowExternalIps: boolean;
 }

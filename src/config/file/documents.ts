@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One configuration file's text -> the documents in it, each with the lines of its settings.
-// kube-proxy reads the first document of a file and no other, so its own must come first.
+// The text of a configuration file -> its documents, each with the lines of its settings.
+// kube-proxy reads only the first document of a file, so its own must come first.
 import {
   type Document,
   isMap,
@@ -33,7 +33,7 @@ const KINDS = [
   { kind: OWN_KIND, api: OWN_API },
 ] as const;
 
-/** Linear. Text that is not YAML, a kind nobody knows or one kind twice are problems with their line. */
+/** Linear. Invalid YAML, an unknown kind, and a kind that occurs twice are problems with their line. */
 export function readDocuments(file: string, text: string): ConfigDocuments {
   const lines = new LineCounter();
   const parsed = parseAllDocuments(text, { lineCounter: lines, merge: true });
@@ -55,9 +55,9 @@ export function readDocuments(file: string, text: string): ConfigDocuments {
   return { kubeProxy: found.get(KUBE_PROXY_KIND), own: found.get(OWN_KIND), problems };
 }
 
-/** Why this document must not stand here; undefined if it may. */
+/** Why this document is not allowed here; undefined if it is. */
 function validateOrder(kind: string, found: ReadonlyMap<string, unknown>): string | undefined {
-  if (found.has(kind)) return 'is in this file twice: keep one of them';
+  if (found.has(kind)) return 'occurs twice in this file: keep one of them';
   if (kind === KUBE_PROXY_KIND && found.has(OWN_KIND)) {
     return 'must be the first document: kube-proxy reads no other';
   }
@@ -88,7 +88,7 @@ function contentOf(
   return undefined;
 }
 
-/** An alias without anchor, or one that would explode, is no value. */
+/** An alias without anchor, or one that expands without bounds, has no value. */
 function plainValue(document: Document, refuse: (reason: string) => void): unknown {
   try {
     return document.toJS({ maxAliasCount: 100 });
@@ -114,7 +114,7 @@ function kindOf(value: JsonRecord, locate: Locate, problems: Diagnostic[]): stri
   return known.kind;
 }
 
-/** Names the line of the longest part of a path that is there. */
+/** The line of the longest prefix of the path that exists. */
 function locator(file: string, document: Document, lines: LineCounter): Locate {
   return (path) => {
     const offset = offsetOf(document, path);

@@ -12,7 +12,7 @@ export const OWN_KIND = 'FairleadConfiguration';
 export const LARGEST_TABLE = 16_777_216;
 const entries = z.int().min(1).max(LARGEST_TABLE).nullish();
 const text = z.string().min(1).nullish();
-/** A timer that is set to nothing, or to more than its 31 bits of milliseconds, fires at once and for ever. */
+/** Node's timers fire at once and continuously if set to less than 1 ms or to more than 31 bits of milliseconds. */
 const interval = duration.refine(isInterval, 'must be from 100ms to 576h');
 
 export const ownSchema = z.strictObject({
@@ -20,9 +20,9 @@ export const ownSchema = z.strictObject({
   kind: z.literal(OWN_KIND),
   /** auto = bpf where the kernel can, else iptables. */
   engine: z.enum(['auto', 'bpf', 'iptables']).nullish(),
-  /** Take everything out of the kernel when the agent stops. */
+  /** Remove everything from the kernel when the agent stops. */
   ephemeral: z.boolean().nullish(),
-  /** Folder of manifests to read instead of asking an API server. */
+  /** Folder of manifests to read instead of watching an API server. */
   manifests: text,
   apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
   cgroupRoot: text,
@@ -41,7 +41,7 @@ export const ownSchema = z.strictObject({
   allowExternalIPs: z.boolean().nullish(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
   logFormat: z.enum(['json', 'text']).nullish(),
-  /** How many Services, the busiest first, get counters of their own on /metrics. */
+  /** How many Services, the busiest first, get their own counters on /metrics. */
   metricsTopServices: z.int().min(0).max(1000).nullish(),
 });
 

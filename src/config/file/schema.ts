@@ -129,7 +129,7 @@ export const kubeProxySchema = z.strictObject({
   conntrack: conntrack.nullish(),
   configSyncPeriod: optionalDuration,
   portRange: text,
-  /** Removed from types.go, but still in files that kubeadm wrote for old versions. */
+  /** Removed from types.go, but still in files that old versions of kubeadm wrote. */
   udpIdleTimeout: optionalDuration,
   windowsRunAsService: flag,
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells when the configuration file says something else than it did. A ConfigMap volume swaps a link
-// beside the file, so the folder is watched and the text compared; a slow look of our own catches what
+// Reports when the text of the configuration file changes. A ConfigMap volume swaps a link
+// beside the file, so the folder is watched and the text compared; a slow poll catches what
 // inotify cannot see (links to other folders).
 import { readFileSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 const LOOK_EVERY_MS = 60_000;
 
 export interface ConfigWatch {
-  /** Looks now, as it does by itself on every event. */
+  /** Compares now, as on every event. */
   look(): void;
   /** Idempotent. */
   close(): void;
@@ -16,7 +16,7 @@ export interface ConfigWatch {
 
 /**
  * @param known text the agent was started with
- * @param onChange called once for each new text, and never for a file that is gone or half-way gone
+ * @param onChange called once for each new text; never for a file that is gone or being replaced
  */
 export function watchConfigFile(
   path: string,
@@ -47,7 +47,7 @@ function openWatcher(folder: string, onEvent: () => void): { close(): void } | u
     watcher.on('error', () => watcher.close());
     return watcher;
   } catch {
-    // No inotify left: the timer still looks.
+    // No inotify instance left: the timer still polls.
     return undefined;
   }
 }

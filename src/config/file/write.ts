@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Config as text. kube-proxy itself would start with the first document; ours follows, where kube-proxy
-// does not look.
+// A Config as text. kube-proxy itself would start with the first document; ours follows, and kube-proxy
+// does not read it.
 import { stringify } from 'yaml';
 import { formatDuration } from '../duration.ts';
 import type { Config } from '../types.ts';
@@ -58,7 +58,7 @@ export function configz(config: Config): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Shown, because kube-proxy shows it everywhere; a file that sets any of it is refused. */
+/** Shown, because kube-proxy shows it on every platform; a file that sets any of it is rejected. */
 const WINDOWS = {
   networkName: '',
   sourceVip: '',

@@ -68,6 +68,6 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'metrics-top-services',
     'int',
     'metricsTopServices',
-    'number of Services, the busiest first, that get counters of their own on /metrics (default 0)',
+    'number of Services, the busiest first, with their own counters on /metrics (default 0)',
   ),
 ];

@@ -10,7 +10,7 @@ import type { FlagGroup, FlagRow } from './row.ts';
 
 export const FLAGS: readonly FlagRow[] = [...KUBE_PROXY_FLAGS, ...FAIRLEAD_FLAGS];
 
-/** Text of each flag that was given, by its name without dashes; a bare switch is `true`. */
+/** Text of each given flag, by its name without dashes; a flag without a value is `true`. */
 export type FlagValues = Readonly<Record<string, string>>;
 
 export interface FlagDocuments {
@@ -89,7 +89,7 @@ function parseValue(row: FlagRow, text: string): Parsed {
     case 'string':
       return value(text);
     case 'duration':
-      // The schema refuses what is no duration, and with kube-proxy's flags a bare number.
+      // The schema rejects what is no duration, and for kube-proxy's flags a bare number.
       return value(row.group === 'own' ? withUnit(text) : text);
     case 'int':
       return /^[-+]?\d+$/.test(text) ? value(Number(text)) : refused('must be an integer');
@@ -108,13 +108,13 @@ function parseValue(row: FlagRow, text: string): Parsed {
   }
 }
 
-/** `30` -> `30s`: in fairlead's own flags a bare number is in seconds. */
+/** `30` -> `30s`: in fairlead's own flags a bare number means seconds. */
 function withUnit(text: string): string {
   const ms = parseFlagDuration(text);
   return ms === undefined ? text : formatDuration(ms);
 }
 
-/** The words of Go's strconv.ParseBool. */
+/** The values that Go's strconv.ParseBool takes. */
 function parseBool(text: string): Parsed {
   if (['1', 't', 'T', 'true', 'TRUE', 'True'].includes(text)) return value(true);
   if (['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text)) return value(false);

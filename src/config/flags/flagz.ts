@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every flag of kube-proxy with its value in this process, for /flagz: what was given, else kube-proxy's
-// default; of our own flags those that were given. What a file says is on /configz.
+// Every flag of kube-proxy with its value in this process, for /flagz: the given one, else kube-proxy's
+// default; of fairlead's own flags only those that were given. Settings of the file are on /configz.
 import { recordOrEmpty } from '../../lib/json.ts';
 import { withDefaults } from '../defaults.ts';
 import { FLAGS, type FlagValues } from './flags.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every flag of kube-proxy (cmd/kube-proxy/app/options.go), in the words of its manual, and the setting
-// each one stands for. What fairlead does not need is accepted, so that kube-proxy's arguments start it.
+// each one stands for. Flags that fairlead does not need are accepted, so that it starts with kube-proxy's arguments.
 import { DETECT_LOCAL_MODES, MODES } from '../file/schema.ts';
 import { always, type FlagRow, proxy } from './row.ts';
 

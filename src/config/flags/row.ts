@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of one flag: the rows of the tables in kube-proxy.ts and fairlead.ts.
+// The description of one flag: a row of the tables in kube-proxy.ts and fairlead.ts.
 import type { FieldPath } from '../types.ts';
 
 export type FlagType =
@@ -27,7 +27,7 @@ export interface FlagRow {
   /** Fields of KubeProxyConfiguration (proxy, always) or FairleadConfiguration (own) that the flag sets. */
   readonly paths: readonly FieldPath[];
   readonly help: string;
-  /** The values it takes, if they are few: for completion. */
+  /** The values it takes, if it is an enumeration: for completion. */
   readonly choices?: readonly string[];
 }
 

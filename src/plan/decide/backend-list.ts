@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backends in few bytes: the addresses are a column that a set shares with the slice they come from, and what
-// all of them have alike is said once.
+// Backends in few bytes: the addresses are a column that a set shares with the slice they come from, and a
+// value that all of them have is stored once.
 import { exactList } from '../../lib/compact.ts';
 import type { Backend, BackendList } from '../types.ts';
 
-/** One value for each backend, or the one that all have: equal columns are written equally. */
+/** One value for each backend, or the one that all have: equal columns have equal representations. */
 export type Column<T> = T | readonly T[];
 
 class Columns implements BackendList {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The candidate sets of one service port: `cluster`, `local`, `serving`. Each falls back to endpoints
-// that terminate but still serve only when it has nothing ready (KEP-1669), and independently of the other.
+// that terminate but still serve only when it has nothing ready (KEP-1669), independently of the others.
 // Source: CategorizeEndpoints in kube-proxy's topology.go.
 import type { EndpointTraits } from '../../model/types.ts';
 import type { BackendList } from '../types.ts';
@@ -15,7 +15,7 @@ export interface CandidateSets {
   readonly topology: TopologyMode;
   /** All ready endpoints, whatever the policies: health checks count the local ones. */
   readonly ready: BackendList;
-  /** Is there any endpoint that some node could use? Then an empty set is silence, not refusal. */
+  /** True if some node could use an endpoint: then an empty set means drop, not reject. */
   readonly isAnyUsable: boolean;
 }
 
@@ -54,7 +54,7 @@ interface Categories {
   /** Ready or serving: everything that may carry a flow. */
   readonly serving: readonly number[];
   readonly ready: readonly number[];
-  /** Those of `ready` that topology allows, if it has a say. */
+  /** Those of `ready` that topology hints allow, if they apply. */
   readonly near: readonly number[];
   /** Not ready, but serving while they terminate. */
   readonly fallback: readonly number[];

@@ -13,7 +13,7 @@ import type {
 
 /** Sorted by address then port, each address:port once; `ports[i]` belongs to `addresses[i]`. */
 export interface MergedEndpoints extends EndpointColumns {
-  /** One number if all have the same: slices may resolve one named port to different numbers. */
+  /** A single number if all have the same: slices may resolve one named port to different numbers. */
   readonly ports: number | readonly number[];
 }
 
@@ -25,8 +25,8 @@ interface Source {
 const NOTHING: MergedEndpoints = Object.freeze({ addresses: [], traits: [], ports: 0 });
 
 /**
- * `slices` come sorted by name: where rank says nothing the first slice wins, so the outcome never depends on the
- * order of arrival. O(1) for a Service of one slice, else O(n log n).
+ * `slices` come sorted by name: at equal rank the first slice wins, so the result never depends on the order of
+ * arrival. O(1) for a Service of one slice, else O(n log n).
  */
 export function mergeEndpoints(
   port: ServicePort,

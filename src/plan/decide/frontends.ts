@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses a Service answers on, per family, and what each of its frontends is called when two
-// Services want the same one. A family without a ClusterIP has no frontend at all, not even a NodePort
+// The addresses a Service answers on, per family, and the keys by which ownership of its frontends is
+// decided. A family without a ClusterIP has no frontend at all, not even a NodePort
 // (kube-proxy: NewServiceInfo per family).
 import { flatText } from '../../lib/compact.ts';
 import { familyOf } from '../../lib/ip.ts';
@@ -17,13 +17,13 @@ import type { FrontendKind } from '../types.ts';
 export interface FrontendAddress {
   readonly kind: Exclude<FrontendKind, 'NodePort'>;
   readonly address: string;
-  /** Where the address stands in the object. */
+  /** The field of the object that has the address. */
   readonly field: string;
 }
 
 /**
  * ClusterIP, external and load balancer addresses, each address once. An address that is both external and a load
- * balancer's is the latter: its source ranges must hold (so filters kube-proxy since KEP-3866).
+ * balancer's counts as the latter: its source ranges must apply (kube-proxy does so since KEP-3866).
  */
 export function frontendAddresses(
   service: Service,
@@ -56,7 +56,10 @@ export function frontendAddresses(
   return found;
 }
 
-/** Has the service port any frontend for traffic from outside? Counts what a switched-off guard hides, as kube-proxy does. */
+/**
+ * True if the service port has a frontend for traffic from outside. As in kube-proxy, external IPs count even
+ * where they are switched off.
+ */
 export function isExternallyAccessible(
   service: Service,
   port: ServicePort,
@@ -81,7 +84,7 @@ export function frontendKey(address: string, port: number, protocol: Protocol): 
 export const nodePortKey = (port: number, protocol: Protocol, family: Family): string =>
   `*:${port}/${protocol} ${family}`;
 
-/** Every frontend the Service asks for, each once; the health check listener counts as a NodePort. */
+/** Every frontend the Service asks for, each once; the health check node port counts as a NodePort. */
 export function frontendKeysOf(service: Service, allowExternalIps: boolean): readonly string[] {
   const keys: string[] = [];
   for (const family of FAMILIES) {

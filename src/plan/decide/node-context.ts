@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plan says of the node itself: its addresses, where NodePorts answer, how pods are recognised.
+// What the plan says about the node itself: its addresses, where NodePorts answer, how pods are recognised.
 // Sources: NodePortAddresses in pkg/proxy/util (and KEP-6032's keywords), NewLocalTrafficDetector and
 // GetNodeHostIPs in cmd/kube-proxy.
 import {
@@ -28,7 +28,7 @@ function boundAddress(settings: PlanSettings): string | undefined {
   return address === undefined || isUnspecified(address) ? undefined : address;
 }
 
-/** Facts of the own node; without a Node object only what the settings say. */
+/** Facts about this node; without a Node object only what the settings say. */
 export function nodeFacts(
   settings: PlanSettings,
   node: Node | undefined,
@@ -82,8 +82,9 @@ function detectorOf(
 
 /**
  * Where NodePorts answer. Nothing set = every local address. `primary` stands for the node IPs, `localhost` for
- * IPv4 loopback (that of IPv6 never answers NodePorts), `all` for everything; prefixes add to them. A family that no entry speaks of matches all (as in
- * kube-proxy, where a list of one family does not close the other); a zero prefix opens its family.
+ * IPv4 loopback (that of IPv6 never answers NodePorts), `all` for everything; prefixes add to them. A family
+ * without any entry matches all (as in kube-proxy, where a list of one family does not restrict the other); so
+ * does a zero prefix.
  */
 export function nodePortAddresses(
   settings: PlanSettings,
@@ -104,7 +105,7 @@ export function nodePortAddresses(
   });
 }
 
-/** What is wrong with the settings, each in one sentence; nothing here ever throws. */
+/** What is wrong with the settings, one sentence each. Never throws. */
 export function settingsProblems(settings: PlanSettings): readonly string[] {
   const problems: string[] = [];
   const keywords = ['primary', 'localhost', 'all'];
@@ -114,7 +115,7 @@ export function settingsProblems(settings: PlanSettings): readonly string[] {
     }
   }
   for (const cidr of settings.clusterCidrs) {
-    if (canonicalPrefix(cidr) === undefined) problems.push(`cluster CIDR ${cidr} is no prefix`);
+    if (canonicalPrefix(cidr) === undefined) problems.push(`cluster CIDR ${cidr} is not a prefix`);
   }
   const { bindAddress } = settings;
   if (bindAddress !== undefined && canonicalAddress(bindAddress) === undefined) {
@@ -123,7 +124,7 @@ export function settingsProblems(settings: PlanSettings): readonly string[] {
   return problems;
 }
 
-/** Detectors as yes or no, for the paths. */
+/** Per family, whether there is a detector, for the traffic rules. */
 export const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFamily<boolean> => ({
   IPv4: found.IPv4 !== undefined,
   IPv6: found.IPv6 !== undefined,
@@ -132,10 +133,10 @@ export const hasDetectors = (found: PerFamily<LocalDetector | undefined>): PerFa
 export const sortedServiceCidrs = (lists: Iterable<readonly string[]>): readonly string[] =>
   [...new Set([...lists].flat())].sort(compareText);
 
-/** All of the plan that is not of one Service. */
+/** The parts of the plan that belong to no single Service. */
 export type NodeContext = Pick<Plan, 'nodePortAddresses' | 'detector' | 'node' | 'serviceCidrs'>;
 
-/** Nodes by name; the own one is recognised by the settings' name. */
+/** Nodes by name; this node is recognised by the settings' name. */
 export function nodeContextOf(
   settings: PlanSettings,
   nodes: ReadonlyMap<string, Node>,

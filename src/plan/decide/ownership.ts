@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which Service owns a frontend that several ask for: the older one (creationTimestamp), then the first by
-// namespace/name. The others get it when the owner gives it up.
+// namespace/name. When the owner gives it up, the next one gets it.
 import { compareText } from '../../lib/names.ts';
 import type { Service } from '../../model/types.ts';
 import type { ServiceKey } from '../types.ts';
@@ -19,7 +19,7 @@ export function comparePrecedence(a: ServiceKey, b: ServiceKey, serviceOf: Servi
 export interface FrontendOwners {
   readonly add: (service: ServiceKey, frontends: readonly string[]) => void;
   readonly release: (service: ServiceKey, frontends: readonly string[]) => void;
-  /** Decides the conflicts that add and release opened; returns the Services for which an owner changed. */
+  /** Resolves the ownership conflicts since the last call; returns the Services affected by a change of owner. */
   readonly resolve: () => readonly ServiceKey[];
   readonly hasConflicts: () => boolean;
   /** The owner of the frontend, if it is not `asking` itself. Valid after `resolve`. */

@@ -33,7 +33,7 @@ import {
 } from './frontends.ts';
 import { clusterIpRules, externalRules, type RuleInputs } from './traffic-rules.ts';
 
-/** All that a Service's meaning depends on besides the Service and its slices. */
+/** What a Service's plan depends on besides the Service and its slices. */
 export interface BuildContext {
   readonly nodeName: string;
   readonly zone: string;
@@ -41,7 +41,7 @@ export interface BuildContext {
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
-  /** False if no frontend is asked for twice: then `otherOwner` need not be asked. */
+  /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
   readonly otherOwner: (frontend: string, asking: ServiceKey) => ServiceKey | undefined;
@@ -103,7 +103,7 @@ export function buildService(
 const clusterIpOf = (frontends: readonly Frontend[]): string | undefined =>
   frontends.find(({ kind }) => kind === 'ClusterIP')?.address;
 
-/** The guard against taking over foreign addresses (CVE-2020-8554, KEP-5707). */
+/** The mitigation for CVE-2020-8554 (external IPs that intercept other addresses; KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {
   if (context.allowExternalIps) return;
   for (const { address, field } of service.externalIps) {
@@ -186,7 +186,7 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   return exactList(frontends);
 }
 
-/** One frontend, two Services: the older keeps it, the other is told. */
+/** In an ownership conflict the older Service keeps the frontend, and the other one gets a rejection. */
 function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {
   const owner = context.otherOwner(frontend, key);
   if (owner === undefined) return false;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which ready endpoints topology hints leave to this node. Only hints count: trafficDistribution and
-// annotations are the slice controller's affair. All or nothing: one ready endpoint without a hint turns its level
-// off. Source: topologyModeFromHints in kube-proxy's topology.go; KEP-2433, KEP-3015.
+// annotations are for the slice controller. All or nothing: one ready endpoint without a hint disables its
+// level. Source: topologyModeFromHints in kube-proxy's topology.go; KEP-2433, KEP-3015.
 import type { EndpointTraits } from '../../model/types.ts';
 
 export type TopologyMode = 'same-node' | 'same-zone' | undefined;
 
-/** Where this proxy runs. */
+/** The node and zone that this proxy runs in. */
 export interface Locality {
   readonly nodeName: string;
   /** '' matches no hint. */
   readonly zone: string;
 }
 
-/** Looks at ready endpoints only: what is not ready has no say. */
+/** Considers ready endpoints only. */
 export function topologyMode(traits: readonly EndpointTraits[], locality: Locality): TopologyMode {
   let hasAllNodes = true;
   let hasOwnNode = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a new connection meets, by who opens it: which set, which verdict while it is empty, whether the
-// source is masqueraded. The table below is the one that
-// kube-proxy's syncProxyRules writes for each service port; C = cluster, L = local, M = masquerade:
+// The traffic rule for each client position: which set, which verdict while it is empty, whether the source
+// is masqueraded. The table is what kube-proxy's syncProxyRules writes for each service port; C = cluster,
+// L = local, M = masquerade:
 //   frontend, policy      pod      host     outside
 //   ClusterIP, Cluster    C        C  M¹    C  M¹     ¹ if a local detector is configured
 //   ClusterIP, Local      L        L  M¹    L  M¹       (masqueradeAll: every position)
@@ -15,11 +15,11 @@ export type TrafficRules = Readonly<Record<ClientPosition, TrafficRule>>;
 export interface RuleInputs {
   readonly hasDetector: boolean;
   readonly masqueradeAll: boolean;
-  /** Is there an endpoint anywhere? A Service that lives elsewhere is silent here, one that lives nowhere refused. */
+  /** True if any node has an endpoint: then an empty local set means drop, else reject. */
   readonly isAnyUsable: boolean;
 }
 
-/** Every rule there is, made once: equal rules are the same object. */
+/** Every possible rule, made once: equal rules are the same object. */
 const RULES: readonly TrafficRule[] = (['cluster', 'local'] as const).flatMap((scope) =>
   (['reject', 'drop'] as const).flatMap((whenEmpty) =>
     [false, true].map((masquerade) => ({ scope, whenEmpty, masquerade })),
@@ -32,10 +32,10 @@ function rule(scope: Scope, masquerade: boolean, isAnyUsable: boolean): TrafficR
   return RULES[index] ?? { scope, whenEmpty: 'reject', masquerade };
 }
 
-/** Filled as they are asked for: no more than the ways to choose three of the rules above. */
+/** Filled on demand; bounded by the ways to choose three of the rules above. */
 const KNOWN: TrafficRules[] = [];
 
-/** Like the rules themselves: equal ones are the same object. */
+/** Equal results are the same object, as the rules are. */
 function rulesOf(pod: TrafficRule, host: TrafficRule, outside: TrafficRule): TrafficRules {
   const isMeant = (known: TrafficRules): boolean =>
     known.pod === pod && known.host === host && known.outside === outside;
@@ -56,8 +56,8 @@ export function clusterIpRules(policy: TrafficPolicy, inputs: RuleInputs): Traff
 }
 
 /**
- * External addresses. With policy Local a pod or this host is sent around the policy, as if it had left the
- * cluster and come back through the balancer; masqueradeAll says nothing here.
+ * External addresses. With policy Local a pod or this host bypasses the policy, as if it had left the
+ * cluster and come back through the load balancer; masqueradeAll does not apply.
  */
 export function externalRules(policy: TrafficPolicy, inputs: RuleInputs): TrafficRules {
   const { hasDetector, isAnyUsable } = inputs;

@@ -171,7 +171,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       name: 'one kind twice',
       change: (text) => `${text}---\n${text}`,
       line: /^kind: KubeProxyConfiguration/,
-      says: 'KubeProxyConfiguration: is in this file twice: keep one of them',
+      says: 'KubeProxyConfiguration: occurs twice in this file: keep one of them',
     },
     {
       name: 'an apiVersion nobody knows',

@@ -98,7 +98,7 @@ describe('what is refused is named with its line', () => {
     {
       name: 'one kind twice',
       text: `${HEAD}---\n${HEAD}`,
-      says: ['c.yaml:5: KubeProxyConfiguration: is in this file twice: keep one of them'],
+      says: ['c.yaml:5: KubeProxyConfiguration: occurs twice in this file: keep one of them'],
     },
     {
       name: 'our document before the only one kube-proxy reads',
@@ -182,7 +182,7 @@ const badValues: readonly (readonly [yaml: string, says: string])[] = [
   ['clusterCIDR: 10.0.0.0', 'clusterCIDR: must be CIDRs such as 10.1.0.0/16, not "10.0.0.0"'],
   [
     'clusterCIDR: 10.0.0.0/8,11.0.0.0/8',
-    'clusterCIDR: must hold one CIDR a family at most, not "10.0.0.0/8,11.0.0.0/8"',
+    'clusterCIDR: must have at most one CIDR per family, not "10.0.0.0/8,11.0.0.0/8"',
   ],
   [
     'detectLocalMode: BridgeInterface',
