@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The routes of the admin socket. The programmed state is read from the kernel for each response.
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { ComposedDataplane } from '../dataplane/dataplane.ts';
 import { explained } from '../observe/answer.ts';
 import { backendRows, serviceRows } from '../observe/report.ts';
 import { statusOf } from '../observe/status.ts';
@@ -13,7 +13,7 @@ import type { Agent } from './agent.ts';
 export interface Running {
   readonly node: string;
   readonly startedAt: Date;
-  readonly dataplane: Dataplane;
+  readonly dataplane: ComposedDataplane;
   readonly agent: Agent;
   readonly source: Source;
 }
@@ -34,14 +34,17 @@ export function routesOf(running: Running): Routes {
     '/v1/status': () =>
       statusOf({ version, node, startedAt, dataplane, source, state: agent.state() }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
-    '/v1/explain': (query) =>
-      explained(
+    '/v1/explain': async (query) => {
+      const held = await dataplane.held();
+      return explained(
         agent.state().plan,
         interfaceAddresses().map(({ address }) => address),
+        { dataplanes: dataplane.dataplanes, held },
         query,
-      ),
+      );
+    },
     '/v1/services': async () =>
-      serviceRows(agent.state().plan, (await dataplane.snapshot()).frontends),
+      serviceRows(agent.state().plan, (await dataplane.snapshot()).frontends, dataplane.dataplanes),
     '/v1/backends': async () =>
       backendRows(agent.state().plan, (await dataplane.snapshot()).backends),
   };

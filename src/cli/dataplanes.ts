@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selects the dataplane. Only this file imports one from outside src/dataplane; everything else depends on the
+// Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/checks.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The capabilities of each dataplane, and the router: a connection is served by the first dataplane whose
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
-//   servedBy(DATAPLANES, port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
-//   unservedTexts(DATAPLANES, port, frontend)      -> ['not served by bpf: packets from outside']
+//   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
+//   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
 import type { Family, Protocol } from '../model/types.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
 import type { Frontend, ServicePortPlan } from '../plan/types.ts';
@@ -30,9 +30,6 @@ export const BPF: Capabilities = {
   hasSourceRanges: false,
   hasMasquerade: false,
 };
-
-/** In the order in which they are asked. */
-export const DATAPLANES: readonly Capabilities[] = [BPF];
 
 export const ORIGINS: readonly Origin[] = ['socket', 'packet'];
 
@@ -116,19 +113,32 @@ export function unservedTexts(
   return [...new Set(unserved.flatMap(({ limits }) => limits.map(limitText)))];
 }
 
-/** The dataplanes that serve those who are meant to reach the frontend: `bpf`, or each with whom it serves. */
+/** The dataplanes that are to hold the frontend. */
+export const servingDataplanes = (
+  dataplanes: readonly Capabilities[],
+  port: PortTraits,
+  frontend: FrontendTraits,
+  origins: readonly Origin[] = originsOf(frontend),
+): ReadonlySet<string> =>
+  new Set(
+    origins.flatMap((origin) => servedBy(dataplanes, port, frontend, origin).dataplane ?? []),
+  );
+
+/** Who serves the frontend, of those that have programmed it: `bpf`, or if several have, each with its clients. */
 export function servedByTexts(
   dataplanes: readonly Capabilities[],
   port: PortTraits,
   frontend: FrontendTraits,
+  programmedBy: readonly string[],
 ): readonly string[] {
-  const served = originsOf(frontend).flatMap((origin) => {
-    const { dataplane } = servedBy(dataplanes, port, frontend, origin);
-    return dataplane === undefined ? [] : [{ dataplane, origin }];
+  if (programmedBy.length <= 1) return programmedBy;
+  return programmedBy.map((name) => {
+    const origins = originsOf(frontend).filter(
+      (origin) => servedBy(dataplanes, port, frontend, origin).dataplane === name,
+    );
+    const clients = origins.map((origin) => ORIGIN_TEXT[origin]).join(', ');
+    return clients === '' ? name : `${name}: ${clients}`;
   });
-  const names = new Set(served.map(({ dataplane }) => dataplane));
-  if (names.size <= 1) return [...names];
-  return served.map(({ dataplane, origin }) => `${dataplane}: ${ORIGIN_TEXT[origin]}`);
 }
 
 /** `not served by bpf: SCTP`. */

@@ -46,6 +46,7 @@ export interface AuditReport {
 
 /** A frontend that is programmed, or with neither port nor protocol the refusal of a ClusterIP's other ports. */
 export interface HeldFrontend {
+  readonly dataplane: string;
   readonly id: FrontendId;
   readonly service: ServiceKey;
 }

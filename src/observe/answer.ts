@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explains what happens to a packet on this node: the decision of the plan and the dataplane that carries it
 // out. The plan does not depend on dataplanes, so their limits are added here, from their capabilities.
-import { DATAPLANES, limitText, originOf, servedBy } from '../dataplane/capabilities.ts';
+import { type Capabilities, limitText, originOf, servedBy } from '../dataplane/capabilities.ts';
+import type { HeldFrontend } from '../dataplane/dataplane.ts';
+import type { FrontendId } from '../dataplane/entry.ts';
 import { isLoopback } from '../lib/ip.ts';
-import type { Family } from '../model/types.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
@@ -14,26 +15,34 @@ import type { Frontend, Plan } from '../plan/types.ts';
 export interface Answer extends Explanation {
   /** The dataplane that carries out the decision; null if none does and the packet is not changed. */
   readonly dataplane: string | null;
-  /** `not served by bpf: SCTP`; empty if it is served or there is nothing to serve. */
+  /**
+   * `not served by bpf: SCTP`, `not programmed by bpf: ..`; empty if it is served or there is nothing to serve.
+   */
   readonly limits: readonly string[];
   /** The source address the backend sees; null unless forwarded. */
   readonly source: 'client' | 'node' | null;
 }
 
-export function answer(plan: Plan, packet: Packet): Answer {
+export interface Serving {
+  /** Those composed, in the order in which they are asked. */
+  readonly dataplanes: readonly Capabilities[];
+  /** What is programmed on this node; undefined if there is no agent to ask. */
+  readonly held?: Iterable<HeldFrontend>;
+}
+
+export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving): Answer {
   const client = clientOf(plan, packet);
   if (client.kind === 'pod here' && isLoopback(packet.destination))
     return ownLoopback(packet, client);
   const explanation = explain(plan, packet);
-  const frontend = frontendOf(matchDestination(plan, packet), packet);
-  if (frontend === undefined) return { ...explanation, ...NOT_OURS };
-  const port = { family: frontend.family, protocol: packet.protocol };
-  const { dataplane, limits, differences } = servedBy(
-    DATAPLANES,
-    port,
-    frontend.frontend,
-    originOf(client.kind),
-  );
+  const found = frontendOf(matchDestination(plan, packet), packet);
+  if (found === undefined) return { ...explanation, ...NOT_OURS };
+  const port = { family: found.id.family, protocol: packet.protocol };
+  const served = servedBy(dataplanes, port, found.frontend, originOf(client.kind));
+  if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
+    return notProgrammed(explanation, served.dataplane);
+  }
+  const { dataplane, limits, differences } = served;
   const isForwarded = explanation.verdict === 'forward' && dataplane !== undefined;
   const isKept = isForwarded && client.position === 'pod' && differences.length > 0;
   const reasons = dataplane === undefined ? limits : isKept ? differences : [];
@@ -48,6 +57,30 @@ export function answer(plan: Plan, packet: Packet): Answer {
 }
 
 const NOT_OURS = { dataplane: null, limits: [], source: null } as const;
+
+/** The plan is as it should be; why the dataplane is not is among the failed entries of its status. */
+function notProgrammed(explanation: Explanation, dataplane: string): Answer {
+  const reason = `not programmed by ${dataplane}: see \`fairlead status\``;
+  return {
+    ...explanation,
+    steps: [...explanation.steps, dataplaneStep(undefined, reason)],
+    dataplane: null,
+    limits: [reason],
+    source: null,
+  };
+}
+
+function isHeld(held: Iterable<HeldFrontend>, dataplane: string, asked: FrontendId): boolean {
+  for (const { id, dataplane: holder } of held) {
+    const isSame =
+      id.port === asked.port &&
+      id.address === asked.address &&
+      id.protocol === asked.protocol &&
+      id.family === asked.family;
+    if (isSame && holder === dataplane) return true;
+  }
+  return false;
+}
 
 const dataplaneStep = (dataplane: string | undefined, reason: string): ExplainStep => ({
   rule: 'dataplane',
@@ -68,18 +101,26 @@ function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer 
   };
 }
 
+interface Found {
+  readonly frontend: Frontend;
+  /** The entry that a dataplane has for it. */
+  readonly id: FrontendId;
+}
+
 /** The frontend whose capabilities apply: for an unknown port, the ClusterIP that refuses it. */
-function frontendOf(
-  match: Match,
-  { destination }: Packet,
-): { readonly frontend: Frontend; readonly family: Family } | undefined {
-  if (match.kind === 'frontend') return { frontend: match.frontend, family: match.port.family };
+function frontendOf(match: Match, { destination }: Packet): Found | undefined {
+  if (match.kind === 'frontend') {
+    const { port, frontend } = match;
+    const { family, protocol } = port;
+    return { frontend, id: { family, address: frontend.address, port: frontend.port, protocol } };
+  }
   if (match.kind === 'nothing') return undefined;
   for (const { frontends, family } of match.service.ports) {
     const frontend = frontends.find(
       ({ kind, address }) => kind === 'ClusterIP' && address === destination,
     );
-    if (frontend !== undefined) return { frontend, family };
+    if (frontend === undefined) continue;
+    return { frontend, id: { family, address: destination, port: undefined, protocol: undefined } };
   }
   return undefined;
 }
@@ -91,6 +132,7 @@ function frontendOf(
 export function explained(
   plan: Plan | undefined,
   interfaceAddresses: readonly string[],
+  serving: Serving,
   query: URLSearchParams,
 ): Answer | { readonly error: string } {
   if (plan === undefined) return { error: 'the agent has no plan yet' };
@@ -98,5 +140,5 @@ export function explained(
   const here = { ...plan, node: { ...plan.node, localAddresses } };
   const by = query.get('by') ?? undefined;
   const parsed = parsePacket(query.get('from') ?? '', query.get('to') ?? '', by);
-  return parsed.ok ? answer(here, parsed.packet) : { error: parsed.reason };
+  return parsed.ok ? answer(here, parsed.packet, serving) : { error: parsed.reason };
 }

@@ -2,10 +2,11 @@
 // The rows of `fairlead services` and `backends`: desired versus programmed state of each frontend and backend.
 
 import {
-  DATAPLANES,
-  originsOf,
-  servedBy,
+  type Capabilities,
+  ORIGINS,
+  type Origin,
   servedByTexts,
+  servingDataplanes,
   unservedTexts,
 } from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendText } from '../dataplane/entry.ts';
@@ -16,7 +17,7 @@ import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '
 
 /**
  * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
- * extra: programmed, not planned · not-served: no dataplane can serve it to any client · unknown: no agent
+ * extra: programmed, not planned, or by a dataplane that is not to serve it · not-served: no dataplane can serve it to any client · unknown: no agent
  * runs, so the desired state is not known.
  */
 export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'not-served' | 'unknown';
@@ -44,7 +45,7 @@ export interface ServiceRow {
   /** Endpoints that still serve while they terminate. */
   readonly terminating: readonly string[];
   readonly kernelState: KernelState;
-  /** `bpf`; with several dataplanes, each with the clients it serves; empty if none, or no agent runs. */
+  /** Who has programmed it: `bpf`; of several dataplanes each with the clients it serves; empty if nobody. */
   readonly servedBy: readonly string[];
   /** `not served by bpf: packets from outside`; empty if all intended clients are served. */
   readonly limits: readonly string[];
@@ -68,6 +69,8 @@ export interface BackendRow {
   readonly isLocal: boolean;
   readonly connections: number;
   readonly open: number;
+  /** The dataplane that has it; '' if none has. */
+  readonly dataplane: string;
   readonly id: number;
   readonly generation: number;
 }
@@ -82,24 +85,40 @@ function sorted<T>(rows: readonly T[], text: (row: T) => string): readonly T[] {
     .map(({ value }) => value);
 }
 
-/** @param plan undefined when no agent runs */
+/**
+ * @param plan undefined when no agent runs
+ * @param dataplanes those composed, in order
+ */
 export function serviceRows(
   plan: Plan | undefined,
   kernel: Iterable<FrontendView>,
+  dataplanes: readonly Capabilities[],
 ): readonly ServiceRow[] {
-  const held = new Map([...kernel].map((view) => [rowKey(view.id), view]));
+  const held = byFrontend(kernel);
   const rows: ServiceRow[] = [];
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
       for (const frontend of port.frontends) {
         const id = rowKey(idOf(frontend, port));
-        rows.push(plannedRow(service, port, frontend, held.get(id)));
+        rows.push(plannedRow(service, port, frontend, { dataplanes, views: held.get(id) ?? [] }));
         held.delete(id);
       }
     }
   }
-  for (const view of held.values()) rows.push(kernelOnlyRow(view, plan !== undefined));
+  for (const views of held.values()) rows.push(...kernelOnlyRows(views, plan !== undefined));
   return sorted(rows, (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`);
+}
+
+/** One view of each dataplane that has programmed it. */
+function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]> {
+  const frontends = new Map<string, FrontendView[]>();
+  for (const view of kernel) {
+    const key = rowKey(view.id);
+    const views = frontends.get(key);
+    if (views === undefined) frontends.set(key, [view]);
+    else views.push(view);
+  }
+  return frontends;
 }
 
 /** A NodePort's text is the same in both families. */
@@ -119,13 +138,23 @@ const namesOf = (backends: BackendList): readonly string[] =>
 const hasSame = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && [...a].sort().join() === [...b].sort().join();
 
+interface Programmed {
+  readonly dataplanes: readonly Capabilities[];
+  readonly views: readonly FrontendView[];
+}
+
 function plannedRow(
   service: ServicePlan,
   port: ServicePortPlan,
   frontend: Frontend,
-  view: FrontendView | undefined,
+  programmed: Programmed,
 ): ServiceRow {
+  const { dataplanes, views } = programmed;
   const { host, outside } = frontend.rules;
+  const viewFor = (origin: Origin): FrontendView | undefined => {
+    const [serving] = servingDataplanes(dataplanes, port, frontend, [origin]);
+    return views.find(({ dataplane }) => dataplane === serving) ?? views[0];
+  };
   return {
     namespace: service.namespace,
     name: service.name,
@@ -138,32 +167,39 @@ function plannedRow(
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
     desired: namesOf(port[host.scope]),
-    kernel: view?.internal.toSorted() ?? [],
+    kernel: viewFor('socket')?.internal.toSorted() ?? [],
     externalDesired: namesOf(port[outside.scope]),
-    externalKernel: view?.external.toSorted() ?? [],
+    externalKernel: viewFor('packet')?.external.toSorted() ?? [],
     terminating: terminatingOf(port),
-    kernelState: plannedState(port, frontend, view),
-    servedBy: servedByTexts(DATAPLANES, port, frontend),
-    limits: unservedTexts(DATAPLANES, port, frontend),
-    ...countersOf(view),
+    kernelState: plannedState(port, frontend, programmed),
+    servedBy: servedByTexts(
+      dataplanes,
+      port,
+      frontend,
+      views.map(({ dataplane }) => dataplane),
+    ),
+    limits: unservedTexts(dataplanes, port, frontend),
+    ...countersOf(views),
   };
 }
 
 function plannedState(
   port: ServicePortPlan,
   frontend: Frontend,
-  view: FrontendView | undefined,
+  { dataplanes, views }: Programmed,
 ): KernelState {
-  const isServed = originsOf(frontend).some(
-    (origin) => servedBy(DATAPLANES, port, frontend, origin).dataplane !== undefined,
-  );
-  if (!isServed) return 'not-served';
-  if (view === undefined) return 'missing';
+  const serving = servingDataplanes(dataplanes, port, frontend);
+  if (serving.size === 0) return 'not-served';
+  const held = views.filter(({ dataplane }) => serving.has(dataplane));
+  if (held.length < serving.size) return 'missing';
   const { host, outside } = frontend.rules;
-  return hasSame(namesOf(port[host.scope]), view.internal) &&
-    hasSame(namesOf(port[outside.scope]), view.external)
-    ? 'ok'
-    : 'stale';
+  const isStale = ({ internal, external }: FrontendView): boolean =>
+    !hasSame(namesOf(port[host.scope]), internal) ||
+    !hasSame(namesOf(port[outside.scope]), external);
+  if (held.some(isStale)) return 'stale';
+  // A ClusterIP may be there for packets too, though nobody outside is meant to use it.
+  const allowed = servingDataplanes(dataplanes, port, frontend, ORIGINS);
+  return views.every(({ dataplane }) => allowed.has(dataplane)) ? 'ok' : 'extra';
 }
 
 /** The policies of the port's frontends: a policy without a frontend has no effect. */
@@ -182,6 +218,9 @@ const terminatingOf = ({ serving }: ServicePortPlan): readonly string[] =>
   [...serving]
     .filter(({ isTerminating }) => isTerminating)
     .map(({ address, port }) => hostPort(address, port));
+
+const kernelOnlyRows = (views: readonly FrontendView[], hasPlan: boolean): readonly ServiceRow[] =>
+  views.map((view) => kernelOnlyRow(view, hasPlan));
 
 function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
   return {
@@ -202,18 +241,22 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
     externalKernel: view.external.toSorted(),
     terminating: [],
     kernelState: hasPlan ? 'extra' : 'unknown',
-    servedBy: [],
+    servedBy: [view.dataplane],
     limits: [],
-    ...countersOf(view),
+    ...countersOf([view]),
   };
 }
 
-const countersOf = (view: FrontendView | undefined) => ({
-  connections: view?.connections ?? 0,
-  refused: view?.refused ?? 0,
-  dropped: view?.dropped ?? 0,
-  affinityHits: view?.affinityHits ?? 0,
-});
+function countersOf(views: readonly FrontendView[]) {
+  const sum = (count: (view: FrontendView) => number): number =>
+    views.reduce((total, view) => total + count(view), 0);
+  return {
+    connections: sum(({ connections }) => connections),
+    refused: sum(({ refused }) => refused),
+    dropped: sum(({ dropped }) => dropped),
+    affinityHits: sum(({ affinityHits }) => affinityHits),
+  };
+}
 
 interface WantedBackend {
   readonly port: ServicePortPlan;
@@ -242,12 +285,16 @@ export function backendRows(
     }
   }
   const rows: BackendRow[] = [];
+  /** Several dataplanes may have the same one. */
+  const found = new Set<string>();
   for (const view of kernel) {
-    const isWanted = wanted.delete(`${portText(view.port)} ${view.backend}`);
+    const key = `${portText(view.port)} ${view.backend}`;
+    const isWanted = wanted.has(key);
+    found.add(key);
     rows.push(heldRow(view, labelsOf(plan, view.port), plan === undefined ? undefined : isWanted));
   }
-  for (const missing of wanted.values()) {
-    rows.push(missingRow(missing, labelsOf(plan, missing.port)));
+  for (const [key, missing] of wanted) {
+    if (!found.has(key)) rows.push(missingRow(missing, labelsOf(plan, missing.port)));
   }
   return sorted(
     rows,
@@ -290,6 +337,7 @@ function missingRow({ port, backend, isLocal }: WantedBackend, labels: string): 
     isLocal,
     connections: 0,
     open: 0,
+    dataplane: '',
     id: 0,
     generation: 0,
   };

@@ -2,7 +2,7 @@
 // The status of a running agent, as `fairlead status` shows it.
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { ComposedDataplane } from '../dataplane/dataplane.ts';
 import type { Hook, TableFill } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
@@ -19,6 +19,8 @@ export interface Status {
   readonly startedAt: string;
   readonly isReady: boolean;
   readonly readyAt: string | undefined;
+  /** In the order in which they are asked to serve a frontend. */
+  readonly dataplanes: readonly string[];
   readonly cgroupRoot: string;
   readonly bpfRoot: string;
   readonly hooks: readonly Hook[];
@@ -47,14 +49,14 @@ export interface StatusParts {
   readonly version: string;
   readonly node: string;
   readonly startedAt: Date;
-  readonly dataplane: Dataplane;
+  readonly dataplane: ComposedDataplane;
   readonly source: Source;
   readonly state: AgentState;
 }
 
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
-  const { installation } = parts.dataplane;
+  const { installation, dataplanes } = parts.dataplane;
   const { tables, outcomes } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   return {
@@ -67,6 +69,7 @@ export function statusOf(parts: StatusParts): Status {
     startedAt: parts.startedAt.toISOString(),
     isReady: state.isReady,
     readyAt: state.readyAt?.toISOString(),
+    dataplanes: dataplanes.map(({ dataplane }) => dataplane),
     ...installation,
     source: {
       kind: source.kind,

@@ -19,6 +19,7 @@ const COLUMNS: readonly Column<Rated<BackendRow>>[] = [
   { title: 'OPEN', cell: (row) => String(row.open) },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
   { title: 'LOCAL', isWide: true, cell: (row) => (row.isLocal ? 'yes' : 'no') },
+  { title: 'DATAPLANE', isWide: true, cell: (row) => row.dataplane },
   { title: 'ID', isWide: true, cell: (row) => String(row.id) },
   { title: 'GENERATION', isWide: true, cell: (row) => String(row.generation) },
 ];

@@ -16,6 +16,7 @@ import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
 import { createPlanner } from '../../plan/planner.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { readManifests } from '../../source/manifests/manifests.ts';
+import { COMPOSED } from '../composed.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
 import { explanationText } from '../view/explanation-text.ts';
@@ -89,7 +90,7 @@ async function fromManifests(
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }
-  return answer(plan, packet);
+  return answer(plan, packet, { dataplanes: COMPOSED });
 }
 
 async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {

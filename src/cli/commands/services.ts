@@ -61,5 +61,5 @@ export const servicesCommand = (): Command =>
     columns: COLUMNS,
     nameOf: ({ namespace, name }) => `${namespace}/${name}`,
     keyOf: ({ family, frontend }) => `${family} ${frontend}`,
-    fromPins: ({ frontends }) => serviceRows(undefined, frontends),
+    fromPins: ({ frontends }) => serviceRows(undefined, frontends, []),
   });

@@ -76,10 +76,10 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 }
 
 function programLines(report: Report): readonly Line[] {
-  const { hooks, cgroupRoot, refusesWith, bpfRoot, sync } = report;
+  const { dataplanes, hooks, cgroupRoot, refusesWith, bpfRoot, sync } = report;
   const adopted = hooks.filter((hook) => hook.isAdopted).length;
   const adoptedText = adopted === 0 ? '' : `, ${adopted} adopted from the previous agent`;
-  const hookText = `bpf, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
+  const hookText = `${dataplanes.join(' + ')}, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
   return [
     ['Dataplane', `${hookText}; refused connections return ${refusesWith}`],
     ['Pins', bpfRoot],

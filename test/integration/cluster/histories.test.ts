@@ -3,8 +3,10 @@
 // a fresh list of all objects means, worked out apart from it by `buildAll`, and the kernel must hold
 // exactly that. FAIRLEAD_HISTORIES=500 for more of them; a failure names its seed
 // and its steps.
+
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { COMPOSED } from '../../../src/cli/composed.ts';
 import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
@@ -62,7 +64,7 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
 
   async function isRight(): Promise<void> {
     const objects = await listObjects(plane.api);
-    const meant = desired(serviceRows(planOf(objects, 'n1'), []));
+    const meant = desired(serviceRows(planOf(objects, 'n1'), [], COMPOSED));
     compared += meant.length;
     await untilHolds(async () => {
       const shown = await rows();

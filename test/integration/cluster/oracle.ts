@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node's kernel ought to hold: all objects listed afresh from an API server and planned in one pass
 // by `buildAll`, apart from any agent. And what it holds, read from its pins, agent or no agent.
+
 import { join } from 'node:path';
+import { COMPOSED } from '../../../src/cli/composed.ts';
 import { programmedBelow } from '../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
@@ -61,7 +63,7 @@ export type Held = ReadonlyMap<string, KernelState>;
 /** Every frontend and backend of the plan, of the kernel, or of both. */
 export function heldOf(bpfRoot: string, plan: Plan): Held {
   const programmed = programmedBelow(bpfRoot);
-  const frontends = serviceRows(plan, programmed.frontends);
+  const frontends = serviceRows(plan, programmed.frontends, COMPOSED);
   const backends = backendRows(plan, programmed.backends);
   return new Map([
     ...frontends.map((row) => [textOf(row, row.frontend), row.kernelState] as const),

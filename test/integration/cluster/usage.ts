@@ -2,6 +2,7 @@
 // Three nodes in three zones, an agent on each, one control plane: what the usage tests drive. `right`
 // waits until every agent shows what a fresh list of the API's objects means on its node, worked out
 // apart from the agent by `buildAll`, and until its kernel holds exactly that.
+import { COMPOSED } from '../../../src/cli/composed.ts';
 import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
 import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
@@ -135,7 +136,7 @@ function asFleet(
 async function isRight(api: Api, nodes: readonly FleetNode[], wanted: Wanted): Promise<boolean> {
   const objects = await listObjects(api);
   for (const { name, node } of nodes) {
-    const meant = serviceRows(planOf(objects, name), []);
+    const meant = serviceRows(planOf(objects, name), [], COMPOSED);
     if (!isWanted(meant, name, wanted)) {
       throw new Error(`the API means something else on ${name}: ${texts(meant).join('\n')}`);
     }

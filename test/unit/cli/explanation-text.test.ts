@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../../src/cli/view/explanation-text.ts';
+import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { answer } from '../../../src/observe/answer.ts';
 import { buildAll } from '../../../src/plan/build.ts';
 import { type Packet, parsePacket } from '../../../src/plan/explain/packet.ts';
@@ -23,7 +24,7 @@ function packet(from: string, to: string): Packet {
 }
 
 const textOf = (from: string, to: string): string =>
-  explanationText(packet(from, to), answer(PLAN, packet(from, to)));
+  explanationText(packet(from, to), answer(PLAN, packet(from, to), { dataplanes: [BPF] }));
 
 describe('explanationText', () => {
   it('says it in a headline and gives every step a reason', () => {

@@ -38,7 +38,7 @@ const SERVICES: readonly ServiceRow[] = [
 const BACKEND: BackendRow = {
   ...{ namespace: 'default', name: 'web', port: 'http', backend: '10.1.1.5:8080', family: 'IPv4' },
   ...{ labels: 'app=web', isDesired: true, kernelState: 'ok', state: 'active', isLocal: true },
-  ...{ connections: 5, open: 2, id: 1, generation: 1 },
+  ...{ connections: 5, open: 2, dataplane: 'bpf', id: 1, generation: 1 },
 };
 
 let runDir = '';

@@ -15,6 +15,7 @@ const STATUS: Status = {
   startedAt: '2026-01-01T00:00:00.000Z',
   isReady: true,
   readyAt: '2026-01-01T00:00:01.000Z',
+  dataplanes: ['bpf'],
   cgroupRoot: '/cg',
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
@@ -73,6 +74,11 @@ test('a degraded agent says why first, and then names each thing', () => {
     'Hook:       fl_connect4   900 instructions verified',
     'Calls:      TRANSLATED   5',
   ]);
+});
+
+test('each dataplane is named', () => {
+  const text = statusText(reportOf({ dataplanes: ['bpf', 'iptables'] }), false);
+  expect(text).toContain('Dataplane:  bpf + iptables, 1 hook on /cg');
 });
 
 test('limits are one line a reason, and name some Services', () => {

@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import {
   BPF,
   type Capabilities,
-  DATAPLANES,
   originOf,
   servedBy,
+  servedByTexts,
   unservedTexts,
 } from '../../../src/dataplane/capabilities.ts';
 import type { Protocol } from '../../../src/model/types.ts';
@@ -53,14 +53,14 @@ describe('with bpf alone', () => {
   ];
   for (const [what, protocol, asked, texts] of rows) {
     test(`${what}: ${texts.join('; ') || 'served'}`, () => {
-      expect(unservedTexts(DATAPLANES, port(protocol), asked)).toEqual(texts);
+      expect(unservedTexts([BPF], port(protocol), asked)).toEqual(texts);
     });
   }
 
   test('sockets and packets of one NodePort differ', () => {
     const asked = frontend('NodePort');
-    expect(servedBy(DATAPLANES, port(), asked, 'socket').dataplane).toBe('bpf');
-    expect(servedBy(DATAPLANES, port(), asked, 'packet')).toEqual({
+    expect(servedBy([BPF], port(), asked, 'socket').dataplane).toBe('bpf');
+    expect(servedBy([BPF], port(), asked, 'packet')).toEqual({
       dataplane: undefined,
       limits: [{ dataplane: 'bpf', code: 'ORIGIN', reason: 'packets from outside' }],
       differences: [],
@@ -69,7 +69,7 @@ describe('with bpf alone', () => {
 
   test('where the plan masquerades a pod, its backends see the pod', () => {
     const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
-    const served = servedBy(DATAPLANES, port(), frontend('NodePort', { rules }), 'socket');
+    const served = servedBy([BPF], port(), frontend('NodePort', { rules }), 'socket');
     expect(served.dataplane).toBe('bpf');
     expect(served.differences).toMatchObject([{ dataplane: 'bpf', code: 'MASQUERADE' }]);
   });
@@ -86,6 +86,25 @@ describe('with another dataplane behind it', () => {
       limits: [{ dataplane: 'bpf', code: 'PROTOCOL', reason: 'SCTP' }],
     });
     expect(unservedTexts(both, port('SCTP'), asked)).toEqual([]);
+  });
+});
+
+describe('who serves a frontend, of those that have programmed it', () => {
+  const both = [BPF, RULES];
+  test.each([
+    [[], []],
+    [['bpf'], ['bpf']],
+    [['iptables'], ['iptables']],
+    [
+      ['bpf', 'iptables'],
+      ['bpf: sockets of this node', 'iptables: packets from outside'],
+    ],
+    [
+      ['bpf', 'iptables', 'tc'],
+      ['bpf: sockets of this node', 'iptables: packets from outside', 'tc'],
+    ],
+  ])('%j: %j', (programmedBy, texts) => {
+    expect(servedByTexts(both, port(), frontend('NodePort'), programmedBy)).toEqual(texts);
   });
 });
 

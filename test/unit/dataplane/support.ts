@@ -106,7 +106,12 @@ export const withCapabilities = (dataplane: Dataplane, capabilities: Capabilitie
   installation: dataplane.installation,
   sync: (plan, changed, addresses) => dataplane.sync(plan, changed, addresses),
   audit: (plan, addresses) => dataplane.audit(plan, addresses),
-  held: () => dataplane.held(),
+  async held() {
+    return [...(await dataplane.held())].map((frontend) => ({
+      ...frontend,
+      dataplane: capabilities.dataplane,
+    }));
+  },
   async snapshot() {
     const { frontends, backends } = await dataplane.snapshot();
     const named = <T>(views: readonly T[]) =>

@@ -4,6 +4,7 @@ import { backendViews, frontendViews } from '../../../src/dataplane/bpf/inspect/
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { problemText } from '../../../src/model/problem.ts';
 import { backendRows, serviceRows } from '../../../src/observe/report.ts';
 import type { Plan } from '../../../src/plan/types.ts';
@@ -75,7 +76,7 @@ describe('services: the plan beside the kernel', () => {
     },
   ];
   test.each(rows)('$name', ({ plan, kernel, expected }) => {
-    expect(serviceRows(plan, frontendViews(kernelAfter(...kernel)))).toEqual([
+    expect(serviceRows(plan, frontendViews(kernelAfter(...kernel)), [BPF])).toEqual([
       expect.objectContaining(expected),
     ]);
   });
@@ -94,7 +95,7 @@ test('services: labels, policies, terminating endpoints and both sets', () => {
   const plan = planOf(port);
   const service = { ...plan.services.get('default/web')!, labels: 'app=web' };
   const labelled = { ...plan, services: new Map([['default/web', service]]) };
-  const rows = serviceRows(labelled, frontendViews(kernelAfter(plan)));
+  const rows = serviceRows(labelled, frontendViews(kernelAfter(plan)), [BPF]);
   expect(rows).toEqual([
     expect.objectContaining({
       labels: 'app=web',
@@ -112,9 +113,9 @@ test('services: labels, policies, terminating endpoints and both sets', () => {
   ]);
 });
 
-test('services: what no dataplane serves is not in sync, whatever the kernel holds', () => {
+test('services: what no dataplane serves is not in sync', () => {
   const port = { ...web('10.1.1.1'), protocol: 'SCTP' } as const;
-  const rows = serviceRows(planOf(port), frontendViews(kernelAfter(planOf(port))));
+  const rows = serviceRows(planOf(port), [], [BPF]);
   expect(rows).toEqual([
     expect.objectContaining({
       kernelState: 'not-served',
@@ -124,9 +125,54 @@ test('services: what no dataplane serves is not in sync, whatever the kernel hol
   ]);
   const balancer = { ...clusterIp('203.0.113.1'), kind: 'LoadBalancer' as const };
   const ranged = servicePort('lb', [{ ...balancer, sourceRanges: ['192.0.2.0/24'] }], []);
-  expect(serviceRows(planOf(ranged), frontendViews(kernelAfter(planOf(ranged))))[0]).toMatchObject({
+  expect(serviceRows(planOf(ranged), [], [BPF])[0]).toMatchObject({
     kernelState: 'not-served',
     limits: ['not served by bpf: source ranges', 'not served by bpf: packets from outside'],
+  });
+});
+
+describe('services: with two dataplanes', () => {
+  const PACKETS = { ...BPF, dataplane: 'tc', origins: ['packet'] } as const;
+  const plan = planOf(servicePort('web', [localNodePort(30080)], [backend('10.1.1.1')]));
+  const [view] = [...frontendViews(kernelAfter(plan))];
+  const by = (dataplane: string, change = {}) => ({
+    ...view!,
+    connections: 2,
+    dataplane,
+    ...change,
+  });
+  test.each([
+    [
+      'both have it',
+      [by('bpf'), by('tc')],
+      'ok',
+      ['bpf: sockets of this node', 'tc: packets from outside'],
+    ],
+    ['one lacks it', [by('bpf')], 'missing', ['bpf']],
+    ['one has other backends', [by('bpf'), by('tc', { external: ['x'] })], 'stale', undefined],
+    ['one that is to have nothing', [by('bpf'), by('tc'), by('old')], 'extra', undefined],
+  ] as const)('%s', (_, views, kernelState, servedBy) => {
+    const rows = serviceRows(plan, views, [BPF, PACKETS]);
+    expect(rows).toHaveLength(1);
+    expect(rows[0]).toMatchObject({
+      kernelState,
+      ...(servedBy && { servedBy }),
+      connections: 2 * views.length,
+    });
+  });
+
+  test('without an agent each says by whom it is programmed', () => {
+    const rows = serviceRows(undefined, [by('bpf'), by('tc')], []);
+    expect(rows.map(({ servedBy }) => servedBy)).toEqual([['bpf'], ['tc']]);
+  });
+
+  test('a backend of both is wanted in both', () => {
+    const [held] = [...backendViews(kernelAfter(plan))];
+    const rows = backendRows(plan, [held!, { ...held!, dataplane: 'tc' }]);
+    expect(rows.map((row) => [row.dataplane, row.kernelState])).toEqual([
+      ['bpf', 'ok'],
+      ['tc', 'ok'],
+    ]);
   });
 });
 

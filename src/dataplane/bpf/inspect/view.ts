@@ -87,7 +87,8 @@ function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): Fron
 export function* heldFrontends(ledger: Ledger): Generator<HeldFrontend> {
   for (const record of allPorts(ledger)) {
     for (const frontend of record.frontends) {
-      yield { id: frontendIdOf(ledger, record, frontend), service: record.service };
+      const id = frontendIdOf(ledger, record, frontend);
+      yield { dataplane: BPF.dataplane, id, service: record.service };
     }
   }
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which dataplane carries out a decision: by capabilities, and with an agent by what is programmed.
+import { describe, expect, test } from 'vitest';
+import { BPF } from '../../../src/dataplane/capabilities.ts';
+import type { HeldFrontend } from '../../../src/dataplane/dataplane.ts';
+import { answer, type Serving } from '../../../src/observe/answer.ts';
+import type { Packet } from '../../../src/plan/explain/packet.ts';
+import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+
+const RULES = { ...BPF, dataplane: 'iptables', protocols: ['TCP', 'UDP', 'SCTP'] } as const;
+const PORT = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.1')]);
+const PLAN = planOf(PORT);
+const held = (dataplane: string, port: number | undefined): HeldFrontend => ({
+  dataplane,
+  id: { family: 'IPv4', address: '10.96.0.10', port, protocol: port === undefined ? port : 'TCP' },
+  service: 'default/web',
+});
+const packet = (destinationPort: number): Packet => ({
+  ...{ source: '127.0.0.1', destination: '10.96.0.10', destinationPort, protocol: 'TCP' },
+});
+const asked = (serving: Serving, port = 80) => {
+  const { dataplane, limits, steps } = answer(PLAN, packet(port), serving);
+  return { dataplane, limits, last: steps.at(-1) };
+};
+
+describe('from manifests', () => {
+  test('the first dataplane that can', () => {
+    expect(asked({ dataplanes: [BPF, RULES] }).dataplane).toBe('bpf');
+    expect(asked({ dataplanes: [RULES, BPF] }).dataplane).toBe('iptables');
+  });
+});
+
+describe('from an agent', () => {
+  const MISSING = 'not programmed by bpf: see `fairlead status`';
+  const missing = {
+    ...{ dataplane: null, limits: [MISSING] },
+    last: { rule: 'dataplane', result: 'none', reason: MISSING },
+  };
+  test('what is programmed is served', () => {
+    const serving = { dataplanes: [BPF], held: [held('bpf', undefined), held('bpf', 80)] };
+    expect(asked(serving)).toMatchObject({ dataplane: 'bpf', limits: [] });
+    expect(asked(serving, 81)).toMatchObject({ dataplane: 'bpf', limits: [] });
+  });
+
+  test('what is not programmed, or by another dataplane only, is not', () => {
+    expect(asked({ dataplanes: [BPF], held: [] })).toEqual(missing);
+    expect(asked({ dataplanes: [BPF, RULES], held: [held('iptables', 80)] })).toEqual(missing);
+    expect(asked({ dataplanes: [BPF], held: [held('bpf', 80)] }, 81)).toEqual(missing);
+  });
+});
