@@ -75,14 +75,13 @@ export function canonicalPrefix(text: string): string | undefined {
   if (text.includes(':') !== address.includes(':')) return undefined;
   const bits = Number(digits);
   if (bits > (address.includes(':') ? 128 : 32)) return undefined;
-  const bytes = ipaddr.parse(address).toByteArray();
-  const masked = bytes.map((byte, index) => byte & (0xff00 >> clamp(bits - index * 8)) & 0xff);
-  const network = ipaddr.fromByteArray(masked);
-  const textual = network instanceof ipaddr.IPv6 ? network.toRFC5952String() : network.toString();
-  return `${textual}/${bits}`;
+  const prefix = `${address}/${bits}`;
+  const network =
+    familyOf(address) === 'IPv4'
+      ? ipaddr.IPv4.networkAddressFromCIDR(prefix).toString()
+      : ipaddr.IPv6.networkAddressFromCIDR(prefix).toRFC5952String();
+  return `${network}/${bits}`;
 }
-
-const clamp = (bits: number): number => Math.max(0, Math.min(8, bits));
 
 /** Is the canonical address inside the canonical prefix? False across families. */
 export function prefixContains(prefix: string, address: string): boolean {
@@ -95,6 +94,9 @@ export const hostPrefix = (address: string): string =>
   `${address}/${familyOf(address) === 'IPv4' ? 32 : 128}`;
 
 export const isZeroPrefix = (prefix: string): boolean => prefix.endsWith('/0');
+
+// The ranges below are ipaddr.js's, read by hand: every endpoint of every slice is asked, and parsing 100,000
+// addresses for range() takes 0.1 s (IPv6: 0.3 s) instead of 0.01 s. ip.test.ts compares the two.
 
 export function isLoopback(address: string): boolean {
   return familyOf(address) === 'IPv4' ? address.startsWith('127.') : address === '::1';

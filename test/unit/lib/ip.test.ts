@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import fc from 'fast-check';
+import ipaddr from 'ipaddr.js';
 import { describe, expect, it } from 'vitest';
 import {
   canonicalAddress,
@@ -142,5 +143,38 @@ describe('validateHostAddress', () => {
     'ff::1',
   ])('%s can be a machine', (address) => {
     expect(validateHostAddress(address)).toBeUndefined();
+  });
+});
+
+describe('validateHostAddress beside ipaddr.js', () => {
+  const TEXTS: Readonly<Record<string, string>> = {
+    unspecified: 'the unspecified address',
+    loopback: 'a loopback address',
+    linkLocal: 'a link-local address',
+    multicast: 'a multicast address',
+  };
+  // Go's IsUnspecified means 0.0.0.0 alone, ipaddr.js's range the whole of 0.0.0.0/8.
+  const isOnlyThisNetwork = (address: string): boolean => /^0\.(?!0\.0\.0$)/.test(address);
+  const first = fc.integer({ min: 0, max: 255 });
+  const ipv4 = fc
+    .tuple(fc.oneof(first, fc.constantFrom(127, 169)), fc.oneof(first, fc.constant(254)), first)
+    .map(([a, b, c]) => `${a}.${b}.${c}.1`);
+  const ipv6 = fc
+    .tuple(
+      fc.constantFrom('fe7f', 'fe80', 'febf', 'fec0', 'fe8', 'ff', 'ff02', 'ffff', '2001', 'fd00'),
+      fc.ipV6(),
+    )
+    .map(([group, rest]) => (rest.includes('::') ? `${group}::1` : rest.replace(/^[^:]+/, group)));
+
+  it('names the ranges that ipaddr.js names', () => {
+    const special = fc.constantFrom('::', '::1', '0.0.0.0', '127.0.0.1', '240.0.0.1');
+    fc.assert(
+      fc.property(fc.oneof(ipv4, ipv6, fc.ipV4(), fc.ipV6(), special), (text) => {
+        const address = canonicalAddress(text);
+        if (address === undefined || isOnlyThisNetwork(address)) return;
+        expect(validateHostAddress(address)).toBe(TEXTS[ipaddr.parse(address).range()]);
+      }),
+      { numRuns: 5_000 },
+    );
   });
 });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which addresses of this node answer NodePorts, as the kernel's table of node addresses.
 // Pure over Tables.
-import ipaddr from 'ipaddr.js';
 import { addressBytes } from '../../../../lib/address-bytes.ts';
+import { isLoopback, prefixContains } from '../../../../lib/ip.ts';
 import type { Family } from '../../../../model/types.ts';
 import type { Plan } from '../../../../plan/types.ts';
 import type { FailedEntry, NodeAddress } from '../../../dataplane.ts';
@@ -10,20 +10,15 @@ import { ADDRESS_SCOPE } from '../../maps/layout.ts';
 import type { Tables } from '../../maps/tables.ts';
 import { writeFailure } from '../failure.ts';
 
-const isLoopback = ({ family, address }: NodeAddress): boolean =>
-  family === 'IPv4' ? address.startsWith('127.') : address === '::1';
-
 /** IPv6 loopback never accepts NodePorts (as in kube-proxy: there is no route_localnet for it). */
 export function acceptedAddresses(
   plan: Plan,
   local: readonly NodeAddress[],
 ): readonly NodeAddress[] {
-  return local.filter((candidate) => {
-    if (candidate.family === 'IPv6' && isLoopback(candidate)) return false;
-    const accepted = plan.nodePortAddresses[candidate.family];
-    if (accepted === 'all') return true;
-    const address = ipaddr.parse(candidate.address);
-    return accepted.some((cidr) => address.match(ipaddr.parseCIDR(cidr)));
+  return local.filter(({ family, address }) => {
+    if (family === 'IPv6' && isLoopback(address)) return false;
+    const accepted = plan.nodePortAddresses[family];
+    return accepted === 'all' || accepted.some((cidr) => prefixContains(cidr, address));
   });
 }
 
@@ -53,7 +48,7 @@ function applyFamily(
   const missing = [...wanted].filter(([key]) => !heldKeys.has(key)).map(([, address]) => address);
   const refused = table.put(
     missing.map(({ address }) => addressBytes(address, family)),
-    missing.map((address) =>
+    missing.map(({ address }) =>
       Uint8Array.of(isLoopback(address) ? ADDRESS_SCOPE.loopback : ADDRESS_SCOPE.node, 0, 0, 0),
     ),
   );
