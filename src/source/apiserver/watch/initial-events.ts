@@ -3,7 +3,7 @@
 // ends them.
 import type { ObjectChange } from '../../../model/types.ts';
 import type { WatchEvent } from '../decode/watch-events.ts';
-import type { Listing } from './listing.ts';
+import type { Listing } from './list.ts';
 import { WatchError } from './watch-error.ts';
 
 export class InitialEvents {

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { ownNode, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { Listing } from '../../../../src/source/apiserver/watch/listing.ts';
+import { Listing } from '../../../../src/source/apiserver/watch/list.ts';
 import { Store } from '../../../../src/source/apiserver/watch/store.ts';
 import { until } from '../../../support/until.ts';
 import { errorLine } from './fake-api-server.ts';
