@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Health of this node's proxy and the reasons: the first line and the exit code of `fairlead status`.
 import { isOfObject } from '../model/problem.ts';
-import type { KernelState, ServiceRow } from './report.ts';
+import type { KernelState } from './rows.ts';
+import type { ServiceRow } from './service-rows.ts';
 import type { Status } from './status.ts';
 
 /** Frontends by state. */

@@ -2,7 +2,7 @@
 // `fairlead backends`: every backend of every Service port, desired versus programmed, with its share of
 // the connections. Without an agent only the programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
-import { type BackendRow, backendRows } from '../../observe/report.ts';
+import { type BackendRow, backendRows } from '../../observe/backend-rows.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
 import type { Column } from '../view/table.ts';

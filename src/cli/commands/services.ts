@@ -2,7 +2,7 @@
 // `fairlead services`: every frontend with its backends, desired versus programmed. Without an agent only the
 // programmed state is shown, from the pinned maps.
 import type { Command } from 'commander';
-import { type ServiceRow, serviceRows } from '../../observe/report.ts';
+import { type ServiceRow, serviceRows } from '../../observe/service-rows.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
 import type { Column } from '../view/table.ts';

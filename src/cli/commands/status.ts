@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { EXIT, FairleadError } from '../../errors.ts';
 import { countFrontends, healthOf } from '../../observe/health.ts';
-import type { ServiceRow } from '../../observe/report.ts';
+import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { addRunDirOption, durationMs } from '../flags.ts';

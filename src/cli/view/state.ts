@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of a row as shown in tables; JSON has KernelState.
-import type { KernelState } from '../../observe/report.ts';
+import type { KernelState } from '../../observe/rows.ts';
 
 export const STATE_TEXT: Readonly<Record<KernelState, string>> = {
   ok: 'in sync',

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import { problemText } from '../../../src/model/problem.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { untilHolds } from '../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';

@@ -5,7 +5,7 @@ import type { V1Service } from '@kubernetes/client-node';
 import { expect } from 'vitest';
 import { ownPaths } from '../../../src/lab/agent.ts';
 import type { RunningLoad } from '../../../src/lab/traffic.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import type { ClusterStatus } from '../../../src/source/apiserver/cluster.ts';
 import { startOneNode, type TestNode } from '../../support/node.ts';

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import type { RunningLoad } from '../../../src/lab/traffic.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { start, stop } from '../../../src/sys/exec.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

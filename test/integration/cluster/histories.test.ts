@@ -7,7 +7,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { COMPOSED } from '../../../src/cli/composed.ts';
-import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
+import { type ServiceRow, serviceRows } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
 import { repeatable } from '../../support/random.ts';

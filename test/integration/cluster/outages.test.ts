@@ -3,7 +3,7 @@
 // For a measurement: FAIRLEAD_OUTAGES=20 with nothing else running.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

@@ -5,7 +5,7 @@
 import { COMPOSED } from '../../../src/cli/composed.ts';
 import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
-import { type ServiceRow, serviceRows } from '../../../src/observe/report.ts';
+import { type ServiceRow, serviceRows } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { until } from '../../support/until.ts';

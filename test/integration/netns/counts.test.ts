@@ -3,7 +3,7 @@
 // must not change the counts of the new one.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
-import type { BackendRow } from '../../../src/observe/report.ts';
+import type { BackendRow } from '../../../src/observe/backend-rows.ts';
 import { slices, svc, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

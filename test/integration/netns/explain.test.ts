@@ -8,7 +8,7 @@ import { endpointSlices, type Manifest, nodeManifest } from '../../../src/lab/ma
 import { type Client, startClient } from '../../../src/lab/traffic.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
 import type { Answer } from '../../../src/observe/answer.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { clusterIps } from '../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

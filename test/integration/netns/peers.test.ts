@@ -11,7 +11,7 @@ import { runCommand } from '../../../src/lab/agent.ts';
 import type { Answer, SocketAddress, Target } from '../../../src/lab/client/protocol.ts';
 import type { Manifest } from '../../../src/lab/manifests.ts';
 import { insideSandbox } from '../../../src/lab/sandbox.ts';
-import type { BackendRow } from '../../../src/observe/report.ts';
+import type { BackendRow } from '../../../src/observe/backend-rows.ts';
 import { run, start } from '../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../src/sys/native.ts';
 import { type AddressKind, service, slices, svc, target } from '../../support/builders.ts';

@@ -6,7 +6,7 @@ import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import { endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../src/lab/traffic.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
-import type { ServiceRow } from '../../../src/observe/report.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';

@@ -7,7 +7,8 @@ import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { backendsCommand } from '../../../src/cli/commands/backends.ts';
 import { servicesCommand } from '../../../src/cli/commands/services.ts';
-import type { BackendRow, ServiceRow } from '../../../src/observe/report.ts';
+import type { BackendRow } from '../../../src/observe/backend-rows.ts';
+import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { type AgentSocket, serveSocket } from '../../../src/server/admin-socket.ts';
 
 const SERVICE: ServiceRow = {

@@ -2,7 +2,7 @@
 // What makes `fairlead status` exit 3, one state at a time.
 import { expect, test } from 'vitest';
 import { countFrontends, healthOf } from '../../../src/observe/health.ts';
-import type { KernelState } from '../../../src/observe/report.ts';
+import type { KernelState } from '../../../src/observe/rows.ts';
 import type { Status } from '../../../src/observe/status.ts';
 import { failedEntry } from '../../support/failed-entry.ts';
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of `fairlead services` and `backends`: desired versus programmed state of each frontend and backend.
-
+// The rows of `fairlead services`: desired versus programmed state of each frontend.
 import {
   type Capabilities,
   ORIGINS,
@@ -10,17 +9,11 @@ import {
   unservedTexts,
 } from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendText } from '../dataplane/entry.ts';
-import { type BackendView, type FrontendView, portText } from '../dataplane/snapshot.ts';
+import type { FrontendView } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import type { TrafficPolicy } from '../model/types.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
-
-/**
- * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
- * extra: programmed, not planned, or by a dataplane that is not to serve it · not-served: no dataplane can serve it to any client · unknown: no agent
- * runs, so the desired state is not known.
- */
-export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'not-served' | 'unknown';
+import { type KernelState, sorted } from './rows.ts';
 
 export interface ServiceRow {
   readonly namespace: string;
@@ -53,36 +46,6 @@ export interface ServiceRow {
   readonly refused: number;
   readonly dropped: number;
   readonly affinityHits: number;
-}
-
-export interface BackendRow {
-  readonly namespace: string;
-  readonly name: string;
-  readonly port: string;
-  readonly backend: string;
-  readonly family: string;
-  /** Labels of its Service. */
-  readonly labels: string;
-  readonly isDesired: boolean;
-  readonly kernelState: KernelState;
-  readonly state: string;
-  readonly isLocal: boolean;
-  readonly connections: number;
-  readonly open: number;
-  /** The dataplane that has it; '' if none has. */
-  readonly dataplane: string;
-  readonly id: number;
-  readonly generation: number;
-}
-
-const byName = (a: { row: string }, b: { row: string }): number =>
-  a.row < b.row ? -1 : a.row > b.row ? 1 : 0;
-
-function sorted<T>(rows: readonly T[], text: (row: T) => string): readonly T[] {
-  return rows
-    .map((value) => ({ value, row: text(value) }))
-    .sort(byName)
-    .map(({ value }) => value);
 }
 
 /**
@@ -255,90 +218,5 @@ function countersOf(views: readonly FrontendView[]) {
     refused: sum(({ refused }) => refused),
     dropped: sum(({ dropped }) => dropped),
     affinityHits: sum(({ affinityHits }) => affinityHits),
-  };
-}
-
-interface WantedBackend {
-  readonly port: ServicePortPlan;
-  /** `address:port`. */
-  readonly backend: string;
-  readonly isLocal: boolean;
-}
-
-const labelsOf = (
-  plan: Plan | undefined,
-  { namespace, name }: Pick<ServicePortPlan, 'namespace' | 'name'>,
-): string => plan?.services.get(`${namespace}/${name}`)?.labels ?? '';
-
-export function backendRows(
-  plan: Plan | undefined,
-  kernel: Iterable<BackendView>,
-): readonly BackendRow[] {
-  const wanted = new Map<string, WantedBackend>();
-  for (const service of plan?.services.values() ?? []) {
-    for (const port of service.ports) {
-      if (port.frontends.length === 0) continue;
-      for (const { address, port: number, isLocal } of [...port.cluster, ...port.local]) {
-        const backend = hostPort(address, number);
-        wanted.set(`${port.key} ${backend}`, { port, backend, isLocal });
-      }
-    }
-  }
-  const rows: BackendRow[] = [];
-  /** Several dataplanes may have the same one. */
-  const found = new Set<string>();
-  for (const view of kernel) {
-    const key = `${portText(view.port)} ${view.backend}`;
-    const isWanted = wanted.has(key);
-    found.add(key);
-    rows.push(heldRow(view, labelsOf(plan, view.port), plan === undefined ? undefined : isWanted));
-  }
-  for (const [key, missing] of wanted) {
-    if (!found.has(key)) rows.push(missingRow(missing, labelsOf(plan, missing.port)));
-  }
-  return sorted(
-    rows,
-    (row) => `${row.namespace}/${row.name} ${row.port} ${row.family} ${row.backend}`,
-  );
-}
-
-function heldRow(view: BackendView, labels: string, isWanted: boolean | undefined): BackendRow {
-  const { port, ...rest } = view;
-  return {
-    namespace: port.namespace,
-    name: port.name,
-    port: port.portName,
-    family: port.family,
-    ...rest,
-    labels,
-    isDesired: isWanted ?? false,
-    kernelState: backendState(view, isWanted),
-  };
-}
-
-/** A terminating backend is in no set but still desired: established flows use it. */
-function backendState(view: BackendView, isWanted: boolean | undefined): KernelState {
-  if (isWanted === undefined) return 'unknown';
-  if (isWanted) return view.state === 'active' ? 'ok' : 'stale';
-  return view.state === 'terminating' ? 'ok' : 'extra';
-}
-
-function missingRow({ port, backend, isLocal }: WantedBackend, labels: string): BackendRow {
-  return {
-    namespace: port.namespace,
-    name: port.name,
-    port: port.portName,
-    backend,
-    family: port.family,
-    labels,
-    isDesired: true,
-    kernelState: 'missing',
-    state: '',
-    isLocal,
-    connections: 0,
-    open: 0,
-    dataplane: '',
-    id: 0,
-    generation: 0,
   };
 }

@@ -6,7 +6,8 @@ import { adopt } from '../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { problemText } from '../../../src/model/problem.ts';
-import { backendRows, serviceRows } from '../../../src/observe/report.ts';
+import { backendRows } from '../../../src/observe/backend-rows.ts';
+import { serviceRows } from '../../../src/observe/service-rows.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
