@@ -55,7 +55,8 @@ describe('docs/semantics.md', () => {
 
   it('names every field that the model reads', () => {
     const structure = new Set(['metadata', 'spec', 'status', 'labels', 'type', 'address', 'name']);
-    for (const file of readdirSync(join(top, 'src/model'))) {
+    const files = readdirSync(join(top, 'src/model'), { recursive: true, encoding: 'utf8' });
+    for (const file of files.filter((name) => name.endsWith('.ts'))) {
       const source = readFileSync(join(top, 'src/model', file), 'utf8');
       for (const [, field = ''] of source.matchAll(/\['([A-Za-z]+)'\]/g)) {
         if (!structure.has(field)) expect(page, `${file} reads ${field}`).toContain(field);
