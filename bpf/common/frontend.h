@@ -41,7 +41,6 @@ struct route {
 	__u32 service_id; /* of the rule's set; meaningless if that is empty */
 	__u32 frontend_id;
 	__u32 affinity_seconds;
-	__u8 has_source_ranges;
 };
 
 /*
@@ -274,7 +273,6 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 		route->service_id = service_of_run(route->rule.block);
 	route->frontend_id = id;
 	route->affinity_seconds = fe->affinity_seconds;
-	route->has_source_ranges = fe->flags.has_source_ranges;
 	return true;
 }
 

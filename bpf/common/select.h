@@ -144,11 +144,9 @@ static __always_inline bool decide_by_route(const struct route *route, struct ch
 	c->service_id = route->service_id;
 	c->rule = route->rule;
 	c->masquerade = route->rule.flags.masquerade;
-	if (route->has_source_ranges)
-		decide(c, VERDICT_LEAVE, REASON_SKIPPED_SOURCE_RANGES);
-	else if (route->rule.members)
+	if (route->rule.members)
 		return false;
-	else if (route->rule.flags.drop_if_empty)
+	if (route->rule.flags.drop_if_empty)
 		decide(c, VERDICT_DROP, REASON_DROPPED_NO_LOCAL_BACKENDS);
 	else
 		decide(c, VERDICT_REFUSE, REASON_REFUSED_NO_BACKENDS);

@@ -99,8 +99,7 @@ struct traffic_rule {
  * bytes wide and refuses one within 3 bytes of the end (btf_enum_check_kflag_member).
  */
 struct frontend_flags {
-	__u8 node_port : 1;	    /* the wildcard: any address of the node */
-	__u8 has_source_ranges : 1; /* the socket layer leaves it to the packet path */
+	__u8 node_port : 1; /* the wildcard: any address of the node */
 };
 
 #define POSITIONS 4
@@ -180,8 +179,8 @@ struct backend_stat {
 enum reason {
 	REASON_TRANSLATED = 0,
 	REASON_NOT_A_FRONTEND = 1,
-	REASON_SKIPPED_CGROUP = 2,	    /* its cgroup opted out */
-	REASON_SKIPPED_SOURCE_RANGES = 3,   /* decided per packet, not per socket */
+	REASON_SKIPPED_CGROUP = 2, /* its cgroup opted out */
+	/* 3 is reserved. */
 	REASON_SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
 	REASON_REFUSED_NO_BACKENDS = 5,
 	REASON_DROPPED_NO_LOCAL_BACKENDS = 6,

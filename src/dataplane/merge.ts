@@ -40,7 +40,6 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
   tables: all.flatMap(({ tables }) => tables),
   outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
   connections: { [Symbol.iterator]: () => connectionsOf(all) },
-  graceWaitFailures: all.reduce((sum, { graceWaitFailures }) => sum + graceWaitFailures, 0),
 });
 
 function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {

@@ -67,8 +67,6 @@ export interface Counters {
   readonly outcomes: Readonly<Record<string, number>>;
   /** Connections of each frontend. */
   readonly connections: Iterable<PortConnections>;
-  /** Waits for an RCU grace period that failed and were retried. */
-  readonly graceWaitFailures: number;
 }
 
 /** What a dataplane has installed in the kernel, and where. */

@@ -30,7 +30,7 @@ const nobody = (verdict: Answer['verdict']): Answer => ({
 
 export function answerOfTables(tables: Tables, packet: Packet, position: ClientPosition): Answer {
   const frontend = frontendFor(tables, packet, position);
-  if (frontend === undefined || frontend.hasSourceRanges) return nobody('none');
+  if (frontend === undefined) return nobody('none');
   const rule = frontend.rules[position];
   if (rule.members === 0) return nobody(rule.whenEmpty);
   return {

@@ -99,7 +99,6 @@ class BpfDataplane implements Dataplane {
       tables: tableFill(this.#core.ledger),
       outcomes: this.#parts.outcomes(),
       connections: portConnections(this.#core.ledger),
-      graceWaitFailures: this.#grace.failures(),
     };
   }
 

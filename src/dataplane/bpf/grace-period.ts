@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits for an RCU grace period, after which no program holds the result of an earlier lookup. A wait that
-// fails is logged, counted and retried: otherwise the agent would have to stop, or reuse ids that programs
+// fails is logged and retried: otherwise the agent would have to stop, or reuse ids that programs
 // still use.
 import { reasonOf } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
@@ -8,8 +8,6 @@ import type { Logger } from '../../log.ts';
 export interface GracePeriods {
   /** Resolves after a full grace period, or when closed. Never rejects. */
   wait(): Promise<void>;
-  /** Waits that failed so far. */
-  failures(): number;
   close(): void;
 }
 
@@ -20,7 +18,6 @@ export function createGracePeriods(
   waitOnce: () => Promise<void>,
   log: Pick<Logger, 'info' | 'warn'>,
 ): GracePeriods {
-  let failures = 0;
   let failuresInRow = 0;
   let isClosed = false;
   const stopPauses = new Set<() => void>();
@@ -35,7 +32,6 @@ export function createGracePeriods(
     });
 
   const failed = (error: unknown): void => {
-    failures++;
     failuresInRow++;
     if (failuresInRow > 1) return;
     log.warn({ reason: reasonOf(error) }, 'waiting for a grace period failed, will retry');
@@ -46,7 +42,8 @@ export function createGracePeriods(
       while (!isClosed) {
         try {
           await waitOnce();
-          if (failuresInRow > 0) log.info({ failures }, 'waiting for a grace period works again');
+          if (failuresInRow > 0)
+            log.info({ failures: failuresInRow }, 'waiting for a grace period works again');
           failuresInRow = 0;
           return;
         } catch (error) {
@@ -55,7 +52,6 @@ export function createGracePeriods(
         }
       }
     },
-    failures: () => failures,
     close() {
       isClosed = true;
       for (const stop of stopPauses) stop();

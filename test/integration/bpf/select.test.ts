@@ -14,7 +14,6 @@ import { type Choice, Drive } from './support/drive.ts';
 const REASON = {
   translated: 0,
   notFrontend: 1,
-  ranges: 3,
   loopback: 4,
   empty: 5,
   noLocal: 6,
@@ -81,14 +80,6 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   ] as const)('an empty set with %s is to %s', (whenEmpty, verdict, reason) => {
     drive.putFrontend({ address: vip, port: 80, rules: { host: { whenEmpty } } });
     expect(drive.select(to)).toMatchObject({ verdict, reason, id: 0 });
-  });
-
-  test('source ranges are left to the packet path, also without backends', () => {
-    publish({ hasSourceRanges: true });
-    drive.putFrontend({ address: vip, port: 90, hasSourceRanges: true });
-    const left = { verdict: 'leave', reason: REASON.ranges };
-    expect(drive.select(to)).toMatchObject(left);
-    expect(drive.select({ to: vip, port: 90 })).toMatchObject(left);
   });
 
   test.each(['unknown', 'host', 'pod', 'outside'] as const)(
@@ -411,11 +402,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect([1, 2]).toContain(choice.id);
     });
 
-    test('does not outlive the last backend of the set, nor the frontend', () => {
+    test('does not outlive the last backend of the set', () => {
       drive.putFrontend({ address: vip, port: 80, protocol: 'UDP' });
       expect(send()).toMatchObject({ verdict: 'refuse', reason: REASON.empty });
-      drive.putFrontend({ address: vip, port: 80, protocol: 'UDP', hasSourceRanges: true });
-      expect(send().verdict).toBe('leave');
     });
 
     test('is not renewed in the affinity table', () => {

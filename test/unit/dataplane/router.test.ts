@@ -98,7 +98,6 @@ test('what they answer is merged', async () => {
   expect(router.counters()).toMatchObject({
     tables: [{ name: 'bpf' }, { name: 'iptables' }],
     outcomes: { translated: 2 },
-    graceWaitFailures: 2,
   });
   expect(router.capabilities).toMatchObject({ dataplane: 'bpf+iptables', hasSourceRanges: true });
   expect(router.installation.hooks.map(({ name }) => name)).toEqual(['bpf', 'iptables']);

@@ -81,7 +81,6 @@ export function fakeDataplane(capabilities: Capabilities, journal: string[] = []
       tables: [{ name: capabilities.dataplane, used: held.size, capacity: 9 }],
       outcomes: { translated: 1 },
       connections: [],
-      graceWaitFailures: 1,
     }),
     onRoom: (listener) => {
       tellRoom = listener;

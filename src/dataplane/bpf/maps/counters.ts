@@ -3,12 +3,12 @@
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from './layout.ts';
 
-/** In the order of enum reason (bpf/common/types.h); test/unit compares both. */
+/** In the order of enum reason (bpf/common/types.h); undefined is reserved there. test/unit compares both. */
 export const REASONS = [
   'TRANSLATED',
   'NOT_A_FRONTEND',
   'SKIPPED_CGROUP',
-  'SKIPPED_SOURCE_RANGES',
+  undefined,
   'SKIPPED_LOOPBACK_SOURCE',
   'REFUSED_NO_BACKENDS',
   'DROPPED_NO_LOCAL_BACKENDS',
@@ -21,7 +21,9 @@ export const REASONS = [
 /** Exact up to 2^53. */
 export function readReasons(map: BpfMap): Readonly<Record<string, number>> {
   return Object.fromEntries(
-    REASONS.map((name, index) => [name, sumOverCpus(map.get(encodeU32(index)))]),
+    REASONS.flatMap((name, index) =>
+      name === undefined ? [] : [[name, sumOverCpus(map.get(encodeU32(index)))]],
+    ),
   );
 }
 

@@ -114,7 +114,6 @@ export interface FrontendSpec {
   readonly port: number;
   readonly protocol?: Protocol;
   readonly affinitySeconds?: number;
-  readonly hasSourceRanges?: boolean;
   /** By position; those not named have the host's. */
   readonly rules?: Readonly<Partial<Record<Position, RuleSpec>>>;
 }
@@ -172,8 +171,8 @@ export class Drive {
     const ids = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
     const held = ids.get(keyBytes);
     const id = held === undefined ? ++this.#frontends : decodeU32(held);
-    const { affinitySeconds = 0, hasSourceRanges = false } = spec;
-    const value = { key, rules, serviceId: 1, affinitySeconds, hasSourceRanges };
+    const { affinitySeconds = 0 } = spec;
+    const value = { key, rules, serviceId: 1, affinitySeconds };
     this.object.map('fl_frontend').put(encodeU32(id), encodeFrontend(value));
     if (held === undefined) ids.put(keyBytes, encodeU32(id));
     return id;

@@ -24,7 +24,6 @@ export interface RenderedFrontend {
   readonly text: string;
   readonly key: FrontendId;
   readonly rules: Readonly<Record<Position, RenderedRule>>;
-  readonly hasSourceRanges: boolean;
 }
 
 function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
@@ -40,7 +39,6 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     key,
     // A socket whose position is unknown is treated as one of the node.
     rules: { unknown: host, host, pod, outside },
-    hasSourceRanges: frontend.sourceRanges !== undefined,
   };
 }
 
@@ -53,7 +51,6 @@ function otherPorts(address: string, family: Family): RenderedFrontend {
     text: frontendText(key),
     key,
     rules: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
-    hasSourceRanges: false,
   };
 }
 

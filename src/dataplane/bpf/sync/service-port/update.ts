@@ -116,7 +116,6 @@ function frontendPut(
     rules: eachPosition(rules, ruleOf),
     serviceId: record.serviceId,
     affinitySeconds: port.affinityTimeoutSeconds,
-    hasSourceRanges: frontend.hasSourceRanges,
   });
   return {
     frontend: { text, id, sets: eachPosition(rules, setOf) },
