@@ -59,11 +59,11 @@ export type FrontendTraits = Pick<Frontend, 'kind' | 'rules' | 'sourceRanges'>;
 export const originOf = (client: ClientKind): Origin =>
   client === 'pod here' || client === 'host process' ? 'socket' : 'packet';
 
-/** How its intended clients reach it: a ClusterIP from the cluster's nodes, others from anywhere. */
+/** How its intended clients reach it: a ClusterIP from the cluster's nodes, other frontends from anywhere. */
 export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
   kind === 'ClusterIP' ? ['socket'] : ['socket', 'packet'];
 
-/** Whether this dataplane can serve it: the same as no limits, at no cost. */
+/** True if this dataplane can serve it: the same as having no limits, but cheaper. */
 export const isAble = (
   { families, protocols, origins, hasSourceRanges }: Capabilities,
   { family, protocol }: PortTraits,
@@ -75,7 +75,7 @@ export const isAble = (
   (hasSourceRanges || sourceRanges === undefined) &&
   origins.includes(origin);
 
-/** Whether it can refuse the ports of a ClusterIP that its Service does not have: whatever their protocol. */
+/** True if it can refuse the ports of a ClusterIP that its Service does not have, of any protocol. */
 export const canRefuse = (
   { families, origins }: Capabilities,
   { family }: Pick<PortTraits, 'family'>,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one dataplane of several holds of each Service: read from it at first, then noted at each sync.
+// The part of each Service that one of several dataplanes has programmed: read from it at start, then updated
+// at each sync.
 import type { ServiceKey, ServicePlan } from '../plan/types.ts';
 import type { FailedEntry, HeldFrontend } from './dataplane.ts';
 import { heldText, heldTexts } from './share.ts';
 
-/** What a dataplane was asked to hold of each Service; undefined: nothing. */
+/** The part of each Service that a dataplane was given; undefined: none. */
 export type Asked = ReadonlyMap<ServiceKey, ServicePlan | undefined>;
 
 export interface Holdings {
   services(): Iterable<ServiceKey>;
-  /** What is held of all these Services together, because a frontend may change its Service too. */
+  /** What is programmed of all these Services together, because a frontend may move between Services. */
   of(keys: Iterable<ServiceKey>): ReadonlySet<string>;
-  /** Notes the result of a sync. */
+  /** Records the result of a sync. */
   note(asked: Asked, failed: readonly FailedEntry[]): void;
 }
 
-/** Of a Service in sync the share itself, which costs no memory; else the texts of its frontends. */
+/** For a Service in sync the share itself, which costs no memory; else the texts of its frontends. */
 type Holding = ServicePlan | Set<string>;
 
 export function createHoldings(frontends: Iterable<HeldFrontend>): Holdings {
@@ -65,8 +66,8 @@ function byService(
 }
 
 /**
- * After a sync that failed in part: what was held and could not be removed, or was to stay, and what is new
- * and did not fail. If something other than a frontend failed, nothing new counts as held.
+ * After a sync that failed in part: what was programmed and could not be removed or was to stay, and what is
+ * new and did not fail. If something other than a frontend failed, nothing new counts as programmed.
  */
 function left(
   before: ReadonlySet<string>,

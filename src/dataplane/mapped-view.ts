@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A live read-only view of a map with other values; keys whose value becomes undefined are not there.
+// A live read-only view of a map with mapped values; keys whose value maps to undefined are absent.
 
-/** @param of must be cheap: it is asked at every look */
+/** @param of must be cheap: it is called at every access */
 export const mappedView = <K, V extends object>(
   source: ReadonlyMap<K, V>,
   of: (value: V) => V | undefined,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several dataplanes answer, as one answer.
+// Merges the results of several dataplanes.
 import type { Capabilities } from './capabilities.ts';
 import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
 import type { Counters, Installation, PortConnections, Snapshot } from './snapshot.ts';
 
-/** All are begun at once and awaited; only then it rejects, with the first error if any rejected. */
+/** Starts all at once and awaits all of them; then rejects with the first error, if there was one. */
 export async function allOf<T, R>(
   items: readonly T[],
   work: (item: T) => Promise<R>,
@@ -16,7 +16,7 @@ export async function allOf<T, R>(
   });
 }
 
-/** They work at the same time; the longest says how long it took. */
+/** They run in parallel: the duration is that of the longest. */
 export const mergeReports = (reports: readonly SyncReport[]): SyncReport => ({
   applied: reports.reduce((sum, { applied }) => sum + applied, 0),
   failed: reports.flatMap(({ failed }) => failed),
@@ -64,7 +64,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   hasMasquerade: all.some(({ hasMasquerade }) => hasMasquerade),
 });
 
-/** Where it is and how it refuses is as the first one says. */
+/** Location and refusal error are those of the first one. */
 export const mergeInstallations = ([first, ...others]: readonly [
   Dataplane,
   ...Dataplane[],

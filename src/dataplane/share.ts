@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a plan is one dataplane's: each frontend goes, for connections of sockets and for packets apart,
-// to the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
+// The part of a plan that one dataplane serves: each frontend goes, separately for sockets and for packets, to
+// the first dataplane that can serve it, and so does the refusal of a ClusterIP's other ports.
 //   shareOf(plan, [BPF, RULES], 0) -> the plan without its SCTP ports, which are shareOf(plan, .., 1)
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
 import { type FrontendId, frontendText } from './entry.ts';
 import { mappedView } from './mapped-view.ts';
 
-/** Which parts of a Service are one dataplane's. */
+/** The parts of a Service that one dataplane serves. */
 export interface Choice {
   readonly hasFrontend: (port: ServicePortPlan, frontend: Frontend) => boolean;
   readonly hasRefusal: (port: ServicePortPlan) => boolean;
 }
 
-/** The plan's own Services where nothing is cut; `services` is as live as the plan's. */
+/** Services without a cut are the plan's own objects; `services` is a live view, like the plan's. */
 export const shareOf = (plan: Plan, dataplanes: readonly Capabilities[], index: number): Plan =>
   createSharing(dataplanes, index).planOf(plan);
 
@@ -58,7 +58,7 @@ function choiceOf(dataplanes: readonly Capabilities[], index: number): Choice {
 const isRefusalCut = (port: ServicePortPlan, { hasRefusal }: Choice): boolean =>
   port.refusesOtherPortsOf !== undefined && !hasRefusal(port);
 
-/** Also of a port without frontends, which is nobody's and changes nothing. */
+/** True also for a port without frontends, which no dataplane has to serve. */
 const isWholePort = (port: ServicePortPlan, choice: Choice): boolean =>
   port.frontends.every((frontend) => choice.hasFrontend(port, frontend)) &&
   !isRefusalCut(port, choice);
@@ -72,7 +72,7 @@ export function cut(service: ServicePlan, choice: Choice): ServicePlan | undefin
   return ports.length === 0 ? undefined : { ...service, ports };
 }
 
-/** A port may have nothing but its refusal left: it is the name under which others are refused. */
+/** A port may have only its refusal left: other ports are refused on its behalf. */
 function cutPort(port: ServicePortPlan, choice: Choice): readonly ServicePortPlan[] {
   if (isWholePort(port, choice)) return [port];
   const frontends = port.frontends.filter((frontend) => choice.hasFrontend(port, frontend));
@@ -83,7 +83,7 @@ function cutPort(port: ServicePortPlan, choice: Choice): readonly ServicePortPla
   return isLeft ? [{ ...rest, ...refusal, frontends }] : [];
 }
 
-/** The share, with what else of the Service is held already: nothing is taken away yet. */
+/** The share, and what else of the Service is programmed already: nothing is removed yet. */
 export const shareKeeping = (
   service: ServicePlan,
   choice: Choice,
@@ -107,7 +107,7 @@ const refusalText = ({ family }: ServicePortPlan, address: string): string =>
 /** A NodePort's text is the same in both families. */
 export const heldText = (id: FrontendId): string => `${id.family} ${frontendText(id)}`;
 
-/** What a dataplane holds once it has programmed this share of a Service. */
+/** What a dataplane has once it has programmed this share of a Service. */
 export const heldTexts = (service: ServicePlan | undefined): readonly string[] =>
   service?.ports.flatMap((port) => [
     ...port.frontends.map((frontend) => textOf(port, frontend)),
@@ -116,7 +116,7 @@ export const heldTexts = (service: ServicePlan | undefined): readonly string[] =
       : [refusalText(port, port.refusesOtherPortsOf)]),
   ]) ?? [];
 
-/** Whether `share` lacks something that `kept` has. */
+/** True if `share` lacks something that `kept` has. */
 export const isLess = (share: ServicePlan | undefined, kept: ServicePlan | undefined): boolean =>
   sizeOf(share) < sizeOf(kept);
 

@@ -33,7 +33,7 @@ export function readIds(map: BpfMap): readonly bigint[] {
 
 /**
  * Runs `use` on the map, then updates the count: if it is 0, programs skip the lookup. While `use` runs
- * the count is not 0, so that no entry is missed if the process is killed before the update.
+ * the count is not 0, so that no entry is ignored if the process is killed before the update.
  */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   if (!existsSync(mapPath(bpfRoot, 'fl_cgroup_skip'))) {

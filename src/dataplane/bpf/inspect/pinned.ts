@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pinned maps of an instance hold, for commands that run without an agent.
+// The contents of an instance's pinned maps, for commands that run without an agent.
 import { statSync } from 'node:fs';
 import { FairleadError } from '../../../errors.ts';
 import { openPinnedMap } from '../../../sys/native.ts';

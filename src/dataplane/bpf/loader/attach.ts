@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaches a layer, or adopts what a previous agent left: maps are used again from their pins, links get the
-// new programs in place. If any step fails, everything this call made is taken back.
+// Attaches a layer, or adopts the one of a previous agent: pinned maps are reused, and the programs of pinned
+// links are replaced in place. If any step fails, everything this call made is undone.
 import type { BpfMap } from '../../../sys/native.ts';
 import { asFairleadError } from './errors.ts';
 import { attachHook } from './hooks.ts';
@@ -24,7 +24,7 @@ export interface Attached {
     readonly isAdopted: boolean;
     readonly insns: number;
   }[];
-  /** Of each object, the settings that the kernel took. */
+  /** For each object, the settings that the kernel accepted. */
   readonly rodata: readonly Rodata[];
   /** What is pinned stays. */
   close(): void;

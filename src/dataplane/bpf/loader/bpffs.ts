@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bpf file system that pins lie on.
+// The bpf file system that holds the pins.
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
@@ -27,7 +27,7 @@ export function ensureBpffs(bpfRoot: string): void {
   );
 }
 
-/** Asked of the folder itself: what mkdir(2) says of a read-only file system, Node reports as ENOENT. */
+/** Checked on the folder itself: Node reports mkdir(2) on a read-only file system as ENOENT. */
 function checkWritable(folder: string): void {
   try {
     accessSync(folder, constants.W_OK);

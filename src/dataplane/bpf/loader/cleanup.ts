@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes everything of one instance out of the kernel, maps in any layout version: its links (their programs with
-// them), then its maps. Synchronous, so that an agent that ends can do it as its last act.
+// Removes everything of one instance from the kernel: its links, and with them their programs, then its maps
+// in any layout version. Synchronous, so that an agent can do it as the last step before it exits.
 import { join, relative } from 'node:path';
 import { openPinnedLink } from '../../../sys/native.ts';
 import { lockExistingPins, type PinHolder } from './lock.ts';
@@ -12,14 +12,14 @@ export interface PinnedParts {
   readonly maps: readonly string[];
 }
 
-/** What is pinned there. Changes nothing. */
+/** What is pinned there, without changing anything. */
 export function listPinned(bpfRoot: string): PinnedParts {
   const { links, maps } = listPins(bpfRoot);
   const name = (path: string): string => relative(bpfRoot, path);
   return { links: links.map(name), maps: maps.map(name) };
 }
 
-/** Removes it; nothing there is success. Throws BPF_ROOT_IN_USE. */
+/** Removes it; succeeds if there is nothing. Throws BPF_ROOT_IN_USE. */
 export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
   const lock = lockExistingPins(bpfRoot, holder);
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaches one program, or puts it in the place of the one that a pinned link holds: a connection sees
-// either, never neither.
+// Attaches one program, or replaces the program of a pinned link: every connection meets the old one or the
+// new one.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
@@ -18,7 +18,7 @@ export interface AttachedHook {
   readonly isAdopted: boolean;
 }
 
-/** What it made is in `undo`. Throws OTHER_CGROUP. */
+/** Adds what it made to `undo`. Throws OTHER_CGROUP. */
 export function attachHook(
   { program: programName, target }: Hook,
   program: BpfProgram,
@@ -48,7 +48,7 @@ function attachTo(program: BpfProgram, target: Target): BpfLink {
   return program.attachTc(target.ifindex, target.at);
 }
 
-/** A link whose cgroup or device is gone serves nobody: its pin is removed and a new one made. */
+/** A link whose cgroup or device is gone has no effect: its pin is removed, and a new link is made. */
 function takeOver(path: string, program: BpfProgram, target: Target): BpfLink | undefined {
   if (!existsSync(path)) return undefined;
   const link = native.openPinnedLink(path);

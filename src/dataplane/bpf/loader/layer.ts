@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of the dataplane as data: which objects are loaded, with which settings, and where their programs
-// are attached. Objects share a map by naming it alike.
+// are attached. Objects that declare a map of the same name share it.
 
 export interface Layer {
   /** For errors: `socket layer`. */
@@ -27,7 +27,7 @@ export interface Hook {
   readonly target: Target;
 }
 
-/** What a program is attached as within a cgroup, libbpf knows from its section. */
+/** libbpf derives the attach type of a cgroup program from its section. */
 export type Target =
   | { readonly kind: 'cgroup'; readonly path: string }
   | {
@@ -37,7 +37,7 @@ export type Target =
       readonly at: 'ingress' | 'egress' | 'xdp';
     };
 
-/** In the order of attaching: reverse translation works before anything is translated. */
+/** In the order of attaching: reverse translation works before any connection is translated. */
 export const SOCKET_HOOKS: readonly string[] = [
   'fl_recvmsg4',
   'fl_recvmsg6',
@@ -50,7 +50,7 @@ export const SOCKET_HOOKS: readonly string[] = [
   'fl_connect6',
 ];
 
-/** A program whose links are pinned, of any layer. */
+/** The programs whose links are pinned, of all layers. */
 export const isHookProgram = (program: string): boolean => SOCKET_HOOKS.includes(program);
 
 export function socketLayer(

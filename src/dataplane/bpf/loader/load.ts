@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings a layer's objects into the kernel: maps that are pinned are used again, new ones are pinned, and an
-// object finds there what those before it pinned. The verifier works on another thread.
+// Loads a layer's objects into the kernel: pinned maps are reused, new ones are pinned, so that each object
+// shares the maps of those before it. The verifier runs on another thread.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BpfMap, BpfObject, BpfProgram } from '../../../sys/native.ts';
@@ -20,11 +20,11 @@ export interface LoadOptions {
 export interface Loaded {
   readonly maps: ReadonlyMap<string, BpfMap>;
   readonly programs: ReadonlyMap<string, BpfProgram>;
-  /** Of each object, the settings that the kernel took. */
+  /** For each object, the settings that the kernel accepted. */
   readonly rodata: readonly Rodata[];
 }
 
-/** What it made is in `undo`. */
+/** Adds what it made to `undo`. */
 export async function loadLayer(layer: Layer, options: LoadOptions, undo: Undo): Promise<Loaded> {
   const maps = new Map<string, BpfMap>();
   const programs = new Map<string, BpfProgram>();
@@ -51,14 +51,14 @@ interface LoadedObject {
   readonly rodata: Rodata;
 }
 
-/** With the first settings that the kernel takes. */
+/** With the first settings that the kernel accepts. */
 async function loadFirst(part: LayerObject, options: LoadOptions): Promise<LoadedObject> {
   let refusal: unknown;
   for (const rodata of part.rodata) {
     try {
       return { object: await loadWith(part.bytes, rodata, options), rodata };
     } catch (error) {
-      // The first refusal says most: the later settings do without something.
+      // The first error is the most useful one: later settings lack a feature.
       refusal ??= error;
       if (!maySettingsHelp(error)) break;
     }

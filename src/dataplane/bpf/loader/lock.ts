@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One writer for the pins of a --bpf-root: flock(2) on the folder, held until the process ends and
-// released by the kernel then, also after SIGKILL. Who holds it stands beside the pins as the target
-// of a symbolic link, because a bpf file system stores no other text; it is believed only while the
-// lock is held.
+// One writer for the pins of a --bpf-root: flock(2) on the folder. The kernel releases it when the process
+// ends, also after SIGKILL. The holder is recorded beside the pins as the target of a symbolic link, because
+// a bpf file system stores no other text; the record is valid only while the lock is held.
 import {
   closeSync,
   existsSync,
@@ -20,7 +19,7 @@ import * as native from '../../../sys/native.ts';
 import { ensureBpffs } from './bpffs.ts';
 import { removeEmptyFolders } from './pins.ts';
 
-/** Who holds the pins, for the error that another process gets. */
+/** The holder of the pins, for the error that another process gets. */
 export interface PinHolder {
   /** `agent` or `cleanup`. */
   readonly command: string;
@@ -29,9 +28,9 @@ export interface PinHolder {
 }
 
 export interface PinLock {
-  /** A process started with it as one of its descriptors holds the lock too. */
+  /** A process that inherits this descriptor holds the lock too. */
   readonly fd: number;
-  /** Removes bpfRoot, if nothing but empty folders is left in it, before another can take it. */
+  /** Removes bpfRoot if only empty folders are left in it, before another process can lock it. */
   removeEmptyFolders(): void;
   /** Idempotent. */
   close(): void;
@@ -39,7 +38,7 @@ export interface PinLock {
 
 const HOLDER = 'holder';
 
-/** Takes the pins below bpfRoot, which is made if it is missing. Throws NO_BPFFS, BPF_ROOT_IN_USE. */
+/** Locks the pins below bpfRoot, which is created if missing. Throws NO_BPFFS, BPF_ROOT_IN_USE. */
 export function lockPins(bpfRoot: string, holder: PinHolder): PinLock {
   ensureBpffs(bpfRoot);
   for (;;) {
@@ -49,12 +48,12 @@ export function lockPins(bpfRoot: string, holder: PinHolder): PinLock {
   }
 }
 
-/** The same for a folder that may be missing, which then needs no lock. */
+/** The same without creating the folder: a missing one needs no lock. */
 export function lockExistingPins(bpfRoot: string, holder: PinHolder): PinLock | undefined {
   return existsSync(bpfRoot) ? tryLock(bpfRoot, holder) : undefined;
 }
 
-/** Undefined if the folder was removed while we took it: what we locked is then nobody's. */
+/** Undefined if the folder was removed meanwhile: the locked inode is then no longer in use. */
 function tryLock(bpfRoot: string, holder: PinHolder): PinLock | undefined {
   const fd = openSync(bpfRoot, 'r');
   try {

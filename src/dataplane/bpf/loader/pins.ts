@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instance's pins on the bpf file system: <bpf-root>/maps/<map> and <bpf-root>/links/<program>. They
-// outlive the agent. --bpf-root may be shared with other programs: only names of ours are read or removed.
+// outlive the agent. --bpf-root may be shared with other programs: only fairlead's names are read or removed.
 import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
@@ -61,7 +61,7 @@ export function listPins(bpfRoot: string): { readonly links: string[]; readonly 
   };
 }
 
-/** Names of the pins in a folder; none if it is missing or a symbolic link, which may lead anywhere. */
+/** Names of the pins in a folder; none if it is missing or a symbolic link, which may point anywhere. */
 function pinsIn(folder: string): readonly string[] {
   if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
   return readdirSync(folder, { withFileTypes: true })
@@ -70,7 +70,7 @@ function pinsIn(folder: string): readonly string[] {
     .sort();
 }
 
-/** Removes the instance's folders; one that is not empty stays. */
+/** Removes the instance's folders, except those that are not empty. */
 export function removeEmptyFolders(bpfRoot: string): void {
   for (const path of [...Object.values(pinFolder(bpfRoot)), bpfRoot]) {
     try {

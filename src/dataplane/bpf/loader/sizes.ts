@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many entries people give a table -> max_entries of the maps behind it.
+// The configured sizes of tables -> max_entries of the maps behind them.
 
 type MapSizes = Readonly<Record<string, number>>;
 
 /** By the table names of --map-size. */
 const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
-  // Frontend ids are shared by both families; ids of frontends and backends begin at 1.
+  // Frontend ids are shared by both families; ids of frontends and backends start at 1.
   frontends: (n) => ({
     fl_frontend4: n,
     fl_frontend6: n,

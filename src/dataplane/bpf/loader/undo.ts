@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What takes an attachment back if a later step fails, in the order it was made.
+// The steps that undo an attachment if a later step fails, in the order in which it was made.
 export type Undo = (() => void)[];
 
 export function takeBack(undo: Undo): void {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every pinned map and the version of its layout, which is part of the pin's name: `fl_service`, later
-// `fl_service_v2`. Old and new can then lie side by side. The map itself keeps its name, because the kernel
-// cuts names at 15 characters.
+// `fl_service_v2`, so that old and new can exist side by side. The map itself keeps its name, because the
+// kernel truncates names to 15 characters.
 
-/** Count one map up when a release changes the layout or the meaning of its key or value. */
+/** Increment a map's version when a release changes the layout or the meaning of its key or value. */
 const MAP_VERSIONS = {
   fl_affinity: 1,
   fl_backend4: 1,
@@ -31,14 +31,14 @@ export type PinnedMap = keyof typeof MAP_VERSIONS;
 
 export type MapVersions = Readonly<Record<PinnedMap, number>>;
 
-/** All other maps (.rodata and the like) belong to one load of the programs, not to the instance. */
+/** All other maps (such as .rodata) belong to one load of the programs, not to the instance. */
 export const isPinnedMap = (name: string): name is PinnedMap => Object.hasOwn(MAP_VERSIONS, name);
 
 export function mapPin(map: PinnedMap, versions: MapVersions = MAP_VERSIONS): string {
   return versions[map] === 1 ? map : `${map}_v${versions[map]}`;
 }
 
-/** undefined: not the name of a pin of ours, in any version. */
+/** undefined: not a name of one of fairlead's pins, in any version. */
 export function parseMapPin(pin: string): { map: PinnedMap; version: number } | undefined {
   const [, map = '', version = '1'] = /^(fl_[a-z0-9_]+?)(?:_v([1-9]\d*))?$/.exec(pin) ?? [];
   if (!isPinnedMap(map) || pin === `${map}_v1`) return undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend's address and port as one value to look up by: as the bytes stand in the kernel's element.
-// A number for IPv4, nine UTF-16 units for IPv6.
+// A backend's address and port as one value to look up by, from the bytes of the kernel's element: a number
+// for IPv4, nine UTF-16 units for IPv6.
 import { addressBytes, addressText, hostPort } from '../../../lib/address-bytes.ts';
 import type { Family } from '../../../model/types.ts';
 import type { Backend } from '../../../plan/types.ts';

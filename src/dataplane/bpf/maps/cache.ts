@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we last wrote to an element or read from it at the start, byte for byte: what audits compare the
-// kernel with. Bytes by id instead of an object for each: a node has 100,000 of them.
+// The bytes last written to each element, or read from it at start: audits compare the kernel with them.
+// Bytes by id rather than an object for each, because a node may have 100,000 of them.
 import type { Family } from '../../../model/types.ts';
 import { type BackendKey, backendText, readBackendKey } from './backend-key.ts';
 import {
@@ -29,7 +29,7 @@ class Bytes {
     return this.#view;
   }
 
-  /** Where the id's bytes begin; there is room for them. */
+  /** Offset of the id's bytes; grows the memory if needed. */
   at(id: number): number {
     const end = (id + 1) * this.#stride;
     if (end > this.#bytes.length) this.#grow(end);
@@ -54,7 +54,7 @@ class Bytes {
     return this.#bytes.subarray(at, at + length);
   }
 
-  /** By halves: large steps would cost more memory than they save copies. */
+  /** Grows by half: larger steps would cost more memory than the copies they save. */
   #grow(end: number): void {
     const grown = new Uint8Array(Math.max(end, Math.ceil(this.#bytes.length * 1.5)));
     grown.set(this.#bytes);
@@ -73,7 +73,7 @@ export class BackendCache {
     this.#bytes = new Bytes(backendSize(family));
   }
 
-  /** Takes the element that begins at `offset` over. */
+  /** Copies the element that starts at `offset`. */
   copy(id: number, from: DataView, offset: number): void {
     const at = this.#bytes.at(id);
     const { view } = this.#bytes;
@@ -135,12 +135,12 @@ export class FrontendCache {
     return this.#bytes.isSame(id, VALUE_AT, value);
   }
 
-  /** A view, to be used at once. */
+  /** A view, valid until the next write. */
   key(id: number, family: Family): Uint8Array {
     return this.#bytes.part(id, 0, frontendKeySize(family));
   }
 
-  /** A view, to be used at once. */
+  /** A view, valid until the next write. */
   value(id: number): Uint8Array {
     return this.#bytes.part(id, VALUE_AT, SIZE.frontend);
   }

@@ -9,10 +9,10 @@ export interface ChunkMemory {
   unmap(memory: ArrayBuffer): void;
 }
 
-/** A multiple of every page size there is. */
+/** A multiple of every page size. */
 export const CHUNK_BYTES = 65_536;
 
-/** @param shape elementSize divides CHUNK_BYTES: every struct in an array has a power of two as its size */
+/** @param shape elementSize divides CHUNK_BYTES: the size of every struct in an array is a power of two */
 export function createChunkedMmap(
   shape: Pick<ArrayTable, 'name' | 'length' | 'elementSize'>,
   memory: ChunkMemory,

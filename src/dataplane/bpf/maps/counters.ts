@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_reason: what became of socket calls, summed over CPUs, by the names of enum reason.
+// fl_reason: outcomes of socket calls, summed over CPUs, by the names of enum reason.
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from './layout.ts';
 

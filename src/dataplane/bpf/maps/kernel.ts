@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables over real BPF maps: arrays as shared memory, hash maps through batch calls.
-// The only place where tables become system calls.
+// Only this file makes system calls for tables.
 import type { BpfMap } from '../../../sys/native.ts';
 import { createChunkedMmap } from './chunked-mmap.ts';
 import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
 
 export type MapByName = (name: string) => BpfMap;
 
-/** Entries a batch call takes at once: bounds both the copy and the time the kernel holds us. */
+/** Entries per batch call: bounds both the copy and the time in the kernel. */
 const BATCH_ENTRIES = 1024;
 
 export const TABLE_MAPS = [
@@ -81,7 +81,7 @@ function hashTable(map: BpfMap): HashTable {
   };
 }
 
-/** A refused entry is noted and stepped over: one bad entry never holds up those behind it. */
+/** A refused entry is recorded and skipped: it never holds up the entries after it. */
 function inBatches(
   total: number,
   write: (from: number, to: number) => { count: number; code: string | undefined },

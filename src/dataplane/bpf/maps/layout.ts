@@ -38,14 +38,14 @@ export type Position = keyof typeof POSITION;
 export const POSITIONS = Object.keys(POSITION) as readonly Position[];
 export type SetKind = keyof typeof SET_KIND;
 
-/** Where a set lives; no members means empty. */
+/** The location of a set; no members means empty. */
 export interface SetRef {
   readonly block: number;
   readonly members: number;
   readonly kind: SetKind;
 }
 
-/** What clients of one position get. */
+/** A traffic rule as the programs read it. */
 export interface RuleValue extends SetRef {
   readonly whenEmpty: 'reject' | 'drop';
   readonly masquerade: boolean;
@@ -232,7 +232,7 @@ export const backendGenerationOffset = (family: Family): number => backendTail(f
 
 const encoder = new TextEncoder();
 
-/** @param bytes zeros to write into: for those who write many, parts of one chunk of memory */
+/** @param bytes zeros to write into; for many records, parts of one chunk of memory */
 export function encodeServiceName(
   value: ServiceName,
   bytes = new Uint8Array(SIZE.service_name),
@@ -260,7 +260,7 @@ export function decodeU32(bytes: Uint8Array): number {
   return view(bytes).getUint32(0, true);
 }
 
-/** struct runtime_flags: how many cgroups opted out, how many wildcard frontends exist. */
+/** struct runtime_flags: numbers of bypassed cgroups and of wildcard frontends. */
 export const SKIPPED_CGROUPS_OFFSET = 0;
 export const NODE_PORTS_OFFSET = 4;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in plain memory: the same rules as the kernel's (capacity, whole-value replace), without it.
-// What tests and unprivileged runs use.
+// Tables in plain memory with the kernel's rules (capacity, whole values replaced), for tests and unprivileged
+// runs.
 import type { Family } from '../../../model/types.ts';
 import { frontendKeySize, RANGES, RANGES_PER_WORD, SIZE } from './layout.ts';
 import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
@@ -22,7 +22,7 @@ export interface MemoryTables extends Tables {
   readonly backend: Readonly<Record<Family, MemoryArray>>;
   readonly notService: MemoryArray;
   readonly runtime: MemoryArray;
-  /** Asked before each hash write; returns an errno name to refuse it (fault injection). */
+  /** Called before each hash write; returns an errno name to refuse it (fault injection). */
   fault: (table: string, key: Uint8Array) => string | undefined;
 }
 

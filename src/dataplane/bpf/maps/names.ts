@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service port's plan key as the record people read in fl_service.
+// A service port's plan key as the record in fl_service.
 import type { Family, Protocol } from '../../../model/types.ts';
 import type { PortId } from '../../snapshot.ts';
 import type { ServiceName } from './layout.ts';
@@ -18,7 +18,7 @@ export function nameOf(portKey: string): ServiceName {
 export const portKeyOf = ({ name, protocol, family }: ServiceName): string =>
   `${name}/${protocol}/${family}`;
 
-/** The same as the parts that people name: names have no `:` and no `/`. */
+/** The same as its parts: names have no `:` and no `/`. */
 export function portIdOf(portKey: string): PortId {
   const { name: full, protocol, family } = nameOf(portKey);
   const slash = full.indexOf('/');

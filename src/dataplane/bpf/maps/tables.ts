@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's tables as the dataplane sees them: hash tables behind calls, arrays as shared memory.
-// kernel.ts makes them from BPF maps, memory.ts from plain memory (tests, and runs without a kernel).
+// kernel.ts makes them from BPF maps, memory.ts from plain memory (tests, unprivileged runs).
 import type { Family } from '../../../model/types.ts';
 
 /** One write the kernel refused. `index` counts within the call's list. */
@@ -15,21 +15,21 @@ export interface HashTable {
   readonly capacity: number;
   readAll(): readonly { readonly key: Uint8Array; readonly value: Uint8Array }[];
   get(key: Uint8Array): Uint8Array | undefined;
-  /** Puts every pair it can, in order; what was refused comes back, the rest is in the kernel. */
+  /** Puts every pair it can, in order; returns those that the kernel refused. */
   put(keys: readonly Uint8Array[], values: readonly Uint8Array[]): readonly RefusedWrite[];
   /** Absent keys count as deleted. */
   delete(keys: readonly Uint8Array[]): readonly RefusedWrite[];
 }
 
-/** Elements in shared memory: writing the memory writes the kernel. */
+/** Elements in shared memory: writes are visible to the kernel at once. */
 export interface ArrayTable {
   readonly name: string;
   readonly length: number;
   readonly elementSize: number;
-  /** Memory that holds the element, from `offset(index)` on. Good for this element only. */
+  /** Memory that holds the element, from `offset(index)` on. Valid for this element only. */
   view(index: number): DataView;
   offset(index: number): number;
-  /** Every element in order. `isKept` says whether its memory will be needed again. */
+  /** Every element in order. `isKept` tells whether its memory stays mapped. */
   scan(isKept: (view: DataView, offset: number, index: number) => boolean): void;
 }
 
@@ -63,8 +63,8 @@ export function clear(table: ArrayTable, index: number): void {
 }
 
 /**
- * Makes the element equal `bytes`, word by word: a program sees each aligned 8 bytes as they were or as
- * they become, and all that was written before.
+ * Makes the element equal `bytes`, word by word: a program sees each aligned 8 bytes either old or new, and
+ * with them everything that was written before.
  */
 export function storeWords(table: ArrayTable, index: number, bytes: Uint8Array): void {
   const view = table.view(index);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ledger from what the kernel already holds: ids and sets survive a restart of the agent, so that
-// nothing moves that need not. What cannot be attributed to a service port is reported as stray.
-// Reads Tables, writes nothing.
+// A ledger from the current contents of the tables: ids and sets survive a restart of the agent. Frontends
+// that belong to no service port are reported as strays. Reads Tables, writes nothing.
 import { exactList } from '../../../lib/compact.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { frontendText } from '../../entry.ts';
@@ -42,9 +41,9 @@ export interface StrayFrontend {
 
 export interface Adopted {
   readonly ledger: Ledger;
-  /** Frontends of no known service port: to be deleted after the first sync. */
+  /** Frontends of no known service port: to be deleted after the initial sync. */
   readonly stray: readonly StrayFrontend[];
-  /** Backends that look alive and are nobody's: whoever wrote them died before naming their service id. */
+  /** Active backends without an owner: the agent that wrote them died before it wrote their service id's name. */
   readonly orphans: readonly Orphan[];
 }
 
@@ -99,7 +98,7 @@ function readServices(tables: Tables): Map<number, PortRecord> {
   return ports;
 }
 
-/** @returns ids in use; elements of unknown services are taken by nobody and their ids free to reuse */
+/** @returns ids in use; ids of elements of unknown services are free */
 function readBackends(
   tables: Tables,
   caches: Caches,
@@ -177,7 +176,7 @@ function readFrontend({ tables, family }: Reading, id: number, key: Uint8Array) 
 const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
 
-/** Sets with equal refs are one; a ref beyond the table is no set (the next sync replaces it). */
+/** Equal refs are one set; a ref beyond the table is none (the next sync replaces it). */
 function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
   const { block, members: length, kind } = ref;
   if (length === 0) return undefined;

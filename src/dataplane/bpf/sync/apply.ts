@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan -> kernel for some Services: make before break, one batch per table.
-//   1 backends and slot blocks (shared memory, referred to by nobody)
-//   2 satellites: what sockets look at beside a frontend, there before the first frontend that needs it
-//   3 frontends (each replaced whole: a socket sees the old set or the new one)
-//   4 frontends that are gone   5 backends that left: TERMINATING or GONE; retire ids and blocks
-//   6 satellites that nothing needs any more
-// A refused write leaves its Service as it was in the kernel and is reported.
+//   1 backends and slot blocks (shared memory, not referred to yet)
+//   2 satellites: what sockets look up besides a frontend, present before the first frontend that needs it
+//   3 frontends (each replaced atomically: a socket sees the old set or the new one)
+//   4 removed frontends   5 removed backends: TERMINATING or GONE; retire ids and blocks
+//   6 satellites that no frontend needs any more
+// If a write fails, its Service stays as it was in the kernel, and the failure is reported.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
@@ -102,7 +102,7 @@ function putFrontends(sync: Sync, family: Family): void {
   }
 }
 
-/** @returns those that got no key */
+/** @returns those whose key could not be written */
 function putKeys(sync: Sync, family: Family, puts: readonly OwnedPut[]): ReadonlySet<OwnedPut> {
   const { ledger } = sync;
   const table = ledger.tables.frontend[family];
@@ -131,14 +131,14 @@ function frontendFailure(
   return { ...frontendEntry(frontend), ...writeFailure(table, code), service };
 }
 
-/** Only frontends still owned by the port that lost them: another may have taken them over. */
+/** Only frontends still owned by the port that lost them: another port may own them by now. */
 function deleteFrontends(sync: Sync, family: Family): void {
   const { ledger } = sync;
   const table = ledger.tables.frontend[family];
   const gone = sync.deletes[family].filter(
     ({ record, frontend }) => ledger.owners[family].get(frontend.text) === record,
   );
-  // Copies: the cache gives views.
+  // Copies, because the cache returns views.
   const keys = gone.map(({ frontend }) => ledger.caches.frontend.key(frontend.id, family).slice());
   const refusedAt = new Map(table.delete(keys).map((refusal) => [refusal.index, refusal]));
   for (const [index, { record, frontend }] of gone.entries()) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow full check: what the kernel really holds against what we believe it holds. Every
-// difference is told in words and forgotten from the ledger, so that the next apply writes it anew;
-// a damaged set or backend is never repaired in place: a new one replaces it.
-// Reads Tables; the only writes are deletes of frontends that belong to nobody.
+// The full check: compares the kernel with the ledger and the cache. Every difference is reported and removed
+// from the ledger, so that the next apply writes it anew; a damaged set or backend is never repaired in place
+// but replaced by a new one. Reads Tables; deletes only frontends without an owner.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
 import { decodeFrontendKey, decodeU32, encodeServiceName, encodeU32 } from '../maps/layout.ts';
@@ -52,7 +51,7 @@ function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
   return drift;
 }
 
-/** A damaged one is found by no key any more: settled as gone once no set has its id. */
+/** A damaged one is no longer found by its key; it becomes GONE once no set has its id. */
 function auditBackends(ledger: Ledger, port: PortRecord): readonly Entry[] {
   const table = ledger.tables.backend[port.family];
   const cache = ledger.caches.backend[port.family];
@@ -67,7 +66,7 @@ function auditBackends(ledger: Ledger, port: PortRecord): readonly Entry[] {
   return drift;
 }
 
-/** The key leads to the frontend's id, and what stands there is what was written. */
+/** True if the key leads to the frontend's id, and its element is what was written. */
 function isInKernel({ tables, caches }: Ledger, id: number, ref: Uint8Array): boolean {
   if (decodeU32(ref) !== id) return false;
   return isSame(caches.frontend.value(id), element(tables.frontendRecord, id));

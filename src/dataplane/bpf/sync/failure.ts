@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a table has not what the plan says, as a code for programs and a reason for people.
+// Why a write failed, as a code for programs and a reason for people.
 import type { FailedEntry } from '../../dataplane.ts';
 
 type Failure = Pick<FailedEntry, 'code' | 'map' | 'reason'>;
 
-/** The --map-size name of a hash table; the others are sized by what they serve. */
+/** The --map-size name of a hash table; other sizes depend on these. */
 const FLAG_OF: Readonly<Record<string, string>> = {
   fl_service: 'service-ports',
   fl_frontend4: 'frontends',
@@ -14,7 +14,7 @@ const FLAG_OF: Readonly<Record<string, string>> = {
 export const fullText = (map: string, flag: string, capacity?: number): string =>
   `${map} is full${capacity === undefined ? '' : ` (${capacity} ${flag})`}: raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`;
 
-/** @param errno its name, as the kernel refused the write */
+/** @param errno name of the error with which the kernel refused the write */
 export function writeFailure(
   map: string,
   errno: string,

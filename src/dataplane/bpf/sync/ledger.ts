@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we believe the kernel holds, per service port, and which ids and blocks are taken.
-// Backends, sets and frontends that leave are retired first and reused only after release():
-// a program that still runs may hold them.
-// Pure bookkeeping over Tables.
+// What is programmed, per service port, and which ids and blocks are allocated. Backends, sets and frontends
+// that are removed are retired first and reused only after release(), because a running program may still
+// use them. Pure bookkeeping over Tables.
 import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
@@ -21,12 +20,12 @@ import { createIdPool, type IdPool } from './allocation/id-pool.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './allocation/slot-pool.ts';
 import { createServiceRanges, type ServiceRanges } from './satellites/service-ranges.ts';
 
-/** An immutable set in the kernel: `members` are backend ids, ascending; one may stand more than once. */
+/** An immutable set in the kernel: `members` are backend ids, ascending; an id may occur more than once. */
 export interface SetRecord {
   readonly block: number;
   readonly kind: SetKind;
   readonly members: readonly number[];
-  /** The kernel's copy was found changed: never used again, retired once no frontend refers to it. */
+  /** An audit found the kernel's copy changed: not reused, and retired once no frontend refers to it. */
   isDamaged: boolean;
 }
 
@@ -71,9 +70,9 @@ export interface Ledger {
   readonly serviceIds: IdPool;
   readonly blocks: BlockPool;
   readonly services: Map<ServiceKey, readonly PortRecord[]>;
-  /** Which port owns a frontend, by frontend text. */
+  /** The port that owns each frontend, by frontend text. */
   readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
-  /** Backends whose element was found changed: whatever its key says, nobody finds it by that. */
+  /** Backends whose element an audit found changed: not found by their key any more. */
   readonly damagedBackends: Set<number>;
   retired: Retired;
   /** Frontends whose address is any address of the node. */
@@ -178,7 +177,7 @@ export const without = <T>(list: readonly T[], item: T): readonly T[] =>
 export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
-/** The service id stands before the members. */
+/** The service id precedes the members. */
 export const blocksOf = (members: readonly number[]): number =>
   Math.ceil((1 + members.length) / SLOTS_PER_BLOCK);
 
@@ -188,7 +187,7 @@ export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.frontendIds.length === 0 &&
   retired.serviceIds.length === 0;
 
-/** Hands over what was retired so far; the caller waits out a grace period, then calls release(). */
+/** Returns what was retired so far; the caller waits for a grace period, then calls release(). */
 export function drainRetired(ledger: Ledger): Retired {
   const batch = ledger.retired;
   ledger.retired = noneRetired();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans into Tables, at once and whole: adopts what they hold, applies plans, audits, and makes what was
-// retired usable again. No system call of its own; ../dataplane.ts makes the asynchronous dataplane of it.
+// Synchronizes Tables with plans, synchronously: adopts their contents, applies plans, audits, and makes
+// retired ids reusable. No system call of its own; ../dataplane.ts makes the asynchronous dataplane of it.
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, NodeAddress, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
@@ -16,20 +16,20 @@ export interface TableSync {
   readonly ledger: Ledger;
   /** Makes the tables agree with the plan for these Services (`all`: every Service, and removes strays). */
   apply(plan: Plan, changed: Iterable<ServiceKey> | 'all'): SyncReport;
-  /** Compares the tables with what was written and forgets what differs, so that the next apply writes it. */
+  /** Compares the tables with what was written; the next apply rewrites what differs. */
   findDrift(): readonly Entry[];
-  /** Every Service the kernel holds something of. */
+  /** Every Service of which something is programmed. */
   heldServices(): Iterable<ServiceKey>;
-  /** Deletes frontends, and frees backends, found at start that no Service of a complete plan has claimed. */
+  /** Deletes frontends, and frees backends, found at start that belong to no Service of a complete plan. */
   dropStray(): void;
-  /** NodePort addresses from the plan and the addresses this node has now. */
+  /** Updates the NodePort addresses from the plan and the node's current addresses. */
   applyNode(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
   /**
-   * Makes what left reusable: waits until no program can hold it any more.
+   * Makes retired ids reusable, after every program that may still use them has ended.
    * Calls that overlap share one wait. Resolves with false if there was nothing to release.
    */
   releaseRetired(): Promise<boolean>;
-  /** What is retired from now on stays so. */
+  /** Stops releasing: retired ids stay retired. */
   close(): void;
 }
 
@@ -43,7 +43,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
 
   const releaseOnce = async (): Promise<boolean> => {
     if (isRetiredEmpty(ledger.retired)) return false;
-    // What retires during one wait needs a wait of its own: the last change must not be forgotten.
+    // Ids retired during a wait need another wait, also those of the last change.
     while (!isClosed && !isRetiredEmpty(ledger.retired)) {
       const batch = drainRetired(ledger);
       await waitGracePeriod();
@@ -54,12 +54,12 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
 
   const dropStray = (): void => {
     dropStrayFrontends();
-    // Only now does no frontend lead to them.
+    // Only now do no frontends lead to them.
     freeOrphans(ledger, orphans);
     orphans = [];
   };
 
-  /** A stray frontend may by now belong to a Service of the plan: then its value was replaced. */
+  /** By now a stray frontend may belong to a Service of the plan, which then replaced its value. */
   const dropStrayFrontends = (): void => {
     if (stray.length === 0) return;
     const owned = new Set<string>();

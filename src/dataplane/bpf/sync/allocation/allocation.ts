@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one service port takes of ids and blocks and changes of its backends, so that all of it can be
-// given back, and the error that says which table had none left.
+// The ids and blocks that an update of one service port allocates and the backends it changes, so that all of
+// it can be undone, and the error that names the table that is full.
 import { fullText } from '../failure.ts';
 import type { Ledger, PortRecord } from '../ledger.ts';
 import type { IdPool } from './id-pool.ts';
 
-/** Which table is full, in the words of the flag that sizes it. */
+/** Which table is full, by the name that --map-size has for it. */
 export class TableFull extends Error {
   readonly map: string;
 

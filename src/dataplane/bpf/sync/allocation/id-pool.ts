@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numeric ids of array elements: never 0, reused oldest first and only after many others were freed, so
-// that a freed id rests; and low, so that little of an array is ever touched. Pure bookkeeping;
-// who may still be using an id is the ledger's question.
+// Numeric ids of array elements: never 0; reused oldest first, and only after many others were freed; and low,
+// so that little of an array is ever touched. Pure bookkeeping: the ledger knows which ids are still in use.
 
 export interface IdPool {
   readonly capacity: number;
-  /** Ids now taken. */
+  /** Number of allocated ids. */
   used(): number;
   take(): number | undefined;
   give(id: number): void;
 }
 
-/** Freed ids that rest before the oldest of them is used again: minutes at 100 changes a second. */
+/** Number of freed ids before the oldest of them is reused: minutes at 100 changes per second. */
 export const RESTING_IDS = 16_384;
 
 /**
  * @param capacity number of array elements; ids run from 1 to capacity - 1
- * @param taken ids that the kernel already holds (read back at start)
+ * @param taken ids that are already in the kernel (read back at start)
  */
 export function createIdPool(capacity: number, taken: Iterable<number> = []): IdPool {
   const seeded = new Set(taken);

@@ -33,7 +33,7 @@ export function createBlockPool(capacity: number, taken: Iterable<BlockRun> = []
     else sameSize.push(first);
   };
 
-  /** Forgets how holes came to be and finds them anew as maximal runs below `end`. */
+  /** Rebuilds the list of holes as maximal runs below `end`. */
   const mergeHoles = (): void => {
     holes.clear();
     for (let block = 0; block < end; ) {

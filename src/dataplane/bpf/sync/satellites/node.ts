@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses of this node answer NodePorts, as the kernel's table of node addresses.
+// The addresses of this node that answer NodePorts, as the kernel's table of node addresses.
 // Pure over Tables.
 import { addressBytes } from '../../../../lib/address-bytes.ts';
 import { isLoopback, prefixContains } from '../../../../lib/ip.ts';
@@ -22,7 +22,7 @@ export function acceptedAddresses(
   });
 }
 
-/** Makes the table hold exactly the accepted addresses. */
+/** Makes the table contain exactly the accepted addresses. */
 export function applyNodeAddresses(
   tables: Tables,
   accepted: readonly NodeAddress[],

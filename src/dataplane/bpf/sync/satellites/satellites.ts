@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sockets look at beside a frontend. Each kind is in the kernel before the first frontend that needs it
-// and leaves after the last: an agent that dies between two writes never leaves a frontend without them.
-// A new table of this sort is one more row of SATELLITES.
+// What sockets look up besides a frontend. Each kind is written before the first frontend that needs it and
+// removed after the last: an agent that dies between two writes never leaves a frontend without them.
+// A new table of this kind is one more row of SATELLITES.
 import type { Family } from '../../../../model/types.ts';
 import type { ServicePortPlan } from '../../../../plan/types.ts';
 import type { FailedEntry } from '../../../dataplane.ts';
@@ -16,12 +16,12 @@ import { closeRanges, openRanges } from './service-ranges.ts';
 /** One run of applyPlan. */
 export interface Sync {
   readonly ledger: Ledger;
-  /** A satellite that could not be written takes its port out. */
+  /** A port whose satellite could not be written is removed from them. */
   readonly prepared: PreparedPort[];
-  /** Records to settle, with what the plan has of them: whose flows stay. */
+  /** Records to finalize, with the port in the plan, whose serving backends keep their flows. */
   readonly touched: Map<PortRecord, ServicePortPlan | undefined>;
   readonly deletes: Record<Family, { record: PortRecord; frontend: FrontendRecord }[]>;
-  /** Records that hold nothing any more. */
+  /** Records that are empty now. */
   readonly emptied: PortRecord[];
   readonly failed: FailedEntry[];
   applied: number;
@@ -30,7 +30,7 @@ export interface Sync {
 export interface Satellite {
   /** Before any frontend is put. */
   put(sync: Sync): void;
-  /** After every frontend that is gone has been deleted. */
+  /** After every removed frontend has been deleted. */
   remove(sync: Sync): void;
 }
 
@@ -49,7 +49,7 @@ function writeNodePorts({ runtime }: Tables, count: number): void {
   runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, count, true);
 }
 
-/** Sockets look for an owner of all other ports only where ClusterIPs are. */
+/** Sockets look for a wildcard-port frontend only in ranges with ClusterIPs. */
 const SERVICE_RANGES: Satellite = {
   put({ ledger, prepared }) {
     const keys = prepared.flatMap(({ puts }) => puts.filter(({ isNew }) => isNew));
@@ -62,7 +62,7 @@ const SERVICE_RANGES: Satellite = {
   remove: ({ ledger }) => closeRanges(ledger.ranges, ledger.tables.notService),
 };
 
-/** New service ids get their name first, so that whoever reads a frontend can tell whose it is. */
+/** The name of a new service id is written first, so that every frontend can be attributed. */
 const SERVICE_NAMES: Satellite = {
   put: putNames,
   remove: ({ ledger, emptied }) => {

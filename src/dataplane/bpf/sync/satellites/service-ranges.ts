@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_not_service: in which ranges of addresses no ClusterIP is, so that programs need not look for a frontend
-// that answers for all other ports there. Counted from the frontends themselves: whatever the ServiceCIDRs
-// say, an address outside them is served. Pure bookkeeping over one array table.
+// fl_not_service: ranges of addresses without ClusterIPs, in which programs need not look for a frontend that
+// answers for all other ports. Derived from the frontends, not from ServiceCIDRs: a ClusterIP outside them is
+// served, too. Pure bookkeeping over one array table.
 import { RANGES, RANGES_PER_WORD } from '../../maps/layout.ts';
 import type { ArrayTable } from '../../maps/tables.ts';
 
 export interface ServiceRanges {
-  /** Frontends that answer for all other ports of their address, by range; none: absent. */
+  /** Number of frontends that answer for all other ports of their address, by range; absent: none. */
   readonly counts: Map<number, number>;
-  /** Ranges whose bit may be 0 without need. */
+  /** Ranges whose bit may be 0 though it could be 1. */
   readonly cleared: Set<number>;
-  /** False: what the table holds is not ours yet. */
+  /** False until the table has been written by this process. */
   isWritten: boolean;
 }
 
@@ -21,8 +21,8 @@ export const createServiceRanges = (): ServiceRanges => ({
 });
 
 /**
- * Number of the bit that stands for the address of a frontend key; undefined if the key does not stand
- * for all other ports. As range_of() in bpf/common/frontend.h.
+ * Number of the bit for the address of a frontend key; undefined if the key is not one for all other ports.
+ * As range_of() in bpf/common/frontend.h.
  */
 export function rangeOf(key: Uint8Array): number | undefined {
   if (wordAt(key, key.length - 4) !== 0) return undefined;
@@ -42,7 +42,7 @@ const wordAt = (bytes: Uint8Array, at: number): number =>
     (bytes[at + 3] ?? 0)) >>>
   0;
 
-/** Notes that a frontend has come (1) or gone (-1). */
+/** Counts a frontend that was added (1) or removed (-1). */
 export function countFrontend(ranges: ServiceRanges, key: Uint8Array, change: 1 | -1): void {
   const range = rangeOf(key);
   if (range === undefined) return;
@@ -55,7 +55,7 @@ export function countFrontend(ranges: ServiceRanges, key: Uint8Array, change: 1 
   ranges.cleared.add(range);
 }
 
-/** From now on programs find frontends with these keys. Before they are put. */
+/** Lets programs find frontends with these keys. To be called before they are put. */
 export function openRanges(
   ranges: ServiceRanges,
   table: ArrayTable,
@@ -69,7 +69,7 @@ export function openRanges(
   }
 }
 
-/** Makes the table agree with the counts. After frontends that are gone have been deleted. */
+/** Makes the table agree with the counts. To be called after removed frontends have been deleted. */
 export function closeRanges(ranges: ServiceRanges, table: ArrayTable): void {
   const { counts, cleared } = ranges;
   if (ranges.isWritten) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backends of one service port in the kernel's arrays: written before anything refers to them,
-// afterwards changed in single bytes only, marked before they are retired.
+// The backends of one service port in the kernel's arrays: written before anything refers to them, then
+// changed only in single bytes, and marked before they are retired.
 import { exactList } from '../../../../lib/compact.ts';
 import type { Backend, BackendList } from '../../../../plan/types.ts';
 import { type BackendKey, backendKey, writeBackendKey } from '../../maps/backend-key.ts';
@@ -17,7 +17,7 @@ import { allPorts, type Ledger, type PortRecord } from '../ledger.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 
-/** The port's backends by address and port, but for those that were found changed. */
+/** The port's backends by address and port, except those that an audit found changed. */
 function knownIds({ ledger, record }: Allocation): ReadonlyMap<BackendKey, number> {
   const cache = ledger.caches.backend[record.family];
   const known = new Map<BackendKey, number>();
@@ -28,7 +28,7 @@ function knownIds({ ledger, record }: Allocation): ReadonlyMap<BackendKey, numbe
 }
 
 /**
- * Reuses the port's backends or writes new ones; one that returns is made ACTIVE again.
+ * Reuses the port's backends or writes new ones; one that comes back is made ACTIVE again.
  * @returns their ids, ascending
  */
 export function ensureBackends(allocation: Allocation, wanted: BackendList): readonly number[] {
@@ -50,7 +50,7 @@ export function ensureBackends(allocation: Allocation, wanted: BackendList): rea
     return fresh;
   });
   ids.sort(ascending);
-  // A new port has what it asks for: one list then serves both.
+  // A new port has exactly the backends it needs: one list serves both.
   if (before.length === 0) record.backends = ids;
   else if (created.length > 0) record.backends = exactList([...before, ...created].sort(ascending));
   return ids;
@@ -113,8 +113,8 @@ function setBackend(
 }
 
 /**
- * Backends that no set has: TERMINATING keeps its id for the sockets on it, GONE gives it up.
- * @param isServing asked only for backends that leave
+ * Backends that are in no set: TERMINATING ones keep their id for the sockets on them, GONE ones free it.
+ * @param isServing called only for removed backends
  */
 export function retireBackends(
   ledger: Ledger,
@@ -137,7 +137,7 @@ export function retireBackends(
   );
 }
 
-/** Orphans that nobody has taken since, before their service id comes to mean another Service. */
+/** Frees orphans that no port has reused, before their service id is given to another Service. */
 export function freeOrphans(ledger: Ledger, orphans: readonly Orphan[]): void {
   if (orphans.length === 0) return;
   const left = new Map(orphans.map((orphan) => [`${orphan.family} ${orphan.id}`, orphan]));

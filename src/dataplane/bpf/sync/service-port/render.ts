@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One service port of the plan -> what the kernel's tables should say of it, still without ids:
-// backends by address, sets as lists of backends, frontends with the rule of each client position.
-// Pure. Policy is already decided; this only picks which decision the tables can hold.
+// One service port of the plan -> its desired entries in the kernel's tables, still without ids: backends by
+// address, sets as lists of backends, frontends with the traffic rule of each client position.
+// Pure. The plan has decided all policy.
 import { hostPort } from '../../../../lib/address-bytes.ts';
 import type { Family } from '../../../../model/types.ts';
 import type {
@@ -14,7 +14,7 @@ import type {
 import { type FrontendId, frontendText } from '../../../entry.ts';
 import { MAX_MEMBERS, POSITIONS, type Position } from '../../maps/layout.ts';
 
-/** A rule of the plan; without a scope its set is always empty. */
+/** A traffic rule of the plan; without a scope its set is always empty. */
 export interface RenderedRule extends Omit<TrafficRule, 'scope'> {
   readonly scope: Scope | undefined;
 }
@@ -44,7 +44,7 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
 
 const REFUSE: RenderedRule = { scope: undefined, whenEmpty: 'reject', masquerade: false };
 
-/** Whatever a client dials at a ClusterIP beside the Service's ports is refused, as in nftables mode. */
+/** Connections to other ports of a ClusterIP are refused, as in kube-proxy's nftables mode. */
 function otherPorts(address: string, family: Family): RenderedFrontend {
   const key: FrontendId = { family, address, port: undefined, protocol: undefined };
   return {
@@ -54,7 +54,7 @@ function otherPorts(address: string, family: Family): RenderedFrontend {
   };
 }
 
-/** The backends that the scope's set has, as `address:port`, in plan order. */
+/** The backends in the scope's set, as `address:port`, in plan order. */
 export const setNames = (port: ServicePortPlan, scope: Scope): readonly string[] =>
   setOf(port, scope).map(({ address, port: number }) => hostPort(address, number));
 
@@ -68,7 +68,7 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
-/** The backends that some frontend leads to; more than a rule can count are cut. */
+/** The backends that frontends use, truncated to the maximum size of a set. */
 export function renderSet(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],

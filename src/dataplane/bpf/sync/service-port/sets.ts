@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sets of one service port: immutable runs of slots, shared by all paths with equal content.
+// The sets of one service port: immutable runs of slots, shared by all traffic rules with equal content.
 import { EMPTY_SET, type SetRef, SLOTS_PER_BLOCK } from '../../maps/layout.ts';
 import type { ArrayTable } from '../../maps/tables.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
 import { blocksOf, type SetRecord, withItem, without } from '../ledger.ts';
 
 /**
- * Equal content is the same set; the empty set takes no block.
+ * Equal content is the same set; the empty set needs no block.
  * @param members ascending: bpf/common/select.h finds a remembered backend (affinity) by binary search
  */
 export function ensureSet(
@@ -24,7 +24,7 @@ export function ensureSet(
     throw new TableFull(slotBlock.name, ledger.blocks.capacity, 'slot-blocks');
   }
   writeSet(slotBlock, block, [record.serviceId, ...members]);
-  // Most ports have one set, of all their backends: one list then serves both.
+  // Most ports have one set with all their backends: one list serves both.
   const shared = isEqual(record.backends, members) ? record.backends : members;
   const set: SetRecord = { block, kind: 'random', members: shared, isDamaged: false };
   record.sets = withItem(record.sets, set);
@@ -35,7 +35,7 @@ export function ensureSet(
   return set;
 }
 
-/** Whole blocks: the slots that are left are 0. */
+/** Whole blocks: unused slots are 0. */
 function writeSet(table: ArrayTable, first: number, slots: readonly number[]): void {
   for (let from = 0, block = first; from < slots.length; from += SLOTS_PER_BLOCK, block += 1) {
     const view = table.view(block);
@@ -46,7 +46,7 @@ function writeSet(table: ArrayTable, first: number, slots: readonly number[]): v
   }
 }
 
-/** What the kernel's run holds: the service id, then `members` backend ids. */
+/** The contents of a run in the kernel: the service id, then `members` backend ids. */
 export function readRun(table: ArrayTable, first: number, members: number): readonly number[] {
   return Array.from({ length: 1 + members }, (_, slot) => {
     const block = first + Math.floor(slot / SLOTS_PER_BLOCK);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One service port from what the kernel holds to what the plan says, in the order that never shows
-// half an update: prepare (new backends and sets, referred to by nobody) -> the caller puts the
-// frontends -> settle (what no frontend refers to any more is marked and retired).
-// If prepare fails nothing is visible and everything it took is given back.
+// Brings one service port from its programmed to its desired state, in an order that never exposes a partial
+// update: prepare (new backends and sets, not referred to yet) -> the caller puts the frontends -> finalize
+// (what no frontend refers to any more is marked and retired).
+// If prepare fails, nothing is visible, and everything it allocated is freed.
 // Bookkeeping over Tables; makes no system call.
 import type { Scope, ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
 import { backendKey } from '../../maps/backend-key.ts';
@@ -36,7 +36,7 @@ import { ensureSet, isEqual, refOf } from './sets.ts';
 /** One frontend to be written: what the ledger will have, and the bytes. */
 export interface FrontendPut {
   readonly frontend: FrontendRecord;
-  /** No key leads to it yet; of any other the words change in place. */
+  /** No key leads to it yet; known frontends are changed in place, word by word. */
   readonly isNew: boolean;
   readonly key: Uint8Array;
   readonly value: Uint8Array;
@@ -49,7 +49,7 @@ export interface PreparedPort {
   readonly puts: readonly FrontendPut[];
   /** Frontends the plan no longer has. */
   readonly drops: readonly FrontendRecord[];
-  /** Takes back every id and block that prepare took. */
+  /** Frees every id and block that prepare allocated. */
   readonly undo: () => void;
 }
 
@@ -147,7 +147,7 @@ function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: Fro
   return ledger.caches.frontend.hasValue(frontend.id, value);
 }
 
-/** Any address of the node: all before port and protocol is zero. */
+/** True for any address of the node: all bytes before port and protocol are zero. */
 export function isNodePortKey(key: Uint8Array): boolean {
   for (let at = 0; at < key.length - 4; at += 1) if (key[at] !== 0) return false;
   return true;
@@ -174,7 +174,7 @@ export function ownFrontend(
   return isMoved ? previous : undefined;
 }
 
-/** The frontend keeps its id, and its counters begin anew. */
+/** The frontend keeps its id, and its counters restart. */
 function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: FrontendRecord): void {
   const frontend = frontendOf(record, text);
   if (frontend === undefined) return;
@@ -185,7 +185,7 @@ function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: Fronte
   else ledger.retired.frontendIds.push(frontend.id);
 }
 
-/** Notes that the kernel no longer has this frontend on this port's behalf. */
+/** Records that the kernel no longer has this frontend for this port. */
 export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string): void {
   const frontend = frontendOf(record, text);
   if (frontend === undefined) return;
@@ -198,10 +198,10 @@ export function forgetFrontend(ledger: Ledger, record: PortRecord, text: string)
 }
 
 /**
- * Marks and retires what no frontend of the port refers to any more. Backends still serving become
- * TERMINATING (sockets on them stay), others GONE.
- * @param port what the plan has of it; undefined = nothing, nobody is serving
- * @returns true if the port holds nothing any more and its record was dropped
+ * Marks and retires what no frontend of the port refers to any more. Backends that still serve become
+ * TERMINATING (sockets keep using them), others GONE.
+ * @param port the port in the plan; undefined = it is gone, and no backend serves
+ * @returns true if the port is empty now and its record was dropped
  */
 export function finalizePort(
   ledger: Ledger,
@@ -226,7 +226,7 @@ const isAmong = (
 ): boolean => unknown === set || host === set || pod === set || outside === set;
 
 function retireUnused(ledger: Ledger, record: PortRecord, port: ServicePortPlan | undefined): void {
-  // Nearly always: one set, of all backends.
+  // Nearly always: one set with all backends.
   if (record.sets.some(({ members }) => members === record.backends)) return;
   const inUse = new Set(record.sets.flatMap(({ members }) => members));
   let serving: ReadonlySet<unknown> | undefined;
