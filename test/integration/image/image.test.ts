@@ -107,7 +107,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       expect([status.code, status.stderr]).toEqual([0, '']);
       expect(status.stdout).toContain('clientConnection.kubeconfig');
       const services = await agent.exec('fairlead', 'services');
-      expect(services.stdout).toMatch(/^default +web .* 1 +1 +ok /m);
+      expect(services.stdout).toMatch(/^default +web .* 1\/1 +in sync /m);
     });
 
     test('it has the capabilities of the manifest and a file system that it cannot write', async () => {
