@@ -13,6 +13,7 @@ import type {
   NodeAddress,
   SyncReport,
 } from '../dataplane.ts';
+import type { Entry } from '../entry.ts';
 import type { Counters, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
@@ -32,6 +33,8 @@ export interface BpfParts {
 
 /** Services per batch: about 10 ms of work. */
 const BATCH = 200;
+/** Work of an audit between two turns of the event loop. */
+const SLICE_MS = 10;
 
 /** Adopts the contents of the tables; nothing is written before the initial sync. */
 export const createBpfDataplane = (parts: BpfParts): Dataplane => new BpfDataplane(parts);
@@ -76,7 +79,8 @@ class BpfDataplane implements Dataplane {
 
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turn(async (core) => {
-      const drift = core.findDrift();
+      const drift = await this.#findDrift(core);
+      if (this.#isClosed) return { drift, report: sum([]) };
       const report = await this.#apply(plan, allServices(core, plan));
       if (this.#isClosed) return { drift, report };
       core.dropStray();
@@ -135,6 +139,19 @@ class BpfDataplane implements Dataplane {
     this.#nodeAddresses = createNodeAddresses(this.#core);
     this.#adopted = this.#grace.wait();
     this.#isUnsure = false;
+  }
+
+  async #findDrift(core: TableSync): Promise<readonly Entry[]> {
+    const drift: Entry[] = [];
+    let startedAt = performance.now();
+    for (const found of core.findDrift()) {
+      drift.push(...found);
+      if (performance.now() - startedAt < SLICE_MS) continue;
+      await new Promise(setImmediate);
+      if (this.#isClosed) break;
+      startedAt = performance.now();
+    }
+    return drift;
   }
 
   async #apply(plan: Plan, changed: Iterable<ServiceKey>): Promise<SyncReport> {

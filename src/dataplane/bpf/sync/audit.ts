@@ -14,18 +14,19 @@ import { forgetFrontend } from './service-port/update.ts';
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
 
-/** @returns what differs, each text like `frontend 10.96.0.10:80/TCP of default/web:http/TCP/IPv4 is missing` */
-export function findDrift(ledger: Ledger): readonly Entry[] {
-  const drift: Entry[] = [];
+/**
+ * What differs, each text like `frontend 10.96.0.10:80/TCP of default/web:http/TCP/IPv4 is missing`, in steps of
+ * well under a millisecond, between which the event loop may run but nothing else may write to the ledger.
+ */
+export function* findDrift(ledger: Ledger): Generator<readonly Entry[]> {
   for (const port of allPorts(ledger)) {
-    drift.push(
-      ...auditName(ledger, port),
-      ...auditSets(ledger, port),
-      ...auditBackends(ledger, port),
-    );
+    yield [...auditName(ledger, port), ...auditSets(ledger, port), ...auditBackends(ledger, port)];
   }
-  for (const family of FAMILIES) drift.push(...auditFrontends(ledger, family));
-  return drift;
+  for (const family of FAMILIES) {
+    const seen = new Set<string>();
+    yield* auditHeld(ledger, family, seen);
+    yield* auditMissing(ledger, family, seen);
+  }
 }
 
 function auditName(ledger: Ledger, port: PortRecord): readonly Entry[] {
@@ -72,10 +73,13 @@ function isInKernel({ tables, caches }: Ledger, id: number, ref: Uint8Array): bo
   return isSame(caches.frontend.value(id), element(tables.frontendRecord, id));
 }
 
-function auditFrontends(ledger: Ledger, family: Family): readonly Entry[] {
-  const drift: Entry[] = [];
+/** @param seen gets the text of each frontend that the kernel holds */
+function* auditHeld(
+  ledger: Ledger,
+  family: Family,
+  seen: Set<string>,
+): Generator<readonly Entry[]> {
   const table = ledger.tables.frontend[family];
-  const seen = new Set<string>();
   for (const { key, value } of table.readAll()) {
     const id = decodeFrontendKey(key, family);
     const text = frontendText(id);
@@ -83,20 +87,33 @@ function auditFrontends(ledger: Ledger, family: Family): readonly Entry[] {
     const owner = ledger.owners[family].get(text);
     const frontend = owner && frontendOf(owner, text);
     if (owner === undefined || frontend === undefined) {
-      drift.push(frontendEntry(id, ' belongs to no Service'));
       table.delete([key]);
+      yield [frontendEntry(id, ' belongs to no Service')];
     } else if (!isInKernel(ledger, frontend.id, value)) {
-      drift.push(frontendEntry(id, ` of ${owner.key} differs`));
       forgetFrontend(ledger, owner, text);
+      yield [frontendEntry(id, ` of ${owner.key} differs`)];
+    } else {
+      yield [];
     }
   }
+}
+
+function* auditMissing(
+  ledger: Ledger,
+  family: Family,
+  seen: ReadonlySet<string>,
+): Generator<readonly Entry[]> {
   for (const port of allPorts(ledger)) {
     if (port.family !== family) continue;
     for (const frontend of port.frontends) {
       if (seen.has(frontend.text)) continue;
-      drift.push(frontendEntry(frontendIdOf(ledger, port, frontend), ` of ${port.key} is missing`));
+      const entry = frontendEntry(
+        frontendIdOf(ledger, port, frontend),
+        ` of ${port.key} is missing`,
+      );
       forgetFrontend(ledger, port, frontend.text);
+      yield [entry];
     }
+    yield [];
   }
-  return drift;
 }

@@ -16,8 +16,11 @@ export interface TableSync {
   readonly ledger: Ledger;
   /** Makes the tables agree with the plan for these Services (`all`: every Service, and removes strays). */
   apply(plan: Plan, changed: Iterable<ServiceKey> | 'all'): SyncReport;
-  /** Compares the tables with what was written; the next apply rewrites what differs. */
-  findDrift(): readonly Entry[];
+  /**
+   * Compares the tables with what was written, in small steps between which nothing may be applied; the next
+   * apply rewrites what differs.
+   */
+  findDrift(): Generator<readonly Entry[]>;
   /** Every Service of which something is programmed. */
   heldServices(): Iterable<ServiceKey>;
   /** Deletes frontends, and frees backends, found at start that belong to no Service of a complete plan. */
