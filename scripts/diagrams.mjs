@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // docs/diagrams/*.dot -> *.svg beside them (`npm run docs:diagrams`). The SVG follows the reader's light or
-// dark theme, and carries the hash of what it was made from, so that a test can tell when it is stale.
+// dark theme, and has the hash of its source, so that a test can tell when it is stale.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -63,7 +63,7 @@ text { fill: ${ink}; font-size: 12px; }
 .accent path, .accent polygon { stroke: ${accent}; fill: ${tint}; }
 .muted path, .muted polygon { stroke-dasharray: 4 3; }`;
 
-/** Over the source and this script: either may change the picture. */
+/** Over the source and this script: both determine the picture. */
 const hashOf = (source) =>
   createHash('sha256')
     .update(source)

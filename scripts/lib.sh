@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every script shares: where the tree is, how a step is announced, and how an unchanged input
-# is recognised. Sourced, never run.
+# Functions that all scripts share: the root of the tree, progress messages, and detection of unchanged
+# inputs. Sourced, never run.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/node_modules/.bin:$PATH"
 
-# say TEXT: what the script is for, on stdout. tell TEXT: how a set-up goes, on stderr, so that the JSON of
-# `npm run -s demo -- --json` stays alone on stdout.
+# say TEXT: results, on stdout. tell TEXT: progress, on stderr, so that `npm run -s demo -- --json` prints
+# only JSON on stdout.
 say() { printf '%s\n' "$*"; }
 tell() { printf '%s\n' "$*" >&2; }
 
@@ -33,17 +33,17 @@ digest() {
 # is_stamped FILE DIGEST: true if FILE says that DIGEST is what was last built.
 is_stamped() { [[ -f $1 && $(<"$1") == "$2" ]]; }
 
-# stamp FILE DIGEST: remembers it; written only after success, so a failed step runs again.
+# stamp FILE DIGEST: records it; called only after success, so that a failed step runs again.
 stamp() {
   mkdir -p "$(dirname "$1")"
   printf '%s\n' "$2" >"$1"
 }
 
-# install_packages PACKAGE...: from Debian, as root; quiet. Fails if one of them cannot be had.
+# install_packages PACKAGE...: from Debian, as root; quiet. Fails if one of them is not available.
 install_packages() {
   local apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
   export DEBIAN_FRONTEND=noninteractive
-  # A foreign source that does not answer must not stop us: the install says what is really missing.
-  "${apt[@]}" update </dev/null >/dev/null || tell 'system packages: apt-get update had errors, going on'
+  # An unreachable third-party source is not fatal: the install reports what is missing.
+  "${apt[@]}" update </dev/null >/dev/null || tell 'system packages: apt-get update had errors, continuing'
   "${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds one vitest JSON report up: `node scripts/results.mjs REPORT EXIT_CODE` prints
+// Summarizes one vitest JSON report: `node scripts/results.mjs REPORT EXIT_CODE` prints
 // `passed failed skipped`. A file that could not be loaded has no tests to count, and a run can
 // fail outside any test: each of these counts as one failure, so that nothing fails silently.
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ for (const file of report.testResults) {
 if (exitCode !== '0' && failed === 0) failed = 1;
 console.log(report.numPassedTests, failed, report.numPendingTests + report.numTodoTests);
 
-/** The report, or an empty one if the run died before it could write any. */
+/** The report, or an empty one if the run ended before it wrote one. */
 function readReport(file) {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));

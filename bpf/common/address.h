@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Addresses as 16 bytes in network order; IPv4 is v4-mapped (::ffff:a.b.c.d). Owns the questions
- * that can be asked of one; knows no maps.
+ * Addresses as 16 bytes in network order, IPv4 v4-mapped (::ffff:a.b.c.d), and tests on them. No
+ * maps.
  */
 #ifndef FAIRLEAD_ADDRESS_H
 #define FAIRLEAD_ADDRESS_H
@@ -13,7 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-/* As a parameter always known at compile time: one source, compiled once per family. */
+/* As a parameter always a compile-time constant: one source, compiled once per family. */
 enum family { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 } PACKED_ENUM;
 
 struct address {
@@ -31,7 +31,7 @@ static __always_inline void set_ipv4(struct address *a, __be32 ipv4)
 	a->word[3] = ipv4;
 }
 
-/* The tests below are written without && so that each is one branch: the verifier walks them all.
+/* The tests below avoid && so that each is one branch: the verifier walks every branch.
  */
 static __always_inline bool is_mapped(const struct address *a)
 {
@@ -55,7 +55,7 @@ static __always_inline bool is_loopback(const struct address *a, enum family fam
 	return is_loopback6(a->word[0], a->word[1], a->word[2], a->word[3]);
 }
 
-/* Linux takes an unspecified destination for loopback: so do we, and peers show it as such. */
+/* Linux treats an unspecified destination as loopback; so does this, and peers show it as such. */
 static __always_inline void resolve_unspecified(struct address *a, enum family family)
 {
 	if (family == FAMILY_IPV4) {
@@ -72,7 +72,7 @@ static __always_inline bool is_same_address(const struct address *a, const struc
 		 (a->word[3] ^ b->word[3]));
 }
 
-/* The same of 16 bytes of a shared struct, which are aligned to 4 there. */
+/* The same from 16 bytes of a shared struct, which are aligned to 4 bytes. */
 static __always_inline const struct address *as_address(const __u8 *bytes)
 {
 	return __builtin_assume_aligned(bytes, 4);

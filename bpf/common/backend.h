@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sets and backends: slot -> id -> a copy of the backend. Knows no frontends and no sockets. */
+/* Sets and backends: slot -> id -> a copy of the backend. No frontends, no sockets. */
 #ifndef FAIRLEAD_BACKEND_H
 #define FAIRLEAD_BACKEND_H
 
@@ -8,7 +8,7 @@
 
 #define NS_PER_SECOND 1000000000ULL
 
-/* Of a binary search over the 4,096 blocks of the 65,535 members that a set may have. */
+/* Steps of a binary search over 4,096 blocks: a set may have 65,535 members. */
 #define BINARY_SEARCH_STEPS 12
 
 /* Family-neutral copy of one backend. */
@@ -50,15 +50,16 @@ static __always_inline bool read_backend6(__u32 id, struct backend *b)
 	return true;
 }
 
-/* Id 0 is never used: it reads as BACKEND_FREE. Says nothing of whether the backend may be used. */
+/* Id 0 is never used: it reads as BACKEND_FREE. The caller checks whether the backend may be used.
+ */
 static __always_inline bool read_backend(__u32 id, enum family family, struct backend *b)
 {
 	return family == FAMILY_IPV4 ? read_backend4(id, b) : read_backend6(id, b);
 }
 
 /*
- * Functions with `fl_` are global: the verifier walks them once, with any arguments, and not at
- * each call.
+ * Functions named `fl_*` are global: the verifier checks them once, for any arguments, instead of
+ * at each call.
  */
 
 static __always_inline const struct slot_block *block_at(__u32 number)
@@ -66,7 +67,7 @@ static __always_inline const struct slot_block *block_at(__u32 number)
 	return bpf_map_lookup_elem(&fl_slot_block, &number);
 }
 
-/* Whose the run is; 0, which is no id, if there is no such block. */
+/* Service id of the run; 0, which is never an id, if there is no such block. */
 static __always_inline __u32 service_of_run(__u32 first_block)
 {
 	const struct slot_block *block = block_at(first_block);
@@ -75,8 +76,8 @@ static __always_inline __u32 service_of_run(__u32 first_block)
 }
 
 /*
- * A member of the set, 0 if there is no such block. Each is equally likely, to within members /
- * 2^32: multiply and shift, no division.
+ * A member of the set, 0 if there is no such block. All are equally likely to within
+ * members / 2^32: multiply and shift instead of a division.
  */
 __noinline __u32 fl_random_member(__u32 first_block, __u32 members)
 {
@@ -87,8 +88,8 @@ __noinline __u32 fl_random_member(__u32 first_block, __u32 members)
 }
 
 /*
- * Members ascend, so an id can only be in the last block that begins with it or a lower one. Of the
- * first block, which begins with the service id, that is never asked.
+ * Members ascend, so an id can only be in the last block that starts with it or with a lower one.
+ * The first block, which starts with the service id, is never compared.
  */
 __noinline int fl_is_member(__u32 first_block, __u32 members, __u32 id)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The only place where counters are touched. They only ever grow. */
+/* All updates of counters. Counters only grow. */
 #ifndef FAIRLEAD_COUNT_H
 #define FAIRLEAD_COUNT_H
 
 #include "common/maps.h"
 
-/* A function of its own also because its parameter brings the names of the reasons into the BTF. */
+/* A function also because its parameter puts the names of the reasons into the BTF. */
 static __noinline void count_reason(enum reason reason)
 {
 	__u32 key = reason;
 	__u64 *calls = bpf_map_lookup_elem(&fl_reason, &key);
 
 	if (calls)
-		__sync_fetch_and_add(calls, 1); /* a hook can be preempted by another task's */
+		__sync_fetch_and_add(calls, 1); /* another task's hook may preempt this one */
 }
 
 static __always_inline void count_opened(__u32 backend_id)

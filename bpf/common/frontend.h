@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * From a destination to the route that applies to a client: which frontend, and which of its rules.
- * Owns the rules for NodePorts on node addresses; of backends it knows only whose a set is.
+ * Decides which node addresses answer NodePorts; of backends it reads only a set's service id.
  */
 #ifndef FAIRLEAD_FRONTEND_H
 #define FAIRLEAD_FRONTEND_H
@@ -13,7 +13,7 @@
 #include "common/config.h"
 #include "common/maps.h"
 
-/* The backend that the flow of this request uses already. backend_id 0: none. */
+/* The backend that the flow of this request already uses. backend_id 0: none. */
 struct flow_record {
 	__u32 backend_id;
 	__u32 service_id;
@@ -21,21 +21,21 @@ struct flow_record {
 	__u16 pad;
 };
 
-/* Who wants to go where. Zero it whole before filling it. */
+/* Client and destination. Zero all of it before filling it. */
 struct request {
 	struct address address; /* v4-mapped for IPv4 */
 	struct address source;	/* as session affinity tells clients apart */
 	struct flow_record flow;
-	__u32 hash; /* of the flow: for sets that do not choose at random */
+	__u32 hash; /* of the flow: for sets that do not select at random */
 	__u16 port; /* host order */
 	enum l4_protocol protocol;
 	enum client_position position;
 	__u8 source_is_loopback; /* the socket is bound to a loopback address */
-	__u8 may_choose_anew;	 /* 0: an established flow, which has its backend or none */
+	__u8 may_choose_anew;	 /* 0: an established flow, which keeps its backend or has none */
 	__u8 pad[2];
 };
 
-/* Scalars copied out of one frontend: nothing here points into a map. */
+/* Scalars copied out of one frontend: no pointers into a map. */
 struct route {
 	struct traffic_rule rule;
 	__u32 service_id; /* of the rule's set; meaningless if that is empty */
@@ -44,8 +44,8 @@ struct route {
 };
 
 /*
- * The position of a socket. A packet's comes from its source address, and only that can be OUTSIDE.
- * Nothing but this says what a network namespace means.
+ * The position of a socket, from its network namespace. A packet's position comes from its source
+ * address, and only that can be OUTSIDE.
  */
 static __always_inline enum client_position position_of(__u64 netns)
 {
@@ -55,10 +55,9 @@ static __always_inline enum client_position position_of(__u64 netns)
 }
 
 /*
- * A socket has no source address before it connects: its network namespace stands for it, one per
- * pod, as 100::<cookie> (RFC 6666: no packet comes from there). Packets of a pod that has opted out
- * of the socket layer have its address, so a pod is one client or the other, and never both at
- * once.
+ * A socket has no source address before it connects: its network namespace, one per pod, stands for
+ * it, as 100::<cookie> (RFC 6666: no packet has such a source). Packets of a pod that bypasses the
+ * socket layer have the pod's address, so a pod is one client or the other, never both at once.
  */
 static __always_inline void set_netns_source(struct address *source, __u64 netns)
 {
@@ -68,10 +67,10 @@ static __always_inline void set_netns_source(struct address *source, __u64 netns
 	source->word[3] = bpf_htonl(netns);
 }
 
-/* Look-ups of a key that goes. */
+/* Look-ups of a key that is being deleted. */
 #define PROBES 2
 
-/* Always known at compile time: which fields of a request make the key. */
+/* Always a compile-time constant: which fields of a request make the key. */
 enum match { MATCH_EXACT, MATCH_ANY_NODE_ADDRESS, MATCH_ANY_OTHER_PORT } PACKED_ENUM;
 
 static __always_inline struct frontend *frontend_with(__u32 id)
@@ -79,7 +78,8 @@ static __always_inline struct frontend *frontend_with(__u32 id)
 	return bpf_map_lookup_elem(&fl_frontend, &id);
 }
 
-/* Whether this is the frontend of the key, and not one that has the key's memory since. */
+/* Whether this is the frontend of the key, and not another one that reuses the memory of the key.
+ */
 static __always_inline bool has_key(const struct frontend *fe, const struct address *address,
 				    __u16 port, enum l4_protocol protocol)
 {
@@ -110,9 +110,10 @@ static __always_inline __u32 probe6(const struct address *address, __u16 port,
 }
 
 /*
- * Id of the frontend of a key, 0: none. A key that is found while it goes may lead to a stranger,
- * and then a second look-up tells. One that stays is never missed: its element is never replaced,
- * and who was on a neighbour that moved to another bucket begins anew (lookup_nulls_elem_raw).
+ * Id of the frontend of a key, 0: none. A key that is found while it is being deleted may lead to
+ * another frontend; a second look-up decides. A key that stays is never missed: its element is
+ * never replaced, and a reader on an element that moved to another bucket restarts
+ * (lookup_nulls_elem_raw).
  */
 __noinline __u32 fl_find_frontend4(__be32 ipv4, __u32 port, __u32 protocol)
 {
@@ -132,7 +133,7 @@ __noinline __u32 fl_find_frontend4(__be32 ipv4, __u32 port, __u32 protocol)
 	return 0;
 }
 
-/* As fl_find_frontend4. The address in two halves: a global function takes five numbers. */
+/* As fl_find_frontend4. The address in two halves: a global function takes at most five scalars. */
 __noinline __u32 fl_find_frontend6(__u64 high, __u64 low, __u32 port, __u32 protocol)
 {
 	struct address address;
@@ -198,7 +199,7 @@ static __always_inline bool answers_node_ports(const struct request *r, enum fam
 	return node->scope == SCOPE_NODE || r->position == POSITION_HOST;
 }
 
-/* One load, so that block and members are of the same set whatever the agent does meanwhile. */
+/* One load, so that block and members belong to the same set while the agent changes the rule. */
 static __always_inline struct traffic_rule read_rule(const struct traffic_rule *from)
 {
 	union {
@@ -209,7 +210,8 @@ static __always_inline struct traffic_rule read_rule(const struct traffic_rule *
 	return read.rule;
 }
 
-/* Inlined, because it is what a connection to a Service waits for. A stranger is looked at again.
+/* Inlined: every connection to a Service waits for it. Another key's frontend needs a second
+ * look-up.
  */
 static __always_inline __u32 probe_exact(const struct request *r, enum family family)
 {
@@ -224,7 +226,7 @@ static __always_inline __u32 probe_exact(const struct request *r, enum family fa
 
 /*
  * The range of an address: the /16 for IPv4. A hash of the /96 for IPv6, where ranges of Services
- * are seldom wider: addresses that share a number only cost each other a look-up.
+ * are seldom wider: a collision only costs an unnecessary look-up.
  */
 static __always_inline __u32 range_of(const struct address *a, enum family family)
 {

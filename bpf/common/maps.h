@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The maps that every layer shares: sockets and packets. What only one layer needs stands in its
+ * The maps that all layers share: sockets and packets. Maps of only one layer are declared in its
  * own folder (socket/maps.h), because libbpf creates every map that an object declares. Above each:
- * who writes it, who reads it, key order, capacity, eviction. "Agent" is the user space process; it
- * may resize what says so before load. Values are in types.h.
+ * writer, readers, key order, capacity, eviction. "Agent" is the user space process; it may resize
+ * maps before load where noted. Values are in types.h.
  */
 #ifndef FAIRLEAD_MAPS_H
 #define FAIRLEAD_MAPS_H
@@ -13,9 +13,9 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * Ids of frontends. Written by the agent only, when a frontend comes or goes; read by every
+ * Ids of frontends. Written only by the agent, when a frontend is added or removed; read by every
  * program. Key: address in network order, port in host order. Resized by the agent; full: the agent
- * reports the Service as failed. Never evicts. NO_PREALLOC: empty space costs only buckets.
+ * reports the Service as failed. No eviction. NO_PREALLOC: unused capacity costs only buckets.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -35,9 +35,9 @@ struct {
 } fl_frontend6 SEC(".maps");
 
 /*
- * Frontends of both families. Written by the agent through shared memory: whole before a key leads
- * to it, then word by word. Read by every program. Key: frontend id. Resized by the agent, together
- * with fl_fe_stat.
+ * Frontends of both families. Written by the agent through shared memory: entirely before a key
+ * leads to it, then word by word. Read by every program. Key: frontend id. Resized by the agent,
+ * together with fl_fe_stat.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -83,7 +83,7 @@ struct {
 
 /*
  * Names of the service ids. Written by the agent; read by the agent after a restart and by people.
- * Key: service_id. Never evicts.
+ * Key: service_id. No eviction.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -115,7 +115,7 @@ struct {
 	__type(value, struct backend_stat);
 } fl_be_stat SEC(".maps");
 
-/* What became of socket calls. Written by the programs; the agent sums CPUs. Key: enum reason.
+/* Outcomes of socket calls. Written by the programs; the agent sums CPUs. Key: enum reason.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -125,8 +125,8 @@ struct {
 } fl_reason SEC(".maps");
 
 /*
- * Session affinity. Written and read by the programs. Full: the entry longest unused goes, and
- * its client is balanced anew.
+ * Session affinity. Written and read by the programs. Full: LRU eviction; the client of an evicted
+ * entry gets a new backend with its next connection.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -157,10 +157,10 @@ struct {
 } fl_node_addr6 SEC(".maps");
 
 /*
- * Where no ClusterIP is: a bit for each range of addresses, see range_of(). Set: no frontend of
- * that range answers for all other ports, and a miss ends without looking for one. 0, as the kernel
- * makes it: look. The agent clears a bit before it publishes a frontend and sets it after the last
- * one is gone. Key: number of a word, first the IPv4 ranges, then the IPv6 ones.
+ * Ranges of addresses without ClusterIPs, one bit each, see range_of(). 1: no frontend of the range
+ * answers for all other ports, and a miss needs no look-up for one. 0, the initial value: look up.
+ * The agent clears a bit before it publishes a frontend and sets it after the last one is removed.
+ * Key: index of a word, first the IPv4 ranges, then the IPv6 ones.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -181,7 +181,7 @@ struct {
 	__type(value, struct runtime_flags);
 } fl_runtime SEC(".maps");
 
-/* Its key. Not on the stack, where it would make otherwise equal states differ for the verifier. */
+/* Its key. Not on the stack, where it would make equal states differ for the verifier. */
 const __u32 runtime_key = 0;
 
 static __always_inline struct runtime_flags *runtime_flags(void)

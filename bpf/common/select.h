@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Selection: request -> find frontend -> backend of the flow or of the affinity, else random ->
- * choice. Reads the agent's maps, writes only fl_affinity, counts nothing, and knows neither
- * sockets nor packets: hooks translate to and from these two structs, and tests drive it with
+ * Selection: request -> find frontend -> backend of the flow or of session affinity, else random ->
+ * choice. Reads the agent's maps, writes only fl_affinity, and does not count. Independent of
+ * sockets and packets: hooks translate to and from these two structs, and tests run it with
  * PROG_TEST_RUN.
  */
 #ifndef FAIRLEAD_SELECT_H
@@ -19,7 +19,7 @@ enum verdict {
 	VERDICT_DROP = 3
 } PACKED_ENUM;
 
-/* Where a backend comes from, in the order they are asked. */
+/* Where a backend comes from, in the order of precedence. */
 enum candidate_source { SOURCE_FLOW = 0, SOURCE_AFFINITY = 1, SOURCE_SET = 2 } PACKED_ENUM;
 
 struct choice {
@@ -33,7 +33,7 @@ struct choice {
 	__u16 generation;
 	enum verdict verdict;
 	__u8 is_kept;	  /* 1: the backend of the flow, not a new connection */
-	__u8 by_affinity; /* 1: chosen by session affinity; a number to add, not a branch */
+	__u8 by_affinity; /* 1: chosen by session affinity; added to a counter without a branch */
 	__u8 masquerade;  /* 1: the client's address must become the node's */
 };
 
@@ -74,8 +74,9 @@ static __always_inline struct candidate remembered(const struct route *route,
 }
 
 /*
- * In place where the client is known: half the cost of an update, which allocates. Of two at a time
- * one wins, or the time of one stays with the backend of the other: each is a choice that was made.
+ * Written in place if the client has an entry: half the cost of an update, which allocates. Of two
+ * concurrent writers one wins, or the time of one stays with the backend of the other: both were
+ * valid choices.
  */
 static __always_inline void remember(const struct affinity_key *client, const struct choice *c)
 {
@@ -92,7 +93,7 @@ static __always_inline void remember(const struct affinity_key *client, const st
 		bpf_map_update_elem(&fl_affinity, client, &seen, BPF_ANY);
 }
 
-/* Puts the candidate into the choice, if its backend still is what the source took it for. */
+/* Copies the candidate into the choice if its backend is still valid for that source. */
 static __always_inline bool try_candidate(const struct candidate *from,
 					  enum candidate_source source, const struct route *route,
 					  enum family family, struct choice *c)
@@ -114,7 +115,7 @@ static __always_inline bool try_candidate(const struct candidate *from,
 	return true;
 }
 
-/* Earlier choices that still hold: of this socket, else of this client. */
+/* An earlier choice that is still valid: of this socket, else of this client. */
 static __always_inline bool choose_known(const struct request *r, const struct route *route,
 					 const struct affinity_key *client, enum family family,
 					 struct choice *c)
@@ -128,7 +129,7 @@ static __always_inline bool choose_known(const struct request *r, const struct r
 	return try_candidate(&from, SOURCE_AFFINITY, route, family, c);
 }
 
-/* False if the slot's backend is none of the Service: the set was read while it was replaced. */
+/* False if the slot's backend is not the Service's: the set was read while it was replaced. */
 static __always_inline bool choose_new(const struct route *route, enum family family,
 				       struct choice *c)
 {
@@ -137,7 +138,7 @@ static __always_inline bool choose_new(const struct route *route, enum family fa
 	return try_candidate(&from, SOURCE_SET, route, family, c);
 }
 
-/* What the route says by itself, before a backend is looked for; false if one has to be. */
+/* True if the route decides without a backend. */
 static __always_inline bool decide_by_route(const struct route *route, struct choice *c)
 {
 	c->frontend_id = route->frontend_id;
@@ -153,7 +154,7 @@ static __always_inline bool decide_by_route(const struct route *route, struct ch
 	return true;
 }
 
-/* A backend was found. Only what becomes a new connection renews the affinity. */
+/* A backend was found. Only new connections renew session affinity. */
 static __always_inline void decide_translation(const struct request *r, const struct route *route,
 					       const struct affinity_key *client,
 					       enum family family, struct choice *c)

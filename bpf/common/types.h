@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every struct the kernel programs share with the agent. This file is the contract: the codecs in
+ * Every struct that the kernel programs share with the agent. The codecs in
  * src/dataplane/bpf/maps/layout.ts are tested against its BTF, field by field.
  *
  * Addresses are byte arrays in network order, so that `bpftool map dump` prints them as addresses.
  * Ports are host order everywhere; the hooks translate once, at the edge. Padding must be zero: it
  * is part of hash keys. Enums are one byte wide and print by name.
- * Compiles as user space C, too.
+ * Also compiles as user space C.
  */
 #ifndef FAIRLEAD_TYPES_H
 #define FAIRLEAD_TYPES_H
@@ -24,8 +24,8 @@ enum l4_protocol {
 } PACKED_ENUM;
 
 /*
- * Who opens the connection, as kube-proxy tells clients apart: the node itself, a pod of it, anyone
- * else. UNKNOWN: a socket on a kernel that does not tell network namespaces apart (before 5.14).
+ * Where the client is, as kube-proxy distinguishes clients: the node itself, a pod of it, or
+ * outside. UNKNOWN: a socket on a kernel without network namespace cookies (before 5.14).
  */
 enum client_position {
 	POSITION_UNKNOWN = 0,
@@ -34,17 +34,17 @@ enum client_position {
 	POSITION_OUTSIDE = 3,
 } PACKED_ENUM;
 
-/* BACKEND_FREE must be 0: it is what a never written array element reads as. */
+/* BACKEND_FREE must be 0: array elements that were never written read as 0. */
 enum backend_state {
 	BACKEND_FREE = 0,
 	BACKEND_ACTIVE = 1,	 /* may be in sets */
-	BACKEND_TERMINATING = 2, /* in no set any more; sockets that already use it keep it */
-	BACKEND_GONE = 3,	 /* leave it at the next chance */
+	BACKEND_TERMINATING = 2, /* no longer in any set; sockets that already use it keep it */
+	BACKEND_GONE = 3,	 /* sockets that use it select another as soon as they can */
 } PACKED_ENUM;
 
 enum address_scope { SCOPE_NODE = 1, SCOPE_LOOPBACK = 2 } PACKED_ENUM;
 
-/* --- frontends: what clients dial ------------------------------------------------------------- */
+/* --- frontends: what clients connect to ------------------------------------------------------- */
 
 struct frontend4_key {
 	__u8 address[4]; /* all zero: any address of the node (a NodePort) */
@@ -61,10 +61,10 @@ struct frontend6_key {
 };
 
 /*
- * Value of fl_frontend4 and fl_frontend6. A key keeps its id for as long as it exists: an update of
- * a hash value would free the old element, and from Linux 6.1 on the next update, of any key, gets
- * its memory while programs still read it. Nevertheless a reader of a key that goes can see the id
- * of another: struct frontend says whose it is.
+ * Value of fl_frontend4 and fl_frontend6. A key keeps its id as long as it exists: an update of a
+ * hash value would free the old element, and from Linux 6.1 on the next update, of any key, reuses
+ * its memory while programs still read it. Still, a reader of a key that is being deleted can see
+ * the id of another key: struct frontend has the key, so that programs can compare it.
  */
 struct frontend_ref {
 	__u32 frontend_id; /* index of fl_frontend and fl_fe_stat; 0 is never used */
@@ -76,19 +76,19 @@ enum set_kind {
 
 /* A struct of its own: see struct frontend_flags. */
 struct traffic_rule_flags {
-	__u8 drop_if_empty : 1; /* else a new connection is refused while there are no members */
+	__u8 drop_if_empty : 1; /* else new connections are refused while there are no members */
 	__u8 masquerade : 1;	/* the client's address must become the node's */
 };
 
 /*
- * What clients of one position get: a set and what goes with it, in one word that is read and
- * written whole. The set is a run of fl_slot_block: the service id, then `members` backend ids in
- * ascending order, so that session affinity finds a member by binary search; an id may stand more
- * than once (weights). Kinds that choose by a table have it in the blocks after these. The slots
- * after the last member are 0. A run is immutable while any rule refers to it.
+ * The traffic rule for clients of one position: a set and its flags, in one word that is read and
+ * written atomically. The set is a run of fl_slot_block: the service id, then `members` backend ids
+ * in ascending order, so that session affinity finds a member by binary search; an id may occur
+ * more than once (weights). Kinds that select by a table have it in the blocks that follow. The
+ * slots after the last member are 0. A run is immutable while any rule refers to it.
  */
 struct traffic_rule {
-	__u32 block;   /* the first of the run */
+	__u32 block;   /* the run's first */
 	__u16 members; /* 0: the set is empty, block means nothing */
 	enum set_kind kind;
 	struct traffic_rule_flags flags;
@@ -104,7 +104,8 @@ struct frontend_flags {
 
 #define POSITIONS 4
 
-/* One cache line. The words before `address` change in place, each whole; the key never does. */
+/* One cache line. The words before `address` change in place, each atomically; the key never does.
+ */
 struct frontend {
 	struct traffic_rule rule[POSITIONS]; /* by enum client_position */
 	__u32 service_id;		     /* key of fl_service */
@@ -147,7 +148,8 @@ struct backend6 {
 	__u32 pad2;
 };
 
-/* "namespace/name:portname" (no colon part for an unnamed port), zero padded: who a service_id is.
+/* "namespace/name:portname" (no colon part for an unnamed port), zero padded: the name of a
+ * service_id.
  */
 #define SERVICE_NAME_SIZE 196
 struct service_name {
@@ -172,14 +174,14 @@ struct backend_stat {
 	__u64 closed; /* connections - closed = open now */
 };
 
-/* Elements of fl_reason: room for reasons to come without a new layout. */
+/* Elements of fl_reason: spare ones allow for more reasons without a new layout. */
 #define REASONS 64
 
-/* Why a socket call was not translated, or what became of it. Append only; index of fl_reason. */
+/* The outcome of a socket call, or why it was not translated. Append only; index of fl_reason. */
 enum reason {
 	REASON_TRANSLATED = 0,
 	REASON_NOT_A_FRONTEND = 1,
-	REASON_SKIPPED_CGROUP = 2, /* its cgroup opted out */
+	REASON_SKIPPED_CGROUP = 2, /* its cgroup is bypassed */
 	/* 3 is reserved. */
 	REASON_SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
 	REASON_REFUSED_NO_BACKENDS = 5,
@@ -187,7 +189,8 @@ enum reason {
 	REASON_STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
 	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
 	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
-	REASON_FLOW_ENDED = 10, /* an established flow's backend left: it may not choose anew */
+	REASON_FLOW_ENDED =
+		10, /* an established flow's backend is gone, and it may not select a new one */
 };
 
 /* --- session affinity --------------------------------------------------------------------------
@@ -232,11 +235,11 @@ struct udp_peers {
 	struct socket_peer peer[UDP_PEERS];
 };
 
-/* What the address in a key of fl_udp_flow is, and what is asked for. */
+/* The direction that a key of fl_udp_flow is for. */
 enum udp_direction { UDP_TO_BACKEND = 0, UDP_TO_SERVICE = 1 } PACKED_ENUM;
 
 struct udp_flow_key {
-	__u64 socket; /* its cookie, which no other socket ever has */
+	__u64 socket; /* its cookie: never reused for another socket */
 	__u8 address[16];
 	__u16 port;
 	enum udp_direction direction;
@@ -259,7 +262,7 @@ struct node_address {
 };
 
 struct cgroup_skip {
-	__u32 reason; /* 1: asked for by a user */
+	__u32 reason; /* 1: requested by a user */
 };
 
 /* Keys of fl_node_addr4 and fl_node_addr6: network order. */
@@ -281,7 +284,7 @@ struct runtime_flags {
 	__u32 node_ports;      /* number of wildcard frontends: 0 saves the second look-up */
 };
 
-/* A size that changes here is another layout: the codecs and the version of the pins follow. */
+/* If a size changes here, the layout does: change the codecs and the versions of the pins too. */
 _Static_assert(sizeof(struct frontend4_key) == 8, "frontend4_key");
 _Static_assert(sizeof(struct frontend6_key) == 20, "frontend6_key");
 _Static_assert(sizeof(struct frontend_ref) == 4, "frontend_ref");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What connected sockets were translated to. Owns fl_tcp_sock, which has the TCP sockets of
- * programs, and fl_sock, the socket's own storage, which has all others and what the table has no
- * room for.
+ * Records of what connected sockets were translated to: fl_tcp_sock for TCP sockets of programs,
+ * and fl_sock, the socket's own storage, for all others and for those that do not fit into the
+ * table.
  */
 #ifndef FAIRLEAD_CONNECTED_H
 #define FAIRLEAD_CONNECTED_H
@@ -13,9 +13,9 @@
 #include "socket/peers.h"
 
 /*
- * A subflow of MPTCP is a socket of the kernel's own: the program holds, asks and closes the MPTCP
- * socket above it, and that one is where the record belongs. Other sockets of the kernel (NFS, SMB)
- * are closed without a hook: their connections count as made, never as open.
+ * An MPTCP subflow is a kernel socket: the program uses and closes the MPTCP socket above it, so
+ * the record belongs to that one. Other kernel sockets (NFS, SMB) are closed without a hook: their
+ * connections are counted as made, never as open.
  */
 static __always_inline void record_kernel_socket(struct bpf_sock *sk, const struct request *r,
 						 const struct choice *c)
@@ -70,7 +70,7 @@ static __always_inline void forget_stored(struct bpf_sock *sk)
 	bpf_sk_storage_delete(&fl_sock, sk);
 }
 
-/* The socket that the program holds is connected anew, and this is its subflow. */
+/* The program's MPTCP socket is being connected again, and this is its subflow. */
 static __always_inline void forget_mptcp(struct bpf_sock *sk)
 {
 	struct mptcp_sock *mptcp = mptcp_of(sk);
@@ -85,7 +85,7 @@ static __always_inline void forget_mptcp(struct bpf_sock *sk)
 	bpf_sk_storage_delete(&fl_sock, mptcp);
 }
 
-/* The socket is connected to something else, or to nothing. */
+/* The socket is now connected to something else, or not at all. */
 static __always_inline void forget_connected(struct bpf_sock_addr *ctx, struct bpf_sock *sk)
 {
 	if (is_tcp(sk)) {
@@ -150,7 +150,7 @@ static __always_inline bool find_connected_service(struct bpf_sock_addr *ctx, st
 	return true;
 }
 
-/* The socket's own storage goes with it. */
+/* The kernel frees the socket's own storage with it. */
 static __always_inline void release_connected(struct bpf_sock *sk)
 {
 	struct socket_peer *kept = bpf_sk_storage_get(&fl_sock, sk, 0, 0);

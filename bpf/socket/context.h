@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The edge between the kernel's context and struct request: byte order, socket kinds, v4-mapped
- * addresses, opt-out, return codes. `hook` is the family of the program, known at compile time; a
+ * Translates between the kernel's context and struct request: byte order, socket kinds, v4-mapped
+ * addresses, bypass, return codes. `hook` is the family of the program, known at compile time; a
  * v4-mapped destination in an IPv6 hook is an IPv4 request.
  */
 #ifndef FAIRLEAD_CONTEXT_H
@@ -14,23 +14,23 @@
 #include "common/select.h"
 #include "socket/maps.h"
 
-/* What a hook returns. Hooks on the way in may only proceed. */
+/* Return values of a hook. Hooks of received data may only proceed. */
 enum outcome { OUTCOME_FAIL = 0, OUTCOME_PROCEED = 1 };
 
 /* SOCK_STREAM and SOCK_DGRAM: <sys/socket.h> cannot be included here. */
 enum socket_type { SOCKET_STREAM = 1, SOCKET_DATAGRAM = 2 };
 
-/* Levels at which a cgroup can be opted out. src/cli/commands/bypass.ts refuses deeper ones. */
+/* Depth down to which a cgroup can be bypassed. src/cli/commands/bypass.ts refuses deeper ones. */
 #define CGROUP_LEVELS 64
 
 /*
  * Volatile, so that the compiler keeps each access at a constant offset of the context pointer: the
- * verifier takes neither a computed pointer nor two words at once.
+ * verifier accepts neither a computed pointer nor a load of two words.
  */
 #define READ_WORD(from)	      (*(const volatile __u32 *)&(from))
 #define WRITE_WORD(to, value) (*(volatile __u32 *)&(to) = (value))
 
-/* PROTOCOL_ANY: not a socket that Services know. */
+/* PROTOCOL_ANY: not a protocol of Services. */
 static __always_inline enum l4_protocol protocol_of(const struct bpf_sock_addr *ctx)
 {
 	__u32 protocol = ctx->protocol;
@@ -48,7 +48,7 @@ static __always_inline struct bpf_sock *socket_of(const struct bpf_sock_addr *ct
 	return *(struct bpf_sock *const volatile *)&ctx->sk;
 }
 
-/* Of UDP: connect(AF_UNSPEC) undoes it, and calls no hook. */
+/* For UDP: connect(AF_UNSPEC) undoes it and calls no hook. */
 static __always_inline bool is_connected(const struct bpf_sock *sk)
 {
 	return READ_WORD(sk->state) == BPF_TCP_ESTABLISHED;
@@ -68,7 +68,7 @@ static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum f
 	*port = bpf_ntohs((__u16)READ_WORD(ctx->user_port));
 }
 
-/* Of the destination: a v4-mapped one in an IPv6 hook is IPv4. */
+/* Family of the destination: a v4-mapped one in an IPv6 hook is IPv4. */
 static __always_inline enum family family_of(const struct bpf_sock_addr *ctx, enum family hook)
 {
 	struct address a;
@@ -115,8 +115,8 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 }
 
 /*
- * Is the cgroup of the calling program, or one above it, in fl_cgroup_skip? Levels count from the
- * root of the hierarchy, also inside a cgroup namespace, so the walk begins there.
+ * True if the cgroup of the calling program, or an ancestor, is in fl_cgroup_skip. Levels count
+ * from the root of the hierarchy, also inside a cgroup namespace, so the walk starts there.
  */
 __noinline int fl_is_opted_out(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the context does not say of a TCP socket: whose it is. Reads the kernel's own structs, at
- * the offsets that libbpf finds in the running kernel's BTF; what a kernel lacks is left out of the
- * programs before its verifier sees them.
+ * Whether a TCP socket belongs to the kernel or to MPTCP, which the context does not tell. Reads
+ * kernel structs at the offsets that libbpf finds in the running kernel's BTF; code for fields that
+ * a kernel lacks is removed before its verifier checks the programs.
  */
 #ifndef FAIRLEAD_KERNEL_H
 #define FAIRLEAD_KERNEL_H
@@ -33,7 +33,7 @@ struct mptcp_sock {
 	struct inet_connection_sock sk;
 } __attribute__((preserve_access_index));
 
-/* False for UDP, of which no helper gives a typed socket. */
+/* False for UDP, for which there is no helper that returns a typed socket. */
 static __always_inline bool is_kernel_socket(struct bpf_sock *sk)
 {
 	struct sock *typed = (struct sock *)bpf_skc_to_tcp_sock(sk);
@@ -42,8 +42,8 @@ static __always_inline bool is_kernel_socket(struct bpf_sock *sk)
 }
 
 /*
- * The MPTCP socket this one is a subflow of. Linux has the helper from 5.19; built without MPTCP it
- * has the helper's number but refuses calls of it.
+ * The MPTCP socket that this one is a subflow of. The helper exists from Linux 5.19; a kernel
+ * without MPTCP knows its number but rejects programs that call it.
  */
 static __always_inline struct mptcp_sock *mptcp_of(struct bpf_sock *sk)
 {
@@ -54,7 +54,7 @@ static __always_inline struct mptcp_sock *mptcp_of(struct bpf_sock *sk)
 	return bpf_skc_to_mptcp_sock(sk);
 }
 
-/* Whether this is its first subflow: further ones join a connection that is established. */
+/* True for its first subflow: further ones join an established connection. */
 static __always_inline bool is_connecting(const struct mptcp_sock *mptcp)
 {
 	return BPF_CORE_READ(mptcp, sk.icsk_inet.sk.__sk_common.skc_state) != BPF_TCP_ESTABLISHED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of the socket layer alone; common/maps.h has those that it shares with packets. */
+/* The maps of the socket layer only; common/maps.h has those that it shares with packets. */
 #ifndef FAIRLEAD_SOCKET_MAPS_H
 #define FAIRLEAD_SOCKET_MAPS_H
 
@@ -9,8 +9,8 @@
 
 /*
  * What a TCP socket was translated to. Written and read by the socket hooks, which delete the entry
- * when the socket is closed. Key: socket cookie. Never evicts. Full: the record goes to fl_sock.
- * Preallocated: half of what a connect() costs would else be memory from the allocator (ADR 14).
+ * when the socket is closed. Key: socket cookie. No eviction. Full: the record goes to fl_sock.
+ * Preallocated: otherwise half of the cost of a connect() would be memory allocation (ADR 14).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -20,9 +20,9 @@ struct {
 } fl_tcp_sock SEC(".maps");
 
 /*
- * The same for connected UDP sockets, and for those TCP sockets that fl_tcp_sock has no room for or
- * that are closed without a hook. Written and read by the socket hooks; lives and dies with the
- * socket, so there is no capacity and no eviction.
+ * The same for connected UDP sockets, and for TCP sockets that do not fit into fl_tcp_sock or that
+ * are closed without a hook. Written and read by the socket hooks; freed with the socket, so there
+ * is no capacity and no eviction.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -31,7 +31,7 @@ struct {
 	__type(value, struct socket_peer);
 } fl_sock SEC(".maps");
 
-/* The same for unconnected UDP sockets: the first UDP_PEERS Services a socket wrote to. */
+/* The same for unconnected UDP sockets: the first UDP_PEERS Services that a socket sent to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -42,7 +42,7 @@ struct {
 /*
  * Further flows of unconnected UDP sockets, two entries each: from the Service to its backend and
  * back. Written and read by the socket hooks. Full: LRU eviction; the next datagram of an evicted
- * flow is balanced anew, and until then its replies show the backend's address.
+ * flow gets a new backend, and until then its replies show the backend's address.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

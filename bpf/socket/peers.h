@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One record: what a socket was translated to, and the count of open connections that follows from
- * it. Knows no maps of sockets. The kernel holds the socket's lock whenever a hook reads or writes
- * one, and releases a socket once, after everything else: records need no lock of their own.
+ * One record: what a socket was translated to, and the count of open connections that it implies.
+ * Independent of the maps that hold records. The kernel holds the socket's lock whenever a hook
+ * reads or writes one, and releases a socket once, after everything else: records need no lock.
  */
 #ifndef FAIRLEAD_PEERS_H
 #define FAIRLEAD_PEERS_H
@@ -22,8 +22,8 @@ static __always_inline struct flow_record flow_of(const struct socket_peer *peer
 }
 
 /*
- * The id may have been given to another backend since: that one is not charged. If that one is of
- * the other family, the element read here is free.
+ * The id may belong to another backend by now: the generation tells, and that one is not counted
+ * down. If that one is of the other family, the element read here is free.
  */
 static __always_inline void count_end(const struct flow_record *flow, enum family family)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The socket layer: a connect() or sendmsg() to a Service goes to a backend, and what the socket
- * shows of its peer stays the Service. Glue only: select.h decides, connected.h and udp.h record.
+ * The socket layer: a connect() or sendmsg() to a Service goes to a backend, while the peer that
+ * the socket reports stays the Service. select.h decides, connected.h and udp.h keep the records.
  */
 #include "common/count.h"
 #include "socket/connected.h"
@@ -54,7 +54,7 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 		record_connected(ctx, sk, &r, &c);
 		write_address(ctx, hook, &c.address, c.port);
 	} else if (c.verdict == VERDICT_LEAVE || !is_connected(sk)) {
-		/* A connect() that fails leaves a connected UDP socket as it is. */
+		/* A connect() that fails does not change a connected UDP socket. */
 		forget_connected(ctx, sk);
 	}
 	return outcome_of(ctx, &c);

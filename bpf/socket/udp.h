@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What unconnected UDP sockets were translated to, for any number of Services a socket: the first
+ * What unconnected UDP sockets were translated to, for any number of Services per socket: the first
  * few flows in the socket's storage (fl_udp_sock), further ones in a table that all sockets share
  * (fl_udp_flow). Records need no lock, as in peers.h.
  */
@@ -32,8 +32,8 @@ static __always_inline void set_flow_key(struct udp_flow_key *key, enum udp_dire
 }
 
 /*
- * Copies the flow of key->socket: LRU eviction can give the element to another flow meanwhile. Its
- * socket is written first and compared last, so that no copy is of two flows.
+ * Copies the flow of key->socket: LRU eviction can give the element to another flow meanwhile. The
+ * socket is written first and compared last, so that no copy mixes two flows.
  */
 static __always_inline bool read_flow(const struct udp_flow_key *key, struct udp_flow *flow)
 {
@@ -46,7 +46,7 @@ static __always_inline bool read_flow(const struct udp_flow_key *key, struct udp
 	return *(volatile __u64 *)&found->socket == key->socket;
 }
 
-/* Under both of its addresses: for the next datagram to the Service, and for replies. */
+/* Under both addresses: for the next datagram to the Service, and for replies. */
 static __always_inline void write_flow(struct udp_flow_key *key, const struct udp_flow *flow)
 {
 	const struct socket_peer *peer = &flow->peer;
@@ -57,7 +57,7 @@ static __always_inline void write_flow(struct udp_flow_key *key, const struct ud
 	bpf_map_update_elem(&fl_udp_flow, key, flow, BPF_ANY);
 }
 
-/* Of several Services with one backend, replies show the one written to last. */
+/* If several Services share a backend, replies show the one that was sent to last. */
 static __always_inline void use_flow(struct udp_flow_key *key, struct udp_flow *flow,
 				     __u32 sequence)
 {
@@ -90,7 +90,7 @@ static __always_inline void find_further_flow(struct bpf_sock_addr *ctx, struct 
 	use_flow(&key, &flow, sequence);
 }
 
-/* The release of a socket does not look for its further flows: they never count as open. */
+/* Releasing a socket does not look for its further flows: they are never counted as open. */
 static __always_inline void record_further_flow(struct bpf_sock_addr *ctx,
 						const struct socket_peer *peer, __u32 sequence)
 {
@@ -103,7 +103,7 @@ static __always_inline void record_further_flow(struct bpf_sock_addr *ctx,
 
 /* --- every flow ------------------------------------------------------------------------------- */
 
-/* Fills r->flow with what the socket used last for this Service address. */
+/* Fills r->flow with the backend that the socket used last for this Service address. */
 static __always_inline void find_flow(struct bpf_sock_addr *ctx, struct bpf_sock *sk,
 				      struct request *r)
 {
@@ -124,7 +124,7 @@ static __always_inline void find_flow(struct bpf_sock_addr *ctx, struct bpf_sock
 		find_further_flow(ctx, r, peers->sequence);
 }
 
-/* A new flow, or another backend for one: its record goes where the old one was. */
+/* Records a new flow, or a flow's new backend in the record of the old one. */
 static __always_inline void record_udp(struct bpf_sock_addr *ctx, struct bpf_sock *sk,
 				       const struct request *r, const struct choice *c)
 {
@@ -155,7 +155,7 @@ static __always_inline void record_udp(struct bpf_sock_addr *ctx, struct bpf_soc
 	record_further_flow(ctx, &peer, peers->sequence);
 }
 
-/* Service address that `from` answers for; of several, the one written to last. */
+/* Service address that `from` answers for; of several, the one that was sent to last. */
 static __always_inline bool find_udp_service(struct bpf_sock_addr *ctx, struct bpf_sock *sk,
 					     struct address *from, __u16 *port)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A second layer's object in small: it shares the pinned maps of the socket programs. Not shipped.
+/* A minimal object of a second layer: it shares the pinned maps of the socket programs. Not
+ * shipped.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Drives select.h without sockets, for PROG_TEST_RUN: socket programs cannot be test-run. The
- * packet is a struct drive: the request goes in, the choice comes out in place. Not shipped.
+ * Runs select.h without sockets, by PROG_TEST_RUN, which socket programs do not support. The packet
+ * is a struct drive: the request is read from it and the choice written to it. Not shipped.
  */
 #include <stddef.h>
 
@@ -24,7 +24,7 @@ struct watch {
 	__u64 picks;
 	__u64 violations;
 	__u64 failures; /* picks that found no backend: also violations */
-	/* The first violation, as it was seen. */
+	/* The first violation. */
 	__u64 seen_lo;
 	__u64 seen_hi;
 	struct choice seen;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Readers of one frontend while others come, go and change, for PROG_TEST_RUN: through select.h,
- * and through hash values that are replaced at each update, which is what fl_frontend avoids. A
- * packet is the key that is read. Not shipped.
+ * Readers of one frontend while others are added, removed and changed, for PROG_TEST_RUN: through
+ * select.h, and through hash values that are replaced at each update, which fl_frontend avoids. A
+ * packet is the key to read. Not shipped.
  */
 #include <stddef.h>
 
@@ -16,7 +16,7 @@ struct reading {
 	__u64 missed; /* the frontend was not found */
 };
 
-/* As wide as a frontend was when it was a hash value. */
+/* The size of a frontend as a hash value. */
 struct replaced {
 	struct frontend4_key key;
 	__u64 owner; /* address of the key, in network order */

@@ -53,7 +53,7 @@ export async function runDemo(screen: Screen, options: DemoOptions): Promise<voi
     }
   } finally {
     topology.remove();
-    screen.line(screen.faint('removed every namespace, process, cgroup and mount of the demo'));
+    screen.line(screen.faint('removed all namespaces, processes, cgroups and mounts of the demo'));
   }
 }
 

@@ -21,7 +21,7 @@ export interface Ownership {
   /** Where all its processes run. */
   readonly cgroup: string;
   readonly pid: number;
-  /** When the owner started, in clock ticks since boot: a process id alone may be someone else's by now. */
+  /** When the owner started, in clock ticks since boot: the process id alone may belong to another process by now. */
   readonly startTicks: string;
 }
 
@@ -62,14 +62,14 @@ export function ownNamespaces(prefix: string): string[] {
   return listNamespaces().filter((name) => name.startsWith(`${prefix}-`));
 }
 
-/** Removes what runs that crashed have left, and returns their prefixes. */
+/** Removes what crashed runs have left, and returns their prefixes. */
 export function removeLeftovers(): string[] {
   const dead = records().filter(({ pid, startTicks }) => readStartTicks(pid) !== startTicks);
   for (const record of dead) removeOwned(record);
   return dead.map(({ prefix }) => prefix);
 }
 
-/** Says that its owner only waits to be told to remove it: see `removeKept`. */
+/** Records that the owner keeps it until told to remove it: see `removeKept`. */
 export function markKept({ directory }: Pick<Ownership, 'directory'>): void {
   writeFileSync(join(directory, KEPT_FILE), '');
 }
@@ -108,7 +108,7 @@ function records(): readonly Ownership[] {
     .filter((record) => record !== undefined);
 }
 
-/** A record is believed only if it says what we would have written. */
+/** A record is valid only if it is what this code would have written. */
 function readRecord(directory: string): Ownership | undefined {
   try {
     const record: Ownership = JSON.parse(readFileSync(recordPath(directory), 'utf8'));

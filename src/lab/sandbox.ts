@@ -26,7 +26,7 @@ export function insideSandbox(sandbox: Sandbox, argv: readonly string[]): string
   return insideCgroup(sandbox.cgroup, insideNamespace(sandbox.namespace, argv));
 }
 
-/** Starts a Node program of this package in a sandbox and waits for its `ready` line; later lines go to `onLine`. */
+/** Starts a Node program of this package in a sandbox and waits for `ready`; later lines go to `onLine`. */
 export async function startProgram(
   sandbox: Sandbox,
   program: 'client' | 'echo-server',

@@ -27,7 +27,7 @@ export interface NodeSpec {
 
 export interface Topology {
   readonly prefix: string;
-  /** For files, sockets and mounts of this topology; goes with it. */
+  /** For files, sockets and mounts of this topology; removed with it. */
   readonly directory: string;
   /** For programs that belong to no pod, such as agents. */
   readonly toolsCgroup: string;
@@ -36,7 +36,7 @@ export interface Topology {
   remove(): void;
 }
 
-/** Builds a topology and binds its life to this process. Removes what it made if it fails half way. */
+/** Builds a topology that is removed when this process ends. Removes what it made if it fails. */
 export async function buildTopology(specs: readonly NodeSpec[]): Promise<Topology> {
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');

@@ -20,7 +20,7 @@ function greet(name: string, socket: Socket): void {
   socket.setNoDelay(true);
   socket.write(echoText(name, client));
   const lines = createInterface({ input: socket });
-  // The interface passes the socket's errors on, and one that nobody hears ends the program.
+  // readline emits the socket's errors again, and an unhandled one ends the program.
   lines.on('error', () => undefined);
   lines.on('line', (text) => {
     if (socket.writable) socket.write(echoText(name, client, text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One exchange over one new socket: dial, hear who answers, close. Runs inside client pods.
+// One exchange over one new socket: connect, read the answer, close. Runs inside client pods.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { connect, isIPv4, type Socket as TcpSocket } from 'node:net';
 import type { Answer, Echo, SocketAddress, Target } from './protocol.ts';
@@ -104,7 +104,7 @@ export function sayUdp(
   });
 }
 
-/** Node adds the family, which the address itself tells. */
+/** Without the family that Node adds, because the address itself tells it. */
 function bare({ address, port }: SocketAddress): SocketAddress {
   return { address, port };
 }

@@ -15,7 +15,7 @@ import {
 import type { Answer, SocketAddress, Target } from './protocol.ts';
 
 export interface HeldSocket {
-  /** TCP: the greeting. A failed one means that there is no connection to talk over. */
+  /** TCP: the greeting. Without it there is no connection to use. */
   readonly greeting?: Answer;
   talk(text: string, timeoutMs: number, to?: SocketAddress): Promise<Answer>;
   close(): void;

@@ -8,7 +8,7 @@ export interface SocketAddress {
   readonly port: number;
 }
 
-/** Whom to talk to. The kind of socket follows from the address: `::ffff:10.96.0.10` is a v6 socket. */
+/** The destination. The kind of socket follows from the address: `::ffff:10.96.0.10` is a v6 socket. */
 export interface Target extends SocketAddress {
   readonly protocol: 'TCP' | 'UDP';
   /** UDP: connect() the socket first, so that the kernel looks the Service up once. */
@@ -41,7 +41,7 @@ export type Answer =
       readonly elapsedMs: number;
     };
 
-/** Which backends answered and how it went wrong: name -> how often. */
+/** Counts of answers by backend and of failures by code. */
 export interface Tally {
   readonly connections: number;
   readonly hits: Readonly<Record<string, number>>;
@@ -62,7 +62,7 @@ export interface LoadReport {
     Record<string, { readonly count: number; readonly firstMs: number; readonly lastMs: number }>
   >;
   readonly failureCount: number;
-  /** The first few, with the time each connection was begun. */
+  /** The first few, with the start time of each connection. */
   readonly failures: readonly LoadFailure[];
   /** The longest time without any answer. */
   readonly longestGapMs: number;
@@ -73,7 +73,7 @@ interface Exchange {
   readonly timeoutMs: number;
 }
 
-/** Everything a client program can be asked. */
+/** All requests of a client program. */
 export interface Operations {
   once: { request: Exchange; reply: Answer };
   burst: {
