@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's unix socket in --run-dir, which fairlead's own commands use: JSON documents and streams of JSON
 // lines. It also guards --run-dir against a second agent. Accessible by root only, as it names every Service.
-import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import {
   createServer,
   type IncomingMessage,
@@ -13,6 +13,7 @@ import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { FairleadError, reasonOf } from '../errors.ts';
+import { lockExclusively } from '../sys/native.ts';
 
 /** By path, called with the query for each request; undefined is answered with 404. */
 export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
@@ -45,26 +46,7 @@ export async function serveSocket(
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     await refuseSecondAgent(runDir);
-    rmSync(path, { force: true });
-    let served = routes;
-    const server = createServer((incoming, response) => {
-      respond({ routes: served, streams }, incoming, response).catch((error: unknown) => {
-        if (!response.headersSent) response.statusCode = 500;
-        response.end(JSON.stringify({ error: reasonOf(error) }));
-      });
-    });
-    await listen(server, path);
-    chmodSync(path, ONLY_ROOT);
-    return {
-      serve(others) {
-        served = others;
-      },
-      close() {
-        server.closeAllConnections();
-        server.close();
-        rmSync(path, { force: true });
-      },
-    };
+    return await serveLocked(runDir, { routes, streams });
   } catch (error) {
     throw isPermission(error)
       ? new FairleadError(
@@ -75,17 +57,59 @@ export async function serveSocket(
   }
 }
 
+/** Holds a lock on runDir: of two agents that start together, one would remove the socket of the other. */
+async function serveLocked(
+  runDir: string,
+  { routes, streams }: { readonly routes: Routes; readonly streams: Streams },
+): Promise<AgentSocket> {
+  const path = socketPath(runDir);
+  const lock = openSync(runDir, 'r');
+  try {
+    if (!lockExclusively(lock)) throw alreadyRunning(runDir, 'another fairlead');
+    rmSync(path, { force: true });
+    let served = routes;
+    const server = createServer((incoming, response) => {
+      respond({ routes: served, streams }, incoming, response).catch((error: unknown) => {
+        if (!response.headersSent) response.statusCode = 500;
+        response.end(JSON.stringify({ error: reasonOf(error) }));
+      });
+    });
+    await listen(server, path);
+    chmodSync(path, ONLY_ROOT);
+    let isOpen = true;
+    return {
+      serve(others) {
+        served = others;
+      },
+      close() {
+        if (!isOpen) return;
+        isOpen = false;
+        server.closeAllConnections();
+        server.close();
+        rmSync(path, { force: true });
+        closeSync(lock);
+      },
+    };
+  } catch (error) {
+    closeSync(lock);
+    throw error;
+  }
+}
+
 async function refuseSecondAgent(runDir: string): Promise<void> {
   const path = socketPath(runDir);
   if (!(await isListening(path))) return;
   // A time-out means an agent that is busy, not one that is gone.
   const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
   const hasPid = typeof status === 'object' && status !== null && 'pid' in status;
-  throw new FairleadError(
-    'ALREADY_RUNNING',
-    `another fairlead${hasPid ? ` (pid ${String(status.pid)})` : ''} serves ${path}: stop it first, or give this instance its own --run-dir and --bpf-root`,
-  );
+  throw alreadyRunning(runDir, `another fairlead${hasPid ? ` (pid ${String(status.pid)})` : ''}`);
 }
+
+const alreadyRunning = (runDir: string, who: string): FairleadError =>
+  new FairleadError(
+    'ALREADY_RUNNING',
+    `${who} serves ${socketPath(runDir)}: stop it first, or give this instance its own --run-dir and --bpf-root`,
+  );
 
 /** Rejects only if permission is denied. */
 function isListening(path: string): Promise<boolean> {

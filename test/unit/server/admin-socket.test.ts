@@ -35,6 +35,21 @@ test('a second agent is refused by the pid of the first', async () => {
   socket.close();
 });
 
+test('of agents that start together one serves, and the others leave its socket alone', async () => {
+  const started = await Promise.allSettled(
+    [1, 2, 3].map((pid) => serveSocket(runDir, { '/v1/status': () => ({ pid }) })),
+  );
+  const sockets = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const refused = started.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []));
+  expect({ serving: sockets.length, refused }).toEqual({
+    serving: 1,
+    refused: ['ALREADY_RUNNING', 'ALREADY_RUNNING'],
+  });
+  expect(await askAgent(runDir, '/v1/status')).toHaveProperty('pid');
+  for (const socket of sockets) socket.close();
+  (await serveSocket(runDir, {})).close();
+});
+
 test('what a dead agent left is replaced', async () => {
   writeFileSync(socketPath(runDir), '');
   const socket = await serveSocket(runDir, { '/v1/status': () => 1 });
