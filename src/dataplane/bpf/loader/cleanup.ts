@@ -22,6 +22,7 @@ export function listPinned(bpfRoot: string): PinnedParts {
 /** Removes it; succeeds if there is nothing. Throws BPF_ROOT_IN_USE. */
 export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
   const lock = lockExistingPins(bpfRoot, holder);
+  if (lock === undefined) return { links: [], maps: [] };
   try {
     const parts = listPinned(bpfRoot);
     for (const name of parts.links) {
@@ -29,10 +30,10 @@ export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
       unpin(join(bpfRoot, name));
     }
     for (const name of parts.maps) unpin(join(bpfRoot, name));
-    lock?.removeEmptyFolders();
+    lock.removeEmptyFolders();
     return parts;
   } finally {
-    lock?.close();
+    lock.close();
   }
 }
 

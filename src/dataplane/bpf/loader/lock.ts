@@ -48,14 +48,19 @@ export function lockPins(bpfRoot: string, holder: PinHolder): PinLock {
   }
 }
 
-/** The same without creating the folder: a missing one needs no lock. */
+/** The same without creating the folder: undefined if it is missing, as nothing is pinned there. */
 export function lockExistingPins(bpfRoot: string, holder: PinHolder): PinLock | undefined {
-  return existsSync(bpfRoot) ? tryLock(bpfRoot, holder) : undefined;
+  while (existsSync(bpfRoot)) {
+    const lock = tryLock(bpfRoot, holder);
+    if (lock !== undefined) return lock;
+  }
+  return undefined;
 }
 
 /** Undefined if the folder was removed meanwhile: the locked inode is then no longer in use. */
 function tryLock(bpfRoot: string, holder: PinHolder): PinLock | undefined {
-  const fd = openSync(bpfRoot, 'r');
+  const fd = openFolder(bpfRoot);
+  if (fd === undefined) return undefined;
   try {
     if (!native.lockExclusively(fd)) throw inUse(bpfRoot);
     if (!isSameFolder(fd, bpfRoot)) {
@@ -82,6 +87,15 @@ function tryLock(bpfRoot: string, holder: PinHolder): PinLock | undefined {
       closeSync(fd);
     },
   };
+}
+
+function openFolder(path: string): number | undefined {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 function isSameFolder(fd: number, path: string): boolean {
