@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and their count, which the programs check
 // first.
-import { existsSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../sys/native.ts';
 import { mapPath } from './loader/pins.ts';
+import type { PinnedMap } from './loader/versions.ts';
 import { SKIPPED_CGROUPS_OFFSET } from './maps/layout.ts';
 
 const ASKED_FOR = Uint8Array.of(1, 0, 0, 0);
@@ -36,14 +36,8 @@ export function readIds(map: BpfMap): readonly bigint[] {
  * the count is not 0, so that no entry is ignored if the process is killed before the update.
  */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
-  if (!existsSync(mapPath(bpfRoot, 'fl_cgroup_skip'))) {
-    throw new FairleadError(
-      'NOT_FOUND',
-      `no maps are pinned below ${bpfRoot}: start the agent first`,
-    );
-  }
-  const map = openPinnedMap(mapPath(bpfRoot, 'fl_cgroup_skip'));
-  const runtimeFlags = openPinnedMap(mapPath(bpfRoot, 'fl_runtime'));
+  const map = openMap(bpfRoot, 'fl_cgroup_skip');
+  const runtimeFlags = openMap(bpfRoot, 'fl_runtime');
   try {
     const flags = new DataView(runtimeFlags.mmap());
     flags.setUint32(SKIPPED_CGROUPS_OFFSET, map.readAll().count + 1, true);
@@ -53,6 +47,19 @@ export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   } finally {
     map.close();
     runtimeFlags.close();
+  }
+}
+
+/** Throws NOT_FOUND, also while `fairlead cleanup` removes one map after the other. */
+function openMap(bpfRoot: string, name: PinnedMap): BpfMap {
+  try {
+    return openPinnedMap(mapPath(bpfRoot, name));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+    throw new FairleadError(
+      'NOT_FOUND',
+      `no maps are pinned below ${bpfRoot}: start the agent first`,
+    );
   }
 }
 

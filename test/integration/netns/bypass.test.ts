@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cgroups that opted out: their sockets see the Service address itself, all others are served.
+import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { type Agent, runCommand } from '../../../src/lab/agent.ts';
 import { compiledPath } from '../../../src/lab/sandbox.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
@@ -13,6 +15,7 @@ import {
   removeCgroup,
 } from '../../../src/sys/cgroup.ts';
 import { run } from '../../../src/sys/exec.ts';
+import { openPinnedMap } from '../../../src/sys/native.ts';
 import { service, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 
@@ -57,6 +60,21 @@ test('a bypassed pod is left alone, its neighbour is not, and it can come back',
   expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
   expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
+});
+
+test('pins that cleanup has removed in part are no instance any more', async () => {
+  const bpfRoot = `${node.instance.bpfRoot}-removed`;
+  const maps = pinFolder(bpfRoot).maps;
+  mkdirSync(maps, { recursive: true });
+  const map = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_cgroup_skip'));
+  map.pin(join(maps, 'fl_cgroup_skip'));
+  map.close();
+  const args = ['bypass', 'list', '--bpf-root', bpfRoot];
+  expect(await runCommand(node.instance, args)).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('no maps are pinned below'),
+  });
+  rmSync(bpfRoot, { recursive: true });
 });
 
 test('it counts for cgroups below, and outlives the agent', async () => {
