@@ -4,8 +4,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type ClusterProblem, openCluster } from '../../../../src/source/apiserver/cluster.ts';
-import type { RequestFacts } from '../../../../src/source/apiserver/counters.ts';
 import {
   ownNode,
   SERVICE_CIDRS,
@@ -13,63 +11,22 @@ import {
   SLICES,
 } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import type { ApiServerChoice } from '../../../../src/source/apiserver/transport/api-server.ts';
 import { readRemembered } from '../../../../src/source/apiserver/transport/remembered.ts';
 import { IN_CLUSTER_NAME } from '../../../../src/source/apiserver/transport/servers.ts';
 import { until } from '../../../support/until.ts';
 import { type FakeApiServer, status } from './fake-api-server.ts';
-import { FakeClock } from './fake-clock.ts';
-import { openServer, SILENT_LOG } from './harness.ts';
+import { type ClusterOverrides, followCluster, openServer } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 import { AUTHORITY_A } from './tls.ts';
 import { idle } from './traffic.ts';
 
 const NODE = ownNode('n1');
 
-interface Setup {
-  readonly apiServer?: Partial<ApiServerChoice>;
-  readonly runDir?: string;
-  readonly onSynced?: () => void;
-}
-
-function open(server: FakeApiServer, setup: Setup = {}) {
-  const clock = new FakeClock();
-  const events: string[] = [];
-  const problems: ClusterProblem[][] = [];
-  const requests: RequestFacts[] = [];
-  const cluster = openCluster(
-    {
-      nodeName: 'n1',
-      apiServer: {
-        servers: [{ url: server.url, tlsName: undefined }],
-        credentials: { kind: 'none' },
-        winner: 'api-server flag',
-        why: 'the test says so',
-        passedOver: [],
-        ...setup.apiServer,
-      },
-      runDir: setup.runDir,
-      watchesServiceCidrs: true,
-      userAgent: 'test',
-      log: SILENT_LOG,
-      clock,
-    },
-    {
-      onChanges(changes) {
-        for (const { type, ref } of changes) events.push(`${type} ${ref.kind} ${ref.name}`);
-      },
-      onSynced() {
-        events.push('synced');
-        setup.onSynced?.();
-      },
-      onProblems: (now) => problems.push([...now]),
-      onRequest: (request) => requests.push(request),
-      onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),
-    },
-  );
-  onTestFinished(() => cluster.close());
-  return { clock, events, problems, requests, cluster };
-}
+const open = (
+  server: FakeApiServer,
+  over: ClusterOverrides = {},
+  handlers: { readonly onSynced?: () => void } = {},
+) => followCluster(server, { watchesServiceCidrs: true, ...over }, handlers);
 
 async function fullServer(...tls: Parameters<typeof openServer>): Promise<FakeApiServer> {
   const server = await openServer(...tls);
@@ -145,11 +102,8 @@ describe('the first sync', () => {
   test('goes on at once when the Node appears', async () => {
     const server = await fullServer();
     server.remove(NODE.path, 'n1', '');
-    const { events, cluster } = open(server);
-    await until(
-      () => cluster.status().watches.every(({ state }) => state === 'watching'),
-      'watches',
-    );
+    const { events, watching } = open(server);
+    await watching();
     expect(events).not.toContain('synced');
     server.put(NODE.path, node('n1'));
     await until(() => events.includes('synced'), 'synced');
@@ -158,11 +112,15 @@ describe('the first sync', () => {
 
   test('an onSynced that throws breaks nothing', async () => {
     const server = await fullServer();
-    const { events, cluster } = open(server, {
-      onSynced() {
-        throw new Error('no');
+    const { events, cluster } = open(
+      server,
+      {},
+      {
+        onSynced() {
+          throw new Error('no');
+        },
       },
-    });
+    );
     await until(() => events.includes('synced'), 'synced');
     server.put(SERVICES.path, service('api'));
     await until(() => events.includes('put Service api'), 'the change');
@@ -172,8 +130,8 @@ describe('the first sync', () => {
 
 test('a server that loses everything is suspected, and nothing is removed', async () => {
   const server = await fullServer();
-  const { events, cluster, clock } = open(server);
-  await until(() => cluster.status().watches.every(({ state }) => state === 'watching'), 'watches');
+  const { events, clock, watching } = open(server);
+  await watching();
   events.length = 0;
   for (const path of [SERVICES.path, SLICES.path]) server.resetWatches(path);
   server.forgetAll();
@@ -212,9 +170,9 @@ test('problems are told as a whole when they come and when they go', async () =>
 
 test('status tells ages, sizes and counters of every watch', async () => {
   const server = await fullServer();
-  const { clock, cluster } = open(server);
+  const { clock, cluster, watching } = open(server);
   await until(() => cluster.status().isSynced, 'synced');
-  await until(() => cluster.status().watches.every(({ state }) => state === 'watching'), 'watches');
+  await watching();
   clock.advance(7_000);
   const { watches, ...rest } = cluster.status();
   expect(rest).toMatchObject({

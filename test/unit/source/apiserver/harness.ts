@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kind followed from a fake API server, on a clock that stands still.
+// One kind, or a whole cluster, followed from a fake API server, on a clock that stands still.
 import { onTestFinished } from 'vitest';
 import type { ObjectChange } from '../../../../src/model/types.ts';
 import {
   type CredentialSource,
   openCredentials,
 } from '../../../../src/source/apiserver/auth/credentials.ts';
+import {
+  type ClusterHandlers,
+  type ClusterProblem,
+  type ClusterSettings,
+  openCluster,
+} from '../../../../src/source/apiserver/cluster.ts';
+import type { RequestFacts } from '../../../../src/source/apiserver/counters.ts';
 import { createIntern } from '../../../../src/source/apiserver/decode/intern.ts';
 import { type KindSpec, SLICES } from '../../../../src/source/apiserver/kinds.ts';
+import type { ApiServerChoice } from '../../../../src/source/apiserver/transport/api-server.ts';
 import { Servers, type ServerUrl } from '../../../../src/source/apiserver/transport/servers.ts';
 import { createTransport } from '../../../../src/source/apiserver/transport/transport.ts';
 import { Delivery } from '../../../../src/source/apiserver/watch/delivery.ts';
@@ -118,4 +126,60 @@ export function follow(server: FakeApiServer, options: Options = {}) {
     watching,
     close,
   };
+}
+
+/** What a test wants otherwise. */
+export interface ClusterOverrides extends Partial<Omit<ClusterSettings, 'apiServer' | 'clock'>> {
+  readonly apiServer?: Partial<ApiServerChoice>;
+}
+
+/** How a cluster behind this server is followed. */
+export function clusterSettings(
+  server: FakeApiServer,
+  over: ClusterOverrides = {},
+): ClusterSettings & { readonly clock: FakeClock } {
+  return {
+    ...{ nodeName: 'n1', runDir: undefined, watchesServiceCidrs: false },
+    ...{ userAgent: 'test', log: SILENT_LOG, ...over },
+    apiServer: {
+      servers: [{ url: server.url, tlsName: undefined }],
+      credentials: { kind: 'none' },
+      winner: 'api-server flag',
+      why: 'the test says so',
+      passedOver: [],
+      ...over.apiServer,
+    },
+    clock: new FakeClock(),
+  };
+}
+
+/** All kinds together. */
+export function followCluster(
+  server: FakeApiServer,
+  over: ClusterOverrides = {},
+  handlers: Pick<Partial<ClusterHandlers>, 'onSynced'> = {},
+) {
+  /** `put Service web`, `remove Node n1`, `synced`, `suspicious Service: ..` in order. */
+  const events: string[] = [];
+  const problems: ClusterProblem[][] = [];
+  const requests: RequestFacts[] = [];
+  const settings = clusterSettings(server, over);
+  const cluster = openCluster(settings, {
+    onChanges(changes) {
+      for (const { type, ref } of changes) events.push(`${type} ${ref.kind} ${ref.name}`);
+    },
+    onSynced() {
+      events.push('synced');
+      handlers.onSynced?.();
+    },
+    onProblems: (now) => problems.push([...now]),
+    onRequest: (request) => requests.push(request),
+    onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),
+  });
+  onTestFinished(() => cluster.close());
+  const isWatching = (): boolean =>
+    cluster.status().watches.every(({ state }) => state === 'watching');
+  const watching = (): Promise<true> => until(isWatching, 'watches');
+  const { clock } = settings;
+  return { clock, cluster, events, problems, requests, isWatching, watching };
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another cluster, or another store, at the address of the old one: a watch would go on and tell nothing.
-import { expect, onTestFinished, test } from 'vitest';
-import { type ClusterSource, openCluster } from '../../../../src/source/apiserver/cluster.ts';
+import { expect, test } from 'vitest';
+import type { ClusterSource } from '../../../../src/source/apiserver/cluster.ts';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { type FakeApiServer, status } from './fake-api-server.ts';
-import { FakeClock } from './fake-clock.ts';
-import { openServer, SILENT_LOG } from './harness.ts';
+import type { FakeClock } from './fake-clock.ts';
+import { followCluster, openServer } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 import { idle } from './traffic.ts';
 
@@ -29,42 +29,12 @@ async function followed() {
   const server = await openServer();
   fill(server, ['web']);
   server.put(NODE.path, node('n1'));
-  const clock = new FakeClock();
-  const events: string[] = [];
-  const cluster = openCluster(
-    {
-      nodeName: 'n1',
-      apiServer: {
-        servers: [{ url: server.url, tlsName: undefined }],
-        credentials: { kind: 'none' },
-        winner: 'api-server flag',
-        why: 'the test says so',
-        passedOver: [],
-      },
-      runDir: undefined,
-      watchesServiceCidrs: false,
-      userAgent: 'test',
-      log: SILENT_LOG,
-      clock,
-    },
-    {
-      onChanges(changes) {
-        for (const { type, ref } of changes) events.push(`${type} ${ref.kind} ${ref.name}`);
-      },
-      onSynced: () => events.push('synced'),
-      onProblems: () => undefined,
-      onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),
-    },
-  );
-  onTestFinished(() => cluster.close());
-  await watching(cluster);
+  const followed = followCluster(server);
+  await followed.watching();
   server.seen.length = 0;
-  events.length = 0;
-  return { server, clock, cluster, events };
+  followed.events.length = 0;
+  return { server, ...followed };
 }
-
-const watching = (cluster: ClusterSource): Promise<true> =>
-  until(() => cluster.status().watches.every(({ state }) => state === 'watching'), 'watches');
 
 const breakAll = (server: FakeApiServer): void => {
   for (const path of KINDS) server.resetWatches(path);
@@ -84,13 +54,13 @@ const listed = (cluster: ClusterSource): boolean =>
 const questions = (server: FakeApiServer): number => server.kinds(ASKED).length;
 
 test('a store that counts from the beginning again is noticed, and followed after the hold', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);
   server.uidPrefix = 'other';
   fill(server, []);
   await passing(clock, () => listed(cluster));
-  await watching(cluster);
+  await watching();
   expect(events).toContain('suspicious Service: resourceVersion went backwards');
   expect(events.filter((event) => event.startsWith('remove'))).toEqual([]);
   clock.advance(LIMITS.confirmDelayMs);
@@ -99,25 +69,25 @@ test('a store that counts from the beginning again is noticed, and followed afte
 });
 
 test('a restored backup keeps the uid, but its version tells', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);
   fill(server, ['web']);
   server.put(NODE.path, node('n1'));
   await passing(clock, () => listed(cluster));
-  await watching(cluster);
+  await watching();
   server.put(SERVICES.path, service('news'));
   await until(() => events.includes('put Service news'), 'what happens now');
 });
 
 test('a store whose count is higher is known by its uid; its removals are held', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll();
   server.uidPrefix = 'other';
   fill(server, ['x']);
   await passing(clock, () => listed(cluster));
-  await watching(cluster);
+  await watching();
   expect(events).toContain('suspicious Service: another cluster answers');
   expect(events).toContain('suspicious EndpointSlice: another cluster answers');
   expect(events).toContain('put Service x');
@@ -128,10 +98,10 @@ test('a store whose count is higher is known by its uid; its removals are held',
 });
 
 test('the same cluster is asked once by all kinds, and nothing is listed again', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, events, watching } = await followed();
   breakAll(server);
   await passing(clock, () => server.watchers.size === KINDS.length);
-  await watching(cluster);
+  await watching();
   expect(questions(server)).toBe(1);
   const [{ query } = { query: new URLSearchParams() }] = server.seen;
   expect([...query]).toEqual([['fieldSelector', 'metadata.name=kubernetes']]);
@@ -140,7 +110,7 @@ test('the same cluster is asked once by all kinds, and nothing is listed again',
 });
 
 test('what a running watch tells before the answer is here makes the store no older', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, events, watching } = await followed();
   let answer: () => void = () => undefined;
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
@@ -154,22 +124,22 @@ test('what a running watch tells before the answer is here makes the store no ol
   server.put(SLICES.path, slice('news'));
   await until(() => events.includes('put EndpointSlice news'), 'the news');
   answer();
-  await watching(cluster);
+  await watching();
   await until(() => server.watchers.size === KINDS.length, 'all watches');
   expect(server.kinds()).toEqual(['list', 'watch']);
 });
 
 test('a clean end of a watch is no outage', async () => {
-  const { server, clock, cluster } = await followed();
+  const { server, clock, watching } = await followed();
   clock.advance(LIMITS.shortLifeMs);
   for (const path of KINDS) server.endWatches(path);
   await until(() => server.seen.length === KINDS.length, 'new watches');
-  await watching(cluster);
+  await watching();
   expect(questions(server)).toBe(0);
 });
 
 test('while nobody may ask, watches go on as before; the question comes again', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll();
   server.uidPrefix = 'other';
@@ -180,14 +150,14 @@ test('while nobody may ask, watches go on as before; the question comes again', 
     return true;
   };
   await passing(clock, () => server.watchers.size === KINDS.length);
-  await watching(cluster);
+  await watching();
   server.fault = undefined;
   await passing(clock, () => listed(cluster));
   expect(events).toContain('suspicious Service: another cluster answers');
 });
 
 test('who may never ask stops asking', async () => {
-  const { server, clock, cluster } = await followed();
+  const { server, clock, watching } = await followed();
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
     status(response, 403, 'no');
@@ -195,7 +165,7 @@ test('who may never ask stops asking', async () => {
   };
   breakAll(server);
   await passing(clock, () => server.watchers.size === KINDS.length);
-  await watching(cluster);
+  await watching();
   for (let tries = 1; tries <= LIMITS.identityTries; tries += 1) {
     await until(() => questions(server) >= tries, `question ${tries}`);
     await idle();
@@ -209,7 +179,7 @@ test('who may never ask stops asking', async () => {
 });
 
 test('who is told when to come back does not ask earlier, whatever ends meanwhile', async () => {
-  const { server, clock, cluster } = await followed();
+  const { server, clock, watching } = await followed();
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
     status(response, 429, 'busy', { 'retry-after': '9' });
@@ -217,7 +187,7 @@ test('who is told when to come back does not ask earlier, whatever ends meanwhil
   };
   breakAll(server);
   await passing(clock, () => server.watchers.size === KINDS.length);
-  await watching(cluster);
+  await watching();
   expect(questions(server)).toBe(1);
   server.resetWatches(NODE.path);
   await passing(clock, () => server.watchers.size < KINDS.length);
@@ -228,36 +198,36 @@ test('who is told when to come back does not ask earlier, whatever ends meanwhil
 });
 
 test('a question that is never answered holds watches up for a moment only', async () => {
-  const { server, clock, cluster } = await followed();
+  const { server, clock, cluster, watching } = await followed();
   server.fault = ({ path }) => path === ASKED;
   breakAll(server);
   await passing(clock, () => questions(server) === 1);
   expect(server.watchers.size).toBe(0);
   clock.advance(LIMITS.identityTimeoutMs);
   await passing(clock, () => server.watchers.size === KINDS.length);
-  await watching(cluster);
+  await watching();
   await cluster.close();
   await idle();
   expect(clock.delaysMs()).toEqual([]);
 });
 
 test('Service kubernetes made anew in the same cluster costs a list and removes nothing', async () => {
-  const { server, cluster, events } = await followed();
+  const { server, cluster, events, watching } = await followed();
   server.remove(SERVICES.path, 'kubernetes');
   server.uidPrefix = 'anew';
   server.put(SERVICES.path, service('kubernetes'));
   await until(() => listed(cluster), 'lists');
-  await watching(cluster);
+  await watching();
   expect(events.filter((event) => /^suspicious|web/.test(event))).toEqual([]);
 });
 
 test('news of a held object count, whatever version the old store gave it', async () => {
-  const { server, clock, cluster, events } = await followed();
+  const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);
   fill(server, []);
   await passing(clock, () => listed(cluster));
-  await watching(cluster);
+  await watching();
   server.put(SERVICES.path, service('web', 81));
   await until(() => events.includes('put Service web'), 'the Service made again');
 });

@@ -6,8 +6,7 @@ import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kind
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { clusterSource } from '../../../../src/source/apiserver/source.ts';
 import { until } from '../../../support/until.ts';
-import { FakeClock } from './fake-clock.ts';
-import { openServer } from './harness.ts';
+import { clusterSettings, openServer, SILENT_LOG } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 
 const NODE = ownNode('n1');
@@ -17,35 +16,21 @@ async function started() {
   const server = await openServer();
   server.put(SERVICES.path, service('kubernetes'));
   server.put(SLICES.path, slice('kubernetes'));
-  const clock = new FakeClock();
   const warnings: string[] = [];
   const events: string[] = [];
-  const source = clusterSource({
-    nodeName: 'n1',
-    apiServer: {
-      servers: [{ url: server.url, tlsName: undefined }],
-      credentials: { kind: 'none' },
-      winner: 'api-server flag',
-      why: 'the test says so',
-      passedOver: [],
-    },
-    runDir: undefined,
-    watchesServiceCidrs: false,
-    userAgent: 'test',
-    log: {
-      info: () => undefined,
-      debug: () => undefined,
-      warn: (...words: readonly unknown[]) => void warnings.push(words.join(' ')),
-    } as never,
-    clock,
-  });
+  const log = {
+    ...SILENT_LOG,
+    warn: (...words: readonly unknown[]) => void warnings.push(words.join(' ')),
+  } as never;
+  const settings = clusterSettings(server, { log });
+  const source = clusterSource(settings);
   onTestFinished(() => source.close());
   source.start({
     onChanges: () => undefined,
     onSynced: () => void events.push('synced'),
     onProblems: () => undefined,
   });
-  return { server, clock, warnings, events, source };
+  return { server, clock: settings.clock, warnings, events, source };
 }
 
 const waiting: Problem = {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // After an outage: how soon the cluster is followed again, all kinds together, and what it costs a server
 // that is down, one that has just started, and one that all nodes come back to.
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { openCluster } from '../../../../src/source/apiserver/cluster.ts';
+import { describe, expect, test } from 'vitest';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
 import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-server.ts';
-import { FakeClock } from './fake-clock.ts';
-import { follow, openServer, PATH, SILENT_LOG, serverWith } from './harness.ts';
+import type { FakeClock } from './fake-clock.ts';
+import { follow, followCluster, openServer, PATH, serverWith } from './harness.ts';
 import { node, service, slice } from './objects.ts';
 import { idle } from './traffic.ts';
 
@@ -30,40 +29,10 @@ async function followed() {
   for (const path of [SERVICES.path, PROBE]) server.put(path, service('kubernetes'));
   server.put(SLICES.path, slice('kubernetes'));
   server.put(NODE.path, node('n1'));
-  const clock = new FakeClock();
-  const gone: string[] = [];
-  const cluster = openCluster(
-    {
-      nodeName: 'n1',
-      apiServer: {
-        servers: [{ url: server.url, tlsName: undefined }],
-        credentials: { kind: 'none' },
-        winner: 'api-server flag',
-        why: 'the test says so',
-        passedOver: [],
-      },
-      ...{
-        runDir: undefined,
-        watchesServiceCidrs: false,
-        userAgent: 'test',
-        log: SILENT_LOG,
-        clock,
-      },
-    },
-    {
-      onChanges(changes) {
-        for (const { type, ref } of changes) if (type === 'remove') gone.push(ref.name);
-      },
-      onSynced: () => undefined,
-      onProblems: () => undefined,
-    },
-  );
-  onTestFinished(() => cluster.close());
-  const isWatching = (): boolean =>
-    server.watchers.size === KINDS.length &&
-    cluster.status().watches.every(({ state }) => state === 'watching');
+  const followed = followCluster(server);
+  const isWatching = (): boolean => server.watchers.size === KINDS.length && followed.isWatching();
   await until(isWatching, 'watches');
-  return { server, clock, cluster, gone, isWatching };
+  return { server, ...followed, isWatching };
 }
 
 function breakDown(server: FakeApiServer): void {
