@@ -13,7 +13,8 @@ import { type ClusterAgent, startClusterAgent } from './agent.ts';
 import type { Api } from './api.ts';
 import { prepareCluster } from './binaries.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
-import { addNode, addPod, addService, servicesPath } from './objects.ts';
+import { addWeb, NODE } from './fault-stage.ts';
+import { addNode, addService, servicesPath } from './objects.ts';
 
 const readiness = await prepareCluster();
 
@@ -28,12 +29,8 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     plane = await startControlPlane(readiness.binaries);
     node = await startOneNode(['web-1', 'web-2']);
     await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
-    await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
-    for (const { name, ipv4, ipv6 } of node.pods('web-1', 'web-2')) {
-      const labels = { app: 'web' };
-      await addPod(plane.api, { name, nodeName: 'n1', ips: [ipv4, ipv6], labels });
-    }
-    await addService(plane.api, 'web', { selector: { app: 'web' } });
+    await addNode(plane.api, NODE);
+    await addWeb(plane, node);
     agent = await startAgent();
     const backends = async () => (await kernel('web')).flatMap(({ kernel }) => kernel);
     await untilHolds(async () => expect(await backends()).toHaveLength(2), 20_000);

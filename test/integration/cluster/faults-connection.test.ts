@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that break and servers that refuse, while traffic runs: no request fails, what happened
 // meanwhile is learnt without a new list, and nobody is asked more often than he can bear.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { untilHolds } from '../../support/until.ts';
 import { prepareFaults } from './clock.ts';
-import { countFromNow, type FaultCounts, least, sum, untilFollowed } from './fault-counts.ts';
-import { type FaultStage, startFaultStage } from './fault-stage.ts';
+import { least, sum, untilFollowed } from './fault-counts.ts';
+import { hookFaultStage, SPEED } from './fault-hooks.ts';
 import { type Asked, type Fault, refusal } from './faulty-server.ts';
 import { addService } from './objects.ts';
-
-/**
- * Simulated seconds for each real one: what takes the agent half a minute takes three seconds. The API
- * server's bookmarks keep to real minutes, so a quiet watch is given up, and opened again, every 12 s.
- */
-const SPEED = 10;
 
 /** Four kinds, and the question who answers. */
 const PATHS = 5;
@@ -27,38 +21,21 @@ const MOST_ASKED = 150;
 const readiness = await prepareFaults();
 
 describe.skipIf(!readiness.isReady)('faults of connections', () => {
-  let stage: FaultStage;
-  let counts: FaultCounts;
-
-  beforeAll(async () => {
-    if (!readiness.isReady) return;
-    stage = await startFaultStage(readiness.binaries, { speed: SPEED });
-    await stage.startAgent();
-  }, 180_000);
-  afterAll(() => stage?.remove());
-  beforeEach(async () => {
-    await untilFollowed(stage.status);
-    counts = await countFromNow(stage.status);
-    await stage.startTraffic();
-  });
-  afterEach(async () => {
-    stage.server.mend();
-    await stage.endTraffic();
-  });
+  const running = hookFaultStage(readiness);
 
   /** Breaks everything, and keeps it broken until every kind complains in these words. */
   async function breakUntilTold(fault: Fault, words: RegExp): Promise<void> {
-    stage.server.inject(fault);
-    stage.server.resetAll();
+    running.stage.server.inject(fault);
+    running.stage.server.resetAll();
     await untilHolds(async () => {
-      const { problems } = await stage.status();
+      const { problems } = await running.stage.status();
       expect(problems.map(({ reason }) => reason)).toEqual(
         Array(4).fill(expect.stringMatching(words)),
       );
     }, 30_000);
   }
   const listAgeMs = async (): Promise<number> =>
-    (await stage.status()).watches[0]?.listAgeMs ?? Number.NaN;
+    (await running.stage.status()).watches[0]?.listAgeMs ?? Number.NaN;
   /** How much is counted in half a minute of the agent's time. */
   async function inHalfMinute(count: () => number): Promise<number> {
     const [fromMs, from] = [await listAgeMs(), count()];
@@ -69,10 +46,10 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     return count() - from;
   }
   async function isFollowedWithoutList(name: string): Promise<void> {
-    stage.server.mend();
-    await stage.follows(name);
-    await untilFollowed(stage.status);
-    expect(await counts.lists()).toBe(0);
+    running.stage.server.mend();
+    await running.stage.follows(name);
+    await untilFollowed(running.stage.status);
+    expect(await running.counts.lists()).toBe(0);
   }
 
   test.each(['endInside', 'breakInside'] as const)(
@@ -80,17 +57,17 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     async (cut) => {
       const name = cut.toLowerCase();
       let cuts = 0;
-      stage.server.inject({
+      running.stage.server.inject({
         line: (line, stream) => {
           const isFirst = line.includes(`"name":"${name}"`) && cuts === 0;
           if (isFirst) cuts += 1;
           stream[isFirst ? cut : 'send'](line);
         },
       });
-      await stage.follows(name);
+      await running.stage.follows(name);
       expect(cuts).toBe(1);
-      expect(sum(await counts.ended('broken'))).toBe(1);
-      expect(await counts.lists()).toBe(0);
+      expect(sum(await running.counts.ended('broken'))).toBe(1);
+      expect(await running.counts.lists()).toBe(0);
     },
   );
 
@@ -100,10 +77,10 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
   });
 
   test('a proxy that closes every connection at once is not pestered', async () => {
-    stage.server.inject({ connection: (socket) => socket.destroy() });
-    stage.server.resetAll();
-    expect(await inHalfMinute(() => stage.server.connections)).toBeLessThan(MOST_ASKED);
-    expect((await stage.status()).problems).toHaveLength(4);
+    running.stage.server.inject({ connection: (socket) => socket.destroy() });
+    running.stage.server.resetAll();
+    expect(await inHalfMinute(() => running.stage.server.connections)).toBeLessThan(MOST_ASKED);
+    expect((await running.stage.status()).problems).toHaveLength(4);
     await isFollowedWithoutList('after-closing');
   });
 
@@ -114,61 +91,65 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
 
   test('a peer that reads requests and never answers', async () => {
     await breakUntilTold({ answer: () => 'silence' }, /no answer from .* in time/);
-    stage.server.resetAll();
+    running.stage.server.resetAll();
     await isFollowedWithoutList('after-silence');
   });
 
   test('watches that fall silent: given up after two minutes, and nothing was missed', async () => {
-    const frozen = new Set(stage.server.asked);
-    stage.server.inject({
+    const frozen = new Set(running.stage.server.asked);
+    running.stage.server.inject({
       line: (line, stream, asked) => {
         if (!frozen.has(asked)) stream.send(line);
       },
     });
-    await addService(stage.plane.api, 'unheard', {});
-    await stage.traffic(100);
-    expect(await stage.inKernel()).not.toContain('unheard');
+    await addService(running.stage.plane.api, 'unheard', {});
+    await running.stage.traffic(100);
+    expect(await running.stage.inKernel()).not.toContain('unheard');
     await untilHolds(
-      async () => expect(least(await counts.ended('silent'))).toBeGreaterThan(0),
+      async () => expect(least(await running.counts.ended('silent'))).toBeGreaterThan(0),
       30_000,
     );
-    await untilHolds(async () => expect(await stage.inKernel()).toContain('unheard'), 20_000);
+    await untilHolds(
+      async () => expect(await running.stage.inKernel()).toContain('unheard'),
+      20_000,
+    );
     await isFollowedWithoutList('after-frozen');
   }, 60_000);
 
   test('watches that are accepted and ended at once: no list, no storm', async () => {
-    stage.server.inject({
+    running.stage.server.inject({
       answer: ({ isWatch }) => (isWatch ? { status: 200, body: '' } : undefined),
     });
-    stage.server.resetAll();
-    expect(await inHalfMinute(() => stage.server.asked.length)).toBeLessThan(MOST_ASKED);
+    running.stage.server.resetAll();
+    expect(await inHalfMinute(() => running.stage.server.asked.length)).toBeLessThan(MOST_ASKED);
     await isFollowedWithoutList('after-short-watches');
   });
 
   test('500 for everything: told once', async () => {
-    const said = stage.log.length;
+    const said = running.stage.log.length;
     const told = (): readonly string[] =>
-      stage.log.slice(said).filter((line) => line.includes('HTTP 500'));
+      running.stage.log.slice(said).filter((line) => line.includes('HTTP 500'));
     await breakUntilTold({ answer: () => refusal(500, 'InternalError') }, /HTTP 500: faulty/);
     await untilHolds(() => expect(told()).toHaveLength(1));
-    await stage.traffic(200);
+    await running.stage.traffic(200);
     await isFollowedWithoutList('after-500s');
     expect(told()).toEqual([expect.stringMatching(/cannot watch the API server/)]);
   });
 
   test('429 with Retry-After: nobody asks earlier', async () => {
     const retryAfter = { 'retry-after': '20' };
-    stage.server.inject({
+    running.stage.server.inject({
       answer: () => ({ ...refusal(429, 'TooManyRequests'), headers: retryAfter }),
     });
-    const first = stage.server.asked.length;
-    stage.server.resetAll();
-    const refused = (): Map<string, number[]> => timesByPath(stage.server.asked.slice(first));
+    const first = running.stage.server.asked.length;
+    running.stage.server.resetAll();
+    const refused = (): Map<string, number[]> =>
+      timesByPath(running.stage.server.asked.slice(first));
     await untilHolds(() => {
       const often = [...refused().values()].filter(({ length }) => length > 2);
       expect(often).toHaveLength(PATHS);
     }, 30_000);
-    stage.server.mend();
+    running.stage.server.mend();
     for (const [path, times] of refused()) {
       const gaps = times.slice(1).map((atMs, index) => (atMs - times[index]!) * SPEED);
       // A timer of Node may fire a millisecond early.

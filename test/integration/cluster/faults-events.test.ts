@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events that come twice, late or in the wrong order, lists that never get whole, and servers that lack
 // what newer ones have, while traffic runs: the kernel ends up right, and never shows half a list.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { untilHolds } from '../../support/until.ts';
 import type { Api } from './api.ts';
 import { prepareFaults } from './clock.ts';
-import { countFromNow, type FaultCounts, sum, untilFollowed } from './fault-counts.ts';
-import { type FaultStage, startFaultStage } from './fault-stage.ts';
+import { countFromNow, sum, untilFollowed } from './fault-counts.ts';
+import { hookFaultStage } from './fault-hooks.ts';
 import { type Asked, type Fault, type Refusal, refusal } from './faulty-server.ts';
 import { addService, servicesPath } from './objects.ts';
 
@@ -26,30 +26,13 @@ const withoutWatchList = ({ query }: Asked): Refusal | undefined =>
     : undefined;
 
 describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
-  let stage: FaultStage;
-  let counts: FaultCounts;
+  const running = hookFaultStage(readiness);
 
-  beforeAll(async () => {
-    if (!readiness.isReady) return;
-    stage = await startFaultStage(readiness.binaries, { speed: 10 });
-    await stage.startAgent();
-  }, 180_000);
-  afterAll(() => stage?.remove());
-  beforeEach(async () => {
-    await untilFollowed(stage.status);
-    counts = await countFromNow(stage.status);
-    await stage.startTraffic();
-  });
-  afterEach(async () => {
-    stage.server.mend();
-    await stage.endTraffic();
-  });
-
-  const api = (): Api => stage.plane.api;
+  const api = (): Api => running.stage.plane.api;
   const change = (name: string, port: number) =>
     api().patch(`${servicesPath()}/${name}`, { spec: { ports: [{ name: 'http', port }] } });
   const portsOf = async (name: string): Promise<(string | undefined)[]> => {
-    const rows = (await stage.rows()).filter((row) => row.name === name);
+    const rows = (await running.stage.rows()).filter((row) => row.name === name);
     return rows.map(({ frontend, kernelState }) => `${/:\d+/.exec(frontend)?.[0]} ${kernelState}`);
   };
   /** Keeps lines of one Service back until there are as many, then sends them the other way round. */
@@ -66,46 +49,51 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
 
   test('every event twice', async () => {
     await addService(api(), 'goes', {});
-    stage.server.inject({
+    running.stage.server.inject({
       line: (line, stream) => {
         stream.send(line);
         stream.send(line);
       },
     });
     await api().remove(`${servicesPath()}/goes`);
-    await stage.follows('twice');
-    expect(await stage.inKernel()).not.toContain('goes');
-    expect(await counts.lists()).toBe(0);
+    await running.stage.follows('twice');
+    expect(await running.stage.inKernel()).not.toContain('goes');
+    expect(await running.counts.lists()).toBe(0);
     await untilHolds(async () => {
-      const stale = (await stage.status()).watches.map(({ counters }) => counters.staleEvents);
+      const stale = (await running.stage.status()).watches.map(
+        ({ counters }) => counters.staleEvents,
+      );
       expect(Math.max(...stale)).toBeGreaterThan(0);
     });
   });
 
   test('changes of one object in the wrong order: the newest counts', async () => {
-    await stage.follows('turned');
-    stage.server.inject(reversing('turned', 3));
+    await running.stage.follows('turned');
+    running.stage.server.inject(reversing('turned', 3));
     for (const port of [81, 82, 83]) await change('turned', port);
     await untilHolds(async () => expect(await portsOf('turned')).toEqual([':83 ok']), 20_000);
-    await stage.follows('after-turned');
+    await running.stage.follows('after-turned');
     expect(await portsOf('turned')).toEqual([':83 ok']);
-    expect(await counts.lists()).toBe(0);
+    expect(await running.counts.lists()).toBe(0);
   });
 
   test('an end before its beginning: listed again', async () => {
-    stage.server.inject(reversing('unborn', 2));
+    running.stage.server.inject(reversing('unborn', 2));
     await addService(api(), 'unborn', {});
     await api().remove(`${servicesPath()}/unborn`);
-    await untilHolds(async () => expect(sum(await counts.ended('disorder'))).toBe(1), 20_000);
-    await stage.follows('after-unborn');
-    expect(await stage.inKernel()).not.toContain('unborn');
-    expect(await counts.suspicious()).toBe(0);
+    await untilHolds(
+      async () => expect(sum(await running.counts.ended('disorder'))).toBe(1),
+      20_000,
+    );
+    await running.stage.follows('after-unborn');
+    expect(await running.stage.inKernel()).not.toContain('unborn');
+    expect(await running.counts.suspicious()).toBe(0);
   });
 
   test('old news of what is gone does not bring it back', async () => {
     let added = '';
     let repeats = 0;
-    stage.server.inject({
+    running.stage.server.inject({
       line: (line, stream, asked) => {
         stream.send(line);
         if (!isOf(asked, line, 'ghost')) return;
@@ -115,16 +103,16 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
         stream.send(added);
       },
     });
-    await stage.follows('ghost');
+    await running.stage.follows('ghost');
     await api().remove(`${servicesPath()}/ghost`);
     await untilHolds(() => expect(repeats).toBe(1), 20_000);
-    await stage.follows('after-ghost');
-    expect(await stage.inKernel()).not.toContain('ghost');
-    expect((await counts.ended('disorder')).get('Service')).toBe(1);
+    await running.stage.follows('after-ghost');
+    expect(await running.stage.inKernel()).not.toContain('ghost');
+    expect((await running.counts.ended('disorder')).get('Service')).toBe(1);
   });
 
   test('pages that expire under way: the old state stays until a list is whole', async () => {
-    await stage.follows('vanishes');
+    await running.stage.follows('vanishes');
     let pagesRefused = 0;
     const paging: Fault = {
       // Small pages, as if there were thousands of Services; read from the store, which alone has pages.
@@ -135,7 +123,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
         query.delete('resourceVersionMatch');
       },
     };
-    stage.server.inject({
+    running.stage.server.inject({
       ...paging,
       answer: (asked) => {
         if (asked.query.has('continue')) pagesRefused += 1;
@@ -143,37 +131,39 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
         return withoutWatchList(asked) ?? (isExpired ? refusal(410, 'Expired') : undefined);
       },
     });
-    stage.server.resetAll();
+    running.stage.server.resetAll();
     await addService(api(), 'appears', {});
     await api().remove(`${servicesPath()}/vanishes`);
     await untilHolds(async () => {
-      expect((await counts.ended('expired')).get('Service')).toBeGreaterThan(3);
+      expect((await running.counts.ended('expired')).get('Service')).toBeGreaterThan(3);
     }, 30_000);
     expect(pagesRefused).toBeGreaterThan(1);
-    expect(await stage.inKernel()).toContain('vanishes');
-    expect(await stage.inKernel()).not.toContain('appears');
-    const pagesBefore = stage.server.asked.filter(({ query }) => query.has('continue')).length;
-    stage.server.inject({ ...paging, answer: withoutWatchList });
-    await stage.follows('after-pages');
-    expect(await stage.inKernel()).toContain('appears');
-    expect(await stage.inKernel()).not.toContain('vanishes');
-    const pages = stage.server.asked.filter(({ query }) => query.has('continue')).length;
+    expect(await running.stage.inKernel()).toContain('vanishes');
+    expect(await running.stage.inKernel()).not.toContain('appears');
+    const pagesBefore = running.stage.server.asked.filter(({ query }) =>
+      query.has('continue'),
+    ).length;
+    running.stage.server.inject({ ...paging, answer: withoutWatchList });
+    await running.stage.follows('after-pages');
+    expect(await running.stage.inKernel()).toContain('appears');
+    expect(await running.stage.inKernel()).not.toContain('vanishes');
+    const pages = running.stage.server.asked.filter(({ query }) => query.has('continue')).length;
     expect(pages - pagesBefore).toBeGreaterThan(1);
-    expect(await counts.suspicious()).toBe(0);
+    expect(await running.counts.suspicious()).toBe(0);
   }, 60_000);
 
   test('a server without WatchList', async () => {
-    stage.server.inject({ answer: withoutWatchList });
-    await stage.startAgent();
-    await stage.follows('without-watch-list');
-    await untilFollowed(stage.status);
-    const { watches } = await stage.status();
+    running.stage.server.inject({ answer: withoutWatchList });
+    await running.stage.startAgent();
+    await running.stage.follows('without-watch-list');
+    await untilFollowed(running.stage.status);
+    const { watches } = await running.stage.status();
     expect(watches.map(({ isWatchListUsed }) => isWatchListUsed)).toEqual(Array(4).fill(false));
   });
 
   test('a server so old that it ignores the question for initial events', async () => {
     // A new server marks the end even so: the mark goes on the way.
-    stage.server.inject({
+    running.stage.server.inject({
       question: (query) => {
         query.delete('sendInitialEvents');
         query.delete('resourceVersionMatch');
@@ -182,26 +172,26 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
         if (!line.includes('k8s.io/initial-events-end')) stream.send(line);
       },
     });
-    await stage.startAgent();
-    await stage.follows('unmarked');
-    await untilFollowed(stage.status);
-    const { watches } = await stage.status();
+    await running.stage.startAgent();
+    await running.stage.follows('unmarked');
+    await untilFollowed(running.stage.status);
+    const { watches } = await running.stage.status();
     expect(watches.map(({ counters }) => counters.ends.late)).toEqual(Array(4).fill(1));
   });
 
   test('a server without bookmarks: history that went meanwhile costs a list, nothing else', async () => {
-    stage.server.inject({
+    running.stage.server.inject({
       answer: withoutWatchList,
       question: (query) => query.delete('allowWatchBookmarks'),
     });
-    await stage.startAgent();
-    await stage.follows('without-bookmarks');
-    await untilFollowed(stage.status);
-    const { watches } = await stage.status();
+    await running.stage.startAgent();
+    await running.stage.follows('without-bookmarks');
+    await untilFollowed(running.stage.status);
+    const { watches } = await running.stage.status();
     expect(watches.map(({ bookmarkAgeMs }) => bookmarkAgeMs)).toEqual(Array(4).fill(undefined));
-    counts = await countFromNow(stage.status);
-    await stage.plane.forgetHistory();
-    await stage.follows('after-forgetting');
+    const counts = await countFromNow(running.stage.status);
+    await running.stage.plane.forgetHistory();
+    await running.stage.follows('after-forgetting');
     await untilHolds(
       async () => expect(sum(await counts.ended('expired'))).toBeGreaterThan(0),
       20_000,
