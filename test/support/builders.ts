@@ -3,6 +3,7 @@
 
 import type { Target } from '../../src/lab/client/protocol.ts';
 import { type Endpoint, endpointSlices, type Manifest } from '../../src/lab/manifests.ts';
+import { serviceObject } from './objects.ts';
 
 export interface ServiceSpec {
   /** Last part of both ClusterIPs, 1..255: 10.96.0.N and fd00:96::N (in hex). */
@@ -28,11 +29,9 @@ export function svc(name: string, spec: ServiceSpec): Manifest {
     sessionAffinity: 'ClientIP',
     sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
   };
-  return {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name, namespace: 'default' },
-    spec: {
+  return serviceObject(
+    name,
+    {
       type: 'ClusterIP',
       clusterIP: ipv4,
       clusterIPs: [ipv4, ipv6],
@@ -41,7 +40,8 @@ export function svc(name: string, spec: ServiceSpec): Manifest {
       ports: [{ name: 'main', port, targetPort, protocol }],
       ...(affinitySeconds === undefined ? {} : affinity),
     },
-  };
+    { metadata: { name, namespace: 'default' } },
+  );
 }
 
 /** Both slices of a Service made by `svc`. */

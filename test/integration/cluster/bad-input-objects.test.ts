@@ -7,6 +7,7 @@ import type { Target } from '../../../src/lab/client/protocol.ts';
 import { problemText } from '../../../src/model/problem.ts';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
+import { clusterIp, serviceObject, sliceMetadata, sliceObject } from '../../support/objects.ts';
 import { untilHolds } from '../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
 import { prepareCluster } from './binaries.ts';
@@ -22,25 +23,20 @@ const metadata = (more: Fields = {}): Fields => ({
   ...{ name: 'old', namespace: 'default', uid: '11111111-1111-1111-1111-111111111111' },
   ...{ creationTimestamp: '2017-03-28T12:00:00Z', ...more },
 });
-const service = (spec: Fields, status: Fields = {}, meta: Fields = {}): Fields => ({
-  ...{ apiVersion: 'v1', kind: 'Service', metadata: metadata(meta) },
-  spec: {
-    ...{ type: 'ClusterIP', clusterIP: ADDRESS, clusterIPs: [ADDRESS], ipFamilies: ['IPv4'] },
-    ...{ ipFamilyPolicy: 'SingleStack', sessionAffinity: 'None' },
-    ...{ ports: [port('http', 80)], ...spec },
-  },
-  status: { loadBalancer: {}, ...status },
-});
+const service = (spec: Fields, status: Fields = {}, meta: Fields = {}): Fields =>
+  serviceObject(
+    'old',
+    {
+      ...{ type: 'ClusterIP', ...clusterIp(ADDRESS), ipFamilyPolicy: 'SingleStack' },
+      ...{ sessionAffinity: 'None', ports: [port('http', 80)], ...spec },
+    },
+    { metadata: metadata(meta), status: { loadBalancer: {}, ...status } },
+  );
 const port = (name: string, number: number, more: Fields = {}): Fields => ({
   ...{ name, port: number, protocol: 'TCP', targetPort: 8080, ...more },
 });
-const slice = (endpoints: readonly Fields[], more: Fields = {}): Fields => ({
-  ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' },
-  metadata: metadata({ labels: { 'kubernetes.io/service-name': 'old' } }),
-  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-  endpoints,
-  ...more,
-});
+const slice = (endpoints: readonly Fields[], more: Fields = {}): Fields =>
+  sliceObject('old', endpoints, { metadata: metadata(sliceMetadata('old')), ...more });
 const at = (address: string): Fields => ({ addresses: [address], conditions: { ready: true } });
 
 interface BadObject {

@@ -4,6 +4,7 @@
 import fc from 'fast-check';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
+import { readyEndpoint, serviceObject, sliceObject } from '../../support/objects.ts';
 import { chance, podSets } from '../../support/random.ts';
 import { type Api, ApiError } from './api.ts';
 import { servicesPath, slicesPath } from './objects.ts';
@@ -50,26 +51,15 @@ async function forEach(
   await Promise.all(Array.from({ length: PARALLEL }, work));
 }
 
-const serviceOf = (n: number): object => ({
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name: name(n) },
-  spec: {
-    ...{ clusterIP: address(n), ipFamilyPolicy: 'PreferDualStack' },
-    ports: [{ name: 'http', port: 80, targetPort: 8080 }],
-  },
-});
+const serviceOf = (n: number): object =>
+  serviceObject(name(n), { clusterIP: address(n), ipFamilyPolicy: 'PreferDualStack' });
 
 function sliceOf(n: number, pods: readonly Pod[], { pods: chosen }: Burst): object {
   const used = chosen[n - 1]!.map((index) => pods[index]!);
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { name: name(n), labels: { 'kubernetes.io/service-name': name(n) } },
-    addressType: 'IPv4',
-    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-    endpoints: used.map(({ ipv4 }) => ({ addresses: [ipv4], nodeName: 'n1' })),
-  };
+  return sliceObject(
+    name(n),
+    used.map(({ ipv4 }) => readyEndpoint(ipv4, 'n1')),
+  );
 }
 
 export async function makeServices(api: Api, pods: readonly Pod[], change: Burst): Promise<void> {

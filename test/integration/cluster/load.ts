@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills a control plane with many Services and their EndpointSlices, as fast as the API server takes
 // them. Which Service has which addresses follows from its number alone, so that runs can be compared.
-import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
+import {
+  type ApiObject,
+  readyEndpoint,
+  serviceObject,
+  sliceMetadata,
+  sliceObject,
+} from '../../support/objects.ts';
 import type { Api } from './api.ts';
 import { servicesPath, slicesPath } from './objects.ts';
 
@@ -33,7 +39,7 @@ export async function load(api: Api, spec: LoadSpec): Promise<LoadReport> {
   const startedMs = performance.now();
   await forEachNumber(services, parallel, async (offset) => {
     const number = from + offset;
-    await api.create(servicesPath(), service(number));
+    await api.create(servicesPath(), serviceObject(serviceName(number)));
     await api.create(slicesPath(), slice(number, endpointsOf(number, spec)));
   });
   return { objects: 2 * services, elapsedMs: performance.now() - startedMs };
@@ -64,33 +70,11 @@ export function changedAddresses(
 }
 
 /** The slice of a loaded Service, for creating it and for replacing it by one with other addresses. */
-export function slice(number: number, addresses: readonly string[]): V1EndpointSlice {
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      name: serviceName(number),
-      labels: {
-        'kubernetes.io/service-name': serviceName(number),
-        'endpointslice.kubernetes.io/managed-by': MANAGED_BY,
-      },
-    },
-    addressType: 'IPv4',
-    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-    endpoints: addresses.map((address) => ({
-      addresses: [address],
-      conditions: { ready: true, serving: true, terminating: false },
-    })),
-  };
-}
-
-function service(number: number): V1Service {
-  return {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: serviceName(number) },
-    spec: { ports: [{ name: 'http', port: 80, targetPort: 8080 }] },
-  };
+export function slice(number: number, addresses: readonly string[]): ApiObject {
+  const name = serviceName(number);
+  const labels = { 'endpointslice.kubernetes.io/managed-by': MANAGED_BY };
+  const endpoints = addresses.map((address) => readyEndpoint(address));
+  return sliceObject(name, endpoints, { metadata: sliceMetadata(name, name, labels) });
 }
 
 function endpointsOf(number: number, { endpointsEach, endpointsOf }: LoadSpec): readonly string[] {

@@ -2,6 +2,7 @@
 // Nodes and Pods without a kubelet: objects whose status a test sets, so that the real EndpointSlice
 // controller sees what it would see in a cluster. Paths of what Services are made of.
 import type { V1Node, V1Pod, V1Service } from '@kubernetes/client-node';
+import { serviceObject } from '../../support/objects.ts';
 import type { Api } from './api.ts';
 
 export const NODES = '/api/v1/nodes';
@@ -110,12 +111,7 @@ export function addService(
   spec: V1Service['spec'],
   namespace?: string,
 ): Promise<V1Service> {
-  return api.create<V1Service>(servicesPath(namespace), {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name },
-    spec: { ports: [{ name: 'http', port: 80, targetPort: 8080 }], ...spec },
-  });
+  return api.create<V1Service>(servicesPath(namespace), serviceObject(name, spec));
 }
 
 function condition(type: string, isTrue: boolean): { type: string; status: string } {

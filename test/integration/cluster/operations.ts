@@ -2,6 +2,7 @@
 // Random operations on Services, on slices made by hand and on the Node: few names and few addresses, so
 // that Services get in each other's way.
 import fc from 'fast-check';
+import { serviceObject, sliceMetadata, sliceObject } from '../../support/objects.ts';
 import { chance, some } from '../../support/random.ts';
 import type { Api } from './api.ts';
 import { NODES, servicesPath, slicesPath } from './objects.ts';
@@ -73,7 +74,7 @@ const ofAnotherProxy = inSome(
 const createService = fc
   .record({ name, labels: ofAnotherProxy, spec: serviceSpec })
   .map(({ name, labels, spec }): Step => {
-    const service = { apiVersion: 'v1', kind: 'Service', metadata: { name, labels }, spec };
+    const service = serviceObject(name, spec, { metadata: { name, labels } });
     return {
       what: `create ${JSON.stringify(service)}`,
       run: (api) => api.create(servicesPath(), service),
@@ -133,23 +134,19 @@ const putSlice = sliceParts.map(({ owner, family, number, used, ...parts }): Ste
   const full = `${owner}-${family.toLowerCase()}-${number}`;
   const address = (last: number): string =>
     family === 'IPv4' ? `10.1.1.${last}` : `fd00:10:1::${last}`;
-  const slice = {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      name: full,
-      labels: {
-        'kubernetes.io/service-name': owner,
-        'endpointslice.kubernetes.io/managed-by': 'histories.fairlead.io',
-      },
-    },
+  const endpoints = used.map((last) => ({
+    addresses: [address(last)],
+    ...parts.endpoints[last - 1],
+  }));
+  const labels = { 'endpointslice.kubernetes.io/managed-by': 'histories.fairlead.io' };
+  const slice = sliceObject(owner, endpoints, {
+    metadata: sliceMetadata(owner, full, labels),
     addressType: family,
     ports: parts.ports.map(({ name, protocol }, index) => ({
       ...{ name, protocol },
       port: parts.targetPorts[index],
     })),
-    endpoints: used.map((last) => ({ addresses: [address(last)], ...parts.endpoints[last - 1] })),
-  };
+  });
   return { what: `put ${JSON.stringify(slice)}`, run: (api) => put(api, full, slice) };
 });
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../support/node.ts';
+import { readyEndpoint, sliceObject } from '../../support/objects.ts';
 import { untilHolds } from '../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
 import { prepareCluster } from './binaries.ts';
@@ -44,14 +45,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
 
   async function addWithBackend(name: string): Promise<void> {
     await addService(plane.api, name, {});
-    await plane.api.create(slicesPath(), {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: { name, labels: { 'kubernetes.io/service-name': name } },
-      addressType: 'IPv4',
-      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints: [{ addresses: ['10.1.1.5'], conditions: { ready: true } }],
-    });
+    await plane.api.create(slicesPath(), sliceObject(name, [readyEndpoint('10.1.1.5')]));
   }
   /** Exactly these Services, each with its backend, besides `kubernetes`. */
   const served = (names: readonly string[]): Promise<void> =>

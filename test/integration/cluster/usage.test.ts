@@ -3,6 +3,7 @@
 // and selector. After each step all three agents are right, and connections go where they should.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
+import { serviceObject } from '../../support/objects.ts';
 import { prepareCluster } from './binaries.ts';
 import { addPod, removePod, terminatePod } from './objects.ts';
 import { type Fleet, startFleet } from './usage.ts';
@@ -159,14 +160,6 @@ const isFull = (rows: readonly Row[], count: number): boolean =>
   rows.every(({ name, desired }) => name !== 'web' || desired?.length === count);
 
 function webService(spec: object): object {
-  return {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'web' },
-    spec: {
-      selector: { app: 'web' },
-      ports: [{ name: '80-8080', port: 80, targetPort: 8080 }],
-      ...spec,
-    },
-  };
+  const ports = [{ name: '80-8080', port: 80, targetPort: 8080 }];
+  return serviceObject('web', { selector: { app: 'web' }, ports, ...spec });
 }

@@ -4,11 +4,9 @@ import { expect, test } from 'vitest';
 import { withNodeWarning } from '../../../src/agent/own-node.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { SourceListener } from '../../../src/source/source.ts';
+import { nodeObject, put, remove } from '../../support/objects.ts';
 
-const node = (name: string, type: 'put' | 'remove' = 'put'): ObjectChange => {
-  const ref = { kind: 'Node', namespace: '', name } as const;
-  return type === 'put' ? { type, ref, object: {} } : { type, ref };
-};
+const node = (name: string): ObjectChange => put(nodeObject(name));
 
 function follow(nodeName: string) {
   const lines: string[] = [];
@@ -50,7 +48,7 @@ test('a Node that comes late, and one that goes', () => {
   const { lines, onChanges, onSynced } = follow('n1');
   onSynced();
   onChanges([node('n1')]);
-  onChanges([node('n1', 'remove')]);
+  onChanges([remove(node('n1'))]);
   expect(lines.map((line) => line.split(':')[0])).toEqual([
     'warn no Node object with this name',
     'info Node object found',

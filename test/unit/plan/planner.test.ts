@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner, type Planner } from '../../../src/plan/planner.ts';
 import type { ServicePlan } from '../../../src/plan/types.ts';
-import { node, ready, remove, SETTINGS, service, slice } from './support.ts';
+import { remove } from '../../support/objects.ts';
+import { node, ready, SETTINGS, service, slice } from './support.ts';
 
 function planner(...changes: readonly ObjectChange[]): Planner {
   const made = createPlanner(SETTINGS);

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects and settings for the tests of plans: small, valid, and changed where a test says so.
-import type { ObjectChange, ObjectRef } from '../../../src/model/types.ts';
+// Objects as a source delivers them, and settings, for the tests of plans.
 import type { PlanSettings } from '../../../src/plan/types.ts';
+import {
+  clusterIp,
+  nodeObject,
+  type Put,
+  put,
+  readyEndpoint,
+  serviceObject,
+  sliceMetadata,
+  sliceObject,
+} from '../../support/objects.ts';
 
 export const SETTINGS: PlanSettings = {
   nodeName: 'n1',
@@ -12,49 +21,34 @@ export const SETTINGS: PlanSettings = {
   allowExternalIps: true,
 };
 
-export type Put = Extract<ObjectChange, { type: 'put' }>;
-
-const put = (ref: ObjectRef, object: unknown): Put => ({ type: 'put', ref, object });
-
-export const remove = ({ ref }: ObjectChange): ObjectChange => ({ type: 'remove', ref });
-
-/** A Service with ClusterIP 10.96.0.`number` and one port. */
-export function service(name: string, number: number, spec: object = {}, rest: object = {}): Put {
-  const clusterIP = `10.96.0.${number}`;
-  const basic = {
-    clusterIP,
-    clusterIPs: [clusterIP],
-    ipFamilies: ['IPv4'],
-    ports: [{ name: 'http', port: 80, protocol: 'TCP' }],
-  };
-  return put(
-    { kind: 'Service', namespace: 'default', name },
-    { metadata: { name }, spec: { ...basic, ...spec }, ...rest },
-  );
+/** A Service with ClusterIP 10.96.0.`number`; `rest` are its other sections. */
+export function service(
+  name: string,
+  number: number,
+  spec: object = {},
+  { metadata, ...rest }: { readonly metadata?: object; readonly status?: object } = {},
+): Put {
+  const sections = { metadata: { name, ...metadata }, ...rest };
+  return put(serviceObject(name, { ...clusterIp(`10.96.0.${number}`), ...spec }, sections));
 }
 
-export const ready = (address: string, nodeName = 'n1') => ({
-  addresses: [address],
-  nodeName,
-  conditions: { ready: true, serving: true, terminating: false },
-});
+export const ready = (address: string, nodeName = 'n1') => readyEndpoint(address, nodeName);
 
-export function slice(owner: string, endpoints: readonly object[], patch: object = {}): Put {
-  return put(
-    { kind: 'EndpointSlice', namespace: 'default', name: `${owner}-1` },
-    {
-      metadata: { labels: { 'kubernetes.io/service-name': owner } },
-      addressType: 'IPv4',
-      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-      endpoints,
-      ...patch,
-    },
-  );
-}
+export const slice = (owner: string, endpoints: readonly object[], patch: object = {}): Put =>
+  put(sliceObject(owner, endpoints, { metadata: sliceMetadata(owner, `${owner}-1`), ...patch }));
 
-export function node(name: string, address: string, patch: object = {}): Put {
-  return put(
-    { kind: 'Node', namespace: '', name },
-    { status: { addresses: [{ type: 'InternalIP', address }] }, ...patch },
+export const node = (
+  name: string,
+  address: string,
+  {
+    metadata = {},
+    ...rest
+  }: { readonly metadata?: object; readonly [section: string]: unknown } = {},
+): Put =>
+  put(
+    nodeObject(name, {
+      metadata: { name, ...metadata },
+      status: { addresses: [{ type: 'InternalIP', address }] },
+      ...rest,
+    }),
   );
-}

@@ -9,6 +9,7 @@ import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
 import { failedEntry } from '../../support/failed-entry.ts';
+import { nodeObject, put, serviceObject, sliceObject } from '../../support/objects.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
 import { agentReaders } from './readers.ts';
 
@@ -75,11 +76,7 @@ async function get(port: number, path: string): Promise<{ status: number; body: 
   return { status: response.status, body: await response.text() };
 }
 
-const node = (spec: object = {}): ObjectChange => ({
-  type: 'put',
-  ref: { kind: 'Node', namespace: '', name: 'n1' },
-  object: { metadata: { name: 'n1' }, spec },
-});
+const node = (spec: object = {}): ObjectChange => put(nodeObject('n1', { spec }));
 
 const synced = (over: Partial<SyncFacts> = {}): SyncFacts => ({
   plan: planOf(),
@@ -108,7 +105,7 @@ describe('the health port', () => {
   });
 
   test('another node’s object says nothing of this one', async () => {
-    servers.arrived([{ ...node(), ref: { kind: 'Node', namespace: '', name: 'n2' } }]);
+    servers.arrived([put(nodeObject('n2'))]);
     expect(await get(healthz, '/healthz')).toMatchObject({ status: 503 });
   });
 
@@ -127,7 +124,7 @@ describe('the metrics port', () => {
       .join('\n');
 
   test('counts what arrived and what was synced, per family', async () => {
-    servers.arrived([node(), { ...node(), ref: { kind: 'Service', namespace: 'a', name: 'b' } }]);
+    servers.arrived([node(), put(serviceObject('b'))]);
     servers.synced(synced({ services: ['a/b'] }));
     expect(await series('kubeproxy_sync_proxy_rules_service_changes_total')).toMatch(/ 1$/);
     expect(await series('kubeproxy_sync_proxy_rules_duration_seconds_count')).toContain(
@@ -140,16 +137,13 @@ describe('the metrics port', () => {
   });
 
   test('time from the change of a slice to the kernel, once it is complete, and not for old changes', async () => {
-    const slice = (at: Date): ObjectChange => ({
-      type: 'put',
-      ref: { kind: 'EndpointSlice', namespace: 'default', name: 's' },
-      object: {
-        addressType: 'IPv6',
-        metadata: {
-          annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at.toISOString() },
-        },
-      },
-    });
+    const slice = (at: Date): ObjectChange => {
+      const annotations = {
+        'endpoints.kubernetes.io/last-change-trigger-time': at.toISOString(),
+      };
+      const sections = { addressType: 'IPv6', metadata: { name: 's', annotations } };
+      return put(sliceObject('s', [], sections));
+    };
     servers.arrived([slice(new Date(Date.now() - 3_600_000)), slice(new Date(Date.now() + 1))]);
     servers.synced(synced({ isComplete: false }));
     expect(await series('kubeproxy_network_programming_duration_seconds_count')).not.toMatch(
@@ -165,10 +159,7 @@ describe('the metrics port', () => {
 describe('metrics the servers feed themselves', () => {
   const value = async (name: string): Promise<string | undefined> =>
     (await get(metrics, '/metrics')).body.split('\n').find((line) => line.startsWith(`${name} `));
-  const service = (name: string): ObjectChange => ({
-    ...node(),
-    ref: { kind: 'Service', namespace: 'a', name },
-  });
+  const service = (name: string): ObjectChange => put(serviceObject(name));
   const PENDING = 'kubeproxy_sync_proxy_rules_service_changes_pending';
 
   test('pending changes: distinct objects, until a sync is complete', async () => {

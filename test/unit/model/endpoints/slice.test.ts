@@ -4,14 +4,12 @@ import { projectSlice } from '../../../../src/model/endpoints/slice.ts';
 import { projectNode } from '../../../../src/model/node/node.ts';
 import { projectServiceCidr } from '../../../../src/model/service/service-cidr.ts';
 import type { EndpointSlice, ObjectRef } from '../../../../src/model/types.ts';
+import { sliceMetadata, sliceObject } from '../../../support/objects.ts';
 
 const REF: ObjectRef = { kind: 'EndpointSlice', namespace: 'default', name: 'web-1' };
-const SLICE = {
-  metadata: { labels: { 'kubernetes.io/service-name': 'web' } },
-  addressType: 'IPv4',
-  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
-  endpoints: [{ addresses: ['10.1.1.5'] }],
-};
+const ENDPOINT = { addresses: ['10.1.1.5'] };
+const PORT = { name: 'http', port: 8080, protocol: 'TCP' };
+const SLICE = sliceObject('web', [ENDPOINT]);
 
 const project = (patch: object, ref = REF) => projectSlice(ref, { ...SLICE, ...patch });
 
@@ -53,7 +51,7 @@ describe('projectSlice', () => {
     ['of host names', { addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] }],
     [
       'for DNS alone',
-      { metadata: { labels: { ...SLICE.metadata.labels, 'service.kubernetes.io/headless': '' } } },
+      { metadata: sliceMetadata('web', 'web-1', { 'service.kubernetes.io/headless': '' }) },
     ],
   ])('skips a slice %s, without a word', (_, patch) => {
     expect(project(patch)).toEqual({ value: undefined, rejections: [] });
@@ -84,7 +82,7 @@ describe('projectSlice', () => {
     ['ports[0].name', { name: 'x'.repeat(64), port: 80 }],
     ['ports[0]', 'http'],
   ])('rejects a port for %s and keeps the others', (field, bad) => {
-    const { value, rejections } = project({ ports: [bad, SLICE.ports[0]] });
+    const { value, rejections } = project({ ports: [bad, PORT] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.ports).toHaveLength(1);
   });
@@ -110,7 +108,7 @@ describe('projectSlice', () => {
     ['endpoints[0].conditions', { addresses: ['10.1.1.6'], conditions: 'ready' }],
     ['endpoints[0].conditions', { addresses: ['10.1.1.6'], conditions: { ready: 'yes' } }],
   ])('rejects an endpoint for %s and keeps the others', (field, bad) => {
-    const { value, rejections } = project({ endpoints: [bad, ...SLICE.endpoints] });
+    const { value, rejections } = project({ endpoints: [bad, ENDPOINT] });
     expect(rejections.map((rejection) => rejection.field)).toEqual([field]);
     expect(value?.addresses).toEqual(['10.1.1.5']);
   });

@@ -2,17 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { projectService } from '../../../../src/model/service/service.ts';
 import type { ObjectRef, Service } from '../../../../src/model/types.ts';
+import { clusterIp, serviceObject } from '../../../support/objects.ts';
 
 const REF: ObjectRef = { kind: 'Service', namespace: 'default', name: 'web' };
-const SPEC = {
-  clusterIP: '10.96.0.10',
-  clusterIPs: ['10.96.0.10'],
-  ipFamilies: ['IPv4'],
-  ports: [{ name: 'http', port: 80 }],
-};
+const SPEC = { ...clusterIp('10.96.0.10'), ports: [{ name: 'http', port: 80 }] };
 
 const project = (spec: object, rest: object = {}, ref = REF) =>
-  projectService(ref, { spec: { ...SPEC, ...spec }, ...rest });
+  projectService(ref, serviceObject(ref.name, { ...SPEC, ...spec }, { ...rest }));
 
 function service(spec: object, rest: object = {}): Service {
   const { value, rejections } = project(spec, rest);

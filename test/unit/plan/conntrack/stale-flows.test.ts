@@ -8,7 +8,8 @@ import {
   staleScopeOfAll,
 } from '../../../../src/plan/conntrack/stale-flows.ts';
 import { createPlanner } from '../../../../src/plan/planner.ts';
-import { ready, remove, SETTINGS, service, slice } from '../support.ts';
+import { remove } from '../../../support/objects.ts';
+import { ready, SETTINGS, service, slice } from '../support.ts';
 
 const UDP = { ports: [{ name: 'dns', port: 53, protocol: 'UDP', nodePort: 30053 }] };
 const dns = (name: string, number: number, spec: object = {}) =>
