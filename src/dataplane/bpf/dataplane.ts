@@ -31,8 +31,8 @@ export interface BpfParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** Services per batch: about 10 ms of work. */
-const BATCH = 200;
+/** Services per batch: about 5 ms of work. What a batch leaves to the garbage collector is then still young. */
+const BATCH = 50;
 /** Work of an audit between two turns of the event loop. */
 const SLICE_MS = 10;
 

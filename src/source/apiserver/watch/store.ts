@@ -249,12 +249,14 @@ export class Store {
     if (isOldServer && unseen > 0) return 'resourceVersion went backwards';
     if (this.#isForeign(list) && unseen > 0) return 'another cluster answers';
     const others = this.#entries.size - (isConfirmation ? this.#held.size : 0);
-    if (this.#spec.comparesContent || others <= LIMITS.suspiciousAbove) return undefined;
+    if (unseen === 0 || this.#spec.comparesContent || others <= LIMITS.suspiciousAbove) {
+      return undefined;
+    }
     let replaced = 0;
     for (const [key, { uid }] of objects) {
       if ((this.#entries.get(key)?.uid ?? uid) !== uid) replaced += 1;
     }
-    return unseen > 0 && unseen + replaced >= others * BELIEVABLE_LOSS
+    return unseen + replaced >= others * BELIEVABLE_LOSS
       ? 'everything vanished at once'
       : undefined;
   }
