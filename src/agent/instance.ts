@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes a running instance from its settings: admin socket, dataplane, agent, servers, source. If one of
 // them fails to start, those before it are closed.
-import type { Dataplane, OpenDataplane } from '../dataplane/dataplane.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ComposedDataplane, Dataplane, OpenDataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
@@ -15,6 +16,7 @@ import { interfaceAddresses } from '../sys/addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
 import { checkRunDir } from './checks.ts';
+import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { withNodeWarning } from './own-node.ts';
 import { createProblemLog } from './problem-log.ts';
 import { readersOf } from './readers.ts';
@@ -71,8 +73,8 @@ async function compose(
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
   closers.push(admin);
-  const dataplane = await settings.openDataplane();
-  closers.push(dataplane);
+  const early = createEarlyListener();
+  const dataplane = await openBeside(settings, early, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
   const agent = createAgent({
     planner: createPlanner(settings.plan),
@@ -91,14 +93,29 @@ async function compose(
   });
   closers.push(servers);
   admin.serve(routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source }));
-  closers.push(source);
-  start(source, { agent, servers, nodeName: settings.plan.nodeName, log });
+  start(source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
   return { agent, configWritten: servers.configWritten, stop };
+}
+
+/** The source is read while the kernel checks the programs, but not before what refuses a start at once. */
+async function openBeside(
+  { openDataplane, source }: InstanceSettings,
+  early: EarlyListener,
+  closers: Lifetime['closers'],
+): Promise<ComposedDataplane> {
+  const opening = openDataplane();
+  await Promise.race([opening, nextTurn()]);
+  closers.push(source);
+  source.start(early.listener);
+  const dataplane = await opening;
+  closers.push(dataplane);
+  return dataplane;
 }
 
 /** Changes flow from the source to the servers, which count them as pending, the agent and the dataplane. */
 function start(
   source: Source,
+  early: EarlyListener,
   {
     agent,
     servers,
@@ -133,7 +150,7 @@ function start(
     onRequest: servers.requested,
     onProblems: logProblems,
   };
-  source.start(withNodeWarning(listener, nodeName, log));
+  void early.passTo(withNodeWarning(listener, nodeName, log));
   logProblems();
 }
 

@@ -3,7 +3,7 @@
 // links are replaced in place. If any step fails, everything this call made is undone.
 import type { BpfMap } from '../../../sys/native.ts';
 import { asFairleadError } from './errors.ts';
-import { attachHook } from './hooks.ts';
+import { attachHook, checkPinnedLinks } from './hooks.ts';
 import type { Layer, Rodata } from './layer.ts';
 import { type Loaded, loadLayer } from './load.ts';
 import { type PinFolder, preparePins } from './pins.ts';
@@ -35,6 +35,7 @@ export async function attachLayer(options: AttachOptions): Promise<Attached> {
   const undo: Undo = [];
   try {
     const folder = preparePins(bpfRoot);
+    checkPinnedLinks(layer.hooks, folder);
     return attachHooks(layer, await loadLayer(layer, { folder, sizes }, undo), folder, undo);
   } catch (error) {
     takeBack(undo);

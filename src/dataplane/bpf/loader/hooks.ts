@@ -42,6 +42,20 @@ export function attachHook(
   return { name, link, isAdopted: false };
 }
 
+/** Before anything is loaded. Throws OTHER_CGROUP. */
+export function checkPinnedLinks(hooks: readonly Hook[], folder: PinFolder): void {
+  for (const { program, target } of hooks) {
+    const path = join(folder.links, linkPin(program, undefined));
+    if (target.kind !== 'cgroup' || !existsSync(path)) continue;
+    const link = native.openPinnedLink(path);
+    try {
+      isGone(link, target.path, path);
+    } finally {
+      link.close();
+    }
+  }
+}
+
 function attachTo(program: BpfProgram, target: Target): BpfLink {
   if (target.kind === 'cgroup') return program.attachCgroup(target.path);
   if (target.at === 'xdp') return program.attachXdp(target.ifindex);
