@@ -9,7 +9,7 @@ import { socketObject } from './support/drive.ts';
 /** Instructions walked: connect6 holds the whole of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
   fl_connect4: 10_000,
-  fl_connect6: 16_000,
+  fl_connect6: 17_000,
   fl_sendmsg4: 10_000,
   fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,
