@@ -9,7 +9,7 @@ export interface LineChild {
   writeLine(line: string): void;
   /** Lines of its standard output, in order, each given once. */
   nextLine(): Promise<string>;
-  /** Settles when it has ended: rejects with the last it complained of. */
+  /** Resolves when it has ended; rejects with the last lines of its stderr. */
   ended(): Promise<never>;
   signal(signal: NodeJS.Signals): void;
   stop(): Promise<void>;

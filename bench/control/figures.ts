@@ -23,7 +23,7 @@ export interface StartFigures {
 /** Of the proxy's main process. */
 export interface MemoryFigures {
   readonly peakAfterStartBytes: number;
-  readonly settledBytes: number;
+  readonly after10sBytes: number;
   readonly peakAfterChurnBytes: number;
 }
 

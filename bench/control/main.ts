@@ -9,12 +9,12 @@ import { packageRoot } from '../../src/sys/package.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/binaries.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy.ts';
 import { replaceFigures } from './document.ts';
+import { environment } from './environment.ts';
 import type { Report, SizeFigures } from './figures.ts';
 import { reportMarkdown } from './markdown.ts';
 import { measureColumn } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
 import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
-import { surroundings } from './surroundings.ts';
 import { sizeText } from './text.ts';
 
 /** docs/exit-codes.md: something this machine does not have. */
@@ -66,7 +66,7 @@ async function measureSize(
 
 async function measureAll(options: Options): Promise<void> {
   exitOnSignals();
-  const where = await surroundings(); // Of what was built: the tree may move on while it is measured.
+  const where = await environment(); // Of what was built: the tree may move on while it is measured.
   const { loadBefore } = where.machine;
   if (loadBefore > BUSY_LOAD) tell(`others use this machine (load ${loadBefore}): expect noise`);
   const binaries = await prepare(options);

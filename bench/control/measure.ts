@@ -51,7 +51,7 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
   const times = `${wallSeconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU`;
   onProgress(`answers after ${times}, ${connections} connections tried`);
   await letPass(SETTLE_MS);
-  const settled = proxy.residentBytes();
+  const resident = proxy.residentBytes();
   const series = new ChangeSeries(site, proxy, prober, pace);
   onProgress('single changes');
   const quiet = await series.quiet();
@@ -64,8 +64,8 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
   return {
     ...{ start, quiet, busy, last, churn, probePeriodMs: pace.probePeriodMs },
     memory: {
-      peakAfterStartBytes: settled.peak,
-      settledBytes: settled.now,
+      peakAfterStartBytes: resident.peak,
+      after10sBytes: resident.now,
       peakAfterChurnBytes: proxy.residentBytes().peak,
     },
     ...stallFigures(stalls.loading, stalls.start, churnStallMs),

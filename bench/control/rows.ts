@@ -16,9 +16,9 @@ export const ROWS: readonly Row[] = [
     text: ({ start }) => `${start.wallSeconds.toFixed(2)} / ${start.cpuSeconds.toFixed(2)}`,
   },
   {
-    name: 'RSS: peak after start / settled / peak after churn, MiB',
+    name: 'RSS: peak after start / after 10 s / peak after churn, MiB',
     text: ({ memory }) =>
-      [memory.peakAfterStartBytes, memory.settledBytes, memory.peakAfterChurnBytes]
+      [memory.peakAfterStartBytes, memory.after10sBytes, memory.peakAfterChurnBytes]
         .map((bytes) => (bytes / BYTES_PER_MIB).toFixed(0))
         .join(' / '),
   },

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { FairleadError } from '../errors.ts';
-import { whyUnreadable } from '../lib/unreadable.ts';
+import { unreadableReason } from '../lib/unreadable.ts';
 import type { FlagValues } from './flags/flags.ts';
 import { resolveConfig } from './resolve.ts';
 import type { Config } from './types.ts';
@@ -30,7 +30,7 @@ function read(path: string): string {
   } catch (error) {
     throw new FairleadError(
       'BAD_OPTION',
-      `--config ${path} cannot be read: ${whyUnreadable(error)}`,
+      `--config ${path} cannot be read: ${unreadableReason(error)}`,
     );
   }
 }

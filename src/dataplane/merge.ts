@@ -9,8 +9,8 @@ export async function allOf<T, R>(
   items: readonly T[],
   work: (item: T) => Promise<R>,
 ): Promise<readonly R[]> {
-  const settled = await Promise.allSettled(items.map(work));
-  return settled.map((result) => {
+  const outcomes = await Promise.allSettled(items.map(work));
+  return outcomes.map((result) => {
     if (result.status === 'rejected') throw result.reason;
     return result.value;
   });

@@ -26,7 +26,7 @@ export interface Distribution {
   readonly answered: number;
   readonly failures: number;
   /** Names that answered but are not backends of the Service: always an error. */
-  readonly strangers: readonly string[];
+  readonly unknownServers: readonly string[];
   readonly chiSquare: number;
   readonly degreesOfFreedom: number;
   readonly pValue: number;
@@ -55,11 +55,11 @@ export function judgeDistribution(tally: Tally, backends: readonly BackendName[]
   });
   const failures = Object.values(tally.failures).reduce((sum, count) => sum + count, 0);
   const pods = new Set(backends.map(({ pod }) => pod));
-  const strangers = Object.keys(tally.hits).filter((name) => !pods.has(name));
+  const unknownServers = Object.keys(tally.hits).filter((name) => !pods.has(name));
   const { statistic, degreesOfFreedom, pValue } = chiSquareOfEven(counts);
-  const isSound = answered > 0 && failures === 0 && strangers.length === 0;
+  const isSound = answered > 0 && failures === 0 && unknownServers.length === 0;
   return {
-    ...{ rows, answered, failures, strangers, degreesOfFreedom, pValue },
+    ...{ rows, answered, failures, unknownServers, degreesOfFreedom, pValue },
     chiSquare: statistic,
     isEven: isSound && pValue >= IMPOSSIBLE_P,
   };

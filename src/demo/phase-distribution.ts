@@ -80,10 +80,10 @@ function showRows(screen: Screen, { rows }: Distribution): void {
 }
 
 function showVerdict(screen: Screen, sampled: Distribution, perSecond: number): void {
-  const { chiSquare, degreesOfFreedom, pValue, isEven, failures, strangers } = sampled;
+  const { chiSquare, degreesOfFreedom, pValue, isEven, failures, unknownServers } = sampled;
   const p = pValue < 0.001 ? pValue.toExponential(1) : pValue.toFixed(3);
   const test = `chi-square ${chiSquare.toFixed(2)}, ${degreesOfFreedom} degrees of freedom, p = ${p}`;
-  const wrong = strangers.length === 0 ? '' : `, answers from ${strangers.join(', ')}`;
+  const wrong = unknownServers.length === 0 ? '' : `, answers from ${unknownServers.join(', ')}`;
   const verdict = isEven ? screen.good('even') : screen.bad(`NOT even${wrong}`);
   screen.line(`  ${verdict}: ${test}; ${failures} failed; ${perSecond.toFixed(0)} connections/s`);
   screen.line();

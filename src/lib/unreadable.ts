@@ -10,5 +10,5 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /** @param error what reading it threw */
-export const whyUnreadable = (error: unknown): string =>
+export const unreadableReason = (error: unknown): string =>
   ADVICE[String(recordOrEmpty(error)['code'])] ?? reasonOf(error);

@@ -20,11 +20,11 @@ export interface Problem {
 
 /** `examples/web.yaml:12: Service default/web: spec.ports[0].port: must be …`, as compilers print it. */
 export function problemText({ object, field, file, line, reason, kinds }: Problem): string {
-  const place = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
+  const location = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
   const subject = object === undefined ? [] : [refText(object)];
   const path = field === undefined || field === '' ? [] : [field];
   const scope = kinds === undefined ? '' : ` (kinds: ${kinds})`;
-  return [...place, ...subject, ...path, reason + scope].join(': ');
+  return [...location, ...subject, ...path, reason + scope].join(': ');
 }
 
 /** A problem of an object or a file; any other is one of the source itself. */

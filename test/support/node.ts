@@ -25,7 +25,7 @@ export interface TestNode {
   readonly manifests: ManifestDirectory;
   readonly servers: readonly Pod[];
   readonly serverPrograms: readonly Child[];
-  /** Places of the client pods and of the node itself: for clients of one's own. */
+  /** Sandboxes of the client pods and of the node itself, for further clients. */
   readonly sandboxes: readonly Sandbox[];
   readonly self: Sandbox;
   client(index?: number): Client;

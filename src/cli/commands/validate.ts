@@ -112,7 +112,7 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
   if (facts === undefined) throw new FairleadError('NO_MANIFESTS', `${path} does not exist`);
   const isFolder = facts.isDirectory();
   const folder = isFolder ? top : dirname(top);
-  const unlisted = whyUnlisted(folder);
+  const unlisted = unlistedReason(folder);
   if (unlisted !== undefined) return [{ ...at(folder, undefined), reason: unlisted }];
   const { source, changes } = await readOnce(folder);
   try {
@@ -154,7 +154,7 @@ function shortened(file: string): string {
 }
 
 /** A folder that cannot be listed is never synced: waiting for it has no end. */
-function whyUnlisted(folder: string): string | undefined {
+function unlistedReason(folder: string): string | undefined {
   try {
     readdirSync(folder);
     return undefined;

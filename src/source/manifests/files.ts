@@ -65,7 +65,7 @@ async function visitFolder(walk: Walk, path: string, facts: BigIntStats): Promis
     try {
       await visit(walk, join(path, name));
     } catch (error) {
-      const reason = await whyUnreadable(join(path, name), error);
+      const reason = await unreadableReason(join(path, name), error);
       if (reason !== undefined)
         walk.found.push({ kind: 'failure', path: join(path, name), reason });
     }
@@ -122,7 +122,7 @@ function signatureOf({
 }
 
 /** In words; undefined if the thing is simply gone, which is no failure. */
-async function whyUnreadable(path: string, error: unknown): Promise<string | undefined> {
+async function unreadableReason(path: string, error: unknown): Promise<string | undefined> {
   if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT'))
     return reasonOf(error);
   const isLink = await lstat(path).then(

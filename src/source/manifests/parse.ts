@@ -43,8 +43,8 @@ export function parseManifests(file: string, text: string): ParsedText {
     if (!(error instanceof YAMLException)) {
       return { ok: false, problem: { file, reason: reasonOf(error) } };
     }
-    const place = error.mark === undefined ? {} : { line: error.mark.line + 1 };
-    return { ok: false, problem: { file, ...place, reason: error.reason } };
+    const position = error.mark === undefined ? {} : { line: error.mark.line + 1 };
+    return { ok: false, problem: { file, ...position, reason: error.reason } };
   }
   const manifests: Manifest[] = [];
   const problems: Problem[] = [];

@@ -101,7 +101,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     expect(connections).toBeGreaterThan(50);
   });
 
-  test('taken ports are reported, tried again and got', async () => {
+  test('taken ports are reported, retried and bound', async () => {
     await agent?.stop();
     const release = await takePorts(node, [10249, 10256]);
     const path = writeConfig('config.conf');

@@ -30,7 +30,7 @@ async function get(url: string, accept = '*/*', method = 'GET'): Promise<Page> {
 }
 
 /** What differs from one second, program or version to the next. */
-const settled = (page: Page): Page => ({
+const normalized = (page: Page): Page => ({
   ...page,
   // kube-proxy's newer library says how names are escaped, which changes none of them.
   contentType: page.contentType?.replace('; escaping=underscores', '') ?? null,
@@ -82,7 +82,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
   ) => {
     const { ours, its } = urls[server];
     const pages = [await get(ours + path, accept, method), await get(its + path, accept, method)];
-    return pages.map(settled) as [Page, Page];
+    return pages.map(normalized) as [Page, Page];
   };
 
   test.each([

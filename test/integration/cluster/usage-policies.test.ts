@@ -65,7 +65,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ zoned: 3 });
   });
 
-  test('internalTrafficPolicy Local: the own node’s Pods or nobody', async () => {
+  test('internalTrafficPolicy Local: Pods of this node or none', async () => {
     const target = tcp(await serve('inner', { internalTrafficPolicy: 'Local' }));
     await fleet.right({ inner: 1 });
     expect(await reached(target)).toEqual([['p1-1'], ['p2-1'], ['p3-1']]);

@@ -21,7 +21,7 @@ export interface Workspace {
   remove(): void;
 }
 
-/** Claims a workspace and binds its life to this process. */
+/** Creates a workspace that is removed when this process ends. */
 export function openWorkspace(): Workspace {
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');

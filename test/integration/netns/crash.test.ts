@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent killed at the worst moment: in the middle of a change, in the middle of its start. Nobody's
-// connection fails, and the next agent makes the kernel right again.
+// An agent killed at the worst moment: in the middle of a change, in the middle of its start. No
+// connection fails, and the next agent repairs the kernel state.
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';

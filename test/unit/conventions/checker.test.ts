@@ -189,11 +189,11 @@ describe('layers', () => {
     });
   }
 
-  test('circles are found once, with the way round', () => {
+  test('cycles are found once, with all their files', () => {
     const file = (name: string, to: string) =>
       sourceFile(`src/plan/${name}.ts`, `import { x } from './${to}.ts';\n`);
-    const circle = [file('a', 'b'), file('b', 'c'), file('c', 'b')];
-    expect(checkCycles(circle).map(({ reason }) => reason)).toEqual([
+    const cycle = [file('a', 'b'), file('b', 'c'), file('c', 'b')];
+    expect(checkCycles(cycle).map(({ reason }) => reason)).toEqual([
       expect.stringContaining('src/plan/b.ts -> src/plan/c.ts -> src/plan/b.ts'),
     ]);
     expect(checkCycles([file('a', 'b'), file('b', 'c')])).toEqual([]);

@@ -68,6 +68,6 @@ test('what chance cannot explain is not even', () => {
 test('a failed connection, a stranger and silence are never even', () => {
   expect(judge({ a: 10, b: 10, c: 10 }, { ECONNREFUSED: 1 }).isEven).toBe(false);
   const strange = judge({ a: 10, b: 10, c: 10, d: 1 });
-  expect(strange).toMatchObject({ isEven: false, strangers: ['d'] });
+  expect(strange).toMatchObject({ isEven: false, unknownServers: ['d'] });
   expect(judge({}).isEven).toBe(false);
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of a small, crowded cluster: few names, few addresses, so that Services get in each
-// other's way, slices move between them, and the own Node changes under them.
+// other's way, slices move between them, and this node's Node changes meanwhile.
 import fc from 'fast-check';
 import type { Kind, ObjectChange } from '../../../src/model/types.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';

@@ -45,7 +45,7 @@ describe('createPlanner', () => {
     expect(planOf(subject, 'a')).toBe(before);
   });
 
-  it('the first build is global, and so is a change of the own Node', () => {
+  it('the first build is global, and so is a change of the Node of this node', () => {
     const subject = createPlanner(SETTINGS);
     expect(subject.apply([service('a', 1)]).isGlobal).toBe(true);
     expect(subject.apply([service('b', 2)]).isGlobal).toBe(false);
@@ -53,7 +53,7 @@ describe('createPlanner', () => {
     expect(subject.apply([remove(node('n1', ''))]).isGlobal).toBe(true);
   });
 
-  it('a new zone of the own Node changes the Services that have hints, and no others', () => {
+  it('a new zone of this node changes the Services that have hints, and no others', () => {
     const hinted = (address: string, zone: string) => ({
       ...ready(address),
       hints: { forZones: [{ name: zone }] },
@@ -174,7 +174,7 @@ describe('one frontend, several Services', () => {
     expect(planOf(subject, 'b')?.healthCheck?.port).toBe(32000);
   });
 
-  it('ten thousand Services with one address settle in time', () => {
+  it('ten thousand Services with one address are resolved in time', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => aged(`s${10_000 - index}`, 1, '01'));
     const subject = createPlanner(SETTINGS);
     subject.apply(many);

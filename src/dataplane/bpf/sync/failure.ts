@@ -18,7 +18,7 @@ export const fullText = (map: string, flag: string, capacity?: number): string =
 export function writeFailure(
   map: string,
   errno: string,
-  consequence = 'it will be tried again',
+  consequence = 'it will be retried',
 ): Failure {
   const flag = FLAG_OF[map];
   return errno === 'E2BIG' && flag !== undefined

@@ -9,7 +9,7 @@ import type { KubeConfig, User } from '@kubernetes/client-node';
 import { load } from 'js-yaml';
 import { FairleadError, reasonOf } from '../../../errors.ts';
 import { isRecord, recordOrEmpty, shown } from '../../../lib/json.ts';
-import { whyUnreadable } from '../../../lib/unreadable.ts';
+import { unreadableReason } from '../../../lib/unreadable.ts';
 import { type FreshFile, freshFile } from './fresh-file.ts';
 
 export type CredentialSource =
@@ -166,7 +166,7 @@ async function loadKubeconfig(path: string): Promise<Kubeconfig> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    const why = whyUnreadable(error);
+    const why = unreadableReason(error);
     throw new FairleadError('BAD_KUBECONFIG', `kubeconfig ${path} cannot be read: ${why}`);
   }
   return parseKubeconfig(path, text);

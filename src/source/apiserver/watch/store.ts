@@ -73,7 +73,7 @@ const BELIEVABLE_LOSS = 0.9;
 
 /**
  * A restored, re-created or wrong API server answers politely, with nothing or with another cluster's
- * objects. Taking that for truth would tear down every Service while the Pods behind them still run.
+ * objects. Believing it would tear down every Service while the Pods behind them still run.
  * So a list is suspicious if
  * - it is empty, of a kind that never is: every API server makes default/kubernetes;
  * - at least nine tenths of more than `LIMITS.suspiciousAbove` objects vanished at once (the same name
@@ -138,7 +138,7 @@ export class Store {
     const isOldServer = isOlder(version, this.#version);
     const vanished: string[] = [];
     for (const key of this.#entries.keys()) if (!objects.has(key)) vanished.push(key);
-    const reason = this.#whySuspicious(list, this.#unheld(vanished, list), isOldServer);
+    const reason = this.#suspicionOf(list, this.#unheld(vanished, list), isOldServer);
     const changes: ObjectChange[] = [];
     let isDoubtful = false;
     for (const [key, observed] of objects) {
@@ -238,7 +238,7 @@ export class Store {
     return isConfirmation ? vanished.filter((key) => !this.#held.has(key)).length : vanished.length;
   }
 
-  #whySuspicious(
+  #suspicionOf(
     list: CompleteList,
     unseen: number,
     isOldServer: boolean,

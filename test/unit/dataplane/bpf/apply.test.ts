@@ -428,7 +428,7 @@ describe('restart and audit', () => {
     expect(tables.serviceName.readAll()).toEqual([]);
   });
 
-  test('a frontend of a service id without a name is stray: dropped unless the plan claims it', () => {
+  test('a frontend of a service id without a name is stray: dropped unless the plan has it', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');
     tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));

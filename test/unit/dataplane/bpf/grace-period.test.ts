@@ -59,7 +59,7 @@ afterEach(() => {
 });
 
 describe('a wait that fails', () => {
-  test('is tried again, with all that it was for, and told once', async () => {
+  test('is retried for everything that waits for it, and logged once', async () => {
     await dataplane.sync(web(1, 2), 'all', []);
     await turns();
     let tries = 0;

@@ -5,11 +5,11 @@ import { describe, expect, test } from 'vitest';
 import { ItemSplitter } from '../../../../src/source/apiserver/decode/items.ts';
 import { createLineSplitter } from '../../../../src/source/apiserver/decode/lines.ts';
 
-/** The bytes of a text, cut at the given places. */
+/** The bytes of a text, cut at the given offsets. */
 function pieces(text: string, cuts: readonly number[]): Uint8Array[] {
   const bytes = Buffer.from(text);
-  const places = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
-  return [0, ...places].map((from, index) => bytes.subarray(from, places[index] ?? bytes.length));
+  const offsets = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
+  return [0, ...offsets].map((from, index) => bytes.subarray(from, offsets[index] ?? bytes.length));
 }
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8');

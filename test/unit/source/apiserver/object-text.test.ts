@@ -121,10 +121,10 @@ test('the end of an object is found, however its bytes are cut', () => {
       fc.array(fc.nat(), { maxLength: 8 }),
       (value, cuts) => {
         const bytes = Buffer.from(`${JSON.stringify(value)},{"next":"]"}]`);
-        const places = [...new Set(cuts.map((cut) => cut % bytes.length))].sort((a, b) => a - b);
+        const offsets = [...new Set(cuts.map((cut) => cut % bytes.length))].sort((a, b) => a - b);
         const nesting = outside();
         let walked = 0;
-        for (const end of [...places, bytes.length]) {
+        for (const end of [...offsets, bytes.length]) {
           if (walked > 0 && nesting.depth === 0) break;
           walked += walkNested(bytes.subarray(walked, end), 0, nesting);
         }

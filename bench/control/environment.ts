@@ -5,7 +5,7 @@ import { run } from '../../src/sys/exec.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import type { Report } from './figures.ts';
 
-export async function surroundings(): Promise<
+export async function environment(): Promise<
   Pick<Report, 'date' | 'commit' | 'hasUncommittedChanges' | 'machine'>
 > {
   const git = async (...args: readonly string[]): Promise<string> =>
