@@ -11,11 +11,12 @@ import type {
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
 import { reasonOf } from '../errors.ts';
-import { createBackoff } from '../lib/backoff.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
+import { NextBatch } from './batch.ts';
 import { createFailures, type Failures } from './failures.ts';
+import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
@@ -78,24 +79,18 @@ export function createAgent(parts: AgentParts): Agent {
 class RunningAgent implements Agent {
   readonly #parts: AgentParts;
   readonly #failures: Failures;
-  readonly #backoff = createBackoff({ firstMs: 100, maxMs: 30_000, jitter: 'equal' }, Math.random);
+  readonly #retries: Retries;
   readonly #timers: NodeJS.Timeout[];
   readonly #syncLog: SyncLog;
   #listeners: readonly AgentListener[] = [];
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
   #addresses: readonly NodeAddress[] = [];
-  /** Services of the next sync. */
-  #dirty = new Set<ServiceKey>();
-  #isAllDirty = false;
-  #isSyncOwed = false;
+  readonly #next = new NextBatch();
   #isSourceSynced = false;
   #isScheduled = false;
   #isSyncing = false;
   #isStopped = false;
-  /** A change was synced since the last retry of a full table; without this check it would be retried forever. */
-  #mayTryRoom = false;
-  #retryTimer: NodeJS.Timeout | undefined;
   #readyAt: Date | undefined;
   #syncs = 0;
   #lastSync: AgentState['lastSync'];
@@ -106,7 +101,8 @@ class RunningAgent implements Agent {
     this.#parts = parts;
     this.#failures = createFailures(parts.dataplane.capabilities.dataplane);
     this.#syncLog = createSyncLog(parts.log);
-    parts.dataplane.onRoom(() => this.#tryRoom());
+    this.#retries = new Retries(this.#failures, () => this.#retry());
+    parts.dataplane.onRoom(() => this.#retries.roomMade());
     this.#timers = [
       setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs),
       setInterval(() => this.#followAddresses(), parts.addressIntervalMs),
@@ -125,7 +121,7 @@ class RunningAgent implements Agent {
   sourceSynced(): void {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
-    this.#isAllDirty = true;
+    this.#next.addAll();
     this.#followAddresses();
     this.#schedule();
   }
@@ -156,7 +152,7 @@ class RunningAgent implements Agent {
   stop(): void {
     this.#isStopped = true;
     for (const timer of this.#timers) clearInterval(timer);
-    clearTimeout(this.#retryTimer);
+    this.#retries.stop();
     this.#syncLog.close();
   }
 
@@ -178,20 +174,18 @@ class RunningAgent implements Agent {
     this.#pending = [];
     const delta = this.#parts.planner.apply(changes);
     this.#plan = delta.plan;
-    for (const key of delta.changed) this.#dirty.add(key);
-    if (delta.isGlobal) this.#isAllDirty = true;
+    this.#next.add(delta.changed);
+    if (delta.isGlobal) this.#next.addAll();
     // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
-    this.#isSyncOwed = true;
-    this.#mayTryRoom = true;
+    this.#next.owe();
+    this.#retries.planned();
     for (const { onPlan } of this.#listeners) onPlan?.(delta.plan);
   }
 
   async #syncUntilDone(): Promise<void> {
     this.#isSyncing = true;
     try {
-      while (!this.#isStopped && (this.#isSyncOwed || this.#isAllDirty || this.#dirty.size > 0)) {
-        await this.#sync();
-      }
+      while (!this.#isStopped && this.#next.isDue()) await this.#sync();
     } finally {
       this.#isSyncing = false;
     }
@@ -200,11 +194,7 @@ class RunningAgent implements Agent {
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
     const plan = this.#plan;
-    const isFull = this.#isAllDirty;
-    const changed = [...this.#dirty];
-    this.#dirty = new Set();
-    this.#isAllDirty = false;
-    this.#isSyncOwed = false;
+    const { services: changed, isFull } = this.#next.take();
     if (plan === undefined) return;
     const { dataplane } = this.#parts;
     try {
@@ -232,13 +222,9 @@ class RunningAgent implements Agent {
     } else if (applied > 0) {
       this.#syncLog.done(services.length, applied, elapsedMs);
     }
-    if (this.#failures.isEmpty()) this.#backoff.reset();
-    else this.#retryLater();
+    this.#retries.noted();
     const isComplete =
-      !this.#isAllDirty &&
-      this.#dirty.size === 0 &&
-      this.#pending.length === 0 &&
-      this.#failures.services().length === 0;
+      this.#next.isEmpty() && this.#pending.length === 0 && this.#failures.services().length === 0;
     if (this.#plan === undefined) return;
     const facts = { plan: this.#plan, services, report, isFull, isComplete };
     for (const { onSync } of this.#listeners) onSync?.(facts);
@@ -248,7 +234,7 @@ class RunningAgent implements Agent {
   #noteThrown(error: unknown): void {
     this.#parts.log.error({ err: error }, 'sync failed, will retry');
     this.#failures.noteThrown(reasonOf(error));
-    this.#retryLater();
+    this.#retries.noted();
   }
 
   #noteAudit({ drift }: AuditReport): void {
@@ -259,25 +245,11 @@ class RunningAgent implements Agent {
     this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
   }
 
-  #retryLater(): void {
-    if (this.#retryTimer !== undefined || this.#isStopped) return;
-    this.#retryTimer = setTimeout(() => this.#retryNow(), this.#backoff.nextMs());
-  }
-
-  #retryNow(): void {
-    clearTimeout(this.#retryTimer);
-    this.#retryTimer = undefined;
-    for (const key of this.#failures.services()) this.#dirty.add(key);
-    if (this.#failures.hasThrown()) this.#isAllDirty = true;
-    this.#isSyncOwed = true;
+  #retry(): void {
+    this.#next.add(this.#failures.services());
+    if (this.#failures.hasThrown()) this.#next.addAll();
+    this.#next.owe();
     this.#schedule();
-  }
-
-  /** Retries the Services that did not fit into a full table, once for every change. */
-  #tryRoom(): void {
-    if (this.#isStopped || !this.#mayTryRoom || !this.#failures.hasFullMap()) return;
-    this.#mayTryRoom = false;
-    this.#retryNow();
   }
 
   #becomeReady(): void {
@@ -290,7 +262,7 @@ class RunningAgent implements Agent {
     const local = this.#parts.localAddresses();
     if (textOf(local) === textOf(this.#addresses)) return;
     this.#addresses = local;
-    this.#isSyncOwed = true;
+    this.#next.owe();
     if (this.#isSourceSynced) this.#schedule();
   }
 
