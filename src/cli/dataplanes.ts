@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
-import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/checks.ts';
+import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';

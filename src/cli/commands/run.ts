@@ -4,14 +4,14 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
-import { checkCapabilities, checkCgroupRoot } from '../../agent/checks.ts';
 import { type InstanceSettings, startInstance } from '../../agent/instance.ts';
+import { checkCapabilities, checkCgroupRoot } from '../../agent/preflight/checks.ts';
 import {
   findOtherInstances,
   findOtherProxies,
   isInitialNamespace,
-} from '../../agent/other-proxies.ts';
-import { applySysctls, countCpus } from '../../agent/sysctls.ts';
+} from '../../agent/preflight/other-proxies.ts';
+import { applySysctls, countCpus } from '../../agent/preflight/sysctls.ts';
 import { watchConfigFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { namingCapabilities } from '../../../src/agent/checks.ts';
+import { namingCapabilities } from '../../../src/agent/preflight/checks.ts';
 import { FairleadError } from '../../../src/errors.ts';
 import { ownPaths } from '../../../src/lab/agent.ts';
 import type { TestNode } from '../../support/node.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The advice must work where it is given.
 import { expect, test } from 'vitest';
-import { cgroup2Advice } from '../../../src/agent/cgroup-advice.ts';
+import { cgroup2Advice } from '../../../../src/agent/preflight/cgroup-advice.ts';
 
 const mount = (fsType: string) => ({ mountPoint: '/x', fsType, root: '/', isReadOnly: false });
 

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { findOtherProxies } from '../../../src/agent/other-proxies.ts';
+import { findOtherProxies } from '../../../../src/agent/preflight/other-proxies.ts';
 
 let root = '';
 beforeEach(() => {

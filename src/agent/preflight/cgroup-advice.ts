@@ -3,7 +3,7 @@
 // in its own mount namespace, which hides a hierarchy that is mounted on the machine.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Mount, parseMountInfo } from '../sys/mounts.ts';
+import { type Mount, parseMountInfo } from '../../sys/mounts.ts';
 
 const ELSEWHERE = '/run/fairlead-cgroup2';
 const MOUNT_ELSEWHERE = `mkdir -p ${ELSEWHERE} && mount -t cgroup2 none ${ELSEWHERE}`;

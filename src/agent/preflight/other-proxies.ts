@@ -4,9 +4,9 @@
 // network namespace, netfilter rules and pins; what cannot be read is treated as absent.
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { RunResult } from '../sys/exec.ts';
-import { readMounts } from '../sys/mounts.ts';
-import { openPinnedLink } from '../sys/native.ts';
+import type { RunResult } from '../../sys/exec.ts';
+import { readMounts } from '../../sys/mounts.ts';
+import { openPinnedLink } from '../../sys/native.ts';
 
 /** Process names (comm, at most 15 characters) and the components they stand for. */
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -77,7 +77,7 @@ async function findRules(runProgram: Run): Promise<string[]> {
 
 /** Imported on demand: an agent of an API server runs no programs. */
 const runBriefly: Run = async (program, args) => {
-  const { run } = await import('../sys/exec.ts');
+  const { run } = await import('../../sys/exec.ts');
   return run(program, args, { timeoutMs: 5_000 });
 };
 

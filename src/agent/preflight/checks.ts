@@ -2,8 +2,8 @@
 // Prerequisites of this machine, checked before anything is attached. Each missing one is an error of its own.
 import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { FairleadError, reasonOf } from '../errors.ts';
-import { findCgroup2, isCgroup2 } from '../sys/cgroup.ts';
+import { FairleadError, reasonOf } from '../../errors.ts';
+import { findCgroup2, isCgroup2 } from '../../sys/cgroup.ts';
 import { cgroup2Advice, namespaceName, readInitMounts } from './cgroup-advice.ts';
 
 /** Older kernels lack some of the hooks that the socket layer needs. */

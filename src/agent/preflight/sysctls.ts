@@ -4,8 +4,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { OOM_SCORE_PATH, type SysctlWrite } from '../config/sysctls.ts';
-import { reasonOf } from '../errors.ts';
+import { OOM_SCORE_PATH, type SysctlWrite } from '../../config/sysctls.ts';
+import { reasonOf } from '../../errors.ts';
 
 export interface SysctlResult {
   readonly path: string;
