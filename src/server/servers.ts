@@ -75,7 +75,11 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
   });
   shown.listening = listeners.listening;
   events.record('Starting', self, 'fairlead is starting');
-  events.record('ModeSelected', self, 'dataplane bpf: Services are translated at the socket');
+  events.record(
+    'ModeSelected',
+    self,
+    `dataplane ${parts.readers.engine()}: Services are translated at the socket`,
+  );
   return {
     events,
     ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
@@ -86,6 +90,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
         events.record('ConfigReloadNeeded', self, `${path} changed: restart the agent to apply it`);
     },
     close() {
+      events.close();
       listeners.close();
       void serviceHealth.close();
     },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kubernetes Events: the object the API server takes, and how few of them are sent.
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   buildEvent,
   EVENTS,
@@ -72,10 +72,11 @@ test('every reason has an action, and both fit', () => {
 });
 
 describe('what is sent', () => {
-  function recorder(post?: (event: KubeEvent) => Promise<void>) {
+  function recorder(post?: (event: KubeEvent) => Promise<void>, runsTimers = true) {
     let wall = NOW;
     let monotonic = 0;
     const sent: KubeEvent[] = [];
+    const pauses: number[] = [];
     const made = createEventRecorder(
       {
         post: async (event) => {
@@ -84,10 +85,21 @@ describe('what is sent', () => {
         },
       },
       'n1',
-      { nowMs: () => wall, monotonicMs: () => monotonic },
+      {
+        nowMs: () => wall,
+        monotonicMs: () => monotonic,
+        random: () => 0.5,
+        after: (delayMs, action) => {
+          pauses.push(delayMs);
+          if (runsTimers) queueMicrotask(action);
+          return () => undefined;
+        },
+      },
     );
     return {
       sent,
+      pauses,
+      close: () => made.close(),
       pass: (minutes: number) => {
         wall += minutes * 60_000;
         monotonic += minutes * 60_000;
@@ -187,10 +199,10 @@ describe('what is sent', () => {
     expect(sent).toHaveLength(101);
   });
 
-  test('a sender that fails is counted, and the next event is sent', async () => {
+  test('one that is refused is counted, and the next event is sent', async () => {
     let fails = true;
     const { say, stats, idle } = recorder(async () => {
-      if (fails) throw new Error('403');
+      if (fails) throw refusal(403);
     });
     say('a');
     await idle();
@@ -202,10 +214,67 @@ describe('what is sent', () => {
 
   test('a sender that throws at once is no different', async () => {
     const { say, stats, idle } = recorder(() => {
-      throw new Error('no client');
+      throw refusal(422);
     });
     say('a');
     await idle();
     expect(stats().failed).toBe(1);
+  });
+
+  const refusal = (status: number) => Object.assign(new Error(`HTTP ${status}`), { status });
+
+  test.each([
+    ['no answer', new Error('silent'), 12],
+    ['HTTP 500', refusal(500), 12],
+    ['HTTP 429', refusal(429), 12],
+    ['HTTP 403', refusal(403), 1],
+    ['HTTP 409 at once', refusal(409), 1],
+  ])('%s for ever: given up after the attempts that it is worth', async (_, error, attempts) => {
+    let posts = 0;
+    const { say, stats, idle, pauses } = recorder(async () => {
+      posts++;
+      throw error;
+    });
+    say('a');
+    await idle();
+    expect([posts, stats().failed, stats().sent]).toEqual([attempts, 1, 0]);
+    expect(pauses).toEqual(Array(attempts - 1).fill(7_500));
+  });
+
+  test('one that met a silent API server arrives later, before those after it', async () => {
+    let left = 3;
+    const { say, sent, stats, idle } = recorder(async () => {
+      if (left-- > 0) throw new Error('silent');
+    });
+    say('a');
+    say('b');
+    await idle();
+    expect([sent.map(({ note }) => note), stats().failed]).toEqual([['a', 'b'], 0]);
+  });
+
+  test('one whose answer was lost is not posted twice', async () => {
+    let isFirst = true;
+    const { say, stats, idle } = recorder(async () => {
+      const error = isFirst ? new Error('silent') : refusal(409);
+      isFirst = false;
+      throw error;
+    });
+    say('a');
+    await idle();
+    expect(stats()).toMatchObject({ sent: 1, failed: 0 });
+  });
+
+  test('nothing is posted once it is closed, and a pause ends', async () => {
+    let posts = 0;
+    const { say, idle, close, pauses } = recorder(async () => {
+      posts++;
+      throw new Error('silent');
+    }, false);
+    say('a');
+    say('b');
+    await vi.waitFor(() => expect(pauses).toHaveLength(1));
+    close();
+    await idle();
+    expect(posts).toBe(1);
   });
 });
