@@ -5,6 +5,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { deleteId, putId, readIds, withBypassMap } from '../../dataplane/bpf/bypass-map.ts';
+import { openPin } from '../../dataplane/bpf/loader/open-pinned.ts';
 import { pinFolder } from '../../dataplane/bpf/loader/pins.ts';
 import { FairleadError } from '../../errors.ts';
 import {
@@ -41,14 +42,9 @@ export function bypassCommand(): Command {
     .argument('<cgroup>', 'a cgroup v2 directory; an ancestor of --cgroup-root exempts all sockets')
     .action((path: string, options: BypassOptions) => add(realCgroup(path), options));
   sub('remove', 'translate the sockets of a bypassed cgroup again')
-    .argument('<cgroup>', 'its directory, or the id that list shows')
-    .action((path: string, options: BypassOptions) => {
-      const id = /^\d+$/.test(path) ? BigInt(path) : cgroupId(realCgroup(path));
-      if (!withBypassMap(options.bpfRoot, (map) => deleteId(map, id))) {
-        throw new FairleadError('NOT_FOUND', `cgroup ${path} (id ${id}) is not bypassed`);
-      }
-      print(`no longer bypassed: ${path}`);
-    });
+    .argument('[cgroup]', 'its directory, or the id that list shows')
+    .option('--gone', 'remove every cgroup that no longer exists', false)
+    .action(remove);
   const list = sub('list', 'list bypassed cgroups with id, path and whether they still exist');
   addOutputOption(list, ['table', 'json', 'yaml']).action(async (options: ListOptions) =>
     print(await listText(withBypassMap(options.bpfRoot, readIds), options.output)),
@@ -62,6 +58,40 @@ function add(path: string, { bpfRoot }: BypassOptions): void {
   checkHooks(path, bpfRoot);
   withBypassMap(bpfRoot, (map) => putId(map, id));
   print(`bypassed: ${path} (cgroup id ${id})`);
+}
+
+interface RemoveOptions extends BypassOptions {
+  readonly gone: boolean;
+}
+
+function remove(path: string | undefined, { bpfRoot, gone }: RemoveOptions): void {
+  if ((path === undefined) !== gone) {
+    throw new FairleadError('BAD_OPTION', 'name either a cgroup or --gone');
+  }
+  if (path === undefined) {
+    removeGone(bpfRoot);
+    return;
+  }
+  const id = /^\d+$/.test(path) ? BigInt(path) : cgroupId(realCgroup(path));
+  if (!withBypassMap(bpfRoot, (map) => deleteId(map, id))) {
+    throw new FairleadError('NOT_FOUND', `cgroup ${path} (id ${id}) is not bypassed`);
+  }
+  print(`no longer bypassed: ${path}`);
+}
+
+function removeGone(bpfRoot: string): void {
+  const removed = withBypassMap(bpfRoot, (map) => {
+    const rows = bypassRows(readIds(map));
+    if (rows.some(({ state }) => state === 'not visible here')) {
+      throw new FairleadError(
+        'BAD_OPTION',
+        'which cgroups are gone is not known here, because this mount does not show the whole cgroup hierarchy: run this command in the root cgroup namespace of the node',
+      );
+    }
+    return rows.filter(({ id, state }) => state === 'gone' && deleteId(map, BigInt(id)));
+  });
+  if (removed.length === 0) print('Every bypassed cgroup exists');
+  for (const { id } of removed) print(`no longer bypassed: cgroup id ${id}, which is gone`);
 }
 
 /** A cgroup's own directory. Throws NOT_CGROUP2. */
@@ -86,7 +116,7 @@ function checkLevel(path: string): void {
 function checkHooks(path: string, bpfRoot: string): void {
   const link = join(pinFolder(bpfRoot).links, 'fl_connect4');
   if (!existsSync(link)) return; // No agent has attached the hooks yet.
-  const hooks = hooksCgroup(link);
+  const hooks = hooksCgroup(bpfRoot, link);
   if (hooks === undefined) return;
   const lineage = lineageOf(path);
   const isBelow = lineage.includes(hooks);
@@ -101,8 +131,8 @@ function checkHooks(path: string, bpfRoot: string): void {
 }
 
 /** undefined: the cgroup no longer exists. */
-function hooksCgroup(path: string): bigint | undefined {
-  const link = openPinnedLink(path);
+function hooksCgroup(bpfRoot: string, path: string): bigint | undefined {
+  const link = openPin(bpfRoot, path, openPinnedLink);
   try {
     return link.cgroupId || undefined;
   } finally {

@@ -2,9 +2,8 @@
 // The pinned map of bypassed cgroups (fl_cgroup_skip), by cgroup id, and their count, which the programs check
 // first.
 import { FairleadError } from '../../errors.ts';
-import { type BpfMap, openPinnedMap } from '../../sys/native.ts';
-import { mapPath } from './loader/pins.ts';
-import type { PinnedMap } from './loader/versions.ts';
+import type { BpfMap } from '../../sys/native.ts';
+import { openPinned } from './loader/open-pinned.ts';
 import { SKIPPED_CGROUPS_OFFSET } from './maps/layout.ts';
 
 const ASKED_FOR = Uint8Array.of(1, 0, 0, 0);
@@ -18,7 +17,7 @@ export function putId(map: BpfMap, id: bigint): void {
     if (!(error instanceof Error && 'code' in error && error.code === 'E2BIG')) throw error;
     throw new FairleadError(
       'BAD_OPTION',
-      `${map.info.maxEntries} cgroups are bypassed, which is the maximum: \`fairlead bypass list\` shows those that are gone, \`fairlead bypass remove ID\` drops one`,
+      `${map.info.maxEntries} cgroups are bypassed, which is the maximum: \`fairlead bypass remove --gone\` removes those that no longer exist`,
     );
   }
 }
@@ -36,8 +35,8 @@ export function readIds(map: BpfMap): readonly bigint[] {
  * the count is not 0, so that no entry is ignored if the process is killed before the update.
  */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
-  const map = openMap(bpfRoot, 'fl_cgroup_skip');
-  const runtimeFlags = openMap(bpfRoot, 'fl_runtime');
+  const map = openPinned(bpfRoot, 'fl_cgroup_skip');
+  const runtimeFlags = openPinned(bpfRoot, 'fl_runtime');
   try {
     const flags = new DataView(runtimeFlags.mmap());
     flags.setUint32(SKIPPED_CGROUPS_OFFSET, map.readAll().count + 1, true);
@@ -47,19 +46,6 @@ export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   } finally {
     map.close();
     runtimeFlags.close();
-  }
-}
-
-/** Throws NOT_FOUND, also while `fairlead cleanup` removes one map after the other. */
-function openMap(bpfRoot: string, name: PinnedMap): BpfMap {
-  try {
-    return openPinnedMap(mapPath(bpfRoot, name));
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
-    throw new FairleadError(
-      'NOT_FOUND',
-      `no maps are pinned below ${bpfRoot}: start the agent first`,
-    );
   }
 }
 

@@ -154,6 +154,39 @@ test('a cgroup that is gone is listed as such, and removed by its id', async () 
   expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
 });
 
+test('--gone removes those that are gone, and no other', async () => {
+  const { cgroup } = node.sandboxes[0]!;
+  const gone = ['one', 'two'].map((name) => join(cgroup, name));
+  for (const path of gone) makeCgroup(path);
+  const ids = gone.map((path) => String(cgroupId(path)));
+  for (const path of [cgroup, ...gone]) await bypass('add', path);
+  for (const path of gone) removeCgroup(path);
+  const { code, stdout } = await bypass('remove', '--gone');
+  expect([code, stdout.trim().split('\n').sort()]).toEqual([
+    0,
+    ids.map((id) => `no longer bypassed: cgroup id ${id}, which is gone`).sort(),
+  ]);
+  expect((await bypass('remove', '--gone')).stdout).toBe('Every bypassed cgroup exists\n');
+  expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
+  expect(await bypass('remove')).toMatchObject({ code: 2 });
+  expect(await bypass('remove', cgroup, '--gone')).toMatchObject({ code: 2 });
+});
+
+test.each([['list'], ['remove', '7'], ['add', '.']])(
+  '%s as nobody says what to do',
+  async (...args) => {
+    const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+    const target = args[1] === '.' ? [node.sandboxes[0]!.cgroup] : args.slice(1);
+    const main = [process.execPath, compiledPath('main.js'), 'bypass', args[0]!, ...target];
+    const [command = '', ...rest] = [...nobody, ...main, '--bpf-root', node.instance.bpfRoot];
+    const { code, stderr } = await run(command, rest);
+    expect([code, stderr]).toEqual([
+      5,
+      `fairlead: permission denied on the pins below ${node.instance.bpfRoot}: run this command as root\n`,
+    ]);
+  },
+);
+
 test('what cannot work is refused, and says why', async () => {
   const { cgroupRoot } = node.instance;
   const beside = join(dirname(cgroupRoot), 'tools');
