@@ -68,7 +68,9 @@ function withoutProxyPorts(flags: FlagValues): FlagValues {
 
 function refuseIfAny(problems: readonly Diagnostic[]): void {
   if (problems.length === 0) return;
-  throw new FairleadError('BAD_OPTION', problems.map(diagnosticText).join('\n'));
+  // A flag that sets several fields is wrong once.
+  const texts = new Set(problems.map(diagnosticText));
+  throw new FairleadError('BAD_OPTION', [...texts].join('\n'));
 }
 
 /** The file's document overridden by flags; each setting is located where it came from. */

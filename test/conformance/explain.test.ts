@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead explain` from a folder of manifests to what it prints, without privilege or kernel.
+
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { explainCommand } from '../../src/cli/commands/explain.ts';
+import { EXIT } from '../../src/errors.ts';
 import { named } from './story.ts';
 
 let dir = '';
@@ -136,6 +138,8 @@ it('names a manifest that cannot be read, without a line', async () => {
   await explained('--from', '10.1.1.9', '--to', '10.96.0.10:80');
   const text = said.mock.calls.join('');
   said.mockRestore();
+  expect(process.exitCode).toBe(EXIT.degraded);
+  process.exitCode = 0;
   rmSync(join(dir, 'empty.yaml'));
   expect(text).toContain(`${join(dir, 'empty.yaml')}: the file is empty`);
 });

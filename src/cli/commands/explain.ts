@@ -8,7 +8,7 @@ import type { FlagValues } from '../../config/flags/flags.ts';
 import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/types.ts';
 import { diagnosticText } from '../../config/types.ts';
-import { FairleadError } from '../../errors.ts';
+import { EXIT, FairleadError } from '../../errors.ts';
 import { refText } from '../../model/object-ref.ts';
 import { problemText } from '../../model/problem.ts';
 import { type Answer, answer } from '../../observe/answer.ts';
@@ -87,6 +87,8 @@ async function fromManifests(
   const { changes, problems } = await readManifests(dir);
   const { plan } = createPlanner(settings).apply(changes);
   for (const problem of problems) say(problemText(problem));
+  // What could not be read is missing in the answer.
+  if (problems.some(({ isWarning }) => isWarning !== true)) process.exitCode = EXIT.degraded;
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }

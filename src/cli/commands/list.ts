@@ -2,7 +2,7 @@
 // Common parts of `services` and `backends`: selecting, reading and printing rows. Names and flags have their
 // meaning in kubectl, except that all namespaces are shown by default, because a node serves them all.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import type { Snapshot } from '../../dataplane/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
@@ -59,7 +59,11 @@ export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
     .description(spec.description)
     .argument('[name...]', 'Services as NAME or NAMESPACE/NAME (default: all)');
   addOutputOption(command, ['table', 'wide', 'name', 'json', 'yaml'])
-    .option('-n, --namespace <namespace>', 'list only this namespace (default: all namespaces)')
+    .option(
+      '-n, --namespace <namespace>',
+      'list only this namespace (default: all namespaces)',
+      namespaceName,
+    )
     .option('-A, --all-namespaces', 'list all namespaces, even if -n is given', false)
     .option(
       '-l, --selector <selector>',
@@ -72,6 +76,11 @@ export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
   return addBpfRootOption(addRunDirOption(command)).action(
     (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
   );
+}
+
+function namespaceName(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('It must not be empty: omit it to list all namespaces.');
 }
 
 async function listRows<R extends Row>(

@@ -153,6 +153,12 @@ test('wide: both sets, policies, affinity, terminating endpoints, limits and a m
   });
 });
 
+test('an empty namespace is no namespace', async () => {
+  await expect(printed(servicesCommand().exitOverride(), '-n', '')).rejects.toThrow(
+    "'-n, --namespace <namespace>' argument '' is invalid. It must not be empty",
+  );
+});
+
 test('jsonpath fills a template, and one newline ends it', async () => {
   const template = 'jsonpath={range .items[*]}{.name}={.kernelState}{"\\n"}{end}';
   const { stdout } = await printed(servicesCommand(), '-o', template);

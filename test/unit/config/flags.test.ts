@@ -101,7 +101,7 @@ describe('without a file', () => {
       '--pod-bridge-interface: must be set for detectLocalMode BridgeInterface',
     ],
   ])('%j is refused by the name of the flag', (flags, says) => {
-    expect(problemsOf(() => fromFlags(flags))[0]).toBe(says);
+    expect(problemsOf(() => fromFlags(flags))).toEqual([says]);
   });
 
   const servers: readonly (readonly [Record<string, string>, unknown, unknown])[] = [
