@@ -56,7 +56,7 @@ export function testConformance(name: string, dataplane: DataplaneUnderTest): vo
   });
 }
 
-/** @returns expectations that are not this dataplane's to meet, each with the reason */
+/** @returns expectations that this dataplane need not meet, each with the reason */
 async function play(story: Story, dataplane: DataplaneUnderTest): Promise<readonly string[]> {
   const planner = createPlanner(story.settings);
   const subject = dataplane.open();

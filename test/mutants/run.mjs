@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Would the tests notice? Applies each mutant of mutants.json, one line each, to a temporary copy of the
 // product and runs the tests of lib, model, plan and the scenarios there. Prints `N of M caught`, and fails if too
-// many live. Quick tests first; the laws run only for what they let live. `--only <number>` runs one.
+// many survive. Quick tests first; the laws run only for mutants that survive them. `--only <number>` runs one.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

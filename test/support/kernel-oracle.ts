@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the kernel as the model says? Asked of a running agent, which reads its maps to answer.
+// Compares the kernel with the model, through a running agent that reads its maps.
 import { expect } from 'vitest';
 import { askAgent } from '../../src/server/admin-socket.ts';
 import { expectedFrontends, type Model } from './model.ts';

@@ -6,7 +6,7 @@ import { Pool } from 'undici';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** The API server said no. `status` is the HTTP code; `reason` the machine word, such as `Conflict`. */
+/** The API server rejected the request. `status` is the HTTP code; `reason` its code, such as `Conflict`. */
 export class ApiError extends Error {
   readonly status: number;
   readonly reason: string;

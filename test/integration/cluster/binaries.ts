@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds etcd, the API server and their friends: in $KUBEBUILDER_ASSETS, else where scripts/cluster-build
-// has put them, which builds them first if need be. Says no with a reason; tests are then skipped.
+// Finds the programs of a control plane: in $KUBEBUILDER_ASSETS, else where scripts/cluster-build has put
+// them, which builds them first if needed. If there are none, tests are skipped with the reason.
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

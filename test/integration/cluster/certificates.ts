@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of one control plane: a certificate authority of its own, what it has signed, and a second
-// authority nobody should trust. Made by openssl(1); valid for two days; gone with the folder.
+// authority that is not trusted. Made by openssl(1); valid for two days; gone with the folder.
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -121,7 +121,7 @@ async function kubectl(
   stdin = '',
 ): Promise<string> {
   const cache = join(workspace.directory, 'kubectl-cache');
-  // A person's own preferences (~/.kube/kuberc) have no say here.
+  // The user's preferences (~/.kube/kuberc) are ignored.
   const argv = ['KUBECTL_KUBERC=false', binaries.kubectl, '--kubeconfig', kubeconfig];
   const options = { stdin, timeoutMs: 60_000 };
   const { code, stdout, stderr } = await run(

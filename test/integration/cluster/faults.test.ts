@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control plane can be made to suffer, as a client sees it: history forgotten, servers killed,
-// stopped and paused, the store replaced by an empty one.
+// Faults of the control plane, as a client sees them: history compacted, servers killed, stopped and paused,
+// the store replaced by an empty one.
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../support/until.ts';

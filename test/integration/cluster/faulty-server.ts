@@ -41,13 +41,13 @@ export interface Refusal {
   readonly body: string;
 }
 
-/** As an API server says no. */
+/** As an API server rejects a request. */
 export function refusal(status: number, reason: string, message = 'faulty'): Refusal {
   const body = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: status, reason };
   return { status, body: JSON.stringify({ ...body, message }) };
 }
 
-/** What is wrong with the server; whatever is left out is as it should be. */
+/** The faults of the server; what is left out works normally. */
 export interface Fault {
   /** Instead of serving a connection that was just accepted. */
   readonly connection?: (socket: Socket) => void;

@@ -76,7 +76,7 @@ export function heldOf(bpfRoot: string, plan: Plan): Held {
 const textOf = (row: { namespace: string; name: string; family: string }, what: string): string =>
   `${row.namespace}/${row.name} ${row.family} ${what}`;
 
-/** What is not as it ought to be; empty when kernel and plan are the same. */
+/** Differences between kernel and plan; empty when they are in sync. */
 export const wrongIn = (held: Held): readonly string[] =>
   [...held].filter(([, state]) => state !== 'ok').map(([what, state]) => `${what}: ${state}`);
 

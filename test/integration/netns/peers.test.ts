@@ -88,7 +88,7 @@ function putMoving(conditions: Readonly<Record<string, Conditions | null>>): voi
 
 const addressOf = ({ address, port }: SocketAddress): SocketAddress => ({ address, port });
 
-/** The backend itself, dialled past its Service. */
+/** The backend itself, without its Service. */
 function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
   const { ipv4, ipv6 } = node.pods(pod)[0]!;
   return { address: { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind], port };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sync loop over tables in memory, with timers under the test's hand: when it writes, when it
+// The sync loop over tables in memory, with timers that the test controls: when it writes, when it
 // must not, what it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';

@@ -92,7 +92,7 @@ const { odd } = fc.letrec<{ odd: unknown }>((tie) => ({
   ),
 }));
 
-/** A copy in which one place, reached by these turns, holds something odd. */
+/** A copy in which one field, reached by these turns, has an odd value. */
 function spoilt(value: unknown, [turn, ...rest]: readonly number[], odd: unknown): unknown {
   if (typeof value !== 'object' || value === null || turn === undefined) return odd;
   if (Array.isArray(value)) {
