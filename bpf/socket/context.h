@@ -54,6 +54,18 @@ static __always_inline bool is_connected(const struct bpf_sock *sk)
 	return READ_WORD(sk->state) == BPF_TCP_ESTABLISHED;
 }
 
+/* Whether a connected socket's peer has this address. */
+static __always_inline bool is_peer_address(const struct bpf_sock *sk, enum family hook,
+					    const struct address *a)
+{
+	if (hook == FAMILY_IPV4)
+		return READ_WORD(sk->dst_ip4) == a->word[3];
+	return !((READ_WORD(sk->dst_ip6[0]) ^ a->word[0]) |
+		 (READ_WORD(sk->dst_ip6[1]) ^ a->word[1]) |
+		 (READ_WORD(sk->dst_ip6[2]) ^ a->word[2]) |
+		 (READ_WORD(sk->dst_ip6[3]) ^ a->word[3]));
+}
+
 static __always_inline void read_address(const struct bpf_sock_addr *ctx, enum family hook,
 					 struct address *a, __u16 *port)
 {

@@ -96,15 +96,28 @@ static __always_inline enum outcome on_connect(struct bpf_sock_addr *ctx, enum f
 						   : connect_as(ctx, hook, FAMILY_IPV6);
 }
 
-static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
+/* Flows of before connect() count only for datagrams that came before it. */
+static __always_inline bool find_service(struct bpf_sock_addr *ctx, enum family hook,
+					 struct address *from, __u16 *port)
 {
 	struct bpf_sock *sk = socket_of(ctx);
+
+	if (is_connected(sk)) {
+		if (find_connected_service(ctx, sk, from, port))
+			return true;
+		if (is_peer_address(sk, hook, from))
+			return false;
+	}
+	return find_udp_service(ctx, sk, from, port);
+}
+
+static __always_inline enum outcome on_recvmsg(struct bpf_sock_addr *ctx, enum family hook)
+{
 	struct address from;
 	__u16 port;
 
 	read_address(ctx, hook, &from, &port);
-	if ((is_connected(sk) && find_connected_service(ctx, sk, &from, &port)) ||
-	    find_udp_service(ctx, sk, &from, &port)) {
+	if (find_service(ctx, hook, &from, &port)) {
 		write_address(ctx, hook, &from, port);
 		count_reason(REASON_REVERSE_TRANSLATED);
 	}

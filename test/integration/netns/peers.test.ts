@@ -22,6 +22,7 @@ const KINDS: readonly AddressKind[] = ['IPv4', 'IPv6', 'v4-mapped'];
 const RECONNECT = fileURLToPath(new URL('./fixture/reconnect.mjs', import.meta.url));
 
 const DISCONNECT = fileURLToPath(new URL('./fixture/disconnect.mjs', import.meta.url));
+const CONNECT_LATER = fileURLToPath(new URL('./fixture/connect-later.mjs', import.meta.url));
 const STREAM = fileURLToPath(new URL('./fixture/stream.c', import.meta.url));
 
 /** UDP Services, each with a backend of its own: four times as many as a socket's own storage holds. */
@@ -184,6 +185,16 @@ test.each(KINDS)('UDP %s: after connect(AF_UNSPEC) a pod answers as itself', asy
     open: before[first!.name]!.open,
   });
 });
+
+test.each(KINDS)(
+  'UDP %s: connected to a pod it reached as a Service, it shows the pod',
+  async (kind) => {
+    const [first] = MANY;
+    const to = addressOf(target(first!.spec, kind));
+    const past = direct(first!.pod, first!.targetPort, kind);
+    expect(await talkIn(CONNECT_LATER, kind, [to, past])).toEqual([to, past]);
+  },
+);
 
 test.each(KINDS)(
   'UDP %s, connected anew: a Service, another, and a plain address',
