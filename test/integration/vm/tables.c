@@ -49,9 +49,9 @@ static void put_frontend(struct bpf_object* object, const struct frontend_spec* 
       .protocol = spec->protocol,
   };
   for (int i = 0; i < POSITIONS; i++) {
-    value.path[i].block = spec->block + is_v6;
-    value.path[i].members = spec->members;
-    value.path[i].flags.drop_if_empty = spec->drop_if_empty;
+    value.rule[i].block = spec->block + is_v6;
+    value.rule[i].members = spec->members;
+    value.rule[i].flags.drop_if_empty = spec->drop_if_empty;
   }
   if (spec->n != 0) {
     const __u8 address4[] = {10, 96, 0, spec->n};
