@@ -8,6 +8,12 @@ export interface Wait {
   readonly what: string;
 }
 
+/**
+ * What happens at once does so within this, on a machine that has other work as well. The timeouts that it is told
+ * apart from, of a connection or of a container that is stopped, are longer. Speed is measured in bench/.
+ */
+export const AT_ONCE_MS = 5_000;
+
 const TIMEOUT_MS = 5_000;
 /** Short waits are noticed at once, long ones cost a busy machine little. */
 const FIRST_POLL_MS = 1;

@@ -27,13 +27,10 @@ const readiness = await prepareCluster();
 
 describe.skipIf(!readiness.isReady)('a control plane', () => {
   let plane: ControlPlane;
-  let startedInMs = 0;
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    const startedMs = performance.now();
     plane = await startControlPlane(readiness.binaries);
-    startedInMs = performance.now() - startedMs;
   }, 120_000);
   afterAll(() => plane?.remove());
 
@@ -64,10 +61,6 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
       await api.close();
     }
   }
-
-  test('is ready within 15 seconds', () => {
-    expect(startedInMs).toBeLessThan(15_000);
-  });
 
   test.each<{ identity: Identity; path: string; status: number }>([
     { identity: 'admin', path: '/api/v1/secrets', status: 200 },

@@ -6,6 +6,7 @@ import type { Target } from '../../../src/lab/client/protocol.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
 import { type AddressKind, clusterIps, service, svc, target } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
+import { AT_ONCE_MS } from '../../support/until.ts';
 
 const web = { n: 10, port: 80, protocol: 'TCP' } as const;
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
@@ -137,7 +138,7 @@ test.each(KINDS)('%s: no endpoints means ECONNREFUSED at once', async (kind) => 
   for (const to of targets) {
     const answer = await node.client().once(to);
     expect(answer).toMatchObject(refused);
-    expect(answer.elapsedMs).toBeLessThan(200);
+    expect(answer.elapsedMs).toBeLessThan(AT_ONCE_MS);
   }
 });
 

