@@ -129,7 +129,7 @@ export interface BpfLink {
   readonly id: number;
   /** Cgroup links: inode number of the cgroup's directory when the handle was made, 0 if it is gone. */
   readonly cgroupId: bigint | undefined;
-  /** Puts another program in this one's place, atomically: no packet or call sees neither. */
+  /** Replaces this program by another, atomically: no packet or call goes without a program. */
   update(program: BpfProgram): void;
   /** Throws ENOTSUP for clsact (it outlives us by itself). */
   pin(path: string): void;
@@ -147,7 +147,7 @@ export interface BpfObject {
   setMaxEntries(map: string, maxEntries: number): void;
   /** Uses the map pinned at `path` instead of a new one; false if there is no such pin. Throws
    *  'INCOMPATIBLE' naming what differs: type, sizes, flags, and, where the kernel keeps the map's BTF,
-   *  the first field of key or value whose name, place or kind is another. */
+   *  the first field of key or value whose name, offset or type differs. */
   reusePin(map: string, path: string): boolean;
   /** Uses an open map of another object (same compatibility check). */
   reuseMap(map: string, from: BpfMap): void;

@@ -44,7 +44,7 @@ std::string Bytes(uint32_t count) {
   return std::to_string(count) + " bytes";
 }
 
-std::string Place(const btf_type* owner, int index) {
+std::string MemberLocation(const btf_type* owner, int index) {
   uint32_t bits = btf_member_bit_offset(owner, index);
   uint32_t width = btf_member_bitfield_size(owner, index);
   if (width == 0) return "at byte " + std::to_string(bits / 8);
@@ -57,8 +57,8 @@ std::string CompareMember(const std::string& path, Layout wanted, const btf_type
   const btf_member& found_member = btf_members(found_owner)[index];
   const char* wanted_name = NameOf(wanted.types, wanted_member.name_off);
   const char* found_name = NameOf(found.types, found_member.name_off);
-  std::string there = Place(found_owner, index);
-  std::string here = Place(wanted_owner, index);
+  std::string there = MemberLocation(found_owner, index);
+  std::string here = MemberLocation(wanted_owner, index);
   if (strcmp(wanted_name, found_name) != 0) {
     return Differs(path + " " + there, std::string("field ") + found_name,
                    std::string("field ") + wanted_name);

@@ -34,20 +34,20 @@ struct TcxLinkCreate {
   uint64_t expected_revision;
 };
 
-int CreateTcxLink(int program, const TcPlace& place, const TcxOrder& order) {
+int CreateTcxLink(int program, const TcTarget& target, const TcxOrder& order) {
   TcxLinkCreate options = {};
   options.prog_fd = static_cast<uint32_t>(program);
-  options.target_ifindex = place.ifindex;
-  options.attach_type = place.is_egress ? kTcxEgress : kTcxIngress;
+  options.target_ifindex = target.ifindex;
+  options.attach_type = target.is_egress ? kTcxEgress : kTcxIngress;
   options.flags = order.flag | (order.program_id == 0 ? 0 : kById);
   options.relative_id = order.program_id;
   return static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &options, sizeof(options)));
 }
 
-bpf_tc_hook HookOf(const TcPlace& place) {
+bpf_tc_hook HookOf(const TcTarget& target) {
   LIBBPF_OPTS(bpf_tc_hook, hook);
-  hook.ifindex = static_cast<int>(place.ifindex);
-  hook.attach_point = place.is_egress ? BPF_TC_EGRESS : BPF_TC_INGRESS;
+  hook.ifindex = static_cast<int>(target.ifindex);
+  hook.attach_point = target.is_egress ? BPF_TC_EGRESS : BPF_TC_INGRESS;
   return hook;
 }
 
@@ -69,21 +69,21 @@ Napi::Value LinkOrError(Napi::Env env, Fd fd, const std::string& target) {
 
 }  // namespace
 
-int PutFilter(int program, const TcPlace& place) {
-  bpf_tc_hook hook = HookOf(place);
+int PutFilter(int program, const TcTarget& target) {
+  bpf_tc_hook hook = HookOf(target);
   LIBBPF_OPTS(bpf_tc_opts, options);
   options.prog_fd = program;
   options.flags = BPF_TC_F_REPLACE;
-  options.handle = place.handle;
-  options.priority = place.priority;
+  options.handle = target.handle;
+  options.priority = target.priority;
   return -bpf_tc_attach(&hook, &options);
 }
 
-int DropFilter(const TcPlace& place) {
-  bpf_tc_hook hook = HookOf(place);
+int DropFilter(const TcTarget& target) {
+  bpf_tc_hook hook = HookOf(target);
   LIBBPF_OPTS(bpf_tc_opts, options);
-  options.handle = place.handle;
-  options.priority = place.priority;
+  options.handle = target.handle;
+  options.priority = target.priority;
   return -bpf_tc_detach(&hook, &options);
 }
 
@@ -99,31 +99,31 @@ Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, ui
   return LinkOrError(env, Fd(bpf_link_create(program, cgroup.get(), attach_type, nullptr)), path);
 }
 
-Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place) {
+Napi::Value AttachClsact(Napi::Env env, int program, const TcTarget& target) {
   ForgetLibbpfMessages();
-  bpf_tc_hook hook = HookOf(place);
+  bpf_tc_hook hook = HookOf(target);
   int status = bpf_tc_hook_create(&hook);
   if (status != 0 && status != -EEXIST) {
-    return ThrowErrno(env, -status, "bpf_tc_hook_create", On(place.ifindex));
+    return ThrowErrno(env, -status, "bpf_tc_hook_create", On(target.ifindex));
   }
-  int error = PutFilter(program, place);
+  int error = PutFilter(program, target);
   if (error != 0) {
-    return ThrowErrno(env, error, "bpf_tc_attach", On(place.ifindex) + ": " + LibbpfMessages());
+    return ThrowErrno(env, error, "bpf_tc_attach", On(target.ifindex) + ": " + LibbpfMessages());
   }
   LinkState state;
   state.kind = LinkKind::kClsact;
-  state.place = place;
+  state.target = target;
   return BpfLink::Create(env, std::move(state));
 }
 
-Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, const TcxOrder& order) {
-  Fd fd(CreateTcxLink(program, place, order));
+Napi::Value AttachTc(Napi::Env env, int program, const TcTarget& target, const TcxOrder& order) {
+  Fd fd(CreateTcxLink(program, target, order));
   int error = errno;
-  if (!fd.is_valid() && error == EINVAL && !HasTcx(place.ifindex)) {
-    return AttachClsact(env, program, place);
+  if (!fd.is_valid() && error == EINVAL && !HasTcx(target.ifindex)) {
+    return AttachClsact(env, program, target);
   }
   errno = error;
-  return LinkOrError(env, std::move(fd), On(place.ifindex));
+  return LinkOrError(env, std::move(fd), On(target.ifindex));
 }
 
 Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode) {

@@ -11,18 +11,18 @@
 
 namespace fairlead {
 
-// Where a clsact filter of ours sits unless told otherwise: behind priority 1, which CNIs take.
+// Default priority of our clsact filters: after priority 1, which CNIs use.
 constexpr uint32_t kDefaultTcPriority = 50;
 constexpr uint32_t kDefaultTcHandle = 0xfa1;
 
-struct TcPlace {
+struct TcTarget {
   uint32_t ifindex = 0;
   bool is_egress = false;
   uint32_t priority = 0;
   uint32_t handle = 0;
 };
 
-// Where among the tcx programs of a hook: next to the one with this id; 0 is all of them.
+// Position among the tcx programs of a hook: relative to the one with this id; 0 means all of them.
 struct TcxOrder {
   uint32_t flag = 0;  // BPF_F_BEFORE, BPF_F_AFTER or, for after all, 0
   uint32_t program_id = 0;
@@ -31,14 +31,14 @@ constexpr uint32_t kBefore = 1 << 3;  // BPF_F_BEFORE of 6.6
 constexpr uint32_t kAfter = 1 << 4;   // BPF_F_AFTER
 
 Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, uint32_t type);
-Napi::Value AttachTc(Napi::Env env, int program, const TcPlace& place, const TcxOrder& order);
-Napi::Value AttachClsact(Napi::Env env, int program, const TcPlace& place);
+Napi::Value AttachTc(Napi::Env env, int program, const TcTarget& target, const TcxOrder& order);
+Napi::Value AttachClsact(Napi::Env env, int program, const TcTarget& target);
 Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode);
 
-// The clsact filter at a place: put (replacing the one there, in one step) and take away. Both give
+// Creates or atomically replaces the clsact filter at a target, and removes it. Both return
 // a positive errno or 0.
-int PutFilter(int program, const TcPlace& place);
-int DropFilter(const TcPlace& place);
+int PutFilter(int program, const TcTarget& target);
+int DropFilter(const TcTarget& target);
 
 }  // namespace fairlead
 

@@ -77,7 +77,7 @@ Napi::Value BpfLink::Update(const Napi::CallbackInfo& info) {
   if (program == nullptr) return {};
   int fd = program->state().fd.get();
   if (state_.kind == LinkKind::kClsact) {
-    int error = PutFilter(fd, state_.place);
+    int error = PutFilter(fd, state_.target);
     if (error != 0) return ThrowErrno(info.Env(), error, "bpf_tc_attach", program->state().name);
   } else if (bpf_link_update(state_.fd.get(), fd, nullptr) != 0) {
     return ThrowErrno(info.Env(), errno, "bpf_link_update", program->state().name);
@@ -101,7 +101,7 @@ Napi::Value BpfLink::Detach(const Napi::CallbackInfo& info) {
   bool is_clsact = state_.kind == LinkKind::kClsact;
   int error = 0;
   if (is_clsact) {
-    error = DropFilter(state_.place);
+    error = DropFilter(state_.target);
   } else if (bpf_link_detach(state_.fd.get()) != 0) {
     error = errno;
   }

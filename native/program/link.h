@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BpfLink handle: one attachment, by kernel link or, for clsact, by its place.
+// The BpfLink handle: one attachment, identified by its kernel link or, for clsact, by its target.
 #ifndef FAIRLEAD_LINK_H_
 #define FAIRLEAD_LINK_H_
 
@@ -16,7 +16,7 @@ struct LinkState {
   Fd fd;                   // not for clsact
   uint32_t id = 0;         // not for clsact
   uint64_t cgroup_id = 0;  // cgroup only
-  TcPlace place;           // clsact only, in the network namespace it was made in
+  TcTarget target;         // clsact only, in the network namespace it was made in
 };
 
 // The handle of a kernel link; throws if it is of a kind we do not make.

@@ -131,25 +131,25 @@ Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
   Napi::Value handle = args.Option(2, "handle");
   Napi::Value force = args.Option(2, "forceClsact");
   TcxOrder order = ReadTcxOrder(args);
-  TcPlace place;
-  place.ifindex = args.Uint32(args.At(0), "ifindex");
+  TcTarget target;
+  target.ifindex = args.Uint32(args.At(0), "ifindex");
   std::string direction = args.Text(args.At(1), "direction");
-  place.is_egress = direction == "egress";
-  if (!place.is_egress && direction != "ingress") {
+  target.is_egress = direction == "egress";
+  if (!target.is_egress && direction != "ingress") {
     args.Refuse("direction must be 'ingress' or 'egress'");
   }
-  place.priority = args.Uint32Or(priority, "priority", kDefaultTcPriority);
-  place.handle = args.Uint32Or(handle, "handle", kDefaultTcHandle);
+  target.priority = args.Uint32Or(priority, "priority", kDefaultTcPriority);
+  target.handle = args.Uint32Or(handle, "handle", kDefaultTcHandle);
   bool is_clsact = args.BooleanOr(force, "forceClsact", false);
-  if (place.ifindex == 0 || place.ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
-  if (place.priority == 0 || place.priority > UINT16_MAX) {
+  if (target.ifindex == 0 || target.ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
+  if (target.priority == 0 || target.priority > UINT16_MAX) {
     args.Refuse("priority must be from 1 to 65535");
   }
-  if (place.handle == 0) args.Refuse("handle must not be 0");
+  if (target.handle == 0) args.Refuse("handle must not be 0");
   if (!args.ok()) return {};
   int fd = state_.fd.get();
-  return is_clsact ? AttachClsact(info.Env(), fd, place)
-                   : fairlead::AttachTc(info.Env(), fd, place, order);
+  return is_clsact ? AttachClsact(info.Env(), fd, target)
+                   : fairlead::AttachTc(info.Env(), fd, target, order);
 }
 
 Napi::Value BpfProgram::AttachXdp(const Napi::CallbackInfo& info) {

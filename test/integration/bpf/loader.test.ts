@@ -109,10 +109,10 @@ test('fields of another layout are named with their map', async () => {
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
   // The pin of one map under the name of another: the same type, other fields.
   const maps = join(bpfRoot, 'maps');
-  const stranger = openPinnedMap(join(maps, 'fl_backend4'));
+  const otherMap = openPinnedMap(join(maps, 'fl_backend4'));
   run('rm', join(maps, 'fl_frontend'));
-  stranger.pin(join(maps, 'fl_frontend'));
-  stranger.close();
+  otherMap.pin(join(maps, 'fl_frontend'));
+  otherMap.close();
   const again = attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
   await expect(again).rejects.toMatchObject({
     code: 'OTHER_SIZES',

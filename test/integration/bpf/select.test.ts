@@ -213,7 +213,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     expect(drive.select(request).verdict).toBe('translate');
   });
 
-  describe('a slot that names a stranger', () => {
+  describe('a slot that names an unusable backend', () => {
     test.each([
       ['of another Service', { serviceId: 2 }],
       ['that is gone', { state: 'GONE' }],
@@ -225,7 +225,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select(to)).toMatchObject({ verdict: 'refuse', reason: REASON.stale });
     });
 
-    test('is asked a second time before that', () => {
+    test('draws a second time before it refuses', () => {
       drive.putFrontend({
         address: vip,
         port: 80,
@@ -236,7 +236,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const choices = many(to, 400);
       const refused = choices.filter((c) => c.verdict === 'refuse').length;
       expect(idsOf(choices.filter((c) => c.verdict === 'translate'))).toEqual([1]);
-      // Refused only if both draws name the stranger: one in four, and one in two without the second.
+      // Refused only if both draws name the unusable one: one in four; with a single draw, one in two.
       expect(refused).toBeGreaterThan(50);
       expect(refused).toBeLessThan(155);
     });

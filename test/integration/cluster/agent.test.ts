@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent in kube-proxy's place: objects from a real API server, slices from the real controller,
-// rights of system:node-proxier and no others, real sockets.
+// The agent instead of kube-proxy: objects from a real API server, slices from the real controller,
+// only the rights of system:node-proxier, real sockets.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
@@ -72,7 +72,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     return [...Object.keys(hits), ...Object.keys(failures)].sort();
   };
 
-  test('Services and real slices reach the kernel with nothing but the rights of a node proxier', async () => {
+  test('Services and real slices reach the kernel with only the rights of system:node-proxier', async () => {
     await untilHolds(async () => expect(await reached(web())).toEqual(['web-1', 'web-2']), 20_000);
     const { source } = await node.status();
     expect(source).toMatchObject({
@@ -81,7 +81,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     });
   });
 
-  test('a new pod, a pod that is not ready, a removed pod: followed live', async () => {
+  test('follows pods that are added, become unready and are removed', async () => {
     const [third] = node.pods('web-3');
     await addWebPod(third!);
     await untilHolds(
@@ -95,7 +95,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     await untilHolds(async () => expect(await reached(web())).toEqual(['web-1', 'web-2']), 20_000);
   });
 
-  test('the API server killed and back: traffic flows on, changes of the meantime follow', async () => {
+  test('traffic continues while the API server is down, and missed changes are applied on its return', async () => {
     const load = await node.client().startLoad(web());
     await plane.server.kill();
     await untilHolds(
@@ -111,7 +111,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     expect((await load.stop()).failures).toEqual([]);
   }, 120_000);
 
-  test('health, metrics and mode answer as kube-proxy’s do', async () => {
+  test('health, metrics and proxy mode respond as kube-proxy’s do', async () => {
     expect(await agent.http(10256, '/livez')).toMatchObject({ status: 200 });
     const metrics = await agent.http(10249, '/metrics');
     expect(metrics.status).toBe(200);
@@ -120,8 +120,8 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     expect(await agent.http(10249, '/proxyMode')).toMatchObject({ status: 200, body: 'iptables' });
   });
 
-  test('an empty store in the API server’s place is believed, but not at once', async () => {
-    // History must be longer than what an empty store makes of itself: then going back shows.
+  test('an API server with an empty store is believed only after a second list', async () => {
+    // The old store needs more revisions than an empty one creates by itself, so that revisions go backwards.
     for (let round = 0; round < 800; round += 1) {
       await plane.api.patch(`${NODES}/n1`, { metadata: { annotations: { round: String(round) } } });
     }

@@ -13,7 +13,7 @@ import type { Identity } from './identities.ts';
 
 export interface ClusterAgent {
   readonly log: readonly string[];
-  /** A request to a port of the node, asked from the node itself. */
+  /** Sends a request to a port of the node, from the node itself. */
   http(port: number, path: string): Promise<{ readonly status: number; readonly body: string }>;
   kill(): Promise<void>;
   stop(): Promise<number>;
@@ -24,7 +24,7 @@ export interface ClusterAgentOptions {
   readonly flags?: readonly string[];
 }
 
-/** Returns when its first complete plan is in the kernel. */
+/** Resolves when the initial sync is done. */
 export async function startClusterAgent(
   plane: ControlPlane,
   node: TestNode,

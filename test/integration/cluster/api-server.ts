@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kube-apiserver: RBAC, static tokens, dual stack. Its address, its port and its URLs stay the same
-// over every restart.
+// One kube-apiserver: RBAC, static tokens, dual stack. Its address, port and URLs survive every restart.
 import { join } from 'node:path';
 import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { type Api, connectApi } from './api.ts';
@@ -19,18 +18,18 @@ export interface ApiServer {
   readonly localUrl: string;
   /** As admin, over `localUrl`. */
   readonly api: Api;
-  /** Returns when it is ready, Service `kubernetes` exists and a proxy may list. */
+  /** Resolves when it is ready, Service `kubernetes` exists and a proxy may list. */
   start(): Promise<void>;
-  /** Asks it to end; it closes watches in an orderly way. */
+  /** Sends SIGTERM; the server closes watches cleanly. */
   stop(): Promise<void>;
   /** SIGKILL: every connection breaks. */
   kill(): Promise<void>;
   isRunning(): boolean;
-  /** Connections stay open and nothing is answered, until it is resumed. */
+  /** Connections stay open but get no answer until `resume`. */
   pause(): void;
   resume(): void;
   tail(lines?: number): string;
-  /** Ends our own connections to it. */
+  /** Closes our own connections to it. */
   close(): Promise<void>;
 }
 
@@ -40,9 +39,9 @@ export interface ApiServerSpec {
   readonly certificates: Certificates;
   readonly directory: string;
   readonly relay: Relay;
-  /** Counts from 0: which address is its own. */
+  /** Index of its address, from 0. */
   readonly index: number;
-  /** Further flags; the last of a kind wins. */
+  /** Additional flags; the last occurrence of a flag wins. */
   readonly flags: readonly string[];
 }
 
@@ -96,7 +95,7 @@ function flags(spec: ApiServerSpec, address: string): string[] {
   const { certificates, directory } = spec;
   return [
     `--etcd-servers=${ETCD_URL}`,
-    '--etcd-compaction-interval=0', // History ends when a test says so, not after five minutes.
+    '--etcd-compaction-interval=0', // Tests compact explicitly; the default is every five minutes.
     `--bind-address=${address}`,
     `--advertise-address=${address}`,
     `--secure-port=${SERVER_PORT}`,
@@ -108,7 +107,7 @@ function flags(spec: ApiServerSpec, address: string): string[] {
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${certificates.serviceAccounts.publicKey}`,
     `--service-account-signing-key-file=${certificates.serviceAccounts.privateKey}`,
-    // Pods are only objects here: they need no service account before they can be made.
+    // Pods are only objects here, so creating one must not wait for a service account.
     '--disable-admission-plugins=ServiceAccount',
     `--service-cluster-ip-range=${SERVICE_CIDRS.join(',')}`,
     '--allow-privileged=true',

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small client of the Kubernetes API for tests: paths in, objects out, refusals as errors that carry
-// the status. Keep-alive connections, as many at once as asked for. No retries: tests want to see.
+// A small client of the Kubernetes API for tests: takes paths, returns objects, throws errors with the
+// status. Keep-alive connections, as many as there are concurrent requests. No retries, so that tests see
+// every failure.
 import { readFileSync } from 'node:fs';
 import { Pool } from 'undici';
 
@@ -26,21 +27,21 @@ export interface ListOf<T> {
 export interface Api {
   readonly url: string;
   get<T>(path: string): Promise<T>;
-  /** What kubectl calls `get --raw`. */
+  /** Like `kubectl get --raw`. */
   text(path: string): Promise<string>;
   create<T extends object>(path: string, object: T): Promise<T>;
   replace<T extends object>(path: string, object: T): Promise<T>;
-  /** JSON merge patch: what is named changes, null removes, lists are replaced. */
+  /** JSON merge patch: null removes a field, lists are replaced whole. */
   patch<T>(path: string, change: object): Promise<T>;
   remove(path: string, options?: object): Promise<void>;
-  /** The lines of a watch, until the caller stops asking. Throws if the connection breaks. */
+  /** Yields the lines of a watch until the caller stops iterating. Throws if the connection breaks. */
   watch(path: string): AsyncGenerator<string>;
   close(): Promise<void>;
 }
 
 export interface ApiSpec {
   readonly url: string;
-  /** Path of the authority's certificate. */
+  /** Path of the CA certificate. */
   readonly ca: string;
   readonly token: string;
   readonly connections?: number;
@@ -50,7 +51,7 @@ export function connectApi({ url, ca, token, connections = 16 }: ApiSpec): Api {
   const pool = new Pool(url, {
     connections,
     pipelining: 1,
-    bodyTimeout: 0, // A watch may be silent for long.
+    bodyTimeout: 0, // A watch may be idle for a long time.
     connect: { ca: readFileSync(ca) },
   });
   const ask = (method: Method, path: string, content?: object): Promise<string> =>
@@ -94,7 +95,7 @@ async function* watch(pool: Pool, token: string, path: string): AsyncGenerator<s
   const headers = { authorization: `Bearer ${token}` };
   const { statusCode, body } = await pool.request({ method: 'GET', path, headers });
   if (statusCode >= 300) throw new ApiError(`watch ${path}`, statusCode, await body.text());
-  body.on('error', () => undefined); // Also told to a caller who asked for it to end.
+  body.on('error', () => undefined); // Also emitted after the caller has stopped iterating.
   body.setEncoding('utf8');
   let rest = '';
   for await (const chunk of body) {

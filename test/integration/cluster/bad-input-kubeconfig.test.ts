@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kubeconfig, or what it leads to, that is wrong. Where nothing can come of it the agent ends with one line
-// and the exit code of a usage error; where the cause can go away it waits, says so in one line, and goes on
-// by itself. Traffic flows on in both cases.
+// Invalid kubeconfigs, and kubeconfigs that point at something broken. If retrying cannot help, the agent exits
+// with one line and the code of a usage error; otherwise it logs one line, retries and recovers by itself.
+// Traffic continues in both cases.
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -78,7 +78,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
 
   test.each<{ name: string; path: () => string; says: string; limits?: readonly string[] }>([
     {
-      name: 'that is missing',
+      name: 'that does not exist',
       path: () => '/nonexistent/kubeconfig',
       says: 'kubeconfig /nonexistent/kubeconfig cannot be read: it does not exist: correct the path, or mount the file',
     },
@@ -88,7 +88,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       says: 'kubeconfig FOLDER cannot be read: it is a folder: name the file in it',
     },
     {
-      name: 'that may not be read',
+      name: 'without read permission',
       path: () => {
         const path = join(folder, 'secret');
         writeFileSync(path, '');
@@ -99,7 +99,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       says: 'kubeconfig FOLDER/secret cannot be read: permission denied: let the user of this process read it',
     },
     {
-      name: 'that is no YAML',
+      name: 'that is not YAML',
       path: () => write('clusters:\n- name: [x\n'),
       says: 'kubeconfig FOLDER/kubeconfig cannot be parsed: deficient indentation (3:1)',
     },
@@ -109,7 +109,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       says: 'kubeconfig FOLDER/kubeconfig cannot be parsed: expected a document, but the input is empty',
     },
     {
-      name: 'that is something else',
+      name: 'that is YAML but not a kubeconfig',
       path: () => write('apiVersion: v1\nkind: Config\n'),
       says: 'kubeconfig FOLDER/kubeconfig: it sets no current-context: set it to one of its contexts',
     },
@@ -119,17 +119,17 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       says: 'kubeconfig FOLDER/kubeconfig: current-context "other" is not one of its contexts',
     },
     {
-      name: 'whose context names a cluster it lacks',
+      name: 'whose context names an undefined cluster',
       path: () => writeChanged(({ context }) => Object.assign(context, { cluster: 'other' })),
       says: 'kubeconfig FOLDER/kubeconfig: context "test" names cluster "other", which the file does not define',
     },
     {
-      name: 'whose context names a user it lacks',
+      name: 'whose context names an undefined user',
       path: () => writeChanged(({ context }) => Object.assign(context, { user: 'other' })),
       says: 'kubeconfig FOLDER/kubeconfig: context "test" names user "other", which the file does not define',
     },
     {
-      name: 'whose server is no URL',
+      name: 'whose server is not a URL',
       path: () => writeChanged(({ cluster }) => Object.assign(cluster, { server: 'here' })),
       says: 'kubeconfig FOLDER/kubeconfig: server must be an http or https URL, not "here"',
     },
@@ -140,12 +140,12 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     await untilHolds(async () => expect((await load.read()).connections).toBeGreaterThan(50));
   });
 
-  interface Trouble {
+  interface Failure {
     readonly name: string;
-    /** Returns the kubeconfig to start with. */
+    /** Returns the path of the initial kubeconfig. */
     make(): Promise<string>;
-    mend(): Promise<unknown>;
-    /** After `API server URL: `. */
+    repair(): Promise<unknown>;
+    /** What follows `API server URL: ` in the log. */
     readonly says: RegExp;
     readonly limits?: () => readonly string[];
   }
@@ -158,11 +158,11 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     token: undefined,
   });
 
-  test.each<Trouble>([
+  test.each<Failure>([
     {
-      name: 'a token that nobody knows',
-      make: async () => writeChanged(({ user }) => Object.assign(user, { token: TOKENS.stranger })),
-      mend: mendFile,
+      name: 'an unknown token',
+      make: async () => writeChanged(({ user }) => Object.assign(user, { token: TOKENS.unknown })),
+      repair: mendFile,
       says: /^HTTP 401: Unauthorized; renew the credentials in FOLDER\/kubeconfig: they are read again on each retry$/,
     },
     {
@@ -171,7 +171,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         const data = await expiredClient(folder, served.plane.certificates);
         return writeChanged(({ user }) => Object.assign(user, certificateOf(data)));
       },
-      mend: async () => {
+      repair: async () => {
         const data = inBase64(served.plane.certificates.proxy.certificate);
         return writeChanged(({ user }) => Object.assign(user, certificateOf(data)));
       },
@@ -185,18 +185,18 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
           Object.assign(cluster, { 'certificate-authority-data': data }),
         );
       },
-      mend: mendFile,
+      repair: mendFile,
       says: /^certificate has expired; renew the server's certificate, or the CA in FOLDER\/kubeconfig$/,
     },
     {
-      name: 'another cluster’s CA',
+      name: 'the CA of another cluster',
       make: async () => {
         const data = inBase64(served.plane.certificates.wrongCa);
         return writeChanged(({ cluster }) =>
           Object.assign(cluster, { 'certificate-authority-data': data }),
         );
       },
-      mend: mendFile,
+      repair: mendFile,
       says: /^unable to verify the first certificate; the CA in FOLDER\/kubeconfig did not sign the server certificate/,
     },
     {
@@ -205,14 +205,14 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         await served.plane.server.kill();
         return good();
       },
-      mend: () => served.plane.server.start(),
+      repair: () => served.plane.server.start(),
       says: /^connect ECONNREFUSED; check that the server is running and the port is correct$/,
     },
     {
-      name: 'a name that does not resolve',
+      name: 'a host name that does not resolve',
       make: async () => {
         writeFileSync(hosts, '127.0.0.1 localhost\n');
-        // What an earlier run learnt would help out.
+        // Addresses remembered from an earlier run would be used instead.
         rmSync(join(served.node.instance.runDir, 'api-servers.json'), { force: true });
         const server = 'https://kubernetes.default.svc:6443';
         return writeChanged(({ cluster }) => Object.assign(cluster, { server }));
@@ -221,21 +221,21 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         ...['unshare', '-m', 'sh', '-c', 'mount --bind "$1" /etc/hosts; shift; exec "$@"'],
         ...['sh', hosts],
       ],
-      mend: async () => writeFileSync(hosts, '192.168.78.250 kubernetes.default.svc\n'),
+      repair: async () => writeFileSync(hosts, '192.168.78.250 kubernetes.default.svc\n'),
       says: /^getaddrinfo (EAI_AGAIN|ENOTFOUND) kubernetes\.default\.svc; this node cannot resolve the name/,
     },
     {
-      name: 'an address that drops what comes',
+      name: 'an address that drops all packets',
       make: async () => {
         await wire('replace 192.168.78.250 lladdr 02:00:00:00:00:01 nud permanent dev plane');
         return good();
       },
-      mend: () => wire('del 192.168.78.250 dev plane'),
+      repair: () => wire('del 192.168.78.250 dev plane'),
       says: /^(Connect Timeout Error \(10000 ms\)|connect ETIMEDOUT); no reply/,
     },
   ])(
     '$name: waited for, said once, and mended',
-    async ({ make, mend, says, limits }) => {
+    async ({ make, repair, says, limits }) => {
       agent = start(await make(), limits?.());
       try {
         const line = await agent.said('cannot watch the API server', 60_000);
@@ -250,7 +250,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
         expect(stdout).toContain(`Problem:    ${reason} (kinds: all)`);
         expect(code).toBe(3);
       } finally {
-        await mend();
+        await repair();
       }
       await agent.said('watching the API server again', 60_000);
       await agent.said('"msg":"ready"', 60_000);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that an API server would refuse today and that old stores hold: written past it into etcd, served
-// by it like any other. Each is told by object, field and reason; its good parts and everything else go on.
+// Objects that today's API server would reject but that old stores may still hold: written directly to etcd and
+// served by the API server like any other. Each is reported by object, field and reason; its valid parts and all
+// other objects are still served.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Target } from '../../../src/lab/client/protocol.ts';
@@ -44,37 +45,37 @@ interface BadObject {
   readonly object: Fields;
   /** `field: reason`. */
   readonly problems: readonly string[];
-  /** Ports of the Service that are served all the same. */
+  /** Ports of the Service that are served nevertheless. */
   readonly served: readonly number[];
 }
 
 const SERVICES: readonly BadObject[] = [
   {
-    name: 'a port 0 beside a good one',
+    name: 'a port 0 beside a valid one',
     object: service({ ports: [port('zero', 0), port('http', 80)] }),
     problems: ['spec.ports[0].port: must be a port number from 1 to 65535, not 0'],
     served: [80],
   },
   {
-    name: 'a port 70000 beside a good one',
+    name: 'a port 70000 beside a valid one',
     object: service({ ports: [port('http', 80), port('big', 70000)] }),
     problems: ['spec.ports[1].port: must be a port number from 1 to 65535, not 70000'],
     served: [80],
   },
   {
-    name: 'two ports of one name',
+    name: 'two ports with the same name',
     object: service({ ports: [port('http', 80), port('http', 81)] }),
     problems: ['spec.ports[1].name: "http" for TCP is already spec.ports[0]'],
     served: [80],
   },
   {
-    name: 'one port twice',
+    name: 'a duplicate port',
     object: service({ ports: [port('http', 80), port('again', 80)] }),
     problems: ['spec.ports[1].port: 80/TCP is already spec.ports[0]'],
     served: [80],
   },
   {
-    name: 'a protocol nobody knows',
+    name: 'an unknown protocol',
     object: service({ ports: [port('http', 80), port('icmp', 81, { protocol: 'ICMP' })] }),
     problems: ['spec.ports[1].protocol: must be TCP, UDP or SCTP, not "ICMP"'],
     served: [80],
@@ -86,13 +87,13 @@ const SERVICES: readonly BadObject[] = [
     served: [80],
   },
   {
-    name: 'a ClusterIP that is none',
+    name: 'an invalid ClusterIP',
     object: service({ clusterIP: '10.96.5.555', clusterIPs: ['10.96.5.555'] }),
     problems: ['spec.clusterIP: must be an IP address, not "10.96.5.555"'],
     served: [],
   },
   {
-    name: 'external addresses that no machine of the network has',
+    name: 'external addresses that cannot be reached over the network',
     object: service({ externalIPs: ['127.0.0.1', '192.0.2.9', 'fe80::1', 'here'] }),
     problems: [
       'spec.externalIPs[0]: 127.0.0.1 is a loopback address',
@@ -102,7 +103,7 @@ const SERVICES: readonly BadObject[] = [
     served: [80, 80],
   },
   {
-    name: 'an affinity and a policy of older or newer days',
+    name: 'an affinity and a policy that this version does not know',
     object: service({ sessionAffinity: 'Cookie', internalTrafficPolicy: 'Nearest' }),
     problems: [
       'spec.internalTrafficPolicy: must be Cluster or Local, not "Nearest"',
@@ -111,7 +112,7 @@ const SERVICES: readonly BadObject[] = [
     served: [80],
   },
   {
-    name: 'an affinity without an end',
+    name: 'an affinity timeout beyond the maximum',
     object: service({
       sessionAffinity: 'ClientIP',
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 9_999_999 } },
@@ -122,7 +123,7 @@ const SERVICES: readonly BadObject[] = [
     served: [80],
   },
   {
-    name: 'a load balancer address that is none',
+    name: 'an invalid load balancer address',
     object: service(
       { type: 'LoadBalancer' },
       { loadBalancer: { ingress: [{ ip: '127.0.0.1', ipMode: 'VIP' }] } },
@@ -142,7 +143,7 @@ const SERVICES: readonly BadObject[] = [
 
 const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonly string[] })[] = [
   {
-    name: 'addresses that are none, or nobody’s, beside a good one',
+    name: 'invalid and unusable addresses beside a valid one',
     object: slice([
       ...[at('127.0.0.1'), at('10.1.1.77'), at('10.1.1.300')],
       ...[at('169.254.1.1'), at('fd00::1')],
@@ -162,7 +163,7 @@ const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonl
     backends: ['10.1.1.77:8080'],
   },
   {
-    name: 'a port 0 and a protocol nobody knows beside a good port',
+    name: 'a port 0 and an unknown protocol beside a valid port',
     object: slice([at('10.1.1.77')], {
       ports: [
         { name: 'zero', port: 0, protocol: 'TCP' },
@@ -177,19 +178,19 @@ const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonl
     backends: ['10.1.1.77:8080'],
   },
   {
-    name: 'an address type nobody knows',
+    name: 'an unknown address type',
     object: slice([at('10.1.1.77')], { addressType: 'IP' }),
     problems: ['addressType: must be IPv4, IPv6 or FQDN, not "IP"'],
     backends: [],
   },
   {
-    name: 'a thousand endpoints and one more',
+    name: '1001 endpoints',
     object: slice(Array.from({ length: 1001 }, (_, n) => at(`10.2.${n >> 8}.${n & 255}`))),
     problems: ['endpoints[0].addresses[0]: 10.2.0.0'].slice(1),
     backends: Array.from({ length: 1001 }, (_, n) => `10.2.${n >> 8}.${n & 255}:8080`),
   },
   {
-    name: 'only bad addresses: the first of them are told',
+    name: 'only invalid addresses: the first ones are reported',
     object: slice(Array.from({ length: 400 }, () => at('0.0.0.0'))),
     problems: Array.from(
       { length: 51 },
@@ -267,7 +268,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
     expect(await served.reached()).toEqual(['web-1']);
   });
 
-  test('what went on working goes on when a part of the object turns bad, and the table says which', async () => {
+  test('an object that becomes partly invalid keeps its valid parts, and the table shows what was rejected', async () => {
     const [pod] = served.node.pods('web-1');
     const target: Target = { protocol: 'TCP', address: ADDRESS, port: 80 };
     await served.plane.etcd.put(SERVICE, service({}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubeconfigs with one thing wrong, made from a good one, and certificates that have expired.
+// Kubeconfigs with one error each, derived from a valid one, and expired certificates.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
@@ -14,7 +14,7 @@ export interface KubeconfigParts {
   readonly top: Record<string, unknown>;
 }
 
-/** The text of a kubeconfig after a change of it. */
+/** Returns the text of the kubeconfig after applying `change`. */
 export function changed(path: string, change: (parts: KubeconfigParts) => void): string {
   const top = parse(readFileSync(path, 'utf8'));
   const [{ cluster }, { user }, { context }] = [top.clusters[0], top.users[0], top.contexts[0]];
@@ -25,19 +25,19 @@ export function changed(path: string, change: (parts: KubeconfigParts) => void):
 const AUTHORITY = 'basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n';
 const CLIENT = 'basicConstraints=critical,CA:FALSE\nextendedKeyUsage=clientAuth\n';
 
-/** The authority as it was before it was renewed: same name, same key, no longer valid. Base64. */
+/** The CA certificate before its renewal: same name, same key, expired. Base64. */
 export function expiredAuthority(folder: string, { ca }: Certificates): Promise<string> {
   return reissue(folder, { certificate: ca, key: keyOf(ca) }, AUTHORITY, []);
 }
 
-/** The proxy's own certificate, signed by the right authority, no longer valid. Base64. */
+/** The proxy's certificate, signed by the right CA but expired. Base64. */
 export function expiredClient(folder: string, { ca, proxy }: Certificates): Promise<string> {
   return reissue(folder, proxy, CLIENT, ['-CA', ca, '-CAkey', keyOf(ca)]);
 }
 
 const keyOf = (certificate: string): string => certificate.replace(/\.crt$/, '.key');
 
-/** `-days 0` ends the moment it begins. */
+/** `-days 0` makes a certificate that expires immediately. */
 async function reissue(
   folder: string,
   { certificate, key }: KeyPair,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the programs of a control plane: in $KUBEBUILDER_ASSETS, else where scripts/cluster-build has put
-// them, which builds them first if needed. If there are none, tests are skipped with the reason.
+// Finds the control plane binaries: in $KUBEBUILDER_ASSETS, otherwise in the output of scripts/cluster-build,
+// which is run if needed. If they cannot be had, tests are skipped with the reason.
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -57,7 +57,7 @@ async function missingTool(): Promise<string | undefined> {
   return undefined;
 }
 
-/** Skips must be seen and counted: the line is for people, vitest counts the tests. */
+/** Prints why tests are skipped; vitest only counts them. */
 function refuse(reason: string): Readiness {
   process.stderr.write(`\n=== cluster tests SKIPPED: ${reason}\n\n`);
   return { isReady: false, reason };
@@ -76,7 +76,7 @@ async function build(): Promise<void> {
     throw new Error(`scripts/cluster-build: code ${code}: ${said.slice(-5).join('; ')}`);
 }
 
-/** Assets of others are often without a controller manager or a kube-proxy: ours fill the gaps. */
+/** Other builds often lack a controller manager or kube-proxy; ours fill in for them. */
 function binariesIn(preferred: string, fallback: string): Binaries {
   const path = (name: string): string =>
     isProgram(join(preferred, name)) ? join(preferred, name) : join(fallback, name);

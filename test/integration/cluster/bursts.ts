@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many changes of many Services in one go, as an agent that is to be killed in the middle of them needs
-// them. All pods they lead to are alive, so that no connection to the first Services may ever fail.
+// Many changes to many Services at once, so that an agent can be killed in the middle of applying them. All
+// their pods are alive, so no connection to the first Services may ever fail.
 import fc from 'fast-check';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
@@ -11,14 +11,14 @@ import { servicesPath, slicesPath } from './objects.ts';
 
 /** Enough that a change of all of them takes a while to apply. */
 const COUNT = 120;
-/** The last of them come and go; the others stay and change their backends. */
+/** The last ones are created and deleted; the others stay and change their backends. */
 const STEADY = 96;
 const PARALLEL = 16;
 
 const name = (n: number): string => `burst-${n}`;
 const address = (n: number): string => `10.96.1.${n}`;
 
-/** What becomes of each Service: the pods behind it, or for one of the last, that it comes or goes. */
+/** The next state of each Service: its pods, or for the last ones, whether it exists. */
 export interface Burst {
   readonly pods: readonly (readonly number[])[];
   readonly isToggled: readonly boolean[];
@@ -92,7 +92,7 @@ async function remove(api: Api, n: number): Promise<boolean> {
   }
 }
 
-/** All Services go; their slices stay, as they do where nobody collects them. */
+/** Deletes all Services; their slices stay, as without a garbage collector. */
 export async function removeServices(api: Api): Promise<void> {
   await forEach(numbers(1, COUNT), (n) => remove(api, n));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of one control plane: a certificate authority of its own, what it has signed, and a second
-// authority that is not trusted. Made by openssl(1); valid for two days; gone with the folder.
+// The keys and certificates of one control plane: its CA, what that has signed, and a second, untrusted CA.
+// Made by openssl(1), valid for two days, removed with the folder.
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,15 +9,15 @@ import { run } from '../../../src/sys/exec.ts';
 /** Paths of PEM files, except where said. */
 export interface Certificates {
   readonly ca: string;
-  /** An authority that has signed nothing here. */
+  /** A CA that has signed none of these certificates. */
   readonly wrongCa: string;
   readonly server: KeyPair;
-  /** User `system:kube-proxy`: what a node's proxy shows instead of a token. */
+  /** Client certificate of user `system:kube-proxy`, used instead of a token. */
   readonly proxy: KeyPair;
   readonly serviceAccounts: SigningPair;
 }
 
-/** Signs service account tokens, and checks them. */
+/** Signs and verifies service account tokens. */
 export interface SigningPair {
   readonly privateKey: string;
   readonly publicKey: string;
@@ -28,7 +28,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** `addresses` and `names` are what clients may call the API server. */
+/** `addresses` and `names` become the subject alternative names of the API server. */
 export async function makeCertificates(
   directory: string,
   addresses: readonly string[],
@@ -61,7 +61,7 @@ function makeSigningPair(directory: string): SigningPair {
   return { privateKey, publicKey };
 }
 
-/** A PEM file as kubeconfigs carry it. */
+/** A PEM file in base64, as kubeconfigs embed it. */
 export function inBase64(path: string): string {
   return readFileSync(path).toString('base64');
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another clock for one program, timers included: faster, slower, or set forwards and back while it runs.
-// By libfaketime (Debian package libfaketime), which stands between a program and its C library; nothing
-// else on the machine sees it.
+// A fake clock for one program, timers included: faster, slower, or stepped while the program runs. Uses
+// libfaketime (Debian package libfaketime), which intercepts the program's C library calls; nothing else on
+// the machine is affected.
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,18 +14,18 @@ const SHARED_MEMORY = '/dev/shm';
 export interface ClockOptions {
   /** Simulated seconds for each real one. */
   readonly speed?: number;
-  /** `wall`: monotonic time, and with it every timer, stays as it is. */
+  /** `wall` leaves monotonic time, and so every timer, alone. */
   readonly only?: 'wall';
 }
 
 export interface FakeClock {
-  /** Runs a program, and its arguments, by this clock. */
+  /** The command line that runs a program under this clock. */
   readonly runner: readonly string[];
-  /** From now on. The step itself may skip some simulated seconds, never go back. */
+  /** Takes effect now. The change may skip some simulated seconds but never goes back. */
   setSpeed(speed: number): void;
-  /** The clock shows as many seconds more than the real one, or fewer. */
+  /** Seconds by which the clock is ahead of the real one, negative if behind. */
   setOffset(seconds: number): void;
-  /** Of no use to programs that still run by it. */
+  /** Call it only once no program uses the clock. */
   remove(): void;
 }
 
@@ -49,8 +49,8 @@ export async function makeClock({ speed = 1, only }: ClockOptions = {}): Promise
       'env',
       `LD_PRELOAD=${await libraryPath()}`,
       `FAKETIME_TIMESTAMP_FILE=${file}`,
-      'FAKETIME_NO_CACHE=1', // Read again each time: a change counts at once.
-      'FAKETIME_XRESET=1', // Another speed goes on from now, not from the start of the program.
+      'FAKETIME_NO_CACHE=1', // Changes take effect immediately.
+      'FAKETIME_XRESET=1', // A new speed applies from now on, not from the start of the program.
       'NO_FAKE_STAT=1',
       ...(only === 'wall' ? ['FAKETIME_DONT_FAKE_MONOTONIC=1'] : []),
     ],
@@ -63,7 +63,7 @@ export async function makeClock({ speed = 1, only }: ClockOptions = {}): Promise
   };
 }
 
-/** Shared memory that libfaketime makes for each process, and that those leave which are killed. */
+/** Shared memory of libfaketime that killed processes leave behind. */
 function removeLeftovers(): void {
   for (const name of readdirSync(SHARED_MEMORY)) {
     const pid = /^(?:sem\.)?faketime_(?:shm|sem)_(\d+)$/.exec(name)?.[1];

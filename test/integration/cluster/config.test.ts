@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kube-proxy's own DaemonSet arguments and a file as kubeadm writes it start the agent unchanged; what
-// is wrong in the file, taken ports and the end of the process behave as kube-proxy's users expect.
+// The agent runs unchanged with kube-proxy's DaemonSet arguments and with a file written by kubeadm; errors in
+// the file, ports in use and termination behave as users of kube-proxy expect.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EventsV1Event } from '@kubernetes/client-node';
@@ -39,7 +39,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     await served?.remove();
   });
 
-  /** kubeadm's file, and behind it what keeps this agent apart from others on this machine. */
+  /** kubeadm's file, followed by what isolates this agent from others on this machine. */
   function writeConfig(name: string, change: (text: string) => string = (text) => text): string {
     const { cgroupRoot, bpfRoot, runDir } = node.instance;
     const own = stringify({
@@ -51,14 +51,14 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     writeFileSync(path, `${change(kubeadmConfig(kubeconfig, POD_RANGES))}---\n${own}`);
     return path;
   }
-  /** As kubeadm's DaemonSet has them. */
+  /** The arguments in kubeadm's DaemonSet. */
   const proxyArgs = (path: string): string[] => [`--config=${path}`, '--hostname-override=n1'];
   const startWith = (path: string, ...more: string[]): Launched =>
     launch(node, ['run', ...proxyArgs(path), ...more]);
   const reached = (): Promise<string[]> => served.reached();
   const ask = (port: number, path: string) => askNode(node, port, path);
 
-  test('start it unchanged, and its ports answer in the node’s namespace', async () => {
+  test('start the agent unchanged, and its ports answer in the node’s namespace', async () => {
     agent = startWith(writeConfig('config.conf'));
     await agent.said('"msg":"ready"');
     await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 20_000);
@@ -74,7 +74,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     expect(agent.log.filter((line) => line.includes('"level":"warn"'))).toEqual([]);
   });
 
-  test('what it runs with is what kube-proxy would run with', async () => {
+  test('the effective configuration is the one kube-proxy would have', async () => {
     const { body } = await ask(10249, '/configz');
     const shown = JSON.parse(body) as Record<string, Record<string, unknown>>;
     expect(shown['kubeproxy.config.k8s.io']).toMatchObject({
@@ -87,7 +87,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     });
   });
 
-  test('SIGTERM: ends with 0 at once, traffic flows on', async () => {
+  test('SIGTERM: exits with 0 at once, traffic continues', async () => {
     const load = await node.client().startLoad(served.web);
     const atMs = performance.now();
     agent?.kill('SIGTERM');
@@ -101,7 +101,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     expect(connections).toBeGreaterThan(50);
   });
 
-  test('taken ports are reported, retried and bound', async () => {
+  test('ports in use are reported, retried and bound', async () => {
     await agent?.stop();
     const release = await takePorts(node, [10249, 10256]);
     const path = writeConfig('config.conf');
@@ -118,7 +118,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     }, 15_000);
   });
 
-  test('the API server has its events: what happened before it was connected too', async () => {
+  test('its Events reach the API server, including those from before it was connected', async () => {
     const path = '/apis/events.k8s.io/v1/namespaces/default/events';
     await untilHolds(async () => {
       const { items } = await plane.api.get<ListOf<EventsV1Event>>(path);
@@ -133,7 +133,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     }, 5_000);
   });
 
-  test('with bindAddressHardFail a taken port ends it, and traffic flows on', async () => {
+  test('with bindAddressHardFail it exits on a port in use, and traffic continues', async () => {
     await agent?.stop();
     const release = await takePorts(node, [10256]);
     const hard = writeConfig('hard.conf', (text) =>
@@ -151,7 +151,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
   const WRONG: readonly {
     readonly name: string;
     readonly change: (text: string) => string;
-    /** The line complained of, as it stands in the file. */
+    /** The offending line of the file. */
     readonly line: RegExp;
     readonly says: string;
   }[] = [
@@ -168,32 +168,32 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
       says: 'conntrack.maxPerCore: must be a number, not "many"',
     },
     {
-      name: 'one kind twice',
+      name: 'a duplicate kind',
       change: (text) => `${text}---\n${text}`,
       line: /^kind: KubeProxyConfiguration/,
       says: 'KubeProxyConfiguration: occurs twice in this file: keep one of them',
     },
     {
-      name: 'an apiVersion nobody knows',
+      name: 'an unknown apiVersion',
       change: (text) => text.replace('io/v1alpha1', 'io/v1beta9'),
       line: /^apiVersion: kubeproxy/,
       says: 'apiVersion: of a KubeProxyConfiguration must be kubeproxy.config.k8s.io/v1alpha1, not "kubeproxy.config.k8s.io/v1beta9"',
     },
     {
-      name: 'a kind nobody knows',
+      name: 'an unknown kind',
       change: (text) => text.replace('kind: KubeProxyC', 'kind: ProxyC'),
       line: /^kind: Proxy/,
       says: 'kind: must be KubeProxyConfiguration or FairleadConfiguration, not "ProxyConfiguration"',
     },
     {
-      name: 'a key twice',
+      name: 'a duplicate key',
       change: (text) => text.replace('mode: ""', 'mode: ""\nmode: ""'),
       line: /^mode/,
       says: 'is not YAML: Map keys must be unique',
     },
   ];
 
-  test.each(WRONG)('$name in the file: one line with its location, code 2', async (wrong) => {
+  test.each(WRONG)('$name in the file: one line with its location, exit code 2', async (wrong) => {
     const path = writeConfig('wrong.conf', wrong.change);
     const lines = readFileSync(path, 'utf8').split('\n');
     const refused = startWith(path);
@@ -216,7 +216,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     expect(refused.log).toEqual([`fairlead: --config ${path} cannot be read: ${why}`]);
   });
 
-  test('--write-config-to: both documents; kube-proxy takes the file too', async () => {
+  test('--write-config-to writes both documents, and kube-proxy accepts the file', async () => {
     const written = join(folder, 'written.conf');
     const writer = startWith(writeConfig('config.conf'), `--write-config-to=${written}`);
     expect(await writer.exited).toBe(0);
@@ -242,7 +242,7 @@ for (const port of process.argv.slice(1)) {
   createServer().listen(Number(port), '0.0.0.0', () => { if (--left === 0) console.log('ready'); });
 }`;
 
-/** Another program of the node listens there, until released. */
+/** Holds the port with another program of the node until released. */
 async function takePorts(node: TestNode, ports: readonly number[]): Promise<() => Promise<void>> {
   const argv = [process.execPath, '--input-type=module', '-e', LISTEN, ...ports.map(String)];
   const [shell = 'sh', ...args] = insideSandbox(node.instance.sandbox, argv);

@@ -71,7 +71,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     { identity: 'proxy', path: '/api/v1/secrets', status: 403 },
     { identity: 'proxy', path: '/api/v1/pods', status: 403 },
     { identity: 'nobody', path: '/api/v1/services', status: 403 },
-    { identity: 'stranger', path: '/api/v1/services', status: 401 },
+    { identity: 'unknown', path: '/api/v1/services', status: 401 },
   ])('$identity gets $status for $path', async ({ identity, path, status }) => {
     expect(await statusFor(TOKENS[identity], path)).toBe(status);
   });
@@ -80,7 +80,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     { name: 'a token', request: {}, says: 'yes' },
     { name: 'a client certificate', request: { credential: 'certificate' }, says: 'yes' },
     { name: 'no rights', request: { identity: 'nobody' }, says: 'no' },
-    { name: 'an unknown token', request: { identity: 'stranger' }, says: 'logged in' },
+    { name: 'an unknown token', request: { identity: 'unknown' }, says: 'logged in' },
     { name: 'a wrong authority', request: { authority: 'wrong' }, says: 'certificate signed by' },
   ])('a kubeconfig with $name is answered: $says', async ({ request, says }) => {
     const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'here', ...request });

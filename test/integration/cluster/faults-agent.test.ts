@@ -124,25 +124,25 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
 
   test('a token that is refused: said once, and what was programmed serves on', async () => {
     await agent.kill();
-    const kubeconfig = plane.kubeconfig({ identity: 'stranger', from: 'node' });
+    const kubeconfig = plane.kubeconfig({ identity: 'unknown', from: 'node' });
     const { instance } = node;
     const [program = '', ...args] = insideSandbox(instance.sandbox, [
       ...[process.execPath, compiledPath('main.js'), 'run', '--kubeconfig', kubeconfig],
       ...['--hostname-override', 'n1', '--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
     ]);
     const log: string[] = [];
-    const stranger = start(program, args, { onStderrLine: (line) => log.push(line) });
+    const refused = start(program, args, { onStderrLine: (line) => log.push(line) });
     try {
       await untilHolds(async () => expect((await status()).problems).toHaveLength(4), 60_000);
       const said = () => log.filter((line) => line.includes('HTTP 401: Unauthorized'));
       await untilHolds(() => expect(said()).toHaveLength(1), 20_000);
       await traffic(200);
-      expect(stranger.hasExited()).toBe(false);
+      expect(refused.hasExited()).toBe(false);
       expect(said()).toEqual([expect.stringContaining('"kinds":"all"')]);
     } finally {
-      await stop(stranger);
+      await stop(refused);
     }
     agent = await startAgent();
-    await follows('after-stranger');
+    await follows('after-refusal');
   }, 120_000);
 });

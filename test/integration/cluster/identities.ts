@@ -8,15 +8,15 @@ import { type Certificates, inBase64 } from './certificates.ts';
 /**
  * `admin`: everything. `proxy`: exactly ClusterRole `system:node-proxier`, which the API server's own
  * bootstrap policy binds to user `system:kube-proxy`. `nobody`: known, without rights (403).
- * `stranger`: a token that no API server knows (401).
+ * `unknown`: a token that no API server knows (401).
  */
-export type Identity = 'admin' | 'proxy' | 'nobody' | 'stranger';
+export type Identity = 'admin' | 'proxy' | 'nobody' | 'unknown';
 
 export const TOKENS: Readonly<Record<Identity, string>> = {
   admin: 'token-of-admin',
   proxy: 'token-of-proxy',
   nobody: 'token-of-nobody',
-  stranger: 'token-of-stranger',
+  unknown: 'token-of-unknown',
 };
 
 /** The file for --token-auth-file: token, user, uid, groups. */

@@ -45,7 +45,7 @@ export function launch(
 const FETCH =
   'const r = await fetch(process.argv[1]); console.log(JSON.stringify({ status: r.status, body: await r.text() }));';
 
-/** A request to a port of the node, asked from the node itself. */
+/** Sends a request to a port of the node, from the node itself. */
 export async function askNode(
   node: TestNode,
   port: number,

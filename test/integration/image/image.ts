@@ -65,7 +65,7 @@ async function build(): Promise<{ readonly folder: string } | { readonly reason:
   throw new Error(`scripts/image-build: code ${code}:\n${said.slice(-20).join('\n')}`);
 }
 
-/** Skips must be seen and counted: the line is for people, vitest counts the tests. */
+/** Prints why tests are skipped; vitest only counts them. */
 function refuse(reason: string): ImageReadiness {
   process.stderr.write(`\n=== image tests SKIPPED: ${reason}\n\n`);
   return { isReady: false, reason };

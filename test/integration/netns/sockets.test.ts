@@ -144,8 +144,8 @@ test.each(KINDS)('%s: no endpoints means ECONNREFUSED at once', async (kind) => 
 
 test("a port that is not the Service's and an address that is no Service are left alone", async () => {
   const { ipv4 } = clusterIps(200);
-  const stranger = await node.client().once({ protocol: 'TCP', address: ipv4, port: 80 }, 1_000);
-  expect(stranger.kind).toBe('failed');
+  const unserved = await node.client().once({ protocol: 'TCP', address: ipv4, port: 80 }, 1_000);
+  expect(unserved.kind).toBe('failed');
   const [pod] = node.pods('web-2');
   const direct: Target = { protocol: 'TCP', address: pod!.ipv4, port: 8080 };
   expect(await node.client().once(direct)).toMatchObject({

@@ -96,7 +96,7 @@ describe('what is refused is named with its line', () => {
       ],
     },
     {
-      name: 'one kind twice',
+      name: 'a duplicate kind',
       text: `${HEAD}---\n${HEAD}`,
       says: ['c.yaml:5: KubeProxyConfiguration: occurs twice in this file: keep one of them'],
     },

@@ -65,7 +65,7 @@ test('what chance cannot explain is not even', () => {
   expect(judge({ a: 1500, b: 1500 }).isEven).toBe(false);
 });
 
-test('a failed connection, a stranger and silence are never even', () => {
+test('a failed connection, an unknown answer and no answer are never even', () => {
   expect(judge({ a: 10, b: 10, c: 10 }, { ECONNREFUSED: 1 }).isEven).toBe(false);
   const strange = judge({ a: 10, b: 10, c: 10, d: 1 });
   expect(strange).toMatchObject({ isEven: false, unknownServers: ['d'] });
