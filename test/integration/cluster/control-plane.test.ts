@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The harness itself: a real control plane that starts fast, refuses whom it should, lets the real
-// controllers make slices, and leaves nothing behind.
+// The harness itself: a real control plane starts quickly, rejects unauthorized requests, runs the real
+// controllers and leaves nothing behind.
 import { existsSync } from 'node:fs';
 import type { V1EndpointConditions, V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -47,7 +47,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
       .sort();
   }
 
-  /** The status with which a path is answered: 200, or that of the refusal. */
+  /** The HTTP status of a GET: 200, or that of the error. */
   async function statusFor(token: string, path: string): Promise<number> {
     const { ca } = plane.certificates;
     const api = connectApi({ url: plane.server.localUrl, ca, token });
@@ -90,7 +90,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     expect(stdout + stderr).toContain(says);
   });
 
-  test('pods that a test declares ready become endpoints in slices of the real controller', async () => {
+  test('the real controller puts pods that a test declares ready into EndpointSlices', async () => {
     await addNode(plane.api, { name: 'one', addresses: ['192.168.77.1', 'fd00:77::1'] });
     const pods = [10, 11].map((host) => ({
       name: `web-${host}`,
@@ -122,12 +122,12 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     await sees(['10.1.1.10 not ready']);
   });
 
-  test('the token of a service account has the rights it was bound to', async () => {
+  test('the token of a service account has the permissions of its bindings', async () => {
     await plane.kubectl(['create', 'serviceaccount', 'proxy']);
     const role = ['--clusterrole', 'system:node-proxier', '--serviceaccount', 'default:proxy'];
     await plane.kubectl(['create', 'clusterrolebinding', 'proxy', ...role]);
     const token = (await plane.kubectl(['create', 'token', 'proxy'])).trim();
-    // An authorizer learns of a binding by watching, as everybody does.
+    // The authorizer sees a new binding through its watch, so not at once.
     await until(async () => (await statusFor(token, '/api/v1/services')) === 200, {
       what: 'rights',
       timeoutMs: 15_000,
@@ -135,14 +135,14 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     expect(await statusFor(token, '/api/v1/secrets')).toBe(403);
   });
 
-  test('kubectl reads standard input and complains in the words of the API server', async () => {
+  test('kubectl reads standard input and reports the error of the API server', async () => {
     const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'by-kubectl' } };
     const manifest = JSON.stringify({ ...service, spec: { ports: [{ port: 1 }] } });
     expect(await plane.kubectl(['apply', '-f', '-'], manifest)).toContain('created');
     await expect(plane.kubectl(['get', 'service', 'absent'])).rejects.toThrow('NotFound');
   });
 
-  test('a second API server tells the same', async () => {
+  test('a second API server serves the same objects', async () => {
     const second = await plane.addServer();
     const name = (service: V1Service): string => service.metadata?.name ?? '';
     const [here, there] = await Promise.all(
@@ -152,7 +152,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     await second.stop();
   });
 
-  test('nothing is left of it', async () => {
+  test('removing it leaves nothing behind', async () => {
     const { prefix, directory } = plane;
     const { cgroup } = plane.sandbox('any', plane.namespace);
     expect(listProcesses(cgroup)).not.toEqual([]);
@@ -161,7 +161,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
     expect([cgroup, directory, `/run/fairlead-demo/${prefix}`].filter(existsSync)).toEqual([]);
   });
 
-  test('nothing is left of one that fails half way', async () => {
+  test('one that fails to start leaves nothing behind', async () => {
     if (!readiness.isReady) return;
     const before = listNamespaces();
     const apiServerFlags = ['--no-such-flag'];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real control plane for tests, in a network namespace of its own: etcd, one API server or several, a
-// controller manager. `startControlPlane` makes one in seconds; `remove` leaves nothing.
+// A real control plane for tests, in its own network namespace: etcd, one or more API servers, a controller
+// manager. `startControlPlane` starts one within seconds; `remove` removes everything.
 import { join } from 'node:path';
 import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import { run } from '../../../src/sys/exec.ts';
@@ -26,7 +26,7 @@ import type { Program } from './program.ts';
 import { openWorkspace } from './workspace.ts';
 
 export interface KubeconfigRequest extends Omit<KubeconfigSpec, 'server'> {
-  /** `node`: for programs in connected nodes. `here`: for this process and its children. */
+  /** Who connects: `node` for programs in connected nodes, `here` for this process and its children. */
   readonly from: 'node' | 'here';
   readonly server?: ApiServer;
 }
@@ -45,25 +45,25 @@ export interface ControlPlane {
   readonly controllerManager: Program | undefined;
   /** Starts one more API server on the same etcd. */
   addServer(): Promise<ApiServer>;
-  /** Gives a node's namespace a wire to the API servers; call it before programs there need one. */
+  /** Connects a node's namespace to the API servers; call it before starting programs that need them. */
   connect(node: PlaneNode): Promise<void>;
   /** Writes a kubeconfig and returns its path. */
   kubeconfig(request: KubeconfigRequest): string;
-  /** As admin; returns what it printed, throws what it complained of. */
+  /** Runs kubectl as admin; returns its stdout, throws its stderr. */
   kubectl(args: readonly string[], stdin?: string): Promise<string>;
-  /** A sandbox for a program that is to go with this control plane. */
+  /** A sandbox for a program that is removed together with this control plane. */
   sandbox(name: string, namespace: string): Sandbox;
   /**
    * Makes every older resource version expire (410): compacts etcd, and restarts the running API servers,
    * whose watch caches remember on their own. Returns the revision where history begins.
    */
   forgetHistory(): Promise<number>;
-  /** The same addresses, keys and tokens before an empty store: what restoring no backup looks like. */
+  /** Replaces the store by an empty one; addresses, keys and tokens stay. As if etcd were lost without a backup. */
   replaceStore(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** Returns when the first API server is ready. Removes what it made if it fails half way. */
+/** Resolves when the first API server is ready. On failure it removes what it has created. */
 export async function startControlPlane(
   binaries: Binaries,
   options: PlaneOptions = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kube-controller-manager with the controllers that Services need and no others: no node ever becomes
-// unhealthy here for want of a kubelet.
+// One kube-controller-manager that runs only the controllers Services need: without the node lifecycle
+// controller, nodes stay healthy although there is no kubelet.
 import { join } from 'node:path';
 import type { Sandbox } from '../../../src/lab/sandbox.ts';
 import type { Certificates } from './certificates.ts';
@@ -23,11 +23,11 @@ export interface ControllerManagerSpec {
   readonly binary: string;
   readonly certificates: Certificates;
   readonly directory: string;
-  /** With all rights. */
+  /** A kubeconfig with all permissions. */
   readonly kubeconfig: string;
 }
 
-/** Starts it and does not wait: its work shows when it is done. */
+/** Starts it without waiting: tests wait for the objects it creates. */
 export function startControllerManager(spec: ControllerManagerSpec): Program {
   const { sandbox, binary, certificates, directory, kubeconfig } = spec;
   return startProgram(sandbox, 'kube-controller-manager', [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store: one etcd on the plane's loopback, without TLS, without fsync, compacted only when a test
-// says so. Spoken to through its JSON gateway.
+// One etcd on the control plane's loopback, without TLS and fsync, compacted only by tests. Accessed through
+// its JSON gateway.
 import { rmSync } from 'node:fs';
 import { request } from 'undici';
 import type { Sandbox } from '../../../src/lab/sandbox.ts';
@@ -12,14 +12,14 @@ export const ETCD_URL = 'http://127.0.0.1:2379';
 export interface Etcd {
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** Ends it and forgets everything; the next start begins at revision 1. */
+  /** Stops it and deletes its data; the next start begins at revision 1. */
   wipe(): Promise<void>;
-  /** The revision of the last write: what API servers call the resource version of a list. */
+  /** The revision of the last write, which is the resource version of a list at that time. */
   revision(): Promise<number>;
-  /** Writes an object past every API server's validation, as a store from older days holds it. */
+  /** Writes an object without an API server's validation, as an older release may have stored it. */
   put(key: string, object: object): Promise<void>;
   remove(key: string): Promise<void>;
-  /** Forgets history before a revision. */
+  /** Compacts the history before a revision. */
   compact(revision: number): Promise<void>;
   tail(lines?: number): string;
 }

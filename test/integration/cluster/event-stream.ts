@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a watch on their way through a server: whole lines as they come, and the ways in which a
-// stream can be broken inside one.
+// Forwards the lines of a watch through the faulty server, and breaks the stream within a line on request.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** The way to the watcher. */
+/** The stream to the client. */
 export interface EventStream {
   send(line: string): void;
-  /** Half of the line, and then the orderly end of the answer. */
+  /** Sends half of the line, then ends the response properly. */
   endInside(line: string): void;
-  /** Half of the line, and then the connection is gone. */
+  /** Sends half of the line, then resets the connection. */
   breakInside(line: string): void;
 }
 
-/** `onLine` decides what becomes of each line; an answer that ends or breaks does so for the watcher, too. */
+/** `onLine` decides what is sent for each line; the end or failure of the response is forwarded too. */
 export function relayLines(
   answer: IncomingMessage,
   response: ServerResponse,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent has done since a moment: how its lists and watches ended, and how many lists it took.
+// What an agent has done since a given time: how its lists and watches ended, and how many lists it made.
 import { expect } from 'vitest';
 import type { Kind } from '../../../src/model/types.ts';
 import type { ClusterStatus, WatchReport } from '../../../src/source/apiserver/cluster.ts';
@@ -7,16 +7,16 @@ import type { EndReason } from '../../../src/source/apiserver/watch/watch-error.
 import { untilHolds } from '../../support/until.ts';
 
 export interface FaultCounts {
-  /** How often each kind's attempts have ended so. */
+  /** How many attempts of each kind have ended for this reason. */
   ended(reason: EndReason): Promise<ReadonlyMap<Kind, number>>;
-  /** Lists of all kinds, of either sort; each page counts. */
+  /** Lists of all kinds, streamed or paged; each page counts. */
   lists(): Promise<number>;
   suspicious(): Promise<number>;
 }
 
 type AskStatus = () => Promise<ClusterStatus>;
 
-/** Returns when every kind is watched and nothing is complained of. */
+/** Resolves when every kind is watched and there are no problems. */
 export async function untilFollowed(status: AskStatus): Promise<void> {
   await untilHolds(async () => {
     const { watches, problems } = await status();
@@ -44,7 +44,7 @@ export function sum(counts: ReadonlyMap<Kind, number>): number {
   return [...counts.values()].reduce((total, count) => total + count, 0);
 }
 
-/** Of the kind that has fewest. */
+/** Of the kind with the fewest. */
 export function least(counts: ReadonlyMap<Kind, number>): number {
   return Math.min(...counts.values());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage of one file of fault tests: made once, with an agent ten times as fast as the clock on the wall;
-// before each test the agent follows every kind and traffic runs, and after it no request may have failed.
+// The environment of one file of fault tests: created once, with an agent whose clock runs ten times as fast as
+// real time. Before each test the agent watches every kind and traffic runs; after it no request may have failed.
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import type { prepareFaults } from './clock.ts';
 import { countFromNow, type FaultCounts, untilFollowed } from './fault-counts.ts';
@@ -18,7 +18,7 @@ export interface FaultTest {
  */
 export const SPEED = 10;
 
-/** Registers hooks: to be called in `describe`, its fields read in tests. */
+/** Registers hooks: call it in `describe`, and read its fields only in tests. */
 export function hookFaultStage(readiness: Awaited<ReturnType<typeof prepareFaults>>): FaultTest {
   let stage: FaultStage | undefined;
   let counts: FaultCounts | undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every test of a fault needs: a control plane behind a faulty server, a node with two pods behind
-// Service `web`, traffic to it, and an agent that is asked what it believes and what the kernel has.
+// What every fault test needs: a control plane behind a faulty server, a node with two pods behind Service
+// `web`, traffic to it, and an agent whose desired and programmed state can be read.
 import type { V1Service } from '@kubernetes/client-node';
 import { expect } from 'vitest';
 import { ownPaths } from '../../../src/lab/agent.ts';
@@ -18,7 +18,7 @@ import { type Launched, launch } from './launch.ts';
 import { addNode, addPod, addService, type NodeSpec, servicesPath } from './objects.ts';
 
 export interface AgentOptions {
-  /** Default: user `system:kube-proxy` with a token that lasts. */
+  /** Default: user `system:kube-proxy` with a token that does not expire. */
   readonly kubeconfig?: string;
   /** Default: the clock of the stage. */
   readonly clock?: FakeClock;
@@ -28,23 +28,23 @@ export interface FaultStage {
   readonly plane: ControlPlane;
   readonly node: TestNode;
   readonly server: FaultyServer;
-  /** What the agent that runs has said. */
+  /** The log of the running agent. */
   readonly log: readonly string[];
-  /** By whose time the agents live. */
+  /** The clock of the agents. */
   readonly clock: FakeClock;
-  /** Ends the agent before it; returns when the next one's first complete plan is in the kernel. */
+  /** Stops the previous agent; resolves when the new one's initial sync is done. */
   startAgent(options?: AgentOptions): Promise<void>;
   startTraffic(): Promise<void>;
-  /** As many connections more, from now on. */
+  /** Waits for this many more connections. */
   traffic(more: number): Promise<void>;
   /** Fails if a request has failed since the start of the traffic. */
   endTraffic(): Promise<void>;
   status(): Promise<ClusterStatus>;
-  /** Frontends of plan and kernel. */
+  /** Frontends desired and programmed. */
   rows(): Promise<readonly ServiceRow[]>;
-  /** Names of the Services of namespace default that the kernel has, without `kubernetes`. */
+  /** Names of the programmed Services of namespace default, without `kubernetes`. */
   inKernel(): Promise<string[]>;
-  /** A change made through the API reaches the kernel. */
+  /** Waits until a change made through the API is programmed. */
   follows(name: string, timeoutMs?: number): Promise<void>;
   remove(): Promise<void>;
 }
@@ -129,7 +129,7 @@ function trafficTo(
   };
 }
 
-/** One agent after the other. */
+/** Runs one agent at a time. */
 class Agents {
   readonly #stage: Pick<FaultStage, 'plane' | 'node' | 'server' | 'clock'>;
   #running: Launched | undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen to the control plane, or to the agent, while traffic runs: no request may fail, and the
-// kernel follows again afterwards.
+// Faults of the control plane and of the agent under traffic: no request may fail, and changes are programmed
+// again afterwards.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
@@ -54,7 +54,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
   const startAgent = (flags: readonly string[] = []): Promise<ClusterAgent> =>
     startClusterAgent(plane, node, { identity: 'proxy', flags });
   const status = async () => (await node.status()).source.cluster!;
-  /** What `fairlead services -o json` says, without what traffic counts. */
+  /** The output of `fairlead services -o json` without the traffic counters. */
   async function services() {
     const args = ['services', '-o', 'json', ...ownPaths(node.instance)];
     const { stdout } = await runCommand(node.instance, args);
@@ -63,7 +63,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     return items.map((row) => ({ ...row, ...none }));
   }
   const kernel = async (name: string) => (await services()).filter((row) => row.name === name);
-  /** A change through an API server reaches the kernel. */
+  /** Waits until a change through an API server is programmed. */
   async function follows(name: string, api: Api = plane.api): Promise<void> {
     await addService(api, name, {});
     await untilHolds(async () => {
@@ -77,7 +77,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }, 30_000);
   }
 
-  test('history forgotten (410): listed again, believed at once', async () => {
+  test('history compacted (410): the agent lists again and accepts the list at once', async () => {
     await addService(plane.api, 'unseen', {});
     await plane.forgetHistory();
     await follows('after-compaction');
@@ -89,7 +89,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     expect(watches.map(({ counters }) => counters.suspiciousLists)).toEqual([0, 0, 0, 0]);
   }, 120_000);
 
-  test('a server that accepts and never answers: a new agent waits, the kernel serves', async () => {
+  test('a server that accepts connections but never answers: a new agent waits, traffic continues', async () => {
     await agent.kill();
     plane.server.pause();
     const starting = startAgent();
@@ -103,7 +103,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await follows('after-pause');
   }, 120_000);
 
-  test('of two API servers the first dies: the second is used, and the first is not missed', async () => {
+  test('the first of two API servers dies: the agent uses the second and does not suspect a new store', async () => {
     const second = await plane.addServer();
     await agent.stop();
     agent = await startAgent([
@@ -122,7 +122,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await follows('after-return');
   }, 180_000);
 
-  test('a token that is refused: said once, and what was programmed serves on', async () => {
+  test('a rejected token is reported once, and the programmed state stays', async () => {
     await agent.kill();
     const kubeconfig = plane.kubeconfig({ identity: 'unknown', from: 'node' });
     const { instance } = node;

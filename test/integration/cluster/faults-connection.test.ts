@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that break and servers that refuse, while traffic runs: no request fails, what happened
-// meanwhile is learnt without a new list, and nobody is asked more often than he can bear.
+// Broken connections and servers that return errors, under traffic: no request fails, missed changes arrive
+// without a new list, and requests stay within the backoff.
 import { describe, expect, test } from 'vitest';
 import { untilHolds } from '../../support/until.ts';
 import { prepareFaults } from './clock.ts';
@@ -9,12 +9,12 @@ import { hookFaultStage, SPEED } from './fault-hooks.ts';
 import { type Asked, type Fault, refusal } from './faulty-server.ts';
 import { addService } from './objects.ts';
 
-/** Four kinds, and the question who answers. */
+/** Four kinds, and the probe of which server answers. */
 const PATHS = 5;
 
 /**
- * Four kinds, each about seven times in half a minute, and the question who answers, before each of them and
- * about forty times besides; without pauses it is hundreds.
+ * Four kinds, each about seven times in half a minute, with a probe of the server before each and about forty
+ * more probes; without backoff there are hundreds of requests.
  */
 const MOST_ASKED = 150;
 
@@ -23,7 +23,7 @@ const readiness = await prepareFaults();
 describe.skipIf(!readiness.isReady)('faults of connections', () => {
   const running = hookFaultStage(readiness);
 
-  /** Breaks everything, and keeps it broken until every kind complains in these words. */
+  /** Injects a fault and keeps it until every kind reports this problem. */
   async function breakUntilTold(fault: Fault, words: RegExp): Promise<void> {
     running.stage.server.inject(fault);
     running.stage.server.resetAll();
@@ -36,7 +36,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
   }
   const listAgeMs = async (): Promise<number> =>
     (await running.stage.status()).watches[0]?.listAgeMs ?? Number.NaN;
-  /** How much is counted in half a minute of the agent's time. */
+  /** What is counted within half a minute of the agent's clock. */
   async function inHalfMinute(count: () => number): Promise<number> {
     const [fromMs, from] = [await listAgeMs(), count()];
     await untilHolds(
@@ -53,7 +53,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
   }
 
   test.each(['endInside', 'breakInside'] as const)(
-    'a watch cut inside an object: %s',
+    'a watch cut off within an object: %s',
     async (cut) => {
       const name = cut.toLowerCase();
       let cuts = 0;
@@ -71,12 +71,12 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     },
   );
 
-  test('every connection reset, and every new one', async () => {
+  test('all connections are reset, new ones too', async () => {
     await breakUntilTold({ connection: (socket) => socket.resetAndDestroy() }, /ECONNRESET/);
     await isFollowedWithoutList('after-resets');
   });
 
-  test('a proxy that closes every connection at once is not pestered', async () => {
+  test('a proxy that closes every connection at once is retried with backoff', async () => {
     running.stage.server.inject({ connection: (socket) => socket.destroy() });
     running.stage.server.resetAll();
     expect(await inHalfMinute(() => running.stage.server.connections)).toBeLessThan(MOST_ASKED);
@@ -84,18 +84,18 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     await isFollowedWithoutList('after-closing');
   });
 
-  test('a peer that accepts connections and says nothing', async () => {
+  test('a peer that accepts connections but sends nothing', async () => {
     await breakUntilTold({ connection: () => undefined }, /Connect Timeout/i);
     await isFollowedWithoutList('after-mute');
   });
 
-  test('a peer that reads requests and never answers', async () => {
+  test('a peer that reads requests but never answers', async () => {
     await breakUntilTold({ answer: () => 'silence' }, /no answer from .* in time/);
     running.stage.server.resetAll();
     await isFollowedWithoutList('after-silence');
   });
 
-  test('watches that fall silent: given up after two minutes, and nothing was missed', async () => {
+  test('silent watches are reopened after two minutes, and no change is missed', async () => {
     const frozen = new Set(running.stage.server.asked);
     running.stage.server.inject({
       line: (line, stream, asked) => {
@@ -116,7 +116,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     await isFollowedWithoutList('after-frozen');
   }, 60_000);
 
-  test('watches that are accepted and ended at once: no list, no storm', async () => {
+  test('watches that end at once cause neither lists nor a request storm', async () => {
     running.stage.server.inject({
       answer: ({ isWatch }) => (isWatch ? { status: 200, body: '' } : undefined),
     });
@@ -125,7 +125,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     await isFollowedWithoutList('after-short-watches');
   });
 
-  test('500 for everything: told once', async () => {
+  test('500 for everything is reported once', async () => {
     const said = running.stage.log.length;
     const told = (): readonly string[] =>
       running.stage.log.slice(said).filter((line) => line.includes('HTTP 500'));
@@ -136,7 +136,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     expect(told()).toEqual([expect.stringMatching(/cannot watch the API server/)]);
   });
 
-  test('429 with Retry-After: nobody asks earlier', async () => {
+  test('429 with Retry-After: no request comes earlier', async () => {
     const retryAfter = { 'retry-after': '20' };
     running.stage.server.inject({
       answer: () => ({ ...refusal(429, 'TooManyRequests'), headers: retryAfter }),
@@ -152,7 +152,7 @@ describe.skipIf(!readiness.isReady)('faults of connections', () => {
     running.stage.server.mend();
     for (const [path, times] of refused()) {
       const gaps = times.slice(1).map((atMs, index) => (atMs - times[index]!) * SPEED);
-      // A timer of Node may fire a millisecond early.
+      // Node's timers may fire a millisecond early.
       expect(Math.min(...gaps), path).toBeGreaterThan(20_000 - 3 * SPEED);
     }
     await isFollowedWithoutList('after-429s');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that come twice, late or in the wrong order, lists that never get whole, and servers that lack
-// what newer ones have, while traffic runs: the kernel ends up right, and never shows half a list.
+// Duplicate, late and reordered events, incomplete lists and older servers, under traffic: the programmed state
+// ends up correct and is never based on part of a list.
 import { describe, expect, test } from 'vitest';
 import { untilHolds } from '../../support/until.ts';
 import type { Api } from './api.ts';
@@ -15,7 +15,7 @@ const readiness = await prepareFaults();
 const SERVICES = '/api/v1/services';
 const isOf = ({ path }: Asked, line: string, name: string): boolean =>
   path === SERVICES && line.includes(`"name":"${name}"`);
-/** As kube-apiserver 1.31 says it. */
+/** The wording of kube-apiserver 1.31. */
 const withoutWatchList = ({ query }: Asked): Refusal | undefined =>
   query.has('sendInitialEvents')
     ? refusal(
@@ -35,7 +35,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     const rows = (await running.stage.rows()).filter((row) => row.name === name);
     return rows.map(({ frontend, kernelState }) => `${/:\d+/.exec(frontend)?.[0]} ${kernelState}`);
   };
-  /** Keeps lines of one Service back until there are as many, then sends them the other way round. */
+  /** Holds back the lines of one Service until there are `count` of them, then sends them in reverse order. */
   const reversing = (name: string, many: number): Fault => {
     const held: string[] = [];
     return {
@@ -47,7 +47,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     };
   };
 
-  test('every event twice', async () => {
+  test('every event delivered twice', async () => {
     await addService(api(), 'goes', {});
     running.stage.server.inject({
       line: (line, stream) => {
@@ -67,7 +67,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     });
   });
 
-  test('changes of one object in the wrong order: the newest counts', async () => {
+  test('changes of one object in the wrong order: the newest wins', async () => {
     await running.stage.follows('turned');
     running.stage.server.inject(reversing('turned', 3));
     for (const port of [81, 82, 83]) await change('turned', port);
@@ -77,7 +77,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     expect(await running.counts.lists()).toBe(0);
   });
 
-  test('an end before its beginning: listed again', async () => {
+  test('a DELETED event before its ADDED: the agent lists again', async () => {
     running.stage.server.inject(reversing('unborn', 2));
     await addService(api(), 'unborn', {});
     await api().remove(`${servicesPath()}/unborn`);
@@ -90,7 +90,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     expect(await running.counts.suspicious()).toBe(0);
   });
 
-  test('old news of what is gone does not bring it back', async () => {
+  test('a late event of a deleted object does not bring it back', async () => {
     let added = '';
     let repeats = 0;
     running.stage.server.inject({
@@ -111,11 +111,11 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     expect((await running.counts.ended('disorder')).get('Service')).toBe(1);
   });
 
-  test('pages that expire under way: the old state stays until a list is whole', async () => {
+  test('pages that expire during a list: the old state stays until a list is complete', async () => {
     await running.stage.follows('vanishes');
     let pagesRefused = 0;
     const paging: Fault = {
-      // Small pages, as if there were thousands of Services; read from the store, which alone has pages.
+      // Small pages, as if there were thousands of Services; read from etcd, since only those lists are paged.
       question: (query) => {
         if (!query.has('limit')) return;
         query.set('limit', '1');
@@ -161,8 +161,8 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     expect(watches.map(({ isWatchListUsed }) => isWatchListUsed)).toEqual(Array(4).fill(false));
   });
 
-  test('a server so old that it ignores the question for initial events', async () => {
-    // A new server marks the end even so: the mark goes on the way.
+  test('a server so old that it ignores sendInitialEvents', async () => {
+    // A new server still sends the final bookmark, which is dropped here.
     running.stage.server.inject({
       question: (query) => {
         query.delete('sendInitialEvents');
@@ -179,7 +179,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     expect(watches.map(({ counters }) => counters.ends.late)).toEqual(Array(4).fill(1));
   });
 
-  test('a server without bookmarks: history that went meanwhile costs a list, nothing else', async () => {
+  test('a server without bookmarks: compacted history costs one list and nothing else', async () => {
     running.stage.server.inject({
       answer: withoutWatchList,
       question: (query) => query.delete('allowWatchBookmarks'),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long outages, clocks that jump and stores that were lost, while traffic runs: what is in the kernel
-// stays until somebody says otherwise, and the cluster is followed again.
+// Long outages, clock jumps and lost stores, under traffic: the programmed state stays until the API server says
+// otherwise, and the agent resumes watching.
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { untilHolds } from '../../support/until.ts';
@@ -21,10 +21,10 @@ import { makeServiceAccount } from './service-account.ts';
 const readiness = await prepareFaults();
 
 const FIVE_MINUTES_MS = 300_000;
-/** Half a minute is the longest pause; at sixty times the speed each answer costs seconds, too. */
+/** The longest backoff is half a minute; at sixty times the speed each response takes seconds as well. */
 const FEWEST_TRIES = 5;
 const MOST_TRIES = 60;
-/** Against the real time. */
+/** Relative to real time. */
 const JUMPS_SECONDS = { noon: 3_600, yesterday: -86_400, 'next-year': 31_536_000, today: 0 };
 
 describe.skipIf(!readiness.isReady)('faults of time', () => {
@@ -47,18 +47,18 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     await stage.endTraffic();
   });
 
-  /** By a fresh agent, counted from here on. */
+  /** With a new agent and counts that start now. */
   async function follow(options: AgentOptions = {}): Promise<void> {
     await stage.startAgent(options);
     await untilFollowed(stage.status);
     counts = await countFromNow(stage.status);
   }
-  /** How long ago, by the agent's clock, the kind was heard that was heard last. */
+  /** Time since the last activity of any kind, by the agent's clock. */
   async function youngestMs(): Promise<number> {
     const { watches } = await stage.status();
     return Math.min(...watches.map(({ aliveAgeMs = 0 }) => aliveAgeMs));
   }
-  /** Addresses of pods, as the new store knows them. */
+  /** Pod addresses in the new store. */
   async function slicesOfWeb(): Promise<readonly string[]> {
     const query = '?labelSelector=kubernetes.io/service-name%3Dweb';
     const { api } = stage.plane;
@@ -66,7 +66,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     return items.flatMap(({ endpoints }) => endpoints ?? []).flatMap(({ addresses }) => addresses);
   }
 
-  test('the API server gone for five minutes', async () => {
+  test('an outage of the API server of five minutes', async () => {
     await follow();
     await stage.plane.server.kill();
     stage.clock.setSpeed(60);
@@ -89,7 +89,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     expect(sum(await counts.ended('replaced'))).toBe(0);
   }, 60_000);
 
-  test('the wall clock set forwards and back: nobody notices', async () => {
+  test('stepping the wall clock forwards and back has no effect', async () => {
     await follow({ clock: wallClock });
     for (const [name, seconds] of Object.entries(JUMPS_SECONDS)) {
       wallClock.setOffset(seconds);
@@ -104,7 +104,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     }
   }, 60_000);
 
-  test('hours pass at once, as for a machine that was paused: reopened, not listed again', async () => {
+  test('a jump of hours, as after a suspended machine: watches are reopened without a list', async () => {
     const clock = await makeClock();
     await follow({ clock });
     clock.setOffset(10_000);
@@ -115,7 +115,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     clock.remove();
   }, 60_000);
 
-  test('a token that expired: told once, and its renewal is found', async () => {
+  test('an expired token is reported once, and its renewal is picked up', async () => {
     const account = await makeServiceAccount(stage.plane, 'fairlead');
     account.write(await account.token());
     await follow({ kubeconfig: account.kubeconfig });
@@ -141,7 +141,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     stage.clock.setSpeed(1);
   }, 90_000);
 
-  test('a token that is renewed in time: the old one is never shown again', async () => {
+  test('a token renewed in time: the old one is never used again', async () => {
     const account = await makeServiceAccount(stage.plane, 'renewed');
     account.write(await account.token());
     await follow({ kubeconfig: account.kubeconfig });
@@ -157,14 +157,14 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     expect((await stage.status()).unauthorizedRetries).toBe(0);
   }, 60_000);
 
-  test('a store that was lost and filled again by hand: what serves goes on serving', async () => {
+  test('a store that was lost and refilled by hand: traffic continues', async () => {
     await follow();
     const { api } = stage.plane;
     const web = await api.get<V1Service>(`${servicesPath()}/web`);
     await stage.follows('forgotten');
     await stage.plane.replaceStore();
     await untilHolds(() => expect(stage.log.join()).toContain('suspicious list'), 60_000);
-    stage.clock.setSpeed(0.1); // Ten seconds until the second question, for people who type.
+    stage.clock.setSpeed(0.1); // Ten seconds before the confirming list: time to refill the store.
     await untilHolds(() => expect(stage.log.join()).toContain('will list all kinds again'), 60_000);
     await stage.traffic(200);
     expect(await stage.inKernel()).toEqual(expect.arrayContaining(['web', 'forgotten']));

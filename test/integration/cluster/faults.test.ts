@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of the control plane, as a client sees them: history compacted, servers killed, stopped and paused,
-// the store replaced by an empty one.
+// Faults of the control plane as a client sees them: compacted history, killed, stopped and paused servers, and
+// a store replaced by an empty one.
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../support/until.ts';
@@ -11,11 +11,11 @@ import { addService, servicesPath, slicesPath } from './objects.ts';
 
 const readiness = await prepareCluster();
 
-/** client-go's reflector, which each controller has, pauses up to a minute after a server was gone twice. */
+/** client-go's reflector, which every controller uses, backs off up to a minute after two outages. */
 const CONTROLLER_BACK_MS = 90_000;
 const WITH_CONTROLLER = { timeout: CONTROLLER_BACK_MS + 60_000 };
 
-/** The first line of a watch, or how it was refused. */
+/** The first line of a watch, or its error. */
 async function firstEvent(api: Api, path: string): Promise<string> {
   try {
     for await (const line of api.watch(path)) return line;
@@ -37,7 +37,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     const names = list.items.map(({ metadata }) => metadata?.name ?? '');
     return { names, version: list.metadata.resourceVersion };
   }
-  /** The real controller still works: it makes a slice for a Service with a selector. */
+  /** Checks that the real controller still works: it creates a slice for a Service with a selector. */
   async function makesSlices(service: string): Promise<void> {
     await addService(plane.api, service, { selector: { app: service } });
     await until(
@@ -50,20 +50,20 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
   }
   const watchPath = (version: string) => `${servicesPath()}?watch=1&resourceVersion=${version}`;
 
-  test('a watch from a version that is remembered delivers what came after it', async () => {
+  test('a watch from a cached resource version delivers the later events', async () => {
     const { version } = await services();
     await addService(plane.api, 'first', {});
     expect(await firstEvent(plane.api, watchPath(version))).toContain('"type":"ADDED"');
   });
 
-  test('compaction alone leaves what the API server remembers', async () => {
+  test('compaction alone does not affect the API server’s watch cache', async () => {
     const { version } = await services();
     await addService(plane.api, 'second', {});
     await plane.etcd.compact(await plane.etcd.revision());
     expect(await firstEvent(plane.api, watchPath(version))).toContain('second');
   });
 
-  test('a watch from a version that is forgotten is answered 410', async () => {
+  test('a watch from a compacted resource version returns 410', async () => {
     const { version } = await services();
     await addService(plane.api, 'third', {});
     const horizon = await plane.forgetHistory();
@@ -73,7 +73,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
   });
 
   test(
-    'a killed server breaks watches, answers nobody, and comes back with what it knew',
+    'a killed server breaks watches, refuses connections, and comes back with its objects',
     WITH_CONTROLLER,
     async () => {
       const { names, version } = await services();
@@ -88,7 +88,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     },
   );
 
-  test('a paused server keeps connections open and answers when it is resumed', async () => {
+  test('a paused server keeps connections open and answers once resumed', async () => {
     plane.server.pause();
     let isAnswered = false;
     const answer = services().then(({ names }) => {
@@ -103,7 +103,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
   });
 
   test(
-    'a server before an empty store knows the same tokens, new versions and no objects',
+    'a server with an empty store accepts the same tokens and has new resource versions and no objects',
     WITH_CONTROLLER,
     async () => {
       const { version } = await services();

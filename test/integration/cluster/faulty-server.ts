@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server between agents and a real API server that passes everything on, until a test tells it to
-// misbehave. It runs in the test's own process, so a fault is a function, and listens in the plane's
-// namespace at the address of the second API server.
+// A proxy between agents and a real API server that forwards everything until a test injects a fault. It runs
+// in the test's own process, so that a fault is a function, and listens in the control plane's namespace at the
+// address of the second API server.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ import { SERVER_ADDRESSES, SERVER_PORT } from './network.ts';
 const ADDRESS = SERVER_ADDRESSES[1];
 const CHILD = fileURLToPath(new URL('listen-child.mjs', import.meta.url));
 
-/** Makes a plane tell its nodes that this server is its API server, and that there is no other. */
+/** Options that make a control plane advertise this server as its only API server. */
 export const ONLY_FAULTY_SERVER = [`--advertise-address=${ADDRESS}`];
 
 export interface Asked {
@@ -41,36 +41,36 @@ export interface Refusal {
   readonly body: string;
 }
 
-/** As an API server rejects a request. */
+/** An error response in the format of an API server. */
 export function refusal(status: number, reason: string, message = 'faulty'): Refusal {
   const body = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: status, reason };
   return { status, body: JSON.stringify({ ...body, message }) };
 }
 
-/** The faults of the server; what is left out works normally. */
+/** The faults of the server; anything omitted works normally. */
 export interface Fault {
-  /** Instead of serving a connection that was just accepted. */
+  /** Called instead of serving a newly accepted connection. */
   readonly connection?: (socket: Socket) => void;
-  /** Answers in the API server's place; `silence`: the connection stays open and nothing comes. */
+  /** Answers instead of the API server; `silence` keeps the connection open and sends nothing. */
   readonly answer?: (asked: Asked) => Refusal | 'silence' | undefined;
-  /** Changes what the API server is asked. */
+  /** Changes the query that is forwarded. */
   readonly question?: (query: URLSearchParams) => void;
-  /** Decides what becomes of a line of a watch, also of watches that run already. */
+  /** Decides what is sent for a line of a watch, including watches that are already open. */
   readonly line?: (line: string, stream: EventStream, asked: Asked) => void;
 }
 
 export interface FaultyServer {
   /** How nodes reach it. */
   readonly url: string;
-  /** Every request so far. */
+  /** All requests so far. */
   readonly asked: readonly Asked[];
-  /** Accepted so far. */
+  /** Connections accepted so far. */
   readonly connections: number;
-  /** From now on; replaces the fault before it. */
+  /** Takes effect now and replaces the previous fault. */
   inject(fault: Fault): void;
-  /** From now on everything is passed on. */
+  /** Forwards everything from now on. */
   mend(): void;
-  /** RST on every connection there is. */
+  /** Resets all open connections. */
   resetAll(): void;
   close(): Promise<void>;
 }
@@ -126,7 +126,7 @@ class Server implements FaultyServer {
     this.connections += 1;
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => undefined); // Broken by us, or by an agent that is killed.
+    socket.on('error', () => undefined); // Reset by us, or by an agent that was killed.
     if (this.#fault.connection !== undefined) {
       this.#fault.connection(socket);
       return;
@@ -137,7 +137,7 @@ class Server implements FaultyServer {
   }
 }
 
-/** A listening socket of the plane's namespace. */
+/** A listening socket in the control plane's namespace. */
 async function listenIn(plane: ControlPlane): Promise<Listener> {
   const sandbox = plane.sandbox('faulty server', plane.namespace);
   const argv = insideSandbox(sandbox, [process.execPath, CHILD, ADDRESS, String(SERVER_PORT)]);
@@ -145,9 +145,9 @@ async function listenIn(plane: ControlPlane): Promise<Listener> {
   const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const ended = once(child, 'exit').then(() => ['ended']);
   const [message, server] = await Promise.race([once(child, 'message'), ended]);
-  if (message !== 'listening') throw new Error(`nothing can listen at ${ADDRESS}:${SERVER_PORT}`);
+  if (message !== 'listening') throw new Error(`cannot listen on ${ADDRESS}:${SERVER_PORT}`);
   child.disconnect();
-  return server as Listener; // Node makes one of a handle that comes with a message.
+  return server as Listener; // Node turns a handle sent with a message into a server.
 }
 
 function read({ url = '/', headers }: IncomingMessage): Asked {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of API operations through a real API server. After each step the agent must show what
-// a fresh list of all objects means, worked out apart from it by `buildAll`, and the kernel must hold
-// exactly that. FAIRLEAD_HISTORIES=500 for more of them; a failure names its seed
-// and its steps.
+// `buildAll` computes from a fresh list of all objects, and the kernel must hold exactly that.
+// FAIRLEAD_HISTORIES=500 runs more of them; a failure prints its seed and its steps.
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -27,7 +26,7 @@ const sorted = (set: readonly string[] | undefined): string =>
 const textOf = (row: ServiceRow, set: ServiceRow['desired'], affinitySeconds: number): string =>
   `${row.namespace}/${row.name} ${row.frontend} ${row.family} ${affinitySeconds} ${sorted(set)}`;
 
-/** By plan or by kernel: the same words. */
+/** Desired or programmed, in the same notation. */
 const desired = (rows: readonly ServiceRow[]): string[] =>
   rows.map((row) => textOf(row, row.desired, row.affinitySeconds)).sort();
 const held = (rows: readonly ServiceRow[]): string[] =>
@@ -45,7 +44,7 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    // No controllers: every slice is one of ours.
+    // No controllers, so that all slices are created by the test.
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
     node = await startOneNode([]);
     await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
@@ -105,7 +104,7 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
     const history = fc.array(step, { minLength: STEPS, maxLength: STEPS });
     await fc.assert(fc.asyncProperty(history, runHistory), repeatable(COUNT));
     const failures = [...refused.values()].reduce((sum, count) => sum + count, 0);
-    // Most operations must be taken and leave something, or the histories say nothing.
+    // Most operations must be accepted and leave frontends, or the histories test nothing.
     expect(failures, JSON.stringify([...refused])).toBeLessThan(steps / 2);
     expect(compared).toBeGreaterThan(steps * 3);
     expect((await node.status()).sync.driftTotal).toBe(0);

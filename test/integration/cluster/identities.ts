@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may ask this control plane what: static tokens, and kubeconfig files that carry them.
+// The identities this control plane knows: static tokens, and kubeconfigs that contain them.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -7,7 +7,7 @@ import { type Certificates, inBase64 } from './certificates.ts';
 
 /**
  * `admin`: everything. `proxy`: exactly ClusterRole `system:node-proxier`, which the API server's own
- * bootstrap policy binds to user `system:kube-proxy`. `nobody`: known, without rights (403).
+ * bootstrap policy binds to user `system:kube-proxy`. `nobody`: authenticated, without permissions (403).
  * `unknown`: a token that no API server knows (401).
  */
 export type Identity = 'admin' | 'proxy' | 'nobody' | 'unknown';
@@ -32,13 +32,13 @@ export function writeTokens(path: string): void {
 export interface KubeconfigSpec {
   readonly server: string;
   readonly identity: Identity;
-  /** Show a client certificate instead of the token; for `proxy` only. */
+  /** Authenticate with a client certificate instead of the token; for `proxy` only. */
   readonly credential?: 'token' | 'certificate';
-  /** `wrong`: trust an authority that did not sign the server's certificate. */
+  /** `wrong`: trust a CA that did not sign the server's certificate. */
   readonly authority?: 'right' | 'wrong';
 }
 
-/** Writes a kubeconfig that needs no other file; returns its path. The name tells what is in it. */
+/** Writes a self-contained kubeconfig and returns its path, which is named after the options. */
 export function writeKubeconfig(
   directory: string,
   certificates: Certificates,

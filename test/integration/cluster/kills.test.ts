@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent killed with SIGKILL at random points of a sync that an API server caused, under traffic. After
-// each restart the kernel must hold what a fresh list of all objects means; at the end, what an agent that
-// never died has written.
+// The agent is killed with SIGKILL at random points of a sync, under traffic. After each restart the kernel must
+// hold what a fresh list of all objects means, and at the end exactly what an agent that was never killed writes.
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -26,7 +25,7 @@ import {
 } from './oracle.ts';
 
 const ROUNDS = 50;
-/** A sync of a whole burst, and a burst, last about as long. */
+/** About the duration of a sync of a whole burst, and of a burst. */
 const LATEST_MS = { sync: 15, burst: 200 } as const;
 const WRITE_TIMEOUT_MS = 20_000;
 const POD_NAMES = ['a', 'b', 'c', 'd'];
@@ -34,14 +33,14 @@ const BURSTS = bursts(POD_NAMES.length);
 const MOMENTS = ['held', 'live', 'starting'] as const;
 type Moment = (typeof MOMENTS)[number];
 
-/** Frontends and backends at a death: as they were no more, and not yet as they are to be. */
+/** Frontends and backends when the agent was killed: `done` are already new, `missing` still old. */
 interface Point {
   readonly moment: Moment;
   readonly done: number;
   readonly missing: number;
 }
 
-/** Neither the old state nor the new one: a part of the burst was in the kernel. */
+/** Part of the burst was programmed. */
 const isInTheMiddle = ({ done, missing }: Point): boolean => done > 0 && missing > 0;
 
 const summary = (points: readonly Point[]): string =>
@@ -61,7 +60,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    // No controllers: every slice is one of ours.
+    // No controllers, so that all slices are created by the test.
     plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
     node = await startOneNode(POD_NAMES);
     await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
@@ -97,7 +96,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     await victim.exited;
   };
 
-  /** What changes, and how late the agent dies, as a part of the latest moment. */
+  /** What changes, and when the agent is killed, as a fraction of the latest time. */
   interface Round {
     readonly change: Burst;
     readonly life: number;
@@ -122,9 +121,9 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     expect(hasBegun).toBe(true);
   };
 
-  /** Each returns with the agent dead and all of the burst answered. */
+  /** Each resolves once the agent is dead and the API server has answered the whole burst. */
   const deaths: Readonly<Record<Moment, (round: Round) => Promise<void>>> = {
-    /** Held while objects change, it has all of them to do at once when it is let go. */
+    /** Paused while objects change, so that it has to apply all changes at once when resumed. */
     held: async (round) => {
       agent.kill('SIGSTOP');
       await change(round);
@@ -135,12 +134,12 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     },
     live: async (round) => {
       const changing = change(round);
-      // Not a wait for something: the moment of death is what is varied.
+      // Not a wait for a condition: the time of the kill is what varies.
       await pause(round.life * LATEST_MS.burst);
       await kill(agent);
       await changing;
     },
-    /** Dies for the second time while it makes up for what it missed. */
+    /** Killed a second time while it catches up. */
     starting: async (round) => {
       await kill(agent);
       await change(round);
@@ -148,7 +147,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     },
   };
 
-  test(`${ROUNDS} times, and each time the kernel becomes what a fresh list means`, async () => {
+  test(`${ROUNDS} times, and each time the kernel ends up with what a fresh list means`, async () => {
     const load = await node.client().startLoad(targetOf(1), { concurrency: 2 });
     const other = await node.client().startLoad(targetOf(2), { concurrency: 2 });
     const points: Point[] = [];
@@ -172,7 +171,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     expect(points.filter(isInTheMiddle).length).toBeGreaterThan(ROUNDS / 2);
   }, 600_000);
 
-  test('what survived is what an agent that never died writes, and no id is lost', async () => {
+  test('the kernel holds what an agent that was never killed writes, and no id is leaked', async () => {
     const shown = async () => {
       const { problems, tables, services } = await node.status();
       return { problems, tables, services, wrong: wrong(await meant()) };
@@ -185,7 +184,7 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
     expect(survived).toMatchObject({ problems: [], wrong: [] });
   });
 
-  test('nothing is left of Services that go', async () => {
+  test('deleted Services leave nothing behind', async () => {
     await removeServices(plane.api);
     await untilHolds(async () => expect(wrong(await meant())).toEqual([]));
   });

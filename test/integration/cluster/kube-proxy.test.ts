@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole of what fairlead will be compared with: a real control plane, two nodes, and the real
-// kube-proxy on one of them carrying a pod's connection to a pod of the other.
+// The environment for comparisons: a real control plane, two nodes, and the real kube-proxy on one of them,
+// which forwards a pod's connection to a pod on the other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { insideSandbox, startServer } from '../../../src/lab/sandbox.ts';
 import { buildTopology, type Topology } from '../../../src/lab/topology.ts';
@@ -47,7 +47,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     topology?.remove();
   });
 
-  /** Through the Service `kubernetes`, as programs in pods ask. */
+  /** Through Service `kubernetes`, as programs in pods connect. */
   async function askFromPod(): Promise<string> {
     const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
     const where = ['--kubeconfig', kubeconfig, '--server', 'https://10.96.0.1'];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real kube-proxy in a node's namespace, in iptables or nftables mode: what fairlead is compared
-// with. Writes no setting that belongs to the whole machine.
+// The real kube-proxy in a node's namespace, in iptables or nftables mode, for comparison. It changes no
+// machine-wide setting.
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { request } from 'undici';
@@ -17,7 +17,7 @@ const HEALTH_PORT = 10256;
 const METRICS_PORT = 10249;
 const LAST_SYNC = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{.*\})? (\S+)$/gm;
 
-/** These settings belong to the machine, not to the namespace: 0 leaves them alone. */
+/** These settings are machine-wide, not per namespace: 0 leaves them unchanged. */
 export const LEAVE_MACHINE_ALONE: readonly string[] = [
   '--conntrack-max-per-core=0',
   '--conntrack-min=0',
@@ -28,7 +28,7 @@ export const LEAVE_MACHINE_ALONE: readonly string[] = [
 
 export interface KubeProxyOptions {
   readonly mode: 'iptables' | 'nftables';
-  /** Which kernel interface iptables uses; kube-proxy takes what it finds first in PATH. */
+  /** Which kernel interface iptables uses; kube-proxy runs the one it finds first in PATH. */
   readonly iptables?: 'legacy' | 'nft';
   readonly credentials?: Partial<KubeconfigRequest>;
   readonly flags?: readonly string[];
@@ -36,17 +36,17 @@ export interface KubeProxyOptions {
 
 export interface KubeProxy {
   readonly program: Program;
-  /** For this process: `/healthz`. */
+  /** URL for this process: `/healthz`. */
   readonly healthUrl: string;
-  /** For this process: `/metrics`, `/proxyMode`. */
+  /** URL for this process: `/metrics`, `/proxyMode`. */
   readonly metricsUrl: string;
-  /** Ends it; its rules stay, as they do when kube-proxy ends. */
+  /** Stops it; its rules stay, as they always do. */
   stop(): Promise<void>;
-  /** Ends it and takes its rules away. */
+  /** Stops it and removes its rules. */
   remove(): Promise<void>;
 }
 
-/** Installs what kube-proxy calls. Returns why it cannot run here, if so; tests are then skipped. */
+/** Installs the programs kube-proxy runs. Returns the reason if that is impossible; tests are then skipped. */
 export async function prepareKubeProxy(): Promise<string | undefined> {
   const reason = await ensurePackages(PACKAGES);
   if (reason !== undefined) process.stderr.write(`\n=== kube-proxy tests SKIPPED: ${reason}\n\n`);
@@ -102,7 +102,7 @@ function flags(plane: ControlPlane, node: NodeHost, options: KubeProxyOptions): 
   ];
 }
 
-/** A folder for the front of PATH in which `iptables` and its kin mean one of the two. */
+/** A folder to put first in PATH, where `iptables` and related commands are of one variant. */
 export function makeToolFolder(
   { directory }: Pick<ControlPlane, 'directory'>,
   kind: 'legacy' | 'nft',
@@ -118,7 +118,7 @@ export function makeToolFolder(
   return folder;
 }
 
-/** Its health check is content before the first sync; its metrics name a family after its first. */
+/** Its health check succeeds before the first sync; its metrics list a family after that family's first sync. */
 async function hasSynced(metricsUrl: string): Promise<boolean> {
   const { body } = await request(`${metricsUrl}/metrics`);
   const times = (await body.text()).matchAll(LAST_SYNC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled program in a node's namespace with exactly the arguments and rights a test gives: what a
-// DaemonSet would start.
+// Starts the compiled program in a node's namespace with exactly the arguments and permissions a test gives, as
+// a DaemonSet would.
 import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
 import { run, start, stop } from '../../../src/sys/exec.ts';
 import type { TestNode } from '../../support/node.ts';
@@ -15,7 +15,7 @@ export interface Launched {
   stop(): Promise<number>;
 }
 
-/** @param limits a program that runs another with fewer rights, and its arguments */
+/** @param limits a wrapper command that drops privileges, with its arguments */
 export function launch(
   node: TestNode,
   args: readonly string[],

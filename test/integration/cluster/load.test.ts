@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load has the size and the addresses that its numbers say, and tells how long it took. For a
-// measurement: FAIRLEAD_LOAD_SERVICES=1000,10000 with nothing else running.
+// The load has the requested size and addresses and reports how long it took. To measure, set
+// FAIRLEAD_LOAD_SERVICES=1000,10000 on an otherwise idle machine.
 import { readFileSync } from 'node:fs';
 import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ describe.skipIf(!readiness.isReady)('load', () => {
   }, 120_000);
   afterAll(() => plane?.remove());
 
-  /** CPU time of etcd, API server and relay so far: on a busy machine it tells more than the clock. */
+  /** CPU time of etcd, API server and relay so far: on a busy machine more meaningful than wall time. */
   function cpuSeconds(): number {
     const { cgroup } = plane.sandbox('any', plane.namespace);
     const stat = readFileSync(`${cgroup}/cpu.stat`, 'utf8');
@@ -38,7 +38,7 @@ describe.skipIf(!readiness.isReady)('load', () => {
     const times = `${(elapsedMs / 1000).toFixed(1)} s, ${(cpuSeconds() - before).toFixed(1)} s of CPU`;
     process.stderr.write(`load: ${services} Services x 10 in ${times}\n`);
     const list = await plane.api.get<ListOf<V1Service>>(servicesPath());
-    expect(list.items).toHaveLength(services + 1); // And the Service kubernetes.
+    expect(list.items).toHaveLength(services + 1); // Plus Service kubernetes.
     const last = services - 1;
     const slice = await plane.api.get<V1EndpointSlice>(`${slicesPath()}/${serviceName(last)}`);
     expect(slice.endpoints).toHaveLength(10);

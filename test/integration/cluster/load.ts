@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills a control plane with many Services and their EndpointSlices, as fast as the API server takes
-// them. Which Service has which addresses follows from its number alone, so that runs can be compared.
+// Fills a control plane with many Services and their EndpointSlices, as fast as the API server accepts them.
+// A Service's addresses follow from its number alone, so that runs can be compared.
 import {
   type ApiObject,
   readyEndpoint,
@@ -17,11 +17,11 @@ const MAX_ENDPOINTS = 128;
 export interface LoadSpec {
   readonly services: number;
   readonly endpointsEach: number;
-  /** Requests under way at once; more than two cores can serve gains nothing. */
+  /** Concurrent requests; two cores serve no more than this. */
   readonly parallel?: number;
-  /** The first Service's number; others follow. */
+  /** Number of the first Service. */
   readonly from?: number;
-  /** Other addresses for some Services: real backends among the invented ones. */
+  /** Addresses for some Services: real backends among the fictitious ones. */
   readonly endpointsOf?: (service: number) => readonly string[] | undefined;
 }
 
@@ -49,13 +49,13 @@ export function serviceName(number: number): string {
   return `load-${String(number).padStart(6, '0')}`;
 }
 
-/** An address nobody has, in 10.128.0.0/9: room for 65,536 Services with 128 endpoints. */
+/** An unused address in 10.128.0.0/9: room for 65,536 Services with 128 endpoints. */
 export function endpointAddress(service: number, endpoint: number): string {
   const host = service * MAX_ENDPOINTS + endpoint;
   return `10.${128 + (host >> 16)}.${(host >> 8) & 255}.${host & 255}`;
 }
 
-/** The addresses of a Service after a number of changes, each of which replaced one of them. */
+/** The addresses of a Service after this many changes, each of which replaces one address. */
 export function changedAddresses(
   service: number,
   endpointsEach: number,
@@ -69,7 +69,7 @@ export function changedAddresses(
   });
 }
 
-/** The slice of a loaded Service, for creating it and for replacing it by one with other addresses. */
+/** The slice of a loaded Service, to create it or to replace its addresses. */
 export function slice(number: number, addresses: readonly string[]): ApiObject {
   const name = serviceName(number);
   const labels = { 'endpointslice.kubernetes.io/managed-by': MANAGED_BY };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics that need an API server, its alerts, and Events as kubectl shows them.
+// The metrics that need an API server, the alerts on them, and Events as kubectl shows them.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { evaluateAlerts, preparePromql } from '../../support/promql.ts';
 import { API_SERVER_METRICS, Scrapes } from '../../support/scrape.ts';
@@ -13,7 +13,7 @@ const readiness = await prepareFaults();
 const promql = readiness.isReady ? await preparePromql() : undefined;
 const EVENTS_PATH = '/apis/events.k8s.io/v1/namespaces/default/events';
 const isEvents = ({ path }: Asked): boolean => path.endsWith('/events');
-/** More than the queue of Events holds. */
+/** More than the Event queue holds. */
 const CONFLICTS = 130;
 
 interface EventObject {
@@ -44,7 +44,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
   const conflict = (name: string): Promise<unknown> =>
     addService(stage.plane.api, name, { externalIPs: ['198.51.100.10'] });
 
-  test('an API server that does not answer: not ready; then ready', async () => {
+  test('not ready while the API server does not answer, then ready', async () => {
     stage.server.inject({ answer: () => 'silence' });
     const started = stage.startAgent();
     await untilHolds(async () => expect(await scrapes.value('fairlead_ready')).toBe(0), 20_000);
@@ -57,8 +57,8 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     states['nothing heard'] = [await scrapes.take()];
   }, 60_000);
 
-  test('two Services with one address: an Event on the second', async () => {
-    // Within one second the name decides.
+  test('two Services with one address: an Event for the second', async () => {
+    // Of two Services created in the same second, the name decides.
     await conflict('a-owner');
     await conflict('b-late');
     await untilHolds(async () => {
@@ -67,7 +67,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     }, 20_000);
   });
 
-  test('Events that are refused, and more than the queue holds', async () => {
+  test('Events that are rejected, and more than the queue holds', async () => {
     stage.server.inject({
       answer: (asked) => (isEvents(asked) ? refusal(403, 'Forbidden') : undefined),
     });
@@ -79,7 +79,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     stage.server.mend();
   }, 60_000);
 
-  test('nothing documented stood still', () => {
+  test('every documented metric has changed', () => {
     expect(scrapes.unmoved(API_SERVER_METRICS)).toEqual([]);
   });
 
@@ -89,7 +89,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
       if (promql?.isReady !== true) return;
       const firing = await evaluateAlerts(promql.program, states, Date.now());
       expect(firing['not ready']).toEqual({ FairleadNotReady: 300 });
-      // The page stays as it is: nothing more is heard. Some seconds of silence may have passed before.
+      // The scrape is frozen: no further activity. It may already be some seconds old.
       expect(Object.keys(firing['nothing heard'] ?? {})).toEqual(['FairleadWatchSilent']);
       expect(firing['nothing heard']?.['FairleadWatchSilent']).toBeGreaterThan(240);
     },

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the control plane lives: a network namespace with a bridge, and a wire from it to every node that
-// is connected. Nodes reach the API servers over that wire and nothing else goes over it.
+// The network of the control plane: a namespace with a bridge, and a veth pair to every connected node. Nodes
+// use it only to reach the API servers.
 //
 //   node 1  plane 192.168.78.1 ──veth── n1 ┐
 //   node 2  plane 192.168.78.2 ──veth── n2 ┴ br0 192.168.78.250… (one address for each API server)
 import { type NodeHost, SERVICE_RANGES } from '../../../src/lab/wiring.ts';
 import { addNamespaces, ipBatch } from '../../../src/sys/netns.ts';
 
-/** As many API servers as there can be. */
+/** The addresses of API servers; there can be no more of them. */
 export const SERVER_ADDRESSES = ['192.168.78.250', '192.168.78.251', '192.168.78.252'] as const;
-/** From which the API server gives ClusterIPs: it takes one range for each family. */
+/** The ranges for ClusterIPs: the API server accepts one per family. */
 export const SERVICE_CIDRS = ['10.96.0.0/16', 'fd00:96::/112'];
 export const SERVER_PORT = 6443;
 

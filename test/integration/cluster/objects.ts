@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes and Pods without a kubelet: objects whose status a test sets, so that the real EndpointSlice
-// controller sees what it would see in a cluster. Paths of what Services are made of.
+// Nodes and Pods without a kubelet: objects whose status is set by tests, so that the real EndpointSlice
+// controller sees what it would see in a cluster. Also API paths of Services and what belongs to them.
 import type { V1Node, V1Pod, V1Service } from '@kubernetes/client-node';
 import { serviceObject } from '../../support/objects.ts';
 import type { Api } from './api.ts';
@@ -21,7 +21,7 @@ export interface NodeSpec {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Makes a Node that is ready. */
+/** Creates a Node that is ready. */
 export async function addNode(api: Api, spec: NodeSpec): Promise<V1Node> {
   const { name, addresses, zone, podCidrs = [], labels = {} } = spec;
   const zoneLabels = zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone };
@@ -42,7 +42,7 @@ export async function addNode(api: Api, spec: NodeSpec): Promise<V1Node> {
     conditions: [condition('Ready', true)],
     allocatable: { cpu: '2', memory: '4Gi', pods: '110' },
   };
-  // A new node is tainted until somebody calls it ready: nobody else will here.
+  // A new Node is tainted not-ready until a controller removes the taint, and none runs here.
   await api.patch(`${NODES}/${name}`, { spec: { taints: null } });
   return api.patch(`${NODES}/${name}/status`, { status });
 }
@@ -62,7 +62,7 @@ export interface PodSpec {
 
 export type Readiness = 'ready' | 'not-ready';
 
-/** Makes a Pod that runs on its node with its addresses. */
+/** Creates a Pod that runs on its node with its addresses. */
 export async function addPod(api: Api, spec: PodSpec): Promise<V1Pod> {
   const { name, namespace = 'default', nodeName, labels = {}, ports = {} } = spec;
   const containerPorts = Object.entries(ports).map(([portName, containerPort]) => ({
@@ -79,7 +79,7 @@ export async function addPod(api: Api, spec: PodSpec): Promise<V1Pod> {
   return setPod(api, spec, spec.readiness ?? 'ready');
 }
 
-/** What a kubelet would report: running with these addresses, ready or not. */
+/** Sets the status a kubelet would report: running with these addresses, ready or not. */
 export function setPod(
   api: Api,
   { name, namespace, ips }: Pick<PodSpec, 'name' | 'namespace' | 'ips'>,
@@ -94,17 +94,17 @@ export function setPod(
   return api.patch(`${podsPath(namespace)}/${name}/status`, { status });
 }
 
-/** The Pod is told to end and goes on running: its endpoint is terminating. */
+/** Deletes the Pod gracefully; it keeps running, so its endpoint is terminating. */
 export function terminatePod(api: Api, name: string, namespace?: string): Promise<void> {
   return api.remove(`${podsPath(namespace)}/${name}`, { gracePeriodSeconds: 300 });
 }
 
-/** The Pod is gone. */
+/** Deletes the Pod immediately. */
 export function removePod(api: Api, name: string, namespace?: string): Promise<void> {
   return api.remove(`${podsPath(namespace)}/${name}`, { gracePeriodSeconds: 0 });
 }
 
-/** Makes a Service with one TCP port `http`, 80 → `targetPort`; `spec` overrides and adds. */
+/** Creates a Service with one TCP port `http`, 80 → `targetPort`; `spec` overrides and adds fields. */
 export function addService(
   api: Api,
   name: string,

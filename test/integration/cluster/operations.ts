@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random operations on Services, on slices made by hand and on the Node: few names and few addresses, so
-// that Services get in each other's way.
+// Random operations on Services, on manually created slices and on the Node: few names and few addresses, so
+// that Services conflict.
 import fc from 'fast-check';
 import { serviceObject, sliceMetadata, sliceObject } from '../../support/objects.ts';
 import { chance, some } from '../../support/random.ts';
@@ -10,7 +10,7 @@ import { NODES, servicesPath, slicesPath } from './objects.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type AnyFields = fc.Arbitrary<Fields>;
 
-/** One operation, which the API may well refuse: then nothing has changed. */
+/** One operation; the API may reject it, and then nothing has changed. */
 export interface Step {
   readonly what: string;
   run(api: Api): Promise<unknown>;
@@ -19,7 +19,7 @@ export interface Step {
 const name = some('a', 'b', 'c');
 const zone = some('a', 'b');
 
-/** These fields in this share of all cases, otherwise none. */
+/** These fields in this share of all cases, otherwise no fields. */
 const inSome = (percent: number, fields: AnyFields): AnyFields =>
   chance(percent).chain((isThere) => (isThere ? fields : fc.constant<Fields>({})));
 
@@ -41,7 +41,7 @@ const affinity = some<Fields>(
   { sessionAffinity: 'None', sessionAffinityConfig: null },
   { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 90 } } },
 );
-/** Few addresses, so that Services contend for them. */
+/** Few addresses, so that Services conflict over them. */
 const external = fc.record({
   externalIPs: some(null, ['192.0.2.20'], ['192.0.2.20', '2001:db8::20'], ['192.0.2.21']),
 });
@@ -124,12 +124,12 @@ const sliceParts = fc.record({
   number: some('1', '2'),
   ports: portList,
   targetPorts: fc.tuple(some(8080, 8081), some(8080, 8081), some(8080, 8081)),
-  /** By the last part of their addresses, some of 1 to 5. */
+  /** The last parts of the addresses: some of 1 to 5. */
   used: fc.subarray([1, 2, 3, 4, 5]),
   endpoints: fc.tuple(endpoint, endpoint, endpoint, endpoint, endpoint),
 });
 
-/** Made by hand, as controllers other than Kubernetes' own do. */
+/** Created by the test, as by controllers other than Kubernetes' own. */
 const putSlice = sliceParts.map(({ owner, family, number, used, ...parts }): Step => {
   const full = `${owner}-${family.toLowerCase()}-${number}`;
   const address = (last: number): string =>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node's kernel ought to hold: all objects listed afresh from an API server and planned in one pass
-// by `buildAll`, apart from any agent. And what it holds, read from its pins, agent or no agent.
+// What a node's kernel must hold: all objects, listed from an API server and planned in one pass by `buildAll`,
+// independently of any agent. And what it does hold, read from its pins, with or without an agent.
 
 import { join } from 'node:path';
 import { COMPOSED } from '../../../src/cli/composed.ts';
@@ -48,7 +48,7 @@ export function planOf(objects: readonly NamedObject[], nodeName: string): Plan 
   );
 }
 
-/** What the selectors of a proxy keep away from it, left out here by hand. */
+/** Drops the objects that a proxy's label selectors exclude. */
 function isForUs({ ref, object }: NamedObject, nodeName: string): boolean {
   const { metadata, spec } = object as {
     metadata: { labels?: Readonly<Record<string, unknown>> };
@@ -59,10 +59,10 @@ function isForUs({ ref, object }: NamedObject, nodeName: string): boolean {
   return spec?.clusterIP !== 'None' && metadata.labels?.[LABEL_OF_ANOTHER] === undefined;
 }
 
-/** A frontend or backend, by what it is called, and how kernel and plan agree on it. */
+/** A frontend or backend by name, and whether it is desired, programmed or both. */
 export type Held = ReadonlyMap<string, KernelState>;
 
-/** Every frontend and backend of the plan, of the kernel, or of both. */
+/** Every frontend and backend that is desired, programmed or both. */
 export function heldOf(bpfRoot: string, plan: Plan): Held {
   const programmed = programmedBelow(bpfRoot);
   const frontends = serviceRows(plan, programmed.frontends, COMPOSED);
@@ -85,7 +85,7 @@ export const wrongIn = (held: Held): readonly string[] =>
  * begins. False if none did in time.
  */
 export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: number): boolean {
-  // The whole table: sets move on through it with every change.
+  // The whole table: sets move to new blocks with every change.
   const blocks = openPinnedMap(join(pinFolder(bpfRoot).maps, 'fl_slot_block'));
   try {
     const bytes = new Uint8Array(blocks.mmap());
@@ -101,7 +101,7 @@ export function isWrittenAfter(bpfRoot: string, begin: () => void, timeoutMs: nu
   }
 }
 
-/** Blocks this long. */
+/** Blocks the event loop for this long. */
 export function spin(durationMs: number): void {
   const untilMs = performance.now() + durationMs;
   while (performance.now() < untilMs);

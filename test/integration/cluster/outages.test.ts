@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API server stops and comes back: how long until the kernel follows again, counted from its readyz.
-// For a measurement: FAIRLEAD_OUTAGES=20 with nothing else running.
+// The API server stops and comes back: the time from its readyz until changes are programmed again. To measure,
+// set FAIRLEAD_OUTAGES=20 on an otherwise idle machine.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
@@ -17,7 +17,7 @@ import { addNode, addService, servicesPath, slicesPath } from './objects.ts';
 const readiness = await prepareCluster();
 const OUTAGES = Number(process.env['FAIRLEAD_OUTAGES'] ?? 2);
 const OUTAGE_MS = 10_000;
-/** With one node there is nobody to give way to. */
+/** With a single node there is no jitter. */
 const MEDIAN_MS = 2_000;
 const LONGEST_MS = 5_000;
 
@@ -47,7 +47,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
     await addService(plane.api, name, {});
     await plane.api.create(slicesPath(), sliceObject(name, [readyEndpoint('10.1.1.5')]));
   }
-  /** Exactly these Services, each with its backend, besides `kubernetes`. */
+  /** Waits until exactly these Services, besides `kubernetes`, are programmed, each with its backend. */
   const served = (names: readonly string[]): Promise<void> =>
     untilHolds(async () => {
       const found = (await rows()).filter(({ name }) => name !== 'kubernetes');
@@ -58,7 +58,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
   /** Milliseconds from readyz until a new Service is served and a deleted one is not. */
   async function outage(round: number): Promise<number> {
     const [before, after] = [`s${round}`, `s${round + 1}`];
-    // Asked to stop, a server ends its watches in an orderly way; killed, it breaks them.
+    // A stopped server ends its watches cleanly; a killed one breaks them.
     if (round % 2 === 0) await plane.server.stop();
     else await plane.server.kill();
     await delay(OUTAGE_MS);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debian packages that only these tests need, installed when the first of them asks.
+// Debian packages that only these tests need, installed on first use.
 import { run } from '../../../src/sys/exec.ts';
 
 const APT = ['-qq', '-o', 'DPkg::Lock::Timeout=300', '-o', 'Acquire::Retries=3'];
 
-/** Returns why the packages cannot be had, or undefined once they are there. */
+/** Returns the reason if the packages cannot be installed, or undefined once they are. */
 export async function ensurePackages(names: readonly string[]): Promise<string | undefined> {
   const missing = await missingPackages(names);
   if (missing.length === 0) return undefined;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a control plane is made of, and what can happen to it as a whole. Tests see `ControlPlane`.
+// The components of a control plane, and the operations that concern all of them. Tests use `ControlPlane`.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sandbox } from '../../../src/lab/sandbox.ts';
@@ -17,9 +17,9 @@ import type { Workspace } from './workspace.ts';
 const SERVER_NAMES = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'localhost'];
 
 export interface PlaneOptions {
-  /** Further flags of every API server. */
+  /** Additional flags of every API server. */
   readonly apiServerFlags?: readonly string[];
-  /** `none`: no EndpointSlice but those a test writes. */
+  /** `none`: the only EndpointSlices are those a test writes. */
   readonly controllers?: 'services' | 'none';
 }
 
@@ -35,7 +35,7 @@ export interface Parts {
   manager: Program | undefined;
 }
 
-/** Keys, network and files; nothing runs yet. */
+/** Creates keys, network and files; starts nothing. */
 export async function makeParts(
   workspace: Workspace,
   binaries: Binaries,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A long-lived program of the control plane: started in a sandbox, remembered with the last it said, ended
-// with this process whatever happens to it.
+// A long-running program of the control plane: started in a sandbox, with its last lines of output kept, and
+// killed when this process ends for any reason.
 import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../../src/sys/exec.ts';
 import { until } from '../../support/until.ts';
@@ -14,7 +14,7 @@ export interface Program {
   isRunning(): boolean;
   /** The last lines it printed. */
   tail(lines?: number): string;
-  /** Asks it to end, then insists. Ending what has ended is success. */
+  /** Sends SIGTERM, then SIGKILL. Succeeds if it has already exited. */
   stop(): Promise<void>;
   /** SIGKILL; returns when it is gone. */
   kill(): Promise<void>;
@@ -27,7 +27,7 @@ export function startProgram(sandbox: Sandbox, name: string, argv: readonly stri
     lines.push(line);
     if (lines.length > LINES_KEPT) lines.shift();
   };
-  // The kernel kills it when we die, even by SIGKILL; what else is left, the next run removes.
+  // The kernel kills it when we die, even by SIGKILL; the next run removes anything else that is left.
   const tied = insideSandbox(sandbox, ['setpriv', '--pdeathsig', 'KILL', ...argv]);
   const [shell = 'sh', ...args] = tied;
   const child = start(shell, args, { onStdoutLine: keep, onStderrLine: keep });
@@ -44,7 +44,7 @@ export function startProgram(sandbox: Sandbox, name: string, argv: readonly stri
   };
 }
 
-/** Waits until a program answers; fails at once, with what it said, if it ends instead. */
+/** Waits until a program answers; fails at once, with its output, if it exits instead. */
 export async function untilReady(
   program: Program,
   ask: () => Promise<boolean>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reaches into a network namespace from loopback: a port of 127.0.0.1 here, connections made from there.
-// No interface and no address of this machine changes, and no port number has to be free.
+// Forwards from a port of 127.0.0.1 into a network namespace. Changes no interface or address of this machine
+// and needs no fixed port.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -18,13 +18,13 @@ export interface Relay {
   close(): Promise<void>;
 }
 
-/** Starts a relay into a sandbox's namespace. Its process belongs to the sandbox's cgroup. */
+/** Starts a relay into a sandbox's namespace. Its process is in the sandbox's cgroup. */
 export function openRelay(sandbox: Sandbox): Relay {
   const argv = ['setpriv', '--pdeathsig', 'KILL', process.execPath, CHILD];
   const [shell = 'sh', ...args] = insideSandbox(sandbox, argv);
   const child = spawn(shell, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const exited = once(child, 'exit');
-  // One at a time, so that an answer belongs to the last request.
+  // One at a time, so that each reply belongs to the last request.
   let last: Promise<unknown> = Promise.resolve();
   return {
     forward: (host, port) => {
@@ -51,7 +51,7 @@ async function forward(
   const answer = once(child, 'message').then(() => 'relaying');
   child.send(target, server);
   const outcome = await Promise.race([answer, exited]);
-  server.close(); // Our copy; the child's goes on listening.
-  if (outcome !== 'relaying') throw new Error('a relay ended before it began');
+  server.close(); // Closes our copy; the child's keeps listening.
+  if (outcome !== 'relaying') throw new Error('a relay exited before it was ready');
   return port;
 }

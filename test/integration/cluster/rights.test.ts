@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least an agent needs: two capabilities on the node and the role system:node-proxier at the API
-// server. With less it says what is missing, and what is in the kernel stays there.
+// The least privileges an agent needs: three capabilities on the node and the role system:node-proxier. With
+// fewer it reports what is missing, and the programmed state stays.
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ const readiness = await prepareCluster();
 const KUSTOMIZE = fileURLToPath(new URL('../../../deploy/kustomize', import.meta.url));
 
 const NEEDED = ['bpf', 'net_admin', 'perfmon'];
-/** Runs a program, as root, with these capabilities and no way to more. */
+/** Runs a program as root with these capabilities and no way to gain others. */
 const only = (capabilities: readonly string[]): string[] => [
   'setpriv',
   `--bounding-set=${['-all', ...capabilities.map((name) => `+${name}`)].join()}`,
@@ -71,22 +71,25 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     expect(await agent.stop()).toBe(0);
   });
 
-  test.each(NEEDED)('without CAP_%s it ends, names it and touches nothing', async (missing) => {
-    const agent = launch(node, argsFor('proxy'), only(NEEDED.filter((name) => name !== missing)));
-    expect(await agent.exited).toBe(5);
-    const last = agent.log.at(-1);
-    expect(last).toBe(
-      `fairlead: this process lacks CAP_${missing.toUpperCase()}: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON`,
-    );
-    expect(await reached()).toEqual(['web-1']);
-  });
+  test.each(NEEDED)(
+    'without CAP_%s it exits, names the capability and changes nothing',
+    async (missing) => {
+      const agent = launch(node, argsFor('proxy'), only(NEEDED.filter((name) => name !== missing)));
+      expect(await agent.exited).toBe(5);
+      const last = agent.log.at(-1);
+      expect(last).toBe(
+        `fairlead: this process lacks CAP_${missing.toUpperCase()}: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON`,
+      );
+      expect(await reached()).toEqual(['web-1']);
+    },
+  );
 
-  test('refused by the API server: a clear problem, and nothing torn down', async () => {
+  test('forbidden by the API server: a clear problem, and the programmed state stays', async () => {
     const agent = launch(node, argsFor('nobody'), only(NEEDED));
     await untilHolds(async () => {
       const { problems, isReady } = await node.status();
       expect(isReady).toBe(false);
-      // A kind that not every server has is no problem.
+      // A kind that not every server has is not a problem.
       expect(problems).toMatchObject([
         {
           kinds: 'Service, EndpointSlice, Node',
@@ -100,7 +103,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
   });
 
   test.each(['base', 'kubeadm', 'beside-kube-proxy', 'remove'])(
-    'deploy/kustomize/%s is what an API server takes, and without a complaint',
+    'an API server accepts deploy/kustomize/%s without a warning',
     async (name) => {
       const rendered = await plane.kubectl(['kustomize', `${KUSTOMIZE}/${name}`]);
       const dryRun = ['--server-side', '--dry-run=server', '--validate=strict', '-f', '-'];
@@ -113,7 +116,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     },
   );
 
-  test('the ServiceAccount may do what is asked of an API server, and no more', async () => {
+  test('the ServiceAccount has exactly the permissions that the agent uses', async () => {
     await plane.kubectl(['apply', '-k', `${KUSTOMIZE}/base`]);
     const user = '--as=system:serviceaccount:kube-system:fairlead';
     const can = async (...question: string[]): Promise<string> => {
@@ -134,7 +137,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     expect(await can('get', 'secrets')).toBe('no');
   });
 
-  test('in a Pod’s place: its token, the role and the capabilities of deploy/kustomize/base', async () => {
+  test('as in a Pod: with its token, the role and the capabilities of deploy/kustomize/base', async () => {
     await plane.kubectl(['apply', '-k', `${KUSTOMIZE}/base`]);
     const folder = join(plane.directory, 'service-account');
     mkdirSync(folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A control plane and one node of it, `n1`, with a client and a Service `web` of one pod: what a test of
-// the agent itself needs around it.
+// A control plane and one node, `n1`, with a client and a Service `web` of one pod: the environment for tests
+// of the agent itself.
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import type { Binaries } from './binaries.ts';
@@ -14,7 +14,7 @@ export interface ServedNode {
   readonly node: TestNode;
   /** The Service's ClusterIP and port. */
   readonly web: Target;
-  /** Names of who answered there and codes of failures; `['web-1']` when all is well. */
+  /** Names of the pods that answered there and error codes; `['web-1']` if all is well. */
   reached(connections?: number): Promise<string[]>;
   remove(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ports of fairlead and of the real kube-proxy on one node, page beside page: status, kind of content and
-// body, times and counts put aside.
+// Compares the HTTP endpoints of fairlead and the real kube-proxy on one node: status, content type and body,
+// except for times and counts.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ClusterAgent, startClusterAgent } from './agent.ts';
 import { prepareCluster } from './binaries.ts';
@@ -32,13 +32,13 @@ async function get(url: string, accept = '*/*', method = 'GET'): Promise<Page> {
 /** What differs from one second, program or version to the next. */
 const normalized = (page: Page): Page => ({
   ...page,
-  // kube-proxy's newer library says how names are escaped, which changes none of them.
+  // kube-proxy's newer library adds an escaping scheme, which changes no name.
   contentType: page.contentType?.replace('; escaping=underscores', '') ?? null,
   body: page.body
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
     .replace(/^(process_start_time_seconds|kubernetes_healthchecks_total\S*) .*$/gm, '$1 N')
     .replace(/^(Started|Up|Go version|Binary version)[:= ].*$/gm, '$1: X')
-    // kube-proxy draws lots for its separator, so that nobody reads this page by machine.
+    // kube-proxy chooses its separator at random, so that no program parses this page.
     .replace(/^(Emulation version|Paths)[:= ]+/gm, '$1: '),
 });
 
@@ -104,12 +104,12 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     }
   });
 
-  test('/metrics: the same kind of page', async () => {
+  test('/metrics: the same format', async () => {
     const [ours, its] = await both('metrics', '/metrics');
     expect({ ...ours, body: '' }).toEqual({ ...its, body: '' });
   });
 
-  test.each(['Statusz', 'Flagz'])('%s as an object, and what is not to be had', async (kind) => {
+  test.each(['Statusz', 'Flagz'])('%s as an object, and unsupported media types', async (kind) => {
     const path = `/${kind.toLowerCase()}`;
     for (const version of ['v1beta1', 'v1alpha1']) {
       for (const type of ['application/json', 'application/yaml']) {

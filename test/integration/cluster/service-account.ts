@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service account with the role of a node's proxy, and tokens of it that last as long as a test wants:
-// in a file that a kubeconfig names, as projected tokens are.
+// A service account with the role of a node proxy, and tokens with a chosen lifetime, in a file that a
+// kubeconfig names, like projected tokens.
 import { createPrivateKey, sign } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,17 +12,17 @@ import type { ControlPlane } from './control-plane.ts';
 const NAMESPACE = 'kube-system';
 const ACCOUNTS = `/api/v1/namespaces/${NAMESPACE}/serviceaccounts`;
 const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings';
-/** TokenRequest grants nothing shorter. */
+/** The shortest lifetime that TokenRequest grants. */
 const SHORTEST_SECONDS = 600;
-/** An API server forgives this much after the end of a token (go-jose's default). */
+/** How long API servers accept a token after its expiry (go-jose's default leeway). */
 const LEEWAY_SECONDS = 60;
 
 export interface TestAccount {
-  /** Path; names the file that `write` writes, whose content may change. */
+  /** Path of a kubeconfig that names the token file, which `write` replaces. */
   readonly kubeconfig: string;
-  /** From the API server. `lastsSeconds`: until the server refuses it, give or take its cache. */
+  /** Requests a token from the API server. `lastsSeconds`: until the server rejects it, apart from its cache. */
   token(options?: { readonly lastsSeconds?: number }): Promise<string>;
-  /** Replaces the file in one step, as the kubelet does. */
+  /** Replaces the file atomically, as the kubelet does. */
   write(token: string): void;
   untilRefused(token: string): Promise<void>;
 }
@@ -65,7 +65,7 @@ async function requestToken({ api }: ControlPlane, name: string): Promise<string
   return status.token;
 }
 
-/** The same token with an earlier end, signed again as the API server would. */
+/** The same token with an earlier expiry, signed again as the API server would. */
 function endingIn(token: string, seconds: number, key: string): string {
   const [head = '', body = ''] = token.split('.');
   const claims = JSON.parse(Buffer.from(body, 'base64url').toString());
@@ -76,7 +76,7 @@ function endingIn(token: string, seconds: number, key: string): string {
   return `${signed}.${sign('sha256', Buffer.from(signed), options).toString('base64url')}`;
 }
 
-/** The API server remembers for ten seconds that a token was good. */
+/** The API server caches a valid token for ten seconds. */
 async function untilRefused(plane: ControlPlane, token: string): Promise<void> {
   const api = connectApi({ url: plane.server.localUrl, ca: plane.certificates.ca, token });
   const isRefused = async (): Promise<boolean> => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fairlead beside the real kube-proxy on one node, with the arguments of deploy/kustomize/beside-kube-proxy:
-// sockets of the node are fairlead's, packets from outside are kube-proxy's, and neither loses one by the
-// other's coming and going.
+// fairlead serves the sockets of the node, kube-proxy serves packets from outside, and starting or stopping one
+// does not disturb the other.
 import { fileURLToPath } from 'node:url';
 import type { V1DaemonSet } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -65,7 +65,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
   };
   const startBeside = async (): Promise<ClusterAgent> =>
     startClusterAgent(plane, node, { identity: 'proxy', flags: await overlayFlags() });
-  /** What the overlay adds to the agent's arguments. */
+  /** The arguments that the overlay adds. */
   async function overlayFlags(): Promise<string[]> {
     const documents = parseAllDocuments(await plane.kubectl(['kustomize', OVERLAY]));
     const set = documents
@@ -75,16 +75,16 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     return args.filter((arg) => arg !== 'run' && !arg.startsWith('--hostname-override'));
   }
 
-  test('kube-proxy alone: packets from outside arrive, sockets are not translated', async () => {
+  test('kube-proxy alone: packets from outside are served, sockets are not translated', async () => {
     await untilHolds(
       async () => expect(await reached(outside, nodePort)).toEqual(['web-1', 'web-2']),
       20_000,
     );
-    // Pods of these tests have no route to ClusterIPs: only a socket hook makes them work.
+    // The pods of these tests have no route to ClusterIPs, so only socket hooks can serve them.
     expect(await reached(node, inside, 2)).toEqual(['EHOSTUNREACH']);
   });
 
-  test('fairlead comes, goes and comes: sockets are its own, visitors notice nothing', async () => {
+  test('fairlead starts, is removed and starts again: sockets are served, clients from outside are not disturbed', async () => {
     const visits = await outside.client().startLoad(nodePort);
     agent = await startBeside();
     await untilHolds(
@@ -104,7 +104,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     expect(connections).toBeGreaterThan(100);
   }, 60_000);
 
-  test('kube-proxy goes with its rules: visitors are lost, sockets of the node are not', async () => {
+  test('kube-proxy is removed with its rules: clients from outside fail, sockets of the node do not', async () => {
     const load = await node.client().startLoad(inside);
     await proxy!.remove();
     proxy = undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which backends a client gets, as the real slice controller's conditions and hints and a Service's
-// policies say; and what a node says of itself while it is drained and when it is gone.
+// Which backends a client gets from the real slice controller's conditions and hints and a Service's policies,
+// and what a node's health check reports while it is drained and after it is deleted.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import { until } from '../../support/until.ts';
@@ -51,7 +51,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ early: 3 });
   });
 
-  test('PreferSameZone: each node uses the Pods of its zone while there are any', async () => {
+  test('PreferSameZone: each node uses the Pods of its zone as long as there are any', async () => {
     const target = tcp(await serve('zoned', { trafficDistribution: 'PreferSameZone' }));
     await fleet.right({ zoned: 1 });
     expect(await reached(target)).toEqual([['p1-1'], ['p2-1'], ['p3-1']]);
@@ -65,13 +65,13 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ zoned: 3 });
   });
 
-  test('internalTrafficPolicy Local: Pods of this node or none', async () => {
+  test('internalTrafficPolicy Local: only Pods of this node', async () => {
     const target = tcp(await serve('inner', { internalTrafficPolicy: 'Local' }));
     await fleet.right({ inner: 1 });
     expect(await reached(target)).toEqual([['p1-1'], ['p2-1'], ['p3-1']]);
     await setReady('p2-1', 'not-ready');
     await fleet.right((rows, node) => countOf(rows, 'inner') === (node === 'n2' ? 0 : 1));
-    // Others have Pods: silence, not refusal.
+    // There are Pods on other nodes: dropped, not rejected.
     const [first, second, third] = await reached(target);
     expect([first, third]).toEqual([['p1-1'], ['p3-1']]);
     expect(second).toEqual([expect.stringMatching(/^E?(PERM|TIMEDOUT)$/)]);
@@ -79,7 +79,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ inner: 1 });
   });
 
-  test('externalTrafficPolicy Local: all Pods from inside, and each node tells its load balancer', async () => {
+  test('externalTrafficPolicy Local: all Pods for clients inside, and each node reports to its load balancer', async () => {
     await serve('outer', { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
     const ingress = [{ ip: '198.51.100.8', ipMode: 'VIP' }];
     await patch('outer', { status: { loadBalancer: { ingress } } }, '--subresource=status');
@@ -94,7 +94,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await untilStatuses(port, '/', [200, 200, 200]);
   });
 
-  test('terminating Pods serve only when nothing better is there', async () => {
+  test('terminating Pods serve only if there are no ready ones', async () => {
     const target = tcp(await serve('drain', {}));
     await terminatePod(fleet.plane.api, 'p1-1');
     await fleet.right({ drain: 2 });
@@ -112,7 +112,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ drain: 3 });
   });
 
-  test('a node that the autoscaler will remove asks for no more traffic', async () => {
+  test('a node that the cluster autoscaler will remove reports 503', async () => {
     const taint = 'ToBeDeletedByClusterAutoscaler';
     await untilStatuses(10256, '/healthz', [200, 200, 200]);
     await fleet.kubectl('taint', 'node', 'n3', `${taint}=now:NoSchedule`);
@@ -125,7 +125,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await untilStatuses(10256, '/healthz', [200, 200, 200]);
   });
 
-  test('a node that is gone asks for no traffic and stays alive', async () => {
+  test('a deleted node reports 503 on /healthz and stays live', async () => {
     await untilStatuses(10256, '/healthz', [200, 200, 200]);
     await fleet.kubectl('delete', 'node', 'n3');
     await untilStatuses(10256, '/healthz', [200, 200, 503]);
@@ -137,7 +137,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ early: 3 });
   });
 
-  test('a namespace is deleted: its Services go, others stay', async () => {
+  test('deleting a namespace removes its Services and no others', async () => {
     const { api } = fleet.plane;
     await fleet.kubectl('create', 'namespace', 'shop');
     await fleet.addPod(fleet.pod('p1-1'), { app: 'web' }, 'shop');
@@ -146,7 +146,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     await fleet.right({ till: 1, desk: 1 });
     expect(await reached(target)).toEqual([['p1-1'], ['p1-1'], ['p1-1']]);
     await fleet.kubectl('delete', 'namespace', 'shop', '--wait=false');
-    // The kubelet's part: a Pod that was told to end ends.
+    // In place of the kubelet: terminating Pods are removed.
     await until(
       async () => {
         const pod = await api.get<{ metadata: object }>(`${podsPath('shop')}/p1-1`);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a Service as its owner sees it, by kubectl: made, scaled, rolled, changed in type, family
-// and selector. After each step all three agents are right, and connections go where they should.
+// The life of a Service through kubectl: created, scaled, rolled out, changed in type, family and selector.
+// After each step all three agents are in sync and connections reach the expected Pods.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import { serviceObject } from '../../support/objects.ts';
@@ -21,7 +21,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
   }, 180_000);
   afterAll(() => fleet?.remove());
 
-  /** What clients on every node reach. */
+  /** What clients on all nodes reach. */
   async function expectReached(target: Target, names: readonly string[]): Promise<void> {
     const seen = await Promise.all(fleet.nodes.map((node) => node.reached(target)));
     expect(seen).toEqual(fleet.nodes.map(() => names));
@@ -29,7 +29,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
   const patch = (name: string, change: object, ...more: string[]): Promise<string> =>
     fleet.kubectl('patch', 'service', name, '--type=merge', '-p', JSON.stringify(change), ...more);
 
-  test('created without Pods: every node refuses', async () => {
+  test('created without Pods: every node rejects connections', async () => {
     await fleet.kubectl('create', 'service', 'clusterip', 'web', '--tcp=80:8080');
     await patch('web', { spec: { selector: { app: 'web' } } });
     await fleet.right({ web: 0 });
@@ -66,7 +66,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
       await fleet.right({ web: 4 });
       await terminatePod(fleet.plane.api, old!.name);
       await fleet.right({ web: 3 });
-      // Nobody sends to it any more: now its server may end.
+      // It gets no more connections, so its server may stop.
       node.serverPrograms[0]!.kill('SIGKILL');
       await removePod(fleet.plane.api, old!.name);
     }
@@ -118,7 +118,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
     await expectNoAnswer(tcp(ipv6));
   });
 
-  test('another selector: other Pods, the same address', async () => {
+  test('a new selector: other Pods, the same address', async () => {
     await fleet.kubectl('label', 'pod', 'p2-2', 'track=canary');
     await fleet.kubectl('set', 'selector', 'service', 'web', 'track=canary');
     await fleet.right({ web: 1 });

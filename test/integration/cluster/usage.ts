@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three nodes in three zones, an agent on each, one control plane: what the usage tests drive. `right`
-// waits until every agent shows what a fresh list of the API's objects means on its node, worked out
-// apart from the agent by `buildAll`, and until its kernel holds exactly that.
+// Three nodes in three zones, an agent on each, one control plane: the environment of the usage tests. `right`
+// waits until every agent shows what `buildAll` computes for its node from a fresh list of the API's objects,
+// and until its kernel holds exactly that.
 import { COMPOSED } from '../../../src/cli/composed.ts';
 import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
@@ -24,7 +24,7 @@ export interface FleetNode {
   readonly zone: string;
   readonly node: TestNode;
   readonly agent: ClusterAgent;
-  /** Names of who answered and codes of failures, sorted, of connections from a pod of this node. */
+  /** Results of connections from a pod of this node: names of the pods that answered and error codes, sorted. */
   reached(target: Target, connections?: number): Promise<string[]>;
   once(target: Target): Promise<Answer>;
 }
@@ -37,7 +37,7 @@ export interface Fleet {
   readonly plane: ControlPlane;
   readonly nodes: readonly FleetNode[];
   node(name: string): FleetNode;
-  /** Waits until the API means `wanted` and all agents and kernels hold exactly what it means. */
+  /** Waits until the API's objects mean `wanted` and all agents and kernels hold exactly that. */
   right(wanted: Wanted): Promise<void>;
   /** A Pod object for a pod that runs. */
   addPod(pod: Pod, labels: Readonly<Record<string, string>>, namespace?: string): Promise<void>;
@@ -132,13 +132,15 @@ function asFleet(
   };
 }
 
-/** Throws what differs; false while the API itself does not mean `wanted` yet. */
+/** Throws the difference; false while the API's objects do not mean `wanted` yet. */
 async function isRight(api: Api, nodes: readonly FleetNode[], wanted: Wanted): Promise<boolean> {
   const objects = await listObjects(api);
   for (const { name, node } of nodes) {
     const meant = serviceRows(planOf(objects, name), [], COMPOSED);
     if (!isWanted(meant, name, wanted)) {
-      throw new Error(`the API means something else on ${name}: ${texts(meant).join('\n')}`);
+      throw new Error(
+        `the objects of the API mean something else on ${name}: ${texts(meant).join('\n')}`,
+      );
     }
     const shown = (await askAgent(node.instance.runDir, '/v1/services')) as Rows;
     const difference = differences(texts(meant), texts(shown));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a control plane owns on this machine, and how it all goes away again: also when this process is
-// killed, in which case the next control plane removes what is left.
+// What a control plane owns on this machine, and its removal. If this process is killed, the next control plane
+// removes what is left.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -11,13 +11,13 @@ import { findCgroup2, makeCgroup } from '../../../src/sys/cgroup.ts';
 const DIRECTORY_PREFIX = 'fairlead-cluster-';
 
 export interface Workspace {
-  /** First part of the names of its namespaces and its cgroup. */
+  /** Prefix of the names of its namespaces and its cgroup. */
   readonly prefix: string;
   /** Its files: data, keys, kubeconfigs. */
   readonly directory: string;
-  /** A sandbox whose programs go when the workspace goes, in a namespace of ours or of a topology. */
+  /** A sandbox that is removed with the workspace, in a namespace of ours or of a topology. */
   sandbox(name: string, namespace: string): Sandbox;
-  /** Kills, deletes, forgets. Blocking; may be called again. Throws if something resists. */
+  /** Kills all programs and deletes everything. Blocking and idempotent. Throws if something cannot be removed. */
   remove(): void;
 }
 
@@ -49,7 +49,7 @@ export function openWorkspace(): Workspace {
   return { prefix, directory, sandbox, remove };
 }
 
-/** A directory outlives its record only if somebody else removed the leftovers of a run that crashed. */
+/** A directory without its record means that another process has removed the leftovers of a crashed run. */
 function removeStaleDirectories(recordsDirectory: string): void {
   for (const name of readdirSync(tmpdir())) {
     if (!/^fairlead-cluster-fl[0-9a-z]{6}$/.test(name)) continue;

@@ -58,7 +58,7 @@ test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, 
   const udp = await node.client().startLoad(target({ n: 2, protocol: 'UDP' }), { concurrency: 2 });
   await rounds(async (sets, life) => {
     changeAll(sets);
-    // Not a wait for something: the moment of death is what is varied.
+    // Not a wait for a condition: the time of the kill is what varies.
     await pause(life * LATEST_KILL_MS);
     await agent.kill();
     agent = await node.startAgent();
