@@ -391,8 +391,10 @@ function whoRunsFirst(
       const other = second.attachTc(ifindex, 'egress', options);
       plain.put(new Uint8Array(4), new Uint8Array(plain.info.valueSize));
       spawnSync('ping', ['-c', '1', '-W', '0.1', '192.0.2.2'], { env });
+      // Read while both stand: the interface also sends packets of its own, which then only the first would count.
+      const isFirst = count(0) > 0;
       other.detach();
-      return count(0) > 0 ? 'first' : 'second';
+      return isFirst ? 'first' : 'second';
     } catch (error) {
       return (error as { code: string }).code;
     } finally {
