@@ -90,6 +90,8 @@ class RunningAgent implements Agent {
   #isSourceSynced = false;
   #isScheduled = false;
   #isSyncing = false;
+  /** The dataplane has a batch that it has not answered yet. */
+  #isBatchOut = false;
   #isStopped = false;
   #readyAt: Date | undefined;
   #syncs = 0;
@@ -198,11 +200,15 @@ class RunningAgent implements Agent {
     if (plan === undefined) return;
     const { dataplane } = this.#parts;
     try {
-      const report = await dataplane.sync(plan, isFull ? 'all' : changed, this.#addresses);
+      this.#isBatchOut = true;
+      const report = await dataplane
+        .sync(plan, isFull ? 'all' : changed, this.#addresses)
+        .finally(() => {
+          this.#isBatchOut = false;
+        });
       if (this.#isStopped) return;
       const services = isFull ? [...new Set([...changed, ...plan.services.keys()])] : changed;
       this.#note(services, report, isFull);
-      if (isFull && this.#readyAt === undefined) this.#becomeReady();
     } catch (error) {
       if (!this.#isStopped) this.#noteThrown(error);
     }
@@ -215,7 +221,7 @@ class RunningAgent implements Agent {
       this.#syncs++;
       this.#lastSync = { at: new Date(), report };
     }
-    this.#failures.note(services, failed);
+    this.#failures.note({ services, isFull }, failed);
     if (failed.length > 0) {
       const fields = { services: services.length, applied, failed: failed.length };
       log.warn({ ...fields, first: failed[0] }, 'sync incomplete, will retry');
@@ -223,11 +229,16 @@ class RunningAgent implements Agent {
       this.#syncLog.done(services.length, applied, elapsedMs);
     }
     this.#retries.noted();
-    const isComplete =
-      this.#next.isEmpty() && this.#pending.length === 0 && this.#failures.services().length === 0;
     if (this.#plan === undefined) return;
-    const facts = { plan: this.#plan, services, report, isFull, isComplete };
+    const facts = { plan: this.#plan, services, report, isFull, isComplete: this.#isInSync() };
     for (const { onSync } of this.#listeners) onSync?.(facts);
+    if (isFull && this.#readyAt === undefined) this.#becomeReady();
+  }
+
+  /** An audit may end while the dataplane still has the batch of a later change. */
+  #isInSync(): boolean {
+    const isPending = this.#isBatchOut || !this.#next.isEmpty() || this.#pending.length > 0;
+    return !isPending && !this.#failures.hasThrown() && this.#failures.services().length === 0;
   }
 
   /** The error is not of single entries: every Service is retried. */

@@ -4,9 +4,15 @@
 import type { FailedEntry } from '../dataplane/dataplane.ts';
 import type { ServiceKey } from '../plan/types.ts';
 
+export interface Synced {
+  readonly services: readonly ServiceKey[];
+  /** Every Service was synced, so also those of a sync that failed as a whole. */
+  readonly isFull: boolean;
+}
+
 export interface Failures {
-  /** Replaces the failures of these Services and of the node. */
-  note(services: readonly ServiceKey[], failed: readonly FailedEntry[]): void;
+  /** Replaces the failures of the Services of this sync and of the node. */
+  note(synced: Synced, failed: readonly FailedEntry[]): void;
   noteThrown(reason: string): void;
   all(): readonly FailedEntry[];
   isEmpty(): boolean;
@@ -25,8 +31,8 @@ export function createFailures(dataplane: string): Failures {
     ...[...ofServices.values()].flat(),
   ];
   return {
-    note(services, failed) {
-      thrown = undefined;
+    note({ services, isFull }, failed) {
+      if (isFull) thrown = undefined;
       ofNode = failed.filter(({ service }) => service === undefined);
       for (const key of services) ofServices.delete(key);
       for (const entry of failed) {

@@ -235,6 +235,72 @@ describe('refused writes', () => {
   });
 });
 
+describe('a sync that throws', () => {
+  /** The next syncs reject as a whole; returns what makes them work again. */
+  const failSyncs = (): (() => void) => {
+    const { sync } = dataplane;
+    dataplane.sync = () => Promise.reject(new Error('EIO'));
+    return () => {
+      dataplane.sync = sync;
+    };
+  };
+
+  test('is made up for, even if another Service is synced before the retry', async () => {
+    agent.sourceSynced();
+    await turns();
+    const mend = failSyncs();
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    mend();
+    const facts: SyncFacts[] = [];
+    agent.listen({ onSync: (fact) => facts.push(fact) });
+    agent.accept([put('s2', '10.1.1.2')]);
+    await turns();
+    expect(frontends()).toBe(1);
+    expect(facts.map(({ isComplete }) => isComplete)).toEqual([false]);
+    expect(agent.state().failed).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(frontends()).toBe(2);
+    expect(agent.state().failed).toEqual([]);
+  });
+
+  test('at start delays readiness only until everything is programmed, by an audit too', async () => {
+    const mend = failSyncs();
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.sourceSynced();
+    await turns();
+    mend();
+    await agent.audit();
+    expect(frontends()).toBe(1);
+    expect(agent.state().isReady).toBe(true);
+  });
+});
+
+test('an audit that ends while a change is being synced does not report it as programmed', async () => {
+  agent.sourceSynced();
+  await turns();
+  const facts: Pick<SyncFacts, 'isFull' | 'isComplete'>[] = [];
+  agent.listen({ onSync: ({ isFull, isComplete }) => facts.push({ isFull, isComplete }) });
+  const [sync, audit] = [dataplane.sync.bind(dataplane), dataplane.audit.bind(dataplane)];
+  let go = (): void => undefined;
+  const audited = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  dataplane.audit = (...asked) => audited.then(() => audit(...asked));
+  dataplane.sync = async (...asked) => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    return sync(...asked);
+  };
+  const auditing = agent.audit();
+  agent.accept([put('s1', '10.1.1.1')]);
+  await turns();
+  go();
+  await auditing;
+  expect(facts).toEqual([{ isFull: true, isComplete: false }]);
+  await vi.advanceTimersByTimeAsync(101);
+  expect(facts.at(-1)).toEqual({ isFull: false, isComplete: true });
+});
+
 describe('timers', () => {
   test('the audit repairs what was changed by hand, and counts it', async () => {
     agent.accept([put('s1', '10.1.1.1')]);
