@@ -24,11 +24,13 @@ export function createGracePeriods(
 
   const pause = (): Promise<void> =>
     new Promise((resolve) => {
-      const timer = setTimeout(resolve, RETRY_MS);
-      stopPauses.add(() => {
+      const end = (): void => {
         clearTimeout(timer);
+        stopPauses.delete(end);
         resolve();
-      });
+      };
+      const timer = setTimeout(end, RETRY_MS);
+      stopPauses.add(end);
     });
 
   const failed = (error: unknown): void => {
@@ -47,6 +49,7 @@ export function createGracePeriods(
           failuresInRow = 0;
           return;
         } catch (error) {
+          if (isClosed) return;
           failed(error);
           await pause();
         }

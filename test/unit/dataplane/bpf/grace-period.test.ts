@@ -103,6 +103,23 @@ describe('a wait that fails', () => {
     expect(vi.getTimerCount()).toBe(0);
     expect(states().slice(0, 2)).toEqual([GONE, ACTIVE]);
   });
+
+  test('after the dataplane is closed is neither logged nor retried', async () => {
+    await dataplane.sync(web(1), 'all', []);
+    await turns();
+    let fail = (_error: Error): void => undefined;
+    wait = () =>
+      new Promise((_resolve, reject) => {
+        fail = reject;
+      });
+    await dataplane.sync(web(2), 'all', []);
+    await turns();
+    dataplane.close();
+    fail(new Error('ENOMEM'));
+    await turns();
+    expect(vi.getTimerCount()).toBe(0);
+    expect(told).toEqual([]);
+  });
 });
 
 describe('after an agent died before it released what was freed', () => {
