@@ -42,7 +42,7 @@ export interface Instance {
 
 const ADDRESS_INTERVAL_MS = 5_000;
 
-/** Throws FairleadError, after removing what this call programmed. */
+/** Throws FairleadError, after closing what it opened; hooks that are attached already stay, as after a stop. */
 export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
   const closers: { close(): void }[] = [];
   const stop = (): void => {
