@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# An image that runs fairlead in a cluster (deploy/kustomize) or from manifests. It answers to two names:
+# An image that runs fairlead in a cluster (deploy/kustomize) or from manifests. The program has two names:
 # `fairlead`, and `kube-proxy`, so that a DaemonSet that starts /usr/local/bin/kube-proxy starts it too.
 # The agent works on the node it runs on, so the container needs the node's network, cgroups and bpf file
 # system:
@@ -10,20 +10,19 @@
 #     -v /etc/fairlead/manifests:/etc/fairlead/manifests:ro \
 #     fairlead run --manifests /etc/fairlead/manifests
 #
-# BPF loads programs and makes maps; NET_ADMIN lets them be network programs and attaches them to
-# cgroups. PERFMON is needed before Linux 6.12; from there on it only spares the programs the kernel's
-# barriers against wrong guesses of the processor, which double the time of choosing a backend. Before
-# 5.11 maps are locked memory: add `--ulimit memlock=-1`. The bpf file system must be mounted on the host:
-# mounting it would take SYS_ADMIN. Capabilities only count for root here, so the user stays root.
+# BPF is for loading programs and creating maps, NET_ADMIN for network programs and attaching them to cgroups,
+# PERFMON for programs that read the kernel's own structs. Before Linux 5.11 maps count as locked memory: add
+# `--ulimit memlock=-1`. The bpf file system must be mounted on the host, because mounting it requires
+# SYS_ADMIN. Capabilities are effective only for root here, so the user stays root.
 #
-# Both bases can be others (`--build-arg BASE=…`): BUILDER is a Debian with node in /usr/local/bin and npm,
-# BASE one of the same release. scripts/image-build makes both without any registry of images.
+# Other base images are possible (`--build-arg BASE=…`): BUILDER is a Debian with node in /usr/local/bin and npm,
+# BASE one of the same release. scripts/image-build makes both without an image registry.
 ARG BUILDER=docker.io/library/node:24-bookworm-slim
 ARG BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILDER} AS builder
 WORKDIR /src
-# In the order of how often they change: tools and packages, native code, the rest.
+# What changes least often comes first: tools and packages, native code, the rest.
 COPY package.json package-lock.json .npmrc ./
 COPY scripts/setup scripts/lib.sh scripts/
 RUN scripts/setup --no-build
@@ -33,7 +32,7 @@ COPY bpf bpf
 RUN scripts/build native bpf
 COPY . .
 RUN scripts/build ts
-# What dist was made of stays with its authors' names: the licences of its packages go along.
+# dist contains code of these packages, so the image has their licences.
 RUN npm prune --omit=dev \
   && mkdir -p /out/opt/fairlead/LICENSES/packages /out/usr/local/bin \
   && find node_modules -type f -iregex '.*/\(licen[cs]e\|notice\|copying\)[^/]*' \
