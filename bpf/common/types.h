@@ -189,8 +189,7 @@ enum reason {
 	REASON_STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
 	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
 	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
-	REASON_FLOW_ENDED =
-		10, /* an established flow's backend is gone, and it may not select a new one */
+	REASON_FLOW_ENDED = 10,	       /* the backend of an established flow is gone */
 };
 
 /* --- session affinity --------------------------------------------------------------------------

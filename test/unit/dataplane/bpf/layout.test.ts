@@ -99,7 +99,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 function enumerators(name: string, prefix: string): readonly (readonly [string, number])[] {
   const header = readFileSync(join(packageRoot(), 'bpf', 'common', 'types.h'), 'utf8');
   const body = new RegExp(`enum ${name} \\{([^}]*)\\}`).exec(header)?.[1] ?? '';
-  const found = body.matchAll(new RegExp(`^\\s*${prefix}_([A-Z_]+) = (\\d+)`, 'gm'));
+  const found = body.matchAll(new RegExp(`^\\s*${prefix}_([A-Z_]+) =\\s*(\\d+)`, 'gm'));
   return [...found].map(([, enumerator = '', value]) => [enumerator, Number(value)]);
 }
 
