@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that holds CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON and nothing else loads every program.
+// A process with only CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON loads every program.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { socketObject } from './support/drive.ts';
 const child = fileURLToPath(new URL('./support/load-child.mjs', import.meta.url));
 const addon = fileURLToPath(new URL('../../../build/native/fairlead.node', import.meta.url));
 const THREE = '000000c000001000';
-/** Instructions walked at most: the kernel gives up at 1,000,000. */
+/** Limit on verified instructions; the kernel's own is 1,000,000. */
 const LIMIT = 40_000;
 
 test.each([

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF dataplane over kernel maps: the program that chooses, run as each client, keeps to what the plan
-// says, and reaches every backend that it may.
+// The BPF dataplane over kernel maps: the selection program, run as each client, follows the plan and reaches
+// every backend it may select.
 import { afterAll, expect } from 'vitest';
 import { kernelTables } from '../../../src/dataplane/bpf/maps/kernel.ts';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
@@ -13,10 +13,10 @@ import { programTables } from '../../conformance/program-tables.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
 const VERDICTS = { leave: 'none', translate: 'forward', refuse: 'reject', drop: 'drop' } as const;
-/** Of two backends, one is missed this often in a row by chance once in 2^200 runs. */
+/** With two backends, chance misses one of them throughout so many runs with probability 2^-200. */
 const MAX_RUNS = 200;
 
-/** Each run is a client of its own, so that affinity does not bind them to one backend. */
+/** Each run is another client, so that session affinity does not keep them all on one backend. */
 function choose(drive: Drive, packet: Packet, position: ClientPosition, run: number): Choice {
   const source = familyOf(packet.source) === 'IPv4' ? `198.18.0.${run}` : `2001:db8:ffff::${run}`;
   return drive.select({
@@ -28,7 +28,7 @@ function choose(drive: Drive, packet: Packet, position: ClientPosition, run: num
   });
 }
 
-/** Runs until every backend that the tables offer was chosen; one that they do not offer fails. */
+/** Runs until every backend in the tables was selected; fails if one that is not in them is. */
 function answerOfKernel(
   drive: Drive,
   offered: Answer,
@@ -50,7 +50,7 @@ function answerOfKernel(
   };
 }
 
-/** Loaded once: each story begins by adopting what the one before it left, and removes that. */
+/** Loaded once: each story adopts and removes what the previous one has programmed. */
 const drive = new Drive();
 const tables = kernelTables((name) => drive.object.map(name));
 afterAll(() => drive.close());

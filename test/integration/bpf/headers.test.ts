@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every header compiles alone: who includes one needs no other before it.
+// Every header compiles alone, so that it can be included without others before it.
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

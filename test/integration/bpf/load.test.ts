@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every program loads on this kernel, and the verifier's walk stays short: it is what a kernel with a
-// more timid verifier, or a slow machine at start, has to pay.
+// Every program loads on this kernel within a limit on verified instructions, which leaves room for stricter
+// verifiers and keeps the start short on slow machines.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type BpfObject, openObject } from '../../../src/sys/native.ts';
 import { socketObject } from './support/drive.ts';
 
-/** Instructions walked: connect6 holds the whole of selection twice, for v4-mapped addresses. */
+/** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
   fl_connect4: 10_000,
   fl_connect6: 17_000,

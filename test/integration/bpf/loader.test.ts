@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers in the kernel: shared maps, links by program and device, pins that are not ours.
+// Layers in the kernel: shared maps, links named by program and device, foreign pins.
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +27,7 @@ function sandbox(): { bpfRoot: string; cgroup: string } {
 
 const socket = (cgroup: string): Layer => socketLayer(readFileSync(socketObject), cgroup, 5n);
 
-test('cleanup leaves what others pinned below the same folder', async () => {
+test('cleanup keeps foreign pins in the same folder', async () => {
   const { bpfRoot, cgroup } = sandbox();
   const attached = await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} });
   const others = ['own', 'cilium/own', 'maps/own', 'maps/fl_other', 'links/own', 'v1/maps/fl_sock'];
@@ -50,7 +50,7 @@ test('cleanup leaves what others pinned below the same folder', async () => {
   expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
 });
 
-test('cleanup follows no symbolic link out of the folder', async () => {
+test('cleanup does not follow symbolic links out of the folder', async () => {
   const { bpfRoot, cgroup } = sandbox();
   const [one, other] = [join(bpfRoot, 'one'), join(bpfRoot, 'other')];
   mkdirSync(one);
@@ -89,7 +89,7 @@ test.each([
   expect(existsSync(join(bpfRoot, 'maps'))).toBe(false);
 });
 
-test('a map pinned in an earlier version is refused by its name', async () => {
+test('a map pinned by an earlier version is rejected by name', async () => {
   const { bpfRoot, cgroup } = sandbox();
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
   const object = openObject(readFileSync(socketObject), { name: 'versions' });
@@ -104,10 +104,10 @@ test('a map pinned in an earlier version is refused by its name', async () => {
   removePinned(bpfRoot, HOLDER);
 });
 
-test('fields of another layout are named with their map', async () => {
+test('an error about another layout names the fields and the map', async () => {
   const { bpfRoot, cgroup } = sandbox();
   (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
-  // The pin of one map under the name of another: the same type, other fields.
+  // One map pinned under the name of another: same type, different fields.
   const maps = join(bpfRoot, 'maps');
   const otherMap = openPinnedMap(join(maps, 'fl_backend4'));
   run('rm', join(maps, 'fl_frontend'));
@@ -121,7 +121,7 @@ test('fields of another layout are named with their map', async () => {
   removePinned(bpfRoot, HOLDER);
 });
 
-test('a failure midway takes back what it attached and pinned', async () => {
+test('a failure midway removes what was attached and pinned', async () => {
   const { bpfRoot, cgroup } = sandbox();
   const whole = socket(cgroup);
   const layer = { ...whole, hooks: [...whole.hooks, { ...whole.hooks[0], program: 'fl_missing' }] };

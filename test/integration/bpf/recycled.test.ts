@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader of one frontend never gets another's value and never misses it, while a writer changes it
-// and a neighbour and lets a third come and go. From Linux 6.1 a freed hash element is the next
-// update's at once: values that are replaced must be seen to be wrong or missing, or the first result
-// would mean nothing. `PICKS=100000000 npx vitest run --project bpf test/integration/bpf/recycled.test.ts`
-// looks longer.
+// A reader of one frontend never gets another's value and never misses it, while a writer changes it and a
+// second frontend in its bucket, and adds and removes a third. Since Linux 6.1 a freed hash element is reused by
+// the next update at once, so a control that replaces values must show wrong or missing reads: otherwise the test
+// proves nothing. `PICKS=100000000 npx vitest run --project bpf test/integration/bpf/recycled.test.ts` runs longer.
 import { mkdtempSync, readFileSync, rmdirSync, unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,11 +16,11 @@ import { recycleObject } from './support/drive.ts';
 const PICKS = Number(process.env['PICKS'] ?? 4_000_000);
 const PICKS_PER_CALL = 250_000;
 const PINNED = [...TABLE_MAPS, 'fl_replaced', 'fl_prealloc'];
-/** Few buckets: the frontends are each other's neighbours. */
+/** Few buckets, so that frontends share them. */
 const BUCKETS = 8;
 const A = { family: 'IPv4', address: '10.96.0.1', port: 80, protocol: 'TCP' } as const;
 
-/** Each round has maps of its own: which frontends share a bucket is another matter each time. */
+/** Each round has its own maps, so that other frontends share a bucket each time. */
 const ROUNDS = 8;
 
 let object: BpfObject;
@@ -89,7 +88,7 @@ interface Reading {
   readonly rounds?: number;
   /** In each round. */
   readonly picks?: number;
-  /** With the first read that is wrong or misses. */
+  /** Ends with the first read that is wrong or missing. */
   readonly endsEarly?: boolean;
 }
 
@@ -115,18 +114,18 @@ async function readInRounds(reading: Reading): Promise<Result> {
   return sum;
 }
 
-test('a frontend is never mistaken and never missed', { timeout: 3_600_000 }, async () => {
+test('a frontend is never read wrong and never missed', { timeout: 3_600_000 }, async () => {
   const result = await readInRounds({ program: 'fl_read_select', mode: 'sync' });
   expect(result).toMatchObject({ wrong: 0, missed: 0 });
   expect(result.picks).toBeGreaterThanOrEqual(PICKS);
   expect(result.changes).toBeGreaterThan(1_000);
 });
 
-/** Wrong reads come in one round of several, once in some hundred thousand reads or in some millions. */
+/** Wrong reads occur only in some rounds, once in some hundred thousand to some million reads. */
 const CONTROL_ROUNDS = 40;
 const CONTROL_PICKS = 5_000_000;
 
-test('values that are replaced are noticed', { timeout: 3_600_000 }, async () => {
+test('control: replaced values are detected', { timeout: 3_600_000 }, async () => {
   const result = await readInRounds({
     ...{ program: 'fl_read_replace', mode: 'fl_replaced' },
     ...(process.env['PICKS'] === undefined
@@ -137,7 +136,7 @@ test('values that are replaced are noticed', { timeout: 3_600_000 }, async () =>
 });
 
 test.skipIf(process.env['PICKS'] === undefined)(
-  'for the record: preallocated, and with the key compared last',
+  'for comparison: preallocated, and with the key compared last',
   { timeout: 3_600_000 },
   async () => {
     await readInRounds({ program: 'fl_read_prealloc', mode: 'fl_prealloc' });

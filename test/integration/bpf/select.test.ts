@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection as a table: what a request becomes, case by case, in both families.
+// Selection as a table: the result of each request, in both families.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   encodeFrontendKey,
@@ -56,7 +56,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   }
   const idsOf = (choices: Choice[]) => [...new Set(choices.map(({ id }) => id))].sort();
 
-  test('a frontend becomes one of its backends, with the backend address and port', () => {
+  test('a frontend is translated to one of its backends, with the backend’s address and port', () => {
     publish();
     const choices = many();
     expect(idsOf(choices)).toEqual([1, 2]);
@@ -64,7 +64,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     expect(new Set(choices.map((c) => c.backend))).toEqual(new Set([shown(1), shown(2)]));
   });
 
-  test('what is not a frontend is left: other address, port, protocol, other family', () => {
+  test('anything but a frontend is left alone: other address, port, protocol or family', () => {
     publish();
     const left = { verdict: 'leave', reason: REASON.notFrontend };
     expect(drive.select({ to: pod(9), port: 80 })).toMatchObject(left);
@@ -83,7 +83,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   });
 
   test.each(['unknown', 'host', 'pod', 'outside'] as const)(
-    'position %s takes its rule',
+    'clients of position %s get the traffic rule of their position',
     (position) => {
       for (const n of [1, 2, 3, 4]) backend(n);
       const rules = {
@@ -100,13 +100,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     },
   );
 
-  test('each rule has its own answer to being empty', () => {
+  test('each traffic rule has its own verdict for an empty set', () => {
     drive.putFrontend({ address: vip, port: 80, rules: { host: {}, pod: { whenEmpty: 'drop' } } });
     expect(drive.select({ ...to, position: 'host' }).verdict).toBe('refuse');
     expect(drive.select({ ...to, position: 'pod' }).verdict).toBe('drop');
   });
 
-  test('a key that leads to the frontend of another is no frontend', () => {
+  test('a key that leads to the record of another frontend matches nothing', () => {
     publish();
     const [other, table] =
       family === 'IPv4' ? ['10.96.0.99', 'fl_frontend4'] : ['fd00::99', 'fl_frontend6'];
@@ -118,7 +118,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     expect(drive.select(to).verdict).toBe('translate');
   });
 
-  test('an established flow keeps its backend or ends', () => {
+  test('an established flow keeps its backend or is refused', () => {
     publish();
     const flow = { id: 2, serviceId: 1, generation: 1 };
     const request = { ...to, mayChooseAnew: false };
@@ -137,7 +137,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       drive.putNodePorts(1);
     });
 
-    test('answer on node addresses, wherever the client is', () => {
+    test('answer on node addresses for all clients', () => {
       for (const position of ['host', 'pod', 'unknown'] as const) {
         expect(drive.select({ to: node, port: 30_080, position }).id).toBe(1);
       }
@@ -145,7 +145,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select({ to: node, port: 30_081 }).verdict).toBe('leave');
     });
 
-    test('answer on loopback for clients of the node only', () => {
+    test('answer on loopback only for clients on the node', () => {
       const all = family === 'IPv4' ? [loop, '127.0.0.53', '127.255.255.254'] : [loop];
       for (const address of all) {
         const request = { to: address, port: 30_080 };
@@ -155,7 +155,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       }
     });
 
-    test('are not looked up while there is none', () => {
+    test('are not looked up if there are none', () => {
       drive.putNodePorts(0);
       expect(drive.select({ to: node, port: 30_080 }).verdict).toBe('leave');
     });
@@ -184,11 +184,11 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
         .put(key, encodeU32(4000));
     });
 
-    test('are answered for where nothing is known of the range', () => {
+    test('are rejected if the Service ranges are unknown', () => {
       expect(drive.select(other).verdict).toBe('refuse');
     });
 
-    test('are looked for in the ranges of Services only', () => {
+    test('are looked up only within the Service ranges', () => {
       const bits = new BigUint64Array(drive.object.map('fl_not_service').mmap());
       const range = rangeOf(
         encodeFrontendKey({ family, address: vip, port: 0, protocol: undefined }),
@@ -270,7 +270,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     });
     const first = () => drive.select(to).id;
 
-    test('keeps a client to its backend, and clients apart', () => {
+    test('keeps a client on its backend, independently of other clients', () => {
       publishSticky();
       const id = first();
       const again = many();
@@ -282,7 +282,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(idsOf(others).length).toBeGreaterThan(10);
     });
 
-    test('is of the Service, not of the frontend', () => {
+    test('belongs to the service port, not to the frontend', () => {
       publishSticky();
       drive.putFrontend({
         address: vip,
@@ -293,7 +293,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select({ to: vip, port: 81 }).id).toBe(first());
     });
 
-    test('ends after its time', async () => {
+    test('expires after its timeout', async () => {
       publishSticky(ids, { affinitySeconds: 1 });
       const id = first();
       expect(idsOf(many(to, 20))).toEqual([id]);
@@ -328,7 +328,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(choice.id).not.toBe(id);
     });
 
-    test('with the id in the set again but another generation, chooses anew', () => {
+    test('selects anew if the id is in the set again with another generation', () => {
       publishSticky([7]);
       expect(first()).toBe(7);
       backend(7, { generation: 2 });
@@ -336,7 +336,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select(to)).toMatchObject({ id: 7, byAffinity: true });
     });
 
-    test('counts only members of the set of this rule', () => {
+    test('applies only to members of the set of this traffic rule', () => {
       const rules = {
         host: { set: drive.putSet(0, [1, 2, 3]) },
         pod: { set: drive.putSet(8, [40, 41]) },
@@ -350,7 +350,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect([1, 2, 3]).toContain(id);
     });
 
-    test('finds every member of sets of every size, and no other', () => {
+    test('finds exactly the members of sets of every size', () => {
       for (const slots of [1, 2, 3, 14, 15, 16, 17, 30, 31, 32, 33, 46, 47, 48, 49]) {
         for (const member of [1, Math.ceil(slots / 2), slots]) {
           const source = `192.0.${slots}.${member}`;
@@ -365,14 +365,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       }
     });
 
-    test('finds members that stand several times', () => {
+    test('finds members that occur several times', () => {
       publishSticky([5]);
       first();
       publishSticky([1, 1, 1, 2, 5, 5, 5, 5, 9]);
       expect(drive.select(to)).toMatchObject({ id: 5, byAffinity: true });
     });
 
-    test('is not made by a socket that is left alone', () => {
+    test('is not recorded for a socket that is left alone', () => {
       publishSticky();
       drive.select({ ...to, sourceIsLoopback: true });
       expect(drive.object.map('fl_affinity').readAll().count).toBe(0);
@@ -384,7 +384,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
     beforeEach(() => publish({ protocol: 'UDP' }));
     const send = () => drive.select({ ...to, protocol: 'UDP', flow });
 
-    test('is kept, in the set or not, active or terminating', () => {
+    test('is kept, in the set or not, if active or terminating', () => {
       expect(send()).toMatchObject({ verdict: 'translate', id: 3, isKept: true });
       backend(3, { state: 'TERMINATING' });
       expect(send()).toMatchObject({ id: 3, isKept: true });
@@ -402,12 +402,12 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect([1, 2]).toContain(choice.id);
     });
 
-    test('does not outlive the last backend of the set', () => {
+    test('is not used once the set is empty', () => {
       drive.putFrontend({ address: vip, port: 80, protocol: 'UDP' });
       expect(send()).toMatchObject({ verdict: 'refuse', reason: REASON.empty });
     });
 
-    test('is not renewed in the affinity table', () => {
+    test('does not renew session affinity', () => {
       publish({ protocol: 'UDP', affinitySeconds: 100 });
       send();
       expect(drive.object.map('fl_affinity').readAll().count).toBe(0);

@@ -15,7 +15,7 @@ beforeAll(() => {
 });
 afterAll(() => drive?.close());
 
-/** Times each id was picked, by id. */
+/** How often each id was selected. */
 function counts(ids: readonly number[]): number[] {
   const picked = new BigUint64Array(drive.object.map('fl_picked').mmap());
   picked.fill(0n);
@@ -32,11 +32,11 @@ test.each([1, 2, 3, 15, 16, 17, 1000])('a set of %i backends', { timeout: 60_000
   const chiSquare = ids.reduce((sum, id) => sum + (picked[id]! - share) ** 2 / share, 0);
   expect(picked.reduce((sum, n) => sum + n, 0)).toBe(PICKS);
   expect(ids.every((id) => picked[id]! > 0)).toBe(true);
-  // Mean slots - 1, deviation sqrt(2 (slots - 1)): six deviations are one false alarm in millions.
+  // Mean slots - 1, standard deviation sqrt(2 (slots - 1)): beyond six of them, one false alarm in millions.
   expect(chiSquare).toBeLessThan(slots - 1 + 6 * Math.sqrt(2 * (slots - 1)) + 30);
 });
 
-test('a backend that stands twice is met twice as often', { timeout: 60_000 }, () => {
+test('a backend that is in the set twice is selected twice as often', { timeout: 60_000 }, () => {
   const picked = counts([1, 2, 2]);
   expect(picked[2]! / picked[1]!).toBeGreaterThan(1.97);
   expect(picked[2]! / picked[1]!).toBeLessThan(2.03);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// No pick ever sees half an update: while a writer replaces a set of a thousand backends as fast as it
-// can, every one of 20 million picks is wholly of one epoch, and of one that was current. The same
-// picks over a writer that updates in place must be noticed, or the first result would mean nothing.
+// No selection ever sees half an update: while a writer replaces a set of a thousand backends as fast as it
+// can, each of 20 million selections is from a single epoch that was current. As a control, the same
+// selections beside a writer that updates in place must show torn sets.
 import { mkdtempSync, rmdirSync, unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -85,7 +85,7 @@ const print = (what: string, result: Result): void => {
   process.stdout.write(`${what}: ${JSON.stringify(result)}\n`);
 };
 
-test('every pick is wholly of one epoch', { timeout: 180_000 }, async () => {
+test('every selection is from a single epoch', { timeout: 180_000 }, async () => {
   const result = await pickWhile('correct', PICKS, () => false);
   print('correct writer', result);
   expect(result).toMatchObject({ violations: 0, failures: 0, sample: 'none' });
@@ -94,7 +94,7 @@ test('every pick is wholly of one epoch', { timeout: 180_000 }, async () => {
   expect(result.gracePeriods).toBeGreaterThan(10);
 });
 
-test('a writer that updates in place is noticed', { timeout: 180_000 }, async () => {
+test('control: a writer that updates in place is detected', { timeout: 180_000 }, async () => {
   const result = await pickWhile('in-place', PICKS, (watch) => watch[3]! > 0n);
   print('in-place writer', result);
   expect(result.violations).toBeGreaterThan(0);

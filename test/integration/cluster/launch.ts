@@ -31,7 +31,9 @@ export function launch(
     try {
       return await until(() => log.find((line) => line.includes(text)), { what: text, timeoutMs });
     } catch (cause) {
-      throw new Error(`never said ${text}, but:\n${log.slice(-8).join('\n')}`, { cause });
+      throw new Error(`the log lacks ${text}; it ends with:\n${log.slice(-8).join('\n')}`, {
+        cause,
+      });
     }
   };
   return {

@@ -57,7 +57,7 @@ export async function untilReady(
     },
     { what: `${program.name} is ready`, timeoutMs },
   ).catch((cause: unknown) => {
-    throw new Error(`${program.name} does not get ready:\n${program.tail()}`, { cause });
+    throw new Error(`${program.name} is not ready:\n${program.tail()}`, { cause });
   });
   if (outcome === 'ended') throw new Error(`${program.name} ended:\n${program.tail()}`);
 }

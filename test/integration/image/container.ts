@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One container of a Pod, run by crun from the image's files in a sandbox of the node: what a container
-// runtime makes of a container's part of a Pod. `hostNetwork`: it stays in the namespace of its sandbox.
+// One container of a Pod, run by crun from the image's files in a sandbox of the node, as a container runtime
+// would. With `hostNetwork` it stays in the network namespace of its sandbox.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
@@ -24,11 +24,11 @@ export interface ContainerSpec {
   readonly mayGainPrivileges: boolean;
 }
 
-/** Where a container runs, and what it takes for the root of the cgroup hierarchy. */
+/** Where a container runs, and the root of its cgroup hierarchy. */
 export interface Machine {
   readonly sandbox: Sandbox;
   readonly image: Image;
-  /** For files of containers; goes with the topology, and mounts below it too. */
+  /** Holds files of containers; removed with the topology, with all mounts below it. */
   readonly directory: string;
   readonly cgroupRoot: string;
 }
@@ -38,11 +38,11 @@ export interface Container {
   readonly exited: Promise<number>;
   /** Runs a program in it, as `kubectl exec` does. */
   exec(...argv: readonly string[]): Promise<RunResult>;
-  /** To its first process. */
+  /** Signals its first process. */
   signal(name: 'TERM' | 'KILL'): Promise<void>;
   /** Waits for a line of the log that has this text. */
   said(text: string): Promise<void>;
-  /** SIGTERM, then SIGKILL, and its mounts are gone. */
+  /** SIGTERM, then SIGKILL; removes its mounts. */
   remove(): Promise<void>;
 }
 
@@ -80,12 +80,12 @@ export async function startContainer(machine: Machine, spec: ContainerSpec): Pro
   };
 }
 
-/** crun knows cgroup v2 alone or v1 alone: it is shown the node's own hierarchy and nothing besides. */
+/** crun does not support mixed cgroup v1 and v2: it sees only the node's own v2 hierarchy. */
 const ON_CGROUP2 = `mount --make-private /sys/fs/cgroup
 mount -n --bind "$0" /sys/fs/cgroup
 exec "$@"`;
 
-/** crun makes no cgroup: containers stay in that of their sandbox, where nothing outlives the topology. */
+/** crun creates no cgroup: containers stay in that of their sandbox, which is removed with the topology. */
 function crunArgv(machine: Machine, args: readonly string[]): string[] {
   const crun = ['crun', '--root', join(machine.directory, 'crun'), '--cgroup-manager=disabled'];
   const unshare = ['unshare', '--mount', '--propagation', 'unchanged'];
@@ -129,7 +129,7 @@ function runtimeConfig({ image, cgroupRoot }: Machine, spec: ContainerSpec): obj
   };
 }
 
-/** What a privileged container gets: all that this machine's root has, by name. */
+/** The capabilities of a privileged container: all those of this machine's root, by name. */
 export async function everyCapability(): Promise<string[]> {
   const { stdout } = await run('setpriv', ['--dump']);
   const names = /^Capability bounding set: (.*)$/m.exec(stdout)?.[1] ?? '';

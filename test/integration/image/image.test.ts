@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image under deploy/kustomize/kubeadm, on a node of a real control plane: its init container, its agent
-// with the rights of the manifest and none besides, its end; and the same image where kubeadm's own
-// DaemonSet starts kube-proxy.
+// The image under deploy/kustomize/kubeadm, on a node of a real control plane: its init container, its agent with
+// exactly the privileges of the manifest, its termination. And the same image in kubeadm's own DaemonSet for
+// kube-proxy.
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ import { openStage, type Stage } from './stage.ts';
 const DEPLOY = fileURLToPath(new URL('../../../deploy', import.meta.url));
 const KUSTOMIZE = join(DEPLOY, 'kustomize');
 const PATCH = join(DEPLOY, 'kubeadm-patch.yaml');
-/** Settings of the whole machine, which a node that is a network namespace of it cannot write. */
+/** Machine-wide settings, which a node that is only a network namespace cannot write. */
 const NOT_HERE = /nf_conntrack_max|oom_score_adj/;
 const cluster = await prepareCluster();
 const built = cluster.isReady ? await prepareImage() : cluster;
@@ -43,7 +43,7 @@ describe.skipIf(!built.isReady)('the image', () => {
   const problems = (container: Container): string[] =>
     container.log.filter((line) => /"level":"(warn|error)"/.test(line) && !NOT_HERE.test(line));
 
-  /** SIGTERM under traffic: it ends in time, and the next one takes over. */
+  /** SIGTERM under traffic: it exits in time, and the next agent adopts its state. */
   async function replace(container: Container, daemonSet: string): Promise<Container> {
     const load = await stage.node.client().startLoad(stage.web);
     const atMs = performance.now();
@@ -89,7 +89,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       expect(problems(agent)).toEqual([]);
     });
 
-    test('what the manifest asks it as a probe is answered', async () => {
+    test('it answers the probes of the manifest', async () => {
       const [main] = (await stage.pod('fairlead')).spec.containers;
       const { startupProbe, readinessProbe, livenessProbe, ports } = main!;
       const port = ports![0]!.containerPort;
@@ -102,7 +102,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       }
     });
 
-    test('commands work in the container by their short name', async () => {
+    test('commands work in the container without a path', async () => {
       const status = await agent.exec('fairlead', 'status');
       expect([status.code, status.stderr]).toEqual([0, '']);
       expect(status.stdout).toContain('clientConnection.kubeconfig');
@@ -110,7 +110,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       expect(services.stdout).toMatch(/^default +web .* 1\/1 +in sync /m);
     });
 
-    test('it has the capabilities of the manifest and a file system that it cannot write', async () => {
+    test('it has the capabilities of the manifest and a read-only file system', async () => {
       const { stdout } = await agent.exec('cat', '/proc/1/status');
       const held = /^CapEff:\s*([0-9a-f]+)$/m.exec(stdout)?.[1];
       // NET_ADMIN, PERFMON, BPF by their numbers in linux/capability.h.
@@ -121,13 +121,13 @@ describe.skipIf(!built.isReady)('the image', () => {
       expect(touched.stderr).toContain('Read-only file system');
     });
 
-    test('SIGTERM: ends with 0 in less than a second, traffic flows on, the next takes over', async () => {
+    test('SIGTERM: exits with 0 in less than a second, traffic continues, the next agent adopts its state', async () => {
       const next = await replace(agent, 'fairlead');
       await next.remove();
       expect(await stage.reached()).toEqual(['web-1']);
     });
 
-    test('deploy/kustomize/remove takes it out of the kernel', async () => {
+    test('deploy/kustomize/remove removes it from the kernel', async () => {
       await stage.apply('-k', join(KUSTOMIZE, 'remove'));
       const cleanup = await start('fairlead', 'init');
       expect([await cleanup.exited, cleanup.log]).toEqual([0, expect.any(Array)]);
@@ -140,18 +140,18 @@ describe.skipIf(!built.isReady)('the image', () => {
     const patch = (...args: readonly string[]): Promise<string> =>
       stage.plane.kubectl(['-n', 'kube-system', ...args]);
 
-    test('another image is enough to start it and serve', async () => {
+    test('replacing the image is enough to start it and serve', async () => {
       await patch('set', 'image', 'daemonset/kube-proxy', 'kube-proxy=fairlead:0.1.0');
       const agent = await start('kube-proxy', 'main');
       await agent.said('"msg":"ready"');
       await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 20_000);
       expect(problems(agent)).toEqual([]);
       await agent.remove();
-      // What docs/install.md warns of: its pins were in the container.
+      // As docs/install.md warns: its pins were in the container.
       expect(await stage.reached()).not.toContain('web-1');
     });
 
-    test('with deploy/kubeadm-patch.yaml traffic flows on while it is replaced', async () => {
+    test('with deploy/kubeadm-patch.yaml traffic continues while it is replaced', async () => {
       await patch('patch', 'daemonset', 'kube-proxy', '--patch-file', PATCH);
       const agent = await start('kube-proxy', 'main');
       await agent.said('"msg":"ready"');

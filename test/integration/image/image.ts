@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image of the Dockerfile, built from nothing but Debian's and npm's packages, as files and
-// configuration; kept in the user's cache for as long as its sources stay the same.
+// The image of the Dockerfile, built only from Debian's and npm's packages, as files and configuration; cached
+// in the user's cache directory until its sources change.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,7 @@ const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/image-build', impor
 const PACKAGES = ['buildah', 'crun', 'debootstrap'];
 const CANNOT = 5;
 
-/** As the OCI image specification has it, what we use. */
+/** The fields of the OCI image specification that are used here. */
 export interface ImageConfig {
   readonly Env: readonly string[];
   readonly Entrypoint: readonly string[];
@@ -20,7 +20,7 @@ export interface ImageConfig {
 }
 
 export interface Image {
-  /** A folder with its files; others read it too. */
+  /** A folder with its files; shared, so do not change it. */
   readonly rootfs: string;
   readonly config: ImageConfig;
 }

@@ -21,7 +21,7 @@ const kubeconfig = (server: string): object => ({
   users: [{ name: 'default', user: { tokenFile: `${ACCOUNT_FILES}/token` } }],
 });
 
-/** @param server what kubeadm calls the control plane's endpoint */
+/** @param server the control plane endpoint */
 export const kubeadmObjects = (server: string): string =>
   [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata },

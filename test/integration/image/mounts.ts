@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a container sees besides its image: what every runtime mounts, in the OCI runtime specification's
-// words, and the volumes of its Pod.
+// The mounts of a container: the defaults of the OCI runtime specification and the volumes of its Pod.
 
 export interface ContainerMount {
   readonly destination: string;
@@ -51,7 +50,7 @@ export function bindMount(
   return mount(destination, 'bind', ['rbind', shared, access], source);
 }
 
-/** What the root of a container must be for its mounts to come from the node, or to reach it. */
+/** The propagation of the container's root that its mounts need to come from the node, or to reach it. */
 export function rootPropagation(mounts: readonly ContainerMount[]): string {
   const has = (word: string): boolean => mounts.some(({ options }) => options.includes(word));
   if (has('rshared')) return 'rshared';

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kubelet of a few lines: takes a DaemonSet's Pod from the API server and makes of each of its containers
-// what a container runtime is told. Every field it does not know is a failure, so that no setting of a
-// manifest is passed over in silence.
+// A minimal kubelet: reads a DaemonSet's Pod from the API server and turns each container into arguments of a
+// container runtime. An unknown field is an error, so that no setting of a manifest is silently ignored.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type {
@@ -19,9 +18,9 @@ const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 export interface PodHost {
   readonly nodeName: string;
-  /** Stands for the node's root: hostPath /x is x below it. */
+  /** The node's root: hostPath /x is x below it. */
   readonly root: string;
-  /** For what the Pod is given: ConfigMaps, token. */
+  /** For the Pod's ConfigMaps and token. */
   readonly directory: string;
 }
 
@@ -40,7 +39,7 @@ export async function podOf(
   const { spec } = await plane.api.get<V1DaemonSet>(path);
   const pod = spec?.template.spec;
   if (pod === undefined) throw new Error(`DaemonSet ${daemonSet} has no Pod`);
-  if (pod.hostNetwork !== true) throw new Error('only Pods on the host’s network');
+  if (pod.hostNetwork !== true) throw new Error('only Pods with hostNetwork are supported');
   const sources = new Map<string, string>();
   for (const volume of pod.volumes ?? []) {
     sources.set(volume.name, await volumeSource(plane, host, volume));
@@ -65,11 +64,13 @@ function containerSpec(
 ): Omit<ContainerSpec, 'mounts'> {
   const isPrivileged = securityContext.privileged === true;
   const { add = [], drop = [] } = securityContext.capabilities ?? {};
-  if (!isPrivileged && drop.join() !== 'ALL') throw new Error('which capabilities stay?');
+  if (!isPrivileged && drop.join() !== 'ALL')
+    throw new Error('an unprivileged container must drop ALL capabilities');
   const values: Record<string, string> = {};
   for (const { name: variable, value, valueFrom } of env) {
     const path = valueFrom?.fieldRef?.fieldPath;
-    if (value === undefined && path !== 'spec.nodeName') throw new Error(`${variable} from where?`);
+    if (value === undefined && path !== 'spec.nodeName')
+      throw new Error(`the source of variable ${variable} is not supported`);
     values[variable] = value ?? nodeName;
   }
   const expand = (text: string): string =>
@@ -88,12 +89,13 @@ function containerSpec(
 
 function volumeMount(mount: V1VolumeMount, sources: ReadonlyMap<string, string>): ContainerMount {
   const source = sources.get(mount.name);
-  if (source === undefined || mount.subPath !== undefined) throw new Error(`volume ${mount.name}?`);
+  if (source === undefined || mount.subPath !== undefined)
+    throw new Error(`volume ${mount.name} is missing, or mounted with a subPath`);
   const { mountPath, readOnly = false, mountPropagation } = mount;
   return bindMount(source, mountPath, readOnly, mountPropagation);
 }
 
-/** Where a volume's files are on this machine. */
+/** The path of a volume's files on this machine. */
 async function volumeSource(plane: ControlPlane, host: PodHost, volume: V1Volume): Promise<string> {
   const { name, hostPath, configMap } = volume;
   if (hostPath !== undefined) {
@@ -101,7 +103,7 @@ async function volumeSource(plane: ControlPlane, host: PodHost, volume: V1Volume
     if (hostPath.type?.endsWith('OrCreate')) create(path, hostPath.type);
     return path;
   }
-  if (configMap === undefined) throw new Error(`volume ${name} is of a kind that is not known`);
+  if (configMap === undefined) throw new Error(`volume ${name} is of an unsupported kind`);
   const path = `/api/v1/namespaces/kube-system/configmaps/${configMap.name}`;
   const { data = {} } = await plane.api.get<{ data?: Record<string, string> }>(path);
   return writeFolder(join(host.directory, `volume-${name}`), data);

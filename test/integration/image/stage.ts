@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node with a pod behind a Service, a control plane, and what kubeadm has left in it: where the tests
-// of the image start their containers. The node's root is a folder: its cgroups are the node's own, its
-// bpf file system is yet to be mounted.
+// One node with a pod behind a Service, and a control plane with the objects that kubeadm creates: here the image
+// tests start their containers. The node's root is a folder with the node's own cgroups and no bpf file system yet.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Target } from '../../../src/lab/client/protocol.ts';
@@ -20,10 +19,10 @@ export interface Stage {
   readonly node: TestNode;
   readonly machine: Machine;
   readonly host: PodHost;
-  /** Who answers, or how connections fail, as a pod of the node sees the Service. */
+  /** Which pods answer a pod of the node through the Service, or how its connections fail. */
   reached(): Promise<string[]>;
   readonly web: Target;
-  /** Fails if the API server warns of anything. */
+  /** Fails if the API server returns a warning. */
   apply(...args: readonly string[]): Promise<string>;
   pod(daemonSet: string): Promise<PodContainers>;
   remove(): Promise<void>;
@@ -78,7 +77,7 @@ async function addWeb(plane: ControlPlane, node: TestNode): Promise<Target> {
 
 const CGROUPS = 'sys/fs/cgroup';
 
-/** Mounts that a container makes appear in the node's /sys/fs/bpf, as on a machine under systemd. */
+/** Mounts made by a container appear in the node's /sys/fs/bpf, as on a machine with systemd. */
 async function makeRoot(directory: string, cgroupRoot: string): Promise<string> {
   const root = join(directory, 'root');
   const [bpf, cgroup] = [join(root, 'sys/fs/bpf'), join(root, CGROUPS)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix of methods and states: each method of a closed handle, and of a foreign `this`, throws.
+// Each method throws on a closed handle and on a foreign `this`.
 import { describe, expect, test } from 'vitest';
 import {
   type BpfLink,
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined)('closed handles', () => {
     object.close();
   });
 
-  test('an exception of an option getter comes through, whatever it is', () => {
+  test('any exception of an option getter is passed on', () => {
     const object = loadFixture();
     const program = object.program('first_tc');
     const throwing = (value: unknown) => ({

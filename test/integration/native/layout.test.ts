@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map that is there is used only if its bytes mean what the object says: sizes alone do not tell.
+// An existing map is reused only if its fields are those of the object: equal sizes are not enough.
 import { unlinkSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openObject } from '../../../src/sys/native.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing leaks: descriptors before = after, for closed and for forgotten handles, in workers that
-// end or are ended, and in a process that exits with everything open.
+// Nothing leaks: as many descriptors after as before, for closed and for unreferenced handles, in workers that
+// exit or are terminated, and in a process that exits with everything open.
 import { readdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
@@ -74,7 +74,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     object.close();
   });
 
-  test('loading, refused loading and pins leave no descriptor', () => {
+  test('successful and failed loads and pins leave no descriptor', () => {
     const bpffs = makeBpffs();
     const cgroup = makeCgroup();
     const before = descriptorCount();
@@ -98,7 +98,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     bpffs.release();
   });
 
-  test('forgotten handles close when they are collected', async () => {
+  test('unreferenced handles close when they are collected', async () => {
     const object = loadFixture();
     const before = [descriptorCount(), mappingCount()];
     (() => {
@@ -112,7 +112,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     object.close();
   });
 
-  test('an open ring that nobody holds still delivers', async () => {
+  test('an open ring without references still delivers', async () => {
     const object = loadFixture();
     let count = 0;
     let close = () => {};
@@ -153,7 +153,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     { ending: 'close', end: 'closes its ring and ends' },
   ])('a worker with everything open that $end leaves nothing', async ({ ending }) => {
     const cgroup = makeCgroup();
-    // The first worker brings lasting descriptors of the platform; the second is counted.
+    // The first worker leaves permanent descriptors of the platform; so the second one is counted.
     let before = 0;
     for (let round = 0; round < 3; round++) {
       const worker = startWorker(cgroup.path, ending);
@@ -178,7 +178,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     { ending: 'close', code: 0 },
     { ending: 'throw', code: 1 },
   ])(
-    'a process with everything open that does $ending ends with $code',
+    'a process with everything open that ends by $ending exits with $code',
     async ({ ending, code }) => {
       const cgroup = makeCgroup();
       const end = await endOfChild(openEverything, { fixture, cgroup: cgroup.path, ending });
@@ -189,7 +189,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     },
   );
 
-  test('a process that closed everything has lost no memory (seen by the sanitizer build)', async () => {
+  test('a process that closed everything has leaked no memory (checked by the sanitizer build)', async () => {
     const cgroup = makeCgroup();
     const end = await endOfChild(
       async (native, { files, cgroup }, require) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links: cgroup, tcx, clsact and XDP; update in place, pins, detach. Networks are namespaces of our
-// own, entered by a child process; the cgroup is our own too.
+// Links: cgroup, tcx, clsact and XDP; update in place, pins, detach. Uses its own network namespaces, entered by a
+// child process, and its own cgroup.
 import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
     allow.close();
   });
 
-  test('what cannot be attached says why', () => {
+  test('an error of attaching says why', () => {
     const allow = object.program('allow_connect4');
     const tc = object.program('first_tc');
     expect(caught(() => allow.attachCgroup('/none', connect4))).toMatchObject({
@@ -170,7 +170,7 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
     allow.close();
   });
 
-  test('a pin that is no link is refused', () => {
+  test('a pin that is not a link is rejected', () => {
     const path = `${bpffs.path}/map`;
     const map = object.map('table');
     map.pin(path);
@@ -315,7 +315,7 @@ describe.skipIf(missing !== undefined)('interface links', () => {
           filtersOnce: filters,
           filtersTwice: filters,
           filtersLast: 0,
-          // The kernel's own answers.
+          // These errors come from the kernel.
           missingDevice: row.attach === 'xdp' ? 'EINVAL' : 'ENODEV',
           deviceGone: 'fine',
         });
@@ -347,7 +347,7 @@ describe.skipIf(missing !== undefined)('interface links', () => {
     }
   });
 
-  test('tcx programs stand before or after others, by id or all of them', async () => {
+  test('tcx programs are attached before or after one program, by its id, or all of them', async () => {
     const netns = makeNetns();
     try {
       const orders = await inChild(
@@ -369,7 +369,7 @@ describe.skipIf(missing !== undefined)('interface links', () => {
   });
 });
 
-/** Each program ends the chain, so that the one that counted is the one that stands first. */
+/** Each program ends the chain, so the one whose counter grew is the first. */
 function whoRunsFirst(
   native: typeof import('../../../native/index.d.ts'),
   { fixture, ifindex }: { readonly fixture: string; readonly ifindex: number },

@@ -69,13 +69,13 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(table.get(u32(1))).toEqual(u64(5n));
   });
 
-  test('a full map is E2BIG', () => {
+  test('put on a full map throws E2BIG', () => {
     const table = map('table');
     for (const key of range(8)) table.put(u32(key), u64(0n));
     expect(caught(() => table.put(u32(99), u64(0n)))).toMatchObject({ code: 'E2BIG', errno: 7 });
   });
 
-  test('per-CPU values are all CPUs, each rounded up to 8 bytes', () => {
+  test('per-CPU values hold one value per CPU, each rounded up to 8 bytes', () => {
     for (const name of ['cpu_table', 'cpu_array']) {
       const table = map(name);
       expect(table.info.valueSize).toBe(4);
@@ -85,7 +85,7 @@ describe.skipIf(missing !== undefined)('maps', () => {
     }
   });
 
-  test('every buffer of a wrong size or kind is refused before the kernel sees it', () => {
+  test('buffers of a wrong size or type are rejected before the system call', () => {
     const table = map('table');
     const odd = new Uint8Array(5);
     const wrong: (() => unknown)[] = [
@@ -117,7 +117,7 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(table.readAll().count).toBe(0);
   });
 
-  test('a batch of everything is taken whole', () => {
+  test('a batch of all elements is applied completely', () => {
     const large = map('large');
     const numbers = range(20_000);
     expect(large.putBatch(keysOf(numbers), valuesOf(numbers))).toEqual({ count: 20_000 });
@@ -204,15 +204,15 @@ describe.skipIf(missing !== undefined)('maps', () => {
     }
   });
 
-  test('types without batches go element by element, with the same honest counts', () => {
+  test('map types without batch operations go element by element, with the same counts', () => {
     const groups = map('groups');
-    // Values are cgroup descriptors: -1 is none, so that the very first is refused.
+    // Values are cgroup descriptors: -1 is invalid, so the kernel rejects the first element.
     const result = groups.putBatch(keysOf([0, 1]), u32(0xffffffff, 0xffffffff));
     expect(result).toMatchObject({ count: 0, error: { code: 'EBADF', op: 'bpf_map_update_elem' } });
     expect(groups.deleteBatch(keysOf([0, 1]))).toEqual({ count: 2 });
   });
 
-  test('elements past the end of an array stop the batch there', () => {
+  test('a batch stops at the first index past the end of an array', () => {
     const plain = map('plain');
     const size = plain.info.valueSize;
     const result = plain.putBatch(keysOf([2, 3, 4]), new Uint8Array(size * 3).fill(1));
@@ -250,7 +250,7 @@ describe.skipIf(missing !== undefined)('maps', () => {
   test('shared memory cannot be given to another thread', () => {
     const shared = map('shared');
     const memory = shared.mmap();
-    // Node 20 copies it instead, later ones throw: either way it stays ours.
+    // Node 20 copies it instead, later versions throw: in both cases it stays ours.
     try {
       structuredClone(memory, { transfer: [memory] });
     } catch (error) {
@@ -271,7 +271,7 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(map('shared').get(u32(0))).toEqual(u32(5, 0, 0));
   });
 
-  test('shared memory of other maps is ENOTSUP', () => {
+  test('mmap of other maps throws ENOTSUP', () => {
     for (const name of ['table', 'plain', 'events']) {
       expect(
         caught(() => map(name).mmap()),
@@ -304,7 +304,7 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(caught(() => openPinnedMap(path))).toMatchObject({ code: 'ENOENT', op: 'bpf_obj_get' });
   });
 
-  test('reading under a writer neither fails nor misses what stays', () => {
+  test('reading beside a writer neither fails nor misses unchanged elements', () => {
     const large = map('large');
     const stay = range(5_000);
     large.putBatch(keysOf(stay), valuesOf(stay));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects: opening, configuring, loading, refusals, and handles that outlive them.
+// Objects: opening, configuring, loading, load errors, and handles that outlive them.
 import { mkdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -50,7 +50,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     });
   });
 
-  test('bytes that are no object are refused with what libbpf said', () => {
+  test('bytes that are not an object are rejected with libbpf’s message', () => {
     for (const bytes of [new Uint8Array(), new Uint8Array(100), fixtureBytes.subarray(0, 200)]) {
       expect(caught(() => openObject(bytes))).toMatchObject({ op: 'bpf_object__open_mem' });
     }
@@ -91,7 +91,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     object.close();
   });
 
-  test('names that the object does not have are ENOENT', () => {
+  test('unknown names throw ENOENT', () => {
     opened((object) => {
       for (const call of [
         () => object.setMaxEntries('none', 1),
@@ -108,7 +108,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     object.close();
   });
 
-  test('configuring after load and allocation handles before it are STATE', () => {
+  test('configuring after load and handles before load throw STATE', () => {
     opened((object) => {
       expect(caught(() => object.map('table')).code).toBe('STATE');
       expect(caught(() => object.program('first_tc')).code).toBe('STATE');
@@ -143,7 +143,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     expect(refused).toMatchObject({ code: 'VERIFIER' });
   });
 
-  test('a refused program gives the useful lines, and the whole log aside', () => {
+  test('a rejected program: the message has the useful lines, `log` the whole log', () => {
     const object = openObject(refusedBytes);
     const error = caught(() => object.load());
     expect(error).toMatchObject({ code: 'VERIFIER', op: 'bpf_object__load', errno: 13 });
@@ -159,7 +159,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     without.close();
   });
 
-  test('a map the kernel cannot make is the errno, not a refusal of the verifier', () => {
+  test('a map that the kernel cannot create throws its errno, not VERIFIER', () => {
     opened((object) => {
       object.setMaxEntries('table', 0);
       const error = caught(() => object.load());
@@ -200,7 +200,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     unlinkSync(path);
   });
 
-  test('loads on another thread while the loop turns; nothing else may touch it meanwhile', async () => {
+  test('loads on another thread while the event loop runs; other methods throw meanwhile', async () => {
     const object = openObject(fixtureBytes, { name: 'fixture' });
     object.setAutoload('either_connect', false);
     let isLoading = true;
@@ -224,7 +224,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     object.close();
   });
 
-  test('a refusal on another thread has the words of the verifier', async () => {
+  test('an error on another thread has the verifier’s message', async () => {
     const object = openObject(refusedBytes);
     const error = await object.loadAsync().catch((refused: NativeError) => refused);
     expect(error).toMatchObject({ code: 'VERIFIER', op: 'bpf_object__load' });
@@ -232,14 +232,14 @@ describe.skipIf(missing !== undefined)('objects', () => {
     object.close();
   });
 
-  test('closed or forgotten while it loads: the load ends by itself', async () => {
+  test('closed or unreferenced during a load: the load completes by itself', async () => {
     const before = descriptorCount();
     const closed = openObject(refusedBytes);
     const refused = closed.loadAsync();
     closed.close();
     expect(caught(() => closed.maps).code).toBe('CLOSED');
     await expect(refused).rejects.toMatchObject({ code: 'VERIFIER' });
-    // Fewer if garbage of earlier tests was collected meanwhile.
+    // There may be fewer if garbage of earlier tests was collected meanwhile.
     expect(descriptorCount()).toBeLessThanOrEqual(before);
   });
 
@@ -285,7 +285,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     first.close();
   });
 
-  test('a pin that is no map is refused, and so is a path that is no pin', () => {
+  test('a pin that is not a map is rejected, and so is a path that is not a pin', () => {
     const first = loadFixture();
     const path = `${bpffs.path}/program`;
     first.program('first_tc').pin(path);
@@ -299,7 +299,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
     first.close();
   });
 
-  test('a file outside a bpf file system is no pin', () => {
+  test('a file outside a bpf file system is not a pin', () => {
     const path = `/tmp/fairlead-native-${process.pid}`;
     writeFileSync(path, '');
     expect(caught(() => openPinnedMap(path))).toMatchObject({ op: 'bpf_obj_get' });

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of an array's shared memory: what is mapped is the array itself and nothing more, and goes when
-// it is given back.
+// Mapping parts of an array: a part is exactly that range of the array and is unmapped when released.
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { BpfMap, BpfObject } from '../../../src/sys/native.ts';
@@ -35,7 +34,7 @@ describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of share
     object.close();
   });
 
-  test('begin where they say, end where they say, and are the array itself', () => {
+  test('have the requested bounds and share memory with the array', () => {
     const before = mappedKib();
     const part = shared.mmap(2 * PAGE, 3 * PAGE);
     expect(part.byteLength).toBe(3 * PAGE);
@@ -54,7 +53,7 @@ describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of share
     expect(shared.mmap().byteLength).toBe(ELEMENTS * ELEMENT);
   });
 
-  test('given back: detached, unmapped, and the others stay', () => {
+  test('released: detached and unmapped, while the others stay', () => {
     const before = mappedKib();
     const first = shared.mmap(0, PAGE);
     const second = shared.mmap(PAGE, PAGE);
@@ -73,7 +72,7 @@ describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of share
   // Since Node 22; the tests run on each version (scripts/test nodes).
   const hasTransfer = 'transfer' in ArrayBuffer.prototype;
   test.skipIf(!hasTransfer)(
-    'transferred: belongs to the new buffer, also when the map is closed',
+    'transferred: the memory belongs to the new buffer, even after the map is closed',
     async () => {
       const before = mappedKib();
       await (async () => {
@@ -96,7 +95,7 @@ describe.skipIf(missing !== undefined || process.arch !== 'x64')('parts of share
     },
   );
 
-  test('what is no part is refused', () => {
+  test('invalid parts are rejected', () => {
     const wrong: readonly (readonly [number, number | undefined])[] = [
       [1, PAGE],
       [11 * PAGE, PAGE],

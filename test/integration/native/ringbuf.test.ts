@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring buffers: order, a responsive event loop, bounded back-pressure, and a clean stop.
+// Ring buffers: order, a responsive event loop, back-pressure, and a clean stop.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   type BpfMap,
@@ -29,11 +29,11 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     object.close();
   });
 
-  /** Writes records; returns what the last run said: 1 if the ring was full. */
+  /** Writes records; returns the result of the last run: 1 if the ring was full. */
   const write = (count: number) => emit.testRun({ dataIn: frame(), repeat: count }).retval;
   const inOrder = (numbers: number[]) => numbers.every((number, index) => number === index);
 
-  test('records arrive in order while the loop turns', async () => {
+  test('records arrive in order while the event loop runs', async () => {
     const seen: number[] = [];
     let turns = 0;
     const ring = openRingBuffer(events, (record) => seen.push(readU32(record)));
@@ -51,7 +51,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     expect(turns).toBeGreaterThan(5);
   });
 
-  test('a record is a copy that stays as it is', async () => {
+  test('a record is a copy that does not change', async () => {
     const records: Uint8Array[] = [];
     const ring = openRingBuffer(events, (record) => records.push(record));
     write(300);
@@ -63,7 +63,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     ring.close();
   });
 
-  test('a turn of the loop delivers about 256 records, then others have theirs', async () => {
+  test('one iteration of the event loop delivers about 256 records, then other callbacks run', async () => {
     let turn = 0;
     let isOver = false;
     const perTurn = new Map<number, number>();
@@ -85,10 +85,10 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     expect(Math.max(...perTurn.values())).toBeLessThanOrEqual(2 * 256);
   });
 
-  test('a loop that does not take records leaves them in the ring, which fills', async () => {
+  test('a blocked event loop leaves records in the ring, which fills up', async () => {
     const seen: number[] = [];
     const ring = openRingBuffer(events, (record) => seen.push(readU32(record)));
-    // No turn of the loop between these: the queue, then the ring, fill up; then records are lost.
+    // The event loop is blocked here: the queue and then the ring fill up; then records are lost.
     let written = 0;
     const end = Date.now() + 10_000;
     while (write(1) === 0 && Date.now() < end) written += 1;
@@ -96,7 +96,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     expect(written).toBeLessThan(4 * ringRecords);
     await until(() => seen.length === written, 'the records');
     expect(inOrder(seen)).toBe(true);
-    // And it goes on.
+    // Delivery resumes.
     expect(write(1)).toBe(0);
     await until(() => seen.length === written + 1, 'the records');
     ring.close();
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     second.close();
   });
 
-  test('the ring goes on without the handle of its map', async () => {
+  test('the ring works without the handle of its map', async () => {
     let count = 0;
     const ring = openRingBuffer(events, () => {
       count += 1;
@@ -133,7 +133,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     ring.close();
   });
 
-  test('what the callback throws is an uncaught exception, and later records come', async () => {
+  test('an exception in the callback is an uncaught exception, and later records are delivered', async () => {
     const thrown: unknown[] = [];
     const keep = (error: unknown) => thrown.push(error);
     const before = process.listeners('uncaughtException');
@@ -153,7 +153,7 @@ describe.skipIf(missing !== undefined)('ring buffers', () => {
     expect(thrown).toEqual([null, new Error('from the callback')]);
   });
 
-  test('wrong arguments are refused', () => {
+  test('invalid arguments are rejected', () => {
     const table = object.map('table');
     expect(caught(() => openRingBuffer(table, () => {})).code).toBe('ARGUMENT');
     expect(caught(() => openRingBuffer(events, 1 as never)).code).toBe('ARGUMENT');

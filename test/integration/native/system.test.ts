@@ -24,7 +24,7 @@ import { makeBpffs, makeFolder, makeNetns } from './support/resources.ts';
 describe('layouts', () => {
   const layouts = readBtf(fixtureBytes);
 
-  test('a struct gives names, offsets, sizes, bitfields and the members of anonymous unions', () => {
+  test('a struct has names, offsets, sizes, bitfields and the members of anonymous unions', () => {
     expect(layouts.structs.find((layout) => layout.name === 'slot')).toEqual({
       name: 'slot',
       sizeBytes: 32,
@@ -41,13 +41,13 @@ describe('layouts', () => {
     });
   });
 
-  test('enums give signed and 64-bit values', () => {
+  test('enums have signed and 64-bit values', () => {
     const values = (name: string) => layouts.enums.find((entry) => entry.name === name)?.values;
     expect(values('colour')).toEqual({ RED: 1, GREEN: 2, BLUE: -3 });
     expect(values('big')).toEqual({ HUGE_VALUE: 0x100000000, SMALL_VALUE: 1 });
   });
 
-  test('bytes without layouts are refused', () => {
+  test('bytes without BTF are rejected', () => {
     expect(caught(() => readBtf(new Uint8Array(10))).op).toBe('bpf_object__open_mem');
     expect(caught(() => readBtf('text' as never)).code).toBe('ARGUMENT');
   });
@@ -73,14 +73,14 @@ describe.skipIf(missing !== undefined)('test runs', () => {
     expect(new BigUint64Array(counted.buffer)[0]).toBe(1_000n);
   });
 
-  test('without a context there is none', () => {
+  test('without an input context the result has none', () => {
     expect(program('first_xdp').testRun({ dataIn: frame() })).toMatchObject({
       retval: 2,
       contextOut: new Uint8Array(),
     });
   });
 
-  test('what the kernel refuses is its errno', () => {
+  test('an error of the kernel has its errno', () => {
     expect(caught(() => program('first_tc').testRun({}))).toMatchObject({
       code: 'EINVAL',
       op: 'bpf_prog_test_run_opts',
@@ -93,7 +93,7 @@ describe.skipIf(missing !== undefined)('test runs', () => {
     );
   });
 
-  test('wrong arguments are refused', () => {
+  test('invalid arguments are rejected', () => {
     for (const options of [
       undefined,
       5,
@@ -159,12 +159,12 @@ describe.skipIf(missing !== undefined)('system', () => {
     bpffs.release();
   });
 
-  test('possible CPUs are those of the kernel', () => {
+  test('possibleCpus returns the kernel’s number', () => {
     const text = readFileSync('/sys/devices/system/cpu/possible', 'utf8').trim();
     expect(possibleCpus()).toBe(Number(text.split('-').at(-1)) + 1);
   });
 
-  test('each network namespace has a cookie of its own', async () => {
+  test('each network namespace has its own cookie', async () => {
     const netns = makeNetns();
     const other = await inChild((native) => String(native.netnsCookie()), null, netns.path);
     netns.release();
@@ -173,7 +173,7 @@ describe.skipIf(missing !== undefined)('system', () => {
     expect(other).not.toBe(String(netnsCookie()));
   });
 
-  test('grace periods pass, also many at once, while the loop turns', async () => {
+  test('grace periods end, also many at once, while the event loop runs', async () => {
     let turns = 0;
     const timer = setInterval(() => {
       turns += 1;
@@ -184,14 +184,14 @@ describe.skipIf(missing !== undefined)('system', () => {
     expect(turns).toBeGreaterThan(0);
   });
 
-  // Runs `linger` on a thread of its own; its program says in shared memory where it is.
+  // Runs `linger` on a separate thread; the program records its progress in shared memory.
   const runLinger = `
     const { workerData } = require('node:worker_threads');
     const program = require(workerData.addon).openPinnedProgram(workerData.path);
     program.testRun({ dataIn: new Uint8Array(64) });
   `;
 
-  test('a grace period does not pass while a program that ran before it is running', async () => {
+  test('a grace period does not end before a program that was already running', async () => {
     const bpffs = makeBpffs();
     const path = `${bpffs.path}/linger`;
     const object = loadFixture();
@@ -201,7 +201,7 @@ describe.skipIf(missing !== undefined)('system', () => {
     await waitGracePeriod();
     let attempts = 0;
     let wasRunning = false;
-    // On a busy machine the program may be over before we come to ask: then once more.
+    // On a busy machine the program may have ended before we check: then repeat.
     while (!wasRunning && attempts < 20) {
       attempts += 1;
       words.fill(0);
@@ -227,7 +227,7 @@ describe.skipIf(missing !== undefined)('system', () => {
 });
 
 describe('a missing addon', () => {
-  test('is one line that says what to do, and only when it is needed', async () => {
+  test('is reported in one line that says what to do, and only when the addon is needed', async () => {
     vi.resetModules();
     vi.stubEnv('FAIRLEAD_ADDON', '/none/fairlead.node');
     const fresh = await import('../../../src/sys/native.ts');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session affinity by client pod: sticks, is renewed by use, ends, and follows the endpoints.
+// Session affinity per client pod: it holds, is renewed by use, expires, and follows the endpoints.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../../src/lab/traffic.ts';
 import { type AddressKind, service, slices, target } from '../../support/builders.ts';
@@ -33,18 +33,21 @@ async function backendOf(client: Client, spec: { n: number }, kind: AddressKind 
   return answer.backend;
 }
 
-test('without affinity one client meets every backend', async () => {
+test('without affinity a client reaches every backend', async () => {
   const { hits } = await node.client().burst(target(none), { connections: 200 });
   expect(Object.keys(hits).sort()).toEqual(POD_NAMES);
 });
 
-test.each(['IPv4', 'IPv6', 'v4-mapped'] as const)('%s: a client stays with one', async (kind) => {
-  const { hits, failures } = await node.client().burst(target(long, kind), { connections: 200 });
-  expect(failures).toEqual({});
-  expect(Object.keys(hits)).toHaveLength(1);
-});
+test.each(['IPv4', 'IPv6', 'v4-mapped'] as const)(
+  '%s: a client stays with one backend',
+  async (kind) => {
+    const { hits, failures } = await node.client().burst(target(long, kind), { connections: 200 });
+    expect(failures).toEqual({});
+    expect(Object.keys(hits)).toHaveLength(1);
+  },
+);
 
-test('concurrent first connections of one client meet at most a few backends, then one', async () => {
+test('concurrent first connections of a client reach at most a few backends, later ones a single one', async () => {
   const client = node.client(1);
   await client.burst(target(long), { connections: 64, concurrency: 64 });
   const { hits } = await client.burst(target(long), { connections: 100, concurrency: 32 });
@@ -56,14 +59,14 @@ test('a v4-mapped socket is the same client as a v4 one', async () => {
   expect(await backendOf(node.client(), long, 'v4-mapped')).toBe(backend);
 });
 
-test('UDP keeps to it as well, socket after socket', async () => {
+test('UDP keeps the backend too, from socket to socket', async () => {
   const { hits, failures } = await node.client().burst(target(udp), { connections: 100 });
   expect(failures).toEqual({});
   expect(Object.keys(hits)).toHaveLength(1);
 });
 
-test('clients choose independently of each other', async () => {
-  // Four clients on one of four backends by chance: once in 64 Services, so several are looked at.
+test('clients get backends independently of each other', async () => {
+  // By chance all four clients get the same of four backends for one Service in 64, so several are checked.
   const choices = await Promise.all(
     [long, leaving, renewed].flatMap((spec) =>
       [0, 1, 2, 3].map((index) => backendOf(node.client(index), spec)),
@@ -72,7 +75,7 @@ test('clients choose independently of each other', async () => {
   expect(new Set(choices).size).toBeGreaterThan(1);
 });
 
-test('after the time-out without use a client is chosen for anew', async () => {
+test('a client that is idle for the timeout may get another backend', async () => {
   const seen = new Set<string>();
   const choose = async () => {
     seen.add(await backendOf(node.client(), short));
@@ -86,7 +89,7 @@ test('after the time-out without use a client is chosen for anew', async () => {
   expect(seen.size).toBeGreaterThan(1);
 });
 
-test('every connection renews the time-out', async () => {
+test('every connection renews the timeout', async () => {
   const seen = new Set<string>();
   const endMs = performance.now() + 5_000;
   let nextMs = 0;
@@ -103,7 +106,7 @@ test('every connection renews the time-out', async () => {
   expect(seen.size).toBe(1);
 });
 
-test('a client whose backend goes away is given another, and stays with that', async () => {
+test('a client whose backend is removed gets another one and stays with it', async () => {
   const client = node.client(2);
   const old = await backendOf(client, leaving);
   const pods = node.pods(...POD_NAMES);
@@ -121,7 +124,7 @@ test('a client whose backend goes away is given another, and stays with that', a
   expect(Object.keys(hits)).toEqual([next]);
 });
 
-test('a client whose backend stays is not moved by others that come and go', async () => {
+test('a client keeps its backend while others are added and removed', async () => {
   const client = node.client(3);
   const own = await backendOf(client, long);
   const pods = node.pods(...POD_NAMES).filter(({ name }) => name === own || name === 'web-1');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent comes and goes; connections do not notice.
+// Stops, kills and restarts of the agent do not affect connections.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { RunningLoad } from '../../../src/lab/traffic.ts';
@@ -48,7 +48,7 @@ test(`killed and restarted ${ROUNDS} times under TCP and UDP traffic: no connect
   expect(Object.keys(tcpReport.hits).sort()).toEqual(['web-1', 'web-2', 'web-3']);
 }, 120_000);
 
-test('stopped with SIGTERM: ends with 0 at once, traffic flows on, changes wait for the next agent', async () => {
+test('SIGTERM: exits with 0 at once, traffic continues, changes wait for the next agent', async () => {
   const load = await node.client().startLoad(target(web));
   const startedMs = performance.now();
   expect(await agent.stop()).toBe(0);
@@ -63,13 +63,13 @@ test('stopped with SIGTERM: ends with 0 at once, traffic flows on, changes wait 
   expect((await load.stop()).failures).toEqual([]);
 });
 
-test('a second agent on the same instance is refused and disturbs nothing', async () => {
+test('a second agent of the same instance fails without side effects', async () => {
   await expect(node.startAgent()).rejects.toThrow(/code 1/);
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
   expect((await node.status()).pid).toBe(agent.child.pid);
 });
 
-test('cleanup refuses while the agent runs; afterwards nothing is translated', async () => {
+test('cleanup fails while the agent runs; after cleanup nothing is translated', async () => {
   const busy = await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
   expect(busy.code).toBe(1);
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });

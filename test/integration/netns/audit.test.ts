@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead audit` on a kernel that somebody has changed behind the agent's back.
+// `fairlead audit` on maps that were changed by something other than the agent.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
@@ -30,7 +30,7 @@ async function empty(map: string): Promise<void> {
   }
 }
 
-test('no agent: exit 3; in sync: 0; drift is named, repaired, and exits 3 once', async () => {
+test('exits with 3 without an agent, 0 in sync, and 3 once for drift, which it names and repairs', async () => {
   expect(await audit()).toMatchObject({ code: 3, stderr: expect.stringMatching(/agent/) });
   const agent = await node.startAgent();
   expect(await audit()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^in sync/) });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests that are wrong: each is reported with file, line and reason, and all others go on.
+// Invalid manifests: each is reported with file, line and reason, and all others are still served.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
 import type { Problem } from '../../../src/model/problem.ts';
@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 afterAll(() => node?.remove());
 
-/** As `fairlead status -o json` prints it; the file's name without its folder. */
+/** In the format of `fairlead status -o json`, with the file name without its folder. */
 async function problems(): Promise<Problem[]> {
   const args = ['status', '-o', 'json', '--run-dir', node.instance.runDir];
   const { stdout } = await runCommand(node.instance, args);
@@ -53,27 +53,27 @@ test.each([
     problem: { line: 9, field: 'spec.ports[0].port', reason: expect.stringMatching(/70000/) },
   },
   {
-    name: 'a port that is text',
+    name: 'a port that is a string',
     text: head('text', '  clusterIP: 10.96.0.50\n  ports:\n  - port: eighty\n'),
     problem: { line: 9, field: 'spec.ports[0].port', reason: expect.stringMatching(/eighty/) },
   },
   {
-    name: 'a ClusterIP that is none',
+    name: 'an invalid ClusterIP',
     text: head('ip', '  clusterIP: 10.96.0.999\n  ports:\n  - port: 80\n'),
     problem: { line: 7, reason: expect.stringMatching(/10\.96\.0\.999/) },
   },
   {
-    name: 'a list where an object belongs',
+    name: 'a list instead of an object',
     text: head('shape', '  - clusterIP\n'),
     problem: { field: 'spec', reason: expect.stringMatching(/object/) },
   },
   {
-    name: 'a kind nobody knows',
+    name: 'an unknown kind',
     text: 'apiVersion: v1\nkind: Gizmo\nmetadata:\n  name: x\n',
     problem: { line: 2, reason: expect.stringMatching(/Gizmo/) },
   },
   {
-    name: 'text that is no YAML',
+    name: 'text that is not YAML',
     text: 'apiVersion: v1\nkind: [Service\n',
     problem: { line: expect.any(Number), reason: expect.any(String) },
   },
@@ -83,7 +83,7 @@ test.each([
     problem: { reason: expect.stringMatching(/binary/) },
   },
   {
-    name: 'an endpoint whose address is none',
+    name: 'an endpoint with an invalid address',
     text: `apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata:
@@ -108,7 +108,7 @@ endpoints:
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
-test('a file beyond the limit is refused unread', async () => {
+test('a file beyond the size limit is rejected without reading it', async () => {
   node.manifests.putText('bad.yaml', new Uint8Array(LARGEST_FILE_BYTES + 1).fill(0x23));
   await untilHolds(async () => {
     const reason = expect.stringMatching(/MiB/);
@@ -117,7 +117,7 @@ test('a file beyond the limit is refused unread', async () => {
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
-test('a second Service on a taken address and port is refused; the first keeps it', async () => {
+test('of two Services with the same address and port the first keeps it, and the conflict is reported', async () => {
   const thief = service('zz-thief', web, []);
   node.manifests.put('bad.yaml', thief);
   await untilHolds(async () => {
@@ -130,7 +130,7 @@ test('a second Service on a taken address and port is refused; the first keeps i
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
-test('a good file that turns bad keeps serving what it last said, and comes back', async () => {
+test('a file that becomes invalid keeps its last valid state, and recovers', async () => {
   const other = { n: 60 };
   const isServed = async () => (await node.client().once(target(other), 500)).kind === 'answered';
   node.manifests.put('bad.yaml', service('other', other, node.servers));
@@ -143,7 +143,7 @@ test('a good file that turns bad keeps serving what it last said, and comes back
   await until(async () => !(await isServed()), { what: 'the Service without endpoints' });
 });
 
-test('one bad object in a file of many does not hold up the others', async () => {
+test('one invalid object in a file does not affect the others', async () => {
   const good = { n: 61 };
   node.manifests.put('bad.yaml', [
     { kind: 'Gizmo', apiVersion: 'v1', metadata: { name: 'x' } },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cgroups that opted out: their sockets see the Service address itself, all others are served.
+// Bypassed cgroups: their sockets are not translated, all others are.
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -46,7 +46,7 @@ async function isServed(index: number): Promise<boolean> {
   return kinds.has('answered');
 }
 
-test('a bypassed pod is left alone, its neighbour is not, and it can come back', async () => {
+test('a bypassed pod is not translated, other pods are, and the bypass can be removed', async () => {
   const { cgroup } = node.sandboxes[0]!;
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
   expect(await bypass('add', cgroup)).toMatchObject({ code: 0 });
@@ -62,7 +62,7 @@ test('a bypassed pod is left alone, its neighbour is not, and it can come back',
   expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
 });
 
-test('pins that cleanup has removed in part are no instance any more', async () => {
+test('partly removed pins do not count as an instance', async () => {
   const bpfRoot = `${node.instance.bpfRoot}-removed`;
   const maps = pinFolder(bpfRoot).maps;
   mkdirSync(maps, { recursive: true });
@@ -77,7 +77,7 @@ test('pins that cleanup has removed in part are no instance any more', async () 
   rmSync(bpfRoot, { recursive: true });
 });
 
-test('it counts for cgroups below, and outlives the agent', async () => {
+test('it applies to descendant cgroups, and outlives the agent', async () => {
   const sandbox = node.sandboxes[1]!;
   const below = { ...sandbox, cgroup: `${sandbox.cgroup}/container` };
   makeCgroup(below.cgroup);
@@ -94,7 +94,7 @@ test('it counts for cgroups below, and outlives the agent', async () => {
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
-/** Is a client in `cgroup` still answered while `bypassed` is bypassed? */
+/** Whether a client in `cgroup` is still served while `bypassed` is bypassed. */
 async function isAnsweredWith(bypassed: string, cgroup: string): Promise<boolean> {
   makeCgroup(cgroup);
   const client = await startClient({ ...node.sandboxes[0]!, cgroup });
@@ -109,7 +109,7 @@ async function isAnsweredWith(bypassed: string, cgroup: string): Promise<boolean
 const below = (cgroup: string, levels: number): string =>
   join(cgroup, ...Array.from({ length: levels }, (_, level) => `l${level}`));
 
-test('it counts at any depth, and for cgroups above --cgroup-root up to the root itself', async () => {
+test('it applies at any depth, and to cgroups above --cgroup-root up to the root itself', async () => {
   const { cgroup } = node.sandboxes[0]!;
   const deep = below(cgroup, 12);
   expect(await isAnsweredWith(deep, deep)).toBe(false);
@@ -119,7 +119,7 @@ test('it counts at any depth, and for cgroups above --cgroup-root up to the root
   expect(await isAnsweredWith(findCgroup2()!, cgroup)).toBe(false);
 });
 
-test('it counts when it is asked for inside a cgroup namespace', async () => {
+test('it works when requested inside a cgroup namespace', async () => {
   const { instance, sandboxes } = node;
   // As in a container of kind: its root is the cgroup that the hooks are attached to.
   const mountThere = 'mount -t cgroup2 none /mnt && exec "$@"';
@@ -142,7 +142,7 @@ test('it counts when it is asked for inside a cgroup namespace', async () => {
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
 });
 
-test('a cgroup that is gone is listed as such, and removed by its id', async () => {
+test('a deleted cgroup is listed as such, and removed by its id', async () => {
   const cgroup = join(node.sandboxes[0]!.cgroup, 'short-lived');
   makeCgroup(cgroup);
   const id = String(cgroupId(cgroup));
@@ -154,7 +154,7 @@ test('a cgroup that is gone is listed as such, and removed by its id', async () 
   expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
 });
 
-test('--gone removes those that are gone, and no other', async () => {
+test('--gone removes deleted cgroups and no others', async () => {
   const { cgroup } = node.sandboxes[0]!;
   const gone = ['one', 'two'].map((name) => join(cgroup, name));
   for (const path of gone) makeCgroup(path);
@@ -187,7 +187,7 @@ test.each([['list'], ['remove', '7'], ['add', '.']])(
   },
 );
 
-test('what cannot work is refused, and says why', async () => {
+test('a bypass that cannot work is rejected with the reason', async () => {
   const { cgroupRoot } = node.instance;
   const beside = join(dirname(cgroupRoot), 'tools');
   expect(await bypass('add', beside)).toMatchObject({
@@ -205,7 +205,7 @@ test('what cannot work is refused, and says why', async () => {
   removeCgroup(below(node.sandboxes[0]!.cgroup, 1));
 });
 
-test('an open connection of a pod that opts out goes on', async () => {
+test('an open connection of a pod that becomes bypassed continues', async () => {
   const socket = await node.client().open(target(web));
   await bypass('add', node.sandboxes[0]!.cgroup);
   expect(await socket.talk('still here')).toMatchObject({ text: 'still here' });
@@ -213,7 +213,7 @@ test('an open connection of a pod that opts out goes on', async () => {
   await socket.close();
 });
 
-test('what is no cgroup, and what is not bypassed, is said plainly', async () => {
+test('clear errors for paths that are not cgroups and cgroups that are not bypassed', async () => {
   expect(await bypass('add', node.instance.runDir)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('not a directory of a cgroup v2'),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend id that is given to another backend: sockets that still have the old one in their records
-// must not change the counts of the new one.
+// A backend id that is reused: sockets whose records still refer to the old backend must not change the counts of
+// the new one.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
 import type { BackendRow } from '../../../src/observe/backend-rows.ts';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-/** The Service with endpoints of one family alone. */
+/** The Service with endpoints of only one family. */
 function putOnly(family: AddressType): void {
   const both = slices('web', [{ pod: node.pods('a')[0]! }]);
   const of = both.filter((slice) => slice['addressType'] === family);
@@ -36,7 +36,7 @@ async function backends(): Promise<Pick<BackendRow, 'id' | 'family' | 'connectio
   );
 }
 
-test('an id that moves from IPv4 to IPv6 takes no counts with it', async () => {
+test('an id that is reused by the other family starts with new counts', async () => {
   const old = await node.client().open(target(WEB, 'IPv4'));
   const before = { id: 1, family: 'IPv4', connections: 1, open: 1 };
   expect(await backends()).toEqual([before]);
@@ -47,7 +47,7 @@ test('an id that moves from IPv4 to IPv6 takes no counts with it', async () => {
   }, 20_000);
   const socket = await node.client().open(target(WEB, 'IPv6'));
   await old.close();
-  // The same program closed the old socket before it made and closed this one.
+  // The same program closed the old socket before it opened and closed this one.
   expect(await node.client().once(target(WEB, 'IPv6'))).toMatchObject({ kind: 'answered' });
   await untilHolds(async () => {
     const now = { id: 1, family: 'IPv6', connections: 2, open: 1 };

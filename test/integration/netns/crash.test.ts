@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent killed at the worst moment: in the middle of a change, in the middle of its start. No
-// connection fails, and the next agent repairs the kernel state.
+// An agent killed at the worst time: during a change, or during its start. No connection fails, and the next agent
+// repairs the programmed state.
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -19,12 +19,12 @@ const POD_NAMES = ['a', 'b', 'c', 'd'];
 /** Enough Services that a change of all of them takes a while to apply. */
 const SERVICES = 60;
 const ROUNDS = 20;
-/** An agent sees a change after 10 ms and has applied it within some more. */
+/** An agent sees a change after 10 ms and applies it within a few more. */
 const LATEST_KILL_MS = 40;
 const LATEST_START_KILL_MS = 450;
 
 const model = emptyModel();
-/** Other backends for every Service, and how long the agent lives from then on. */
+/** New backends for every Service, and how long after the change the agent is killed. */
 const sets = podSets(SERVICES, POD_NAMES.length);
 const rounds = (run: (sets: readonly number[][], life: number) => Promise<void>) =>
   fc.assert(fc.asyncProperty(sets, fraction, run), repeatable(ROUNDS));
@@ -41,7 +41,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-/** All pods live, and every Service has one at least, so nothing may ever fail. */
+/** All pods are alive, and every Service has at least one, so no connection may ever fail. */
 function changeAll(sets: readonly number[][]): void {
   const all = [...model.services].flatMap(([name, spec], index) => {
     const endpoints = sets[index]!.map((at) => ({ pod: node.servers[at]! }));
@@ -53,7 +53,7 @@ function changeAll(sets: readonly number[][]): void {
 
 const isRight = (): Promise<void> => untilHolds(() => expectKernel(node.instance.runDir, model));
 
-test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, then all is right`, async () => {
+test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, and in sync after a restart`, async () => {
   const tcp = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
   const udp = await node.client().startLoad(target({ n: 2, protocol: 'UDP' }), { concurrency: 2 });
   await rounds(async (sets, life) => {
@@ -68,7 +68,7 @@ test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, 
   expect((await udp.stop()).failures).toEqual([]);
 }, 120_000);
 
-test(`killed ${ROUNDS} times while it starts: no failure, then it starts`, async () => {
+test(`killed ${ROUNDS} times while it starts: no failure, and the next start succeeds`, async () => {
   const load = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
   await agent.kill();
   const { instance } = node;
@@ -87,7 +87,7 @@ test(`killed ${ROUNDS} times while it starts: no failure, then it starts`, async
   expect((await load.stop()).failures).toEqual([]);
 }, 120_000);
 
-test('after all of this, removing every Service leaves no backend and no frontend', async () => {
+test('removing all Services afterwards leaves no backend and no frontend', async () => {
   for (const { n, protocol } of model.services.values()) {
     const answer = await node.client().once(target({ n, protocol: protocol ?? 'TCP' }));
     expect(answer.kind).toBe('answered');

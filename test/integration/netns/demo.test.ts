@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead demo` as a user runs it: keeps what it promises, and leaves nothing however it ends.
+// `fairlead demo` as a user runs it: every phase succeeds, and nothing is left however it ends.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -36,7 +36,7 @@ function startDemo(
   return { pid: child.pid, stdout, stderr, exited: child.exited };
 }
 
-/** Other runs may be under way on this machine: what is left of this one is told by its owner's record. */
+/** Other runs may be in progress on this machine: the owner's record identifies leftovers of this one. */
 function leftBy({ pid, stdout, stderr }: Demo): string[] {
   const folder = '/run/fairlead-demo';
   const records = existsSync(folder) ? readdirSync(folder) : [];
@@ -48,7 +48,7 @@ function leftBy({ pid, stdout, stderr }: Demo): string[] {
   return [...own, ...(prefix === undefined ? [] : ownNamespaces(prefix))];
 }
 
-test('every phase is as expected, and nothing is left; stdout is the report alone', async () => {
+test('every phase is as expected, nothing is left, and stdout holds only the report', async () => {
   const demo = startDemo(['--json'], undefined, [], [join(packageRoot(), 'scripts/demo')]);
   expect(await demo.exited).toBe(0);
   const talk = demo.stderr.join('\n');
@@ -60,7 +60,7 @@ test('every phase is as expected, and nothing is left; stdout is the report alon
   expect(leftBy(demo)).toEqual([]);
 }, 120_000);
 
-/** Interrupted while it builds, measures, kills things. */
+/** Interrupted in different phases. */
 test.each([
   { signal: 'SIGINT', code: 130, when: 'nsenter' },
   { signal: 'SIGINT', code: 130, when: 'even:' },
@@ -73,7 +73,7 @@ test.each([
     const demo = startDemo([], (line, pid) => {
       if (isReached || !line.includes(when)) return;
       isReached = true;
-      // To the whole group, as a terminal does it.
+      // Signals the whole process group, as a terminal does.
       process.kill(-pid, signal);
     });
     expect(await demo.exited).toBe(code);
@@ -82,7 +82,7 @@ test.each([
   },
 );
 
-test('--keep leaves the stage up: what it suggests works, and --remove ends it', async () => {
+test('--keep leaves the demo running: the suggested commands work, and --remove removes it', async () => {
   const demo = startDemo(['--keep']);
   await until(() => demo.stdout.some((line) => line.includes('demo --remove')), {
     what: 'the stage to stay',
@@ -107,7 +107,7 @@ test('--keep leaves the stage up: what it suggests works, and --remove ends it',
 }, 90_000);
 
 const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-/** A checkout below /root is closed to everybody else: then there is nobody to try it as. */
+/** Other users cannot read a checkout below /root, so the demo cannot be run as one of them. */
 const isOpen =
   runSync(nobody[0] ?? '', [...nobody.slice(1), 'test', '-r', compiledPath('main.js')]).code === 0;
 if (!isOpen) {
@@ -117,7 +117,7 @@ if (!isOpen) {
 }
 
 test.skipIf(!isOpen)(
-  'without root it says what is missing, and ends with 5 before it touches anything',
+  'without root it says what is missing and exits with 5 before it changes anything',
   async () => {
     const demo = startDemo([], undefined, nobody);
     expect(await demo.exited).toBe(5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exit codes of the views, each state of docs/exit-codes.md brought about on a running agent.
+// The exit codes of the commands that show state, for each state in docs/exit-codes.md of a running agent.
 import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -58,7 +58,7 @@ function startInSandbox(argv: readonly string[], options: StartOptions = {}): Ch
   return start(program, rest, options);
 }
 
-/** Code and first line of `status`, once they are so. */
+/** Waits until `status` has this exit code and first line. */
 async function becomes(code: number, health: string): Promise<void> {
   await untilHolds(async () => {
     const result = await status();
@@ -89,7 +89,7 @@ test('0 in sync, 3 while an object is rejected, a manifest is unreadable or a fr
   await becomes(0, 'in sync');
 });
 
-test('a NodePort that only sockets of this node reach is a limit, and exits 0', async () => {
+test('a NodePort that is served only for sockets of this node is a limitation, and exits with 0', async () => {
   await startServed();
   const ports = { type: 'NodePort', ports: [{ name: 'main', port: 80, nodePort: 30080 }] };
   node.manifests.put('node-port.yaml', [withPorts('np', 20, ports)]);
@@ -100,7 +100,7 @@ test('a NodePort that only sockets of this node reach is a limit, and exits 0', 
   });
 });
 
-test('3 while frontends are missing: deleted by hand, or no room in the map', async () => {
+test('3 while frontends are missing: deleted by hand, or the map is full', async () => {
   await startServed(['--map-size', 'frontends=4']);
   await becomes(0, 'in sync');
   const pin = join(node.instance.bpfRoot, 'maps', 'fl_frontend4');
@@ -121,9 +121,9 @@ test('3 while frontends are missing: deleted by hand, or no room in the map', as
   });
 });
 
-test('3 while it starts, and 124 if that is waited for too long', async () => {
+test('3 while it starts, and 124 if waiting for it times out', async () => {
   node = await startOneNode(['a']);
-  // Nothing listens there: the API server is down from the first moment on.
+  // Nothing listens there: the API server is down from the start.
   const agent = startClusterAgent();
   try {
     await untilHolds(async () => {
@@ -220,7 +220,7 @@ const asNobody = (...args: readonly string[]): Promise<RunResult> => {
   return run(program, rest);
 };
 
-test('1 for a folder of manifests that may not be listed', async () => {
+test('1 for a folder of manifests without read permission', async () => {
   node = await startOneNode(['a']);
   const folder = mkdtempSync(join(tmpdir(), 'unlisted-'));
   try {
@@ -233,7 +233,7 @@ test('1 for a folder of manifests that may not be listed', async () => {
   }
 });
 
-test('5 for whoever may not ask: the agent is not said to be down', async () => {
+test('5 without permission, and the message does not claim that the agent is down', async () => {
   await startServed();
   const { instance } = node;
   const runDir = ['--run-dir', instance.runDir];
@@ -262,13 +262,13 @@ test('5 for whoever may not ask: the agent is not said to be down', async () => 
   });
 });
 
-test('a reader that closes the pipe ends a command quietly, with the exit code it earned', async () => {
+test('a command whose pipe is closed ends quietly, with its proper exit code', async () => {
   await startServed();
   node.manifests.put('bad.yaml', [withPorts('bad', 20, { ports: [{ port: 0 }] })]);
   await becomes(3, 'degraded: 1 rejected object or field');
   const self = `"${process.execPath}" "${compiledPath('main.js')}"`;
   const paths = ownPaths(node.instance);
-  // `sleep` lets nobody read: the reader is gone before the first line.
+  // The reader has exited before the first line.
   const piped = async (args: string) => {
     const line = `{ ${self} ${args}; echo "code $?" >&2; } | true`;
     return (await run('sh', ['-c', line])).stderr;
@@ -278,7 +278,7 @@ test('a reader that closes the pipe ends a command quietly, with the exit code i
   expect(await piped(`status ${paths.slice(2).join(' ')}`)).toBe('code 3\n');
 });
 
-test('watching prints YAML documents with a separator, and again when something changes', async () => {
+test('--watch prints YAML documents with a separator, and again after a change', async () => {
   await startServed();
   const lines: string[] = [];
   const args = ['services', ...ownPaths(node.instance), '-w', '-o', 'yaml'];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `explain` of a running agent against real sockets: whatever it says of a packet is what a socket gets,
-// and where no dataplane serves the packet it says so, as do `services` and `status`.
+// `explain` of a running agent against real sockets: its answer is what a socket gets, and if no dataplane serves
+// the packet, `explain`, `services` and `status` say so.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import type { Target } from '../../../src/lab/client/protocol.ts';
@@ -17,7 +17,7 @@ let cluster: TestNodes;
 let node: TestNode;
 let outside: Client;
 let host: Client;
-/** The pod that asks. */
+/** The client pod. */
 let pod: Pod;
 const NODE_PORT = 30080;
 const BALANCER = '203.0.113.10';
@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.remove());
 
-/** Policy Local, with its one endpoint on the other node. */
+/** Policy Local, with its only endpoint on the other node. */
 function balancer(name: string, n: number, { far }: { far: Pod }, ip: string): Manifest[] {
   const isRanged = ip === RANGED;
   const port = { name: 'main', port: 80, targetPort: 8080, protocol: 'TCP' };
@@ -90,7 +90,7 @@ async function reached(client: Client, target: Target): Promise<readonly string[
   return [...Object.keys(hits), ...Object.keys(failures)].sort();
 }
 
-/** What sockets must get of an answer; undefined: no dataplane translates, so no backend may be met. */
+/** What sockets must get for an answer; undefined: no dataplane translates, so no backend may be reached. */
 function promised({ dataplane, verdict, backends }: Answer): readonly string[] | undefined {
   if (dataplane === null) return undefined;
   if (verdict === 'forward') return backends.map(nameOf).sort();
@@ -128,7 +128,7 @@ const ROWS: readonly Row[] = [
     answer: { verdict: 'reject', dataplane: 'bpf' },
   },
   {
-    name: 'pod -> NodePort with policy Local: around the policy',
+    name: 'pod -> NodePort with policy Local: the policy does not apply',
     client: fromPod,
     to: () => [nodeIp(), NODE_PORT],
     answer: { verdict: 'forward', dataplane: 'bpf', source: 'client' },
@@ -140,7 +140,7 @@ const ROWS: readonly Row[] = [
     answer: { verdict: 'forward', dataplane: 'bpf' },
   },
   {
-    name: 'pod -> NodePort on loopback: its own',
+    name: 'pod -> NodePort on loopback: the pod’s own loopback',
     client: fromPod,
     to: () => ['127.0.0.1', NODE_PORT],
     answer: { verdict: 'none', dataplane: null, limits: [] },
@@ -178,7 +178,7 @@ test.each(ROWS)('$name', async ({ client, to, answer }) => {
   });
 });
 
-test('pod -> SCTP: no hook of the kernel sees it, and every view says so', async () => {
+test('pod -> SCTP: no hook sees it, and every command says so', async () => {
   const said = await explained(pod.ipv4, `${clusterIps(12).ipv4}:80/sctp`);
   const limits = ['not served by bpf: SCTP'];
   expect(said).toMatchObject({ verdict: 'forward', dataplane: null, limits });
@@ -193,7 +193,7 @@ test('pod -> SCTP: no hook of the kernel sees it, and every view says so', async
   expect(status.code).toBe(3);
 });
 
-test('the answer for people names what is decided and what is not served', async () => {
+test('the table output shows the decision and what is not served', async () => {
   const to = `${nodeIp()}:${NODE_PORT}`;
   const args = ['explain', '--run-dir', node.instance.runDir, '--from', outsideIp(), '--to', to];
   const { stdout } = await runCommand(node.instance, args);

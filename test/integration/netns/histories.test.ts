@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random histories of Services and slices that come, change and go. After every step the kernel must hold
-// what a tiny independent model says, and real connections must agree.
+// Random histories of Services and slices that are created, changed and deleted. After every step the kernel must
+// hold what a small independent model says, and real connections must agree.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
@@ -22,7 +22,7 @@ import { untilHolds } from '../../support/until.ts';
 const POD_NAMES = ['a', 'b', 'c', 'd'];
 const HISTORIES = 100;
 const STEPS = 6;
-/** The commands read the same as the socket they ask; starting one takes longer than a whole history. */
+/** Reads the socket that the commands read; starting a command takes longer than a whole history. */
 const COMMAND_EVERY = 10;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
@@ -33,11 +33,11 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-/** What one client dials. */
+/** Which addresses one client connects to. */
 const probe = fc.record({ n: serviceNumber, kind: some('IPv4', 'IPv6', 'v4-mapped') });
 type Probe = typeof probe extends fc.Arbitrary<infer T> ? T : never;
 
-/** Several files at once now and then, as a roll-out does. */
+/** Sometimes several files at once, as in a rollout. */
 const batch = chance(30).chain((isBurst) => {
   const length = isBurst ? 4 : 1;
   return fc.array(changes(POD_NAMES.length), { minLength: length, maxLength: length });
@@ -96,7 +96,7 @@ test(`${HISTORIES} random histories: kernel and connections follow the model`, a
   expect((await node.status()).problems).toEqual([]);
 }, 180_000);
 
-test('after all of them every table is empty again', async () => {
+test('every table is empty afterwards', async () => {
   const { tables, services } = await node.status();
   expect(services).toBe(0);
   expect(tables.filter(({ name, used }) => used > 0 && name.startsWith('fl_frontend'))).toEqual([]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables as people see them with bpftool, and what happens when someone changes them by hand.
+// The maps as bpftool shows them, and what happens when they are changed by hand.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../src/lab/agent.ts';
@@ -26,7 +26,7 @@ async function bpftool(...args: readonly string[]): Promise<string> {
   return stdout.replace(/\s+/g, ' ');
 }
 
-/** The element of an array as bpftool prints it. */
+/** An array element as bpftool prints it. */
 function lookUp(map: string, index: number): Promise<string> {
   const key = Buffer.alloc(4);
   key.writeUInt32LE(index);
@@ -35,7 +35,7 @@ function lookUp(map: string, index: number): Promise<string> {
 }
 
 describe('bpftool map dump', () => {
-  test('frontends read as addresses, ports and protocol names', async () => {
+  test('frontends show addresses, ports and protocol names', async () => {
     const keys = await bpftool('map', 'dump', 'pinned', pin('fl_frontend4'));
     expect(keys).toContain('"address": [10,96,0,10 ]');
     expect(keys).toContain('"port": 80');
@@ -48,7 +48,7 @@ describe('bpftool map dump', () => {
     expect(frontend).toContain('"drop_if_empty": 0');
   });
 
-  test('backends read as addresses, ports and state names', async () => {
+  test('backends show addresses, ports and state names', async () => {
     const { stdout } = await runCommand(node.instance, [
       'backends',
       '-o',
@@ -73,7 +73,7 @@ describe('bpftool map dump', () => {
   });
 });
 
-test('a frontend deleted by hand comes back with the next audit, and is told', async () => {
+test('a frontend deleted by hand is restored by the next audit and reported', async () => {
   const before = (await node.status()).sync.driftTotal;
   const hex = '0a 60 00 0a 50 00 06 00'.split(' ');
   await bpftool('map', 'delete', 'pinned', pin('fl_frontend4'), 'key', 'hex', ...hex);
@@ -83,7 +83,7 @@ test('a frontend deleted by hand comes back with the next audit, and is told', a
   });
 });
 
-test('without an agent the commands read the pins; cleanup refuses while one runs', async () => {
+test('without an agent the commands read the pins; cleanup fails while one runs', async () => {
   const { instance } = node;
   const paths = ['--bpf-root', instance.bpfRoot, '--run-dir', instance.runDir];
   expect(await runCommand(instance, ['cleanup', ...paths])).toMatchObject({

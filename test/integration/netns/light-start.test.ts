@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent takes from its node, started as an image starts it: by the first line of its own file,
-// which has the flags that keep memory small.
+// The memory of an agent started as in the image: through the first line of its own file, which has the flags that
+// reduce memory.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownPaths } from '../../../src/lab/agent.ts';
@@ -10,7 +10,7 @@ import { service } from '../../support/builders.ts';
 import { startOneNode } from '../../support/node.ts';
 
 const SERVICES = 100;
-/** By version of Node: of 22's and 24's own file 9 MiB more are in memory than of 20's. */
+/** By version of Node: 9 MiB more of the node binary are resident in 22 and 24 than in 20. */
 const LIMITS: Readonly<Record<string, number>> = { 20: 80, 22: 92, 24: 96 };
 const MOST_MIB = LIMITS[process.versions.node.split('.')[0] ?? ''] ?? 96;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-test(`an agent of ${SERVICES} Services never takes more than ${MOST_MIB} MiB`, async () => {
+test(`an agent with ${SERVICES} Services never uses more than ${MOST_MIB} MiB`, async () => {
   const { instance } = node;
   const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
   const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];

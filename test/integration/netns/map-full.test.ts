@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that are too small: the failure names table and Service, what was there stays, and room that is
-// made is used.
+// Maps that are too small: the error names map and Service, programmed state stays, and freed entries are used.
 import { afterEach, expect, test } from 'vitest';
 import type { FailedEntry } from '../../../src/dataplane/dataplane.ts';
 import { service, target } from '../../support/builders.ts';
@@ -19,13 +18,13 @@ async function hitsOf(spec: { n: number }): Promise<string[]> {
   return Object.keys(hits).sort();
 }
 
-test('more Services than frontends: the last one fails by name, the others are served', async () => {
+test('more Services than frontends: the error names the last one, the others are served', async () => {
   node = await startOneNode(['a', 'b']);
   const put = (n: number) => {
     node.manifests.put(`svc-${n}.yaml`, service(`svc-${n}`, { n }, node.servers));
   };
   for (const n of [1, 2, 3, 4]) put(n);
-  // Each takes two in each family: its port, and the one that refuses all others.
+  // Each takes two in each family: its port, and the wildcard that rejects all other ports.
   await node.startAgent(['--map-size', 'frontends=8']);
   put(5);
   await untilHolds(async () => {
@@ -46,7 +45,7 @@ test('more Services than frontends: the last one fails by name, the others are s
   expect(await hitsOf({ n: 5 })).toEqual(['a', 'b']);
 });
 
-test('more backends than ids: the Service keeps its old ones, and grows once there is room', async () => {
+test('more backends than ids: the Service keeps its old backends and gets the new ones once there is room', async () => {
   node = await startOneNode(POD_NAMES);
   const grown = { n: 1 };
   const other = { n: 2 };
@@ -72,7 +71,7 @@ test('more backends than ids: the Service keeps its old ones, and grows once the
   expect(report.failures).toEqual([]);
 });
 
-test('other sizes than the pinned tables have are refused with the way out; traffic flows on', async () => {
+test('sizes other than those of the pinned maps are rejected with the remedy; traffic continues', async () => {
   node = await startOneNode(['a', 'b']);
   node.manifests.put('web.yaml', service('web', { n: 1 }, node.servers));
   const agent = await node.startAgent(['--map-size', 'frontends=64']);

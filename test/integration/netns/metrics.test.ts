@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of a live agent in every state the documents name: each series is seen to change, and the
-// recommended alerts fire on scrapes of the fault they are for, and on no others.
+// The metrics of a live agent in every documented state: each series changes, and each recommended alert fires on
+// scrapes of its own fault and on no others.
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ let node: Awaited<ReturnType<typeof startOneNode>>;
 let scrapes: Scrapes;
 let config: string;
 let holder: Child;
-/** Pages of each state. */
+/** Scrapes of each state. */
 const states: Record<string, string[]> = {};
 
 const holds = (series: string, value: number, timeoutMs = 5_000): Promise<void> =>
@@ -35,7 +35,7 @@ const keep = async (state: string): Promise<void> => {
   states[state] = [...(states[state] ?? []), await scrapes.take()];
 };
 
-/** Holds a port of the node until it is killed. */
+/** Keeps a port of the node in use until it is killed. */
 async function holdPort(port: number): Promise<Child> {
   let isListening: () => void = () => undefined;
   const listening = new Promise<void>((resolve) => {
@@ -78,7 +78,7 @@ afterAll(async () => {
 });
 
 describe('series of a live agent', () => {
-  test('a health port that is taken, then free', async () => {
+  test('a health port that is in use, then free', async () => {
     await holds('fairlead_listening{server="healthz"}', 0);
     await keep('port taken');
     holder.kill('SIGKILL');
@@ -95,7 +95,7 @@ describe('series of a live agent', () => {
     ).toBeGreaterThanOrEqual(20);
   });
 
-  test('the Node: eligible, and with the taint of the cluster autoscaler not', async () => {
+  test('the Node: eligible, and not eligible with the taint of the cluster autoscaler', async () => {
     node.manifests.put('node.yaml', [NODE]);
     await holds('fairlead_node_eligible', 1);
     expect((await getInSandbox(node.instance.sandbox, HEALTH_PORT, '/healthz')).status).toBe(200);
@@ -218,7 +218,7 @@ describe('series of a live agent', () => {
 });
 
 describe.skipIf(!promql.isReady)('alerts', () => {
-  test('fire on the fault they are for, after the time they ask for, and on no other', async () => {
+  test('fire on their own fault after the documented time, and on no other', async () => {
     if (!promql.isReady) return;
     expect(await evaluateAlerts(promql.program, states, Date.now())).toEqual({
       healthy: {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a socket remembers of the Services it talked to (bpf/socket/peers.h), seen from outside: the source of
-// replies, getpeername(), the backend that a UDP socket keeps, and the counts of `fairlead backends`.
+// The flows of a socket (bpf/socket/peers.h) as seen by programs: the source of replies, getpeername(), the
+// backend that a UDP socket keeps, and the counts of `fairlead backends`.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -89,13 +89,13 @@ function putMoving(conditions: Readonly<Record<string, Conditions | null>>): voi
 
 const addressOf = ({ address, port }: SocketAddress): SocketAddress => ({ address, port });
 
-/** The backend itself, without its Service. */
+/** The address of the backend itself. */
 function direct(pod: string, port: number, kind: AddressKind): SocketAddress {
   const { ipv4, ipv6 } = node.pods(pod)[0]!;
   return { address: { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind], port };
 }
 
-/** Runs a fixture in the client pod: what it prints for these peers. */
+/** Runs a fixture in the client pod and returns its output for these peers. */
 async function talkIn(
   fixture: string,
   kind: AddressKind,
@@ -158,36 +158,42 @@ test.each(KINDS)('UDP %s: one socket talks to a dozen Services', async (kind) =>
   await untilHolds(async () => expect(await since()).toEqual(closed));
 });
 
-test.each(KINDS)('UDP %s: two Services with one backend, the latest is shown', async (kind) => {
-  const [one, other] = TWINS.map((spec) => addressOf(target(spec, kind)));
-  const past = direct('b', 5353, kind);
-  // The pair as a socket's first flows, as its last own one and a further one, and as further ones.
-  for (const others of [0, COUNTED - 1, COUNTED]) {
-    const socket = await node.client().open(target(TWINS[0], kind));
-    for (const { spec } of MANY.slice(0, others))
-      await socket.talk('another Service', addressOf(target(spec, kind)));
-    for (const to of [one, other, one, one, other]) {
-      expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
-      expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
+test.each(KINDS)(
+  'UDP %s: two Services with one backend, replies come from the latest',
+  async (kind) => {
+    const [one, other] = TWINS.map((spec) => addressOf(target(spec, kind)));
+    const past = direct('b', 5353, kind);
+    // The pair as the first flows of a socket, as its last stored flow and the next, and as later ones.
+    for (const others of [0, COUNTED - 1, COUNTED]) {
+      const socket = await node.client().open(target(TWINS[0], kind));
+      for (const { spec } of MANY.slice(0, others))
+        await socket.talk('another Service', addressOf(target(spec, kind)));
+      for (const to of [one, other, one, one, other]) {
+        expect(sourceOf(await socket.talk('to the Service', to))).toEqual(to);
+        expect(sourceOf(await socket.talk('past it', past))).toEqual(to);
+      }
+      await socket.close();
     }
-    await socket.close();
-  }
-});
-
-test.each(KINDS)('UDP %s: after connect(AF_UNSPEC) a pod answers as itself', async (kind) => {
-  const [first] = MANY;
-  const before = await counts(kind);
-  const to = addressOf(target(first!.spec, kind));
-  const past = direct(first!.pod, first!.targetPort, kind);
-  expect(await talkIn(DISCONNECT, kind, [to, past])).toEqual([to, past]);
-  expect((await counts(kind))[first!.name]).toEqual({
-    made: before[first!.name]!.made + 1,
-    open: before[first!.name]!.open,
-  });
-});
+  },
+);
 
 test.each(KINDS)(
-  'UDP %s: connected to a pod it reached as a Service, it shows the pod',
+  'UDP %s: after connect(AF_UNSPEC) replies of a pod have its own address',
+  async (kind) => {
+    const [first] = MANY;
+    const before = await counts(kind);
+    const to = addressOf(target(first!.spec, kind));
+    const past = direct(first!.pod, first!.targetPort, kind);
+    expect(await talkIn(DISCONNECT, kind, [to, past])).toEqual([to, past]);
+    expect((await counts(kind))[first!.name]).toEqual({
+      made: before[first!.name]!.made + 1,
+      open: before[first!.name]!.open,
+    });
+  },
+);
+
+test.each(KINDS)(
+  'UDP %s: connected to a pod that it reached through a Service, the peer is the pod',
   async (kind) => {
     const [first] = MANY;
     const to = addressOf(target(first!.spec, kind));
@@ -197,7 +203,7 @@ test.each(KINDS)(
 );
 
 test.each(KINDS)(
-  'UDP %s, connected anew: a Service, another, and a plain address',
+  'UDP %s, reconnected: to a Service, another Service, and an address that is no Service',
   async (kind) => {
     const plain = direct('a', 8080, kind);
     const peers = [
@@ -234,7 +240,6 @@ test('TCP: open connections are counted until they are closed', async () => {
   );
 });
 
-/** The compiled fixture. */
 function streamProgram(): string {
   const program = join(node.instance.runDir, 'stream');
   if (!existsSync(program)) execFileSync('cc', ['-Wall', '-Werror', '-o', program, STREAM]);
@@ -245,7 +250,7 @@ const HAS_MPTCP = existsSync('/proc/sys/net/mptcp/enabled');
 const STREAMS = ['tcp', ...(HAS_MPTCP ? ['mptcp'] : [])];
 const ANEW = STREAMS.flatMap((protocol) => KINDS.map((kind) => [protocol, kind] as const));
 
-/** Runs the fixture in the client pod: the peers that it prints. */
+/** Runs the fixture in the client pod and returns the peers it prints. */
 async function stream(mode: string, peers: readonly SocketAddress[]): Promise<string[]> {
   const words = peers.flatMap(({ address, port }) => [address, String(port)]);
   const argv = insideSandbox(node.sandboxes[0]!, [streamProgram(), mode, ...words]);
@@ -268,16 +273,16 @@ test.each(ANEW)(
   },
 );
 
-test.each(KINDS)('UDP %s: a connect() that is refused leaves the peer as it was', async (kind) => {
+test.each(KINDS)('UDP %s: a failed connect() does not change the peer', async (kind) => {
   const to = addressOf(target(MANY[0]!.spec, kind));
   const nobody = addressOf(target(EMPTY, kind));
   expect(await stream('refused', [to, nobody])).toEqual([shown(to), shown(to)]);
 });
 
-test('TCP: with no room in the table of sockets the record is the socket’s own', async () => {
+test('TCP: if the socket table is full, the flow is stored with the socket', async () => {
   const table = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_tcp_sock'));
   const { maxEntries, valueSize } = table.info;
-  // Cookies that no socket of this machine has yet.
+  // Cookies that are not in use yet.
   const cookies = BigUint64Array.from(
     { length: maxEntries },
     (_, index) => 2n ** 60n + BigInt(index),
@@ -300,7 +305,7 @@ test('TCP: with no room in the table of sockets the record is the socket’s own
   }
 });
 
-test('TCP: the table of sockets has those that are open, and no other', async () => {
+test('TCP: the socket table holds exactly the open sockets', async () => {
   const table = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_tcp_sock'));
   const before = table.readAll().count;
   const socket = await node.client().open(target(WEB));
@@ -336,28 +341,31 @@ test.skipIf(!HAS_MPTCP).each(KINDS)(
   },
 );
 
-test.each(KINDS)('TCP %s: the peer stays the Service when its backend is gone', async (kind) => {
-  const to: Target = target(WEB, kind);
-  const socket = await node.client().open(to);
-  const { answer } = socket;
-  if (answer?.kind !== 'answered') throw new Error('no greeting');
-  putWeb(['a', 'b'].filter((name) => name !== answer.backend));
-  await untilHolds(async () => {
-    const { hits } = await node.client().burst(to, { connections: 20 });
-    expect(hits).not.toHaveProperty(answer.backend);
-  });
-  const late = await socket.talk('still here');
-  expect(late).toMatchObject({ backend: answer.backend, peer: addressOf(to) });
-  await socket.close();
-  putWeb(['a', 'b']);
-  await untilHolds(async () => {
-    const { hits } = await node.client().burst(to, { connections: 20 });
-    expect(Object.keys(hits)).toHaveLength(2);
-  });
-});
+test.each(KINDS)(
+  'TCP %s: the peer stays the Service after its backend is removed',
+  async (kind) => {
+    const to: Target = target(WEB, kind);
+    const socket = await node.client().open(to);
+    const { answer } = socket;
+    if (answer?.kind !== 'answered') throw new Error('no greeting');
+    putWeb(['a', 'b'].filter((name) => name !== answer.backend));
+    await untilHolds(async () => {
+      const { hits } = await node.client().burst(to, { connections: 20 });
+      expect(hits).not.toHaveProperty(answer.backend);
+    });
+    const late = await socket.talk('still here');
+    expect(late).toMatchObject({ backend: answer.backend, peer: addressOf(to) });
+    await socket.close();
+    putWeb(['a', 'b']);
+    await untilHolds(async () => {
+      const { hits } = await node.client().burst(to, { connections: 20 });
+      expect(Object.keys(hits)).toHaveLength(2);
+    });
+  },
+);
 
 test.each(KINDS)(
-  'UDP %s: a terminating backend is kept, one that is gone is left',
+  'UDP %s: a terminating backend is kept, a removed one is replaced',
   async (kind) => {
     const to = target(MOVING, kind);
     const freshHits = async () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole plan at the socket: which set a client on this node takes, what an empty set does, and
-// which addresses are frontends at all. The client is a pod, or a program on the node itself.
+// The plan as sockets see it: which set a client on this node gets, what an empty set does, and which addresses are
+// frontends. The client is a pod or a program on the node itself.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
 import { endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
@@ -86,13 +86,13 @@ const on = (name: string, nodeName = 'n1') => ({ pod: node.pods(name)[0]!, nodeN
 const reasonOf = (answer: Answer): string =>
   answer.kind === 'failed' ? answer.code : answer.backend;
 
-/** Every backend of many connections, or the ways they failed. */
+/** All backends reached by many connections, or their errors. */
 async function reached(client: Client, target: Target): Promise<string[]> {
   const { hits, failures } = await client.burst(target, { connections: 60 });
   return [...Object.keys(hits), ...Object.keys(failures)].sort();
 }
 
-test('ITP Local: only endpoints of this node; without any, silence instead of refusal', async () => {
+test('ITP Local: only endpoints of this node; without any, connections are dropped, not rejected', async () => {
   put({ spec: { internalTrafficPolicy: 'Local' }, endpoints: [on('near'), on('far', 'n2')] });
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
   put({ spec: { internalTrafficPolicy: 'Local' }, endpoints: [on('far', 'n2')] });
@@ -108,7 +108,7 @@ test('ITP Local over UDP: a dropped datagram fails with EPERM, as behind a firew
   await untilHolds(async () => expect(reasonOf(await pod.once(target, 500))).toBe('EPERM'));
 });
 
-test('only serving and terminating endpoints: used; neither ready nor serving: refused', async () => {
+test('serving terminating endpoints are used if there are no others; without serving ones connections are rejected', async () => {
   const conditions = { ready: false, serving: true, terminating: true };
   put({ endpoints: [{ ...on('near'), conditions }] });
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
@@ -116,7 +116,7 @@ test('only serving and terminating endpoints: used; neither ready nor serving: r
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['ECONNREFUSED']));
 });
 
-test('any other port or protocol of a ClusterIP is refused; other addresses are left alone', async () => {
+test('other ports and protocols of a ClusterIP are rejected; other addresses are left alone', async () => {
   put({ endpoints: [on('near')] });
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['near']));
   for (const address of ['10.96.0.10', 'fd00:96::10', '::ffff:10.96.0.10']) {
@@ -128,7 +128,7 @@ test('any other port or protocol of a ClusterIP is refused; other addresses are 
   expect(reasonOf(await pod.once(at('10.96.0.11', 81)))).toBe('EHOSTUNREACH');
 });
 
-test('an external address takes the cluster-wide set for clients on this node, also under ETP Local', async () => {
+test('external addresses use the cluster-wide set for clients on this node, even with ETP Local', async () => {
   put({
     spec: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', externalIPs: ['198.51.100.7'] },
     status: {
@@ -145,7 +145,7 @@ test('an external address takes the cluster-wide set for clients on this node, a
   expect(await reached(pod, at(NODE_IP, 30080))).toEqual(['far']);
 });
 
-test('a NodePort answers on every address of the node; loopback is the node’s own, not a pod’s', async () => {
+test('a NodePort answers on every address of the node, and on loopback only for the node itself', async () => {
   put({
     spec: { type: 'NodePort' },
     ports: { nodePort: 30080 },
@@ -165,7 +165,7 @@ test('a NodePort answers on every address of the node; loopback is the node’s 
   );
 });
 
-test('hints of this node and of its zone narrow the set', async () => {
+test('hints for this node and its zone narrow the set', async () => {
   put({ endpoints: [on('near'), on('far', 'n2')] });
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['far', 'near']));
   const ports = { name: 'main', port: 8080, protocol: 'TCP' } as const;
@@ -183,7 +183,7 @@ test('hints of this node and of its zone narrow the set', async () => {
   node.manifests.remove('hinted.yaml');
 });
 
-test('a frontend with source ranges is not programmed, and the ClusterIP still is', async () => {
+test('a frontend with source ranges is not programmed, but the ClusterIP is', async () => {
   put({
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] },
     status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
@@ -201,7 +201,7 @@ test('a frontend with source ranges is not programmed, and the ClusterIP still i
   expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
 });
 
-test('affinity is one memory for all frontends of a service port', async () => {
+test('all frontends of a service port share session affinity', async () => {
   put({
     spec: {
       type: 'NodePort',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start refuses, each with one clear line and its exit code, and nothing left half attached.
+// Failed starts: each prints one clear line, exits with its code and leaves nothing attached.
 import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ afterAll(() => node?.remove());
 
 interface Attempt {
   readonly flags?: Readonly<Record<string, string>>;
-  /** Put before the program's own command line, e.g. a wrapper that takes something away. */
+  /** Prefix of the command line, e.g. a wrapper that drops privileges. */
   readonly wrapper?: readonly string[];
 }
 
@@ -43,7 +43,7 @@ function start({ flags = {}, wrapper = [] }: Attempt): Promise<RunResult> {
   return run(program, rest, { timeoutMs: 15_000 });
 }
 
-/** One line for people on stderr, beside log lines. */
+/** The single line on stderr that is not a log line. */
 function refusal({ stderr, code }: RunResult): { code: number; line: string } {
   const lines = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
   expect(lines, stderr).toHaveLength(1);
@@ -79,7 +79,7 @@ const REFUSALS: readonly {
     says: /lacks CAP_BPF: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
   },
   {
-    name: 'no CAP_PERFMON, all others but CAP_SYS_ADMIN',
+    name: 'no CAP_PERFMON and no CAP_SYS_ADMIN',
     attempt: () => ({ wrapper: without('perfmon', 'sys_admin') }),
     code: 5,
     says: /lacks CAP_PERFMON: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
@@ -91,7 +91,7 @@ const REFUSALS: readonly {
     says: /lacks CAP_NET_ADMIN: run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON/,
   },
   {
-    name: 'a cgroup root that is no cgroup v2 directory',
+    name: 'a cgroup root that is not a cgroup v2 directory',
     attempt: () => ({ flags: { '--cgroup-root': node.instance.runDir } }),
     code: 2,
     says: /--cgroup-root .* is not a directory of a cgroup v2 hierarchy: this machine has one at \//,
@@ -127,7 +127,7 @@ const REFUSALS: readonly {
     says: /CONFIG_DEBUG_INFO_BTF/,
   },
   {
-    name: 'a pin folder that is on no bpf file system',
+    name: 'a pin folder that is not on a bpf file system',
     attempt: () => ({ flags: { '--bpf-root': join(node.instance.runDir, 'pins') } }),
     code: 5,
     says: /is not on a bpf file system: mount one with `mount -t bpf bpf /,
@@ -149,7 +149,7 @@ const REFUSALS: readonly {
     says: /--manifests \/nonexistent\/manifests does not exist/,
   },
   {
-    name: 'a manifest file where its folder belongs',
+    name: 'a manifest file instead of a folder',
     attempt: () => ({ flags: { '--manifests': join(node.manifests.path, 'web.yaml') } }),
     code: 2,
     says: /--manifests .*web\.yaml is a file: name its directory, .*manifests$/,
@@ -161,13 +161,13 @@ const REFUSALS: readonly {
     says: /no cgroup v2 .* in this mount namespace.*nsenter --net=\/run\/netns\/fl\w+-n1 fairlead run/,
   },
   {
-    name: 'no capability at all',
+    name: 'no capabilities',
     attempt: () => ({ wrapper: ['setpriv', '--bounding-set=-all'] }),
     code: 5,
     says: /lacks CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run it as root/,
   },
   {
-    name: 'a run directory that cannot be made',
+    name: 'a run directory that cannot be created',
     attempt: () => ({ flags: { '--run-dir': join(node.manifests.path, 'web.yaml', 'run') } }),
     code: 2,
     says: /--run-dir .*run cannot be used: ENOTDIR/,
@@ -193,7 +193,7 @@ test.each(REFUSALS)('$name', async ({ attempt, code, says }) => {
   await assertNothingAttached();
 });
 
-test('a map pinned in another layout is named and left alone; cleanup removes it', async () => {
+test('a map pinned with another layout is named and kept; cleanup removes it', async () => {
   const { bpfRoot, runDir } = node.instance;
   const other = join(bpfRoot, 'maps', 'fl_service_v999');
   await pinMap(other);
@@ -211,7 +211,7 @@ test('a map pinned in another layout is named and left alone; cleanup removes it
   unlinkSync(foreign);
 });
 
-test('an object the verifier refuses: its words, and nothing stays', async () => {
+test('an object rejected by the verifier: the error has its message, and nothing stays', async () => {
   const folder = join(node.instance.runDir, 'broken');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'sock.bpf.o'), 'this is no object');
@@ -221,7 +221,7 @@ test('an object the verifier refuses: its words, and nothing stays', async () =>
   await assertNothingAttached();
 });
 
-test('pins whose hooks serve another cgroup: refused by id, and the first cgroup stays served', async () => {
+test('pins whose hooks serve another cgroup: the error names its id, and that cgroup stays served', async () => {
   await (await node.startAgent()).stop();
   const refused = refusal(
     await start({ flags: { '--cgroup-root': dirname(node.instance.cgroupRoot) } }),
@@ -231,7 +231,7 @@ test('pins whose hooks serve another cgroup: refused by id, and the first cgroup
   expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
 });
 
-test('a missing addon is one line', async () => {
+test('a missing addon is reported in one line', async () => {
   const refused = refusal(await start({ wrapper: ['env', 'FAIRLEAD_ADDON=/nonexistent.node'] }));
   expect(refused).toEqual({
     code: 5,
@@ -239,7 +239,7 @@ test('a missing addon is one line', async () => {
   });
 });
 
-test('a second agent of one instance is refused by pid; the first goes on', async () => {
+test('a second agent of one instance fails and names the first by pid; the first keeps running', async () => {
   const agent = await node.startAgent();
   const refused = refusal(await start({}));
   expect(refused.code).toBe(1);
@@ -248,7 +248,7 @@ test('a second agent of one instance is refused by pid; the first goes on', asyn
   await agent.stop();
 });
 
-test('a second agent with the same --bpf-root and another --run-dir is refused, naming the first', async () => {
+test('a second agent with the same --bpf-root and another --run-dir fails and names the first', async () => {
   const { bpfRoot, runDir, nodeName } = node.instance;
   const other = { '--run-dir': `${runDir}-other`, '--hostname-override': 'n2' };
   const first = await node.startAgent();
@@ -264,7 +264,7 @@ test('a second agent with the same --bpf-root and another --run-dir is refused, 
   expect(cleanup.code).toBe(1);
   expect(cleanup.stderr).toContain('is in use by another fairlead');
   expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });
-  // The kernel releases the lock of a process that could not.
+  // The kernel releases the lock of a killed process.
   await first.kill();
   const second = await node.startAgent(Object.entries(other).flat());
   expect(await node.client().once(target({ n: 10 }))).toMatchObject({ kind: 'answered' });

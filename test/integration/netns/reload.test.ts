@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests that change while the agent runs: what connections see, without a restart.
+// Manifests that change while the agent runs, and their effect on connections.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Answer } from '../../../src/lab/client/protocol.ts';
 import { service, slices, svc, target } from '../../support/builders.ts';
@@ -42,7 +42,7 @@ test('a new backend is used and a removed one is not, without a failed connectio
   expect((await load.stop()).failures).toEqual([]);
 });
 
-test('an endpoint that is not ready gets no new connection and keeps its open ones', async () => {
+test('an endpoint that becomes unready gets no new connections and keeps its open ones', async () => {
   const [first, second] = node.pods('web-1', 'web-2');
   node.manifests.put('web.yaml', service('web', web, [first!]));
   await expectHits(['web-1']);
@@ -55,7 +55,7 @@ test('an endpoint that is not ready gets no new connection and keeps its open on
   await socket.close();
 });
 
-test('an open UDP socket moves on when its backend goes, without a lost datagram', async () => {
+test('an open UDP socket moves to another backend when its own is removed, without losing a datagram', async () => {
   const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
   node.manifests.put('dns.yaml', service('dns', dns, node.pods('web-1')));
   await expectAnswer({ kind: 'answered', backend: 'web-1' }, dns);
@@ -74,7 +74,7 @@ test('an open UDP socket moves on when its backend goes, without a lost datagram
   node.manifests.remove('dns.yaml');
 });
 
-test('without endpoints connections are refused; with one again they are served', async () => {
+test('connections are refused without endpoints and served once there is one again', async () => {
   node.manifests.put('web.yaml', [svc('web', web), ...slices('web', [])]);
   await expectAnswer({ kind: 'failed', code: 'ECONNREFUSED' });
   node.manifests.put('web.yaml', service('web', web, node.pods('web-2')));
@@ -96,7 +96,7 @@ test('slices without their Service, and a Service without slices, arrive in any 
   node.manifests.remove('late-slices.yaml');
 });
 
-test('a removed Service is not translated any more, and open connections go on', async () => {
+test('a removed Service is no longer translated, and open connections continue', async () => {
   const socket = await node.client().open(target(web));
   node.manifests.remove('web.yaml');
   await expectAnswer({ kind: 'failed', code: 'EHOSTUNREACH' });
@@ -104,7 +104,7 @@ test('a removed Service is not translated any more, and open connections go on',
   await socket.close();
 });
 
-test('a Service that changes its port answers on the new one only', async () => {
+test('a Service that changes its port answers only on the new one', async () => {
   const moved = { n: 10, port: 8888 };
   node.manifests.put('web.yaml', service('web', moved, node.pods('web-1')));
   await expectAnswer({ kind: 'answered', backend: 'web-1' }, moved);
@@ -112,7 +112,7 @@ test('a Service that changes its port answers on the new one only', async () => 
   expect(old.kind).toBe('failed');
 });
 
-test('a Service that moves to another file is never gone', async () => {
+test('a Service that moves to another file is never interrupted', async () => {
   const load = await node.client().startLoad(target(web));
   const manifests = service('web', web, node.pods('web-1', 'web-2'));
   node.manifests.put('moved.yaml', manifests);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two instances on one machine: two network namespaces, two cgroups, the same ClusterIP, different pods.
-// Neither sees the other.
+// Two instances on one machine: two network namespaces, two cgroups, the same ClusterIP, different pods. They are
+// independent of each other.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, ownPaths, runCommand } from '../../../src/lab/agent.ts';
 import { service, slices, svc, target } from '../../support/builders.ts';
@@ -38,7 +38,7 @@ test("the same ClusterIP leads to the pods of each instance's own manifests", as
   expect(await hitsOf(right)).toEqual(['right-1', 'right-2']);
 });
 
-test('a Service of one instance means nothing on the other', async () => {
+test('a Service of one instance does not exist on the other', async () => {
   expect(await left.client().once(target(far))).toMatchObject({ kind: 'answered' });
   expect((await right.client().once(target(far), 1_000)).kind).toBe('failed');
 });
@@ -50,7 +50,7 @@ test('backends on another node answer, over IPv4 and IPv6', async () => {
   }
 });
 
-test('changes, death and removal of one instance do not touch the other', async () => {
+test('changes, a crash and the removal of one instance do not affect the other', async () => {
   const load = await right.client().startLoad(target(web));
   left.manifests.put('web.yaml', [svc('web', web), ...slices('web', [])]);
   await until(async () => (await left.client().once(target(web))).kind === 'failed', {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of socket that can reach a Service, and the address it believes to talk to: the Service's,
-// never a backend's.
+// Every kind of socket that can reach a Service, and the peer address it sees: the Service's, never a backend's.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Target } from '../../../src/lab/client/protocol.ts';
 import { startClient } from '../../../src/lab/traffic.ts';
@@ -29,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.remove());
 
-/** What a socket of this kind must show as the far end. */
+/** The peer address that a socket of this kind must show. */
 const peerOf = ({ address, port }: Target) => ({ address, port });
 
 test.each(KINDS)('TCP %s: answered by a backend, getpeername shows the Service', async (kind) => {
@@ -81,7 +80,7 @@ test('a backend reaches its own Service, itself included', async () => {
   expect(Object.keys(hits).sort()).toEqual(['web-1', 'web-2']);
 });
 
-test('an open TCP connection keeps its backend and its peer', async () => {
+test('an open TCP connection keeps its backend and its peer address', async () => {
   const socket = await node.client().open(target(web));
   const greeting = socket.answer;
   if (greeting?.kind !== 'answered') throw new Error('no greeting');
@@ -142,7 +141,7 @@ test.each(KINDS)('%s: no endpoints means ECONNREFUSED at once', async (kind) => 
   }
 });
 
-test("a port that is not the Service's and an address that is no Service are left alone", async () => {
+test("a port that is not the Service's and an address without a Service are left alone", async () => {
   const { ipv4 } = clusterIps(200);
   const unserved = await node.client().once({ protocol: 'TCP', address: ipv4, port: 80 }, 1_000);
   expect(unserved.kind).toBe('failed');

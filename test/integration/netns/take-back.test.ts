@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an operator tries fairlead on a node and takes it back: what the agent warns of before it attaches,
-// --ephemeral, and cleanup with its dry run.
+// Trying fairlead on a node and removing it again: the agent's warnings before it attaches, --ephemeral, and
+// cleanup with its dry run.
 import { copyFileSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -67,13 +67,13 @@ test.each([
   expect(readdirSync(runDir)).toEqual([]);
 });
 
-test('without --ephemeral traffic keeps flowing', async () => {
+test('without --ephemeral traffic continues', async () => {
   const agent = await node.startAgent();
   expect(await agent.stop()).toBe(0);
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
 });
 
-test('cleanup --dry-run looks beside a running agent; cleanup itself refuses', async () => {
+test('cleanup --dry-run works beside a running agent; cleanup itself fails', async () => {
   const agent = await node.startAgent();
   const paths = ownPaths(node.instance);
   const dry = await runCommand(node.instance, ['cleanup', '--dry-run', ...paths]);
@@ -85,7 +85,7 @@ test('cleanup --dry-run looks beside a running agent; cleanup itself refuses', a
   await agent.stop();
 });
 
-test('cleanup removes the files of the run directory, too, and says what it removed', async () => {
+test('cleanup also removes the files of the run directory, and prints what it removed', async () => {
   await (await node.startAgent()).stop();
   const remembered = join(node.instance.runDir, 'api-servers.json');
   writeFileSync(remembered, '{}');
@@ -96,12 +96,12 @@ test('cleanup removes the files of the run directory, too, and says what it remo
   expect(readdirSync(node.instance.runDir)).toEqual([]);
 });
 
-test('a kubelet on the node is named before anything is attached', async () => {
+test('a kubelet on the node is reported before anything is attached', async () => {
   const program = join(node.instance.runDir, 'kubelet');
   copyFileSync('/usr/bin/sleep', program);
   const [sh = '', ...args] = insideSandbox(node.self, [program, '60']);
   const kubelet = start(sh, args);
-  // The process becomes the kubelet once it is in its sandbox.
+  // The process takes the kubelet's name once it is in its sandbox.
   const isUp = async () => (await run('ps', ['-o', 'comm=', '-p', `${kubelet.pid}`])).stdout.trim();
   await until(async () => (await isUp()) === 'kubelet', { what: 'the kubelet' });
   const agent = await node.startAgent();
@@ -113,7 +113,7 @@ test('a kubelet on the node is named before anything is attached', async () => {
   rmSync(program);
 });
 
-test('another instance on the same cgroup is named', async () => {
+test('another instance on the same cgroup is reported', async () => {
   const first = await node.startAgent();
   const { bpfRoot, runDir } = node.instance;
   const other = { '--bpf-root': `${bpfRoot}-other`, '--run-dir': `${runDir}-other` };
@@ -124,7 +124,7 @@ test('another instance on the same cgroup is named', async () => {
   await first.stop();
 });
 
-test('a --hostname-override that no Node has is warned of; a Node that comes is told', async () => {
+test('a --hostname-override without a Node logs a warning, and a Node that appears is logged', async () => {
   const agent = await node.startAgent();
   await until(() => lineWith(agent.log, 'no Node object with this name') >= 0, { what: 'warning' });
   const metadata = { name: 'n1' };

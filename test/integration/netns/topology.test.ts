@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage itself, without an agent: pods reach each other, and nothing of it outlives its owner.
+// The test topology itself, without an agent: pods reach each other, and it does not outlive its owner.
 import { existsSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
 import { ownNamespaces, removeLeftovers } from '../../../src/lab/ownership.ts';
@@ -48,7 +48,7 @@ test('pods talk within a node and across nodes, in every kind of socket', async 
   }
 });
 
-test('failures say what the kernel said', async () => {
+test('errors contain the kernel’s message', async () => {
   topology = await buildTopology([{ name: 'n1', pods: ['client', 'idle'] }]);
   const [sandbox, idle] = topology.nodes[0]!.pods;
   const client = await startClient(sandbox!);
@@ -63,7 +63,7 @@ test('failures say what the kernel said', async () => {
   expect(nowhere).toMatchObject({ kind: 'failed', code: 'EHOSTUNREACH' });
 });
 
-test('removal takes processes, namespaces, cgroups and files, and may be repeated', async () => {
+test('removal deletes processes, namespaces, cgroups and files, and is idempotent', async () => {
   const own = await buildTopology([{ name: 'n1', pods: ['a'] }]);
   await startServer(own.nodes[0]!.pods[0]!, [8080]);
   const [node] = own.nodes;
@@ -73,7 +73,7 @@ test('removal takes processes, namespaces, cgroups and files, and may be repeate
   expect(leftoversOf(own)).toEqual([]);
 });
 
-/** A program that builds a topology and then does as told: the worst a user can do to the demo. */
+/** A program that builds a topology and then ends in the given way. */
 function startVictim(): {
   pid: number;
   prefix: Promise<string>;
@@ -97,7 +97,7 @@ function startVictim(): {
 }
 
 test.each(['SIGINT', 'SIGTERM', 'SIGUSR2'] as const)(
-  'a builder ended by %s (SIGUSR2: uncaught error) takes all with it',
+  'a builder ended by %s (SIGUSR2: uncaught error) removes everything',
   async (signal) => {
     const victim = startVictim();
     const prefix = await victim.prefix;
@@ -108,7 +108,7 @@ test.each(['SIGINT', 'SIGTERM', 'SIGUSR2'] as const)(
   },
 );
 
-test('what a builder killed with SIGKILL left is removed by the next, and nothing else', async () => {
+test('the next builder removes exactly what one killed with SIGKILL left', async () => {
   const victim = startVictim();
   const prefix = await victim.prefix;
   topology = await buildTopology([{ name: 'n1', pods: ['mine'] }]);

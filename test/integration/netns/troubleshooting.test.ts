@@ -23,7 +23,7 @@ interface Situation {
   wrapper: readonly string[];
 }
 
-/** Puts the node into the state of a heading. */
+/** Puts the node into the state that a heading describes. */
 type Setup = (situation: Situation) => Promise<void>;
 
 const far = { name: 'far', nodeName: 'n2', ipv4: '10.1.2.77', ipv6: 'fd00:10:2::77' };
@@ -152,7 +152,7 @@ async function endAll(): Promise<void> {
   }
 }
 
-/** What differs from one run to the next, as on a node with the defaults. */
+/** Replaces values that differ between runs by those of a node with the defaults. */
 function masked(text: string, node: Node): string {
   const { runDir, bpfRoot, cgroupRoot, manifests } = node.instance;
   return text
@@ -170,10 +170,10 @@ function masked(text: string, node: Node): string {
 
 interface Block {
   readonly heading: string;
-  /** `services web`; what follows `#` is for the reader. */
+  /** `services web`; a comment after `#` is ignored. */
   readonly args: readonly string[];
   readonly lines: readonly string[];
-  /** The whole block, fences left out. */
+  /** The whole block without its fences. */
   readonly text: string;
 }
 
@@ -235,7 +235,7 @@ describe('docs/troubleshooting.md', () => {
     }
   });
 
-  test('every state is on the page', () => {
+  test('every state has a heading on the page', () => {
     expect(blocks.map(({ heading }) => heading)).toEqual(Object.keys(SETUPS));
   });
 });

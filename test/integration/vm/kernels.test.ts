@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket layer on older kernels: loads, attaches and serves real sockets in a virtual machine of
-// each (scripts/test-vm). Every check is one line of the machine's console.
+// The socket layer on older kernels: loads, attaches and serves real sockets in a virtual machine per kernel
+// (scripts/test-vm). Every check is one line on the virtual machine's console.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ test.each(['5.10', '6.1', '6.12'])(
     const failed = lines.filter((line) => line.startsWith('not ok') || line.startsWith('libbpf:'));
     process.stdout.write(`${lines.filter((line) => line.startsWith('# ')).join('\n')}\n`);
     expect(failed).toEqual([]);
-    // The plan is what the machine says last: without it, it did not get that far.
+    // The TAP plan is printed last: without it, the run was incomplete.
     expect(planned, stdout.slice(-2_000)).toHaveLength(1);
     expect(lines.filter((line) => line.startsWith('ok '))).toHaveLength(Number(planned[0]));
   },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy of the maps with the drive programs over them, filled by hand: `put` functions take plain
-// records, `select` is one run of selection through PROG_TEST_RUN.
+// A separate copy of the maps with the drive programs, filled by tests: the `put` functions take plain records,
+// `select` runs selection once through PROG_TEST_RUN.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -83,7 +83,7 @@ export function encodeRequest(request: Request): Uint8Array {
   return bytes;
 }
 
-/** struct choice as it stands in bytes at `at`. */
+/** Decodes struct choice at offset `at`. */
 export function decodeChoice(bytes: Uint8Array, at = REQUEST_SIZE): Choice {
   const view = new DataView(bytes.buffer, bytes.byteOffset + at);
   const wide = bytes.subarray(at, at + 16);
@@ -100,7 +100,7 @@ export function decodeChoice(bytes: Uint8Array, at = REQUEST_SIZE): Choice {
   };
 }
 
-/** One rule of a frontend; what is not named is empty, and refused. */
+/** One traffic rule of a frontend; by default the set is empty and connections are refused. */
 export interface RuleSpec {
   readonly set?: SetRef;
   readonly whenEmpty?: 'reject' | 'drop';
@@ -114,7 +114,7 @@ export interface FrontendSpec {
   readonly port: number;
   readonly protocol?: Protocol;
   readonly affinitySeconds?: number;
-  /** By position; those not named have the host's. */
+  /** By client position; the default is the rule of the host. */
   readonly rules?: Readonly<Partial<Record<Position, RuleSpec>>>;
 }
 
@@ -145,7 +145,7 @@ export class Drive {
     this.object.close();
   }
 
-  /** A run of the service with the id 1. Ids are written as given: in ascending order unless a test wants otherwise. */
+  /** A set of service id 1. Ids are written in the given order, which should be ascending. */
   putSet(block: number, ids: readonly number[], serviceId = 1): SetRef {
     if (ids.length === 0) return EMPTY_SET;
     const slots = new Uint32Array(this.object.map('fl_slot_block').mmap());

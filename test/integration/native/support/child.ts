@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a function in a process of its own: in another network namespace, or to see it end.
+// Runs a function in a separate process: in another network namespace, or to see how it exits.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type * as surface from '../../../../native/index.d.ts';
@@ -8,7 +8,7 @@ export const addonPath: string =
   process.env['FAIRLEAD_ADDON'] ??
   fileURLToPath(new URL('../../../../build/native/fairlead.node', import.meta.url));
 
-// What the child evaluates: the function's text, so it may use its parameters and nothing else.
+// The child evaluates the function's text, so the function may use only its parameters.
 const program = `
 const { createRequire } = require('node:module');
 const [addon, text, input] = process.argv.slice(1);
@@ -33,7 +33,7 @@ export type ChildBody<Input, Output> = (
   require: NodeJS.Require,
 ) => Output | Promise<Output>;
 
-/** Runs it to its end, whatever that is. */
+/** Runs it until it exits, in any way. */
 export function endOfChild<Input>(
   body: ChildBody<Input, unknown>,
   input: Input,
@@ -61,7 +61,7 @@ export function endOfChild<Input>(
   });
 }
 
-/** What the function answers; what it throws, thrown here. */
+/** Returns the function's result or throws its error. */
 export async function inChild<Input, Output>(
   body: ChildBody<Input, Output>,
   input: Input,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call throws, as the error the addon promises.
+// Catches the error of a call to the addon.
 import type { NativeError } from '../../../../src/sys/native.ts';
 
 export function caught(call: () => unknown): NativeError {

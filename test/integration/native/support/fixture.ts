@@ -12,7 +12,7 @@ function isOlder(file: string, source: string): boolean {
   return modified < statSync(source).mtimeMs;
 }
 
-/** @param variant one object of several from the same source: its name, and macros it is compiled with */
+/** @param variant one of several objects from the same source: its name and its macros */
 export function build(
   name: string,
   variant: { readonly name: string; readonly macros: Readonly<Record<string, string>> } = {
@@ -34,7 +34,7 @@ export function build(
   return readFileSync(target);
 }
 
-/** The environment for other programs: the sanitizer is for the addon alone. */
+/** The environment for other programs, without the sanitizer's variables, which are only for the addon. */
 export function plainEnv(): NodeJS.ProcessEnv {
   const env = { ...process.env };
   delete env['LD_PRELOAD'];
@@ -53,7 +53,7 @@ export function loadFixture(configure: (object: BpfObject) => void = () => {}): 
   return object;
 }
 
-/** Why the kernel tests cannot run here, or undefined. */
+/** The reason if the kernel tests cannot run here, otherwise undefined. */
 export const missing: string | undefined =
   process.getuid?.() === 0 ? undefined : 'needs root: BPF programs, mounts and namespaces';
 
@@ -71,7 +71,7 @@ export function readU64(bytes: Uint8Array, index = 0): bigint {
   return new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(index * 8, true);
 }
 
-/** An Ethernet frame of zeros with an IPv4 type: what test runs of packet programs accept. */
+/** An Ethernet frame of zeros with the IPv4 type, the minimum for test runs of packet programs. */
 export function frame(): Uint8Array {
   const bytes = new Uint8Array(64);
   bytes.set([0x08, 0x00], 12);

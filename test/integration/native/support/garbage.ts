@@ -10,7 +10,7 @@ export function collectGarbage(): void {
   collect();
 }
 
-/** Collects until `isDone`, giving finalizers their turns; throws after the deadline. */
+/** Collects garbage and lets finalizers run until `isDone`; throws after the deadline. */
 export async function collectUntil(isDone: () => boolean, deadlineMs = 10_000): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!isDone()) {

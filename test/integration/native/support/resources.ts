@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resources that a test makes on this machine: a bpf file system, a cgroup, network namespaces. Each is named
+// Resources that a test creates on this machine: a bpf file system, a cgroup, network namespaces. Each is named
 // after this process and removed by its release().
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { missing, plainEnv } from './fixture.ts';
 
 export interface TestResource {
   readonly path: string;
-  /** Idempotent; runs by itself at the end of the file for a test that failed before it. */
+  /** Idempotent; called automatically at the end of the file if a test failed before calling it. */
   release(): void;
 }
 
@@ -80,7 +80,7 @@ export function makeNetns(): TestResource {
     run('ip', '-n', name, 'link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'v1');
     run('ip', '-n', name, 'link', 'set', 'v0', 'up');
     run('ip', '-n', name, 'link', 'set', 'v1', 'up');
-    // A neighbour by hand: every packet to it leaves v0 and arrives at v1 at once, unanswered.
+    // A static neighbour entry: every packet to it leaves v0 and arrives at v1 at once, without ARP.
     run('ip', '-n', name, 'address', 'add', '192.0.2.1/24', 'dev', 'v0');
     run(
       'ip',
@@ -105,7 +105,7 @@ export function descriptorCount(): number {
   return readdirSync('/proc/self/fd').length;
 }
 
-// What a test process that was killed has left: its number is in the name.
+// Leftovers of a killed test process, whose pid is in the name.
 function sweep(folder: string, remove: (path: string, name: string) => void): void {
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
