@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one environment (the main thread or a worker) owns: the classes of its handles and the
+// The state of one environment (the main thread or a worker): the classes of its handles and the
 // private maps of waitGracePeriod. Freed with the environment; nothing is static.
 #ifndef FAIRLEAD_ADDON_H_
 #define FAIRLEAD_ADDON_H_
@@ -18,7 +18,7 @@ struct Addon {
   Napi::FunctionReference program;
   Napi::FunctionReference link;
   Napi::FunctionReference ring;
-  // The state a handle under construction takes; null when JavaScript calls a constructor itself.
+  // The state for the handle under construction; null when JavaScript calls a constructor directly.
   void* pending = nullptr;
   std::shared_ptr<GraceMaps> grace;
 };

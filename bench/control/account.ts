@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a proxy has used so far: CPU of all processes of its cgroup, those that ended too, and memory of
-// its main process.
+// What a proxy has used so far: CPU of all processes of its cgroup, including exited ones, and memory of its main
+// process.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,7 +11,7 @@ export function cpuSeconds(cgroup: string): number {
   return Number(/^usage_usec (\d+)$/m.exec(stat)?.[1]) / 1e6;
 }
 
-/** Resident memory: the most it ever was, and what it is. */
+/** Resident memory: its peak and its current size. */
 export function residentBytes(pid: number): { readonly peak: number; readonly now: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const read = (field: string): number =>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of the probe Services' one endpoint, from one real backend to the other and back, and how long
-// each takes to show: from the API server's answer to the start of the first connection that reached the
-// new backend. The prober connects before the change is sent, so no early effect is missed.
+// Changes the only endpoint of the probe Services from one real backend to the other and back, and measures the
+// latency of each change: from the API server's response to the start of the first connection that reached the
+// new backend. The prober starts connecting before the change is sent, so that no early effect is missed.
 import type { ChurnReport } from './changes.ts';
 import { letPass, monotonicMs } from './clock.ts';
 import type { ChurnFigures, Latencies } from './figures.ts';
@@ -13,7 +13,7 @@ import { ENDPOINTS_EACH, type Site } from './site.ts';
 const EFFECT_TIMEOUT_MS = 120_000;
 const WARM_UP_MS = 2_000;
 
-/** Sends the change; returns when it was answered. */
+/** Sends the change; resolves with the time of the response. */
 type Send = (service: number, addresses: readonly string[]) => Promise<number>;
 
 export class ChangeSeries {
@@ -44,7 +44,7 @@ export class ChangeSeries {
     return latencies;
   }
 
-  /** Streams of changes, each of which ends with one that is waited for. CPU time is that of the first. */
+  /** Streams of changes; the effect of the last one of each is awaited. CPU time is measured in the first. */
   async streams(): Promise<{ readonly last: Latencies; readonly churn: ChurnFigures }> {
     const [seconds = 0, ...others] = this.#pace.streamSeconds;
     await this.#startChurn();
@@ -98,7 +98,7 @@ export class ChangeSeries {
     return (this.#proxy.cpuSeconds() - before) / ((monotonicMs() - startedMs) / 1000);
   }
 
-  /** The next probe Service's endpoint goes to the other backend. */
+  /** Moves the endpoint of the next probe Service to the other backend. */
   async #show(send: Send): Promise<Latencies> {
     const { probes, backends } = this.#site;
     const { number, clusterIp } = probes[this.#changes % probes.length]!;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program that changes slices, beside the API server: its clock tells when a change was answered, with
-// no relay in between. Requests are JSON lines on standard input, each with one answer.
+// The program that changes slices, running next to the API server, so that it sees the time of each response
+// without a relay in between. Requests are JSON lines on standard input, each with one reply.
 import { createInterface } from 'node:readline';
 import { type Api, connectApi } from '../../test/integration/cluster/api.ts';
 import { changedAddresses, serviceName, slice } from '../../test/integration/cluster/load.ts';
@@ -12,11 +12,11 @@ const [url = '', ca = '', token = ''] = process.argv.slice(2);
 const api = connectApi({ url, ca, token, connections: 1 });
 const churnApi = connectApi({ url, ca, token, connections: 16 });
 let churn: { end(): ChangerReply } | undefined;
-/** Over all streams: a stream that began anew would ask for what is there, and nothing would change. */
+/** Counts across all streams: starting over would request the current state, and nothing would change. */
 let churned = 0;
 const versions = new Map<number, string | undefined>();
 
-/** Returns whether that was a change; throws if the API server refuses it. */
+/** Returns whether the object changed; throws if the API server rejects it. */
 async function put(through: Api, service: number, addresses: readonly string[]): Promise<boolean> {
   const path = `${slicesPath()}/${serviceName(service)}`;
   const { metadata } = await through.replace(path, slice(service, addresses));
@@ -26,7 +26,7 @@ async function put(through: Api, service: number, addresses: readonly string[]):
   return isChange;
 }
 
-/** Changes one Service after the other at a fixed pace; what is late is made up for. */
+/** Changes one Service after the other at a fixed rate, catching up after delays. */
 function startChurn({ perSecond, services, spared, endpointsEach }: ChurnSpec): typeof churn {
   const candidates = Array.from({ length: services }, (_, index) => index).filter(
     (service) => !spared.includes(service),
@@ -58,7 +58,7 @@ async function answer(request: ChangerRequest): Promise<ChangerReply> {
     churn = startChurn(request);
     return {};
   }
-  // A stream that ends has the change that is waited for as its last one.
+  // The awaited change is the last one of the stream.
   const ended = request.endsChurn ? churn?.end() : undefined;
   const { service, addresses } = request;
   if (service !== undefined) await put(api, service, addresses);

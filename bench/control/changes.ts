@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's side of changer.ts, and what the two say to each other.
+// The driver's side of changer.ts, and the messages between the two.
 import { fileURLToPath } from 'node:url';
 import type { ControlPlane } from '../../test/integration/cluster/control-plane.ts';
 import { TOKENS } from '../../test/integration/cluster/identities.ts';
@@ -7,7 +7,7 @@ import { startChild } from './child.ts';
 
 export interface ChurnSpec {
   readonly perSecond: number;
-  /** Numbers below this are changed in turn, except those spared. */
+  /** Numbers below this are changed in turn, except the spared ones. */
   readonly services: number;
   readonly spared: readonly number[];
   readonly endpointsEach: number;
@@ -24,7 +24,7 @@ export type ChangerRequest =
     };
 
 export interface ChangerReply {
-  /** When the API server's answer had been read. */
+  /** Time when the API server's response had been read. */
   readonly answeredMs?: number;
   readonly sent?: number;
   readonly refused?: number;
@@ -37,7 +37,7 @@ export interface LastChange {
 }
 
 export interface ChurnReport {
-  /** When the last change was answered. */
+  /** Time of the last response. */
   readonly answeredMs: number;
   readonly sent: number;
   readonly refused: number;
@@ -45,7 +45,7 @@ export interface ChurnReport {
 }
 
 export interface Changer {
-  /** Gives a loaded Service other endpoints; returns when that was answered. */
+  /** Gives a loaded Service other endpoints; resolves with the time of the response. */
   change(service: number, addresses: readonly string[]): Promise<number>;
   startChurn(spec: ChurnSpec): Promise<void>;
   /** With a change that becomes the last of the stream, or without. */

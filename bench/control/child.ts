@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of the benchmark in a sandbox: it dies with this process, and whoever asked for its next line
-// is told if it ends instead.
+// A program of the benchmark in a sandbox: it is killed with this process, and waiting for its next line fails if
+// it exits instead.
 import { insideSandbox, type Sandbox } from '../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../src/sys/exec.ts';
 
@@ -9,7 +9,7 @@ export interface LineChild {
   writeLine(line: string): void;
   /** Lines of its standard output, in order, each given once. */
   nextLine(): Promise<string>;
-  /** Resolves when it has ended; rejects with the last lines of its stderr. */
+  /** Resolves when it has exited; rejects with the last lines of its stderr. */
   ended(): Promise<never>;
   signal(signal: NodeJS.Signals): void;
   stop(): Promise<void>;

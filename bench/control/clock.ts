@@ -14,7 +14,7 @@ export function fromNanoseconds(text: string): number {
   return Number(text) / NS_PER_MS;
 }
 
-/** A measurement has to let time pass; nothing waits for a condition this way. */
+/** For measurements that must let time pass; never used to wait for a condition. */
 export async function letPass(ms: number): Promise<void> {
   await delay(ms);
 }

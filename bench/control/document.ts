@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a document that a program writes: what stands between two comments.
+// The generated part of a document, between two comments.
 
 const BEGIN = '<!-- bench:control: renewed by `npm run bench:control -- --document` -->';
 const END = '<!-- bench:control ends -->';

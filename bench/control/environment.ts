@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where and of what a run was made: without this, figures mean nothing.
+// The machine and the commit of a run, without which its figures mean nothing.
 import { cpus, loadavg, release } from 'node:os';
 import { run } from '../../src/sys/exec.ts';
 import { packageRoot } from '../../src/sys/package.ts';

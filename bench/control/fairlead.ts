@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the built fairlead on its node of a site: nothing of it is pinned before, and it watches its own
-// event loop.
+// Starts the built fairlead on its node of a site, without earlier pins and with a monitor of its event loop.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeInstance, ownPaths } from '../../src/lab/agent.ts';
@@ -24,10 +23,10 @@ export async function startFairlead(site: Site): Promise<RunningProxy> {
     ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
   ];
   let loading: Promise<number> | undefined;
-  // Itself, as an image starts it: its first line has flags for Node.
+  // As in the image: its first line has flags for Node.
   const argv = ['env', ...settings, compiledPath('main.js'), ...args];
   const { child, ...proxy } = proxySandbox(site, 'fairlead').start(argv, () => {
-    // Its first line of log: what has to be loaded is loaded.
+    // Its first log line: all modules are loaded.
     loading ??= takeStallMs(child, stallFile);
   });
   return {

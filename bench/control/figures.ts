@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run measures, as plain values: what goes into the JSON file and comes out of it.
+// The measurements of a run as plain values, as stored in the JSON file.
 
 export const PROXIES = ['fairlead', 'iptables', 'nftables'] as const;
 /** fairlead, or kube-proxy in one of its modes. */
 export type ProxyName = (typeof PROXIES)[number];
 
-/** From a change's answer to its effect, one number a change; negative if the effect came first. */
+/** Time from the response of a change to its effect, one number per change; negative if the effect came first. */
 export interface Latencies {
   readonly samplesMs: readonly number[];
-  /** Connections that failed while a change was awaited. */
+  /** Failed connections while a change was awaited. */
   readonly failures: number;
 }
 
@@ -16,7 +16,7 @@ export interface StartFigures {
   /** From exec to the end of the connection by which every probe Service had answered. */
   readonly wallSeconds: number;
   readonly cpuSeconds: number;
-  /** Connections tried until then: one every 5 ms, or 20 ms while nobody answers. */
+  /** Connection attempts until then: one every 5 ms, or 20 ms while there is no answer. */
   readonly connections: number;
 }
 
@@ -29,7 +29,7 @@ export interface MemoryFigures {
 
 /** Longest time between two turns of the event loop; the timer that finds it fires every 10 ms. */
 export interface StallFigures {
-  /** Until its first line of log: modules are loaded, nothing is served. */
+  /** Until its first log line: modules are loaded, nothing is served. */
   readonly loadingMs: number;
   /** From then on until every probe Service answered. */
   readonly startMs: number;
@@ -40,7 +40,7 @@ export interface ChurnFigures {
   readonly changesPerSecond: number;
   readonly seconds: number;
   readonly cpuCores: number;
-  /** Changes that the API server refused, or that changed nothing. */
+  /** Changes that the API server rejected, or that changed nothing. */
   readonly refused: number;
 }
 
@@ -71,7 +71,7 @@ export interface Machine {
   readonly cores: number;
   readonly kernel: string;
   readonly node: string;
-  /** Programs that ran or waited for a core in the minute before the run: above one, others disturbed it. */
+  /** Load average of the minute before the run: above one, other programs disturbed it. */
   readonly loadBefore: number;
 }
 

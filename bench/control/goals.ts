@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fairlead is to reach with 10,000 Services × 10 endpoints, and whether it did.
+// The goals for fairlead with 10,000 Services × 10 endpoints, and whether they are met.
 import type { Figures } from './figures.ts';
 import { percentile } from './statistics.ts';
 
@@ -9,7 +9,7 @@ export const GOAL_SERVICES = 10_000;
 
 export interface Goal {
   readonly name: string;
-  /** The figure must not be above this. */
+  /** The maximum for the figure. */
   readonly limit: number;
   readonly unit: string;
   readonly figure: number;

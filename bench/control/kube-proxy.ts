@@ -9,7 +9,7 @@ import type { Site } from './site.ts';
 export function startKubeProxy(site: Site, mode: Exclude<ProxyName, 'fairlead'>): RunningProxy {
   const { plane } = site;
   const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
-  // Legacy tools: over them kube-proxy is faster.
+  // Legacy tools, with which kube-proxy is faster.
   const path = `${makeToolFolder(plane, 'legacy')}:${process.env['PATH'] ?? ''}`;
   const flags = [
     ...[`--kubeconfig=${kubeconfig}`, `--hostname-override=${site.nodeOf(mode).name}`],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `npm run bench:control`: what it takes to follow a control plane of a size, for fairlead and for
-// kube-proxy. Figures go to standard output and into a JSON file, progress to standard error. With
-// --document it measures nothing and writes the figures of such a file into docs/bench.md.
+// `npm run bench:control`: the cost of following a control plane of a given size, for fairlead and for kube-proxy.
+// Figures go to standard output and into a JSON file, progress to standard error. With --document it measures
+// nothing and writes the figures of such a file into docs/bench.md.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { exitOnSignals } from '../../src/lab/topology.ts';
@@ -17,7 +17,7 @@ import { type Options, parseOptions } from './options.ts';
 import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
 import { sizeText } from './text.ts';
 
-/** docs/exit-codes.md: something this machine does not have. */
+/** docs/exit-codes.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
 /** A build just before leaves some. */
 const BUSY_LOAD = 1;
@@ -39,7 +39,7 @@ function refuse(reason: string): never {
   process.exit(EXIT_UNSUPPORTED);
 }
 
-/** @param keep is given what there is after each column: half an hour's figures must not depend on the last one */
+/** @param keep receives the figures after each column, so that a late failure does not lose half an hour's work */
 async function measureSize(
   binaries: Binaries,
   services: number,
@@ -66,7 +66,7 @@ async function measureSize(
 
 async function measureAll(options: Options): Promise<void> {
   exitOnSignals();
-  const where = await environment(); // Of what was built: the tree may move on while it is measured.
+  const where = await environment(); // Read before the run: the tree may change while it is measured.
   const { loadBefore } = where.machine;
   if (loadBefore > BUSY_LOAD) tell(`others use this machine (load ${loadBefore}): expect noise`);
   const binaries = await prepare(options);

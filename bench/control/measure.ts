@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One column of one size: starts a proxy, watches it start, changes endpoints under its feet, stops it.
+// One column of one size: starts a proxy, measures its start, changes endpoints while it runs, stops it.
 import { ChangeSeries } from './change-series.ts';
 import { letPass } from './clock.ts';
 import { startFairlead } from './fairlead.ts';
@@ -15,7 +15,7 @@ const START_TIMEOUT_MS = 300_000;
 export interface Column {
   readonly site: Site;
   readonly proxy: ProxyName;
-  /** At most so many single changes. */
+  /** Limit on single changes. */
   readonly changes: number;
   readonly onProgress: (what: string) => void;
 }
@@ -72,7 +72,7 @@ async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<F
   };
 }
 
-/** From exec on: Services are asked one after the other, so the last answer is the end of the wait. */
+/** Measured from exec. Services are probed one after the other, so the last answer is the end. */
 async function watchStart(site: Site, proxy: RunningProxy, prober: Prober): Promise<StartFigures> {
   let [endMs, connections] = [proxy.startedMs, 0];
   for (const { clusterIp } of site.probes) {

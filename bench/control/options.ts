@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be asked of `npm run bench:control`.
+// The options of `npm run bench:control`.
 import { Command, InvalidArgumentError } from 'commander';
 import { PROXIES, type ProxyName } from './figures.ts';
 
 export interface Options {
   readonly services: readonly number[];
   readonly proxies: readonly ProxyName[];
-  /** At most so many single changes for each series. */
+  /** Limit on single changes per series. */
   readonly changes: number;
   readonly json: string;
   /** Measure nothing, write the figures of the file into docs/bench.md. */
@@ -42,7 +42,7 @@ function numbers(text: string): readonly number[] {
 }
 
 function count(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is no number above 0.`);
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is not a number above 0.`);
   return Number(text);
 }
 
@@ -50,6 +50,6 @@ function count(text: string): number {
 function proxies(text: string): readonly ProxyName[] {
   const wanted = text.split(',');
   const unknown = wanted.find((name) => !PROXIES.some((proxy) => proxy === name));
-  if (unknown !== undefined) throw new InvalidArgumentError(`There is no proxy ${unknown}.`);
+  if (unknown !== undefined) throw new InvalidArgumentError(`Unknown proxy ${unknown}.`);
   return PROXIES.filter((name) => wanted.includes(name));
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of everything a column is measured with. kube-proxy gets a coarser prober and longer pauses: its
-// answers are that much slower, and a pause longer than its minSyncPeriod (1 s) spares it the wait for it.
+// The number and spacing of the measurements of a column. kube-proxy gets a coarser prober and longer pauses: it is
+// that much slower, and with pauses longer than its minSyncPeriod (1 s) it need not wait for that.
 import type { ProxyName } from './figures.ts';
 
 export interface Pace {
   readonly probePeriodMs: number;
-  /** At most so many changes, and none begun after this time. */
+  /** Limit on changes, and the time after which none is started. */
   readonly changes: number;
   readonly changesTimeMs: number;
-  /** Between two changes: at least, and a random part on top. */
+  /** Pause between two changes: a minimum and a random addition. */
   readonly quietPauseMs: readonly [least: number, random: number];
   readonly busyPauseMs: readonly [least: number, random: number];
-  /** Streams of changes whose last one is waited for; the first is long and its CPU time is counted. */
+  /** Streams of changes whose last one is awaited; the first is long, and its CPU time is measured. */
   readonly streamSeconds: readonly number[];
 }
 
 export const START_PROBE_PERIOD_MS = 5;
-/** Nobody answers for a Service that is not served yet: the kernel limits how often it says so. */
+/** Connections to a Service that is not served yet get ICMP errors, whose rate the kernel limits. */
 export const START_PATIENCE_MS = 20;
 export const PATIENCE_MS = 250;
 export const SETTLE_MS = 10_000;

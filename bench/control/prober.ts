@@ -11,7 +11,7 @@ const PROGRAM = join(packageRoot(), 'build', 'bench', 'prober');
 export interface Probe {
   readonly address: string;
   readonly port: number;
-  /** The letter of the server that is awaited; `*`: any. */
+  /** The letter of the awaited server; `*` for any. */
   readonly tag: string;
   readonly periodMs: number;
   /** For one connection. */
@@ -21,16 +21,16 @@ export interface Probe {
 }
 
 export interface Reached {
-  /** When the first connection that reached the server began and ended. */
+  /** Start and end of the first connection that reached the server. */
   readonly startMs: number;
   readonly endMs: number;
-  /** Tried until then, and those of them that nobody answered. */
+  /** Connection attempts until then, and how many of them failed. */
   readonly connections: number;
   readonly failures: number;
 }
 
 export interface Prober {
-  /** Returns once the first connection was tried; `reached` waits for the right one. */
+  /** Resolves after the first attempt; `reached` waits for the right server. */
   begin(probe: Probe): Promise<{ reached(): Promise<Reached> }>;
   stop(): Promise<void>;
 }
@@ -50,7 +50,7 @@ export function startProber(sandbox: Sandbox): Prober {
   };
 }
 
-/** Greets connections in a pod with a letter. */
+/** Answers connections in a pod with a letter. */
 export async function startGreeter(
   sandbox: Sandbox,
   tag: string,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A proxy that runs on a node of a site, whichever it is: in a cgroup of its own, with nothing in it but
-// the proxy and what it starts.
+// A proxy that runs on a node of a site, in its own cgroup, which holds only the proxy and its children.
 import { dirname, join } from 'node:path';
 import type { Sandbox } from '../../src/lab/sandbox.ts';
 import { makeCgroup } from '../../src/sys/cgroup.ts';
@@ -15,11 +14,11 @@ export interface RunningProxy {
   readonly startedMs: number;
   cpuSeconds(): number;
   residentBytes(): { readonly peak: number; readonly now: number };
-  /** Longest stall since the last time of asking; undefined for programs without an event loop. */
+  /** Longest stall since the previous call; undefined for programs without an event loop. */
   takeStallMs(): Promise<number | undefined>;
-  /** Of the time before its first line of log, known once that was written. */
+  /** Longest stall before its first log line, known once that was written. */
   loadingStallMs(): Promise<number | undefined>;
-  /** Rejects with what it said last when it has ended. */
+  /** Rejects with its last output when it has exited. */
   ended(): Promise<never>;
   stop(): Promise<void>;
 }
@@ -33,7 +32,7 @@ export type StartedProxy = Omit<RunningProxy, 'takeStallMs' | 'loadingStallMs'> 
   readonly child: LineChild;
 };
 
-/** Makes the cgroup; it goes with the site's control plane. */
+/** Creates the cgroup, which is removed with the site's control plane. */
 export function proxySandbox(site: Site, name: ProxyName): ProxySandbox {
   const { namespace } = site.nodeOf(name);
   const shared = site.plane.sandbox(name, namespace);

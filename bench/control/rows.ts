@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of the tables: what each figure is called and how it is written.
+// The rows of the tables: names and formats of the figures.
 import type { Figures, Latencies } from './figures.ts';
 import { percentile } from './statistics.ts';
 
@@ -54,7 +54,7 @@ export const ROWS: readonly Row[] = [
   },
 ];
 
-/** Three digits where they mean something. */
+/** Three significant digits. */
 export function ms(value: number): string {
   const text = value.toFixed(Math.abs(value) < 100 ? 1 : 0);
   return text.replace(/^-/, '−').replace(/\B(?=(\d{3})+$)/g, ',');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a size is measured on: a loaded control plane, one node for each proxy, and one more whose two pods
-// are the real backends of the probe Services. All Services of the load have invented endpoints but these.
+// The environment of one size: a loaded control plane, one node for each proxy, and one more whose two pods are the
+// real backends of the probe Services. All other Services have fictitious endpoints.
 import { buildTopology, type Topology } from '../../src/lab/topology.ts';
 import type { NodeHost } from '../../src/lab/wiring.ts';
 import type { Binaries } from '../../test/integration/cluster/binaries.ts';
@@ -115,9 +115,9 @@ async function loadServices(
   return { loadSeconds: elapsedMs / 1000, probes };
 }
 
-/** Spread over all numbers, the first and the last among them. */
+/** Spread evenly from the first to the last number. */
 function probeNumbers(services: number): readonly number[] {
-  const count = Math.min(MAX_PROBES, Math.ceil(services / 2)); // Others are left to change.
+  const count = Math.min(MAX_PROBES, Math.ceil(services / 2)); // The others are changed.
   const step = (services - 1) / Math.max(1, count - 1);
   return Array.from({ length: count }, (_, index) => Math.round(index * step));
 }

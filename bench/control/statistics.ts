@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said about a list of numbers.
+// Statistics of a list of numbers.
 
-/** Nearest rank: the smallest value that at least this share of all values does not exceed. */
+/** Nearest rank: the smallest value that at least this share of all values is below or equal to. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const rank = Math.max(1, Math.ceil(share * sorted.length));

@@ -13,7 +13,8 @@
 namespace fairlead {
 namespace {
 
-constexpr int kKernelNotSupported = 524;  // ENOTSUPP: the kernel lets this internal number escape
+constexpr int kKernelNotSupported =
+    524;  // ENOTSUPP: an internal number that the kernel returns nevertheless
 constexpr size_t kMessageCount = 4;
 constexpr size_t kMessageBytes = 512;
 
@@ -52,7 +53,7 @@ Napi::String Text(Napi::Env env, const std::string& text) {
 
 std::string ErrnoName(int error) {
   if (error == kKernelNotSupported) return "ENOTSUPP";
-  if (error == ENOTSUP) return "ENOTSUP";  // as Node says it; glibc prefers EOPNOTSUPP
+  if (error == ENOTSUP) return "ENOTSUP";  // as in Node; glibc prefers EOPNOTSUPP
   const char* name = strerrorname_np(error);
   return name ? name : "E" + std::to_string(error);
 }

@@ -13,7 +13,7 @@ namespace fairlead {
 struct Failure {
   int error = 0;       // positive errno, 0 if none
   std::string op;      // the libbpf or system call, or the method whose argument was refused
-  std::string detail;  // what it was about
+  std::string detail;  // the object or value concerned
   std::string code;    // empty: the errno's name
   std::string log;     // the verifier's, if any
 };

@@ -38,7 +38,7 @@ class Handle : public Napi::ObjectWrap<T> {
     return handle;
   }
 
-  // Null, and nothing thrown, if `value` is not one of ours.
+  // Null, without throwing, if `value` is not one of our handles.
   static T* TryUnwrap(Napi::Env env, napi_value value) {
     bool is_ours = false;
     void* self = nullptr;

@@ -89,7 +89,7 @@ Progress PutBatch(const Elements& map, const uint8_t* keys, const uint8_t* value
   return {0, error, "bpf_map_update_batch"};
 }
 
-// The kernel stops at the first absent key; for us that one is done, so go on behind it.
+// The kernel stops at the first absent key; we count that one as done and continue after it.
 Progress DeleteBatch(const Elements& map, const uint8_t* keys, uint32_t count) {
   LIBBPF_OPTS(bpf_map_batch_opts, options);
   uint32_t done = 0;
@@ -110,7 +110,7 @@ Progress DeleteBatch(const Elements& map, const uint8_t* keys, uint32_t count) {
 }
 
 // The kernel hands out whole hash buckets and says ENOSPC when one is larger than the chunk; ENOENT
-// is the end and comes with the last elements.
+// means the end and comes together with the last elements.
 Progress ReadAll(const Elements& map, uint32_t max_entries, Contents* contents) {
   if (map.key_bytes == 0) return {0, EOPNOTSUPP, "bpf_map_lookup_batch"};
   LIBBPF_OPTS(bpf_map_batch_opts, options);

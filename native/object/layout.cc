@@ -35,7 +35,7 @@ const char* KindName(const btf_type* type) {
   return "another kind of type";
 }
 
-// "value.state is at byte 4, not at byte 8": what is there first.
+// "value.state is at byte 4, not at byte 8": the layout found comes first.
 std::string Differs(const std::string& path, const std::string& found, const std::string& wanted) {
   return path + " is " + found + ", not " + wanted;
 }
@@ -81,7 +81,7 @@ std::string CompareMembers(const std::string& path, Layout wanted, const btf_typ
   return Differs(path, fields(btf_vlen(found_type)), fields(count));
 }
 
-// A name that both have must stand for the same number; names that one of them lacks are additions.
+// A name in both must have the same number; a name in only one of them is an addition.
 std::string CompareEnums(const std::string& path, Layout wanted, const btf_type* wanted_type,
                          Layout found, const btf_type* found_type) {
   if (!btf_is_enum(wanted_type) || !btf_is_enum(found_type)) return "";

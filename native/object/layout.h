@@ -17,9 +17,9 @@ struct Layout {
   uint32_t id;
 };
 
-// In which field, by its path, bytes would be read with another meaning than they were written
-// with: "value.state is at byte 4, not at byte 8". Names of types do not count, names of fields do.
-// Empty if nowhere.
+// Names the first field, by its path, whose bytes would be read with another meaning than they were
+// written with: "value.state is at byte 4, not at byte 8". Names of fields are compared, names of
+// types are not. Empty if there is none.
 std::string LayoutDifference(const std::string& path, Layout wanted, Layout found);
 
 // The same for key and value of a map by its BTF; empty if the kernel has none for it.

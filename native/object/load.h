@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads an opened object and turns a refusal into a Failure with the verifier's words.
+// Loads an opened object and turns an error into a Failure with the verifier's message.
 #ifndef FAIRLEAD_LOAD_H_
 #define FAIRLEAD_LOAD_H_
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BpfObject handle: an opened object file, changed before load, taken apart into handles after.
+// The BpfObject handle: an opened object file, configured before load, a source of handles after
+// it.
 #ifndef FAIRLEAD_OBJECT_H_
 #define FAIRLEAD_OBJECT_H_
 
@@ -51,7 +52,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   Napi::Value Program(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 
-  // Each answers null with the error thrown.
+  // Each returns null with the error thrown.
   bpf_map* FindMap(Args& args, const std::string& name);
   bpf_program* FindProgram(Args& args, const std::string& name);
   bool CheckIdle(Args& args);

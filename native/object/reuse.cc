@@ -11,7 +11,7 @@
 namespace fairlead {
 namespace {
 
-// "value size 8, not 16; …" for every field in which the map differs from the declaration.
+// Lists every field in which the map differs from the declaration: "value size 8, not 16; …".
 std::string Differences(const bpf_map* declared, const bpf_map_info& actual) {
   std::string all;
   auto compare = [&](const char* field, uint32_t wanted, uint32_t found) {

@@ -23,7 +23,7 @@ constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
 
 constexpr uint32_t kById = 1 << 5;  // BPF_F_ID
 
-// What bpf(BPF_LINK_CREATE) takes for tcx: libbpf has words for it from 1.3, Debian 12 has 1.1.
+// The arguments of bpf(BPF_LINK_CREATE) for tcx: libbpf supports it since 1.3, Debian 12 has 1.1.
 struct TcxLinkCreate {
   uint32_t prog_fd;
   uint32_t target_ifindex;
@@ -51,8 +51,7 @@ bpf_tc_hook HookOf(const TcTarget& target) {
   return hook;
 }
 
-// A kernel without tcx answers EINVAL to the question too; with it, the question has no such
-// answer.
+// Without tcx the kernel returns EINVAL for a query too; with tcx a query never fails with it.
 bool HasTcx(uint32_t ifindex) {
   uint32_t count = 0;
   return bpf_prog_query(static_cast<int>(ifindex), kTcxIngress, 0, nullptr, nullptr, &count) == 0;

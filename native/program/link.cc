@@ -34,7 +34,7 @@ bool KindOf(uint32_t type, LinkKind* kind) {
   return type == BPF_LINK_TYPE_CGROUP || type == BPF_LINK_TYPE_XDP || type == kLinkTypeTcx;
 }
 
-// The attachment went away before us: with its device, its cgroup, or by another hand.
+// The attachment is already gone: with its device or cgroup, or removed by another program.
 bool IsGone(int error) {
   return error == ENOLINK || error == ENOENT || error == ENODEV;
 }

@@ -19,7 +19,7 @@ struct LinkState {
   TcTarget target;         // clsact only, in the network namespace it was made in
 };
 
-// The handle of a kernel link; throws if it is of a kind we do not make.
+// The handle of a kernel link; throws if it is of a kind that this addon does not create.
 Napi::Value MakeLink(Napi::Env env, Fd fd, const std::string& target);
 
 class BpfLink : public Handle<BpfLink, LinkState> {

@@ -13,7 +13,7 @@
 namespace fairlead {
 namespace {
 
-// A program may grow a packet by its headroom; enough for any encapsulation we know.
+// A program may grow a packet by this much; enough for any common encapsulation.
 constexpr uint32_t kOutputSlack = 256;
 constexpr uint32_t kLargestOutput = 1 << 20;
 
@@ -27,7 +27,7 @@ std::string TagText(const uint8_t* tag) {
   return text;
 }
 
-// Only packet programs give their context back; the others refuse a buffer for it.
+// Only packet programs return their context; for others the kernel rejects a buffer for it.
 bool ReturnsContext(uint32_t type) {
   return type == BPF_PROG_TYPE_SCHED_CLS || type == BPF_PROG_TYPE_SCHED_ACT ||
          type == BPF_PROG_TYPE_XDP || type == BPF_PROG_TYPE_CGROUP_SKB;
@@ -67,7 +67,7 @@ TcxOrder BpfProgram::ReadTcxOrder(Args& args) {
 
 TestRunInput BpfProgram::ReadTestRun(Args& args) {
   if (!args.At(0).IsObject()) args.Refuse("options must be an object");
-  // All options before any bytes: a getter could take the memory away.
+  // Read all options before any bytes: a getter could detach the memory.
   Napi::Value data = args.Option(0, "dataIn");
   Napi::Value context = args.Option(0, "contextIn");
   Napi::Value out_size = args.Option(0, "dataOutSize");
@@ -89,7 +89,7 @@ Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
   if (!args.ok()) return {};
   std::vector<uint8_t> data_out(input.out_size);
   std::vector<uint8_t> context_out(ReturnsContext(state_.info.type) ? input.context.size() : 0);
-  // The kernel refuses pointers to nothing.
+  // The kernel rejects pointers to empty buffers.
   auto pointer = [](auto& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
   LIBBPF_OPTS(bpf_test_run_opts, options);
   options.data_in = pointer(input.data);
@@ -126,7 +126,7 @@ Napi::Value BpfProgram::AttachCgroup(const Napi::CallbackInfo& info) {
 
 Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
   Args args(info, "program.attachTc", &is_open_);
-  // All options before anything else: a getter could close us.
+  // Read all options first: a getter could close this handle.
   Napi::Value priority = args.Option(2, "priority");
   Napi::Value handle = args.Option(2, "handle");
   Napi::Value force = args.Option(2, "forceClsact");

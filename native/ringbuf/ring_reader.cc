@@ -18,10 +18,10 @@ constexpr size_t kQueueRecords = 4096;
 constexpr size_t kQueueBytes = 1 << 20;
 constexpr size_t kRecordsPerTurn = 256;
 // A call made while the loop still serves the last one is served in the same turn, up to a thousand
-// times; so the next call waits until the loop has surely gone on.
+// times; so the next call waits until that turn is certainly over.
 constexpr int kRestMs = 1;
 
-// An exception of the callback is the user's: hand it to 'uncaughtException' and go on.
+// An exception in the callback goes to 'uncaughtException', and delivery continues.
 void Call(Napi::Env env, Napi::Function on_record, const std::vector<uint8_t>& record) {
   Napi::HandleScope scope(env);
   napi_value argument = CopyBytes(env, record.data(), record.size());
@@ -43,7 +43,8 @@ RingReader::~RingReader() {
   Release();
 }
 
-// At once and not with the destructor: the threadsafe function holds us for some turns of the loop.
+// Now and not in the destructor: the threadsafe function keeps this object for some turns of the
+// loop.
 void RingReader::Release() {
   ring_buffer__free(std::exchange(ring_, nullptr));
   map_.Reset();
@@ -63,7 +64,7 @@ void* RingReader::Main(void* self) {
   return nullptr;
 }
 
-// Not std::thread, which can only throw when there are too many threads.
+// Not std::thread, which can report too many threads only by throwing.
 int RingReader::Start(napi_threadsafe_function notify) {
   notify_ = notify;
   int error = pthread_create(&thread_, nullptr, Main, this);
@@ -99,7 +100,7 @@ void RingReader::Notify() {
   is_notified_ = napi_call_threadsafe_function(notify_, nullptr, napi_tsfn_nonblocking) == napi_ok;
 }
 
-// A negative answer makes libbpf stop after this record, which it counts as taken.
+// A negative result makes libbpf stop after this record, which it counts as consumed.
 int RingReader::Keep(void* self, void* data, size_t size) {
   auto* reader = static_cast<RingReader*>(self);
   auto* bytes = static_cast<const uint8_t*>(data);

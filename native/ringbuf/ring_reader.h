@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thread that waits for a ring and the event loop that delivers its records share.
+// The state shared by the thread that waits for a ring and the event loop that delivers its
+// records.
 #ifndef FAIRLEAD_RING_READER_H_
 #define FAIRLEAD_RING_READER_H_
 

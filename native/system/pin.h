@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pins in a bpf file system: making one, and opening one as what it must be.
+// Pins in a bpf file system: creating one, and opening one with the expected type.
 #ifndef FAIRLEAD_PIN_H_
 #define FAIRLEAD_PIN_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few system calls that Node has no word for, and facts about this machine.
+// System calls that Node lacks, and facts about this machine.
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <sys/file.h>
@@ -55,7 +55,7 @@ Napi::Value FileSystemType(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<uint32_t>(facts.f_type));
 }
 
-// Node has no word for flock(2), which alone works on a folder of any file system, bpffs included,
+// Node has no flock(2), the only lock that works on a folder of any file system, bpffs included,
 // and is released by the kernel when the last copy of the descriptor is closed.
 Napi::Value LockExclusively(const Napi::CallbackInfo& info) {
   Args args(info, "lockExclusively");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tables of the BPF dataplane say to a new connection, read the way the programs read them
-// (bpf/common/frontend.h, select.h): the answer in memory that the kernel's own is held against.
+// What a new connection gets from the tables of the BPF dataplane, read as the programs read them
+// (bpf/common/frontend.h, select.h): the in-memory model with which the kernel's results are compared.
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
@@ -40,7 +40,7 @@ export function answerOfTables(tables: Tables, packet: Packet, position: ClientP
   };
 }
 
-/** The exact frontend, else a NodePort, else what refuses the other ports of a ClusterIP. */
+/** The exact frontend, otherwise a NodePort, otherwise the wildcard that rejects the other ports of a ClusterIP. */
 function frontendFor(
   tables: Tables,
   { destination, destinationPort, protocol }: Packet,
@@ -73,7 +73,7 @@ function answersNodePorts(tables: Tables, address: string, position: ClientPosit
   return value[0] === ADDRESS_SCOPE.node || position === 'host';
 }
 
-/** Every member must be an active backend of the Service that the run names. */
+/** Every member must be an active backend of the service port that the set belongs to. */
 function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly string[] {
   const [serviceId, ...ids] = readRun(tables.slotBlock, rule.block, rule.members);
   return ids.map((id) => {

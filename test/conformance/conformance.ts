@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stories as a conformance suite: each is played against a dataplane, and after every step each client
-// must meet what the story says. A dataplane is right when this suite is green; what it says it cannot do
-// is a golden file, so that a gap is seen when it comes and when it goes.
+// The stories as a conformance suite: each is run against a dataplane, and after every step each client must get
+// what the story says. A dataplane is correct if this suite passes; what it does not support is a golden file, so
+// that every change of it is seen.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Capabilities, originOf, servedBy } from '../../src/dataplane/capabilities.ts';
@@ -14,13 +14,13 @@ import { createPlanner } from '../../src/plan/planner.ts';
 import type { ClientPosition, Plan } from '../../src/plan/types.ts';
 import { type Expectation, expectationOf, readStories, type Story } from './story.ts';
 
-/** What a new connection meets. */
+/** The result of a new connection. */
 export interface Answer extends Pick<Explanation, 'verdict' | 'masquerade'> {
-  /** Every backend it may get. */
+  /** All backends it may get. */
   readonly backends: readonly string[];
 }
 
-/** A dataplane in a state of its own, which nothing else uses. */
+/** A dataplane with its own state, used by nothing else. */
 export interface Subject {
   /** Programs what a step changed, as the agent would. */
   sync(plan: Plan, changed: readonly string[] | 'all'): Promise<void>;
@@ -35,7 +35,7 @@ export interface DataplaneUnderTest {
 
 export const STORIES = ['clusterip.yaml', 'endpoints.yaml', 'policies.yaml'] as const;
 
-/** One test a story, and one for what the dataplane leaves to others. */
+/** One test per story, and one for what the dataplane does not serve. */
 export function testConformance(name: string, dataplane: DataplaneUnderTest): void {
   const notServed: string[] = [];
   for (const file of STORIES) {
@@ -96,11 +96,11 @@ function check(
   return undefined;
 }
 
-/** A pod that may only reach itself is masqueraded whatever the traffic rule says: the packet path's affair. */
+/** A pod that reaches itself is masqueraded by the packet path, whatever the traffic rule says. */
 const isHairpin = ({ packet, backends }: Expectation): boolean =>
   backends.some((backend) => backend.startsWith(`${packet.source}:`)) && backends.length === 1;
 
-/** Why this dataplane is not the one to ask; that it sees no packets is no reason not to ask its tables. */
+/** Why this dataplane does not serve the packet; its tables are checked even for packets it does not see. */
 function limitOf(
   plan: Plan,
   packet: Packet,

@@ -83,7 +83,7 @@ it('prints a headline and reasons for people', async () => {
   expect(text).toContain('which has 80/TCP and not 81/TCP');
 });
 
-it('says what is wrong with a question', async () => {
+it('reports what is wrong with its arguments', async () => {
   await expect(explained('--from', 'x', '--to', '10.96.0.10:81/tcp')).rejects.toThrow('client x');
 });
 
@@ -120,7 +120,7 @@ it('asks the agent of --run-dir if no manifests are named', async () => {
   await expect(explained(...asked)).rejects.toMatchObject({ code: 'NOT_RUNNING' });
 });
 
-it('names each flag that an agent does not answer by', async () => {
+it('names each flag that a running agent does not use', async () => {
   const said: string[] = [];
   const spy = vi.spyOn(process.stderr, 'write').mockImplementation((chunk) => {
     said.push(String(chunk));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF dataplane over tables in memory: what it writes means what the plan says, for every client.
+// The BPF dataplane over tables in memory: its tables give every client what the plan says.
 
 import { createMemoryTables } from '../../src/dataplane/bpf/maps/memory.ts';
 import { BPF } from '../../src/dataplane/capabilities.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every story, in several orders of arrival: what a client meets must not depend on the order in which
-// the objects of a step came, nor on how many came at once, nor on objects that went and came back.
+// Every story in several orders of arrival: the result for a client must not depend on the order of the objects of
+// a step, on how many arrive at once, or on objects that were deleted and added again.
 import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../src/model/types.ts';
 import { buildAll, type NamedObject } from '../../src/plan/build.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads stories: objects named in fixture.yaml, changed by merge patches (RFC 7386), put and removed in
-// steps, and what a client meets after each step.
+// Reads stories: objects from fixture.yaml, changed by merge patches (RFC 7386), put and removed in steps, and the
+// expected result for clients after each step.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
@@ -90,7 +90,7 @@ const toStep = ({ put = [], remove = [], ...rest }: StepText): Step => ({
   ],
 });
 
-/** All four Nodes and the ServiceCIDR come first in every story. */
+/** Every story starts with all four Nodes and the ServiceCIDR. */
 const CLUSTER: Step = toStep({ put: ['n1', 'n2', 'n3', 'n4', 'range'] });
 
 export function readStories(file: string): readonly Story[] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services and EndpointSlices as tests need them: dual-stack, one port, in namespace default.
+// Builders of Services and EndpointSlices: dual-stack, one port, in namespace default.
 
 import type { Target } from '../../src/lab/client/protocol.ts';
 import { type Endpoint, endpointSlices, type Manifest } from '../../src/lab/manifests.ts';
@@ -9,7 +9,7 @@ export interface ServiceSpec {
   /** Last part of both ClusterIPs, 1..255: 10.96.0.N and fd00:96::N (in hex). */
   readonly n: number;
   readonly port?: number;
-  /** What the pods listen on. */
+  /** The port the pods listen on. */
   readonly targetPort?: number;
   readonly protocol?: 'TCP' | 'UDP';
   /** Session affinity with this time-out. */
@@ -65,7 +65,7 @@ export function service(
 
 export type AddressKind = 'IPv4' | 'IPv6' | 'v4-mapped';
 
-/** What a client dials to reach a Service made by `svc`, by kind of socket. */
+/** The address at which a client reaches a Service made by `svc`, by kind of socket. */
 export function target(spec: ServiceSpec, kind: AddressKind = 'IPv4'): Target {
   const { ipv4, ipv6 } = clusterIps(spec.n);
   const address = { IPv4: ipv4, IPv6: ipv6, 'v4-mapped': `::ffff:${ipv4}` }[kind];

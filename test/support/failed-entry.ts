@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { FailedEntry } from '../../src/dataplane/dataplane.ts';
 
-/** A frontend that found no room, unless it is said otherwise. */
+/** By default a frontend that did not fit into its map. */
 export const failedEntry = (over: Partial<FailedEntry> = {}): FailedEntry => ({
   id: {
     kind: 'frontend',

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that tell of every single write before it happens: each entry of a batch, each store to shared
-// memory. What is told may throw, and then that write and all later ones never happen, as if the process
-// had been killed there.
+// Tables that call back before every single write: each entry of a batch, each store to shared memory. If the
+// callback throws, that write and all later ones do not happen, as if the process had been killed there.
 import { vi } from 'vitest';
 import type { ArrayTable, HashTable, Tables } from '../../src/dataplane/bpf/maps/tables.ts';
 
@@ -11,7 +10,7 @@ export interface Killable {
   readonly tables: Tables;
   /** The nth write from now on is the first that never happens. */
   killAt(nth: number): void;
-  /** Another process: writes happen again. */
+  /** Starts another process: writes happen again. */
   revive(): void;
 }
 

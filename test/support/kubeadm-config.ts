@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that kubeadm puts into ConfigMap kube-proxy: every key, most of them with a zero value or
-// null. Only pod ranges and the kubeconfig's path are a test's own.
+// The file that kubeadm puts into ConfigMap kube-proxy: every key, most of them zero or null. Only the pod ranges
+// and the path of the kubeconfig differ.
 
 export function kubeadmConfig(kubeconfig: string, clusterCidr: string): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left of a topology on this machine; must be empty at the end of every test.
+// What a topology has left on this machine; must be empty at the end of every test.
 import { existsSync } from 'node:fs';
 import { ownNamespaces } from '../../src/lab/ownership.ts';
 import type { Topology } from '../../src/lab/topology.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel should hold, told independently of the product: a few lines that know only which
-// Service has which ready endpoints. And random changes of it.
+// What the kernel should hold, computed independently of the product from nothing but which Service has which ready
+// endpoints. And random changes of that.
 import fc from 'fast-check';
 import type { Endpoint, Manifest } from '../../src/lab/manifests.ts';
 import { clusterIps, type ServiceSpec, slices, svc } from './builders.ts';
@@ -12,7 +12,7 @@ export interface ModelService {
 }
 
 export interface Model {
-  /** A Service and its slices are separate objects: either may be there without the other. */
+  /** A Service and its slices are separate objects: either may exist without the other. */
   readonly services: Map<string, ServiceSpec>;
   readonly slices: Map<string, ModelService>;
 }
@@ -60,7 +60,7 @@ export const changes = (podCount: number): fc.Arbitrary<Change> =>
     endpoints: fc.array(endpoint, { minLength: podCount, maxLength: podCount }),
   });
 
-/** Makes the change, and tells the file it amounts to: undefined content means removal. */
+/** Applies the change and returns the resulting file; undefined content means that it is removed. */
 export function change(
   model: Model,
   pods: readonly Endpoint['pod'][],
@@ -106,7 +106,7 @@ export function expectedFrontends(model: Model): Record<string, string> {
   return rows;
 }
 
-/** Names of the pods that may answer; empty means refusal. */
+/** Names of the pods that may answer; if empty, connections are rejected. */
 export function expectedPods(model: Model, name: string): string[] {
   return backendsOf(model, name).map(({ pod }) => pod.name);
 }

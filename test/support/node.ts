@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes for namespace tests: pods with real servers, client programs and one agent each. Start in
-// beforeAll, `remove()` in afterAll; everything else of a test goes through its node.
+// Nodes for namespace tests: pods with real servers, client programs and one agent each. Start them in beforeAll,
+// call `remove()` in afterAll; tests do everything else through their node.
 import { type Agent, type Instance, makeInstance, startAgent } from '../../src/lab/agent.ts';
 import type { ManifestDirectory } from '../../src/lab/manifests.ts';
 import { removeLeftovers } from '../../src/lab/ownership.ts';
@@ -15,7 +15,7 @@ import { leftoversOf } from './leftovers.ts';
 
 export interface NodeShape {
   readonly name: string;
-  /** Pods with an echo server; their names are what they answer with. */
+  /** Pods with an echo server, which answers with the name of its pod. */
   readonly servers: readonly string[];
   readonly clients: readonly string[];
 }
@@ -32,14 +32,14 @@ export interface TestNode {
   /** Pods by name, in the order asked for. */
   pods(...names: readonly string[]): Pod[];
   startAgent(flags?: readonly string[]): Promise<Agent>;
-  /** The running agent's own answers. */
+  /** The admin API of the running agent. */
   status(): Promise<Status>;
 }
 
 export interface TestNodes {
   readonly nodes: readonly TestNode[];
   readonly topology: Topology;
-  /** Removes everything and throws if something with our prefix is left. */
+  /** Removes everything and throws if anything with our prefix is left. */
   remove(): void;
 }
 

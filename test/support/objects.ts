@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// API objects as tests need them: small, valid, with one port `http` (80, on pods 8080), and changed where a
-// test says so. The same ones go to the model, to a plan, to a file and to an API server.
+// Builders of API objects: small and valid, with one port `http` (80, on pods 8080), and overridden by tests. Used
+// for the model, plans, files and API servers alike.
 import type { Kind, ObjectChange } from '../../src/model/types.ts';
 
 export interface ApiObject {
@@ -24,7 +24,7 @@ export const clusterIp = (address: string) => ({
   ipFamilies: [address.includes(':') ? 'IPv6' : 'IPv4'],
 });
 
-/** `spec` is added to that of the Service, `sections` stand in place of its own. */
+/** `spec` is merged into that of the Service, `sections` replace its own. */
 export function serviceObject(
   name: string,
   spec: object = {},

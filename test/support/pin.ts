@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small map pinned at a path, as another program or another version would leave it.
+// Pins a small map at a path, as another program or version may have done.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { run } from '../../src/sys/exec.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of deploy/prometheus on scrapes of live agents. Builds Prometheus' engine once for each state of
-// its sources, into the user's cache; without Go the tests that need it are skipped, loudly.
+// Evaluates the rules of deploy/prometheus on scrapes of live agents. Builds Prometheus' engine into the user's
+// cache, once per version of its sources; without Go the tests that need it are skipped with a message.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -16,7 +16,7 @@ export type Promql =
   | { readonly isReady: true; readonly program: string }
   | { readonly isReady: false; readonly reason: string };
 
-/** May build for minutes: test files await it at their top. A build that fails throws. */
+/** The build may take minutes, so test files await it at the top level. Throws if the build fails. */
 export async function preparePromql(): Promise<Promql> {
   const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'fairlead/promql');
   const hash = createHash('sha256');

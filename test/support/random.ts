@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How random tests run: the same each time, from a seed that a failure prints.
+// Random tests run the same each time, from a seed that a failure prints.
 import fc from 'fast-check';
 
-/** FAIRLEAD_SEED tries other histories, or repeats those of a failure. */
+/** FAIRLEAD_SEED selects other histories, or repeats those of a failure. */
 export const SEED = Number(process.env['FAIRLEAD_SEED'] ?? 1);
 
 /**

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scrapes of a live agent's /metrics, and which metrics were seen to change between them.
+// Scrapes of a live agent's /metrics, and which metrics changed between them.
 
 import { insideSandbox, type Sandbox } from '../../src/lab/sandbox.ts';
 import { METRICS, type MetricName } from '../../src/server/metrics/table.ts';
 import { run } from '../../src/sys/exec.ts';
 
-/** What only an agent with an API server has; every other metric is also there with manifests. */
+/** The metrics that only an agent with an API server has. */
 export const API_SERVER_METRICS: readonly MetricName[] = [
   'rest_client_requests_total',
   'rest_client_request_duration_seconds',
@@ -26,7 +26,7 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** A request from a sandbox to 127.0.0.1 there. Throws if nothing listens. */
+/** Sends a request from a sandbox to its 127.0.0.1. Throws if nothing listens. */
 export async function getInSandbox(
   sandbox: Sandbox,
   port: number,
@@ -49,7 +49,7 @@ export class Scrapes {
     this.#sandbox = sandbox;
   }
 
-  /** One page, remembered. */
+  /** Scrapes and keeps one page. */
   async take(): Promise<string> {
     const { body } = await getInSandbox(this.#sandbox, 10249, '/metrics');
     for (const name of Object.keys(METRICS)) {
@@ -65,7 +65,7 @@ export class Scrapes {
     return line === undefined ? undefined : Number(line.slice(series.length + 1));
   }
 
-  /** Those that showed the same on every page, or nothing where they are constant. */
+  /** The metrics that were the same on every page; constant ones only if they never appeared. */
   unmoved(names: readonly MetricName[]): string[] {
     return names.filter((name) => {
       const pages = this.#seen.get(name) ?? new Set();

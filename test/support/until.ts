@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Wait {
   readonly timeoutMs?: number;
-  /** What is awaited, for the error. */
+  /** Names the condition in the error. */
   readonly what: string;
 }
 
@@ -15,7 +15,7 @@ export interface Wait {
 export const AT_ONCE_MS = 5_000;
 
 const TIMEOUT_MS = 5_000;
-/** Short waits are noticed at once, long ones cost a busy machine little. */
+/** The interval grows, so that short waits end promptly and long ones cost little CPU. */
 const FIRST_POLL_MS = 1;
 const LAST_POLL_MS = 25;
 
@@ -44,7 +44,7 @@ export async function until<T>(
   }
 }
 
-/** The same for an assertion: repeats it until it holds, and fails with its own last failure. */
+/** The same for an assertion: repeats it until it holds, or throws its last failure. */
 export async function untilHolds(
   assertion: () => void | Promise<void>,
   timeoutMs = TIMEOUT_MS,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sync loop over tables in memory, with timers that the test controls: when it writes, when it
-// must not, what it retries and what it repairs.
+// The sync loop over tables in memory, with timers that the test controls: when it writes, when it must not, what
+// it retries and what it repairs.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
 import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
@@ -16,11 +16,11 @@ let agent: Agent;
 let tables: MemoryTables;
 let dataplane: Dataplane;
 let ports: Map<string, ServicePortPlan>;
-/** What each sync was asked for. */
+/** The arguments of each sync. */
 let syncs: (number | 'all')[];
 let local: { family: 'IPv4'; address: string }[];
 
-/** A planner whose objects are the ports themselves. */
+/** A planner whose objects are service ports. */
 const planner = {
   apply(changes: readonly ObjectChange[]): PlanDelta {
     for (const change of changes) {
@@ -47,10 +47,10 @@ const remove = (name: string): ObjectChange => ({
   type: 'remove',
   ref: { kind: 'Service', namespace: 'default', name },
 });
-/** Without what refuses the other ports of a ClusterIP. */
+/** Without the wildcards that reject the other ports of ClusterIPs. */
 const frontends = (): number =>
   tables.frontend.IPv4.readAll().filter(({ key }) => key[6] !== 0).length;
-/** Lets setImmediate and promises run; no timer of the agent does. */
+/** Runs setImmediate callbacks and promises, but no timers of the agent. */
 const turns = async (count = 3): Promise<void> => {
   for (let turn = 0; turn < count; turn++) await vi.advanceTimersByTimeAsync(1);
 };
@@ -99,7 +99,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a change that no Service depends on is told as in sync, or health would wait for it for ever', async () => {
+test('a change that no Service depends on is reported in sync, so that health does not wait for it forever', async () => {
   const told: SyncFacts[] = [];
   agent.stop();
   agent = createAgent({
@@ -125,7 +125,7 @@ test('a change that no Service depends on is told as in sync, or health would wa
 });
 
 describe('before the first complete lists', () => {
-  test('nothing is written, however much arrives', async () => {
+  test('nothing is written, whatever arrives', async () => {
     agent.accept([put('s1', '10.1.1.1'), put('s2', '10.1.1.2')]);
     await turns();
     await vi.advanceTimersByTimeAsync(AUDIT_MS * 2);
@@ -133,7 +133,7 @@ describe('before the first complete lists', () => {
     expect(agent.state().isReady).toBe(false);
   });
 
-  test('what an earlier agent left stays until they have come', async () => {
+  test('the state of an earlier agent stays until they are complete', async () => {
     agent.accept([put('s1', '10.1.1.1')]);
     agent.sourceSynced();
     await turns();
@@ -149,7 +149,7 @@ describe('before the first complete lists', () => {
 });
 
 describe('changes', () => {
-  test('of one turn become one sync, of the next turn another', async () => {
+  test('of one turn of the event loop become one sync, those of the next turn another', async () => {
     agent.sourceSynced();
     await turns();
     syncs = [];
@@ -189,8 +189,8 @@ describe('changes', () => {
   });
 });
 
-describe('refused writes', () => {
-  test('are retried with growing pauses until they succeed', async () => {
+describe('failed writes', () => {
+  test('are retried with backoff until they succeed', async () => {
     agent.sourceSynced();
     await turns();
     let refusals = 0;
@@ -211,7 +211,7 @@ describe('refused writes', () => {
     expect(frontends()).toBe(1);
   });
 
-  test('of one Service do not hold up another', async () => {
+  test('of one Service do not delay another', async () => {
     agent.sourceSynced();
     const [bad] = [put('s1', '10.1.1.1')];
     tables.fault = (name, key) => (name === 'fl_frontend4' && key[3] === 1 ? 'ENOMEM' : undefined);
@@ -223,7 +223,7 @@ describe('refused writes', () => {
     );
   });
 
-  test('are forgotten when the Service goes', async () => {
+  test('are dropped when the Service is removed', async () => {
     agent.sourceSynced();
     await turns();
     tables.fault = () => 'ENOMEM';
@@ -321,7 +321,7 @@ describe('timers', () => {
     expect(tables.nodeAddress.IPv4.readAll()).toHaveLength(2);
   });
 
-  test('after stop nothing moves any more', async () => {
+  test('nothing happens after stop', async () => {
     agent.accept([put('s1', '10.1.1.1')]);
     agent.sourceSynced();
     agent.stop();

@@ -23,7 +23,7 @@ function recorder(): { readonly calls: string[]; readonly listener: SourceListen
   };
 }
 
-test('what was delivered early is passed on in order, and what comes meanwhile after it', async () => {
+test('early deliveries are passed on in order, before later ones', async () => {
   const { listener, passTo } = createEarlyListener();
   const { calls, listener: target } = recorder();
   listener.onChanges([change('a'), change('b')]);
@@ -38,7 +38,7 @@ test('what was delivered early is passed on in order, and what comes meanwhile a
   expect(calls.at(-1)).toBe('d');
 });
 
-test('one call in each turn of the event loop: a long list does not stall it', async () => {
+test('one call per turn of the event loop, so that a long list does not stall it', async () => {
   const { listener, passTo } = createEarlyListener();
   const { calls, listener: target } = recorder();
   for (const name of ['a', 'b', 'c']) listener.onChanges([change(name)]);

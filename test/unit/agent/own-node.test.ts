@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node name that no Node has is told once the source is synced, and when that changes.
+// A node name without a Node object is logged once the source is synced, and when that changes.
 import { expect, test } from 'vitest';
 import { withNodeWarning } from '../../../src/agent/own-node.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
@@ -24,7 +24,7 @@ function follow(nodeName: string) {
   return { lines, passed, ...withNodeWarning(listener, nodeName, log) };
 }
 
-test('a Node that is there says nothing, and everything passes', () => {
+test('nothing is logged if the Node exists, and all changes pass', () => {
   const { lines, passed, onChanges, onSynced } = follow('n1');
   onChanges([node('n1')]);
   onSynced();
@@ -32,7 +32,7 @@ test('a Node that is there says nothing, and everything passes', () => {
   expect(passed).toEqual([[node('n1')], []]);
 });
 
-test('a name without Node is warned of once, with the names there are', () => {
+test('a name without a Node logs one warning with the existing names', () => {
   const { lines, onChanges, onSynced } = follow('n1');
   onChanges([node('node-b'), node('node-a')]);
   expect(lines).toEqual([]);
@@ -44,7 +44,7 @@ test('a name without Node is warned of once, with the names there are', () => {
   );
 });
 
-test('a Node that comes late, and one that goes', () => {
+test('a Node that appears later, and one that is deleted', () => {
   const { lines, onChanges, onSynced } = follow('n1');
   onSynced();
   onChanges([node('n1')]);

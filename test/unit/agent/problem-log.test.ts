@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem is one line when it comes and one when it goes, however often it is looked at.
+// A problem is logged once when it appears and once when it clears, however often it is checked.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createProblemLog } from '../../../src/agent/problem-log.ts';
 import type { Problem } from '../../../src/model/problem.ts';
@@ -23,7 +23,7 @@ function logged(...looks: readonly (readonly Problem[])[]): string[] {
   return lines;
 }
 
-test('an object that is refused: said once, and once that it was mended', () => {
+test('a rejected object is logged once, and once when it is valid again', () => {
   const bad = {
     ...NOWHERE,
     object: { kind: 'Service', namespace: 'a', name: 'b' } as const,
@@ -39,14 +39,14 @@ test('an object that is refused: said once, and once that it was mended', () => 
   ]);
 });
 
-describe('a source that cannot be followed', () => {
+describe('a source that cannot be watched', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
   const down = { ...NOWHERE, reason: 'refused', kinds: 'all' };
   const late = { ...NOWHERE, reason: 'timed out', kinds: 'Node' };
   const LINE = 'cannot watch the API server; keeping the last state';
 
-  test('is one line, and one when all is over, whatever was the matter in between', () => {
+  test('is one line, and one more on recovery, whatever the reasons were meanwhile', () => {
     const fewer = { ...down, kinds: 'Service' };
     expect(logged([down], [fewer, late], [late], [], [], [down])).toEqual([
       `warn | ${LINE} | all | refused`,
@@ -56,7 +56,7 @@ describe('a source that cannot be followed', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('is told again, once, when the reason is another one and stays', () => {
+  test('is logged again, once, when the reason changes and persists', () => {
     const { lines, note } = openLog();
     note([down]);
     note([down, late]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines about syncs: the first at once, then at most one a second, and nothing is left out of the sums.
+// Log lines about syncs: the first at once, then at most one per second, with complete totals.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createSyncLog } from '../../../src/agent/sync-log.ts';
 
@@ -17,7 +17,7 @@ const open = () =>
     typeof createSyncLog
   >[0]);
 
-test('one change is told at once, and so is the next one after a while', () => {
+test('a change is logged at once, and so is a later one', () => {
   const log = open();
   log.done(1, 2, 0.5);
   vi.advanceTimersByTime(5_000);
@@ -28,7 +28,7 @@ test('one change is told at once, and so is the next one after a while', () => {
   ]);
 });
 
-test('a hundred changes a second are one line a second, with all of them', () => {
+test('a hundred changes per second are one line per second, which counts all of them', () => {
   const log = open();
   for (let change = 0; change < 250; change += 1) {
     log.done(1, 1, 0.25);

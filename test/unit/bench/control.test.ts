@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench:control says of its measurements: percentiles, rows, goals, and the part of docs/bench.md
-// that it writes.
+// The report of bench:control: percentiles, rows, goals, and the generated part of docs/bench.md.
 import { describe, expect, test } from 'vitest';
 import { replaceFigures } from '../../../bench/control/document.ts';
 import { goals } from '../../../bench/control/goals.ts';
@@ -46,7 +45,7 @@ test('a row for each figure', () => {
   ]);
 });
 
-test('changes that were none are told', () => {
+test('changes without effect are reported', () => {
   const churn = { ...figures.churn, refused: 3 };
   expect(ROWS.map(({ text }) => text({ ...figures, churn }))).toContain('0.050 (100, 3 refused)');
 });
@@ -87,7 +86,7 @@ describe('goals', () => {
     ['what was not measured', { quiet: { samplesMs: [] } }, ['one change, p50', 'one change, p99']],
   ])('%s missed', (_, change, expected) => expect(missed(change)).toEqual(expected));
 
-  test('are told for the size they were set for, and for no other', () => {
+  test('are reported only for the size they are set for', () => {
     const [small, large] = report.sizes.map((size) => sizeText(size));
     expect(small).not.toContain('goal');
     expect(large?.match(/^goal met/gm)).toHaveLength(10);
@@ -136,13 +135,13 @@ describe('Markdown', () => {
   });
 });
 
-test('every change of the load replaces one address by one that nobody had', () => {
+test('every change of the load replaces one address by an unused one', () => {
   const original = changedAddresses(7, 10, 0);
   expect(original).toEqual(Array.from({ length: 10 }, (_, index) => endpointAddress(7, index)));
   for (const changes of [1, 10, 117, 118]) {
     const changed = changedAddresses(7, 10, changes);
     expect(changed.filter((address) => !original.includes(address))).toHaveLength(1);
-    // The same place in the list again, and still another address.
+    // The same position in the list again, and yet another address.
     expect(changed).not.toEqual(changedAddresses(7, 10, changes + 10));
   }
 });

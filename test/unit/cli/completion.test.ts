@@ -34,7 +34,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What bash offers for the last of these words, typed in a folder with config.yaml and manifests/. */
+/** The completions of bash for the last word, in a folder with config.yaml and manifests/. */
 async function offered(...words: readonly string[]): Promise<readonly string[]> {
   const script = `source "$0"; cd "$(dirname "$0")"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
     _fairlead; printf '%s\\n' "\${COMPREPLY[@]}"`;
@@ -87,13 +87,13 @@ describe('bash', () => {
   });
 });
 
-test.each(['zsh', 'fish'])('%s reads its script without complaint', async (shell) => {
+test.each(['zsh', 'fish'])('%s reads its script without an error', async (shell) => {
   const { code, stdout, stderr } = await run(shell, ['-n', join(folder, shell)]);
   // 127: this shell is not installed here.
   if (code !== 127) expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '', stderr: '' });
 });
 
-test('fish and zsh are told of every command and flag', () => {
+test('the scripts for fish and zsh have every command and flag', () => {
   const flags = runCommand().options.flatMap(({ long }) => long ?? []);
   for (const flag of flags) {
     expect(fishScript(tree)).toContain(` -l ${flag.slice(2)} `);

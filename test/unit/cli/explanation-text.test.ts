@@ -27,7 +27,7 @@ const textOf = (from: string, to: string): string =>
   explanationText(packet(from, to), answer(PLAN, packet(from, to), { dataplanes: [BPF] }));
 
 describe('explanationText', () => {
-  it('says it in a headline and gives every step a reason', () => {
+  it('has a headline and a reason for every step', () => {
     expect(textOf('10.1.1.9', '10.96.0.10:80/tcp')).toBe(
       [
         "10.1.1.9 -> 10.96.0.10:80/TCP: forward to one of 10.1.1.5:8080, 10.1.2.5:8080, with the client's address as source",

@@ -50,7 +50,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
     });
   });
 
-  test('a bind address that is any address is none', () => {
+  test('an unspecified bind address counts as none', () => {
     expect(settings('--bind-address', '::')).not.toHaveProperty('bindAddress');
   });
 
@@ -61,7 +61,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
     [['--detect-local-mode', 'InterfaceNamePrefix'], /--pod-interface-name-prefix: must be set/],
     [['--hostname-override', ' '], /--hostname-override: must not be empty/],
   ];
-  test.each(refused)('%j is refused', (args, says) => {
+  test.each(refused)('%j is rejected', (args, says) => {
     expect(() => settings(...args)).toThrow(says);
   });
 });

@@ -29,7 +29,7 @@ test.each(['{.kind', '{end}', '{range .items[*]}'])('%s is refused', async (temp
   await expect(fillTemplate(template, LIST)).rejects.toThrow(/-o jsonpath: /);
 });
 
-test('a filter is no program', async () => {
+test('a filter is not executed as a program', async () => {
   const template = '{.items[?(globalThis.process.exit())].name}';
   await expect(fillTemplate(template, LIST).catch(() => 'refused')).resolves.toMatch(
     /^(refused)?$/,

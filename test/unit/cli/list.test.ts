@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `services` and `backends` against an agent's socket: which rows, in which form.
+// `services` and `backends` against an agent's socket: selected rows and output formats.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ let served = 0;
 beforeAll(async () => {
   runDir = mkdtempSync(join(tmpdir(), 'fairlead-list-'));
   socket = await serveSocket(runDir, {
-    // Each reading has a hundred connections more than the one before it.
+    // Each reading has a hundred more connections than the previous one.
     '/v1/services': () =>
       SERVICES.map((row) => ({ ...row, connections: row.connections + 100 * served++ })),
     '/v1/backends': () => [BACKEND],
@@ -97,7 +97,7 @@ test.each<[args: readonly string[], expected: readonly string[]]>([
   expect(await names(...args)).toEqual(expected);
 });
 
-test('a name that is not there is an error, a selection without rows is none', async () => {
+test('an unknown name is an error, an empty selection is not', async () => {
   await expect(names('web', '-n', 'kube-system')).rejects.toMatchObject({
     code: 'NOT_FOUND',
     message: 'Service "web" not found in namespace kube-system',
@@ -113,7 +113,7 @@ test('a name that is not there is an error, a selection without rows is none', a
   });
 });
 
-test('tables: one namespace needs no column, and headers can be left out', async () => {
+test('tables: no namespace column for a single namespace, and optional headers', async () => {
   const lines = (text: string): string[] =>
     text.split('\n').map((line) => line.replace(/ +/g, ' '));
   const { stdout } = await printed(backendsCommand(), '-n', 'default');
@@ -153,7 +153,7 @@ test('wide: both sets, policies, affinity, terminating endpoints, limits and a m
   });
 });
 
-test('an empty namespace is no namespace', async () => {
+test('an empty namespace is an error', async () => {
   await expect(printed(servicesCommand().exitOverride(), '-n', '')).rejects.toThrow(
     "'-n, --namespace <namespace>' argument '' is invalid. It must not be empty",
   );

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { machine, parseFormat } from '../../../src/cli/output.ts';
 import { textLine } from '../../../src/log.ts';
 
-test('formats are named, or are a template', async () => {
+test('formats are names or templates', async () => {
   const formats = ['table', 'json', 'yaml'] as const;
   const value = { kind: 'XList', items: [] };
   expect(await machine(value, parseFormat('json', formats))).toBe(

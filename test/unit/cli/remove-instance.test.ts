@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an instance leaves on disk is found, under whatever name it is written.
+// All files of an instance are found, including temporary ones.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { listInstance, partsText, removeInstance } from '../../../src/cli/remove
 import { serveSocket } from '../../../src/server/admin-socket.ts';
 import { writeRemembered } from '../../../src/source/apiserver/transport/remembered.ts';
 
-test('every file that a run directory gets is found, and removed', async () => {
+test('every file of a run directory is found and removed', async () => {
   const runDir = mkdtempSync(join(tmpdir(), 'run-'));
   const socket = await serveSocket(runDir, {});
   await writeRemembered(runDir, ['https://192.0.2.1:6443']);

@@ -55,7 +55,7 @@ function reportOf(change: Partial<Status> = {}): Report {
   return { ...status, frontends, health: healthOf(status, frontends), limits: [LIMIT] };
 }
 
-test('a degraded agent says why first, and then names each thing', () => {
+test('a degraded agent shows the reasons first, then each item', () => {
   expect(statusText(reportOf(), true).split('\n')).toEqual([
     'Health:     degraded: 1 rejected object or field, 1 entry failed to sync, 1 frontend missing',
     'Agent:      fairlead 1.0.0, pid 7, started 2026-01-01T00:00:00.000Z',
@@ -81,14 +81,14 @@ test('each dataplane is named', () => {
   expect(text).toContain('Dataplane:  bpf + iptables, 1 hook on /cg');
 });
 
-test('limits are one line a reason, and name some Services', () => {
+test('limits are one line per reason and name some Services', () => {
   const limits = ['a', 'b', 'a', 'c', 'd'].map((service) => ({ ...LIMIT, service }));
   expect(statusText({ ...reportOf(), limits }, false)).toMatch(
     /^Limit: +not served by bpf: packets from outside: a, b, c \+ 1 more\.\.\.$/m,
   );
 });
 
-test('an agent that starts says so, also before it has a source', () => {
+test('a starting agent is shown as such, even before it has a source', () => {
   expect(statusText(reportOf({ isReady: false }), false)).toMatch(
     /^Health: +starting: the initial sync is not complete\nAgent: +fairlead 1\.0\.0, pid 7/,
   );
@@ -100,7 +100,7 @@ test('an agent that starts says so, also before it has a source', () => {
   ]);
 });
 
-test('of a cluster: which server, why this one, when each kind answered last, what is wrong', () => {
+test('a cluster: the server, why it was chosen, the last answer of each kind, problems', () => {
   const kind = 'Service' as const;
   const watch = { ...{ kind, state: 'watching', objects: 12, aliveAgeMs: 2_900 } } as const;
   const cluster = {

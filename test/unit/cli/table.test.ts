@@ -30,7 +30,7 @@ test('columns line up, and wide ones are shown when asked for', () => {
   ]);
 });
 
-test('without headers there are rows alone', () => {
+test('without headers there are only rows', () => {
   expect(shown(false, undefined, false)).toEqual(['web           80', 'a-long-name   8080']);
 });
 
@@ -40,7 +40,7 @@ test('lists are shortened to the width of the terminal', () => {
   expect(shown(true, 35)[1]).toBe('web           80     a:1 + 3 more...');
 });
 
-test('where that is not enough, columns that can be spared are left out and named', () => {
+test('if that is not enough, less important columns are omitted and named', () => {
   expect(table(rows, columns, { isWide: false, hasHeaders: true, width: 15 })).toEqual({
     text: 'NAME\nweb\na-long-name',
     hidden: ['PORT'],

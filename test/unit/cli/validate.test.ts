@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would be rejected, each at its line, before an agent reads it.
+// What an agent would reject, with its line, before an agent reads it.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -76,7 +76,7 @@ test('a file is checked by itself', async () => {
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 
-test('a configuration file: errors with their lines, and manifests all the same', async () => {
+test('a configuration file: errors with their lines, and manifests are still checked', async () => {
   const config = put('config', `${HEAD}conntrack:\n  min: many\nmode: x\n`);
   put('a.yaml', service('zero', '0'));
   expect(textsOf(await findingsOf([folder], { config }))).toEqual([
@@ -86,7 +86,7 @@ test('a configuration file: errors with their lines, and manifests all the same'
   ]);
 });
 
-test('warnings fail with --strict alone', async () => {
+test('warnings fail only with --strict', async () => {
   const config = put('config', `${HEAD}mode: ipvs\n`);
   const findings = await findingsOf([], { config });
   expect(textsOf(findings)).toEqual([

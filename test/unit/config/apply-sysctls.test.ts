@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel settings written below a root of our own; the real /proc and /sys are never touched.
+// Kernel settings written below a temporary root; the real /proc and /sys are never touched.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -40,7 +40,7 @@ test.each(rows)('%s', (_, was, rule, outcome, now) => {
   expect(readFileSync(join(root, MAX), 'utf8')).toBe(now);
 });
 
-test('a setting the kernel does not have is reported, not created, and the rest goes on', () => {
+test('a setting that the kernel lacks is reported, not created, and the others are applied', () => {
   const score = oomScoreWrite(-999);
   holding(score.path, '0\n');
   const results = applySysctls([{ path: MAX, value: 10, rule: 'set' }, score], root);
@@ -57,19 +57,19 @@ test('a setting the kernel does not have is reported, not created, and the rest 
   expect(() => readFileSync(join(root, MAX))).toThrow(/ENOENT/);
 });
 
-test('other settings that are missing are not blamed on conntrack', () => {
+test('other missing settings are not attributed to conntrack', () => {
   const path = 'proc/sys/net/ipv4/conf/all/route_localnet';
   const [result] = applySysctls([{ path, value: 1, rule: 'set' }], root);
   expect(result).toMatchObject({ outcome: 'missing', reason: 'this kernel has no such setting' });
 });
 
-test('what cannot be read or written is a failure with its reason', () => {
+test('a setting that cannot be read or written fails with the reason', () => {
   mkdirSync(join(root, MAX), { recursive: true });
   const [result] = applySysctls([{ path: MAX, value: 10, rule: 'set' }], root);
   expect(result).toMatchObject({ outcome: 'failed', reason: expect.stringContaining('EISDIR') });
 });
 
-test.each(['EACCES', 'EPERM', 'EROFS'])('a refusal with %s says what to do', (code) => {
+test.each(['EACCES', 'EPERM', 'EROFS'])('an error %s says what to do', (code) => {
   expect(failureOf(MAX, Object.assign(new Error('no'), { code }))).toEqual({
     outcome: 'failed',
     reason:
@@ -85,7 +85,7 @@ test('the CPUs of the machine are counted; without /sys those of the process', (
   expect(countCpus(root)).toBe(3);
 });
 
-test('its own score is no setting of the node: a refusal names who sets it', () => {
+test('the OOM score is not a setting of the node: the error names what sets it', () => {
   const refused = failureOf(
     oomScoreWrite(-999).path,
     Object.assign(new Error(''), { code: 'EACCES' }),

@@ -20,7 +20,7 @@ export const fromFile = (text: string, flags: FlagValues = {}): Config =>
 export const fromFlags = (flags: FlagValues): Config =>
   resolveConfig({ flags, hostname: 'node-a' });
 
-/** The problems a call ends with, one a line; also proves the exit code of a usage error. */
+/** The problems a call throws, one per line; also checks the exit code of a usage error. */
 export function problemsOf(call: () => unknown): readonly string[] {
   try {
     call();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/configuration.md lists every setting and every flag there is, and none besides.
+// docs/configuration.md lists exactly the existing settings and flags.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KubeProxyConfiguration files: what is read, what is refused and where it stands.
+// KubeProxyConfiguration files: what is accepted, and what is rejected at which line.
 import { describe, expect, test } from 'vitest';
 import { fromFile, HEAD, KUBEADM, OWN_HEAD, problemsOf, warningsOf } from './configs.ts';
 
@@ -43,7 +43,7 @@ test("kubeadm's file gives kube-proxy's defaults, without a warning", () => {
   expect(config.plan).not.toHaveProperty('bindAddress');
 });
 
-describe('what is refused is named with its line', () => {
+describe('errors name the field and its line', () => {
   const rows: readonly { name: string; text: string; says: readonly string[] }[] = [
     {
       name: 'an unknown key',
@@ -59,12 +59,12 @@ describe('what is refused is named with its line', () => {
       ],
     },
     {
-      name: 'a number where text belongs',
+      name: 'a number instead of a string',
       text: `${HEAD}hostnameOverride: 12\n`,
       says: ['c.yaml:3: hostnameOverride: must be a string (quote it), not 12'],
     },
     {
-      name: 'a section that is a value',
+      name: 'a scalar instead of a section',
       text: `${HEAD}iptables: yes\n`,
       says: ['c.yaml:3: iptables: must be a mapping, not "yes"'],
     },
@@ -108,21 +108,21 @@ describe('what is refused is named with its line', () => {
       ],
     },
     {
-      name: 'a kind of someone else',
+      name: 'a foreign kind',
       text: 'apiVersion: v1\nkind: ConfigMap\n',
       says: [
         'c.yaml:2: kind: must be KubeProxyConfiguration or FairleadConfiguration, not "ConfigMap"',
       ],
     },
     {
-      name: 'another version of the API',
+      name: 'an unsupported apiVersion',
       text: 'apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration\n',
       says: [
         'c.yaml:1: apiVersion: of a KubeProxyConfiguration must be kubeproxy.config.k8s.io/v1alpha1, not "kubeproxy.config.k8s.io/v1"',
       ],
     },
     {
-      name: 'a key given twice',
+      name: 'a duplicate key',
       text: `${HEAD}mode: ""\nmode: iptables\n`,
       says: ['c.yaml:4: is not YAML: Map keys must be unique'],
     },
@@ -137,7 +137,7 @@ describe('what is refused is named with its line', () => {
       says: ['c.yaml: holds no KubeProxyConfiguration'],
     },
     {
-      name: 'Windows settings that mean something',
+      name: 'Windows settings that are set',
       text: `${HEAD}winkernel:\n  enableDSR: true\nwindowsRunAsService: true\n`,
       says: [
         'c.yaml:4: winkernel.enableDSR: is for Windows: fairlead runs on Linux only',
@@ -145,7 +145,7 @@ describe('what is refused is named with its line', () => {
       ],
     },
     {
-      name: 'a wrong setting of ours',
+      name: 'invalid settings of fairlead',
       text: `${HEAD}---\n${OWN_HEAD}mapSizes:\n  frontends: 0\napiServers: [10.0.0.1]\nlogLevel: loud\n`,
       says: [
         'c.yaml:8: apiServers[0]: must be a URL such as https://10.0.0.1:6443, not "10.0.0.1"',
@@ -200,7 +200,7 @@ const badValues: readonly (readonly [yaml: string, says: string])[] = [
   ['hostnameOverride: "  "', 'hostnameOverride: must not be empty'],
   ['ipvs: {excludeCIDRs: [x]}', 'ipvs.excludeCIDRs[0]: must be a CIDR, not "x"'],
 ];
-test.each(badValues)('the value of %s is refused', (yaml, says) => {
+test.each(badValues)('the value of %s is rejected', (yaml, says) => {
   const [problem = ''] = problemsOf(() => fromFile(`${HEAD}${yaml}\n`));
   expect(problem.replace(/^c\.yaml:\d+: /, '')).toBe(says);
 });
@@ -264,7 +264,7 @@ test.each(warnings)('%s is accepted with a warning', (yaml, says) => {
   expect(warnings.map((text) => text.replace(/^c\.yaml:3: /, ''))).toEqual(says);
 });
 
-test('every value that is set arrives', () => {
+test('every value is used', () => {
   const { document, ...config } = fromFile(`${HEAD}bindAddress: 10.0.0.9
 bindAddressHardFail: true
 clientConnection: {kubeconfig: /k, qps: 1.5, burst: 3}
@@ -339,7 +339,7 @@ describe('what settings mean', () => {
     expect(warningsOf(both)).toEqual([]);
   });
 
-  test('mode nftables has a section of its own, and answers NodePorts on primary addresses alone', () => {
+  test('mode nftables has its own section, and serves NodePorts only on primary addresses', () => {
     const sections =
       'iptables: {masqueradeBit: 1, syncPeriod: 1m}\nnftables: {masqueradeBit: 2, masqueradeAll: true, syncPeriod: 2m}\n';
     const nft = of(`mode: nftables\n${sections}`);
@@ -366,7 +366,7 @@ describe('what settings mean', () => {
     expect(config.servers.metrics).toEqual({ host: '::1', port: 10249 });
   });
 
-  test('verbosity 4 is debug; an explicit text format is text; ours come first', () => {
+  test('verbosity 4 is debug; an explicit text format is text; our settings take precedence', () => {
     expect(of('logging: {verbosity: 3}').log).toEqual({ level: 'info', format: 'json' });
     expect(of('logging: {verbosity: 4, format: text}').log).toEqual({
       level: 'debug',
@@ -377,7 +377,7 @@ describe('what settings mean', () => {
     ).toEqual({ level: 'warn', format: 'json' });
   });
 
-  test('zero leaves conntrack alone, where a zero period means its default', () => {
+  test('zero leaves conntrack alone, while a zero period means the default', () => {
     const config = of(
       'conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s}\niptables: {syncPeriod: 0s}',
     );

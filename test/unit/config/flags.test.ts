@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kube-proxy's flags: what they set, what --config makes of them, and how commander hands them over.
+// kube-proxy's flags: what they set, their effect beside --config, and how commander parses them.
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { addAllFlags, flagValues } from '../../../src/cli/config-flags.ts';
@@ -7,7 +7,7 @@ import { FLAGS } from '../../../src/config/flags/flags.ts';
 import { fromFile, fromFlags, HEAD, OWN_HEAD, problemsOf, warningsOf } from './configs.ts';
 
 describe('without a file', () => {
-  test('flags set what the file would', () => {
+  test('flags set the same as the file', () => {
     const config = fromFlags({
       'cluster-cidr': '10.0.0.0/8, fd00::/8',
       'detect-local-mode': 'InterfaceNamePrefix',
@@ -45,7 +45,7 @@ describe('without a file', () => {
     expect(warningsOf(config)).toEqual([]);
   });
 
-  test('our flags set what our document would', () => {
+  test('our flags set the same as our document', () => {
     const config = fromFlags({
       manifests: '/m',
       'map-size': 'frontends=5,service-ports=6',
@@ -170,7 +170,7 @@ describe('with a file', () => {
     ]);
   });
 
-  test('a bad flag over a good file is named as the flag', () => {
+  test('an invalid flag beside a valid file is reported as the flag', () => {
     expect(problemsOf(() => fromFile(HEAD, { 'logging-format': 'xml' }))).toEqual([
       '--logging-format: must be text or json, not "xml"',
     ]);
@@ -207,7 +207,7 @@ describe('on the command line', () => {
     expect(parse(...args)).toEqual(values);
   });
 
-  test('an unknown flag is refused', () => {
+  test('an unknown flag is rejected', () => {
     expect(() => parse('--logtostderr')).toThrow(/unknown option '--logtostderr'/);
   });
 });

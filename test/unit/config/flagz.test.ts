@@ -24,7 +24,7 @@ test('every flag of kube-proxy, what was given or kube-proxy’s default, sorted
   expect(Object.keys(shown)).toEqual([...ofKubeProxy, 'help', 'version'].sort());
 });
 
-test('our own flags are there if they were given', () => {
+test('our own flags are listed if given', () => {
   expect(flagz({})).not.toHaveProperty('engine');
   expect(flagz({ engine: 'bpf' })).toHaveProperty('engine', 'bpf');
 });

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import { HEAD, problemsOf } from './configs.ts';
 
-test('the file that --config names is read, and its text kept for the watcher', () => {
+test('the file of --config is read, and its text is kept for the watcher', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-load-'));
   const path = join(folder, 'c.yaml');
   const text = `${HEAD}clusterCIDR: 10.0.0.0/8\n`;
@@ -21,7 +21,7 @@ test('the file that --config names is read, and its text kept for the watcher', 
   rmSync(folder, { recursive: true });
 });
 
-test('a file that is not there is a usage error that names it', () => {
+test('a missing file is a usage error that names it', () => {
   expect(problemsOf(() => loadConfig({ config: '/nowhere/c.yaml' }))).toEqual([
     '--config /nowhere/c.yaml cannot be read: it does not exist: correct the path, or mount the file',
   ]);

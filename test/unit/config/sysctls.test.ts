@@ -36,7 +36,7 @@ describe('what is written', () => {
     ]);
   });
 
-  test('everything, where everything is asked', () => {
+  test('all settings, if all are configured', () => {
     const all = { ...DEFAULTS, tcpBeLiberal: true, udpSeconds: 30, udpStreamSeconds: 300 };
     expect(texts(all, 8, true).slice(4)).toEqual([
       'set proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal 1',
@@ -46,7 +46,7 @@ describe('what is written', () => {
     ]);
   });
 
-  test('nothing, where zero is asked', () => {
+  test('nothing, if all are zero', () => {
     const none = { ...DEFAULTS, maxPerCore: 0, tcpEstablishedSeconds: 0, tcpCloseWaitSeconds: 0 };
     expect(texts(none, 8, false)).toEqual([]);
   });

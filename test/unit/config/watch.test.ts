@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watcher on a folder of its own, with the changes editors and ConfigMap volumes make.
+// The watcher on a temporary folder, with the changes that editors and ConfigMap volumes make.
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ function watched(path: string, known: string): string[] {
   return seen;
 }
 
-test('a file that is written is told once, by the event alone', async () => {
+test('a written file is reported once, by its event', async () => {
   const path = join(folder, 'c.yaml');
   writeFileSync(path, 'a');
   const seen = watched(path, 'a');
@@ -34,7 +34,7 @@ test('a file that is written is told once, by the event alone', async () => {
   expect(seen).toEqual(['b']);
 });
 
-test('a ConfigMap volume that swaps its link is told', async () => {
+test('a ConfigMap volume that swaps its link is reported', async () => {
   for (const [version, text] of ['a', 'b'].entries()) {
     mkdirSync(join(folder, `..v${version}`));
     writeFileSync(join(folder, `..v${version}`, 'c.yaml'), text);
@@ -47,7 +47,7 @@ test('a ConfigMap volume that swaps its link is told', async () => {
   await untilHolds(() => expect(seen).toEqual(['b']));
 });
 
-test('a file that is gone, or says the same, is not told', () => {
+test('a deleted or unchanged file is not reported', () => {
   const path = join(folder, 'c.yaml');
   const seen = watched(path, 'a');
   open?.look();
@@ -56,7 +56,7 @@ test('a file that is gone, or says the same, is not told', () => {
   expect(seen).toEqual([]);
 });
 
-test('a folder that cannot be watched is still looked at, and closing twice is fine', () => {
+test('a folder that cannot be watched is polled, and close is idempotent', () => {
   const path = join(folder, 'later', 'c.yaml');
   const seen = watched(path, 'a');
   mkdirSync(join(folder, 'later'));

@@ -5,7 +5,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { configText, configz } from '../../../src/config/file/write.ts';
 import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './configs.ts';
 
-test('the written file means the same again, whatever it was made from', () => {
+test('the written file means the same as its origin', () => {
   for (const config of [
     fromFlags({
       'cluster-cidr': '10.0.0.0/8',
@@ -89,7 +89,7 @@ showHiddenMetricsForVersion: ""
 `);
 });
 
-test('what YAML 1.1 would take for a number or a truth is quoted', () => {
+test('strings that YAML 1.1 would read as numbers or booleans are quoted', () => {
   for (const name of ['0777', 'yes', '1e3', 'on']) {
     const text = configText(fromFlags({ 'hostname-override': name }));
     expect(parse(text.split('---\n')[0] ?? '', { version: '1.1' })).toMatchObject({

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who serves what: the table of capabilities asked for each kind of frontend, protocol and client.
+// Which dataplane serves what: the capabilities for each kind of frontend, protocol and client.
 import { describe, expect, test } from 'vitest';
 import {
   BPF,
@@ -25,7 +25,7 @@ function frontend(kind: FrontendKind, traits: Partial<Frontend> = {}): Frontend 
 
 const port = (protocol: Protocol = 'TCP') => ({ family: 'IPv4', protocol }) as const;
 
-/** A later dataplane that does the rest, to see how work is shared. */
+/** A second dataplane that serves the rest. */
 const RULES: Capabilities = {
   dataplane: 'iptables',
   families: ['IPv4', 'IPv6'],
@@ -67,7 +67,7 @@ describe('with bpf alone', () => {
     });
   });
 
-  test('where the plan masquerades a pod, its backends see the pod', () => {
+  test('a pod that the plan masquerades is seen by its backends with its own address', () => {
     const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
     const served = servedBy([BPF], port(), frontend('NodePort', { rules }), 'socket');
     expect(served.dataplane).toBe('bpf');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several dataplanes as one: what each is told and in which order, and what they answer together.
+// Several dataplanes as one: what each is given, in which order, and how their results are merged.
 import { expect, test } from 'vitest';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { createRouter } from '../../../src/dataplane/router.ts';
@@ -37,7 +37,7 @@ const moving = (ranges: readonly string[] | undefined): ServicePortPlan => {
   };
 };
 
-test('a frontend moves: the new dataplane has it before the old one lets it go, both ways', async () => {
+test('a frontend that moves is added to the new dataplane before it is removed from the old one, in both directions', async () => {
   const { journal, sync } = twoDataplanes();
   await sync(moving(undefined));
   await sync(moving(['192.0.2.0/24']));
@@ -52,7 +52,7 @@ test('a frontend moves: the new dataplane has it before the old one lets it go, 
   ]);
 });
 
-test('if the new dataplane fails, the old one keeps it until the next try', async () => {
+test('if the new dataplane fails, the old one keeps it until the next attempt', async () => {
   const { bpf, rest, router, sync } = twoDataplanes();
   await sync(moving(undefined));
   rest.failure = 'entries';
@@ -70,14 +70,14 @@ test('if the new dataplane fails, the old one keeps it until the next try', asyn
   expect([bpf.lines(), rest.lines()]).toEqual([['web 10.96.0.10:*'], ['web 10.96.0.10:80/TCP']]);
 });
 
-test('a dataplane that throws keeps none from its work, and the caller is told', async () => {
+test('an exception in one dataplane does not stop the others, and reaches the caller', async () => {
   const { bpf, rest, sync } = twoDataplanes();
   bpf.failure = 'throws';
   await expect(sync(port('web', 'TCP'), port('telco', 'SCTP'))).rejects.toThrow('bpf is broken');
   expect(rest.lines()).toEqual(['telco 10.96.0.10:80/SCTP']);
 });
 
-test('a Service that is gone, or has no share left, is removed', async () => {
+test('a Service that is deleted or has nothing left to serve is removed', async () => {
   const { bpf, rest, sync } = twoDataplanes();
   await sync(port('web', 'TCP'), port('telco', 'SCTP'));
   await sync(port('telco', 'SCTP'));
@@ -89,7 +89,7 @@ test('a Service that is gone, or has no share left, is removed', async () => {
   expect([bpf.lines(), rest.lines()]).toEqual([[], []]);
 });
 
-test('what they answer is merged', async () => {
+test('results are merged', async () => {
   const { bpf, rest, router, sync } = twoDataplanes();
   const report = await sync(port('web', 'TCP'), port('telco', 'SCTP'));
   expect(report).toEqual({ applied: 3, failed: [], elapsedMs: 1 });

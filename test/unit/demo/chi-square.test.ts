@@ -37,7 +37,7 @@ test.each([
   expect(result.pValue / p).toBeCloseTo(1, 1);
 });
 
-test('beyond the digits there are, chance is nil', () => {
+test('a probability below the precision is 0', () => {
   expect(chiSquareOfEven([200, 100, 0]).pValue).toBe(0);
 });
 
@@ -54,13 +54,13 @@ test('an ordinary sample is even, each row with its band', () => {
   expect(rows[0]?.threeSigmaHits).toBeCloseTo(77.46, 2);
 });
 
-test('a row outside 3 sigma is marked and is no verdict by itself', () => {
+test('a row outside 3 sigma is marked but does not decide the verdict', () => {
   const { rows, isEven } = judge({ a: 1085, b: 955, c: 960 });
   expect(rows.map(({ isInside }) => isInside)).toEqual([false, true, true]);
   expect(isEven).toBe(true);
 });
 
-test('what chance cannot explain is not even', () => {
+test('an improbable distribution is not even', () => {
   expect(judge({ a: 1300, b: 850, c: 850 }).isEven).toBe(false);
   expect(judge({ a: 1500, b: 1500 }).isEven).toBe(false);
 });

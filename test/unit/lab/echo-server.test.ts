@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server of the lab's pods lives on whatever its clients do.
+// The server of the lab's pods survives whatever its clients do.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -33,7 +33,7 @@ async function greeted(): Promise<{ socket: Socket; greeting: string }> {
   return { socket, greeting };
 }
 
-test('a connection that its client resets ends no other', async () => {
+test('a connection reset by its client does not affect others', async () => {
   const { socket } = await greeted();
   socket.resetAndDestroy();
   await once(socket, 'close');

@@ -44,7 +44,7 @@ test('a pod reaches everything else through its node, in both families', () => {
   expect(lines).toContain('route add unreachable 10.96.0.0/16');
 });
 
-test('every node knows the way to the pods of every other, and only of the others', () => {
+test('every node has routes to the pods of all other nodes, and only of those', () => {
   const nodes = [node(1, []), node(2, []), node(3, [])];
   const routes = uplinkLines(nodes[1]!, nodes).filter((line) => line.startsWith('route'));
   expect(routes).toEqual([

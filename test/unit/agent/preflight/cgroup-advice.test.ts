@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The advice must work where it is given.
+// The advice must work in the environment in which it is given.
 import { expect, test } from 'vitest';
 import { cgroup2Advice } from '../../../../src/agent/preflight/cgroup-advice.ts';
 
@@ -15,7 +15,7 @@ test('a machine without the hierarchy: mount it', () => {
   }
 });
 
-test('a mount namespace that hides it, as ip netns exec makes: enter the network namespace alone', () => {
+test('a mount namespace that hides it, as under ip netns exec: enter only the network namespace', () => {
   const advice = cgroup2Advice([mount('proc'), mount('cgroup2')], 'blue');
   expect(advice).toContain('nsenter --net=/run/netns/blue fairlead run');
   expect(advice).toContain('ip netns exec');

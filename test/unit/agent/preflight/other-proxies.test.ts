@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node says of itself before an agent with manifests of its own attaches.
+// Other proxies and kubelets that are detected before an agent with manifests attaches.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -25,42 +25,42 @@ function process_(pid: string, comm: string, namespace: string): void {
   symlinkSync(namespace, join(root, `proc/${pid}/ns/net`));
 }
 
-/** What the tools print; one that is not named is not installed. */
+/** The output of the tools; others are not installed. */
 const find = (outputs: Readonly<Record<string, string>> = {}) =>
   findOtherProxies(root, async (program) => {
     const stdout = outputs[program];
     return { stdout: stdout ?? '', stderr: '', code: stdout === undefined ? 127 : 0 };
   });
 
-test('a machine of its own has none', async () => {
+test('a standalone machine has none', async () => {
   process_('7', 'kubectl', 'net:[1]');
   expect(
     await find({ nft: 'table inet filter\n', 'iptables-save': '*nat\n:PREROUTING ACCEPT\n' }),
   ).toEqual([]);
 });
 
-test('a kubelet is one by its process, or by what it leaves on the node', async () => {
+test('a kubelet is detected by its process or its files', async () => {
   file('var/lib/kubelet/config.yaml');
   expect(await find()).toEqual(['kubelet (/var/lib/kubelet/config.yaml)']);
   process_('70', 'kubelet', 'net:[1]');
   expect(await find()).toEqual(['kubelet (pid 70)']);
 });
 
-test('a proxy is one by its process; one of another network namespace is none of this node', async () => {
+test('a proxy is detected by its process, but not in another network namespace', async () => {
   process_('71', 'kube-proxy', 'net:[1]');
   process_('72', 'k3s-server', 'net:[1]');
   process_('73', 'kube-proxy', 'net:[9]');
   expect(await find()).toEqual(['kube-proxy (pid 71)', 'kubelet and kube-proxy (k3s) (pid 72)']);
 });
 
-test('inside a network namespace of its own, files of the host are none of its business', async () => {
+test('in a separate network namespace files of the host are ignored', async () => {
   rmSync(join(root, 'proc/self'), { recursive: true });
   process_('self', 'node', 'net:[2]');
   file('var/lib/kubelet/config.yaml');
   expect(await find()).toEqual([]);
 });
 
-test("kube-proxy's rules serve without it", async () => {
+test("kube-proxy's rules are detected without its process", async () => {
   const outputs = {
     nft: 'table ip nat\ntable ip kube-proxy\ntable ip6 kube-proxy\n',
     'iptables-save': '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-POSTROUTING - [0:0]\n',

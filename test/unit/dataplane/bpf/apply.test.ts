@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans applied to tables in memory, and what the tables then say to a reader who knows only them.
+// Plans applied to tables in memory, and what can be read back from the tables alone.
 import { describe, expect, test } from 'vitest';
 import { backendViews, frontendViews } from '../../../../src/dataplane/bpf/inspect/view.ts';
 import {
@@ -21,7 +21,7 @@ import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 64 };
 
-/** What a newcomer would read out of the tables: frontend -> internal | external backends. */
+/** The content of the tables: frontend -> internal | external backends. */
 function read(tables: Tables): Record<string, string> {
   const { ledger } = adopt(tables);
   return Object.fromEntries(
@@ -105,7 +105,7 @@ describe('a plan reaches the tables', () => {
     expect(tables.frontend.IPv4.readAll()).toEqual([]);
   });
 
-  test('the number of NodePorts is kept where sockets look', () => {
+  test('the number of NodePorts is stored for the programs', () => {
     const { tables, dataplane } = start();
     dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
     expect(tables.runtime.bytes[4]).toBe(1);
@@ -128,7 +128,7 @@ describe('the other ports of a ClusterIP', () => {
     portName: name,
   });
 
-  test('are refused by one entry, whichever ports come and go', () => {
+  test('are rejected by one entry, whichever ports are added and removed', () => {
     const { tables, dataplane } = start();
     for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
       dataplane.apply(planOf(...ports), 'all');
@@ -141,7 +141,7 @@ describe('the other ports of a ClusterIP', () => {
     expect(other(tables)).toEqual([]);
   });
 
-  test('no other kind of address refuses them', () => {
+  test('are not rejected for other kinds of addresses', () => {
     const { tables, dataplane } = start();
     dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
     expect(other(tables)).toEqual([]);
@@ -183,7 +183,7 @@ describe('ranges without a ClusterIP', () => {
     expect(open(tables)).toHaveLength(2);
   });
 
-  test('a refused frontend and one that only changes hands leave them right', () => {
+  test('they stay correct after a failed frontend and one that changes its Service', () => {
     const { tables, dataplane } = start();
     dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
     tables.fault = (table, key) =>
@@ -194,7 +194,7 @@ describe('ranges without a ClusterIP', () => {
     expect(open(tables)).toEqual([at(10, 96)]);
   });
 
-  test('an agent that starts again keeps them, and finds what another wrote', () => {
+  test('a restarted agent keeps them and adopts those of another', () => {
     const { tables, dataplane } = start();
     dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
     tables.notService.bytes.fill(0, 0, 9000);
@@ -205,7 +205,7 @@ describe('ranges without a ClusterIP', () => {
 });
 
 describe('sets are immutable', () => {
-  test('a changed set takes new blocks, the old ones keep their content', () => {
+  test('a changed set gets new blocks, the old ones keep their content', () => {
     const { tables, dataplane } = start();
     const port = (...list: string[]) =>
       servicePort(
@@ -222,7 +222,7 @@ describe('sets are immutable', () => {
     expect(element(tables.slotBlock, before.block)).toEqual(block);
   });
 
-  test('retired blocks and ids are not taken again before release', async () => {
+  test('retired blocks and ids are not reused before their release', async () => {
     const { tables, dataplane } = start({ ...SIZES, slotBlocks: 2 });
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
@@ -237,7 +237,7 @@ describe('sets are immutable', () => {
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.3');
   });
 
-  test('spare slots of a block that is used again are zero', async () => {
+  test('spare slots of a reused block are zero', async () => {
     const { tables, dataplane } = start({ ...SIZES, slotBlocks: 1 });
     const port = (...list: string[]) =>
       servicePort(
@@ -253,7 +253,7 @@ describe('sets are immutable', () => {
     expect(element(tables.slotBlock, 0).filter((byte) => byte !== 0)).toHaveLength(2);
   });
 
-  test('what is retired is released only after the grace period', async () => {
+  test('retired blocks and ids are released only after the grace period', async () => {
     const tables = createMemoryTables({ ...SIZES, slotBlocks: 1 });
     let end: () => void = () => undefined;
     const waiting = new Promise<void>((resolve) => {
@@ -271,7 +271,7 @@ describe('sets are immutable', () => {
     expect(await dataplane.releaseRetired()).toBe(false);
   });
 
-  test('what retires during a wait is released after a wait of its own', async () => {
+  test('what is retired during a wait is released after the next wait', async () => {
     const tables = createMemoryTables(SIZES);
     const ends: (() => void)[] = [];
     const dataplane = createTableSync(
@@ -316,7 +316,7 @@ describe('backends that leave', () => {
       ),
     );
 
-  test('stay TERMINATING while they serve, then go, and come back as they were', () => {
+  test('stay TERMINATING while they serve, are then removed, and can be added again', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan(['10.1.1.5', '10.1.1.6']), 'all');
     dataplane.apply(plan(['10.1.1.6'], ['10.1.1.5', '10.1.1.6']), 'all');
@@ -328,7 +328,7 @@ describe('backends that leave', () => {
     expect(decodeBackend(element(tables.backend.IPv4, 1), 'IPv4').state).toBe(BACKEND_STATE.GONE);
   });
 
-  test('give their id to another only with a new generation and cleared counters', async () => {
+  test('have their id reused only with a new generation and cleared counters', async () => {
     const { tables, dataplane } = start({ ...SIZES, backends: 2 });
     dataplane.apply(plan(['10.1.1.5']), 'all');
     element(tables.backendStat, 1).fill(9);
@@ -342,8 +342,8 @@ describe('backends that leave', () => {
   });
 });
 
-describe('one failure never spoils another Service', () => {
-  test('a full frontend table: old state stays, the reason names table and Service, room heals it', () => {
+describe('a failure never affects another Service', () => {
+  test('a full frontend table: old state stays, the reason names table and Service, and it recovers once there is room', () => {
     const { tables, dataplane } = start({ ...SIZES, frontends: 4 });
     const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
     const b = servicePort('b', [clusterIp('10.96.0.2')], [backend('10.1.1.2')]);
@@ -354,7 +354,7 @@ describe('one failure never spoils another Service', () => {
     expect(Object.keys(read(tables))).toEqual(['10.96.0.1:80/TCP']);
   });
 
-  test('a refused frontend is retried and leaks no id', async () => {
+  test('a failed frontend is retried and leaks no id', async () => {
     const { tables, dataplane } = start();
     const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
     tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
@@ -370,7 +370,7 @@ describe('one failure never spoils another Service', () => {
     expect(dataplane.ledger.blocks.used()).toBe(1);
   });
 
-  test('a change of a known frontend makes no call that could be refused', async () => {
+  test('a change of a known frontend makes no call that could fail', async () => {
     const { tables, dataplane } = start();
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
@@ -419,7 +419,7 @@ describe('restart and audit', () => {
     expect(again.ledger.nodePorts).toBe(1);
   });
 
-  test('Services that went while nobody watched are removed at the first sync', () => {
+  test('Services deleted while no agent was running are removed by the initial sync', () => {
     const { tables, dataplane } = start();
     dataplane.apply(plan, 'all');
     const again = createTableSync(tables, () => Promise.resolve());
@@ -440,7 +440,7 @@ describe('restart and audit', () => {
     expect(read(tables)).toEqual({ '10.96.0.10:80/TCP': '10.1.1.9:8080 | 10.1.1.9:8080' });
   });
 
-  test('backends of an agent that died before it named their Service are nobody’s for ever', () => {
+  test('backends of an agent that died before it named their Service are never adopted', () => {
     const { tables, dataplane } = start();
     const web = servicePort(
       'web',
@@ -488,7 +488,7 @@ describe('restart and audit', () => {
         drift: /name of service id .* is missing/,
       },
       {
-        name: 'a frontend nobody asked for',
+        name: 'an unwanted frontend',
         break: (t) =>
           void t.frontend.IPv4.put([Uint8Array.of(1, 2, 3, 4, 80, 0, 6, 0)], [new Uint8Array(4)]),
         drift: /belongs to no Service/,

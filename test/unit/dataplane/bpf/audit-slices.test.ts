@@ -50,7 +50,7 @@ test('100 ms of reading are at least five turns of the event loop', async () => 
   expect(turnsAt.size).toBeGreaterThanOrEqual(5);
 });
 
-test('a closed dataplane is read no further', async () => {
+test('reading stops when the dataplane is closed', async () => {
   const { dataplane, reads } = await programmed((before) => {
     if (before === 0) setImmediate(() => dataplane.close());
     work();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs a grace period: ids and blocks that were freed, by this agent or by one that died. A wait that
-// fails is no reason to end, to forget what it was for, or to go on without it.
+// Ids and blocks freed by this agent or by one that died need a grace period. A failed wait must not end the agent,
+// leak what waits for it, or release it early.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { BACKEND_STATE, backendStateOffset } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import type { MemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
@@ -59,7 +59,7 @@ afterEach(() => {
 });
 
 describe('a wait that fails', () => {
-  test('is retried for everything that waits for it, and logged once', async () => {
+  test('is retried for all that depends on it, and logged once', async () => {
     await dataplane.sync(web(1, 2), 'all', []);
     await turns();
     let tries = 0;
@@ -81,7 +81,7 @@ describe('a wait that fails', () => {
     ]);
   });
 
-  test('does not hold up syncs', async () => {
+  test('does not delay syncs', async () => {
     await dataplane.sync(web(1, 2), 'all', []);
     wait = () => Promise.reject(new Error('ENOMEM'));
     for (const host of [3, 4, 5]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent that is killed between any two writes. For every n: stop at the nth, look at what sockets would
-// meet, start another agent on what is there, and look again.
+// An agent that is killed between any two writes. For every n: stop at the nth write, check what sockets would get,
+// start another agent on the same tables, and check again.
 import { describe, expect, test } from 'vitest';
 import {
   BACKEND_STATE,
@@ -26,7 +26,7 @@ const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };
 
 const backends = (...hosts: number[]) => hosts.map((host) => backend(`10.1.1.${host}`, 8080, true));
 
-/** The members of a set, as programs find them; throws at what no socket may meet. */
+/** The members of a set as programs find them; throws for any state that no socket may see. */
 function members(tables: Tables, ref: SetRef): string {
   if (ref.members === 0) return '';
   const [serviceId, ...ids] = readRun(tables.slotBlock, ref.block, ref.members);
@@ -150,7 +150,7 @@ async function taken(sync: ReturnType<typeof start>): Promise<readonly number[]>
 }
 
 describe.each(STORIES)('killed at any write: $what', ({ before, after }) => {
-  test('sockets meet the old or the new, and the next agent finishes', async () => {
+  test('sockets get the old or the new state, and the next agent completes the change', async () => {
     const [old, wanted] = [met(await programmed(before)), met(await programmed(after))];
     const fresh = await taken(start(await programmed(after)));
     let nth = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for any history of plans, with writes refused now and then: the tables converge to the
-// plan, ids stay while they are in use, nothing leaks, and no reader ever sees a set that is neither
-// the old one nor the new.
+// What holds for any history of plans with occasional failed writes: the tables converge to the plan, ids stay
+// while they are in use, nothing leaks, and no reader ever sees a set that is neither the old one nor the new one.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { frontendViews } from '../../../../src/dataplane/bpf/inspect/view.ts';
@@ -115,7 +114,7 @@ function assertConsistent(tables: MemoryTables): void {
   }
 }
 
-test('after any history with refused writes the tables equal the last plan, and nothing leaks', async () => {
+test('after any history with failed writes the tables equal the last plan, and nothing leaks', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(planArbitrary, { minLength: 1, maxLength: 12 }),
@@ -155,7 +154,7 @@ test('after any history with refused writes the tables equal the last plan, and 
   );
 });
 
-test('a step touches only the Services it is told of, and equals applying all', async () => {
+test('a sync of the changed Services touches only those, and equals applying all', async () => {
   await fc.assert(
     fc.asyncProperty(planArbitrary, planArbitrary, async (a, b) => {
       const one = createMemoryTables(SIZES);

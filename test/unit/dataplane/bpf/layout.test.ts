@@ -27,7 +27,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
         ?.fields.map((f) => [f.name, f.offsetBytes]) ?? [],
     );
 
-  test('fields stand where the codecs put them', () => {
+  test('fields are at the offsets that the codecs use', () => {
     expect(offsets('frontend')).toMatchObject({
       rule: 0,
       service_id: 32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock on the pins' folder while others remove and make the folder: `cleanup` beside `cleanup` and `run`.
+// The lock on the folder of pins while others remove and create it: `cleanup` beside `cleanup` and `run`.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ test('a folder that is removed before it is locked needs no lock', () => {
   expect(lockExistingPins(bpfRoot, HOLDER)).toBeUndefined();
 });
 
-test('one that another made in its stead is the one that is locked', () => {
+test('a folder that another process has recreated is locked instead', () => {
   meanwhile.afterOpen = () => {
     remove();
     mkdirSync(bpfRoot);

@@ -40,14 +40,14 @@ describe('ids', () => {
     expect(pool.take()).toBeLessThan(RESTING_IDS + 10);
   });
 
-  test('ids the kernel holds are not given out; the gaps between them are', () => {
+  test('ids in use in the kernel are not allocated; the gaps between them are', () => {
     const pool = createIdPool(6, [2, 4]);
     expect([pool.take(), pool.take(), pool.take(), pool.take()]).toEqual([5, 1, 3, undefined]);
   });
 });
 
 describe('blocks', () => {
-  test('runs never overlap and all room can be used again, whatever the order', () => {
+  test('allocations never overlap and all space can be reused, in any order', () => {
     const step = fc.oneof(
       fc.record({ take: fc.integer({ min: 1, max: 9 }) }),
       fc.record({ give: fc.nat() }),
@@ -79,7 +79,7 @@ describe('blocks', () => {
     );
   });
 
-  test('a refusal means that no hole is long enough', () => {
+  test('an allocation fails only if no gap is long enough', () => {
     const pool = createBlockPool(10, [
       { first: 3, blocks: 2 },
       { first: 7, blocks: 1 },
