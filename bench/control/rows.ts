@@ -54,7 +54,7 @@ export const ROWS: readonly Row[] = [
   },
 ];
 
-/** Three significant digits. */
+/** One decimal below 100, none from there on. */
 export function ms(value: number): string {
   const text = value.toFixed(Math.abs(value) < 100 ? 1 : 0);
   return text.replace(/^-/, '−').replace(/\B(?=(\d{3})+$)/g, ',');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All files of an instance are found, including temporary ones.
+// Every file that an instance leaves on disk is listed and removed.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
