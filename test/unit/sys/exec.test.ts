@@ -71,7 +71,7 @@ test('a started program: lines in both directions, and exited after the last of 
   child.kill('SIGKILL');
 });
 
-test('what stop asks for it insists on', async () => {
+test('stop escalates from SIGTERM to SIGKILL', async () => {
   let ready: () => void = () => undefined;
   const isReady = new Promise<void>((resolve) => {
     ready = resolve;

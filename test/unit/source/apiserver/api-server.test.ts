@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which answer to "where is the API server" wins, and why.
+// Which source of the API server's address wins, and why.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,7 +60,7 @@ async function kubeconfig(server: string): Promise<string> {
 }
 
 describe('findApiServer', () => {
-  test('--api-server wins over everything, with the best credentials there are', async () => {
+  test('--api-server takes precedence over everything, with the best available credentials', async () => {
     const path = await kubeconfig('https://k:6443');
     const apiServers = ['https://a:6443/', 'https://b:6443'];
     const machine = { env: POD_ENV, files: [TOKEN, CA, MOUNTED_KUBECONFIG] };
@@ -146,14 +146,14 @@ describe('findApiServer', () => {
     expect(servers[0]?.url).toBe('https://[fd00::1]:443');
   });
 
-  test('at last this host is probed, if there is a CA to know the server by', async () => {
+  test('finally this host is probed, if there is a CA to verify the server', async () => {
     const answering = 'https://127.0.0.1:6444';
     const choice = await find({}, { files: [CA], answering });
     expect(choice).toMatchObject({ winner: 'probe', servers: [{ url: answering }] });
     await expect(find({}, { answering })).rejects.toMatchObject({ code: 'NO_API_SERVER' });
   });
 
-  test('nothing found says what was tried, and what to do', async () => {
+  test('if nothing is found, the error says what was tried and what to do', async () => {
     await expect(find({}, { files: [CA] })).rejects.toMatchObject({
       code: 'NO_API_SERVER',
       message: expect.stringMatching(
@@ -170,7 +170,7 @@ describe('findApiServer', () => {
     expect(await urls('https://a:6443')).toEqual(remembered);
   });
 
-  test.each(['a:6443', '', 'ftp://a'])('%j is no URL of a server', async (text) => {
+  test.each(['a:6443', '', 'ftp://a'])('%j is not the URL of a server', async (text) => {
     await expect(find({ apiServers: [text] })).rejects.toMatchObject({ code: 'NO_API_SERVER' });
   });
 });
@@ -198,7 +198,7 @@ test('a probe needs an answer, of a server that the CA vouches for', async () =>
 describe('the ring of servers', () => {
   const at = (url: string) => ({ url, tlsName: undefined });
 
-  test('turns once for a failure that several saw, and comes round', () => {
+  test('advances once for a failure seen by several kinds, and wraps around', () => {
     const servers = new Servers([at('a'), at('b')]);
     for (let seen = 0; seen < 4; seen += 1) servers.failed(at('a'));
     expect([servers.current().url, servers.rotations]).toEqual(['b', 1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who we are and whom we trust, when it changes, and when it is wrong.
+// Credentials and certificate authorities: valid, changed and invalid ones.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ describe('credentials that have expired say so', () => {
   });
   const seconds = now.getTime() / 1000;
 
-  test('a token that is a JWT, by its own words', () => {
+  test('a token that is a JWT, by its claims', () => {
     expect(expiryOf(bearer({ exp: seconds - 1 }), now)).toBe(
       'the token expired at 2029-12-31T23:59:59.000Z',
     );
@@ -77,7 +77,7 @@ describe('credentials that have expired say so', () => {
 });
 
 describe('a service account', () => {
-  test('its token is read again when the file changed', async () => {
+  test('its token is reloaded when the file changes', async () => {
     const server = await serverWith('a');
     const { dir, write } = await folder({ token: 'one\n', 'ca.crt': AUTHORITY_A.ca });
     const following = follow(server, { credentials: { kind: 'service-account', dir } });
@@ -109,7 +109,7 @@ describe('a service account', () => {
     await following.waitFor('synced');
   });
 
-  test('401 once: nobody notices', async () => {
+  test('a single 401 has no effect', async () => {
     const server = await serverWith('a');
     const { dir, write } = await folder({ token: 'old', 'ca.crt': AUTHORITY_A.ca });
     server.fault = ({ authorization }, response) => {
@@ -126,7 +126,7 @@ describe('a service account', () => {
     expect(following.reflector.counters.ends.refused).toBe(0);
   });
 
-  test('a server of an authority we do not know is not spoken to; the CA is read again when it changed', async () => {
+  test('a server with an unknown CA is rejected; the CA is reloaded when it changes', async () => {
     const server = await openServer(AUTHORITY_B);
     server.put(PATH, slice('a'));
     const { dir, write } = await folder({ token: 't', 'ca.crt': AUTHORITY_A.ca });
@@ -141,7 +141,7 @@ describe('a service account', () => {
     await following.waitFor('synced');
   });
 
-  test('a certificate for another name is refused', async () => {
+  test('a certificate for another name is rejected', async () => {
     const server = await openServer(AUTHORITY_A);
     const { dir } = await folder({ token: 't', 'ca.crt': AUTHORITY_A.ca });
     const following = follow(server, { credentials: { kind: 'service-account', dir } });
@@ -238,7 +238,7 @@ describe('a kubeconfig', () => {
     ]);
   });
 
-  test('a plugin that fails says so', async () => {
+  test('a failing plugin is reported', async () => {
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'false' };
     await expect(access({ exec })).rejects.toMatchObject({
       code: 'BAD_KUBECONFIG',

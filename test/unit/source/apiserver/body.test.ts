@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies that come faster than they can be read must not take the event loop for themselves.
+// Bodies that arrive faster than they can be read must not block the event loop.
 import { expect, test } from 'vitest';
 import { createCounters } from '../../../../src/source/apiserver/counters.ts';
 import { chunksOf } from '../../../../src/source/apiserver/decode/body.ts';
@@ -23,7 +23,7 @@ const transport: Transport = {
   close: () => Promise.resolve(),
 };
 
-test('other work gets its turn between the chunks of a body that is all there', async () => {
+test('other work runs between the chunks of a body that has arrived completely', async () => {
   let turns = 0;
   let isDone = false;
   const count = (): void => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kinds together: when the first sync may begin, and what is told about it.
+// All kinds together: when the initial sync may begin, and what is reported.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -87,7 +87,7 @@ describe('the first sync', () => {
     expect(events.filter((event) => event === 'synced')).toHaveLength(1);
   });
 
-  test('waits 30 s for the Node to exist, then goes on', async () => {
+  test('waits 30 s for the Node to exist, then continues', async () => {
     const server = await fullServer();
     server.remove(NODE.path, 'n1', '');
     const { events, clock } = open(server);
@@ -99,7 +99,7 @@ describe('the first sync', () => {
     expect(events).toContain('synced');
   });
 
-  test('goes on at once when the Node appears', async () => {
+  test('continues at once when the Node appears', async () => {
     const server = await fullServer();
     server.remove(NODE.path, 'n1', '');
     const { events, watching } = open(server);
@@ -128,7 +128,7 @@ describe('the first sync', () => {
   });
 });
 
-test('a server that loses everything is suspected, and nothing is removed', async () => {
+test('a server that has lost everything is suspicious, and nothing is removed', async () => {
   const server = await fullServer();
   const { events, clock, watching } = open(server);
   await watching();
@@ -146,7 +146,7 @@ test('a server that loses everything is suspected, and nothing is removed', asyn
   ]);
 });
 
-test('problems are told as a whole when they come and when they go', async () => {
+test('problems are reported as a complete list when they appear and when they clear', async () => {
   const server = await fullServer();
   server.fault = ({ path }, response) => {
     if (path !== NODE.path) return false;
@@ -168,7 +168,7 @@ test('problems are told as a whole when they come and when they go', async () =>
   expect(cluster.problems()).toEqual([]);
 });
 
-test('status tells ages, sizes and counters of every watch', async () => {
+test('status has ages, sizes and counters of every watch', async () => {
   const server = await fullServer();
   const { clock, cluster, watching } = open(server);
   await until(() => cluster.status().isSynced, 'synced');
@@ -207,7 +207,7 @@ test('status tells ages, sizes and counters of every watch', async () => {
   }
 });
 
-test('every request is told, with what answered it', async () => {
+test('every request is reported with its result', async () => {
   const server = await fullServer();
   server.fault = ({ path }, response) => {
     if (path !== SERVICE_CIDRS.path) return false;
@@ -254,7 +254,7 @@ describe('several servers', () => {
     apiServer: { servers: servers.map(({ url }) => ({ url, tlsName: undefined })) },
   });
 
-  test('one that is down makes way for the next, once for all kinds', async () => {
+  test('one that is down is replaced by the next, once for all kinds', async () => {
     const [down, up] = [await openServer(), await fullServer()];
     await down.close();
     const { clock, cluster } = open(up, at(down, up));
@@ -265,7 +265,7 @@ describe('several servers', () => {
     expect(cluster.status()).toMatchObject({ server: up.url, rotations: 1 });
   });
 
-  test('one that answers 500 makes way; one that says 429 stays', async () => {
+  test('one that returns 500 is replaced; one that returns 429 stays', async () => {
     const [sick, up] = [await openServer(), await fullServer()];
     let code = 429;
     sick.fault = (_seen, response) => {
@@ -319,7 +319,7 @@ describe('several servers', () => {
     expect(remembered).toEqual(found);
   });
 
-  test('next to an http server nothing is learnt', async () => {
+  test('no servers are learnt from an http server', async () => {
     const server = await fullServer();
     const owner = { 'kubernetes.io/service-name': 'kubernetes' };
     server.put(SLICES.path, slice('kubernetes', ['192.0.2.7'], owner));
@@ -329,7 +329,7 @@ describe('several servers', () => {
   });
 });
 
-test('a memory that cannot be read is none', async () => {
+test('an unreadable file of remembered servers is ignored', async () => {
   const runDir = await mkdtemp(join(tmpdir(), 'fairlead-run-'));
   onTestFinished(() => rm(runDir, { recursive: true }));
   expect(await readRemembered(runDir)).toEqual([]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers that throw, and handlers that must not be flooded.
+// Handlers that throw, and batches with pauses between them.
 import { expect, test } from 'vitest';
 import type { ObjectChange } from '../../../../src/model/types.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
@@ -30,7 +30,7 @@ function delivery(isBad: (change: ObjectChange) => boolean) {
   return { clock, taken, warned, delivery: made };
 }
 
-test('one bad object of many: the others are taken, it is named, counted and offered again', async () => {
+test('one bad object of many: the others are delivered, it is named, counted and delivered again', async () => {
   let isBroken = true;
   const { clock, taken, warned, ...rest } = delivery(({ ref }) => isBroken && ref.name === 'b');
   await rest.delivery.deliver([put('a'), put('b'), put('c')]);
@@ -47,7 +47,7 @@ test('one bad object of many: the others are taken, it is named, counted and off
   expect(clock.delaysMs()).toEqual([]);
 });
 
-test('a newer change of the same object takes the place of the refused one', async () => {
+test('a newer change of the same object replaces the failed one', async () => {
   const { clock, taken, ...rest } = delivery(
     (change) => change.type === 'put' && change.object === 'bad',
   );
@@ -77,7 +77,7 @@ test('many changes come in batches, with turns of the event loop between them', 
   expect(sizes).toHaveLength(3);
 });
 
-test('nothing is offered after close()', async () => {
+test('nothing is delivered after close()', async () => {
   const { clock, taken, ...rest } = delivery(({ ref }) => ref.name === 'b');
   await rest.delivery.deliver([put('b')]);
   rest.delivery.close();

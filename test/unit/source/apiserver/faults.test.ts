@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers and networks that fail: state stays, tries are spaced, and what comes back is followed again.
+// Servers and networks that fail: state stays, retries back off, and watches resume on recovery.
 import { describe, expect, test } from 'vitest';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { until } from '../../../support/until.ts';
@@ -8,7 +8,7 @@ import { follow, openServer, PATH, serverWith } from './harness.ts';
 import { slice } from './objects.ts';
 import { idle } from './traffic.ts';
 
-describe('an answer that is no answer', () => {
+describe('an invalid response', () => {
   test.each([
     [429, { 'retry-after': '9' }, 9_000],
     [503, { 'retry-after': '5' }, 5_000],
@@ -42,7 +42,7 @@ describe('an answer that is no answer', () => {
     expect(pauseMs).toBeLessThanOrEqual(20_000);
   });
 
-  test('a peer that accepts and never answers is left after 30 s', async () => {
+  test('a peer that accepts but never answers is abandoned after 30 s', async () => {
     const server = await serverWith('a');
     server.fault = () => true;
     const following = follow(server);
@@ -57,7 +57,7 @@ describe('an answer that is no answer', () => {
     await following.waitFor('synced');
   });
 
-  test('an error whose body never ends is left too', async () => {
+  test('an error response whose body never ends is abandoned too', async () => {
     const server = await serverWith('a');
     server.fault = (_seen, response) => {
       response.writeHead(500);
@@ -90,7 +90,7 @@ describe('an answer that is no answer', () => {
 });
 
 describe('a watch that breaks', () => {
-  test('RST in mid-stream: goes on from where it was', async () => {
+  test('RST in mid-stream: resumes where it was', async () => {
     const server = await serverWith('a');
     const following = follow(server);
     await following.watching();
@@ -102,7 +102,7 @@ describe('a watch that breaks', () => {
     expect(following.reflector.counters.ends.broken).toBe(1);
   });
 
-  test('cut inside an object: the half is dropped, the whole comes with the next watch', async () => {
+  test('cut within an object: the half is dropped, the next watch delivers the object', async () => {
     const server = await serverWith('a');
     const following = follow(server);
     await following.watching();
@@ -116,7 +116,7 @@ describe('a watch that breaks', () => {
     expect(following.events).toEqual(['put default/a', 'synced', 'put default/b']);
   });
 
-  test('cut inside a character: the whole comes out whole', async () => {
+  test('split within a character: the text stays intact', async () => {
     const server = await serverWith('a');
     const following = follow(server);
     await following.watching();
@@ -134,7 +134,7 @@ describe('a watch that breaks', () => {
     expect(following.objects.get('d/b')).toMatchObject({ metadata: { labels: { x: 'é€' } } });
   });
 
-  test('the pause grows while nothing works, and starts over after the first event', async () => {
+  test('the backoff grows while nothing works, and is reset by the first event', async () => {
     const server = await serverWith('a');
     const following = follow(server);
     await following.watching();
@@ -164,7 +164,7 @@ describe('a watch that breaks', () => {
     expect(await following.passPause()).toBe(400);
   });
 
-  test('two healthy minutes start it over too', async () => {
+  test('two healthy minutes reset it too', async () => {
     const server = await serverWith('a');
     const following = follow(server);
     await following.watching();
@@ -181,7 +181,7 @@ describe('a watch that breaks', () => {
   });
 });
 
-describe('a stream that goes bad makes its server make way', () => {
+describe('a stream that fails switches to the next server', () => {
   async function twoServers() {
     const [first, second] = [await serverWith('a'), await serverWith('a')];
     const servers = [first, second].map(({ url }) => ({ url, tlsName: undefined }));
@@ -219,7 +219,7 @@ describe('a stream that goes bad makes its server make way', () => {
   });
 });
 
-test('one failure is a reconnect, and no problem', async () => {
+test('one failure causes a reconnect but no problem', async () => {
   const server = await serverWith('a');
   const following = follow(server);
   await following.watching();
@@ -228,7 +228,7 @@ test('one failure is a reconnect, and no problem', async () => {
   expect(following.reflector.status().problem).toBeUndefined();
 });
 
-test('a proxy that closes every connection at once sees no storm', async () => {
+test('a proxy that closes every connection at once gets no request storm', async () => {
   const server = await openServer();
   server.fault = (_seen, _response, socket) => {
     socket.destroy();
@@ -242,7 +242,7 @@ test('a proxy that closes every connection at once sees no storm', async () => {
   expect(server.connections).toBeGreaterThan(5);
 });
 
-test('a proxy that opens every watch and closes it at once sees no storm, and no list', async () => {
+test('a proxy that opens every watch and closes it at once gets no request storm and no list', async () => {
   const server = await serverWith('a');
   const following = follow(server);
   await following.watching();
@@ -259,7 +259,7 @@ test('a proxy that opens every watch and closes it at once sees no storm, and no
   expect(following.objects.size).toBe(1);
 });
 
-test('a server that is gone takes nothing with it, and is followed again when it is back', async () => {
+test('an outage removes nothing, and the watch resumes when the server is back', async () => {
   const server = await serverWith('a', 'b');
   const following = follow(server);
   await following.watching();
@@ -281,7 +281,7 @@ test('a server that is gone takes nothing with it, and is followed again when it
   await following.waitFor('remove default/a');
 });
 
-test('sockets do not pile up over many watches', async () => {
+test('sockets do not accumulate over many watches', async () => {
   const server = await serverWith('a');
   const following = follow(server);
   for (let round = 0; round < 12; round += 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another cluster, or another store, at the address of the old one: a watch would go on and tell nothing.
+// Another cluster, or another store, at the old address: a resumed watch would deliver nothing.
 import { expect, test } from 'vitest';
 import type { ClusterSource } from '../../../../src/source/apiserver/cluster.ts';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
@@ -53,7 +53,7 @@ const listed = (cluster: ClusterSource): boolean =>
   cluster.status().watches.every(({ counters }) => counters.watchListStarts === 2);
 const questions = (server: FakeApiServer): number => server.kinds(ASKED).length;
 
-test('a store that counts from the beginning again is noticed, and followed after the hold', async () => {
+test('a store whose revisions start over is detected, and followed after the hold', async () => {
   const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);
@@ -68,7 +68,7 @@ test('a store that counts from the beginning again is noticed, and followed afte
   await until(() => events.includes('remove EndpointSlice web-1'), 'the end of the hold');
 });
 
-test('a restored backup keeps the uid, but its version tells', async () => {
+test('a restored backup keeps the uid, but is detected by its version', async () => {
   const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);
@@ -80,7 +80,7 @@ test('a restored backup keeps the uid, but its version tells', async () => {
   await until(() => events.includes('put Service news'), 'what happens now');
 });
 
-test('a store whose count is higher is known by its uid; its removals are held', async () => {
+test('a store with higher revisions is detected by its uid; its removals are held', async () => {
   const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll();
@@ -109,7 +109,7 @@ test('the same cluster is asked once by all kinds, and nothing is listed again',
   expect(events).toEqual([]);
 });
 
-test('what a running watch tells before the answer is here makes the store no older', async () => {
+test('events of a running watch before the response do not make the store look older', async () => {
   const { server, clock, events, watching } = await followed();
   let answer: () => void = () => undefined;
   server.fault = ({ path }, response) => {
@@ -129,7 +129,7 @@ test('what a running watch tells before the answer is here makes the store no ol
   expect(server.kinds()).toEqual(['list', 'watch']);
 });
 
-test('a clean end of a watch is no outage', async () => {
+test('a clean end of a watch is not an outage', async () => {
   const { server, clock, watching } = await followed();
   clock.advance(LIMITS.shortLifeMs);
   for (const path of KINDS) server.endWatches(path);
@@ -138,7 +138,7 @@ test('a clean end of a watch is no outage', async () => {
   expect(questions(server)).toBe(0);
 });
 
-test('while nobody may ask, watches go on as before; the question comes again', async () => {
+test('while the identity check is forbidden, watches continue, and it is retried', async () => {
   const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll();
@@ -156,7 +156,7 @@ test('while nobody may ask, watches go on as before; the question comes again', 
   expect(events).toContain('suspicious Service: another cluster answers');
 });
 
-test('who may never ask stops asking', async () => {
+test('an identity check that is always forbidden is given up', async () => {
   const { server, clock, watching } = await followed();
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
@@ -178,7 +178,7 @@ test('who may never ask stops asking', async () => {
   expect(questions(server)).toBe(LIMITS.identityTries);
 });
 
-test('who is told when to come back does not ask earlier, whatever ends meanwhile', async () => {
+test('Retry-After of the identity check is respected, even if watches end meanwhile', async () => {
   const { server, clock, watching } = await followed();
   server.fault = ({ path }, response) => {
     if (path !== ASKED) return false;
@@ -197,7 +197,7 @@ test('who is told when to come back does not ask earlier, whatever ends meanwhil
   await passing(clock, () => questions(server) === 2);
 });
 
-test('a question that is never answered holds watches up for a moment only', async () => {
+test('an identity check without an answer delays watches only briefly', async () => {
   const { server, clock, cluster, watching } = await followed();
   server.fault = ({ path }) => path === ASKED;
   breakAll(server);
@@ -211,7 +211,7 @@ test('a question that is never answered holds watches up for a moment only', asy
   expect(clock.delaysMs()).toEqual([]);
 });
 
-test('Service kubernetes made anew in the same cluster costs a list and removes nothing', async () => {
+test('Service kubernetes recreated in the same cluster costs a list and removes nothing', async () => {
   const { server, cluster, events, watching } = await followed();
   server.remove(SERVICES.path, 'kubernetes');
   server.uidPrefix = 'anew';
@@ -221,7 +221,7 @@ test('Service kubernetes made anew in the same cluster costs a list and removes 
   expect(events.filter((event) => /^suspicious|web/.test(event))).toEqual([]);
 });
 
-test('news of a held object count, whatever version the old store gave it', async () => {
+test('events of a held object are applied, whatever version it had in the old store', async () => {
   const { server, clock, cluster, events, watching } = await followed();
   breakAll(server);
   server.forgetAll(20);

@@ -41,7 +41,7 @@ describe('ItemSplitter', () => {
     );
   });
 
-  test('items that are null or missing are none', () => {
+  test('null or missing items are an empty list', () => {
     for (const text of ['{"items":null,"metadata":{"items":[{}]}}', '{"kind":"items"}']) {
       const splitter = new ItemSplitter();
       expect(splitter.push(Buffer.from(text))).toEqual([]);
@@ -49,7 +49,7 @@ describe('ItemSplitter', () => {
     }
   });
 
-  test('a body that was cut is no list', () => {
+  test('a truncated body is not a list', () => {
     const text = '{"metadata":{},"items":[{"a":1},{"b":2}]}';
     for (let length = 0; length < text.length; length += 1) {
       const splitter = new ItemSplitter();
@@ -58,7 +58,7 @@ describe('ItemSplitter', () => {
     }
   });
 
-  test('what is larger than any API object is refused before it fills the memory', () => {
+  test('an item larger than any API object is rejected before it fills the memory', () => {
     const splitter = new ItemSplitter();
     splitter.push(Buffer.from('{"items":[{"a":"'));
     const block = Buffer.alloc(1024 * 1024, 'x');
@@ -86,7 +86,7 @@ describe('line splitter', () => {
     );
   });
 
-  test('a line longer than any API object is refused', () => {
+  test('a line longer than any API object is rejected', () => {
     const splitter = createLineSplitter();
     const block = Buffer.alloc(1024 * 1024, 'x');
     expect(() => {

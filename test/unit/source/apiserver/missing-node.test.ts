@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Node that the API server does not have is named while the initial sync waits for it, and after that.
+// A Node that the API server lacks is reported while the initial sync waits for it, and afterwards.
 import { expect, onTestFinished, test } from 'vitest';
 import type { Problem } from '../../../../src/model/problem.ts';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After an outage: how soon the cluster is followed again, all kinds together, and what it costs a server
-// that is down, one that has just started, and one that all nodes come back to.
+// After an outage: how soon all kinds are watched again, and the load on a server that is down, one that has just
+// started, and one to which all nodes return.
 import { describe, expect, test } from 'vitest';
 import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
@@ -98,7 +98,7 @@ describe('a server that is back after two minutes, without history', () => {
   }, 60_000);
 });
 
-test('a 410 is no failure: listed at once, within the time that all nodes share', async () => {
+test('a 410 is not a failure: the list follows at once, within the jitter of all nodes', async () => {
   const server = await serverWith('a');
   const following = follow(server, { spreadMs: 3_000 });
   await following.watching();
@@ -112,7 +112,7 @@ test('a 410 is no failure: listed at once, within the time that all nodes share'
   expect(following.reflector.status().problem).toBeUndefined();
 });
 
-test('a server that says 410 to every list is asked ever more slowly', async () => {
+test('a server that returns 410 to every list is retried with backoff', async () => {
   const server = await serverWith('a');
   const following = follow(server);
   await following.watching();
@@ -146,7 +146,7 @@ function mostTries(outageMs: number, chance: number): number {
   return tries;
 }
 
-test('a server that answers the probe and breaks every watch is not asked without pause', async () => {
+test('a server that answers probes but breaks every watch is retried with backoff', async () => {
   const { server, clock } = await followed();
   breakDown(server);
   server.fault = (seen, response, socket) => seen.path !== PROBE && DOWN(seen, response, socket);
@@ -156,7 +156,7 @@ test('a server that answers the probe and breaks every watch is not asked withou
   expect(watches).toBeLessThanOrEqual(KINDS.length * (1 + mostTries(OUTAGE_MS, clock.chance)));
 }, 60_000);
 
-test('what the server asked a kind to wait is waited, also when it answers others', async () => {
+test('Retry-After of one kind is respected even if the server answers others', async () => {
   const { server, clock } = await followed();
   breakDown(server);
   server.fault = (seen, response, socket) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first complete list: initial events where the server has them, pages where it has not.
+// The first complete list: initial events if the server supports them, otherwise pages.
 import { describe, expect, test } from 'vitest';
 import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
@@ -39,7 +39,7 @@ describe('selectors', () => {
     expect(following.reflector.counters.events.MODIFIED).toBe(2);
   });
 
-  test('what a server sends in spite of the selector is left out', async () => {
+  test('objects sent in spite of the selector are ignored', async () => {
     const server = await openServer();
     server.put(SERVICES.path, service('web'));
     const following = follow(server, { spec: SERVICES });
@@ -241,7 +241,7 @@ describe('LIST (KEP-365)', () => {
     expect(following.events).toHaveLength(701);
   });
 
-  test('a body that ends too soon is no list', async () => {
+  test('a truncated body is not a list', async () => {
     const { server, following } = await listed(3, true);
     let isCut = true;
     server.fault = ({ query }, response) => {
@@ -318,7 +318,7 @@ describe('optional kinds', () => {
     await following.watching();
   });
 
-  test('absence is no problem, and ends the problem of a server that was down', async () => {
+  test('an absent kind is not a problem, and clears the problem of a server that was down', async () => {
     const server = await openServer();
     forbid(server, 500);
     const following = follow(server, { spec: SERVICE_CIDRS });

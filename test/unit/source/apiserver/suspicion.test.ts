@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that has lost its objects: nothing is torn down before it says so twice.
+// A server that has lost its objects: nothing is removed before a second list confirms it.
 import { describe, expect, test } from 'vitest';
 import { SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
@@ -31,7 +31,7 @@ async function listAgain(server: FakeApiServer, following: Following): Promise<v
 }
 
 describe('an empty list after objects', () => {
-  test('is told, and removes nothing until a quorum list confirms it', async () => {
+  test('is reported, and removes nothing until a quorum list confirms it', async () => {
     const { server, following } = await watched();
     server.forgetAll();
     await listAgain(server, following);
@@ -189,7 +189,7 @@ test('after a restore an equal version may stand for another content', () => {
   expect(list('50').changes).toHaveLength(1);
 });
 
-test('many removals that leave a believable rest are believed at once', async () => {
+test('many removals that leave a plausible rest are accepted at once', async () => {
   const { server, following } = await watched();
   server.resetWatches(PATH);
   for (const name of ['a', 'b', 'c', 'd']) server.remove(PATH, name);
@@ -199,14 +199,14 @@ test('many removals that leave a believable rest are believed at once', async ()
   expect(following.suspicions).toEqual([]);
 });
 
-test('DELETED events are never held: the server meant them', async () => {
+test('DELETED events are never held: they are explicit', async () => {
   const { server, following } = await watched();
   for (const name of NAMES) server.remove(PATH, name);
   await following.waitFor('remove default/e');
   expect(following.events).toHaveLength(5);
 });
 
-test('a first list that is empty is no sync before it is confirmed', async () => {
+test('an empty first list does not complete the initial sync until it is confirmed', async () => {
   const server = await openServer();
   const following = follow(server, { spec: SERVICES });
   await until(() => following.suspicions.length === 1, 'the suspicion');

@@ -59,7 +59,7 @@ describe('openManifests', () => {
     expect(events).toEqual(['remove Service default/a', 'put Service default/web']);
   });
 
-  test('a broken file keeps its last good state until it is mended', async () => {
+  test('a broken file keeps its last valid state until it is repaired', async () => {
     const { path, source, events, until, write } = await synced({ 'a.yaml': service('web') });
     await write('a.yaml', 'kind: [\n');
     await until(() => source.problems().length > 0, 'the problem');
@@ -73,7 +73,7 @@ describe('openManifests', () => {
     expect(events).toEqual(['put Service default/web']);
   });
 
-  test('an emptied file keeps its last good state: writers truncate before they write', async () => {
+  test('an emptied file keeps its last valid state: writers truncate before they write', async () => {
     const { source, events, until, write } = await synced({ 'a.yaml': service('web') });
     await write('a.yaml', '');
     await until(() => source.problems().length > 0, 'the problem');
@@ -117,7 +117,7 @@ describe('openManifests', () => {
     expect(events).toEqual([put, put, 'remove Service default/a', put]);
   });
 
-  test('a folder that vanishes takes nothing with it, and is found again', async () => {
+  test('a deleted folder removes nothing, and is found again', async () => {
     const { path, source, events, until, write } = await synced({
       'a.yaml': service('a'),
       'web.yaml': service('web'),
@@ -145,7 +145,7 @@ describe('openManifests', () => {
     expect(source.problems()).toEqual([]);
   });
 
-  test('says where a field of a delivered object stands', async () => {
+  test('finds the line of a field of a delivered object', async () => {
     const { path, source } = await synced({
       'a.yaml': service('a'),
       'list.yaml': `apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata:\n    name: web\n  spec:\n    clusterIP: nonsense\n`,
@@ -157,7 +157,7 @@ describe('openManifests', () => {
     expect(source.locate({ ...WEB, name: 'other' }, 'spec')).toBeUndefined();
   });
 
-  test('a storm of saves ends in the last of them', async () => {
+  test('after many saves the last one counts', async () => {
     const { changes, until, write } = await synced({ 'a.yaml': service('web', 1) });
     for (let port = 2; port <= 200; port += 1) await write('a.yaml', service('web', port));
     const isLast = (): boolean => JSON.stringify(changes.at(-1)).includes('"port":200');

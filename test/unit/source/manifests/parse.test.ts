@@ -151,12 +151,12 @@ describe('parseManifests', () => {
     ]);
   });
 
-  test('nesting without end is refused, as YAML and as JSON', () => {
+  test('excessive nesting is rejected, in YAML and in JSON', () => {
     expect(summary(`{"a":${'['.repeat(200_000)}`)[0]).toContain('nesting exceeded');
     expect(summary(`a: ${'['.repeat(200_000)}`)[0]).toContain('nesting exceeded');
   });
 
-  test('500 slices of 100 endpoints take no longer than a person notices', () => {
+  test('500 slices of 100 endpoints are parsed without a noticeable delay', () => {
     const slice = (index: number): string => {
       const endpoints = Array.from(
         { length: 100 },
@@ -171,7 +171,7 @@ describe('parseManifests', () => {
     expect(performance.now() - start).toBeLessThan(5_000);
   });
 
-  test('ten thousand refused objects cost one look for their places', () => {
+  test('the lines of ten thousand rejected objects are found in one pass', () => {
     const text = Array.from({ length: 10_000 }, () => 'kind: Pod\napiVersion: v1\n').join('---\n');
     const start = performance.now();
     const lines = summary(text);

@@ -59,7 +59,7 @@ describe('readManifests', () => {
     expect(await read(path)).toEqual(['put Service default/a', 'put Service default/b']);
   });
 
-  test('of two definitions the first path wins, and the other is named', async () => {
+  test('of two definitions the first path wins, and the other is reported', async () => {
     const { path } = await folder({
       'b.yaml': `---\n${service('web', 81)}`,
       'a.yaml': service('web', 80),
@@ -99,14 +99,14 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('text in another encoding is refused, a byte order mark is not', async () => {
+  test('text in another encoding is rejected, a byte order mark is accepted', async () => {
     const { path, write } = await folder({ 'bom.yaml': `\ufeff${service('bom')}` });
     await write('a.yaml', '');
     await promisify(execFile)('sh', ['-c', `printf 'name: \\377\\n' > ${join(path, 'a.yaml')}`]);
     expect(await read(path)).toEqual(['put Service default/bom', 'a.yaml: is not UTF-8 text']);
   });
 
-  test('a file beyond the limit is refused by its size', async () => {
+  test('a file beyond the size limit is rejected', async () => {
     const { path } = await folder({ 'big.yaml': service('big') });
     await truncate(join(path, 'big.yaml'), LARGEST_FILE_BYTES + 1);
     expect(await read(path)).toEqual([
