@@ -155,7 +155,7 @@ class BpfDataplane implements Dataplane {
   }
 
   async #apply(plan: Plan, changed: Iterable<ServiceKey>): Promise<SyncReport> {
-    const keys = [...changed];
+    const keys = goneLast(changed, plan);
     const reports: SyncReport[] = [];
     for (let from = 0; from < keys.length && !this.#isClosed; from += BATCH) {
       if (from > 0) await new Promise(setImmediate);
@@ -173,6 +173,14 @@ class BpfDataplane implements Dataplane {
 
 const allServices = (core: TableSync, plan: Plan): ReadonlySet<ServiceKey> =>
   new Set([...core.heldServices(), ...plan.services.keys()]);
+
+/** What another Service takes over from one that is gone is then not removed in a batch before it. */
+function goneLast(services: Iterable<ServiceKey>, plan: Plan): readonly ServiceKey[] {
+  const planned: ServiceKey[] = [];
+  const gone: ServiceKey[] = [];
+  for (const key of services) (plan.services.has(key) ? planned : gone).push(key);
+  return [...planned, ...gone];
+}
 
 const sum = (reports: readonly SyncReport[]): SyncReport => ({
   applied: reports.reduce((total, { applied }) => total + applied, 0),
