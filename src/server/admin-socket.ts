@@ -13,6 +13,7 @@ import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { FairleadError, reasonOf } from '../errors.ts';
+import { recordOrEmpty } from '../lib/json.ts';
 import { lockExclusively } from '../sys/native.ts';
 
 /** By path, called with the query for each request; undefined is answered with 404. */
@@ -159,18 +160,26 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** One document of a running agent. Throws NOT_RUNNING, or NO_PRIVILEGE if access to the socket is denied. */
+/**
+ * One document of a running agent. Throws NOT_RUNNING, NO_PRIVILEGE if access to the socket is denied, or an Error
+ * with the reason why the agent could not answer.
+ */
 export async function askAgent(runDir: string, route: string): Promise<unknown> {
   const response = await get(runDir, route);
-  try {
-    const chunks: Buffer[] = [];
-    for await (const chunk of response) chunks.push(chunk as Buffer);
-    const text = Buffer.concat(chunks).toString();
-    if (response.statusCode === 500) throw new Error(text);
-    return JSON.parse(text);
-  } catch (error) {
+  const body = await documentOf(response).catch((error: unknown) => {
     throw noAgent(runDir, error);
-  }
+  });
+  if (response.statusCode !== 500) return body;
+  const { error: reason } = recordOrEmpty(body);
+  throw new Error(
+    `the agent at ${socketPath(runDir)} could not answer ${route}: ${String(reason)}; its log may say more`,
+  );
+}
+
+async function documentOf(response: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return JSON.parse(Buffer.concat(chunks).toString());
 }
 
 /** The values of a stream until the agent ends it or the caller stops reading. Throws as askAgent does. */

@@ -78,10 +78,9 @@ test('a route that throws is an answer, and the next one works', async () => {
     },
     '/v1/later': () => Promise.resolve(1),
   });
-  await expect(askAgent(runDir, '/v1/status')).rejects.toMatchObject({
-    code: 'NOT_RUNNING',
-    message: expect.stringContaining('{"error":"kernel"}'),
-  });
+  const failed = await askAgent(runDir, '/v1/status').catch((error: unknown) => error);
+  expect(failed).not.toHaveProperty('code');
+  expect(String(failed)).toContain(`${socketPath(runDir)} could not answer /v1/status: kernel`);
   expect(await askAgent(runDir, '/v1/later?x=1')).toBe(1);
   expect(await askAgent(runDir, '/toString')).toEqual({ error: 'no such path' });
   socket.close();
