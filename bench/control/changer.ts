@@ -2,9 +2,13 @@
 // The program that changes slices, running next to the API server, so that it sees the time of each response
 // without a relay in between. Requests are JSON lines on standard input, each with one reply.
 import { createInterface } from 'node:readline';
-import { type Api, connectApi } from '../../test/integration/cluster/api.ts';
-import { changedAddresses, serviceName, slice } from '../../test/integration/cluster/load.ts';
-import { slicesPath } from '../../test/integration/cluster/objects.ts';
+import { type Api, connectApi } from '../../test/integration/cluster/objects/api.ts';
+import {
+  changedAddresses,
+  serviceName,
+  slice,
+} from '../../test/integration/cluster/objects/load.ts';
+import { slicesPath } from '../../test/integration/cluster/objects/objects.ts';
 import type { ChangerReply, ChangerRequest, ChurnSpec } from './changes.ts';
 import { monotonicMs } from './clock.ts';
 

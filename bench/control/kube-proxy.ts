@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the real kube-proxy on its node of a site. Unlike test/integration/cluster/kube-proxy.ts, nothing but
+// Starts the real kube-proxy on its node of a site. Unlike test/integration/cluster/kube-proxy/kube-proxy.ts, nothing but
 // kube-proxy runs in its cgroup, and nobody asks it for its metrics meanwhile.
-import { LEAVE_MACHINE_ALONE, makeToolFolder } from '../../test/integration/cluster/kube-proxy.ts';
+import {
+  LEAVE_MACHINE_ALONE,
+  makeToolFolder,
+} from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import type { ProxyName } from './figures.ts';
 import { proxySandbox, type RunningProxy } from './proxy.ts';
 import type { Site } from './site.ts';

@@ -3,14 +3,14 @@
 // real backends of the probe Services. All other Services have fictitious endpoints.
 import { buildTopology, type Topology } from '../../src/lab/topology.ts';
 import type { NodeHost } from '../../src/lab/wiring.ts';
-import type { Binaries } from '../../test/integration/cluster/binaries.ts';
 import {
   type ControlPlane,
   startControlPlane,
-} from '../../test/integration/cluster/control-plane.ts';
-import { load, serviceName } from '../../test/integration/cluster/load.ts';
-import { sendServicesToNode } from '../../test/integration/cluster/network.ts';
-import { addNode, servicesPath } from '../../test/integration/cluster/objects.ts';
+} from '../../test/integration/cluster/control-plane/control-plane.ts';
+import { sendServicesToNode } from '../../test/integration/cluster/control-plane/network.ts';
+import { load, serviceName } from '../../test/integration/cluster/objects/load.ts';
+import { addNode, servicesPath } from '../../test/integration/cluster/objects/objects.ts';
+import type { Binaries } from '../../test/integration/cluster/programs/binaries.ts';
 import { type Changer, startChanger } from './changes.ts';
 import type { ProxyName } from './figures.ts';
 import { startGreeter } from './prober.ts';

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run, start } from '../../../src/sys/exec.ts';
-import { ensurePackages } from '../cluster/packages.ts';
+import { ensurePackages } from '../cluster/programs/packages.ts';
 
 const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/image-build', import.meta.url));
 const PACKAGES = ['buildah', 'crun', 'debootstrap'];

@@ -10,7 +10,7 @@ import type {
   V1Volume,
   V1VolumeMount,
 } from '@kubernetes/client-node';
-import type { ControlPlane } from '../cluster/control-plane.ts';
+import type { ControlPlane } from '../cluster/control-plane/control-plane.ts';
 import { type ContainerSpec, everyCapability } from './container.ts';
 import { bindMount, type ContainerMount } from './mounts.ts';
 

@@ -7,7 +7,7 @@ import { reportMarkdown } from '../../../bench/control/markdown.ts';
 import { ms, ROWS } from '../../../bench/control/rows.ts';
 import { percentile } from '../../../bench/control/statistics.ts';
 import { sizeText } from '../../../bench/control/text.ts';
-import { changedAddresses, endpointAddress } from '../../integration/cluster/load.ts';
+import { changedAddresses, endpointAddress } from '../../integration/cluster/objects/load.ts';
 import { figures, report } from './figures.ts';
 
 describe('percentiles', () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The manifests of deploy/kustomize name what the program has: flags, paths of probes, ports, the role
-// and rights its documents speak of. That an API server takes them is test/integration/cluster/rights.test.ts's.
+// and rights its documents speak of. That an API server takes them is test/integration/cluster/agent/rights.test.ts's.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the compiled program in a node's namespace with exactly the arguments and permissions a test gives, as
+// a DaemonSet would.
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { run, start, stop } from '../../../../src/sys/exec.ts';
+import type { TestNode } from '../../../support/node.ts';
+import { until } from '../../../support/until.ts';
+
+export interface Launched {
+  readonly log: readonly string[];
+  readonly exited: Promise<number>;
+  /** Waits for a line of the log that has this text, and returns it. */
+  said(text: string, timeoutMs?: number): Promise<string>;
+  kill(signal: NodeJS.Signals): void;
+  stop(): Promise<number>;
+}
+
+/** @param limits a wrapper command that drops privileges, with its arguments */
+export function launch(
+  node: TestNode,
+  args: readonly string[],
+  limits: readonly string[] = [],
+): Launched {
+  const { sandbox } = node.instance;
+  const argv = [...limits, process.execPath, compiledPath('main.js'), ...args];
+  const [shell = 'sh', ...rest] = insideSandbox(sandbox, argv);
+  const log: string[] = [];
+  const keep = (line: string): void => void log.push(line);
+  const child = start(shell, rest, { onStderrLine: keep, onStdoutLine: keep });
+  const said = async (text: string, timeoutMs = 20_000): Promise<string> => {
+    try {
+      return await until(() => log.find((line) => line.includes(text)), { what: text, timeoutMs });
+    } catch (cause) {
+      throw new Error(`the log lacks ${text}; it ends with:\n${log.slice(-8).join('\n')}`, {
+        cause,
+      });
+    }
+  };
+  return {
+    ...{ log, said },
+    exited: child.exited,
+    kill: (signal) => child.kill(signal),
+    stop: () => stop(child),
+  };
+}
+
+const FETCH =
+  'const r = await fetch(process.argv[1]); console.log(JSON.stringify({ status: r.status, body: await r.text() }));';
+
+/** Sends a request to a port of the node, from the node itself. */
+export async function askNode(
+  node: TestNode,
+  port: number,
+  path: string,
+): Promise<{ readonly status: number; readonly body: string }> {
+  const argv = [process.execPath, '--input-type=module', '-e', FETCH];
+  const [shell = 'sh', ...args] = insideSandbox(node.instance.sandbox, [
+    ...argv,
+    `http://127.0.0.1:${port}${path}`,
+  ]);
+  const { stdout, stderr, code } = await run(shell, args);
+  if (code !== 0) throw new Error(`port ${port}, ${path}: ${stderr}`);
+  return JSON.parse(stdout);
+}
