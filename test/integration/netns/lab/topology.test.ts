@@ -2,14 +2,14 @@
 // The test topology itself, without an agent: pods reach each other, and it does not outlive its owner.
 import { existsSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
-import { ownNamespaces, removeLeftovers } from '../../../src/lab/ownership.ts';
-import { compiledPath, startServer } from '../../../src/lab/sandbox.ts';
-import { buildTopology, type Topology } from '../../../src/lab/topology.ts';
-import { startClient } from '../../../src/lab/traffic.ts';
-import { listProcesses } from '../../../src/sys/cgroup.ts';
-import { start } from '../../../src/sys/exec.ts';
-import { leftoversOf } from '../../support/leftovers.ts';
-import { until } from '../../support/until.ts';
+import { ownNamespaces, removeLeftovers } from '../../../../src/lab/ownership.ts';
+import { compiledPath, startServer } from '../../../../src/lab/sandbox.ts';
+import { buildTopology, type Topology } from '../../../../src/lab/topology.ts';
+import { startClient } from '../../../../src/lab/traffic.ts';
+import { listProcesses } from '../../../../src/sys/cgroup.ts';
+import { start } from '../../../../src/sys/exec.ts';
+import { leftoversOf } from '../../../support/leftovers.ts';
+import { until } from '../../../support/until.ts';
 
 let topology: Topology | undefined;
 afterEach(() => topology?.remove());

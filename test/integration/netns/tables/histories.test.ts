@@ -3,9 +3,9 @@
 // hold what a small independent model says, and real connections must agree.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../src/lab/agent.ts';
-import { target } from '../../support/builders.ts';
-import { expectKernel, type FrontendRow, frontendsOf } from '../../support/kernel-oracle.ts';
+import { runCommand } from '../../../../src/lab/agent.ts';
+import { target } from '../../../support/builders.ts';
+import { expectKernel, type FrontendRow, frontendsOf } from '../../../support/kernel-oracle.ts';
 import {
   change,
   changes,
@@ -14,10 +14,10 @@ import {
   expectedPods,
   type Model,
   serviceNumber,
-} from '../../support/model.ts';
-import { startOneNode } from '../../support/node.ts';
-import { chance, repeatable, some } from '../../support/random.ts';
-import { untilHolds } from '../../support/until.ts';
+} from '../../../support/model.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { chance, repeatable, some } from '../../../support/random.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const POD_NAMES = ['a', 'b', 'c', 'd'];
 const HISTORIES = 100;

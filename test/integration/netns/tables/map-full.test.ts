@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps that are too small: the error names map and Service, programmed state stays, and freed entries are used.
 import { afterEach, expect, test } from 'vitest';
-import type { FailedEntry } from '../../../src/dataplane/dataplane.ts';
-import { service, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import type { FailedEntry } from '../../../../src/dataplane/dataplane.ts';
+import { service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const POD_NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
 let node: Awaited<ReturnType<typeof startOneNode>>;

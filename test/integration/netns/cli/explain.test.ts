@@ -2,16 +2,16 @@
 // `explain` of a running agent against real sockets: its answer is what a socket gets, and if no dataplane serves
 // the packet, `explain`, `services` and `status` say so.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
-import type { Target } from '../../../src/lab/client/protocol.ts';
-import { endpointSlices, type Manifest, nodeManifest } from '../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../src/lab/traffic.ts';
-import type { Pod } from '../../../src/lab/wiring.ts';
-import type { Answer } from '../../../src/observe/answer.ts';
-import type { ServiceRow } from '../../../src/observe/service-rows.ts';
-import { clusterIps } from '../../support/builders.ts';
-import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
+import type { Target } from '../../../../src/lab/client/protocol.ts';
+import { endpointSlices, type Manifest, nodeManifest } from '../../../../src/lab/manifests.ts';
+import { type Client, startClient } from '../../../../src/lab/traffic.ts';
+import type { Pod } from '../../../../src/lab/wiring.ts';
+import type { Answer } from '../../../../src/observe/answer.ts';
+import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { clusterIps } from '../../../support/builders.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 let cluster: TestNodes;
 let node: TestNode;

@@ -4,16 +4,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Agent, ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
-import { askAgent } from '../../../src/server/admin-socket.ts';
-import { start } from '../../../src/sys/exec.ts';
-import { service, slices, svc, target } from '../../support/builders.ts';
-import { expectKernel, type FrontendRow } from '../../support/kernel-oracle.ts';
-import { emptyModel } from '../../support/model.ts';
-import { startOneNode } from '../../support/node.ts';
-import { fraction, podSets, repeatable, SEED } from '../../support/random.ts';
-import { untilHolds } from '../../support/until.ts';
+import { type Agent, ownPaths } from '../../../../src/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { askAgent } from '../../../../src/server/admin-socket.ts';
+import { start } from '../../../../src/sys/exec.ts';
+import { service, slices, svc, target } from '../../../support/builders.ts';
+import { expectKernel, type FrontendRow } from '../../../support/kernel-oracle.ts';
+import { emptyModel } from '../../../support/model.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { fraction, podSets, repeatable, SEED } from '../../../support/random.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const POD_NAMES = ['a', 'b', 'c', 'd'];
 /** Enough Services that a change of all of them takes a while to apply. */

@@ -3,21 +3,21 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { type Agent, runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
-import { startClient } from '../../../src/lab/traffic.ts';
+import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
+import { compiledPath } from '../../../../src/lab/sandbox.ts';
+import { startClient } from '../../../../src/lab/traffic.ts';
 import {
   cgroupId,
   findCgroup2,
   insideCgroup,
   makeCgroup,
   removeCgroup,
-} from '../../../src/sys/cgroup.ts';
-import { run } from '../../../src/sys/exec.ts';
-import { openPinnedMap } from '../../../src/sys/native.ts';
-import { service, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
+} from '../../../../src/sys/cgroup.ts';
+import { run } from '../../../../src/sys/exec.ts';
+import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
 
 const web = { n: 10 };
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;

@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../src/lab/agent.ts';
-import type { Manifest } from '../../../src/lab/manifests.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
+import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
+import type { Manifest } from '../../../../src/lab/manifests.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import {
   type Child,
   type RunResult,
@@ -14,10 +14,10 @@ import {
   type StartOptions,
   start,
   stop,
-} from '../../../src/sys/exec.ts';
-import { service, svc } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { until, untilHolds } from '../../support/until.ts';
+} from '../../../../src/sys/exec.ts';
+import { service, svc } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { until, untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 afterEach(() => node?.remove());
@@ -46,7 +46,7 @@ function startClusterAgent(): Child {
 
 async function startApiServer(objects: readonly Manifest[]): Promise<Child> {
   const lines: string[] = [];
-  const script = new URL('./fixture/api-server.mjs', import.meta.url).pathname;
+  const script = new URL('../fixture/api-server.mjs', import.meta.url).pathname;
   const argv = [script, String(API_PORT), JSON.stringify(objects)];
   const server = startInSandbox(argv, { onStdoutLine: (line) => lines.push(line) });
   await until(() => lines.includes('ready'), { what: 'the API server' });

@@ -3,12 +3,12 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
-import { type RunResult, run } from '../../../src/sys/exec.ts';
-import { service, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { pinMap } from '../../support/pin.ts';
+import { runCommand } from '../../../../src/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { type RunResult, run } from '../../../../src/sys/exec.ts';
+import { service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { pinMap } from '../../../support/pin.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {

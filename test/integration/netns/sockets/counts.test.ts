@@ -2,11 +2,11 @@
 // A backend id that is reused: sockets whose records still refer to the old backend must not change the counts of
 // the new one.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../../src/lab/agent.ts';
-import type { BackendRow } from '../../../src/observe/backend-rows.ts';
-import { slices, svc, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import { runCommand } from '../../../../src/lab/agent.ts';
+import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
+import { slices, svc, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const WEB = { n: 10 } as const;
 type AddressType = 'IPv4' | 'IPv6';

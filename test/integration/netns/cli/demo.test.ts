@@ -3,12 +3,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { DemoReport } from '../../../src/demo/demo.ts';
-import { ownNamespaces } from '../../../src/lab/ownership.ts';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
-import { run, runSync, start } from '../../../src/sys/exec.ts';
-import { packageRoot } from '../../../src/sys/package.ts';
-import { until } from '../../support/until.ts';
+import type { DemoReport } from '../../../../src/demo/demo.ts';
+import { ownNamespaces } from '../../../../src/lab/ownership.ts';
+import { compiledPath } from '../../../../src/lab/sandbox.ts';
+import { run, runSync, start } from '../../../../src/sys/exec.ts';
+import { packageRoot } from '../../../../src/sys/package.ts';
+import { until } from '../../../support/until.ts';
 
 interface Demo {
   readonly pid: number;

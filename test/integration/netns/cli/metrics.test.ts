@@ -4,14 +4,14 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Manifest } from '../../../src/lab/manifests.ts';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
-import { type Child, run, start } from '../../../src/sys/exec.ts';
-import { service, slices, svc, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { evaluateAlerts, preparePromql } from '../../support/promql.ts';
-import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../support/scrape.ts';
-import { untilHolds } from '../../support/until.ts';
+import type { Manifest } from '../../../../src/lab/manifests.ts';
+import { insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { type Child, run, start } from '../../../../src/sys/exec.ts';
+import { service, slices, svc, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { evaluateAlerts, preparePromql } from '../../../support/promql.ts';
+import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const promql = await preparePromql();
 const HEALTH_PORT = 10256;

@@ -2,14 +2,14 @@
 // The plan as sockets see it: which set a client on this node gets, what an empty set does, and which addresses are
 // frontends. The client is a pod or a program on the node itself.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Answer, Target } from '../../../src/lab/client/protocol.ts';
-import { endpointSlices, type Manifest } from '../../../src/lab/manifests.ts';
-import { type Client, startClient } from '../../../src/lab/traffic.ts';
-import type { Pod } from '../../../src/lab/wiring.ts';
-import type { ServiceRow } from '../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../src/server/admin-socket.ts';
-import { startOneNode } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
+import { endpointSlices, type Manifest } from '../../../../src/lab/manifests.ts';
+import { type Client, startClient } from '../../../../src/lab/traffic.ts';
+import type { Pod } from '../../../../src/lab/wiring.ts';
+import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
+import { askAgent } from '../../../../src/server/admin-socket.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 let host: Client;

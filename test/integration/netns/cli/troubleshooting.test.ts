@@ -5,15 +5,15 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
-import { type Child, type RunResult, run, start } from '../../../src/sys/exec.ts';
-import { service, slices, svc } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { pinMap } from '../../support/pin.ts';
-import { until } from '../../support/until.ts';
+import { ownPaths } from '../../../../src/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { type Child, type RunResult, run, start } from '../../../../src/sys/exec.ts';
+import { service, slices, svc } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { pinMap } from '../../../support/pin.ts';
+import { until } from '../../../support/until.ts';
 
-const PAGE = fileURLToPath(new URL('../../../docs/troubleshooting.md', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../../../docs/troubleshooting.md', import.meta.url));
 const UPDATES = process.env['FAIRLEAD_UPDATE_DOCS'] === '1';
 
 type Node = Awaited<ReturnType<typeof startOneNode>>;

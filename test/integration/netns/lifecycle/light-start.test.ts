@@ -3,11 +3,11 @@
 // reduce memory.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../src/lab/sandbox.ts';
-import { start, stop } from '../../../src/sys/exec.ts';
-import { service } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
+import { ownPaths } from '../../../../src/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { start, stop } from '../../../../src/sys/exec.ts';
+import { service } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
 
 const SERVICES = 100;
 /** By version of Node: 9 MiB more of the node binary are resident in 22 and 24 than in 20. */

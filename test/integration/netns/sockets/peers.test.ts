@@ -6,24 +6,24 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { runCommand } from '../../../src/lab/agent.ts';
-import type { Answer, SocketAddress, Target } from '../../../src/lab/client/protocol.ts';
-import type { Manifest } from '../../../src/lab/manifests.ts';
-import { insideSandbox } from '../../../src/lab/sandbox.ts';
-import type { BackendRow } from '../../../src/observe/backend-rows.ts';
-import { run, start } from '../../../src/sys/exec.ts';
-import { openPinnedMap } from '../../../src/sys/native.ts';
-import { type AddressKind, service, slices, svc, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { runCommand } from '../../../../src/lab/agent.ts';
+import type { Answer, SocketAddress, Target } from '../../../../src/lab/client/protocol.ts';
+import type { Manifest } from '../../../../src/lab/manifests.ts';
+import { insideSandbox } from '../../../../src/lab/sandbox.ts';
+import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
+import { run, start } from '../../../../src/sys/exec.ts';
+import { openPinnedMap } from '../../../../src/sys/native.ts';
+import { type AddressKind, service, slices, svc, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const KINDS: readonly AddressKind[] = ['IPv4', 'IPv6', 'v4-mapped'];
-const RECONNECT = fileURLToPath(new URL('./fixture/reconnect.mjs', import.meta.url));
+const RECONNECT = fileURLToPath(new URL('../fixture/reconnect.mjs', import.meta.url));
 
-const DISCONNECT = fileURLToPath(new URL('./fixture/disconnect.mjs', import.meta.url));
-const CONNECT_LATER = fileURLToPath(new URL('./fixture/connect-later.mjs', import.meta.url));
-const STREAM = fileURLToPath(new URL('./fixture/stream.c', import.meta.url));
+const DISCONNECT = fileURLToPath(new URL('../fixture/disconnect.mjs', import.meta.url));
+const CONNECT_LATER = fileURLToPath(new URL('../fixture/connect-later.mjs', import.meta.url));
+const STREAM = fileURLToPath(new URL('../fixture/stream.c', import.meta.url));
 
 /** UDP Services, each with a backend of its own: four times as many as a socket's own storage holds. */
 const MANY = ['a', 'b', 'c', 'd']

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manifests that change while the agent runs, and their effect on connections.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { Answer } from '../../../src/lab/client/protocol.ts';
-import { service, slices, svc, target } from '../../support/builders.ts';
-import { startOneNode } from '../../support/node.ts';
-import { untilHolds } from '../../support/until.ts';
+import type { Answer } from '../../../../src/lab/client/protocol.ts';
+import { service, slices, svc, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
 
 const web = { n: 10 };
 const NAMES = ['web-1', 'web-2', 'web-3'];
