@@ -14,11 +14,11 @@ import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { readRemembered } from '../../../../src/source/apiserver/transport/remembered.ts';
 import { IN_CLUSTER_NAME } from '../../../../src/source/apiserver/transport/servers.ts';
 import { until } from '../../../support/until.ts';
-import { type FakeApiServer, status } from './fake-api-server.ts';
-import { type ClusterOverrides, followCluster, openServer } from './harness.ts';
-import { node, service, slice } from './objects.ts';
-import { AUTHORITY_A } from './tls.ts';
-import { idle } from './traffic.ts';
+import { type FakeApiServer, status } from './support/fake-api-server.ts';
+import { type ClusterOverrides, followCluster, openServer } from './support/harness.ts';
+import { node, service, slice } from './support/objects.ts';
+import { AUTHORITY_A } from './support/tls.ts';
+import { idle } from './support/traffic.ts';
 
 const NODE = ownNode('n1');
 

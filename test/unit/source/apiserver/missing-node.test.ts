@@ -6,8 +6,8 @@ import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kind
 import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
 import { clusterSource } from '../../../../src/source/apiserver/source.ts';
 import { until } from '../../../support/until.ts';
-import { clusterSettings, openServer, SILENT_LOG } from './harness.ts';
-import { node, service, slice } from './objects.ts';
+import { clusterSettings, openServer, SILENT_LOG } from './support/harness.ts';
+import { node, service, slice } from './support/objects.ts';
 
 const NODE = ownNode('n1');
 const ADVICE = 'set --hostname-override to the name of the Node of this machine';

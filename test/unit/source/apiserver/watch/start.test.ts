@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first complete list: initial events if the server supports them, otherwise pages.
 import { describe, expect, test } from 'vitest';
-import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../../src/source/apiserver/kinds.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { bookmarkLine, eventLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { follow, openServer, PATH, serverWith } from './harness.ts';
-import { node, service, slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { ownNode, SERVICE_CIDRS, SERVICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import { bookmarkLine, eventLine, type FakeApiServer, status } from '../support/fake-api-server.ts';
+import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { node, service, slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 describe('selectors', () => {
   test('Services and slices are asked for as kube-proxy does', async () => {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handlers that throw, and batches with pauses between them.
 import { expect, test } from 'vitest';
-import type { ObjectChange } from '../../../../src/model/types.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { Delivery } from '../../../../src/source/apiserver/watch/delivery.ts';
-import { until } from '../../../support/until.ts';
-import { FakeClock } from './fake-clock.ts';
-import { follow, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
+import type { ObjectChange } from '../../../../../src/model/types.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { Delivery } from '../../../../../src/source/apiserver/watch/delivery.ts';
+import { until } from '../../../../support/until.ts';
+import { FakeClock } from '../support/fake-clock.ts';
+import { follow, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
 
 const put = (name: string, object: unknown = {}): ObjectChange => ({
   type: 'put',

@@ -10,12 +10,12 @@ import {
   findApiServer,
   MOUNTED_KUBECONFIG,
   SERVICE_ACCOUNT_DIR,
-} from '../../../../src/source/apiserver/transport/api-server.ts';
-import { answers } from '../../../../src/source/apiserver/transport/discovery-environment.ts';
-import { IN_CLUSTER_NAME, Servers } from '../../../../src/source/apiserver/transport/servers.ts';
-import { status } from './fake-api-server.ts';
-import { openServer } from './harness.ts';
-import { AUTHORITY_A, AUTHORITY_B } from './tls.ts';
+} from '../../../../../src/source/apiserver/transport/api-server.ts';
+import { answers } from '../../../../../src/source/apiserver/transport/discovery-environment.ts';
+import { IN_CLUSTER_NAME, Servers } from '../../../../../src/source/apiserver/transport/servers.ts';
+import { status } from '../support/fake-api-server.ts';
+import { openServer } from '../support/harness.ts';
+import { AUTHORITY_A, AUTHORITY_B } from '../support/tls.ts';
 
 const NOTHING: ApiServerSettings = {
   apiServers: [],

@@ -4,12 +4,17 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { bookmarkLine, errorLine, eventLine, type FakeApiServer } from './fake-api-server.ts';
-import { follow, openServer, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import {
+  bookmarkLine,
+  errorLine,
+  eventLine,
+  type FakeApiServer,
+} from '../support/fake-api-server.ts';
+import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 /** As the server would send it. */
 function sent(type: string, name: string, version: number, address = '10.1.0.1'): string {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies that arrive faster than they can be read must not block the event loop.
 import { expect, test } from 'vitest';
-import { createCounters } from '../../../../src/source/apiserver/counters.ts';
-import { chunksOf } from '../../../../src/source/apiserver/decode/body.ts';
-import type { Transport } from '../../../../src/source/apiserver/transport/transport.ts';
-import { FakeClock } from './fake-clock.ts';
+import { createCounters } from '../../../../../src/source/apiserver/counters.ts';
+import { chunksOf } from '../../../../../src/source/apiserver/decode/body.ts';
+import type { Transport } from '../../../../../src/source/apiserver/transport/transport.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 
 const CHUNKS = 40;
 const WORK_MS = 2;

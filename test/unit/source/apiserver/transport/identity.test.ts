@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another cluster, or another store, at the old address: a resumed watch would deliver nothing.
 import { expect, test } from 'vitest';
-import type { ClusterSource } from '../../../../src/source/apiserver/cluster.ts';
-import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { type FakeApiServer, status } from './fake-api-server.ts';
-import type { FakeClock } from './fake-clock.ts';
-import { followCluster, openServer } from './harness.ts';
-import { node, service, slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import type { ClusterSource } from '../../../../../src/source/apiserver/cluster.ts';
+import { ownNode, SERVICES, SLICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import { type FakeApiServer, status } from '../support/fake-api-server.ts';
+import type { FakeClock } from '../support/fake-clock.ts';
+import { followCluster, openServer } from '../support/harness.ts';
+import { node, service, slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 const NODE = ownNode('n1');
 const ASKED = '/api/v1/namespaces/default/services';

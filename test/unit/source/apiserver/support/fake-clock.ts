@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A clock that moves only when told to, while sockets stay real.
-import type { Clock } from '../../../../src/lib/clock.ts';
+import type { Clock } from '../../../../../src/lib/clock.ts';
 
 interface Timer {
   readonly atMs: number;

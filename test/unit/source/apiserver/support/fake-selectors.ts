@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The selectors that a proxy sends: `!label`, `a=b`, `a!=b`.
-import { recordOrEmpty } from '../../../../src/lib/json.ts';
+import { recordOrEmpty } from '../../../../../src/lib/json.ts';
 import type { ApiObject } from './objects.ts';
 
 export function isMatch(object: ApiObject, query: URLSearchParams): boolean {

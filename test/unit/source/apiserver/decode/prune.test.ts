@@ -2,18 +2,18 @@
 // What is kept of an object: all that the model reads, and nothing else.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { projectSlice } from '../../../../src/model/endpoints/slice.ts';
-import { projectNode } from '../../../../src/model/node/node.ts';
-import { projectService } from '../../../../src/model/service/service.ts';
-import { projectServiceCidr } from '../../../../src/model/service/service-cidr.ts';
-import { createIntern, MOST_TEXTS } from '../../../../src/source/apiserver/decode/intern.ts';
+import { projectSlice } from '../../../../../src/model/endpoints/slice.ts';
+import { projectNode } from '../../../../../src/model/node/node.ts';
+import { projectService } from '../../../../../src/model/service/service.ts';
+import { projectServiceCidr } from '../../../../../src/model/service/service-cidr.ts';
+import { createIntern, MOST_TEXTS } from '../../../../../src/source/apiserver/decode/intern.ts';
 import {
   ownNode,
   SERVICE_CIDRS,
   SERVICES,
   SLICES,
-} from '../../../../src/source/apiserver/kinds.ts';
-import { node, service, slice } from './objects.ts';
+} from '../../../../../src/source/apiserver/kinds.ts';
+import { node, service, slice } from '../support/objects.ts';
 
 const intern = createIntern();
 

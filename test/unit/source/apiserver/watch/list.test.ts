@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a list keeps while it comes in, and what is made of it when equal versions turn out to prove nothing.
 import { expect, test } from 'vitest';
-import { ownNode, SLICES } from '../../../../src/source/apiserver/kinds.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { Listing } from '../../../../src/source/apiserver/watch/list.ts';
-import { Store } from '../../../../src/source/apiserver/watch/store.ts';
-import { until } from '../../../support/until.ts';
-import { errorLine } from './fake-api-server.ts';
-import { follow, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { ownNode, SLICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { Listing } from '../../../../../src/source/apiserver/watch/list.ts';
+import { Store } from '../../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../../support/until.ts';
+import { errorLine } from '../support/fake-api-server.ts';
+import { follow, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 const observed = (
   name: string,

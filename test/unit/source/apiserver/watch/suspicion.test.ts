@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that has lost its objects: nothing is removed before a second list confirms it.
 import { describe, expect, test } from 'vitest';
-import { SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { Store } from '../../../../src/source/apiserver/watch/store.ts';
-import { until } from '../../../support/until.ts';
-import { bookmarkLine, errorLine, type FakeApiServer, status } from './fake-api-server.ts';
-import { type Following, follow, openServer, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { SERVICES, SLICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { Store } from '../../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../../support/until.ts';
+import { bookmarkLine, errorLine, type FakeApiServer, status } from '../support/fake-api-server.ts';
+import { type Following, follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 

@@ -7,15 +7,15 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   openCredentials,
   serverOfKubeconfig,
-} from '../../../../src/source/apiserver/auth/credentials.ts';
-import { expiryOf } from '../../../../src/source/apiserver/auth/expiry.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { IN_CLUSTER_NAME } from '../../../../src/source/apiserver/transport/servers.ts';
-import { until } from '../../../support/until.ts';
-import { status } from './fake-api-server.ts';
-import { follow, openServer, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { AUTHORITY_A, AUTHORITY_B } from './tls.ts';
+} from '../../../../../src/source/apiserver/auth/credentials.ts';
+import { expiryOf } from '../../../../../src/source/apiserver/auth/expiry.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { IN_CLUSTER_NAME } from '../../../../../src/source/apiserver/transport/servers.ts';
+import { until } from '../../../../support/until.ts';
+import { status } from '../support/fake-api-server.ts';
+import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { AUTHORITY_A, AUTHORITY_B } from '../support/tls.ts';
 
 async function folder(files: Readonly<Record<string, string>>) {
   const dir = await mkdtemp(join(tmpdir(), 'fairlead-kube-'));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // start() and stop(): one loop at most, and nothing left behind.
 import { expect, test } from 'vitest';
-import { until } from '../../../support/until.ts';
-import { follow, openServer, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { until } from '../../../../support/until.ts';
+import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 test('start() many times is one watch', async () => {
   const server = await serverWith('a');

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // One kind, or a whole cluster, followed from a fake API server, on a clock that stands still.
 import { onTestFinished } from 'vitest';
-import type { ObjectChange } from '../../../../src/model/types.ts';
+import type { ObjectChange } from '../../../../../src/model/types.ts';
 import {
   type CredentialSource,
   openCredentials,
-} from '../../../../src/source/apiserver/auth/credentials.ts';
+} from '../../../../../src/source/apiserver/auth/credentials.ts';
 import {
   type ClusterHandlers,
   type ClusterProblem,
   type ClusterSettings,
   openCluster,
-} from '../../../../src/source/apiserver/cluster.ts';
-import type { RequestFacts } from '../../../../src/source/apiserver/counters.ts';
-import { createIntern } from '../../../../src/source/apiserver/decode/intern.ts';
-import { type KindSpec, SLICES } from '../../../../src/source/apiserver/kinds.ts';
-import type { ApiServerChoice } from '../../../../src/source/apiserver/transport/api-server.ts';
-import { Servers, type ServerUrl } from '../../../../src/source/apiserver/transport/servers.ts';
-import { createTransport } from '../../../../src/source/apiserver/transport/transport.ts';
-import { Delivery } from '../../../../src/source/apiserver/watch/delivery.ts';
-import { Reflector } from '../../../../src/source/apiserver/watch/reflector.ts';
-import type { Suspicion } from '../../../../src/source/apiserver/watch/store.ts';
-import { until } from '../../../support/until.ts';
+} from '../../../../../src/source/apiserver/cluster.ts';
+import type { RequestFacts } from '../../../../../src/source/apiserver/counters.ts';
+import { createIntern } from '../../../../../src/source/apiserver/decode/intern.ts';
+import { type KindSpec, SLICES } from '../../../../../src/source/apiserver/kinds.ts';
+import type { ApiServerChoice } from '../../../../../src/source/apiserver/transport/api-server.ts';
+import { Servers, type ServerUrl } from '../../../../../src/source/apiserver/transport/servers.ts';
+import { createTransport } from '../../../../../src/source/apiserver/transport/transport.ts';
+import { Delivery } from '../../../../../src/source/apiserver/watch/delivery.ts';
+import { Reflector } from '../../../../../src/source/apiserver/watch/reflector.ts';
+import type { Suspicion } from '../../../../../src/source/apiserver/watch/store.ts';
+import { until } from '../../../../support/until.ts';
 import { FakeApiServer } from './fake-api-server.ts';
 import { FakeClock } from './fake-clock.ts';
 import { slice } from './objects.ts';

@@ -2,14 +2,14 @@
 // After an outage: how soon all kinds are watched again, and the load on a server that is down, one that has just
 // started, and one to which all nodes return.
 import { describe, expect, test } from 'vitest';
-import { ownNode, SERVICES, SLICES } from '../../../../src/source/apiserver/kinds.ts';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { errorLine, type FakeApiServer, type Fault, status } from './fake-api-server.ts';
-import type { FakeClock } from './fake-clock.ts';
-import { follow, followCluster, openServer, PATH, serverWith } from './harness.ts';
-import { node, service, slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { ownNode, SERVICES, SLICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import { errorLine, type FakeApiServer, type Fault, status } from '../support/fake-api-server.ts';
+import type { FakeClock } from '../support/fake-clock.ts';
+import { follow, followCluster, openServer, PATH, serverWith } from '../support/harness.ts';
+import { node, service, slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 const NODE = ownNode('n1');
 const PROBE = '/api/v1/namespaces/default/services';

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Servers and networks that fail: state stays, retries back off, and watches resume on recovery.
 import { describe, expect, test } from 'vitest';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { status } from './fake-api-server.ts';
-import { follow, openServer, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import { status } from '../support/fake-api-server.ts';
+import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 describe('an invalid response', () => {
   test.each([

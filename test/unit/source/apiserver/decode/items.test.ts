@@ -2,8 +2,8 @@
 // Bytes in any pieces -> the same items and lines.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ItemSplitter } from '../../../../src/source/apiserver/decode/items.ts';
-import { createLineSplitter } from '../../../../src/source/apiserver/decode/lines.ts';
+import { ItemSplitter } from '../../../../../src/source/apiserver/decode/items.ts';
+import { createLineSplitter } from '../../../../../src/source/apiserver/decode/lines.ts';
 
 /** The bytes of a text, cut at the given offsets. */
 function pieces(text: string, cuts: readonly number[]): Uint8Array[] {

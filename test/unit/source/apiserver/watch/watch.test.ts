@@ -2,12 +2,12 @@
 // A running watch: what it asks for, how it goes on, and when only a new list will do.
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { LIMITS } from '../../../../src/source/apiserver/limits.ts';
-import { until } from '../../../support/until.ts';
-import { errorLine, eventLine, status } from './fake-api-server.ts';
-import { type Following, follow, PATH, serverWith } from './harness.ts';
-import { slice } from './objects.ts';
-import { idle } from './traffic.ts';
+import { LIMITS } from '../../../../../src/source/apiserver/limits.ts';
+import { until } from '../../../../support/until.ts';
+import { errorLine, eventLine, status } from '../support/fake-api-server.ts';
+import { type Following, follow, PATH, serverWith } from '../support/harness.ts';
+import { slice } from '../support/objects.ts';
+import { idle } from '../support/traffic.ts';
 
 /** Lives long enough that its end is no failure. */
 const LONG_MS = LIMITS.shortLifeMs;

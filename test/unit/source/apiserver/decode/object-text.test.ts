@@ -2,12 +2,12 @@
 // managedFields are cut out of the text of an object, and nothing else is: never what only looks like them.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createIntern } from '../../../../src/source/apiserver/decode/intern.ts';
-import { outside, walkNested } from '../../../../src/source/apiserver/decode/nesting.ts';
-import { objectText } from '../../../../src/source/apiserver/decode/object-text.ts';
-import { createDecoder } from '../../../../src/source/apiserver/decode/watch-events.ts';
-import { SERVICES } from '../../../../src/source/apiserver/kinds.ts';
-import { service } from './objects.ts';
+import { createIntern } from '../../../../../src/source/apiserver/decode/intern.ts';
+import { outside, walkNested } from '../../../../../src/source/apiserver/decode/nesting.ts';
+import { objectText } from '../../../../../src/source/apiserver/decode/object-text.ts';
+import { createDecoder } from '../../../../../src/source/apiserver/decode/watch-events.ts';
+import { SERVICES } from '../../../../../src/source/apiserver/kinds.ts';
+import { service } from '../support/objects.ts';
 
 const textOf = (text: string): string => objectText(Buffer.from(text));
 
