@@ -4,7 +4,7 @@ import type { Tables } from '../../src/dataplane/bpf/maps/tables.ts';
 import { createRouter } from '../../src/dataplane/router.ts';
 import { familyOf } from '../../src/lib/ip.ts';
 import type { Plan } from '../../src/plan/types.ts';
-import { memoryDataplane } from '../support/memory-dataplane.ts';
+import { memoryDataplane } from '../support/dataplane/memory-dataplane.ts';
 import type { Subject } from './conformance.ts';
 
 const addressesOf = (plan: Plan) =>

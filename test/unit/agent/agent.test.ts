@@ -8,7 +8,7 @@ import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, PlanDelta, ServicePortPlan } from '../../../src/plan/types.ts';
-import { memoryDataplane, memoryTables } from '../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 const AUDIT_MS = 60_000;

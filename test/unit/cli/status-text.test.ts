@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type Report, statusText } from '../../../src/cli/view/status-text.ts';
 import { countFrontends, healthOf } from '../../../src/observe/health.ts';
 import type { Status } from '../../../src/observe/status.ts';
-import { failedEntry } from '../../support/failed-entry.ts';
+import { failedEntry } from '../../support/dataplane/failed-entry.ts';
 
 const STATUS: Status = {
   apiVersion: 'fairlead.io/v1',

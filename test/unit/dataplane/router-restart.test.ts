@@ -9,7 +9,7 @@ import type { ComposedDataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
 import { createRouter } from '../../../src/dataplane/router.ts';
 import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
-import { memoryDataplane, memoryTables } from '../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { withCapabilities } from './support.ts';
 

@@ -5,7 +5,7 @@ import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { createRouter } from '../../../src/dataplane/router.ts';
 import type { Protocol } from '../../../src/model/types.ts';
 import type { ServicePortPlan } from '../../../src/plan/types.ts';
-import { memoryDataplane, memoryTables } from '../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { fakeDataplane, LAST_RESORT } from './support.ts';
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { countFrontends, healthOf } from '../../../src/observe/health.ts';
 import type { KernelState } from '../../../src/observe/rows.ts';
 import type { Status } from '../../../src/observe/status.ts';
-import { failedEntry } from '../../support/failed-entry.ts';
+import { failedEntry } from '../../support/dataplane/failed-entry.ts';
 
 const NOWHERE = { object: undefined, field: undefined, file: undefined, line: undefined };
 

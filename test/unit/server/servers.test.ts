@@ -8,7 +8,7 @@ import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 import { EVENTS, type KubeEvent } from '../../../src/server/events/event.ts';
 import { openServers, type Servers } from '../../../src/server/servers.ts';
-import { failedEntry } from '../../support/failed-entry.ts';
+import { failedEntry } from '../../support/dataplane/failed-entry.ts';
 import { nodeObject, put, serviceObject, sliceObject } from '../../support/objects.ts';
 import { planOf } from '../dataplane/bpf/plans.ts';
 import { agentReaders } from './readers.ts';

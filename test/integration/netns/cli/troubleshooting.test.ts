@@ -9,8 +9,8 @@ import { ownPaths } from '../../../../src/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, type RunResult, run, start } from '../../../../src/sys/exec.ts';
 import { service, slices, svc } from '../../../support/builders.ts';
+import { pinMap } from '../../../support/dataplane/pin.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { pinMap } from '../../../support/pin.ts';
 import { until } from '../../../support/until.ts';
 
 const PAGE = fileURLToPath(new URL('../../../../docs/troubleshooting.md', import.meta.url));

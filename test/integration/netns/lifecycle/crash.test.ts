@@ -9,7 +9,7 @@ import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { start } from '../../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
-import { expectKernel, type FrontendRow } from '../../../support/kernel-oracle.ts';
+import { expectKernel, type FrontendRow } from '../../../support/dataplane/kernel-oracle.ts';
 import { emptyModel } from '../../../support/model.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { fraction, podSets, repeatable, SEED } from '../../../support/random.ts';

@@ -7,8 +7,8 @@ import { runCommand } from '../../../../src/lab/agent.ts';
 import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
 import { service, target } from '../../../support/builders.ts';
+import { pinMap } from '../../../support/dataplane/pin.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { pinMap } from '../../../support/pin.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {

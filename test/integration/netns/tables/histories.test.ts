@@ -5,7 +5,11 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../../src/lab/agent.ts';
 import { target } from '../../../support/builders.ts';
-import { expectKernel, type FrontendRow, frontendsOf } from '../../../support/kernel-oracle.ts';
+import {
+  expectKernel,
+  type FrontendRow,
+  frontendsOf,
+} from '../../../support/dataplane/kernel-oracle.ts';
 import {
   change,
   changes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An audit of many Services lets the event loop run in between, and stops when the dataplane is closed.
 import { expect, test } from 'vitest';
-import { memoryDataplane, memoryTables } from '../../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const SERVICES = 100;

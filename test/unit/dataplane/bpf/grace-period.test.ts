@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { BACKEND_STATE, backendStateOffset } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import type { MemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
-import { memoryDataplane, memoryTables } from '../../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const web = (...hosts: number[]) =>

@@ -19,7 +19,7 @@ import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
-import { Killed, killableTables } from '../../../support/killable-tables.ts';
+import { Killed, killableTables } from '../../../support/dataplane/killable-tables.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };

@@ -2,7 +2,7 @@
 // Tables that call back before every single write: each entry of a batch, each store to shared memory. If the
 // callback throws, that write and all later ones do not happen, as if the process had been killed there.
 import { vi } from 'vitest';
-import type { ArrayTable, HashTable, Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+import type { ArrayTable, HashTable, Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
 
 export class Killed extends Error {}
 

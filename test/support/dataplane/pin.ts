@@ -2,7 +2,7 @@
 // Pins a small map at a path, as another program or version may have done.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { run } from '../../src/sys/exec.ts';
+import { run } from '../../../src/sys/exec.ts';
 
 export async function pinMap(path: string): Promise<void> {
   mkdirSync(dirname(path), { recursive: true });
