@@ -3,7 +3,7 @@
 import { cpus, loadavg, release } from 'node:os';
 import { run } from '../../src/sys/exec.ts';
 import { packageRoot } from '../../src/sys/package.ts';
-import type { Report } from './figures.ts';
+import type { Report } from './report/figures.ts';
 
 export async function environment(): Promise<
   Pick<Report, 'date' | 'commit' | 'hasUncommittedChanges' | 'machine'>

@@ -8,14 +8,14 @@ import { exitOnSignals } from '../../src/lab/topology.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
-import { replaceFigures } from './document.ts';
 import { environment } from './environment.ts';
-import type { Report, SizeFigures } from './figures.ts';
-import { reportMarkdown } from './markdown.ts';
 import { measureColumn } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
+import { replaceFigures } from './report/document.ts';
+import type { Report, SizeFigures } from './report/figures.ts';
+import { reportMarkdown } from './report/markdown.ts';
+import { sizeText } from './report/text.ts';
 import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
-import { sizeText } from './text.ts';
 
 /** docs/exit-codes.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One column of one size: starts a proxy, measures its start, changes endpoints while it runs, stops it.
-import { ChangeSeries } from './change-series.ts';
+import { ChangeSeries } from './changes/change-series.ts';
+import {
+  type Pace,
+  paceOf,
+  SETTLE_MS,
+  START_PATIENCE_MS,
+  START_PROBE_PERIOD_MS,
+} from './changes/pace.ts';
+import { type Prober, startProber } from './changes/prober.ts';
 import { letPass } from './clock.ts';
-import { startFairlead } from './fairlead.ts';
-import type { Figures, ProxyName, StallFigures, StartFigures } from './figures.ts';
-import { startKubeProxy } from './kube-proxy.ts';
-import { type Pace, paceOf, SETTLE_MS, START_PATIENCE_MS, START_PROBE_PERIOD_MS } from './pace.ts';
-import { type Prober, startProber } from './prober.ts';
-import type { RunningProxy } from './proxy.ts';
+import { startFairlead } from './proxies/fairlead.ts';
+import { startKubeProxy } from './proxies/kube-proxy.ts';
+import type { RunningProxy } from './proxies/proxy.ts';
+import type { Figures, ProxyName, StallFigures, StartFigures } from './report/figures.ts';
 import type { Site } from './site.ts';
 
 const START_TIMEOUT_MS = 300_000;

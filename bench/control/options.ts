@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `npm run bench:control`.
 import { Command, InvalidArgumentError } from 'commander';
-import { PROXIES, type ProxyName } from './figures.ts';
+import { PROXIES, type ProxyName } from './report/figures.ts';
 
 export interface Options {
   readonly services: readonly number[];

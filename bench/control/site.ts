@@ -11,9 +11,9 @@ import { sendServicesToNode } from '../../test/integration/cluster/control-plane
 import { load, serviceName } from '../../test/integration/cluster/objects/load.ts';
 import { addNode, servicesPath } from '../../test/integration/cluster/objects/objects.ts';
 import type { Binaries } from '../../test/integration/cluster/programs/binaries.ts';
-import { type Changer, startChanger } from './changes.ts';
-import type { ProxyName } from './figures.ts';
-import { startGreeter } from './prober.ts';
+import { type Changer, startChanger } from './changes/changes.ts';
+import { startGreeter } from './changes/prober.ts';
+import type { ProxyName } from './report/figures.ts';
 
 /**
  * Without the first two, giving an address costs the API server the count of all it gave, and loading

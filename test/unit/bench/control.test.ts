@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of bench:control: percentiles, rows, goals, and the generated part of docs/bench.md.
 import { describe, expect, test } from 'vitest';
-import { replaceFigures } from '../../../bench/control/document.ts';
-import { goals } from '../../../bench/control/goals.ts';
-import { reportMarkdown } from '../../../bench/control/markdown.ts';
-import { ms, ROWS } from '../../../bench/control/rows.ts';
-import { percentile } from '../../../bench/control/statistics.ts';
-import { sizeText } from '../../../bench/control/text.ts';
+import { replaceFigures } from '../../../bench/control/report/document.ts';
+import { goals } from '../../../bench/control/report/goals.ts';
+import { reportMarkdown } from '../../../bench/control/report/markdown.ts';
+import { ms, ROWS } from '../../../bench/control/report/rows.ts';
+import { percentile } from '../../../bench/control/report/statistics.ts';
+import { sizeText } from '../../../bench/control/report/text.ts';
 import { changedAddresses, endpointAddress } from '../../integration/cluster/objects/load.ts';
 import { figures, report } from './figures.ts';
 

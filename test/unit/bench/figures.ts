@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report to write tables from: fairlead within all goals, kube-proxy without an event loop.
-import type { Figures, Report } from '../../../bench/control/figures.ts';
+import type { Figures, Report } from '../../../bench/control/report/figures.ts';
 
 const MIB = 1024 * 1024;
 

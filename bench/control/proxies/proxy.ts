@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A proxy that runs on a node of a site, in its own cgroup, which holds only the proxy and its children.
 import { dirname, join } from 'node:path';
-import type { Sandbox } from '../../src/lab/sandbox.ts';
-import { makeCgroup } from '../../src/sys/cgroup.ts';
+import type { Sandbox } from '../../../src/lab/sandbox.ts';
+import { makeCgroup } from '../../../src/sys/cgroup.ts';
+import { monotonicMs } from '../clock.ts';
+import type { ProxyName } from '../report/figures.ts';
+import type { Site } from '../site.ts';
 import { cpuSeconds, residentBytes } from './account.ts';
 import { type LineChild, startChild } from './child.ts';
-import { monotonicMs } from './clock.ts';
-import type { ProxyName } from './figures.ts';
-import type { Site } from './site.ts';
 
 export interface RunningProxy {
   readonly name: ProxyName;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The number and spacing of the measurements of a column. kube-proxy gets a coarser prober and longer pauses: it is
 // that much slower, and with pauses longer than its minSyncPeriod (1 s) it need not wait for that.
-import type { ProxyName } from './figures.ts';
+import type { ProxyName } from '../report/figures.ts';
 
 export interface Pace {
   readonly probePeriodMs: number;

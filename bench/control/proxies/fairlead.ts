@@ -2,16 +2,16 @@
 // Starts the built fairlead on its node of a site, without earlier pins and with a monitor of its event loop.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeInstance, ownPaths } from '../../src/lab/agent.ts';
-import { compiledPath } from '../../src/lab/sandbox.ts';
-import { packageRoot } from '../../src/sys/package.ts';
-import { until } from '../../test/support/until.ts';
+import { makeInstance, ownPaths } from '../../../src/lab/agent.ts';
+import { compiledPath } from '../../../src/lab/sandbox.ts';
+import { packageRoot } from '../../../src/sys/package.ts';
+import { until } from '../../../test/support/until.ts';
+import { fromNanoseconds } from '../clock.ts';
+import type { Site } from '../site.ts';
 import type { LineChild } from './child.ts';
-import { fromNanoseconds } from './clock.ts';
 import { proxySandbox, type RunningProxy } from './proxy.ts';
-import type { Site } from './site.ts';
 
-const PRELOADED = join(packageRoot(), 'bench', 'control', 'stall-probe.mjs');
+const PRELOADED = join(packageRoot(), 'bench', 'control', 'proxies', 'stall-probe.mjs');
 
 export async function startFairlead(site: Site): Promise<RunningProxy> {
   const instance = await makeInstance(site.topology, site.nodeOf('fairlead'));

@@ -4,10 +4,10 @@
 import {
   LEAVE_MACHINE_ALONE,
   makeToolFolder,
-} from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
-import type { ProxyName } from './figures.ts';
+} from '../../../test/integration/cluster/kube-proxy/kube-proxy.ts';
+import type { ProxyName } from '../report/figures.ts';
+import type { Site } from '../site.ts';
 import { proxySandbox, type RunningProxy } from './proxy.ts';
-import type { Site } from './site.ts';
 
 export function startKubeProxy(site: Site, mode: Exclude<ProxyName, 'fairlead'>): RunningProxy {
   const { plane } = site;

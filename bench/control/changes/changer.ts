@@ -2,15 +2,15 @@
 // The program that changes slices, running next to the API server, so that it sees the time of each response
 // without a relay in between. Requests are JSON lines on standard input, each with one reply.
 import { createInterface } from 'node:readline';
-import { type Api, connectApi } from '../../test/integration/cluster/objects/api.ts';
+import { type Api, connectApi } from '../../../test/integration/cluster/objects/api.ts';
 import {
   changedAddresses,
   serviceName,
   slice,
-} from '../../test/integration/cluster/objects/load.ts';
-import { slicesPath } from '../../test/integration/cluster/objects/objects.ts';
+} from '../../../test/integration/cluster/objects/load.ts';
+import { slicesPath } from '../../../test/integration/cluster/objects/objects.ts';
+import { monotonicMs } from '../clock.ts';
 import type { ChangerReply, ChangerRequest, ChurnSpec } from './changes.ts';
-import { monotonicMs } from './clock.ts';
 
 const [url = '', ca = '', token = ''] = process.argv.slice(2);
 const api = connectApi({ url, ca, token, connections: 1 });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of changer.ts, and the messages between the two.
 import { fileURLToPath } from 'node:url';
-import type { ControlPlane } from '../../test/integration/cluster/control-plane/control-plane.ts';
-import { TOKENS } from '../../test/integration/cluster/control-plane/identities.ts';
-import { startChild } from './child.ts';
+import type { ControlPlane } from '../../../test/integration/cluster/control-plane/control-plane.ts';
+import { TOKENS } from '../../../test/integration/cluster/control-plane/identities.ts';
+import { startChild } from '../proxies/child.ts';
 
 export interface ChurnSpec {
   readonly perSecond: number;

@@ -2,13 +2,14 @@
 // Changes the only endpoint of the probe Services from one real backend to the other and back, and measures the
 // latency of each change: from the API server's response to the start of the first connection that reached the
 // new backend. The prober starts connecting before the change is sent, so that no early effect is missed.
+
+import { letPass, monotonicMs } from '../clock.ts';
+import type { RunningProxy } from '../proxies/proxy.ts';
+import type { ChurnFigures, Latencies } from '../report/figures.ts';
+import { ENDPOINTS_EACH, type Site } from '../site.ts';
 import type { ChurnReport } from './changes.ts';
-import { letPass, monotonicMs } from './clock.ts';
-import type { ChurnFigures, Latencies } from './figures.ts';
 import { CHANGES_PER_SECOND, PATIENCE_MS, type Pace } from './pace.ts';
 import type { Prober } from './prober.ts';
-import type { RunningProxy } from './proxy.ts';
-import { ENDPOINTS_EACH, type Site } from './site.ts';
 
 const EFFECT_TIMEOUT_MS = 120_000;
 const WARM_UP_MS = 2_000;
