@@ -207,4 +207,5 @@ test('a crowded folder is found, its subfolders counted apart', () => {
     { path: 'src/model', line: 1, reason: expect.stringMatching(/^15 files, at most 14/) },
   ]);
   expect(checkFolders([...files('src/model', 14), ...files('src/model/service', 14)])).toEqual([]);
+  expect(checkFolders(files('test/integration/cluster', 15))).toHaveLength(1);
 });

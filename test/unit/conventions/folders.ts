@@ -5,8 +5,8 @@ import type { SourceFile, Violation } from './source-file.ts';
 
 const MOST_FILES = 14;
 
-/** Folders of the program; below them each subfolder is counted for itself. */
-const COUNTED = /^(src|native|bpf)\//;
+/** Folders of the program, its tests and benchmarks; below them each subfolder is counted for itself. */
+const COUNTED = /^(src|native|bpf|test|bench)\//;
 
 export function checkFolders(files: readonly SourceFile[]): readonly Violation[] {
   const counts = new Map<string, number>();
