@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codecs for every struct of bpf/common/types.h: record <-> bytes, little-endian host, addresses in network
-// order. test/unit/dataplane/bpf/layout.test.ts compares sizes and offsets with the object's BTF.
+// order. test/unit/dataplane/bpf/maps/layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressBytes, addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
 import type { FrontendId } from '../../entry.ts';

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { decodeFrontendKey } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
-import { memoryDataplane, memoryTables } from '../../../support/memory-dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 const MOVED = '10.96.9.9';

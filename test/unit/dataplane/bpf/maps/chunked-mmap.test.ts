@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays mapped chunk by chunk: the same elements as one memory, only what is needed, each chunk once.
 import { expect, test } from 'vitest';
-import { CHUNK_BYTES, createChunkedMmap } from '../../../../src/dataplane/bpf/maps/chunked-mmap.ts';
-import { clear, element } from '../../../../src/dataplane/bpf/maps/tables.ts';
+import {
+  CHUNK_BYTES,
+  createChunkedMmap,
+} from '../../../../../src/dataplane/bpf/maps/chunked-mmap.ts';
+import { clear, element } from '../../../../../src/dataplane/bpf/maps/tables.ts';
 
 const ELEMENT = 16;
 const PER_CHUNK = CHUNK_BYTES / ELEMENT;

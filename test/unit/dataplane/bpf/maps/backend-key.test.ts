@@ -8,10 +8,10 @@ import {
   backendText,
   readBackendKey,
   writeBackendKey,
-} from '../../../../src/dataplane/bpf/maps/backend-key.ts';
-import { decodeBackend, encodeBackend } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { hostPort } from '../../../../src/lib/address-bytes.ts';
-import type { Family } from '../../../../src/model/types.ts';
+} from '../../../../../src/dataplane/bpf/maps/backend-key.ts';
+import { decodeBackend, encodeBackend } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { hostPort } from '../../../../../src/lib/address-bytes.ts';
+import type { Family } from '../../../../../src/model/types.ts';
 
 const ipv6 = fc
   .uint8Array({ minLength: 16, maxLength: 16 })

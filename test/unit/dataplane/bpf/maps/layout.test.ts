@@ -4,10 +4,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { REASONS } from '../../../../src/dataplane/bpf/maps/counters.ts';
-import * as layout from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { readBtf } from '../../../../src/sys/native.ts';
-import { bpfObjectPath, packageRoot } from '../../../../src/sys/package.ts';
+import { REASONS } from '../../../../../src/dataplane/bpf/maps/counters.ts';
+import * as layout from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { readBtf } from '../../../../../src/sys/native.ts';
+import { bpfObjectPath, packageRoot } from '../../../../../src/sys/package.ts';
 
 const object = bpfObjectPath('sock.bpf.o');
 const isBuilt = existsSync(object);

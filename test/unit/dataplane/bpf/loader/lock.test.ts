@@ -24,9 +24,9 @@ vi.doMock('node:fs', async (original) => {
   return { ...fs, openSync };
 });
 const { listPinned, removePinned } = await import(
-  '../../../../src/dataplane/bpf/loader/cleanup.ts'
+  '../../../../../src/dataplane/bpf/loader/cleanup.ts'
 );
-const { lockExistingPins } = await import('../../../../src/dataplane/bpf/loader/lock.ts');
+const { lockExistingPins } = await import('../../../../../src/dataplane/bpf/loader/lock.ts');
 afterAll(() => {
   vi.doUnmock('node:fs');
   vi.resetModules();

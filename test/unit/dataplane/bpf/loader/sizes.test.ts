@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { LARGEST_TABLE } from '../../../../src/config/file/fairlead-schema.ts';
-import { resolveConfig } from '../../../../src/config/resolve.ts';
-import { maxEntries } from '../../../../src/dataplane/bpf/loader/sizes.ts';
+import { LARGEST_TABLE } from '../../../../../src/config/file/fairlead-schema.ts';
+import { resolveConfig } from '../../../../../src/config/resolve.ts';
+import { maxEntries } from '../../../../../src/dataplane/bpf/loader/sizes.ts';
 
 test('a table sizes all maps behind it; tables not named keep their size', () => {
   expect(maxEntries({ frontends: 4, backends: 10 })).toEqual({
