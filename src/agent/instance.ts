@@ -150,8 +150,8 @@ function start(
     onRequest: servers.requested,
     onProblems: logProblems,
   };
+  // The source reports the problems of all kinds together, once it has had time to meet them.
   void early.passTo(withNodeWarning(listener, nodeName, log));
-  logProblems();
 }
 
 /** A folder of manifests does not accept events. */
