@@ -4,7 +4,7 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
-import { type InstanceSettings, startInstance } from '../../agent/instance.ts';
+import { type Instance, type InstanceSettings, startInstance } from '../../agent/instance.ts';
 import { checkCapabilities, checkCgroupRoot } from '../../agent/preflight/checks.ts';
 import {
   findOtherInstances,
@@ -18,6 +18,7 @@ import { flagz } from '../../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../../config/sysctls.ts';
 import type { Config } from '../../config/types.ts';
+import type { ComposedDataplane } from '../../dataplane/dataplane.ts';
 import { FairleadError } from '../../errors.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { clusterSource } from '../../source/apiserver/source.ts';
@@ -29,7 +30,7 @@ import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { dataplaneOf } from '../dataplanes.ts';
 import { say } from '../output.ts';
-import { partsText, removeInstance } from '../remove-instance.ts';
+import { type InstancePaths, partsText, removeInstance } from '../remove-instance.ts';
 import { catchSignals } from '../signals.ts';
 
 export function runCommand(): Command {
@@ -77,7 +78,10 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const { isEphemeral } = config.own;
   // Before anything is attached: a start that is ended halfway would leave it behind.
   const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
-  const instance = await startInstance(settings, log);
+  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
+  const instance = isEphemeral
+    ? await startOrRemove(settings, paths, log)
+    : await startInstance(settings, log);
   const watch =
     file === undefined
       ? undefined
@@ -85,7 +89,6 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
           log.warn({ file: file.path }, 'configuration changed, restart the agent to use it');
           instance.configWritten({ path: file.path, isChanged: text !== file.text });
         });
-  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
   const stop = (signal: string): void => {
     watch?.close();
     instance.stop();
@@ -100,6 +103,26 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
     });
   }
   onSignal(stop);
+}
+
+/** A start that fails after the hooks were attached, as when a port is taken, removes them; a refused one nothing. */
+async function startOrRemove(
+  settings: InstanceSettings,
+  paths: InstancePaths,
+  log: Logger,
+): Promise<Instance> {
+  let isAttached = false;
+  const openDataplane = async (): Promise<ComposedDataplane> => {
+    const dataplane = await settings.openDataplane();
+    isAttached = true;
+    return dataplane;
+  };
+  try {
+    return await startInstance({ ...settings, openDataplane }, log);
+  } catch (error) {
+    if (isAttached) removeInstance(paths);
+    throw error;
+  }
 }
 
 /** Before anything is attached. Running beside kube-proxy on the same API server is supported: no warning. */

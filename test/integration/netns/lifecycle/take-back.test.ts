@@ -67,6 +67,21 @@ test.each([
   expect(readdirSync(runDir)).toEqual([]);
 });
 
+test('--ephemeral: a start that fails after the hooks are attached takes everything back', async () => {
+  const { sandbox, manifests, cgroupRoot, bpfRoot, nodeName } = node.instance;
+  const source = ['--manifests', manifests.path, '--hostname-override', nodeName];
+  const args = ['run', ...source, '--cgroup-root', cgroupRoot, ...ownPaths(node.instance)];
+  const noAddress = ['--metrics-bind-address', '203.0.113.9:10249', '--bind-address-hard-fail'];
+  const main = [process.execPath, compiledPath('main.js'), ...args, ...noAddress, '--ephemeral'];
+  const [program = '', ...rest] = insideSandbox(sandbox, main);
+  const { code, stderr } = await run(program, rest);
+  expect(stderr).toContain('"msg":"attached"');
+  expect(stderr).toContain('203.0.113.9');
+  expect(code).not.toBe(0);
+  expect(await attachedPrograms()).not.toContain('fl_');
+  expect(existsSync(bpfRoot)).toBe(false);
+});
+
 test('without --ephemeral traffic continues', async () => {
   const agent = await node.startAgent();
   expect(await agent.stop()).toBe(0);
