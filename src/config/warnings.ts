@@ -23,7 +23,7 @@ function isSet(value: unknown): boolean {
 const ROWS: readonly Row[] = [
   [
     ['mode'],
-    'remapped to auto: fairlead has no such engine; the kernel decides between bpf and iptables',
+    'remapped to auto: fairlead has no such engine, and auto means bpf',
     (value) => value === 'ipvs' || value === 'nftables',
   ],
   [['enableProfiling'], 'ignored: there is no pprof handler'],

@@ -69,7 +69,7 @@ async function run(command: Command): Promise<void> {
 async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const { config, file } = loaded;
   if (config.engine === 'iptables') {
-    log.warn({ engine: 'bpf' }, 'the iptables engine is not built in, using bpf');
+    log.warn({ engine: 'bpf' }, 'the iptables engine is not built in yet, using bpf');
   }
   checkCapabilities();
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);

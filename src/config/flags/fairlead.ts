@@ -11,7 +11,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
   ),
   own('api-server', 'list', 'apiServers', 'URLs of API servers, tried in this order'),
   {
-    ...own('engine', 'string', 'engine', 'dataplane: auto, bpf or iptables (default auto)'),
+    ...own(
+      'engine',
+      'string',
+      'engine',
+      'dataplane: auto or bpf; iptables is not built in yet, and bpf runs instead (default auto)',
+    ),
     choices: ['auto', 'bpf', 'iptables'],
   },
   own(

@@ -142,7 +142,7 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
       'proxy-mode',
       'string',
       'mode',
-      "iptables selects fairlead's iptables engine; nftables and ipvs mean auto (see --engine)",
+      "iptables asks for fairlead's iptables engine, which is not built in yet; nftables and ipvs mean auto (see --engine)",
     ),
     choices: MODES.filter((mode) => mode !== ''),
   },

@@ -206,12 +206,7 @@ test.each(badValues)('the value of %s is rejected', (yaml, says) => {
 });
 
 const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = [
-  [
-    'mode: ipvs',
-    [
-      'mode: remapped to auto: fairlead has no such engine; the kernel decides between bpf and iptables',
-    ],
-  ],
+  ['mode: ipvs', ['mode: remapped to auto: fairlead has no such engine, and auto means bpf']],
   [
     'mode: iptables',
     ['mode: remapped: selects the iptables engine; leave it empty, or set engine, for bpf'],
