@@ -48,3 +48,20 @@ test('the table holds exactly the accepted addresses, loopback marked as such', 
     '172.20.0.1',
   ]);
 });
+
+test('a wrong scope is repaired, and an address that cannot be removed is reported', () => {
+  const tables = createMemoryTables({ frontends: 4, backends: 4, slotBlocks: 4, services: 4 });
+  const held = tables.nodeAddress.IPv4;
+  held.put([Uint8Array.of(192, 0, 2, 11)], [Uint8Array.of(2, 0, 0, 0)]);
+  expect(applyNodeAddresses(tables, LOCAL.slice(1, 2))).toEqual([]);
+  expect(held.readAll().map(({ value }) => value[0])).toEqual([1]);
+  const refusing = { ...held, delete: () => [{ index: 0, code: 'EPERM' }] };
+  const nodeAddress = { ...tables.nodeAddress, IPv4: refusing };
+  expect(applyNodeAddresses({ ...tables, nodeAddress }, [])).toMatchObject([
+    {
+      text: 'node address 192.0.2.11',
+      code: 'WRITE_FAILED',
+      reason: expect.stringContaining('still answer'),
+    },
+  ]);
+});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of this node that answer NodePorts, as the kernel's table of node addresses.
 // Pure over Tables.
-import { addressBytes } from '../../../../lib/address-bytes.ts';
+import { addressBytes, addressText } from '../../../../lib/address-bytes.ts';
 import { isLoopback, prefixContains } from '../../../../lib/ip.ts';
 import type { Family } from '../../../../model/types.ts';
 import type { Plan } from '../../../../plan/types.ts';
@@ -36,28 +36,45 @@ function applyFamily(
   accepted: readonly NodeAddress[],
 ): readonly FailedEntry[] {
   const table = tables.nodeAddress[family];
-  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
   const wanted = new Map(
     accepted
       .filter((address) => address.family === family)
-      .map((address) => [hex(addressBytes(address.address, family)), address]),
+      .map(({ address }) => [hex(addressBytes(address, family)), address]),
   );
   const held = table.readAll();
-  table.delete(held.filter(({ key }) => !wanted.has(hex(key))).map(({ key }) => key));
-  const heldKeys = new Set(held.map(({ key }) => hex(key)));
-  const missing = [...wanted].filter(([key]) => !heldKeys.has(key)).map(([, address]) => address);
-  const refused = table.put(
-    missing.map(({ address }) => addressBytes(address, family)),
-    missing.map(({ address }) =>
-      Uint8Array.of(isLoopback(address) ? ADDRESS_SCOPE.loopback : ADDRESS_SCOPE.node, 0, 0, 0),
-    ),
+  const gone = held.filter(({ key }) => !wanted.has(hex(key)));
+  const right = new Set(
+    held
+      .filter(({ key, value }) => value[0] === scopeOf(wanted.get(hex(key)) ?? ''))
+      .map(({ key }) => hex(key)),
   );
-  return refused.map(({ index, code }) => {
-    const address = missing[index]?.address ?? '';
-    return {
-      id: { kind: 'node-address', family, address },
-      text: `node address ${address}`,
-      ...writeFailure(table.name, code, 'NodePorts do not answer on this address'),
-    };
+  const missing = [...wanted].filter(([key]) => !right.has(key)).map(([, address]) => address);
+  const failed = (address: string, code: string, consequence: string): FailedEntry => ({
+    id: { kind: 'node-address', family, address },
+    text: `node address ${address}`,
+    ...writeFailure(table.name, code, consequence),
   });
+  const kept = table
+    .delete(gone.map(({ key }) => key))
+    .map(({ index, code }) =>
+      failed(
+        addressText(gone[index]?.key ?? new Uint8Array(4)),
+        code,
+        'NodePorts still answer on this address',
+      ),
+    );
+  const refused = table
+    .put(
+      missing.map((address) => addressBytes(address, family)),
+      missing.map((address) => Uint8Array.of(scopeOf(address), 0, 0, 0)),
+    )
+    .map(({ index, code }) =>
+      failed(missing[index] ?? '', code, 'NodePorts do not answer on this address'),
+    );
+  return [...kept, ...refused];
 }
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+const scopeOf = (address: string): number =>
+  isLoopback(address) ? ADDRESS_SCOPE.loopback : ADDRESS_SCOPE.node;
