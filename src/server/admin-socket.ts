@@ -66,7 +66,7 @@ async function serveLocked(
   const path = socketPath(runDir);
   const lock = openSync(runDir, 'r');
   try {
-    if (!lockExclusively(lock)) throw alreadyRunning(runDir, 'another fairlead');
+    if (!lockExclusively(lock)) throw alreadyRunning(runDir);
     rmSync(path, { force: true });
     let served = routes;
     const server = createServer((incoming, response) => {
@@ -102,14 +102,13 @@ async function refuseSecondAgent(runDir: string): Promise<void> {
   if (!(await isListening(path))) return;
   // A time-out means an agent that is busy, not one that is gone.
   const status = await askAgent(runDir, '/v1/status').catch(() => undefined);
-  const hasPid = typeof status === 'object' && status !== null && 'pid' in status;
-  throw alreadyRunning(runDir, `another fairlead${hasPid ? ` (pid ${String(status.pid)})` : ''}`);
+  throw alreadyRunning(runDir, recordOrEmpty(status)['pid']);
 }
 
-const alreadyRunning = (runDir: string, who: string): FairleadError =>
+const alreadyRunning = (runDir: string, pid?: unknown): FairleadError =>
   new FairleadError(
     'ALREADY_RUNNING',
-    `${who} serves ${socketPath(runDir)}: stop it first, or give this instance its own --run-dir and --bpf-root`,
+    `another fairlead${pid === undefined ? '' : ` (pid ${String(pid)})`} serves ${socketPath(runDir)}: stop it first, or give this instance its own --run-dir and --bpf-root`,
   );
 
 /** Rejects only if permission is denied. */
@@ -164,8 +163,12 @@ function listen(server: Server, path: string): Promise<void> {
  * One document of a running agent. Throws NOT_RUNNING, NO_PRIVILEGE if access to the socket is denied, or an Error
  * with the reason why the agent could not answer.
  */
-export async function askAgent(runDir: string, route: string): Promise<unknown> {
-  const response = await get(runDir, route);
+export async function askAgent(
+  runDir: string,
+  route: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<unknown> {
+  const response = await get(runDir, route, timeoutMs);
   const body = await documentOf(response).catch((error: unknown) => {
     throw noAgent(runDir, error);
   });
@@ -195,16 +198,14 @@ export async function* followAgent(runDir: string, route: string): AsyncGenerato
   }
 }
 
-function get(runDir: string, route: string): Promise<IncomingMessage> {
+function get(runDir: string, route: string, timeoutMs = TIMEOUT_MS): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const options = { socketPath: socketPath(runDir), path: route, timeout: TIMEOUT_MS };
+    const options = { socketPath: socketPath(runDir), path: route, timeout: timeoutMs };
     const asked = request(options, (response) => {
       asked.setTimeout(0);
       resolve(response);
     });
-    asked.on('timeout', () =>
-      asked.destroy(new Error(`no response within ${TIMEOUT_MS / 1000} s`)),
-    );
+    asked.on('timeout', () => asked.destroy(new Error(`no response within ${timeoutMs / 1000} s`)));
     asked.on('error', (error) => reject(noAgent(runDir, error)));
     asked.end();
   });

@@ -2,10 +2,14 @@
 // `fairlead audit`: the agent reads the programmed state back, compares it with the desired state and repairs
 // the drift, as it also does every --audit-interval. The command prints the drift.
 import { Command } from 'commander';
+import type { Entry } from '../../dataplane/entry.ts';
 import { EXIT, FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { addRunDirOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print } from '../output.ts';
+
+/** It waits for the sync that runs, and then reads every map. */
+const TIMEOUT_MS = 60_000;
 
 interface AuditOptions {
   readonly runDir: string;
@@ -20,7 +24,7 @@ export function auditCommand(): Command {
 }
 
 async function audit({ runDir, output }: AuditOptions): Promise<void> {
-  const drift = driftOf(await askAgent(runDir, '/v1/audit'));
+  const drift = driftOf(await askAgent(runDir, '/v1/audit', TIMEOUT_MS));
   if (drift === undefined) {
     throw new FairleadError(
       'NOT_RUNNING',
@@ -32,19 +36,11 @@ async function audit({ runDir, output }: AuditOptions): Promise<void> {
   process.exitCode = drift.length === 0 ? EXIT.fine : EXIT.degraded;
 }
 
-/** The drift, by entry; undefined if the agent has no plan yet. */
+/** The text of each entry that differed; undefined if the agent has no plan yet. */
 export function driftOf(answer: unknown): readonly string[] | undefined {
   if (typeof answer !== 'object' || answer === null || !('drift' in answer)) return undefined;
   if (!Array.isArray(answer.drift)) return undefined;
-  return answer.drift.map((entry: unknown) =>
-    typeof entry === 'string' ? entry : entryText(entry),
-  );
-}
-
-function entryText(entry: unknown): string {
-  if (typeof entry !== 'object' || entry === null) return String(entry);
-  const { id, text } = entry as { readonly id?: unknown; readonly text?: unknown };
-  return [id, text].filter((part) => typeof part === 'string' && part !== '').join(': ');
+  return answer.drift.map(({ text }: Entry) => text);
 }
 
 export function auditText(drift: readonly string[]): string {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
 import { auditText, driftOf } from '../../../src/cli/commands/audit.ts';
+import type { Entry } from '../../../src/dataplane/entry.ts';
 
-test('drift comes as texts or as entries; an agent without a plan reports none', () => {
+const serviceNameEntry = (text: string): Entry => ({
+  id: { kind: 'service-port', port: 'default/web:http' },
+  text,
+});
+
+test('drift comes as entries; an agent without a plan reports none', () => {
   expect(driftOf({ drift: [] })).toEqual([]);
-  expect(driftOf({ drift: ['a'] })).toEqual(['a']);
-  expect(driftOf({ drift: [{ id: '192.0.2.10:80/TCP', text: 'missing' }] })).toEqual([
-    '192.0.2.10:80/TCP: missing',
-  ]);
+  const entry = serviceNameEntry('name of service id 7 (default/web:http) is missing');
+  expect(driftOf({ drift: [entry] })).toEqual([entry.text]);
   for (const early of [{}, { error: 'no such path' }, undefined, { drift: undefined }]) {
     expect(driftOf(early)).toBeUndefined();
   }

@@ -17,6 +17,14 @@ import { follow, openServer, PATH, serverWith } from '../support/harness.ts';
 import { slice } from '../support/objects.ts';
 import { AUTHORITY_A, AUTHORITY_B } from '../support/tls.ts';
 
+/** An exec plugin whose tokens are t1, t2, …: it counts in a file how often it was asked. */
+const countingPlugin = (asked: string) => ({
+  apiVersion: 'client.authentication.k8s.io/v1',
+  command: 'sh',
+  args: ['-c', 'echo x >> "$ASKED"; printf \'{"status":{"token":"t%s"}}\' $(wc -l < "$ASKED")'],
+  env: [{ name: 'ASKED', value: asked }],
+});
+
 async function folder(files: Readonly<Record<string, string>>) {
   const dir = await mkdtemp(join(tmpdir(), 'fairlead-kube-'));
   onTestFinished(() => rm(dir, { recursive: true }));
@@ -197,13 +205,7 @@ describe('a kubeconfig', () => {
 
   test('an exec plugin is asked once, and again after a 401', async () => {
     const { write, path } = await folder({});
-    const script = 'echo x >> "$ASKED"; printf \'{"status":{"token":"t%s"}}\' $(wc -l < "$ASKED")';
-    const exec = {
-      apiVersion: 'client.authentication.k8s.io/v1',
-      command: 'sh',
-      args: ['-c', script],
-      env: [{ name: 'ASKED', value: path('asked') }],
-    };
+    const exec = countingPlugin(path('asked'));
     await write('config', kubeconfig({ exec }));
     const credentials = openCredentials({ kind: 'kubeconfig', path: path('config') });
     const token = async () => (await credentials.access()).headers['authorization'];
@@ -215,13 +217,7 @@ describe('a kubeconfig', () => {
   test('a 401 makes the plugin be asked again, and the request repeated', async () => {
     const server = await serverWith('a');
     const { write, path } = await folder({});
-    const script = 'echo x >> "$ASKED"; printf \'{"status":{"token":"t%s"}}\' $(wc -l < "$ASKED")';
-    const exec = {
-      apiVersion: 'client.authentication.k8s.io/v1',
-      command: 'sh',
-      args: ['-c', script],
-      env: [{ name: 'ASKED', value: path('asked') }],
-    };
+    const exec = countingPlugin(path('asked'));
     const cluster = { server: server.url, 'insecure-skip-tls-verify': true };
     await write('config', kubeconfig({ exec }, cluster));
     server.fault = ({ authorization }, response) => {
