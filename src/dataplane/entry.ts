@@ -37,6 +37,13 @@ export function frontendText({ address, port, protocol }: FrontendId): string {
     : flatText(host, ':', String(port), '/', protocol);
 }
 
+/** As frontendText, unique across families: a NodePort's text is the same in both. */
+export const frontendKeyText = (id: FrontendId): string =>
+  frontendTextIn(id.family, frontendText(id));
+
+/** The key text of a frontend whose text is known. */
+export const frontendTextIn = (family: Family, text: string): string => `${family} ${text}`;
+
 export const frontendEntry = (frontend: FrontendId, what = ''): Entry => ({
   id: { kind: 'frontend', frontend },
   text: `frontend ${frontendText(frontend)}${what}`,

@@ -3,7 +3,8 @@
 // at each sync.
 import type { ServiceKey, ServicePlan } from '../plan/types.ts';
 import type { FailedEntry, HeldFrontend } from './dataplane.ts';
-import { heldText, heldTexts } from './share.ts';
+import { frontendKeyText } from './entry.ts';
+import { heldTexts } from './share.ts';
 
 /** The part of each Service that a dataplane was given; undefined: none. */
 export type Asked = ReadonlyMap<ServiceKey, ServicePlan | undefined>;
@@ -48,7 +49,7 @@ function textsByService(frontends: Iterable<HeldFrontend>): ReadonlyMap<ServiceK
   const services = new Map<ServiceKey, Set<string>>();
   for (const { id, service } of frontends) {
     const texts = services.get(service) ?? new Set();
-    services.set(service, texts.add(heldText(id)));
+    services.set(service, texts.add(frontendKeyText(id)));
   }
   return services;
 }
@@ -75,7 +76,7 @@ function left(
   failed: readonly FailedEntry[],
 ): Set<string> {
   const refused = new Set(
-    failed.flatMap(({ id }) => (id.kind === 'frontend' ? [heldText(id.frontend)] : [])),
+    failed.flatMap(({ id }) => (id.kind === 'frontend' ? [frontendKeyText(id.frontend)] : [])),
   );
   const isOfFrontends = failed.every(({ id }) => id.kind === 'frontend');
   const asked = new Set(heldTexts(share));

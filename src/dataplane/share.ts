@@ -4,7 +4,7 @@
 //   shareOf(plan, [BPF, RULES], 0) -> the plan without its SCTP ports, which are shareOf(plan, .., 1)
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type Capabilities, canRefuse, isAble, ORIGINS, type Origin } from './capabilities.ts';
-import { type FrontendId, frontendText } from './entry.ts';
+import { frontendKeyText } from './entry.ts';
 import { mappedView } from './mapped-view.ts';
 
 /** The parts of a Service that one dataplane serves. */
@@ -99,13 +99,10 @@ export const shareKeeping = (
   });
 
 const textOf = ({ family, protocol }: ServicePortPlan, { address, port }: Frontend): string =>
-  heldText({ family, address, port, protocol });
+  frontendKeyText({ family, address, port, protocol });
 
 const refusalText = ({ family }: ServicePortPlan, address: string): string =>
-  heldText({ family, address, port: undefined, protocol: undefined });
-
-/** A NodePort's text is the same in both families. */
-export const heldText = (id: FrontendId): string => `${id.family} ${frontendText(id)}`;
+  frontendKeyText({ family, address, port: undefined, protocol: undefined });
 
 /** What a dataplane has once it has programmed this share of a Service. */
 export const heldTexts = (service: ServicePlan | undefined): readonly string[] =>

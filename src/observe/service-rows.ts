@@ -8,7 +8,7 @@ import {
   servingDataplanes,
   unservedTexts,
 } from '../dataplane/capabilities.ts';
-import { type FrontendId, frontendText } from '../dataplane/entry.ts';
+import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
 import type { FrontendView } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import type { TrafficPolicy } from '../model/types.ts';
@@ -62,7 +62,7 @@ export function serviceRows(
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
       for (const frontend of port.frontends) {
-        const id = rowKey(idOf(frontend, port));
+        const id = frontendKeyText(idOf(frontend, port));
         rows.push(plannedRow(service, port, frontend, { dataplanes, views: held.get(id) ?? [] }));
         held.delete(id);
       }
@@ -76,16 +76,13 @@ export function serviceRows(
 function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]> {
   const frontends = new Map<string, FrontendView[]>();
   for (const view of kernel) {
-    const key = rowKey(view.id);
+    const key = frontendKeyText(view.id);
     const views = frontends.get(key);
     if (views === undefined) frontends.set(key, [view]);
     else views.push(view);
   }
   return frontends;
 }
-
-/** A NodePort's text is the same in both families. */
-const rowKey = (id: FrontendId): string => `${id.family} ${frontendText(id)}`;
 
 const idOf = ({ address, port }: Frontend, { family, protocol }: ServicePortPlan): FrontendId => ({
   family,

@@ -68,7 +68,7 @@ class BpfDataplane implements Dataplane {
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     return this.#turn(async (core) => {
-      const report = await this.#apply(plan, changed === 'all' ? allServices(core, plan) : changed);
+      const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
       const failed = this.#nodeAddresses.follow(plan, addresses);
       if (changed === 'all') core.dropStray();
@@ -81,7 +81,7 @@ class BpfDataplane implements Dataplane {
     return this.#turn(async (core) => {
       const drift = await this.#findDrift(core);
       if (this.#isClosed) return { drift, report: sum([]) };
-      const report = await this.#apply(plan, allServices(core, plan));
+      const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift, report };
       core.dropStray();
       const failed = this.#nodeAddresses.check(plan, addresses);
@@ -154,12 +154,23 @@ class BpfDataplane implements Dataplane {
     return drift;
   }
 
+  /**
+   * Services that lose a frontend come last: another Service may have it by then. (Two that exchange frontends
+   * do so in one batch, unless more than a batch of Services lose one.)
+   */
   async #apply(plan: Plan, changed: Iterable<ServiceKey>): Promise<SyncReport> {
-    const keys = goneLast(changed, plan);
     const reports: SyncReport[] = [];
-    for (let from = 0; from < keys.length && !this.#isClosed; from += BATCH) {
-      if (from > 0) await new Promise(setImmediate);
-      if (!this.#isClosed) reports.push(this.#core.apply(plan, keys.slice(from, from + BATCH)));
+    const losing: ServiceKey[] = [];
+    for (const keys of batchesOf(changed)) {
+      if (reports.length > 0) await new Promise(setImmediate);
+      if (this.#isClosed) break;
+      const [first, last] = partition(keys, (key) => !this.#core.isLosing(plan, key));
+      losing.push(...last);
+      reports.push(this.#core.apply(plan, first));
+    }
+    for (const keys of batchesOf(losing)) {
+      if (reports.length > 1) await new Promise(setImmediate);
+      if (!this.#isClosed) reports.push(this.#core.apply(plan, keys));
     }
     return sum(reports);
   }
@@ -171,15 +182,15 @@ class BpfDataplane implements Dataplane {
   }
 }
 
-const allServices = (core: TableSync, plan: Plan): ReadonlySet<ServiceKey> =>
-  new Set([...core.heldServices(), ...plan.services.keys()]);
+function* batchesOf(services: Iterable<ServiceKey>): Generator<readonly ServiceKey[]> {
+  const keys = [...services];
+  for (let from = 0; from < keys.length; from += BATCH) yield keys.slice(from, from + BATCH);
+}
 
-/** What another Service takes over from one that is gone is then not removed in a batch before it. */
-function goneLast(services: Iterable<ServiceKey>, plan: Plan): readonly ServiceKey[] {
-  const planned: ServiceKey[] = [];
-  const gone: ServiceKey[] = [];
-  for (const key of services) (plan.services.has(key) ? planned : gone).push(key);
-  return [...planned, ...gone];
+function partition<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {
+  const parts: readonly [T[], T[]] = [[], []];
+  for (const one of all) parts[isFirst(one) ? 0 : 1].push(one);
+  return parts;
 }
 
 const sum = (reports: readonly SyncReport[]): SyncReport => ({

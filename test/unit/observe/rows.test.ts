@@ -9,12 +9,13 @@ import { problemText } from '../../../src/model/problem.ts';
 import { backendRows } from '../../../src/observe/backend-rows.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
 import type { Plan } from '../../../src/plan/types.ts';
+import { applyAll } from '../../support/dataplane/apply-all.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
 function kernelAfter(...plans: readonly Plan[]) {
   const tables = createMemoryTables({ frontends: 64, backends: 64, slotBlocks: 64, services: 64 });
   const dataplane = createTableSync(tables, () => Promise.resolve());
-  for (const plan of plans) dataplane.apply(plan, 'all');
+  for (const plan of plans) applyAll(dataplane, plan);
   return adopt(tables).ledger;
 }
 

@@ -9,7 +9,8 @@
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import type { FailedEntry, SyncReport } from '../../dataplane.ts';
-import { type FrontendId, frontendEntry } from '../../entry.ts';
+import { type FrontendId, frontendEntry, frontendTextIn } from '../../entry.ts';
+import { heldTexts } from '../../share.ts';
 import { decodeFrontendKey, encodeU32 } from '../maps/layout.ts';
 import { type RefusedWrite, storeWords } from '../maps/tables.ts';
 import { TableFull } from './allocation/allocation.ts';
@@ -48,6 +49,15 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
     failed: sync.failed,
     elapsedMs: performance.now() - startedAt,
   };
+}
+
+export function isLosing(ledger: Ledger, plan: Plan, service: ServiceKey): boolean {
+  const held = ledger.services.get(service);
+  if (held === undefined) return false;
+  const wanted = new Set(heldTexts(plan.services.get(service)));
+  return held.some(({ family, frontends }) =>
+    frontends.some(({ text }) => !wanted.has(frontendTextIn(family, text))),
+  );
 }
 
 function prepareService(sync: Sync, plan: Plan, service: ServiceKey): void {

@@ -6,7 +6,7 @@ import type { FailedEntry, NodeAddress, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
 import type { Tables } from '../maps/tables.ts';
 import { adopt } from './adopt.ts';
-import { applyPlan } from './apply.ts';
+import { applyPlan, isLosing } from './apply.ts';
 import { findDrift } from './audit.ts';
 import { allPorts, drainRetired, isRetiredEmpty, type Ledger, release } from './ledger.ts';
 import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
@@ -14,15 +14,17 @@ import { freeOrphans } from './service-port/backends.ts';
 
 export interface TableSync {
   readonly ledger: Ledger;
-  /** Makes the tables agree with the plan for these Services (`all`: every Service, and removes strays). */
-  apply(plan: Plan, changed: Iterable<ServiceKey> | 'all'): SyncReport;
+  /** Makes the tables agree with the plan for these Services. */
+  apply(plan: Plan, changed: Iterable<ServiceKey>): SyncReport;
   /**
    * Compares the tables with what was written, in small steps between which nothing may be applied; the next
    * apply rewrites what differs.
    */
   findDrift(): Generator<readonly Entry[]>;
-  /** Every Service of which something is programmed. */
-  heldServices(): Iterable<ServiceKey>;
+  /** True if the Service has a frontend programmed that its plan no longer has. */
+  isLosing(plan: Plan, service: ServiceKey): boolean;
+  /** Every Service of the plan, and every one of which something is programmed. */
+  allServices(plan: Plan): ReadonlySet<ServiceKey>;
   /** Deletes frontends, and frees backends, found at start that belong to no Service of a complete plan. */
   dropStray(): void;
   /** Updates the NodePort addresses from the plan and the node's current addresses. */
@@ -77,21 +79,11 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     stray = [];
   };
 
-  const apply = (plan: Plan, changed: Iterable<ServiceKey> | 'all'): SyncReport => {
-    if (changed !== 'all') return applyPlan(ledger, plan, changed);
-    const report = applyPlan(
-      ledger,
-      plan,
-      new Set([...ledger.services.keys(), ...plan.services.keys()]),
-    );
-    dropStray();
-    return report;
-  };
-
   return {
     ledger,
-    apply,
-    heldServices: () => ledger.services.keys(),
+    apply: (plan, changed) => applyPlan(ledger, plan, changed),
+    isLosing: (plan, service) => isLosing(ledger, plan, service),
+    allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),
     findDrift: () => findDrift(ledger),
     releaseRetired() {

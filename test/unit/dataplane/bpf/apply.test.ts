@@ -17,6 +17,7 @@ import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.
 import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
+import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 64 };
@@ -64,7 +65,7 @@ describe('a plan reaches the tables', () => {
   test('without backends the verdict of each side is stored', () => {
     const { tables, dataplane } = start();
     const web = servicePort('web', [clusterIp('10.96.0.10'), localNodePort(30080)], []);
-    dataplane.apply(planOf(web), 'all');
+    applyAll(dataplane, planOf(web));
     expect(read(tables)).toEqual({
       '10.96.0.10:80/TCP': 'reject | reject',
       '*:30080/TCP': 'reject | drop',
@@ -83,7 +84,7 @@ describe('a plan reaches the tables', () => {
           local: [near],
         },
       );
-      dataplane.apply(planOf(web), 'all');
+      applyAll(dataplane, planOf(web));
       expect(read(tables)).toEqual({
         '*:30080/TCP': '10.1.1.5:8080,10.1.2.5:8080 | 10.1.1.5:8080',
       });
@@ -98,7 +99,7 @@ describe('a plan reaches the tables', () => {
     const web = servicePort('web', [clusterIp('fd00:96::10')], [backend('fd00:10:1::5')], {
       family: 'IPv6',
     });
-    dataplane.apply(planOf(web), 'all');
+    applyAll(dataplane, planOf(web));
     expect(read(tables)).toEqual({
       '[fd00:96::10]:80/TCP': '[fd00:10:1::5]:8080 | [fd00:10:1::5]:8080',
     });
@@ -107,7 +108,7 @@ describe('a plan reaches the tables', () => {
 
   test('the number of NodePorts is stored for the programs', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
+    applyAll(dataplane, planOf(servicePort('web', [localNodePort(30080)], [])));
     expect(tables.runtime.bytes[4]).toBe(1);
     dataplane.apply(planOf(), ['default/web']);
     expect(tables.runtime.bytes[4]).toBe(0);
@@ -131,19 +132,19 @@ describe('the other ports of a ClusterIP', () => {
   test('are rejected by one entry, whichever ports are added and removed', () => {
     const { tables, dataplane } = start();
     for (const ports of [[port('a', 80)], [port('a', 80), port('b', 81)], [port('b', 81)]]) {
-      dataplane.apply(planOf(...ports), 'all');
+      applyAll(dataplane, planOf(...ports));
       expect(other(tables)).toMatchObject([
         { address: '10.96.0.10', rules: { host: { members: 0, whenEmpty: 'reject' } } },
       ]);
     }
     expect(read(tables)).toEqual({ '10.96.0.10:81/TCP': '10.1.1.5:8080 | 10.1.1.5:8080' });
-    dataplane.apply(planOf(), 'all');
+    applyAll(dataplane, planOf());
     expect(other(tables)).toEqual([]);
   });
 
   test('are not rejected for other kinds of addresses', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(planOf(servicePort('web', [localNodePort(30080)], [])), 'all');
+    applyAll(dataplane, planOf(servicePort('web', [localNodePort(30080)], [])));
     expect(other(tables)).toEqual([]);
   });
 });
@@ -161,7 +162,7 @@ describe('ranges without a ClusterIP', () => {
   test('are known from the first sync on, and follow the ClusterIPs', () => {
     const { tables, dataplane } = start();
     expect(open(tables)).toHaveLength(2 * 65_536);
-    dataplane.apply(planOf(web('a', '10.96.0.10'), web('b', '10.96.7.7')), 'all');
+    applyAll(dataplane, planOf(web('a', '10.96.0.10'), web('b', '10.96.7.7')));
     expect(open(tables)).toEqual([at(10, 96)]);
     dataplane.apply(planOf(web('b', '10.96.7.7'), web('c', '172.20.0.1')), [
       'default/a',
@@ -177,7 +178,7 @@ describe('ranges without a ClusterIP', () => {
   test('IPv6: addresses of one /96 share a range', () => {
     const { tables, dataplane } = start();
     const [a, b] = [web('a', 'fd00:96::10', 'IPv6'), web('b', 'fd00:96::abcd:10', 'IPv6')];
-    dataplane.apply(planOf(a, b), 'all');
+    applyAll(dataplane, planOf(a, b));
     expect(open(tables)).toHaveLength(1);
     dataplane.apply(planOf(a, b, web('c', 'fd00:97::10', 'IPv6')), ['default/c']);
     expect(open(tables)).toHaveLength(2);
@@ -185,7 +186,7 @@ describe('ranges without a ClusterIP', () => {
 
   test('they stay correct after a failed frontend and one that changes its Service', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
+    applyAll(dataplane, planOf(web('a', '10.96.0.10')));
     tables.fault = (table, key) =>
       table === 'fl_frontend4' && key[0] === 172 ? 'ENOMEM' : undefined;
     dataplane.apply(planOf(web('a', '10.96.0.10'), web('c', '172.20.0.1')), ['default/c']);
@@ -196,10 +197,10 @@ describe('ranges without a ClusterIP', () => {
 
   test('a restarted agent keeps them and adopts those of another', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(planOf(web('a', '10.96.0.10')), 'all');
+    applyAll(dataplane, planOf(web('a', '10.96.0.10')));
     tables.notService.bytes.fill(0, 0, 9000);
     const again = createTableSync(tables, () => Promise.resolve());
-    again.apply(planOf(web('a', '10.96.0.10')), 'all');
+    applyAll(again, planOf(web('a', '10.96.0.10')));
     expect(open(tables)).toEqual([at(10, 96)]);
   });
 });
@@ -213,7 +214,7 @@ describe('sets are immutable', () => {
         [clusterIp('10.96.0.10')],
         list.map((a) => backend(a)),
       );
-    dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6')), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.5', '10.1.1.6')));
     const before = frontends(tables)[0]!.rules.host;
     const block = element(tables.slotBlock, before.block).slice();
     dataplane.apply(planOf(port('10.1.1.6')), ['default/web']);
@@ -226,14 +227,14 @@ describe('sets are immutable', () => {
     const { tables, dataplane } = start({ ...SIZES, slotBlocks: 2 });
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
-    dataplane.apply(planOf(port('10.1.1.1')), 'all');
-    dataplane.apply(planOf(port('10.1.1.2')), 'all');
-    expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed[0]?.reason).toContain(
+    applyAll(dataplane, planOf(port('10.1.1.1')));
+    applyAll(dataplane, planOf(port('10.1.1.2')));
+    expect(applyAll(dataplane, planOf(port('10.1.1.3'))).failed[0]?.reason).toContain(
       'fl_slot_block is full',
     );
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.2');
     await dataplane.releaseRetired();
-    expect(dataplane.apply(planOf(port('10.1.1.3')), 'all').failed).toEqual([]);
+    expect(applyAll(dataplane, planOf(port('10.1.1.3'))).failed).toEqual([]);
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.3');
   });
 
@@ -245,10 +246,10 @@ describe('sets are immutable', () => {
         [clusterIp('10.96.0.10')],
         list.map((a) => backend(a)),
       );
-    dataplane.apply(planOf(port('10.1.1.5', '10.1.1.6', '10.1.1.7')), 'all');
-    dataplane.apply(planOf(), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.5', '10.1.1.6', '10.1.1.7')));
+    applyAll(dataplane, planOf());
     await dataplane.releaseRetired();
-    dataplane.apply(planOf(port('10.1.1.5')), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.5')));
     // The service id and one member.
     expect(element(tables.slotBlock, 0).filter((byte) => byte !== 0)).toHaveLength(2);
   });
@@ -261,8 +262,8 @@ describe('sets are immutable', () => {
     });
     const dataplane = createTableSync(tables, () => waiting);
     const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
-    dataplane.apply(planOf(web), 'all');
-    dataplane.apply(planOf(), 'all');
+    applyAll(dataplane, planOf(web));
+    applyAll(dataplane, planOf());
     const released = dataplane.releaseRetired();
     expect(dataplane.ledger.blocks.used()).toBe(1);
     end();
@@ -280,10 +281,10 @@ describe('sets are immutable', () => {
     );
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
-    dataplane.apply(planOf(port('10.1.1.1')), 'all');
-    dataplane.apply(planOf(port('10.1.1.2')), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.1')));
+    applyAll(dataplane, planOf(port('10.1.1.2')));
     const released = dataplane.releaseRetired();
-    dataplane.apply(planOf(port('10.1.1.3')), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.3')));
     expect(dataplane.releaseRetired()).toBe(released);
     ends[0]?.();
     await expect.poll(() => ends.length).toBe(2);
@@ -296,9 +297,9 @@ describe('sets are immutable', () => {
   test('an unchanged plan writes nothing', () => {
     const { tables, dataplane } = start();
     const plan = planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]));
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     tables.fault = () => 'EIO';
-    expect(dataplane.apply(plan, 'all')).toMatchObject({ applied: 0, failed: [] });
+    expect(applyAll(dataplane, plan)).toMatchObject({ applied: 0, failed: [] });
   });
 });
 
@@ -318,24 +319,24 @@ describe('backends that leave', () => {
 
   test('stay TERMINATING while they serve, are then removed, and can be added again', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(plan(['10.1.1.5', '10.1.1.6']), 'all');
-    dataplane.apply(plan(['10.1.1.6'], ['10.1.1.5', '10.1.1.6']), 'all');
+    applyAll(dataplane, plan(['10.1.1.5', '10.1.1.6']));
+    applyAll(dataplane, plan(['10.1.1.6'], ['10.1.1.5', '10.1.1.6']));
     expect(states(tables)).toEqual({ '10.1.1.5:53': 'terminating', '10.1.1.6:53': 'active' });
-    dataplane.apply(plan(['10.1.1.5', '10.1.1.6']), 'all');
+    applyAll(dataplane, plan(['10.1.1.5', '10.1.1.6']));
     expect(states(tables)).toEqual({ '10.1.1.5:53': 'active', '10.1.1.6:53': 'active' });
-    dataplane.apply(plan(['10.1.1.6']), 'all');
+    applyAll(dataplane, plan(['10.1.1.6']));
     expect(states(tables)).toEqual({ '10.1.1.6:53': 'active' });
     expect(decodeBackend(element(tables.backend.IPv4, 1), 'IPv4').state).toBe(BACKEND_STATE.GONE);
   });
 
   test('have their id reused only with a new generation and cleared counters', async () => {
     const { tables, dataplane } = start({ ...SIZES, backends: 2 });
-    dataplane.apply(plan(['10.1.1.5']), 'all');
+    applyAll(dataplane, plan(['10.1.1.5']));
     element(tables.backendStat, 1).fill(9);
     const before = decodeBackend(element(tables.backend.IPv4, 1), 'IPv4');
-    dataplane.apply(plan([]), 'all');
+    applyAll(dataplane, plan([]));
     await dataplane.releaseRetired();
-    dataplane.apply(plan(['10.1.1.7']), 'all');
+    applyAll(dataplane, plan(['10.1.1.7']));
     const after = decodeBackend(element(tables.backend.IPv4, 1), 'IPv4');
     expect(after).toMatchObject({ address: '10.1.1.7', generation: before.generation + 1 });
     expect([...element(tables.backendStat, 1)].every((byte) => byte === 0)).toBe(true);
@@ -347,8 +348,8 @@ describe('a failure never affects another Service', () => {
     const { tables, dataplane } = start({ ...SIZES, frontends: 4 });
     const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
     const b = servicePort('b', [clusterIp('10.96.0.2')], [backend('10.1.1.2')]);
-    dataplane.apply(planOf(a), 'all');
-    const full = dataplane.apply(planOf(a, b), 'all');
+    applyAll(dataplane, planOf(a));
+    const full = applyAll(dataplane, planOf(a, b));
     expect(full.failed).toEqual([expect.objectContaining({ service: 'default/b' })]);
     expect(full.failed[0]?.reason).toMatch(/fl_fe_stat is full|fl_frontend4 is full/);
     expect(Object.keys(read(tables))).toEqual(['10.96.0.1:80/TCP']);
@@ -359,11 +360,11 @@ describe('a failure never affects another Service', () => {
     const web = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]);
     tables.fault = (table) => (table === 'fl_frontend4' ? 'ENOMEM' : undefined);
     for (let round = 0; round < 200; round++) {
-      expect(dataplane.apply(planOf(web), 'all').failed).toHaveLength(2);
+      expect(applyAll(dataplane, planOf(web)).failed).toHaveLength(2);
       await dataplane.releaseRetired();
     }
     tables.fault = () => undefined;
-    expect(dataplane.apply(planOf(web), 'all').failed).toEqual([]);
+    expect(applyAll(dataplane, planOf(web)).failed).toEqual([]);
     expect(Object.keys(read(tables))).toEqual(['10.96.0.10:80/TCP']);
     expect(dataplane.ledger.frontendIds.used()).toBe(2);
     expect(dataplane.ledger.backendIds.used()).toBe(1);
@@ -374,10 +375,10 @@ describe('a failure never affects another Service', () => {
     const { tables, dataplane } = start();
     const port = (address: string) =>
       servicePort('web', [clusterIp('10.96.0.10')], [backend(address)]);
-    dataplane.apply(planOf(port('10.1.1.5')), 'all');
+    applyAll(dataplane, planOf(port('10.1.1.5')));
     const refs = tables.frontend.IPv4.readAll();
     tables.fault = () => 'ENOMEM';
-    expect(dataplane.apply(planOf(port('10.1.1.6')), 'all').failed).toEqual([]);
+    expect(applyAll(dataplane, planOf(port('10.1.1.6'))).failed).toEqual([]);
     await dataplane.releaseRetired();
     expect(read(tables)['10.96.0.10:80/TCP']).toContain('10.1.1.6:8080');
     expect(tables.frontend.IPv4.readAll()).toEqual(refs);
@@ -387,7 +388,7 @@ describe('a failure never affects another Service', () => {
     const { tables, dataplane } = start();
     const a = servicePort('a', [clusterIp('10.96.0.1')], [backend('10.1.1.1')]);
     const b = servicePort('b', [clusterIp('10.96.0.1')], [backend('10.1.1.2')]);
-    dataplane.apply(planOf(a), 'all');
+    applyAll(dataplane, planOf(a));
     const refs = tables.frontend.IPv4.readAll();
     dataplane.apply(planOf(b), ['default/b', 'default/a']);
     expect(tables.frontend.IPv4.readAll()).toEqual(refs);
@@ -411,32 +412,29 @@ describe('restart and audit', () => {
 
   test('a new agent adopts ids and sets and writes nothing', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     tables.fault = () => 'EIO';
     const again = createTableSync(tables, () => Promise.resolve());
-    expect(again.apply(plan, 'all')).toMatchObject({ applied: 0, failed: [] });
+    expect(applyAll(again, plan)).toMatchObject({ applied: 0, failed: [] });
     expect(again.ledger.backendIds.used()).toBe(dataplane.ledger.backendIds.used());
     expect(again.ledger.nodePorts).toBe(1);
   });
 
   test('Services deleted while no agent was running are removed by the initial sync', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     const again = createTableSync(tables, () => Promise.resolve());
-    again.apply(planOf(), 'all');
+    applyAll(again, planOf());
     expect(read(tables)).toEqual({});
     expect(tables.serviceName.readAll()).toEqual([]);
   });
 
   test('a frontend of a service id without a name is stray: dropped unless the plan has it', () => {
     const { tables, dataplane } = start();
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
     const again = createTableSync(tables, () => Promise.resolve());
-    again.apply(
-      planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.9')])),
-      'all',
-    );
+    applyAll(again, planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.9')])));
     expect(read(tables)).toEqual({ '10.96.0.10:80/TCP': '10.1.1.9:8080 | 10.1.1.9:8080' });
   });
 
@@ -447,13 +445,13 @@ describe('restart and audit', () => {
       [clusterIp('10.96.0.10')],
       [backend('10.1.1.5'), backend('10.1.1.7')],
     );
-    dataplane.apply(planOf(web), 'all');
+    applyAll(dataplane, planOf(web));
     // As if it had died before step 2: no name, no frontend.
     tables.serviceName.delete(tables.serviceName.readAll().map(({ key }) => key));
     tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
     const again = createTableSync(tables, () => Promise.resolve());
     const other = servicePort('other', [clusterIp('10.96.0.11')], [backend('10.1.1.6')]);
-    again.apply(planOf(other), 'all');
+    applyAll(again, planOf(other));
     const [reused] = again.ledger.services.get('default/other')!.values();
     expect(reused!.serviceId).toBe(1);
     expect(states(tables)).toEqual({ '10.1.1.6:8080': 'active' });
@@ -496,11 +494,11 @@ describe('restart and audit', () => {
     ];
   test.each(damage)('audit finds and repairs $name', async ({ break: breakIt, drift }) => {
     const { tables, dataplane } = start();
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     const healthy = read(tables);
     breakIt(tables);
     const found = [...dataplane.findDrift()].flat().map(({ text }) => text);
-    dataplane.apply(plan, 'all');
+    applyAll(dataplane, plan);
     expect(found.join('\n')).toMatch(drift);
     await dataplane.releaseRetired();
     expect(read(tables)).toEqual(healthy);

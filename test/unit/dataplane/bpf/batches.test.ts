@@ -10,12 +10,27 @@ const MOVED = '10.96.9.9';
 const others = Array.from({ length: 120 }, (_, n) =>
   servicePort(`s${n}`, [clusterIp(`10.96.0.${n}`)], [backend(`10.1.0.${n}`)]),
 );
-const withMoved = (name: string) =>
+/** The Service of that name alone has the frontend. */
+const deleted = (name: string) =>
   planOf(servicePort(name, [clusterIp(MOVED)], [backend('10.1.9.9')]), ...others);
+/** Both Services stay. */
+function given(owner: string) {
+  const both = ['old', 'new'].map((name, n) => {
+    const own = clusterIp(`10.96.8.${n}`);
+    const frontends = name === owner ? [own, clusterIp(MOVED)] : [own];
+    return servicePort(name, frontends, [backend('10.1.9.9')]);
+  });
+  return planOf(...both.slice(0, 1), ...others, ...both.slice(1));
+}
 
-test.each(['all', 'named'])(
-  'a Service deleted and created under another name keeps its frontends (%s)',
-  async (which) => {
+test.each([
+  ['all', 'deleted and created under another name', deleted],
+  ['named', 'deleted and created under another name', deleted],
+  ['all', 'that gives one to another Service', given],
+  ['named', 'that gives one to another Service', given],
+] as const)(
+  '%s: no frontend of a Service %s is missing in between',
+  async (which, _how, withMoved) => {
     const tables = memoryTables();
     const dataplane = memoryDataplane(tables);
     await dataplane.sync(withMoved('old'), 'all', []);

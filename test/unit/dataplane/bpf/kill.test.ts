@@ -19,6 +19,7 @@ import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
+import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { Killed, killableTables } from '../../../support/dataplane/killable-tables.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
@@ -126,7 +127,7 @@ const start = (tables: Tables) => createTableSync(tables, () => Promise.resolve(
 async function programmed(plan: Plan): Promise<Tables> {
   const tables = createMemoryTables(SIZES);
   const sync = start(tables);
-  sync.apply(plan, 'all');
+  applyAll(sync, plan);
   await sync.releaseRetired();
   return tables;
 }
@@ -161,7 +162,7 @@ describe.each(STORIES)('killed at any write: $what', ({ before, after }) => {
       const dying = start(tables);
       killable.killAt(nth);
       try {
-        dying.apply(after, 'all');
+        applyAll(dying, after);
         await dying.releaseRetired();
         isDone = true;
       } catch (error) {
@@ -171,7 +172,7 @@ describe.each(STORIES)('killed at any write: $what', ({ before, after }) => {
       }
       assertBetween(tables, old, wanted);
       const next = start(tables);
-      expect(next.apply(after, 'all').failed, `killed at write ${nth}`).toEqual([]);
+      expect(applyAll(next, after).failed, `killed at write ${nth}`).toEqual([]);
       expect(met(tables)).toEqual(wanted);
       expect(await taken(next), `killed at write ${nth}`).toEqual(fresh);
     }

@@ -25,6 +25,7 @@ import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
+import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 512, slotBlocks: 128, services: 64 };
@@ -130,16 +131,16 @@ test('after any history with failed writes the tables equal the last plan, and n
             random = Math.imul(random, 1103515245) + 12345;
             return (random >>> 16) % 10 === 0 ? 'ENOMEM' : undefined;
           };
-          dataplane.apply(plan, 'all');
+          applyAll(dataplane, plan);
           assertConsistent(tables);
           await dataplane.releaseRetired();
           assertConsistent(tables);
         }
         tables.fault = () => undefined;
         const last = plans.at(-1) as Plan;
-        expect(dataplane.apply(last, 'all').failed).toEqual([]);
+        expect(applyAll(dataplane, last).failed).toEqual([]);
         expect(held(tables)).toEqual(wanted(last));
-        dataplane.apply(planOf(), 'all');
+        applyAll(dataplane, planOf());
         await dataplane.releaseRetired();
         const { ledger } = dataplane;
         expect([
@@ -159,7 +160,7 @@ test('a sync of the changed Services touches only those, and equals applying all
     fc.asyncProperty(planArbitrary, planArbitrary, async (a, b) => {
       const one = createMemoryTables(SIZES);
       const stepwise = createTableSync(one, () => Promise.resolve());
-      stepwise.apply(a, 'all');
+      applyAll(stepwise, a);
       for (const key of new Set([...a.services.keys(), ...b.services.keys()]))
         stepwise.apply(b, [key]);
       expect(held(one)).toEqual(wanted(b));
@@ -185,7 +186,7 @@ test('ids of backends never move while they are in use', async () => {
       const dataplane = createTableSync(createMemoryTables(SIZES), () => Promise.resolve());
       let before = new Map<string, number>();
       for (const plan of plans) {
-        dataplane.apply(plan, 'all');
+        applyAll(dataplane, plan);
         const after = idsOf(dataplane);
         for (const [key, id] of after) if (before.has(key)) expect(before.get(key)).toBe(id);
         expect(new Set(after.values()).size).toBe(after.size);
@@ -201,10 +202,13 @@ test('a restart at any point adopts what is there and then reaches the plan', as
   await fc.assert(
     fc.asyncProperty(planArbitrary, planArbitrary, async (a, b) => {
       const tables = createMemoryTables(SIZES);
-      createTableSync(tables, () => Promise.resolve()).apply(a, 'all');
+      applyAll(
+        createTableSync(tables, () => Promise.resolve()),
+        a,
+      );
       const again = createTableSync(tables, () => Promise.resolve());
-      expect(again.apply(a, 'all').applied).toBe(0);
-      again.apply(b, 'all');
+      expect(applyAll(again, a).applied).toBe(0);
+      applyAll(again, b);
       assertConsistent(tables);
       expect(held(tables)).toEqual(wanted(b));
     }),

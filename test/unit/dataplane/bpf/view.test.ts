@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { frontendViews, portConnections } from '../../../../src/dataplane/bpf/inspect/view.ts';
 import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
+import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
 
 test('connections of frontends, without what refuses other ports', () => {
@@ -11,7 +12,7 @@ test('connections of frontends, without what refuses other ports', () => {
   const dataplane = createTableSync(tables, () => Promise.resolve());
   const backends = [backend('10.1.1.1'), backend('10.1.1.2')];
   const frontends = [clusterIp('10.96.0.10'), clusterIp('10.96.0.11')];
-  dataplane.apply(planOf(servicePort('web', frontends, backends)), 'all');
+  applyAll(dataplane, planOf(servicePort('web', frontends, backends)));
   const { ledger } = dataplane;
   for (const id of [1, 2, 3, 4]) {
     const view = tables.frontendStat.view(id);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { TableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import type { SyncReport } from '../../../src/dataplane/dataplane.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+
+/** A full sync as the dataplane makes it, in one batch. */
+export function applyAll(sync: TableSync, plan: Plan): SyncReport {
+  const report = sync.apply(plan, sync.allServices(plan));
+  sync.dropStray();
+  return report;
+}
