@@ -36,15 +36,24 @@ export function readIds(map: BpfMap): readonly bigint[] {
  */
 export function withBypassMap<T>(bpfRoot: string, use: (map: BpfMap) => T): T {
   const map = openPinned(bpfRoot, 'fl_cgroup_skip');
+  try {
+    return withCount(bpfRoot, map, use);
+  } finally {
+    map.close();
+  }
+}
+
+function withCount<T>(bpfRoot: string, map: BpfMap, use: (map: BpfMap) => T): T {
   const runtimeFlags = openPinned(bpfRoot, 'fl_runtime');
   try {
     const flags = new DataView(runtimeFlags.mmap());
     flags.setUint32(SKIPPED_CGROUPS_OFFSET, map.readAll().count + 1, true);
-    const result = use(map);
-    writeCount(map, flags);
-    return result;
+    try {
+      return use(map);
+    } finally {
+      writeCount(map, flags);
+    }
   } finally {
-    map.close();
     runtimeFlags.close();
   }
 }

@@ -4,6 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { SKIPPED_CGROUPS_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { startClient } from '../../../../src/lab/traffic.ts';
@@ -140,7 +141,23 @@ test('it works when requested inside a cgroup namespace', async () => {
   expect([await isServed(0), await isServed(1)]).toEqual([false, false]);
   await inside('remove', '/mnt');
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
+  const hidden = dirname(instance.cgroupRoot);
+  await bypass('add', hidden);
+  expect(await inside('remove', '--gone')).toMatchObject({ code: 2 });
+  expect(countedByPrograms()).toBe(1);
+  await bypass('remove', hidden);
+  expect(countedByPrograms()).toBe(0);
 });
+
+/** The number of bypassed cgroups; with 0 the programs look for none. */
+function countedByPrograms(): number {
+  const map = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_runtime'));
+  try {
+    return new DataView(map.mmap()).getUint32(SKIPPED_CGROUPS_OFFSET, true);
+  } finally {
+    map.close();
+  }
+}
 
 test('a deleted cgroup is listed as such, and removed by its id', async () => {
   const cgroup = join(node.sandboxes[0]!.cgroup, 'short-lived');
