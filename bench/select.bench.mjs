@@ -22,7 +22,15 @@ const REPEAT = 1_000_000;
 const ROUNDS = 9;
 const PORT = 80;
 /** @type {import('../build/js/dataplane/bpf/maps/layout.js').RuleValue} */
-const RULE = { block: 0, members: 0, kind: 'random', whenEmpty: 'reject', masquerade: false };
+const RULE = {
+  block: 0,
+  members: 0,
+  kind: 'random',
+  whenEmpty: 'reject',
+  masquerade: false,
+  keepsLocalClient: false,
+  hasSourceRanges: false,
+};
 /** @type {{family: 'IPv4', protocol: 'TCP'}} */
 const TCP4 = { family: 'IPv4', protocol: 'TCP' };
 
@@ -61,7 +69,7 @@ function fillSets(object) {
     const rule = { ...RULE, block: service, members: BACKENDS };
     const rules = { unknown: rule, host: rule, pod: rule, outside: rule };
     const value = { key, rules, serviceId: 1 + service, affinitySeconds: 0 };
-    const bytes = encodeFrontend({ ...value, hasSourceRanges: false });
+    const bytes = encodeFrontend(value);
     frontends.set(bytes, (1 + service) * bytes.length);
     keys.push(encodeFrontendKey(key));
     values.push(encodeU32(1 + service));

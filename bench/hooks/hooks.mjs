@@ -80,6 +80,8 @@ function low(values) {
   return sorted[Math.floor(sorted.length / 10)] ?? Number.NaN;
 }
 
+const PLAIN = { masquerade: false, keepsLocalClient: false, hasSourceRanges: false };
+
 /** Service N has backend N, in block N. @param {import('../../build/js/sys/native.js').BpfObject} object */
 function fillTables(object) {
   const blocks = new Uint32Array(object.map('fl_slot_block').mmap());
@@ -90,11 +92,9 @@ function fillTables(object) {
     backends.set(encodeBackend(value, 'IPv4'), serviceId * 16);
     blocks.set([serviceId, serviceId], serviceId * SLOTS_PER_BLOCK);
     const key = { ...frontend, family: 'IPv4' };
-    const rule = { block: serviceId, members: 1, kind: 'random', whenEmpty: 'reject' };
-    const rules = Object.fromEntries(
-      Object.keys(POSITION).map((position) => [position, { ...rule, masquerade: false }]),
-    );
-    const record = { key, rules, serviceId, affinitySeconds, hasSourceRanges: false };
+    const rule = { block: serviceId, members: 1, kind: 'random', whenEmpty: 'reject', ...PLAIN };
+    const rules = Object.fromEntries(Object.keys(POSITION).map((position) => [position, rule]));
+    const record = { key, rules, serviceId, affinitySeconds };
     object.map('fl_frontend').put(encodeU32(serviceId), encodeFrontend(record));
     object.map('fl_frontend4').put(encodeFrontendKey(key), encodeU32(serviceId));
   }

@@ -55,15 +55,18 @@ static __always_inline bool is_loopback(const struct address *a, enum family fam
 	return is_loopback6(a->word[0], a->word[1], a->word[2], a->word[3]);
 }
 
+static __always_inline bool is_unspecified(const struct address *a, enum family family)
+{
+	if (family == FAMILY_IPV4)
+		return !a->word[3];
+	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
+}
+
 /* Linux treats an unspecified destination as loopback; so does this, and peers show it as such. */
 static __always_inline void resolve_unspecified(struct address *a, enum family family)
 {
-	if (family == FAMILY_IPV4) {
-		if (!a->word[3])
-			a->word[3] = bpf_htonl(0x7f000001);
-	} else if (!(a->word[0] | a->word[1] | a->word[2] | a->word[3])) {
-		a->word[3] = bpf_htonl(1);
-	}
+	if (is_unspecified(a, family))
+		a->word[3] = bpf_htonl(family == FAMILY_IPV4 ? 0x7f000001 : 1);
 }
 
 static __always_inline bool is_same_address(const struct address *a, const struct address *b)

@@ -18,6 +18,7 @@ struct backend {
 	__u16 port;
 	__u16 generation;
 	enum backend_state state;
+	__u8 is_local; /* runs on this node */
 };
 
 static __always_inline bool read_backend4(__u32 id, struct backend *b)
@@ -33,6 +34,7 @@ static __always_inline bool read_backend4(__u32 id, struct backend *b)
 	b->port = from->port;
 	b->generation = from->generation;
 	b->state = from->state;
+	b->is_local = from->local;
 	return true;
 }
 
@@ -47,6 +49,7 @@ static __always_inline bool read_backend6(__u32 id, struct backend *b)
 	b->port = from->port;
 	b->generation = from->generation;
 	b->state = from->state;
+	b->is_local = from->local;
 	return true;
 }
 

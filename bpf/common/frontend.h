@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * From a destination to the route that applies to a client: which frontend, and which of its rules.
- * Decides which node addresses answer NodePorts; of backends it reads only a set's service id.
+ * Decides which node addresses answer NodePorts and which sources are in ranges; of backends it
+ * reads only a set's service id.
  */
 #ifndef FAIRLEAD_FRONTEND_H
 #define FAIRLEAD_FRONTEND_H
@@ -32,13 +33,16 @@ struct request {
 	enum client_position position;
 	__u8 source_is_loopback; /* the socket is bound to a loopback address */
 	__u8 may_choose_anew;	 /* 0: an established flow, which keeps its backend or has none */
-	__u8 pad[2];
+	__u8 source_is_address;	 /* `source` is the source of its packets, else see `bound` */
+	__u8 pad;
+	struct address
+		bound; /* of a socket: the source of its packets; unspecified: not known yet */
 };
 
 /* Scalars copied out of one frontend: no pointers into a map. */
 struct route {
 	struct traffic_rule rule;
-	__u32 service_id; /* of the rule's set; meaningless if that is empty */
+	__u32 service_id; /* of the rule's set; of the frontend if that is empty */
 	__u32 frontend_id;
 	__u32 affinity_seconds;
 };
@@ -65,6 +69,48 @@ static __always_inline void set_netns_source(struct address *source, __u64 netns
 	source->word[1] = 0;
 	source->word[2] = bpf_htonl(netns >> 32);
 	source->word[3] = bpf_htonl(netns);
+}
+
+/*
+ * The kind of the longest range of the service port that contains the address, RANGE_NONE if none
+ * does. The address in two halves: a global function takes at most five scalars.
+ */
+__noinline __u32 fl_range_of(__u32 service_id, __u64 high, __u64 low)
+{
+	struct source_range_key key = {.prefixlen = 160, .service_id = service_id};
+	struct source_range *range;
+	__u8 family;
+
+	__builtin_memcpy(&key.address[0], &high, sizeof(high));
+	__builtin_memcpy(&key.address[8], &low, sizeof(low));
+	family = is_mapped(as_address(key.address)) ? FAMILY_IPV4 : FAMILY_IPV6;
+	range = bpf_map_lookup_elem(&fl_range, &key);
+	return range && range->family == family ? range->kind : RANGE_NONE;
+}
+
+static __always_inline enum range_kind range_containing(const struct address *a, __u32 service_id)
+{
+	__u64 high, low;
+
+	__builtin_memcpy(&high, &a->byte[0], sizeof(high));
+	__builtin_memcpy(&low, &a->byte[8], sizeof(low));
+	return fl_range_of(service_id, high, low);
+}
+
+/* Whether the source may use the frontends of the service port that have source ranges. */
+static __always_inline bool source_is_allowed(__u32 service_id, const struct address *source)
+{
+	return range_containing(source, service_id) == RANGE_ALLOWED;
+}
+
+/*
+ * The position of a packet's sender, by the address alone: POD if a local detector with a CIDR says
+ * so. A detector of interfaces is a property of the device, and packets that the node itself sends
+ * are not asked about.
+ */
+static __always_inline enum client_position position_of_source(const struct address *source)
+{
+	return range_containing(source, 0) == RANGE_POD ? POSITION_POD : POSITION_OUTSIDE;
 }
 
 /* Look-ups of a key that is being deleted. */
@@ -270,9 +316,8 @@ static __always_inline bool find_route(const struct request *r, enum family fami
 	if (!fe)
 		return false;
 	route->rule = read_rule(&fe->rule[r->position % POSITIONS]);
-	route->service_id = 0;
-	if (route->rule.members)
-		route->service_id = service_of_run(route->rule.block);
+	route->service_id =
+		route->rule.members ? service_of_run(route->rule.block) : fe->service_id;
 	route->frontend_id = id;
 	route->affinity_seconds = fe->affinity_seconds;
 	return true;

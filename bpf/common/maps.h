@@ -157,6 +157,21 @@ struct {
 } fl_node_addr6 SEC(".maps");
 
 /*
+ * Ranges of source addresses: those that may use the frontends of a service port, and with service
+ * id 0 those of pods. Written by the agent; read by the programs, for the former only if the rule
+ * has the flag source_ranges. Resized by the agent; full: the agent reports the Service as failed.
+ * No eviction. The kernel frees elements after a grace period, so that a reader never finds another
+ * key's value here.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct source_range_key);
+	__type(value, struct source_range);
+} fl_range SEC(".maps");
+
+/*
  * Ranges of addresses without ClusterIPs, one bit each, see range_of(). 1: no frontend of the range
  * answers for all other ports, and a miss needs no look-up for one. 0, the initial value: look up.
  * The agent clears a bit before it publishes a frontend and sets it after the last one is removed.

@@ -34,7 +34,7 @@ struct choice {
 	enum verdict verdict;
 	__u8 is_kept;	  /* 1: the backend of the flow, not a new connection */
 	__u8 by_affinity; /* 1: chosen by session affinity; added to a counter without a branch */
-	__u8 masquerade;  /* 1: the client's address must become the node's */
+	__u8 masquerade;  /* 1: the client's address must become the node's, for this backend */
 };
 
 static __always_inline void decide(struct choice *c, enum verdict verdict, enum reason reason)
@@ -98,6 +98,7 @@ static __always_inline bool try_candidate(const struct candidate *from,
 					  enum candidate_source source, const struct route *route,
 					  enum family family, struct choice *c)
 {
+	const struct traffic_rule_flags *flags = &route->rule.flags;
 	struct backend b;
 
 	if (!read_backend(from->id, family, &b) || b.service_id != route->service_id)
@@ -112,20 +113,27 @@ static __always_inline bool try_candidate(const struct candidate *from,
 	c->generation = b.generation;
 	c->is_kept = source == SOURCE_FLOW;
 	c->by_affinity = source == SOURCE_AFFINITY;
+	c->masquerade = flags->masquerade & ~(flags->keeps_local_client & b.is_local);
 	return true;
 }
 
-/* An earlier choice that is still valid: of this socket, else of this client. */
-static __always_inline bool choose_known(const struct request *r, const struct route *route,
-					 const struct affinity_key *client, enum family family,
-					 struct choice *c)
+/* The backend that the flow already uses. */
+static __always_inline bool choose_kept(const struct request *r, const struct route *route,
+					enum family family, struct choice *c)
 {
 	struct candidate from = {.id = r->flow.backend_id, .generation = r->flow.generation};
 
-	if (r->flow.service_id == route->service_id &&
-	    try_candidate(&from, SOURCE_FLOW, route, family, c))
-		return true;
-	from = remembered(route, client);
+	return r->flow.service_id == route->service_id &&
+	       try_candidate(&from, SOURCE_FLOW, route, family, c);
+}
+
+/* The backend that session affinity remembers for this client. */
+static __always_inline bool choose_remembered(const struct route *route,
+					      const struct affinity_key *client, enum family family,
+					      struct choice *c)
+{
+	struct candidate from = remembered(route, client);
+
 	return try_candidate(&from, SOURCE_AFFINITY, route, family, c);
 }
 
@@ -138,13 +146,28 @@ static __always_inline bool choose_new(const struct route *route, enum family fa
 	return try_candidate(&from, SOURCE_SET, route, family, c);
 }
 
+/*
+ * True if the source decides: it is in none of the ranges, or not known. Comes before an empty set,
+ * so that a client that may not use the address learns nothing from it.
+ */
+static __always_inline bool decide_by_source(const struct request *r, const struct route *route,
+					     enum family family, struct choice *c)
+{
+	if (!route->rule.flags.source_ranges)
+		return false;
+	if (!r->source_is_address && is_unspecified(&r->bound, family)) {
+		decide(c, VERDICT_LEAVE, REASON_SKIPPED_SOURCE_RANGES);
+		return true;
+	}
+	if (source_is_allowed(route->service_id, r->source_is_address ? &r->source : &r->bound))
+		return false;
+	decide(c, VERDICT_DROP, REASON_DROPPED_SOURCE_RANGES);
+	return true;
+}
+
 /* True if the route decides without a backend. */
 static __always_inline bool decide_by_route(const struct route *route, struct choice *c)
 {
-	c->frontend_id = route->frontend_id;
-	c->service_id = route->service_id;
-	c->rule = route->rule;
-	c->masquerade = route->rule.flags.masquerade;
 	if (route->rule.members)
 		return false;
 	if (route->rule.flags.drop_if_empty)
@@ -154,39 +177,40 @@ static __always_inline bool decide_by_route(const struct route *route, struct ch
 	return true;
 }
 
-/* A backend was found. Only new connections renew session affinity. */
-static __always_inline void decide_translation(const struct request *r, const struct route *route,
-					       const struct affinity_key *client,
-					       enum family family, struct choice *c)
+/* A backend was found. */
+static __always_inline void decide_translation(const struct request *r, enum family family,
+					       struct choice *c)
 {
-	if (r->source_is_loopback && !is_loopback(&c->address, family)) {
+	if (r->source_is_loopback && !is_loopback(&c->address, family))
 		decide(c, VERDICT_LEAVE, REASON_SKIPPED_LOOPBACK_SOURCE);
-		return;
-	}
-	decide(c, VERDICT_TRANSLATE, REASON_TRANSLATED);
-	if (route->affinity_seconds && !c->is_kept)
-		remember(client, c);
+	else
+		decide(c, VERDICT_TRANSLATE, REASON_TRANSLATED);
 }
 
-/* False if a slot named a backend of another service. */
+/*
+ * A backend for a new connection, which renews session affinity. False if a slot named a backend of
+ * another service.
+ */
 static __always_inline bool choose(const struct request *r, const struct route *route,
 				   bool is_first, enum family family, struct choice *c)
 {
 	struct affinity_key client = {.service_id = route->service_id, .family = family};
-	bool is_known;
 
-	__builtin_memcpy(client.client, r->source.byte, sizeof(client.client));
-	is_known = is_first && choose_known(r, route, &client, family, c);
-	if (!is_known && !r->may_choose_anew) {
+	if (!r->may_choose_anew) {
 		decide(c, VERDICT_REFUSE, REASON_FLOW_ENDED);
 		return true;
 	}
-	if (!is_known && !choose_new(route, family, c))
+	__builtin_memcpy(client.client, r->source.byte, sizeof(client.client));
+	if (!(is_first && choose_remembered(route, &client, family, c)) &&
+	    !choose_new(route, family, c))
 		return false;
-	decide_translation(r, route, &client, family, c);
+	decide_translation(r, family, c);
+	if (route->affinity_seconds && c->verdict == VERDICT_TRANSLATE)
+		remember(&client, c);
 	return true;
 }
 
+/* Source ranges are for new connections: a flow that keeps its backend is not asked again. */
 static __always_inline bool try_select(const struct request *r, bool is_first, enum family family,
 				       struct choice *c)
 {
@@ -196,7 +220,15 @@ static __always_inline bool try_select(const struct request *r, bool is_first, e
 		decide(c, VERDICT_LEAVE, REASON_NOT_A_FRONTEND);
 		return true;
 	}
-	return decide_by_route(&route, c) || choose(r, &route, is_first, family, c);
+	c->frontend_id = route.frontend_id;
+	c->service_id = route.service_id;
+	c->rule = route.rule;
+	if (is_first && route.rule.members && choose_kept(r, &route, family, c)) {
+		decide_translation(r, family, c);
+		return true;
+	}
+	return decide_by_source(r, &route, family, c) || decide_by_route(&route, c) ||
+	       choose(r, &route, is_first, family, c);
 }
 
 static __always_inline void select_backend(const struct request *r, enum family family,

@@ -77,7 +77,14 @@ enum set_kind {
 /* A struct of its own: see struct frontend_flags. */
 struct traffic_rule_flags {
 	__u8 drop_if_empty : 1; /* else new connections are refused while there are no members */
-	__u8 masquerade : 1;	/* the client's address must become the node's */
+	__u8 masquerade : 1;	/* the client's address must become the node's ... */
+	__u8 keeps_local_client : 1; /* ... but not if the chosen backend runs on this node */
+	/*
+	 * Only sources in the service port's ranges (fl_range). Here and not among the flags of the
+	 * frontend: it is read with the set, so no source meets the set of one Service and the
+	 * ranges of another while the frontend moves between them.
+	 */
+	__u8 source_ranges : 1;
 };
 
 /*
@@ -190,6 +197,32 @@ enum reason {
 	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
 	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
 	REASON_FLOW_ENDED = 10,	       /* the backend of an established flow is gone */
+	/* The frontend has source ranges, and the socket is not bound to an address: packets
+	   decide. */
+	REASON_SKIPPED_SOURCE_RANGES = 11,
+	REASON_DROPPED_SOURCE_RANGES = 12, /* the source is in none of the frontend's ranges */
+};
+
+/* --- ranges of source addresses ---------------------------------------------------------------
+ */
+
+/* Key of fl_range, as BPF_MAP_TYPE_LPM_TRIE wants it. */
+struct source_range_key {
+	__u32 prefixlen;  /* bits that count, of service_id and address together: 32 to 160 */
+	__u32 service_id; /* 0: addresses of pods */
+	__u8 address[16]; /* IPv4: v4-mapped */
+};
+
+enum range_kind {
+	RANGE_NONE = 0,	   /* never in the map */
+	RANGE_ALLOWED = 1, /* may use the frontends of the service port that have source ranges */
+	RANGE_POD = 2,	   /* clients of POSITION_POD; only with service id 0 */
+} PACKED_ENUM;
+
+struct source_range {
+	enum range_kind kind;
+	__u8 family; /* 4 or 6: a prefix of ::/0 contains no IPv4 address */
+	__u8 pad[2];
 };
 
 /* --- session affinity --------------------------------------------------------------------------
@@ -295,6 +328,8 @@ _Static_assert(sizeof(struct backend6) == 32, "backend6");
 _Static_assert(sizeof(struct service_name) == 200, "service_name");
 _Static_assert(sizeof(struct frontend_stat) == 32, "frontend_stat");
 _Static_assert(sizeof(struct backend_stat) == 16, "backend_stat");
+_Static_assert(sizeof(struct source_range_key) == 24, "source_range_key");
+_Static_assert(sizeof(struct source_range) == 4, "source_range");
 _Static_assert(sizeof(struct affinity_key) == 24, "affinity_key");
 _Static_assert(sizeof(struct affinity) == 16, "affinity");
 _Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");

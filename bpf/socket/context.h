@@ -104,12 +104,32 @@ static __always_inline void write_address(struct bpf_sock_addr *ctx, enum family
 	WRITE_WORD(ctx->user_port, bpf_htons(port));
 }
 
-static __always_inline bool has_loopback_source(const struct bpf_sock *sk, enum family family)
+/* The address that the socket is bound to; unspecified: none. */
+static __always_inline void read_bound(const struct bpf_sock *sk, enum family family,
+				       struct address *a)
 {
-	if (family == FAMILY_IPV4)
-		return is_loopback4(READ_WORD(sk->src_ip4));
-	return is_loopback6(READ_WORD(sk->src_ip6[0]), READ_WORD(sk->src_ip6[1]),
-			    READ_WORD(sk->src_ip6[2]), READ_WORD(sk->src_ip6[3]));
+	if (family == FAMILY_IPV4) {
+		set_ipv4(a, READ_WORD(sk->src_ip4));
+		return;
+	}
+	a->word[0] = READ_WORD(sk->src_ip6[0]);
+	a->word[1] = READ_WORD(sk->src_ip6[1]);
+	a->word[2] = READ_WORD(sk->src_ip6[2]);
+	a->word[3] = READ_WORD(sk->src_ip6[3]);
+}
+
+/* The source of a datagram: of its IP_PKTINFO or IPV6_PKTINFO, else as read_bound(). */
+static __always_inline void read_message_source(const struct bpf_sock_addr *ctx, enum family family,
+						struct address *a)
+{
+	if (family == FAMILY_IPV4) {
+		set_ipv4(a, READ_WORD(ctx->msg_src_ip4));
+		return;
+	}
+	a->word[0] = READ_WORD(ctx->msg_src_ip6[0]);
+	a->word[1] = READ_WORD(ctx->msg_src_ip6[1]);
+	a->word[2] = READ_WORD(ctx->msg_src_ip6[2]);
+	a->word[3] = READ_WORD(ctx->msg_src_ip6[3]);
 }
 
 static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family family,
@@ -123,7 +143,8 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	r->position = position_of(netns);
 	r->may_choose_anew = true;
 	set_netns_source(&r->source, netns);
-	r->source_is_loopback = has_loopback_source(sk, family);
+	read_bound(sk, family, &r->bound);
+	r->source_is_loopback = is_loopback(&r->bound, family);
 }
 
 /*

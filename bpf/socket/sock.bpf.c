@@ -76,6 +76,7 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 	}
 	read_address(ctx, family, &r.address, &r.port);
 	read_request(ctx, family, protocol, &r);
+	read_message_source(ctx, family, &r.bound);
 	find_flow(ctx, sk, &r);
 	select_backend(&r, family, &c);
 	count_choice(&c);

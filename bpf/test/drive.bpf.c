@@ -77,6 +77,19 @@ SEC("xdp") int fl_drive_select(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+/* The position of a packet whose source is the request's address, added to POSITION_BASE. */
+#define POSITION_BASE 16
+SEC("xdp") int fl_drive_pos(struct xdp_md *ctx)
+{
+	struct drive *drive = drive_of(ctx);
+	struct address source;
+
+	if (!drive)
+		return XDP_ABORTED;
+	source = drive->request.address;
+	return POSITION_BASE + position_of_source(&source);
+}
+
 SEC("xdp") int fl_drive_count(struct xdp_md *ctx)
 {
 	struct drive *drive = drive_of(ctx);

@@ -4,6 +4,7 @@
 //   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
 import type { Family, Protocol } from '../model/types.ts';
+import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
 import type { Frontend, ServicePortPlan } from '../plan/types.ts';
 
@@ -19,6 +20,8 @@ export interface Capabilities {
   readonly hasSourceRanges: boolean;
   /** Replaces the client's address where the plan requires it; otherwise backends see the client's. */
   readonly hasMasquerade: boolean;
+  /** Knows the chosen backend when it masquerades: see mayKeepLocalClient. */
+  readonly keepsLocalClients: boolean;
 }
 
 /** The socket hooks of BPF: connect, sendmsg, recvmsg and getpeername of sockets on this node. */
@@ -29,6 +32,7 @@ export const BPF: Capabilities = {
   origins: ['socket'],
   hasSourceRanges: false,
   hasMasquerade: false,
+  keepsLocalClients: true,
 };
 
 export const ORIGINS: readonly Origin[] = ['socket', 'packet'];
@@ -100,6 +104,12 @@ export function servedBy(
   }
   return { dataplane: undefined, limits, differences: [] };
 }
+
+/** True if a backend of this node sees the client's own address even where the plan masquerades. */
+export const keepsLocalClient = (
+  { keepsLocalClients }: Capabilities,
+  frontend: Pick<Frontend, 'kind'>,
+): boolean => keepsLocalClients && mayKeepLocalClient(frontend);
 
 /** One text per reason why some intended clients of the frontend are not served; empty if all are. */
 export function unservedTexts(

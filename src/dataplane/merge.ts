@@ -62,6 +62,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   origins: [...new Set(all.flatMap(({ origins }) => origins))],
   hasSourceRanges: all.some(({ hasSourceRanges }) => hasSourceRanges),
   hasMasquerade: all.some(({ hasMasquerade }) => hasMasquerade),
+  keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
 });
 
 /** Location and refusal error are those of the first one. */

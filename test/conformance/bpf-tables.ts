@@ -4,6 +4,7 @@
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
+  type BackendValue,
   decodeBackend,
   decodeFrontend,
   decodeU32,
@@ -25,18 +26,26 @@ import type { Answer } from './conformance.ts';
 const nobody = (verdict: Answer['verdict']): Answer => ({
   verdict,
   backends: [],
+  keepingClient: [],
   masquerade: false,
 });
+
+const textOf = ({ address, port }: BackendValue): string => hostPort(address, port);
 
 export function answerOfTables(tables: Tables, packet: Packet, position: ClientPosition): Answer {
   const frontend = frontendFor(tables, packet, position);
   if (frontend === undefined) return nobody('none');
   const rule = frontend.rules[position];
   if (rule.members === 0) return nobody(rule.whenEmpty);
+  const backends = backendsOf(tables, rule, frontend.key.family);
+  const { masquerade, keepsLocalClient } = rule;
   return {
     verdict: 'forward',
-    backends: backendsOf(tables, rule, frontend.key.family),
-    masquerade: rule.masquerade,
+    backends: backends.map(textOf),
+    masquerade,
+    keepingClient: backends
+      .filter(({ isLocal }) => masquerade && keepsLocalClient && isLocal)
+      .map(textOf),
   };
 }
 
@@ -74,7 +83,7 @@ function answersNodePorts(tables: Tables, address: string, position: ClientPosit
 }
 
 /** Every member must be an active backend of the service port that the set belongs to. */
-function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly string[] {
+function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly BackendValue[] {
   const [serviceId, ...ids] = readRun(tables.slotBlock, rule.block, rule.members);
   return ids.map((id) => {
     const backend = decodeBackend(element(tables.backend[family], id), family);
@@ -83,6 +92,6 @@ function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly s
         `backend ${id} is in a set of service ${serviceId}, but is ${JSON.stringify(backend)}`,
       );
     }
-    return hostPort(backend.address, backend.port);
+    return backend;
   });
 }

@@ -4,7 +4,13 @@
 // that every change of it is seen.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Capabilities, originOf, servedBy } from '../../src/dataplane/capabilities.ts';
+import {
+  type Capabilities,
+  keepsLocalClient,
+  originOf,
+  servedBy,
+} from '../../src/dataplane/capabilities.ts';
+import { hostPort } from '../../src/lib/address-bytes.ts';
 import { isLoopback } from '../../src/lib/ip.ts';
 import { type Client, clientOf } from '../../src/plan/explain/client.ts';
 import type { Explanation } from '../../src/plan/explain/explanation.ts';
@@ -18,6 +24,8 @@ import { type Expectation, expectationOf, readStories, type Story } from './stor
 export interface Answer extends Pick<Explanation, 'verdict' | 'masquerade'> {
   /** All backends it may get. */
   readonly backends: readonly string[];
+  /** Those that see the address of the client although it is masqueraded for others. */
+  readonly keepingClient: readonly string[];
 }
 
 /** A dataplane with its own state, used by nothing else. */
@@ -87,13 +95,35 @@ function check(
   const reason = limitOf(plan, expected.packet, client, capabilities);
   if (reason !== undefined) return reason;
   const answer = subject.answer(expected.packet, client.position);
-  const met = { ...answer, backends: answer.backends.toSorted() };
+  const met = {
+    ...answer,
+    backends: answer.backends.toSorted(),
+    keepingClient: answer.keepingClient.toSorted(),
+  };
   expect(met, line).toEqual({
     verdict: expected.verdict,
     backends: expected.backends.toSorted(),
     masquerade: isHairpin(expected) ? met.masquerade : expected.masquerade,
+    keepingClient: keepingClient(plan, expected, capabilities),
   });
   return undefined;
+}
+
+/** By the plan: masqueraded, but not for the backends of this node. */
+function keepingClient(
+  plan: Plan,
+  { packet, backends, masquerade }: Expectation,
+  capabilities: Capabilities,
+): readonly string[] {
+  const match = matchDestination(plan, packet);
+  if (match.kind !== 'frontend' || !masquerade || !keepsLocalClient(capabilities, match.frontend))
+    return [];
+  const local = new Set(
+    [...match.port.cluster, ...match.port.local]
+      .filter(({ isLocal }) => isLocal)
+      .map(({ address, port }) => hostPort(address, port)),
+  );
+  return backends.filter((backend) => local.has(backend)).toSorted();
 }
 
 /** A pod that reaches itself is masqueraded by the packet path, whatever the traffic rule says. */

@@ -8,7 +8,7 @@
 //   external,  Cluster    C  M     C  M     C  M
 //   external,  Local      C        C  M     L         (no detector: there are no pods, all are outside)
 import type { TrafficPolicy } from '../../model/types.ts';
-import type { ClientPosition, Scope, TrafficRule } from '../types.ts';
+import type { ClientPosition, Frontend, Scope, TrafficRule } from '../types.ts';
 
 export type TrafficRules = Readonly<Record<ClientPosition, TrafficRule>>;
 
@@ -72,3 +72,11 @@ export function externalRules(policy: TrafficPolicy, inputs: RuleInputs): Traffi
     outside,
   );
 }
+
+/**
+ * Whether a masqueraded client may keep its address if the chosen backend is on this node: at external
+ * addresses, where masquerading only brings the replies of other nodes back through this one. A ClusterIP's
+ * clients are masqueraded for every backend, as in kube-proxy.
+ */
+export const mayKeepLocalClient = ({ kind }: Pick<Frontend, 'kind'>): boolean =>
+  kind !== 'ClusterIP';

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of an explanation that come after the frontend is known, in words for people.
 
+import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
 import type {
   Backend,
   ClientPosition,
@@ -115,7 +116,7 @@ export function keptAddressStep(
   trafficRule: TrafficRule,
 ): readonly ExplainStep[] {
   const isOwed =
-    frontend.kind !== 'ClusterIP' && trafficRule.masquerade && trafficRule.scope === 'cluster';
+    mayKeepLocalClient(frontend) && trafficRule.masquerade && trafficRule.scope === 'cluster';
   if (!isOwed || !backends.some(({ isLocal }) => isLocal)) return [];
   return [
     {

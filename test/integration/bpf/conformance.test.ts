@@ -39,6 +39,8 @@ function answerOfKernel(
   let last = choose(drive, packet, position, 1);
   for (let run = 2; last.verdict === 'translate' && run <= MAX_RUNS; run += 1) {
     expect(offered.backends).toContain(last.backend);
+    const isKept = offered.keepingClient.includes(last.backend);
+    expect(last.masquerade, last.backend).toBe(offered.masquerade && !isKept);
     chosen.add(last.backend);
     if (chosen.size === offered.backends.length) break;
     last = choose(drive, packet, position, run);
@@ -46,7 +48,8 @@ function answerOfKernel(
   return {
     verdict: VERDICTS[last.verdict],
     backends: [...chosen],
-    masquerade: last.verdict === 'translate' && last.masquerade,
+    masquerade: last.verdict === 'translate' && offered.masquerade,
+    keepingClient: offered.keepingClient,
   };
 }
 

@@ -8,7 +8,7 @@ import { socketObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
-  fl_connect4: 10_000,
+  fl_connect4: 12_000,
   fl_connect6: 17_000,
   fl_sendmsg4: 10_000,
   fl_sendmsg6: 14_000,
@@ -23,6 +23,7 @@ const MAPS = [
   ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_node_addr4', 'fl_node_addr6'],
   ...[
     'fl_not_service',
+    'fl_range',
     'fl_reason',
     'fl_runtime',
     'fl_service',

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   encodeFrontendKey,
+  encodeRangeKey,
   encodeU32,
   RANGES_PER_WORD,
 } from '../../../src/dataplane/bpf/maps/layout.ts';
@@ -19,6 +20,8 @@ const REASON = {
   noLocal: 6,
   stale: 7,
   flowEnded: 10,
+  rangesSkipped: 11,
+  rangesDropped: 12,
 };
 const FAMILIES = {
   IPv4: {
@@ -251,6 +254,110 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const set = { block: 9_000, members: 3, kind: 'random' } as const;
       drive.putFrontend({ address: vip, port: 80, rules: { host: { set } } });
       expect(drive.select(to).reason).toBe(REASON.stale);
+    });
+  });
+
+  describe('source ranges', () => {
+    const client = family === 'IPv4' ? '198.51.100.9' : '2001:db8:ffff::9';
+    const stranger = family === 'IPv4' ? '198.51.101.9' : '2001:db8:fffe::9';
+    const range = family === 'IPv4' ? '198.51.100.0/24' : '2001:db8:ffff::/48';
+    const packet = { ...to, isPacket: true, position: 'outside' } as const;
+    const dropped = { verdict: 'drop', reason: REASON.rangesDropped, id: 0 };
+    const restrict = (members: readonly number[] = [1, 2]): void => {
+      for (const n of [1, 2]) backend(n);
+      const set = drive.putSet(0, members);
+      drive.putFrontend({
+        address: vip,
+        port: 80,
+        rules: { host: { set, hasSourceRanges: true } },
+      });
+      drive.putRange(1, range);
+    };
+
+    test('admit the packets of sources in one of them, and drop all others', () => {
+      restrict();
+      expect(drive.select({ ...packet, source: client }).verdict).toBe('translate');
+      expect(drive.select({ ...packet, source: stranger })).toMatchObject(dropped);
+      drive.putRange(1, `${stranger}/${family === 'IPv4' ? 32 : 128}`);
+      expect(drive.select({ ...packet, source: stranger }).verdict).toBe('translate');
+    });
+
+    test('are those of the service port, and pods are no exception', () => {
+      restrict();
+      const wide = family === 'IPv4' ? '0.0.0.0/1' : '2000::/3';
+      drive.putRange(2, wide);
+      const own = family === 'IPv4' ? '198.51.101.0/24' : '2001:db8:fffe::/48';
+      drive.putRange(0, own);
+      expect(drive.positionOf(stranger)).toBe('pod');
+      for (const position of ['pod', 'host', 'outside'] as const) {
+        expect(drive.select({ ...packet, position, source: stranger })).toMatchObject(dropped);
+      }
+    });
+
+    test('none at all admit no one', () => {
+      restrict();
+      drive.object.map('fl_range').delete(encodeRangeKey({ serviceId: 1, prefix: range }));
+      expect(drive.select({ ...packet, source: client })).toMatchObject(dropped);
+    });
+
+    test('also hold while there are no endpoints', () => {
+      restrict([]);
+      expect(drive.select({ ...packet, source: stranger })).toMatchObject(dropped);
+      expect(drive.select({ ...packet, source: client })).toMatchObject({
+        verdict: 'refuse',
+        reason: REASON.empty,
+      });
+    });
+
+    test('leave a flow alone that keeps its backend, and hold when it needs another', () => {
+      restrict();
+      const flow = { id: 2, serviceId: 1, generation: 1 };
+      const request = { ...packet, source: stranger, flow };
+      expect(drive.select(request)).toMatchObject({ verdict: 'translate', id: 2, isKept: true });
+      backend(2, { state: 'GONE' });
+      expect(drive.select(request)).toMatchObject(dropped);
+    });
+
+    test('are for packets to decide if a socket is not bound, else its address decides', () => {
+      restrict();
+      expect(drive.select({ ...to, position: 'pod' })).toMatchObject({
+        verdict: 'leave',
+        reason: REASON.rangesSkipped,
+      });
+      expect(drive.select({ ...to, bound: client }).verdict).toBe('translate');
+      expect(drive.select({ ...to, bound: stranger })).toMatchObject(dropped);
+    });
+
+    test('of an address are no ranges of the frontends that have none', () => {
+      restrict();
+      publish();
+      expect(drive.select({ ...packet, source: stranger }).verdict).toBe('translate');
+    });
+  });
+
+  test('a source in a range of pods is a pod’s, and only in its own family', () => {
+    const cidr = family === 'IPv4' ? '10.1.0.0/16' : '2001:db8:1::/48';
+    drive.putRange(0, cidr);
+    expect(drive.positionOf(family === 'IPv4' ? '10.1.2.3' : '2001:db8:1:9::1')).toBe('pod');
+    expect(drive.positionOf(family === 'IPv4' ? '10.2.2.3' : '2001:db8:2:9::1')).toBe('outside');
+    drive.putRange(0, family === 'IPv4' ? '::/0' : '0.0.0.0/0');
+    expect(drive.positionOf(family === 'IPv4' ? '10.2.2.3' : '2001:db8:2:9::1')).toBe('outside');
+  });
+
+  describe('masquerade', () => {
+    const masquerade = (keepsLocalClient: boolean, isLocal: boolean) => {
+      backend(1, { isLocal });
+      const set = drive.putSet(0, [1]);
+      const host = { set, masquerade: true, keepsLocalClient };
+      drive.putFrontend({ address: vip, port: 80, rules: { host } });
+      return drive.select(to).masquerade;
+    };
+
+    test('applies to every backend, or not to those of this node', () => {
+      expect(masquerade(false, true)).toBe(true);
+      expect(masquerade(false, false)).toBe(true);
+      expect(masquerade(true, false)).toBe(true);
+      expect(masquerade(true, true)).toBe(false);
     });
   });
 

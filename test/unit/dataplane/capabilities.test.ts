@@ -33,6 +33,7 @@ const RULES: Capabilities = {
   origins: ['socket', 'packet'],
   hasSourceRanges: true,
   hasMasquerade: true,
+  keepsLocalClients: false,
 };
 
 describe('with bpf alone', () => {

@@ -85,6 +85,7 @@ const capabilitiesArbitrary = fc.record({
   origins: fc.subarray(['socket', 'packet'] as const),
   hasSourceRanges: fc.boolean(),
   hasMasquerade: fc.boolean(),
+  keepsLocalClients: fc.boolean(),
 });
 const portsArbitrary = fc.array(
   fc.record({

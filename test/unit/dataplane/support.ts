@@ -15,6 +15,7 @@ export const LAST_RESORT: Capabilities = {
   origins: ['socket', 'packet'],
   hasSourceRanges: true,
   hasMasquerade: true,
+  keepsLocalClients: false,
 };
 
 /** `web 10.96.0.10:80/TCP`, and `web 10.96.0.10:*` for the refusal of the other ports. */

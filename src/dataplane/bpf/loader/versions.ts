@@ -17,6 +17,7 @@ const MAP_VERSIONS = {
   fl_node_addr4: 1,
   fl_node_addr6: 1,
   fl_not_service: 1,
+  fl_range: 1,
   fl_reason: 1,
   fl_runtime: 1,
   fl_service: 1,

@@ -16,6 +16,8 @@ export const REASONS = [
   'NO_SOCKET_STORAGE',
   'REVERSE_TRANSLATED',
   'FLOW_ENDED',
+  'SKIPPED_SOURCE_RANGES',
+  'DROPPED_SOURCE_RANGES',
 ] as const;
 
 /** Exact up to 2^53. */

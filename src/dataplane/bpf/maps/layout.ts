@@ -2,6 +2,7 @@
 // Codecs for every struct of bpf/common/types.h: record <-> bytes, little-endian host, addresses in network
 // order. test/unit/dataplane/bpf/maps/layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressBytes, addressText, writeAddress } from '../../../lib/address-bytes.ts';
+import { familyOf } from '../../../lib/ip.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
 import type { FrontendId } from '../../entry.ts';
 
@@ -18,6 +19,8 @@ export const SIZE = {
   frontend_stat: 32,
   backend_stat: 16,
   node_address: 4,
+  source_range_key: 24,
+  source_range: 4,
   cgroup_skip: 4,
   runtime_flags: 8,
 } as const;
@@ -33,6 +36,7 @@ export const BACKEND_STATE = { FREE: 0, ACTIVE: 1, TERMINATING: 2, GONE: 3 } as 
 export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
 export const SET_KIND = { random: 0 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
+export const RANGE_KIND = { allowed: 1, pod: 2 } as const;
 
 export type Position = keyof typeof POSITION;
 export const POSITIONS = Object.keys(POSITION) as readonly Position[];
@@ -49,6 +53,10 @@ export interface SetRef {
 export interface RuleValue extends SetRef {
   readonly whenEmpty: 'reject' | 'drop';
   readonly masquerade: boolean;
+  /** Not masqueraded if the chosen backend is on this node. */
+  readonly keepsLocalClient: boolean;
+  /** Only sources in the ranges of the service port. */
+  readonly hasSourceRanges: boolean;
 }
 
 export interface FrontendValue {
@@ -115,7 +123,10 @@ function writeRule(at: DataView, offset: number, rule: RuleValue): void {
   at.setUint32(offset, rule.block, true);
   at.setUint16(offset + 4, rule.members, true);
   at.setUint8(offset + 6, SET_KIND[rule.kind]);
-  at.setUint8(offset + 7, Number(rule.whenEmpty === 'drop') | (Number(rule.masquerade) << 1));
+  const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
+  const policy = Number(whenEmpty === 'drop') | (Number(masquerade) << 1);
+  const flags = (Number(keepsLocalClient) << 2) | (Number(hasSourceRanges) << 3);
+  at.setUint8(offset + 7, policy | flags);
 }
 
 function readRule(at: DataView, offset: number): RuleValue {
@@ -126,6 +137,8 @@ function readRule(at: DataView, offset: number): RuleValue {
     kind: 'random',
     whenEmpty: (flags & 1) === 0 ? 'reject' : 'drop',
     masquerade: (flags & 2) !== 0,
+    keepsLocalClient: (flags & 4) !== 0,
+    hasSourceRanges: (flags & 8) !== 0,
   };
 }
 
@@ -138,8 +151,12 @@ const PORT_AT = 42;
 const PROTOCOL_AT = 44;
 const ADDRESS_AT = 48;
 
-/** The address of a frontend: v4-mapped for IPv4, all zero for any address of the node. */
-function writeWideAddress(bytes: Uint8Array, at: number, { address, family }: FrontendId): void {
+/** 16 bytes: v4-mapped for IPv4, all zero for any address of the node. */
+function writeWideAddress(
+  bytes: Uint8Array,
+  at: number,
+  { address, family }: Pick<FrontendId, 'address' | 'family'>,
+): void {
   bytes.fill(0, at, at + 16);
   if (address === undefined) return;
   if (family === 'IPv4') bytes.fill(0xff, at + 10, at + 12);
@@ -259,6 +276,42 @@ export const encodeU32 = (value: number): Uint8Array =>
 export function decodeU32(bytes: Uint8Array): number {
   return view(bytes).getUint32(0, true);
 }
+
+/** A range of source addresses, as a key of fl_range. */
+export interface SourceRangeKey {
+  /** 0: addresses of pods. */
+  readonly serviceId: number;
+  /** Canonical, as `198.51.100.0/24`. */
+  readonly prefix: string;
+}
+
+const SERVICE_ID_BITS = 32;
+const MAPPED_BITS = 96;
+
+export function encodeRangeKey({ serviceId, prefix }: SourceRangeKey): Uint8Array {
+  const slash = prefix.lastIndexOf('/');
+  const address = prefix.slice(0, slash);
+  const family = familyOf(address);
+  const bytes = new Uint8Array(SIZE.source_range_key);
+  const bits = Number(prefix.slice(slash + 1)) + (family === 'IPv4' ? MAPPED_BITS : 0);
+  bytes[0] = SERVICE_ID_BITS + bits;
+  bytes.set(encodeU32(serviceId), 4);
+  writeWideAddress(bytes, 8, { address, family });
+  return bytes;
+}
+
+/** @param family as in the value: the key of ::ffff:0:0/96 is that of 0.0.0.0/0 */
+export function decodeRangeKey(bytes: Uint8Array, family: Family): SourceRangeKey {
+  const bits = decodeU32(bytes) - SERVICE_ID_BITS - (family === 'IPv4' ? MAPPED_BITS : 0);
+  const address = addressText(bytes.subarray(family === 'IPv4' ? 20 : 8));
+  return { serviceId: decodeU32(bytes.subarray(4)), prefix: `${address}/${bits}` };
+}
+
+export const encodeRange = (kind: keyof typeof RANGE_KIND, family: Family): Uint8Array =>
+  Uint8Array.of(RANGE_KIND[kind], family === 'IPv4' ? 4 : 6, 0, 0);
+
+/** The family of a value of fl_range. */
+export const rangeFamily = (bytes: Uint8Array): Family => (bytes[1] === 6 ? 'IPv6' : 'IPv4');
 
 /** struct runtime_flags: numbers of bypassed cgroups and of wildcard frontends. */
 export const SKIPPED_CGROUPS_OFFSET = 0;

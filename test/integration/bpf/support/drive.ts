@@ -11,9 +11,12 @@ import {
   encodeBackend,
   encodeFrontend,
   encodeFrontendKey,
+  encodeRange,
+  encodeRangeKey,
   encodeU32,
   NODE_PORTS_OFFSET,
   POSITION,
+  POSITIONS,
   type Position,
   PROTOCOL_NUMBER,
   type RuleValue,
@@ -33,8 +36,10 @@ export const recycleObject = built('bpf-test/recycle.bpf.o');
 export const classifyObject = built('bpf-test/classify.bpf.o');
 
 const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
-const REQUEST_SIZE = 56;
-const DRIVE_SIZE = 104;
+/** fl_drive_pos: its result is not a verdict of XDP. */
+const POSITION_BASE = 16;
+const REQUEST_SIZE = 72;
+const DRIVE_SIZE = 120;
 
 export interface Request {
   readonly to: string;
@@ -42,6 +47,10 @@ export interface Request {
   readonly protocol?: Protocol;
   readonly position?: Position;
   readonly source?: string;
+  /** The source is the address of the packet. */
+  readonly isPacket?: boolean;
+  /** The address that the socket is bound to. */
+  readonly bound?: string;
   readonly mayChooseAnew?: boolean;
   readonly sourceIsLoopback?: boolean;
   readonly flow?: { readonly id: number; readonly serviceId: number; readonly generation: number };
@@ -80,6 +89,8 @@ export function encodeRequest(request: Request): Uint8Array {
   bytes[51] = POSITION[request.position ?? 'host'];
   bytes[52] = Number(request.sourceIsLoopback ?? false);
   bytes[53] = Number(request.mayChooseAnew ?? true);
+  bytes[54] = Number(request.isPacket ?? false);
+  if (request.bound !== undefined) bytes.set(wideAddress(request.bound), 56);
   return bytes;
 }
 
@@ -105,7 +116,16 @@ export interface RuleSpec {
   readonly set?: SetRef;
   readonly whenEmpty?: 'reject' | 'drop';
   readonly masquerade?: boolean;
+  readonly keepsLocalClient?: boolean;
+  readonly hasSourceRanges?: boolean;
 }
+
+const PLAIN_RULE = {
+  whenEmpty: 'reject',
+  masquerade: false,
+  keepsLocalClient: false,
+  hasSourceRanges: false,
+} as const;
 
 export interface FrontendSpec {
   /** undefined: the wildcard. */
@@ -125,6 +145,7 @@ export interface BackendSpec {
   readonly serviceId?: number;
   readonly generation?: number;
   readonly state?: keyof typeof BACKEND_STATE;
+  readonly isLocal?: boolean;
 }
 
 export class Drive {
@@ -158,7 +179,7 @@ export class Drive {
     const family = spec.family ?? familyOf(address ?? '0.0.0.0');
     const rule = (position: Position): RuleValue => {
       const { set = EMPTY_SET, ...rest } = spec.rules?.[position] ?? spec.rules?.host ?? {};
-      return { ...set, whenEmpty: 'reject', masquerade: false, ...rest };
+      return { ...set, ...PLAIN_RULE, ...rest };
     };
     const key = { family, address, port, protocol };
     const rules = {
@@ -184,7 +205,7 @@ export class Drive {
       address: spec.address,
       port: spec.port,
       state: BACKEND_STATE[spec.state ?? 'ACTIVE'],
-      isLocal: false,
+      isLocal: spec.isLocal ?? false,
       serviceId: spec.serviceId ?? 1,
       generation: spec.generation ?? 1,
     };
@@ -198,6 +219,25 @@ export class Drive {
     value[0] = ADDRESS_SCOPE[scope];
     const map = this.object.map(family === 'IPv4' ? 'fl_node_addr4' : 'fl_node_addr6');
     map.put(addressBytes(address, family), value);
+  }
+
+  /** @param serviceId 0: addresses of pods */
+  putRange(serviceId: number, prefix: string): void {
+    const kind = serviceId === 0 ? 'pod' : 'allowed';
+    const family = familyOf(prefix);
+    this.object
+      .map('fl_range')
+      .put(encodeRangeKey({ serviceId, prefix }), encodeRange(kind, family));
+  }
+
+  /** Of a packet with this source. */
+  positionOf(source: string): Position {
+    const program = this.object.program('fl_drive_pos');
+    const dataIn = encodeRequest({ to: source, port: 0 });
+    const { retval } = program.testRun({ dataIn });
+    const found = POSITIONS.find((position) => POSITION[position] === retval - POSITION_BASE);
+    if (found === undefined) throw new Error(`fl_drive_pos returned ${retval}`);
+    return found;
   }
 
   putNodePorts(count: number): void {

@@ -11,11 +11,14 @@ import type {
   ServicePortPlan,
   TrafficRule,
 } from '../../../../plan/types.ts';
+import { BPF, keepsLocalClient } from '../../../capabilities.ts';
 import { type FrontendId, frontendText } from '../../../entry.ts';
-import { MAX_MEMBERS, POSITIONS, type Position } from '../../maps/layout.ts';
+import { MAX_MEMBERS, POSITIONS, type Position, type RuleValue } from '../../maps/layout.ts';
 
 /** A traffic rule of the plan; without a scope its set is always empty. */
-export interface RenderedRule extends Omit<TrafficRule, 'scope'> {
+export interface RenderedRule
+  extends Omit<TrafficRule, 'scope'>,
+    Pick<RuleValue, 'keepsLocalClient' | 'hasSourceRanges'> {
   readonly scope: Scope | undefined;
 }
 
@@ -33,7 +36,13 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     port: frontend.port,
     protocol: port.protocol,
   };
-  const { host, pod, outside } = frontend.rules;
+  const traits = {
+    keepsLocalClient: keepsLocalClient(BPF, frontend),
+    hasSourceRanges: frontend.sourceRanges !== undefined,
+  };
+  const host = { ...frontend.rules.host, ...traits };
+  const pod = { ...frontend.rules.pod, ...traits };
+  const outside = { ...frontend.rules.outside, ...traits };
   return {
     text: frontendText(key),
     key,
@@ -42,7 +51,13 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
   };
 }
 
-const REFUSE: RenderedRule = { scope: undefined, whenEmpty: 'reject', masquerade: false };
+const REFUSE: RenderedRule = {
+  scope: undefined,
+  whenEmpty: 'reject',
+  masquerade: false,
+  keepsLocalClient: false,
+  hasSourceRanges: false,
+};
 
 /** Connections to other ports of a ClusterIP are refused, as in kube-proxy's nftables mode. */
 function otherPorts(address: string, family: Family): RenderedFrontend {

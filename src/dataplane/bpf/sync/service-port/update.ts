@@ -108,8 +108,8 @@ function frontendPut(
   const setOf = ({ scope }: RenderedRule): SetRecord | undefined => scope && sets[scope];
   const ruleOf = (rule: RenderedRule): RuleValue => {
     const { block, members, kind } = refOf(setOf(rule));
-    const { whenEmpty, masquerade } = rule;
-    return { block, members, kind, whenEmpty, masquerade };
+    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
+    return { block, members, kind, whenEmpty, masquerade, keepsLocalClient, hasSourceRanges };
   };
   const value = encodeFrontend({
     key: frontend.key,

@@ -62,6 +62,8 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       dropped: 16,
       affinity_hits: 24,
     });
+    expect(offsets('source_range_key')).toEqual({ prefixlen: 0, service_id: 4, address: 8 });
+    expect(offsets('source_range')).toEqual({ kind: 0, family: 1, pad: 2 });
     expect(offsets('backend_stat')).toEqual({ connections: 0, closed: 8 });
     expect(offsets('runtime_flags')).toEqual({
       skipped_cgroups: layout.SKIPPED_CGROUPS_OFFSET,
@@ -78,6 +80,8 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(bits('traffic_rule_flags')).toEqual([
       ['drop_if_empty', 0],
       ['masquerade', 1],
+      ['keeps_local_client', 2],
+      ['source_ranges', 3],
     ]);
   });
 
@@ -91,6 +95,11 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(values('address_scope')).toEqual({
       SCOPE_NODE: layout.ADDRESS_SCOPE.node,
       SCOPE_LOOPBACK: layout.ADDRESS_SCOPE.loopback,
+    });
+    expect(values('range_kind')).toEqual({
+      RANGE_NONE: 0,
+      RANGE_ALLOWED: layout.RANGE_KIND.allowed,
+      RANGE_POD: layout.RANGE_KIND.pod,
     });
   });
 });
@@ -154,6 +163,7 @@ describe('bytes by hand', () => {
     const rule = (block: number, more = {}) => ({
       ...{ block, members: block + 1, kind: 'random' as const },
       ...{ whenEmpty: 'reject' as const, masquerade: false },
+      ...{ keepsLocalClient: false, hasSourceRanges: false },
       ...more,
     });
     const frontend = {
@@ -162,12 +172,12 @@ describe('bytes by hand', () => {
         unknown: rule(1),
         host: rule(2),
         pod: rule(3, { masquerade: true }),
-        outside: rule(4, { whenEmpty: 'drop' as const }),
+        outside: rule(4, { whenEmpty: 'drop', keepsLocalClient: true, hasSourceRanges: true }),
       },
       serviceId: 7,
       affinitySeconds: 9,
     };
-    const rules = '0100000002000000' + '0200000003000000' + '0300000004000002' + '0400000005000001';
+    const rules = '0100000002000000' + '0200000003000000' + '0300000004000002' + '040000000500000d';
     const rest = '07000000' + '09000000' + '0004500006000000';
     const bytes = layout.encodeFrontend(frontend);
     expect(hex(bytes)).toBe(`${rules}${rest}00000000000000000000ffff0a60000a`);
@@ -196,6 +206,17 @@ describe('bytes by hand', () => {
       protocol: 'TCP',
       family: 'IPv6',
     });
+  });
+
+  test('a source range: bits of service id and address, the address v4-mapped', () => {
+    const v4 = { serviceId: 7, prefix: '198.51.100.0/24' };
+    const v6 = { serviceId: 0, prefix: '2001:db8::/32' };
+    expect(hex(layout.encodeRangeKey(v4))).toBe('980000000700000000000000000000000000ffffc6336400');
+    expect(hex(layout.encodeRangeKey(v6))).toBe('400000000000000020010db8000000000000000000000000');
+    expect(layout.decodeRangeKey(layout.encodeRangeKey(v4), 'IPv4')).toEqual(v4);
+    expect(layout.decodeRangeKey(layout.encodeRangeKey(v6), 'IPv6')).toEqual(v6);
+    expect(hex(layout.encodeRange('allowed', 'IPv4'))).toBe('01040000');
+    expect(layout.rangeFamily(layout.encodeRange('pod', 'IPv6'))).toBe('IPv6');
   });
 
   test('what is encoded decodes to itself', () => {
