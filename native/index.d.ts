@@ -57,6 +57,20 @@ export interface BpfMap {
    */
   readAll(): { readonly keys: Uint8Array; readonly values: Uint8Array; readonly count: number };
   /**
+   * About `count` elements (1 to 65,536) and where they end: `next`, as `after` of the next call, continues there;
+   * undefined = these were the last. Hash buckets are not divided: the elements of one may exceed `count`. As
+   * readAll() under writers. Throws where the map type has no batches.
+   */
+  readBatch(
+    count: number,
+    after?: Uint8Array,
+  ): {
+    readonly keys: Uint8Array;
+    readonly values: Uint8Array;
+    readonly count: number;
+    readonly next?: Uint8Array;
+  };
+  /**
    * Shared memory of a BPF_F_MMAPABLE array: element i starts at i × (valueSize rounded up to 8). All of
    * it, or `length` bytes from `offset`, which is a multiple of the page size: what is mapped counts as
    * this process's memory. The same ArrayBuffer for the same part; it is detached (byteLength 0) by munmap

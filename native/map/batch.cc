@@ -43,6 +43,15 @@ Progress DeleteEach(const Elements& map, const uint8_t* keys, uint32_t from, uin
   return {count, 0, ""};
 }
 
+}  // namespace
+
+// A bucket's number for hash tables, a key for all others.
+size_t CursorBytes(const Elements& map) {
+  return std::max(map.key_bytes, sizeof(uint64_t));
+}
+
+namespace {
+
 void Reserve(const Elements& map, Contents* contents, size_t elements) {
   contents->keys.resize(elements * map.key_bytes);
   contents->values.resize(elements * map.value_bytes);
@@ -111,35 +120,47 @@ Progress DeleteBatch(const Elements& map, const uint8_t* keys, uint32_t count) {
 
 // The kernel hands out whole hash buckets and says ENOSPC when one is larger than the chunk; ENOENT
 // means the end and comes together with the last elements.
-Progress ReadAll(const Elements& map, uint32_t max_entries, Contents* contents) {
+Progress ReadBatch(const Elements& map, uint32_t chunk, Cursor* cursor, Contents* contents) {
   if (map.key_bytes == 0) return {0, EOPNOTSUPP, "bpf_map_lookup_batch"};
   LIBBPF_OPTS(bpf_map_batch_opts, options);
-  std::vector<uint8_t> cursor(std::max(map.key_bytes, sizeof(uint64_t)));
-  std::vector<uint8_t> next(cursor.size());
-  uint32_t chunk = std::clamp(max_entries, 16u, kFirstChunk);
-  uint32_t count = 0;
-  for (bool is_first = true;;) {
-    Reserve(map, contents, size_t{count} + chunk);
+  std::vector<uint8_t> next(CursorBytes(map));
+  for (;;) {
+    uint32_t from = contents->count;
+    Reserve(map, contents, size_t{from} + chunk);
     uint32_t taken = chunk;
     int status =
-        bpf_map_lookup_batch(map.fd, is_first ? nullptr : cursor.data(), next.data(),
-                             contents->keys.data() + count * map.key_bytes,
-                             contents->values.data() + count * map.value_bytes, &taken, &options);
+        bpf_map_lookup_batch(map.fd, cursor->at.empty() ? nullptr : cursor->at.data(), next.data(),
+                             contents->keys.data() + from * map.key_bytes,
+                             contents->values.data() + from * map.value_bytes, &taken, &options);
     int error = status == 0 ? 0 : errno;
     if (error == ENOSPC && chunk < kLargestChunk) {
       chunk *= 2;
       continue;
     }
-    if ((is_first && IsUnsupported(error)) || error == EINTR) {
+    if (error != 0 && error != ENOENT) return {0, error, "bpf_map_lookup_batch"};
+    contents->count += taken;
+    cursor->is_end = error == ENOENT;
+    cursor->at.swap(next);
+    return {taken, 0, ""};
+  }
+}
+
+Progress ReadAll(const Elements& map, uint32_t max_entries, Contents* contents) {
+  Cursor cursor;
+  uint32_t chunk = std::clamp(max_entries, 16u, kFirstChunk);
+  while (!cursor.is_end) {
+    Progress progress = ReadBatch(map, chunk, &cursor, contents);
+    if (progress.error == 0) continue;
+    bool is_first = cursor.at.empty();
+    if ((is_first && IsUnsupported(progress.error) && map.key_bytes != 0) ||
+        progress.error == EINTR) {
+      contents->count = 0;
       Reserve(map, contents, 0);
       return ReadEach(map, max_entries, contents);
     }
-    if (error != 0 && error != ENOENT) return {count, error, "bpf_map_lookup_batch"};
-    count += taken;
-    if (error == ENOENT) return {count, 0, ""};
-    cursor.swap(next);
-    is_first = false;
+    return {contents->count, progress.error, progress.op};
   }
+  return {contents->count, 0, ""};
 }
 
 }  // namespace fairlead

@@ -23,14 +23,25 @@ struct Progress {
   const char* op = "";
 };
 
+// The vectors may be larger than `count` elements.
 struct Contents {
   std::vector<uint8_t> keys;
   std::vector<uint8_t> values;
+  uint32_t count = 0;
 };
+
+// Where a reading in batches stands; empty: at the start.
+struct Cursor {
+  std::vector<uint8_t> at;
+  bool is_end = false;
+};
+
+size_t CursorBytes(const Elements& map);
 
 Progress PutBatch(const Elements& map, const uint8_t* keys, const uint8_t* values, uint32_t count);
 Progress DeleteBatch(const Elements& map, const uint8_t* keys, uint32_t count);
-// `contents` may come back larger than count elements.
+// Appends about `chunk` elements and moves the cursor; not for maps without batches.
+Progress ReadBatch(const Elements& map, uint32_t chunk, Cursor* cursor, Contents* contents);
 Progress ReadAll(const Elements& map, uint32_t max_entries, Contents* contents);
 
 }  // namespace fairlead

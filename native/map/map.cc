@@ -12,6 +12,9 @@
 namespace fairlead {
 namespace {
 
+// Bounds the memory that one call reserves.
+constexpr uint32_t kMostBatchElements = 65536;
+
 bool IsPerCpu(uint32_t type) {
   return type == BPF_MAP_TYPE_PERCPU_HASH || type == BPF_MAP_TYPE_PERCPU_ARRAY ||
          type == BPF_MAP_TYPE_LRU_PERCPU_HASH || type == BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE;
@@ -34,6 +37,15 @@ Napi::Value ToResult(Napi::Env env, const Progress& progress, const char* map) {
                        .log = {}};
     result.Set("error", MakeError(env, failure));
   }
+  return result;
+}
+
+Napi::Object ToElements(Napi::Env env, const Elements& map, const Contents& contents) {
+  Napi::Object result = Napi::Object::New(env);
+  size_t count = contents.count;
+  result.Set("keys", CopyBytes(env, contents.keys.data(), count * map.key_bytes));
+  result.Set("values", CopyBytes(env, contents.values.data(), count * map.value_bytes));
+  result.Set("count", Napi::Number::New(env, contents.count));
   return result;
 }
 
@@ -136,11 +148,30 @@ Napi::Value BpfMap::ReadAll(const Napi::CallbackInfo& info) {
   Contents contents;
   Progress progress = fairlead::ReadAll(elements, state_.info.max_entries, &contents);
   if (progress.error != 0) return Fail(info.Env(), progress.error, progress.op);
-  Napi::Object result = Napi::Object::New(info.Env());
-  size_t count = progress.count;
-  result.Set("keys", CopyBytes(info.Env(), contents.keys.data(), count * elements.key_bytes));
-  result.Set("values", CopyBytes(info.Env(), contents.values.data(), count * elements.value_bytes));
-  result.Set("count", Napi::Number::New(info.Env(), progress.count));
+  contents.count = progress.count;
+  return ToElements(info.Env(), elements, contents);
+}
+
+Napi::Value BpfMap::ReadBatch(const Napi::CallbackInfo& info) {
+  Args args(info, "map.readBatch", &is_open_);
+  Elements elements = {state_.fd.get(), state_.info.key_size, state_.value_bytes};
+  uint32_t count = args.Uint32(args.At(0), "count");
+  Cursor cursor;
+  if (!args.At(1).IsUndefined()) {
+    Bytes after = args.ExactBytes(args.At(1), "after", CursorBytes(elements));
+    cursor.at.assign(after.begin(), after.end());
+  }
+  if (count == 0 || count > kMostBatchElements) {
+    args.Refuse("count must be from 1 to " + std::to_string(kMostBatchElements));
+  }
+  if (!args.ok()) return {};
+  Contents contents;
+  Progress progress = fairlead::ReadBatch(elements, count, &cursor, &contents);
+  if (progress.error != 0) return Fail(info.Env(), progress.error, progress.op);
+  Napi::Object result = ToElements(info.Env(), elements, contents);
+  if (!cursor.is_end) {
+    result.Set("next", CopyBytes(info.Env(), cursor.at.data(), cursor.at.size()));
+  }
   return result;
 }
 
@@ -158,9 +189,9 @@ Napi::Function BpfMap::Define(Napi::Env env) {
        InstanceMethod<&BpfMap::Put>("put"), InstanceMethod<&BpfMap::Delete>("delete"),
        InstanceMethod<&BpfMap::PutBatch>("putBatch"),
        InstanceMethod<&BpfMap::DeleteBatch>("deleteBatch"),
-       InstanceMethod<&BpfMap::ReadAll>("readAll"), InstanceMethod<&BpfMap::Mmap>("mmap"),
-       InstanceMethod<&BpfMap::Munmap>("munmap"), InstanceMethod<&BpfMap::Pin>("pin"),
-       InstanceMethod<&BpfMap::Close>("close")});
+       InstanceMethod<&BpfMap::ReadAll>("readAll"), InstanceMethod<&BpfMap::ReadBatch>("readBatch"),
+       InstanceMethod<&BpfMap::Mmap>("mmap"), InstanceMethod<&BpfMap::Munmap>("munmap"),
+       InstanceMethod<&BpfMap::Pin>("pin"), InstanceMethod<&BpfMap::Close>("close")});
 }
 
 static Napi::Value OpenPinnedMap(const Napi::CallbackInfo& info) {

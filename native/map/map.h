@@ -69,6 +69,7 @@ class BpfMap : public Handle<BpfMap, MapState> {
   Napi::Value PutBatch(const Napi::CallbackInfo& info);
   Napi::Value DeleteBatch(const Napi::CallbackInfo& info);
   Napi::Value ReadAll(const Napi::CallbackInfo& info);
+  Napi::Value ReadBatch(const Napi::CallbackInfo& info);
   Napi::Value Mmap(const Napi::CallbackInfo& info);
   Napi::Value Munmap(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);

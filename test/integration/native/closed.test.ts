@@ -19,6 +19,7 @@ const mapCalls: Record<Exclude<keyof BpfMap, 'info' | 'close'>, (map: BpfMap) =>
   putBatch: (map) => map.putBatch(u32(1), u64(1n)),
   deleteBatch: (map) => map.deleteBatch(u32(1)),
   readAll: (map) => map.readAll(),
+  readBatch: (map) => map.readBatch(1),
   mmap: (map) => map.mmap(),
   munmap: (map) => map.munmap(new ArrayBuffer(8)),
   pin: (map) => map.pin('/tmp/x'),

@@ -132,6 +132,65 @@ describe.skipIf(missing !== undefined)('maps', () => {
     expect(large.readAll().count).toBe(0);
   });
 
+  test('reading batch by batch gives every element once, and memory for one batch only', () => {
+    const large = map('large');
+    const numbers = range(20_000);
+    large.putBatch(keysOf(numbers), valuesOf(numbers));
+    const seen: number[] = [];
+    let calls = 0;
+    for (let after: Uint8Array | undefined; ; calls++) {
+      const { keys, values, count, next } = large.readBatch(1024, after);
+      expect([keys.length, values.length]).toEqual([4 * count, 8 * count]);
+      expect(count).toBeLessThanOrEqual(1024);
+      for (const at of range(count)) {
+        seen.push(readU32(keys, at));
+        expect(readU32(values, 2 * at)).toBe(readU32(keys, at) * 10);
+      }
+      if (next === undefined) break;
+      after = next;
+    }
+    expect(calls).toBeGreaterThan(18);
+    expect(seen.sort((a, b) => a - b)).toEqual(numbers);
+  });
+
+  test('readBatch: empty and small maps, arrays, buckets larger than a batch, wrong arguments', () => {
+    expect(map('table').readBatch(10)).toEqual({
+      keys: new Uint8Array(),
+      values: new Uint8Array(),
+      count: 0,
+    });
+    const table = map('table');
+    table.putBatch(keysOf(range(8)), valuesOf(range(8)));
+    const whole = table.readBatch(64);
+    expect([whole.count, whole.next]).toEqual([8, undefined]);
+    const first = map('shared').readBatch(2);
+    const second = map('shared').readBatch(64, first.next);
+    expect([first.keys, second.keys]).toEqual([u32(0, 1), u32(2, 3, 4)]);
+    // One element per call: a bucket of several is still given whole.
+    let count = 0;
+    for (let after: Uint8Array | undefined; ; ) {
+      const batch = table.readBatch(1, after);
+      count += batch.count;
+      if (batch.next === undefined) break;
+      after = batch.next;
+    }
+    expect(count).toBe(8);
+    const wrong = [
+      () => table.readBatch(0),
+      () => table.readBatch(65_537),
+      () => table.readBatch(1, u32(1)),
+      () => table.readBatch(1, 'x' as never),
+      () => table.readBatch(undefined as never),
+    ];
+    for (const call of wrong) {
+      expect(caught(call), call.toString()).toMatchObject({
+        code: 'ARGUMENT',
+        op: 'map.readBatch',
+      });
+    }
+    expect(caught(() => map('queue').readBatch(1)).code).toBe('ENOTSUP');
+  });
+
   test('a map that fills half-way reports how many elements it took', () => {
     const table = map('table');
     const result = table.putBatch(keysOf(range(12)), valuesOf(range(12)));
