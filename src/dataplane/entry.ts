@@ -20,6 +20,8 @@ export type EntryId =
   /** The backends that a frontend chooses from. */
   | { readonly kind: 'set'; readonly port: string }
   | { readonly kind: 'node-address'; readonly family: Family; readonly address: string }
+  /** Of a service port; undefined: of pods, or of nobody. */
+  | { readonly kind: 'source-range'; readonly prefix: string; readonly port: string | undefined }
   /** The dataplane as a whole: the failed entries are not known. */
   | { readonly kind: 'dataplane'; readonly dataplane: string };
 

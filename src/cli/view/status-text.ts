@@ -117,6 +117,7 @@ const TABLE_TEXT: Readonly<Record<string, string>> = {
   'backend ids': 'backends of both families',
   fl_slot_block: 'slot blocks of backend sets',
   fl_service: 'Service ports of both families',
+  fl_range: 'Ranges of source addresses',
 };
 
 const percent = ({ used, capacity }: Status['tables'][number]): number =>

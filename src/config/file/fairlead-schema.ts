@@ -35,6 +35,7 @@ export const ownSchema = z.strictObject({
       servicePorts: entries,
       slotBlocks: entries,
       affinity: entries,
+      sourceRanges: entries,
     })
     .nullish(),
   auditInterval: interval.nullish(),
@@ -68,6 +69,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     'service-ports': sizes.servicePorts,
     'slot-blocks': sizes.slotBlocks,
     affinity: sizes.affinity,
+    'source-ranges': sizes.sourceRanges,
   };
   return {
     isEphemeral: input.ephemeral ?? false,

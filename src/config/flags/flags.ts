@@ -127,7 +127,14 @@ const parts = (text: string): readonly string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '');
 
-const TABLES = ['frontends', 'backends', 'service-ports', 'slot-blocks', 'affinity'];
+const TABLES = [
+  'frontends',
+  'backends',
+  'service-ports',
+  'slot-blocks',
+  'affinity',
+  'source-ranges',
+];
 
 function parseSizes(text: string): Parsed {
   const unknown = parts(text)

@@ -68,9 +68,10 @@ class BpfDataplane implements Dataplane {
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     return this.#turn(async (core) => {
+      const undetected = core.applyDetector(plan);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
-      const failed = this.#nodeAddresses.follow(plan, addresses);
+      const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];
       if (changed === 'all') core.dropStray();
       this.#release();
       return failed.length === 0 ? report : { ...report, failed: [...report.failed, ...failed] };
@@ -81,10 +82,11 @@ class BpfDataplane implements Dataplane {
     return this.#turn(async (core) => {
       const drift = await this.#findDrift(core);
       if (this.#isClosed) return { drift, report: sum([]) };
+      const undetected = core.applyDetector(plan);
       const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift, report };
       core.dropStray();
-      const failed = this.#nodeAddresses.check(plan, addresses);
+      const failed = [...undetected, ...this.#nodeAddresses.check(plan, addresses)];
       this.#release();
       return { drift, report: { ...report, failed: [...report.failed, ...failed] } };
     });

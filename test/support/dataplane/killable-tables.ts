@@ -77,6 +77,7 @@ export function killableTables(inner: Tables): Killable {
       frontendStat: array(inner.frontendStat),
       backendStat: array(inner.backendStat),
       nodeAddress: { IPv4: hash(inner.nodeAddress.IPv4), IPv6: hash(inner.nodeAddress.IPv6) },
+      sourceRange: hash(inner.sourceRange),
       notService: array(inner.notService),
       runtime: array(inner.runtime),
     },

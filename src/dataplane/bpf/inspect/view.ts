@@ -135,7 +135,7 @@ function backendView(
 
 export function tableFill(ledger: Ledger): readonly TableFill[] {
   const { tables, backendIds, blocks, serviceIds } = ledger;
-  const { frontend, slotBlock, serviceName } = tables;
+  const { frontend, slotBlock, serviceName, sourceRange } = tables;
   const frontends = { IPv4: 0, IPv6: 0 };
   for (const port of allPorts(ledger)) frontends[port.family] += port.frontends.length;
   return [
@@ -144,5 +144,6 @@ export function tableFill(ledger: Ledger): readonly TableFill[] {
     { name: 'backend ids', used: backendIds.used(), capacity: backendIds.capacity },
     { name: slotBlock.name, used: blocks.used(), capacity: blocks.capacity },
     { name: serviceName.name, used: serviceIds.used(), capacity: serviceIds.capacity },
+    { name: sourceRange.name, used: ledger.sourceRanges.size, capacity: sourceRange.capacity },
   ];
 }

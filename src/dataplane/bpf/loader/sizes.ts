@@ -16,6 +16,7 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   'service-ports': (n) => ({ fl_service: n }),
   'slot-blocks': (n) => ({ fl_slot_block: n }),
   affinity: (n) => ({ fl_affinity: n }),
+  'source-ranges': (n) => ({ fl_range: n }),
 };
 
 /** `{frontends: 4}` -> `{fl_frontend4: 4, …}`; names were checked when the settings were read. */

@@ -22,6 +22,7 @@ export const TABLE_MAPS = [
   'fl_be_stat',
   'fl_node_addr4',
   'fl_node_addr6',
+  'fl_range',
   'fl_not_service',
   'fl_runtime',
 ] as const;
@@ -39,6 +40,7 @@ export function kernelTables(map: MapByName): Tables {
       IPv4: hashTable(map('fl_node_addr4')),
       IPv6: hashTable(map('fl_node_addr6')),
     },
+    sourceRange: hashTable(map('fl_range')),
     notService: arrayTable(map('fl_not_service')),
     runtime: arrayTable(map('fl_runtime')),
   };

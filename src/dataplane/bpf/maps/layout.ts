@@ -186,6 +186,9 @@ export function encodeFrontend(value: FrontendValue): Uint8Array {
   return frontendScratch.slice();
 }
 
+/** Of an encoded frontend: all its rules have source ranges, or none has. */
+export const hasSourceRanges = (frontend: Uint8Array): boolean => ((frontend[7] ?? 0) & 8) !== 0;
+
 export function decodeFrontend(bytes: Uint8Array): FrontendValue {
   const at = view(bytes);
   const family = at.getUint8(FAMILY_AT) === 6 ? 'IPv6' : 'IPv4';

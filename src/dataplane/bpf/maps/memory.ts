@@ -10,6 +10,8 @@ export interface TableSizes {
   readonly backends: number;
   readonly slotBlocks: number;
   readonly services: number;
+  /** 1,024 if absent. */
+  readonly sourceRanges?: number;
 }
 
 export interface MemoryArray extends ArrayTable {
@@ -44,6 +46,7 @@ function array(name: string, length: number, elementSize: number): MemoryArray {
 export function createMemoryTables(sizes: TableSizes): MemoryTables {
   const tables: { fault: MemoryTables['fault'] } = { fault: () => undefined };
   const hash = (name: string, capacity: number, keySize: number, valueSize: number): HashTable => {
+    const full = name === 'fl_range' ? 'ENOSPC' : 'E2BIG';
     const held = new Map<string, { key: Uint8Array; value: Uint8Array }>();
     return {
       name,
@@ -58,7 +61,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
             throw new TypeError(`${name}: key or value of the wrong size`);
           }
           const isFull = held.size >= capacity && !held.has(hex(key));
-          const code = isFull ? 'E2BIG' : tables.fault(name, key);
+          const code = isFull ? full : tables.fault(name, key);
           if (code === undefined) held.set(hex(key), { key: key.slice(), value: value.slice() });
           else refused.push({ index, code });
         }
@@ -95,6 +98,12 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
       IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),
     },
+    sourceRange: hash(
+      'fl_range',
+      sizes.sourceRanges ?? 1024,
+      SIZE.source_range_key,
+      SIZE.source_range,
+    ),
     notService: array('fl_not_service', (2 * RANGES) / RANGES_PER_WORD, 8),
     runtime: array('fl_runtime', 1, SIZE.runtime_flags),
   });

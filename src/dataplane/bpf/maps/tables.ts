@@ -44,6 +44,8 @@ export interface Tables {
   readonly frontendStat: ArrayTable;
   readonly backendStat: ArrayTable;
   readonly nodeAddress: Readonly<Record<Family, HashTable>>;
+  /** A trie: `get` finds the longest prefix, not the key. */
+  readonly sourceRange: HashTable;
   /** A bit for each range of addresses: no ClusterIP is there. */
   readonly notService: ArrayTable;
   readonly runtime: ArrayTable;

@@ -9,12 +9,15 @@ import {
   backendServiceOffset,
   backendStateOffset,
   decodeFrontend,
+  decodeRangeKey,
   decodeServiceName,
   decodeU32,
   encodeFrontendKey,
   type RuleValue,
+  rangeFamily,
   type SetRef,
   SLOTS_PER_BLOCK,
+  type SourceRangeKey,
 } from '../maps/layout.ts';
 import { portKeyOf } from '../maps/names.ts';
 import { type ArrayTable, element, type Tables } from '../maps/tables.ts';
@@ -29,8 +32,10 @@ import {
   type Ledger,
   type PortRecord,
   type SetRecord,
+  type SourceRange,
   withItem,
 } from './ledger.ts';
+import { addRange, PODS, rangeValueOf } from './satellites/range-registry.ts';
 import { countFrontend } from './satellites/service-ranges.ts';
 import { isEqual, readRun } from './service-port/sets.ts';
 
@@ -45,6 +50,8 @@ export interface Adopted {
   readonly stray: readonly StrayFrontend[];
   /** Active backends without an owner: the agent that wrote them died before it wrote their service id's name. */
   readonly orphans: readonly Orphan[];
+  /** Source ranges of no known service port: their service ids are not used until these are deleted. */
+  readonly strayRanges: readonly SourceRange[];
 }
 
 export interface Orphan {
@@ -64,16 +71,44 @@ export function adopt(tables: Tables): Adopted {
     readFrontends({ tables, caches, family, ports, frontendIds }),
   );
   const records = [...ports.values()];
+  const ranges = readRanges(tables);
   const ledger = createLedger(tables, caches, {
     backendIds,
     frontendIds,
-    serviceIds: ports.keys(),
+    serviceIds: new Set([...ports.keys(), ...rangeIdsWithin(ranges, tables.serviceName.capacity)]),
     blocks: records.flatMap(({ sets }) =>
       sets.map((set) => ({ first: set.block, blocks: blocksOf(set.members) })),
     ),
   });
   for (const record of records) take(ledger, record);
-  return { ledger, stray, orphans };
+  const strayRanges = adoptRanges(ledger, ranges, ports);
+  return { ledger, stray, orphans, strayRanges };
+}
+
+/** Those whose value is as it should be; the audit deletes others. */
+function readRanges({ sourceRange }: Tables): readonly SourceRangeKey[] {
+  return sourceRange.readAll().flatMap(({ key, value }) => {
+    const range = decodeRangeKey(key, rangeFamily(value));
+    return isSameBytes(rangeValueOf(range), value) ? [range] : [];
+  });
+}
+
+/** Service ids that are not given to a service port while ranges have them. */
+export const rangeIdsWithin = (
+  ranges: readonly SourceRangeKey[],
+  capacity: number,
+): ReadonlySet<number> =>
+  new Set(ranges.map(({ serviceId }) => serviceId).filter((id) => id !== PODS && id <= capacity));
+
+function adoptRanges(
+  ledger: Ledger,
+  ranges: readonly SourceRangeKey[],
+  ports: PortsById,
+): readonly SourceRange[] {
+  const held = ranges.map((range) =>
+    addRange(ledger, { ...range, owner: ports.get(range.serviceId) }),
+  );
+  return held.filter(({ owner, serviceId }) => owner === undefined && serviceId !== PODS);
 }
 
 function take(ledger: Ledger, record: PortRecord): void {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan -> kernel for some Services: make before break, one batch per table.
 //   1 backends and slot blocks (shared memory, not referred to yet)
-//   2 satellites: what sockets look up besides a frontend, present before the first frontend that needs it
+//   2 satellites: what programs look up besides a frontend, present before the first frontend that needs it
 //   3 frontends (each replaced atomically: a socket sees the old set or the new one)
 //   4 removed frontends   5 removed backends: TERMINATING or GONE; retire ids and blocks
 //   6 satellites that no frontend needs any more
@@ -16,7 +16,8 @@ import { type RefusedWrite, storeWords } from '../maps/tables.ts';
 import { TableFull } from './allocation/allocation.ts';
 import { writeFailure } from './failure.ts';
 import { frontendIdOf, type Ledger, type PortRecord } from './ledger.ts';
-import { portFailure, SATELLITES, type Sync } from './satellites/satellites.ts';
+import { SATELLITES } from './satellites/satellites.ts';
+import { portFailure, type Sync } from './satellites/sync.ts';
 import {
   type FrontendPut,
   finalizePort,

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The full check: compares the kernel with the ledger and the cache. Every difference is reported and removed
 // from the ledger, so that the next apply writes it anew; a damaged set or backend is never repaired in place
-// but replaced by a new one. Reads Tables; deletes only frontends without an owner.
+// but replaced by a new one. Reads Tables; deletes only frontends and source ranges without an owner.
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type Entry, frontendEntry, frontendText } from '../../entry.ts';
-import { decodeFrontendKey, decodeU32, encodeServiceName, encodeU32 } from '../maps/layout.ts';
+import {
+  decodeFrontendKey,
+  decodeRangeKey,
+  decodeU32,
+  encodeServiceName,
+  encodeU32,
+  rangeFamily,
+  type SourceRangeKey,
+} from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
 import { element } from '../maps/tables.ts';
-import { allPorts, frontendIdOf, frontendOf, type Ledger, type PortRecord } from './ledger.ts';
+import {
+  allPorts,
+  frontendIdOf,
+  frontendOf,
+  type Ledger,
+  type PortRecord,
+  type SourceRange,
+} from './ledger.ts';
+import { forgetRange, PODS, rangeIdOf, rangeValueOf } from './satellites/range-registry.ts';
 import { isEqual, readRun } from './service-port/sets.ts';
 import { forgetFrontend } from './service-port/update.ts';
 
@@ -27,6 +43,41 @@ export function* findDrift(ledger: Ledger): Generator<readonly Entry[]> {
     yield* auditHeld(ledger, family, seen);
     yield* auditMissing(ledger, family, seen);
   }
+  yield auditRanges(ledger);
+}
+
+/** In one step: ranges that are retired may be deleted between two. */
+function auditRanges(ledger: Ledger): readonly Entry[] {
+  const table = ledger.tables.sourceRange;
+  const seen = new Set<string>();
+  const drift: Entry[] = [];
+  for (const { key, value } of table.readAll()) {
+    const id = rangeIdOf(key);
+    seen.add(id);
+    const known = ledger.sourceRanges.get(id);
+    if (known === undefined) {
+      table.delete([key]);
+      drift.push(rangeEntry(decodeRangeKey(key, rangeFamily(value)), 'belongs to no Service'));
+    } else if (!isSame(rangeValueOf(known), value)) {
+      forgetRange(ledger, known);
+      drift.push(rangeEntry(known, 'differs'));
+    }
+  }
+  for (const [id, range] of ledger.sourceRanges) {
+    if (seen.has(id)) continue;
+    forgetRange(ledger, range);
+    drift.push(rangeEntry(range, 'is missing'));
+  }
+  return drift;
+}
+
+function rangeEntry(range: SourceRangeKey & Partial<SourceRange>, what: string): Entry {
+  const { serviceId, prefix, owner } = range;
+  const whose = owner?.key ?? (serviceId === PODS ? 'pods' : `service id ${serviceId}`);
+  return {
+    id: { kind: 'source-range', prefix, port: owner?.key },
+    text: `source range ${prefix} of ${whose} ${what}`,
+  };
 }
 
 function auditName(ledger: Ledger, port: PortRecord): readonly Entry[] {

@@ -9,10 +9,14 @@ const FLAG_OF: Readonly<Record<string, string>> = {
   fl_service: 'service-ports',
   fl_frontend4: 'frontends',
   fl_frontend6: 'frontends',
+  fl_range: 'source-ranges',
 };
 
 export const fullText = (map: string, flag: string, capacity?: number): string =>
   `${map} is full${capacity === undefined ? '' : ` (${capacity} ${flag})`}: raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`;
+
+/** Of a hash table; of a trie. */
+const FULL: ReadonlySet<string> = new Set(['E2BIG', 'ENOSPC']);
 
 /** @param errno name of the error with which the kernel refused the write */
 export function writeFailure(
@@ -21,7 +25,7 @@ export function writeFailure(
   consequence = 'it will be retried',
 ): Failure {
   const flag = FLAG_OF[map];
-  return errno === 'E2BIG' && flag !== undefined
+  return FULL.has(errno) && flag !== undefined
     ? { code: 'MAP_FULL', map, reason: fullText(map, flag) }
     : { code: 'WRITE_FAILED', map, reason: `${map} refused it (${errno}): ${consequence}` };
 }

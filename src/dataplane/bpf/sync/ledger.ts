@@ -7,14 +7,7 @@ import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
-import {
-  BACKEND_STATE,
-  backendStateOffset,
-  decodeFrontendKey,
-  type Position,
-  type SetKind,
-  SLOTS_PER_BLOCK,
-} from '../maps/layout.ts';
+import { decodeFrontendKey, type Position, type SetKind, SLOTS_PER_BLOCK } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './allocation/id-pool.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './allocation/slot-pool.ts';
@@ -48,6 +41,20 @@ export interface PortRecord {
   backends: readonly number[];
   sets: readonly SetRecord[];
   frontends: readonly FrontendRecord[];
+  /** Sources that may use those of its frontends that have source ranges. */
+  ranges: readonly SourceRange[];
+}
+
+/** An element of fl_range. */
+export interface SourceRange {
+  /** 0: its addresses are pods. */
+  readonly serviceId: number;
+  /** Canonical, as `198.51.100.0/24`. */
+  readonly prefix: string;
+  /** undefined: of pods, or of a service port that is not known. */
+  readonly owner: PortRecord | undefined;
+  /** Deleted after a grace period, unless it is wanted again before. */
+  isRetired: boolean;
 }
 
 export interface Retired {
@@ -55,6 +62,7 @@ export interface Retired {
   readonly blocks: BlockRun[];
   readonly frontendIds: number[];
   readonly serviceIds: number[];
+  readonly ranges: SourceRange[];
 }
 
 export interface Caches {
@@ -78,6 +86,10 @@ export interface Ledger {
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
   readonly ranges: ServiceRanges;
+  /** Every element of fl_range, by the text of its key. */
+  readonly sourceRanges: Map<string, SourceRange>;
+  /** Those of pods. */
+  podRanges: readonly SourceRange[];
 }
 
 export interface TakenIds {
@@ -94,6 +106,7 @@ export const noneRetired = (): Retired => ({
   blocks: [],
   frontendIds: [],
   serviceIds: [],
+  ranges: [],
 });
 
 export const createCaches = (): Caches => ({
@@ -121,6 +134,8 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     retired: noneRetired(),
     nodePorts: 0,
     ranges: createServiceRanges(),
+    sourceRanges: new Map(),
+    podRanges: NOTHING,
   };
 }
 
@@ -139,6 +154,7 @@ export function createPortRecord(
     backends: NOTHING,
     sets: NOTHING,
     frontends: NOTHING,
+    ranges: NOTHING,
   };
 }
 
@@ -185,24 +201,12 @@ export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.backends.length === 0 &&
   retired.blocks.length === 0 &&
   retired.frontendIds.length === 0 &&
-  retired.serviceIds.length === 0;
+  retired.serviceIds.length === 0 &&
+  retired.ranges.length === 0;
 
 /** Returns what was retired so far; the caller waits for a grace period, then calls release(). */
 export function drainRetired(ledger: Ledger): Retired {
   const batch = ledger.retired;
   ledger.retired = noneRetired();
   return batch;
-}
-
-/** Makes retired ids and blocks usable again. Only after every program that could hold them ended. */
-export function release(ledger: Ledger, batch: Retired): void {
-  for (const { family, id } of batch.backends) {
-    const table = ledger.tables.backend[family];
-    const stateAt = table.offset(id) + backendStateOffset(family);
-    table.view(id).setUint8(stateAt, BACKEND_STATE.FREE);
-    ledger.backendIds.give(id);
-  }
-  for (const run of batch.blocks) ledger.blocks.give(run.first, run.blocks);
-  for (const id of batch.frontendIds) ledger.frontendIds.give(id);
-  for (const id of batch.serviceIds) ledger.serviceIds.give(id);
 }

@@ -5,11 +5,14 @@ import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import type { FailedEntry, NodeAddress, SyncReport } from '../../dataplane.ts';
 import type { Entry } from '../../entry.ts';
 import type { Tables } from '../maps/tables.ts';
-import { adopt } from './adopt.ts';
+import { adopt, rangeIdsWithin } from './adopt.ts';
 import { applyPlan, isLosing } from './apply.ts';
 import { findDrift } from './audit.ts';
-import { allPorts, drainRetired, isRetiredEmpty, type Ledger, release } from './ledger.ts';
+import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts';
+import { release } from './release.ts';
 import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
+import { retireRange } from './satellites/range-registry.ts';
+import { applyDetector } from './satellites/source-ranges.ts';
 import { freeOrphans } from './service-port/backends.ts';
 
 export interface TableSync {
@@ -25,8 +28,10 @@ export interface TableSync {
   isLosing(plan: Plan, service: ServiceKey): boolean;
   /** Every Service of the plan, and every one of which something is programmed. */
   allServices(plan: Plan): ReadonlySet<ServiceKey>;
-  /** Deletes frontends, and frees backends, found at start that belong to no Service of a complete plan. */
+  /** Deletes frontends and ranges, and frees backends, found at start that belong to no Service of a complete plan. */
   dropStray(): void;
+  /** Updates the ranges of pods from the plan. Cheap if nothing changed. */
+  applyDetector(plan: Plan): readonly FailedEntry[];
   /** Updates the NodePort addresses from the plan and the node's current addresses. */
   applyNode(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
   /**
@@ -42,7 +47,7 @@ export interface TableSync {
 export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<void>): TableSync {
   const adopted = adopt(tables);
   const { ledger } = adopted;
-  let { stray, orphans } = adopted;
+  let { stray, orphans, strayRanges } = adopted;
   let isClosed = false;
   let releasing: Promise<boolean> | undefined;
 
@@ -62,6 +67,9 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     // Only now do no frontends lead to them.
     freeOrphans(ledger, orphans);
     orphans = [];
+    for (const range of strayRanges) retireRange(ledger, range);
+    ledger.retired.serviceIds.push(...rangeIdsWithin(strayRanges, tables.serviceName.capacity));
+    strayRanges = [];
   };
 
   /** By now a stray frontend may belong to a Service of the plan, which then replaced its value. */
@@ -85,6 +93,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),
+    applyDetector: (plan) => applyDetector(ledger, plan),
     findDrift: () => findDrift(ledger),
     releaseRetired() {
       releasing ??= releaseOnce().finally(() => {

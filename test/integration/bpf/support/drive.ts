@@ -152,9 +152,11 @@ export class Drive {
   readonly object: BpfObject;
   #frontends = 0;
 
-  constructor() {
+  /** @param ranges elements of fl_range */
+  constructor(ranges = 1024) {
     this.object = openObject(readFileSync(driveObject), { name: 'drive' });
     for (const name of this.object.maps) if (/^fl_(be|fr|fe|slot)/.test(name)) this.shrink(name);
+    this.object.setMaxEntries('fl_range', ranges);
     this.object.load();
   }
 

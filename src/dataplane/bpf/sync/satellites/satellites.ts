@@ -1,38 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sockets look up besides a frontend. Each kind is written before the first frontend that needs it and
+// What programs look up besides a frontend. Each kind is written before the first frontend that needs it and
 // removed after the last: an agent that dies between two writes never leaves a frontend without them.
 // A new table of this kind is one more row of SATELLITES.
-import type { Family } from '../../../../model/types.ts';
-import type { ServicePortPlan } from '../../../../plan/types.ts';
-import type { FailedEntry } from '../../../dataplane.ts';
 import { encodeServiceName, encodeU32, NODE_PORTS_OFFSET, SIZE } from '../../maps/layout.ts';
 import { nameOf } from '../../maps/names.ts';
 import type { Tables } from '../../maps/tables.ts';
 import { writeFailure } from '../failure.ts';
-import { addPort, type FrontendRecord, type Ledger, type PortRecord } from '../ledger.ts';
+import { addPort, removePort } from '../ledger.ts';
 import { isNodePortKey, type PreparedPort } from '../service-port/update.ts';
 import { closeRanges, openRanges } from './service-ranges.ts';
-
-/** One run of applyPlan. */
-export interface Sync {
-  readonly ledger: Ledger;
-  /** A port whose satellite could not be written is removed from them. */
-  readonly prepared: PreparedPort[];
-  /** Records to finalize, with the port in the plan, whose serving backends keep their flows. */
-  readonly touched: Map<PortRecord, ServicePortPlan | undefined>;
-  readonly deletes: Record<Family, { record: PortRecord; frontend: FrontendRecord }[]>;
-  /** Records that are empty now. */
-  readonly emptied: PortRecord[];
-  readonly failed: FailedEntry[];
-  applied: number;
-}
-
-export interface Satellite {
-  /** Before any frontend is put. */
-  put(sync: Sync): void;
-  /** After every removed frontend has been deleted. */
-  remove(sync: Sync): void;
-}
+import { SOURCE_RANGES } from './source-ranges.ts';
+import { refusePort, type Satellite, type Sync } from './sync.ts';
 
 /** Sockets skip the second look-up while no NodePort exists. */
 const NODE_PORTS: Satellite = {
@@ -70,8 +48,16 @@ const SERVICE_NAMES: Satellite = {
   },
 };
 
-/** Put in this order, removed in the opposite one. */
-export const SATELLITES: readonly Satellite[] = [NODE_PORTS, SERVICE_RANGES, SERVICE_NAMES];
+/**
+ * Put in this order, removed in the opposite one. Source ranges have a name for as long as they exist: those
+ * without one would stay behind if the agent died, and the next one would not know whose they are.
+ */
+export const SATELLITES: readonly Satellite[] = [
+  NODE_PORTS,
+  SERVICE_RANGES,
+  SERVICE_NAMES,
+  SOURCE_RANGES,
+];
 
 function putNames(sync: Sync): void {
   const fresh = sync.prepared.filter((prepared) => prepared.isNew);
@@ -83,15 +69,18 @@ function putNames(sync: Sync): void {
   const refusedAt = new Map(refused.map((refusal) => [refusal.index, refusal]));
   for (const [index, prepared] of fresh.entries()) {
     const refusal = refusedAt.get(index);
-    if (refusal === undefined) {
-      addPort(sync.ledger, prepared.record);
-      continue;
-    }
-    prepared.undo();
-    sync.prepared.splice(sync.prepared.indexOf(prepared), 1);
-    sync.touched.delete(prepared.record);
-    sync.failed.push(portFailure(prepared.record, writeFailure(table.name, refusal.code)));
+    if (refusal === undefined) nameGiven(sync, prepared);
+    else refusePort(sync, prepared, writeFailure(table.name, refusal.code));
   }
+}
+
+/** The port is the ledger's now, unless a later satellite refuses it. */
+function nameGiven({ ledger }: Sync, { record, undos }: PreparedPort): void {
+  addPort(ledger, record);
+  undos.push(() => {
+    ledger.tables.serviceName.delete([encodeU32(record.serviceId)]);
+    removePort(ledger, record);
+  });
 }
 
 function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
@@ -101,14 +90,3 @@ function encodeNames(portKeys: readonly string[]): readonly Uint8Array[] {
     encodeServiceName(nameOf(key), names.subarray(index * size, (index + 1) * size)),
   );
 }
-
-/** A failure that concerns a whole service port. */
-export const portFailure = (
-  { key, service }: Pick<PortRecord, 'key' | 'service'>,
-  failure: Pick<FailedEntry, 'code' | 'map' | 'reason'>,
-): FailedEntry => ({
-  id: { kind: 'service-port', port: key },
-  text: `service port ${key}`,
-  ...failure,
-  service,
-});

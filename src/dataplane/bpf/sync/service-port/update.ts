@@ -49,9 +49,12 @@ export interface PreparedPort {
   readonly puts: readonly FrontendPut[];
   /** Frontends the plan no longer has. */
   readonly drops: readonly FrontendRecord[];
-  /** Frees every id and block that prepare allocated. */
-  readonly undo: () => void;
+  /** Steps that free what was allocated and written for it: see undoPort. */
+  readonly undos: (() => void)[];
 }
+
+/** Frees every id, block and satellite that the port got in this sync. */
+export const undoPort = ({ undos }: PreparedPort): void => undoAll(undos);
 
 /** Throws TableFull; then nothing has changed. */
 export function preparePort(
@@ -76,7 +79,7 @@ export function preparePort(
       .map((frontend) => frontendPut(allocation, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
     const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
-    return { record, isNew: known === undefined, puts, drops, undo: () => undoAll(undos) };
+    return { record, isNew: known === undefined, puts, drops, undos };
   } catch (error) {
     undoAll(undos);
     throw error;

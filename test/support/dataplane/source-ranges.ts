@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_range as the programs read it (bpf/common/frontend.h), over any tables.
+import {
+  decodeRangeKey,
+  type FrontendValue,
+  RANGE_KIND,
+  type RuleValue,
+  rangeFamily,
+  type SourceRangeKey,
+} from '../../../src/dataplane/bpf/maps/layout.ts';
+import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import { familyOf, prefixContains } from '../../../src/lib/ip.ts';
+
+/** Every element, as `1 198.51.100.0/24`. */
+export const rangesIn = (tables: Tables): readonly string[] =>
+  readRanges(tables)
+    .map(({ serviceId, prefix }) => `${serviceId} ${prefix}`)
+    .sort();
+
+const readRanges = ({ sourceRange }: Tables): readonly (SourceRangeKey & { kind: number })[] =>
+  sourceRange.readAll().map(({ key, value }) => ({
+    ...decodeRangeKey(key, rangeFamily(value)),
+    kind: value[0] ?? 0,
+  }));
+
+const isInRange = (tables: Tables, source: string, asked: SourceRangeKey['serviceId']): boolean =>
+  readRanges(tables).some(
+    ({ serviceId, prefix, kind }) =>
+      serviceId === asked &&
+      kind === (asked === 0 ? RANGE_KIND.pod : RANGE_KIND.allowed) &&
+      familyOf(prefix) === familyOf(source) &&
+      prefixContains(prefix, source),
+  );
+
+export const isPod = (tables: Tables, source: string): boolean => isInRange(tables, source, 0);
+
+/** Whether a client of the rule's position may use the frontend. */
+export function admits(
+  tables: Tables,
+  frontend: FrontendValue,
+  rule: RuleValue,
+  source: string,
+): boolean {
+  if (!rule.hasSourceRanges) return true;
+  const [ofRun = 0] = rule.members === 0 ? [] : readRun(tables.slotBlock, rule.block, 0);
+  return isInRange(tables, source, rule.members === 0 ? frontend.serviceId : ofRun);
+}
