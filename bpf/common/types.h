@@ -184,7 +184,10 @@ struct backend_stat {
 /* Elements of fl_reason: spare ones allow for more reasons without a new layout. */
 #define REASONS 64
 
-/* The outcome of a socket call, or why it was not translated. Append only; index of fl_reason. */
+/*
+ * The outcome of a socket call or of a packet without a flow, or why it was not translated. Append
+ * only; index of fl_reason.
+ */
 enum reason {
 	REASON_TRANSLATED = 0,
 	REASON_NOT_A_FRONTEND = 1,
@@ -201,6 +204,22 @@ enum reason {
 	   decide. */
 	REASON_SKIPPED_SOURCE_RANGES = 11,
 	REASON_DROPPED_SOURCE_RANGES = 12, /* the source is in none of the frontend's ranges */
+	/* Of packets: */
+	REASON_TRUNCATED_HEADER = 13,	 /* it ends inside of a header, or before its length says */
+	REASON_BAD_HEADER = 14,		 /* a header contradicts itself */
+	REASON_TOO_MANY_HEADERS = 15,	 /* more IPv6 extension headers than are skipped */
+	REASON_DROPPED_MARTIAN = 16,	 /* a loopback destination from a device */
+	REASON_DROPPED_FRAGMENT = 17,	 /* of a datagram whose first fragment was not seen */
+	REASON_UNKNOWN_CONNECTION = 18,	 /* TCP to a frontend: no flow and no first packet */
+	REASON_ANSWER_LIMITED = 19,	 /* more refusals a second than may be answered */
+	REASON_NOT_ANSWERED = 20,	 /* refused without an answer: it cannot be given */
+	REASON_FLOW_TABLE_FULL = 21,	 /* an established flow stays among the half-open ones */
+	REASON_DROPPED_NO_FLOW = 22,	 /* a flow could not be stored */
+	REASON_DROPPED_NO_PORT = 23,	 /* no port is free for the client at this backend */
+	REASON_DROPPED_NO_ADDRESS = 24,	 /* masqueraded, and no address is known for that */
+	REASON_NOT_REWRITTEN = 25,	 /* dropped: the kernel refused to change the packet */
+	REASON_CLIENT_PORT_CHANGED = 26, /* its own was taken by another flow to the backend */
+	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a flow */
 };
 
 /* --- ranges of source addresses ---------------------------------------------------------------

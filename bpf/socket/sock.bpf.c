@@ -10,28 +10,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline void count_choice(const struct choice *c)
-{
-	__u32 id = c->frontend_id;
-	struct frontend_stat *stat;
-
-	count_reason(c->reason);
-	if (c->verdict == VERDICT_LEAVE)
-		return;
-	stat = bpf_map_lookup_elem(&fl_fe_stat, &id);
-	if (!stat)
-		return;
-	if (c->verdict == VERDICT_REFUSE) {
-		__sync_fetch_and_add(&stat->refused, 1);
-	} else if (c->verdict == VERDICT_DROP) {
-		__sync_fetch_and_add(&stat->dropped, 1);
-	} else if (!c->is_kept) {
-		__sync_fetch_and_add(&stat->connections, 1);
-		if (c->by_affinity)
-			__sync_fetch_and_add(&stat->affinity_hits, 1);
-	}
-}
-
 static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum family hook,
 					       enum family family)
 {

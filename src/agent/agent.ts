@@ -14,7 +14,6 @@ import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
-import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch } from './batch.ts';
 import { createFailures, type Failures } from './failures.ts';
 import { Retries } from './retries.ts';
@@ -24,8 +23,9 @@ export interface AgentParts {
   readonly planner: { apply(changes: readonly ObjectChange[]): PlanDelta };
   readonly dataplane: Dataplane;
   readonly log: Logger;
-  readonly addresses: NodeAddresses;
+  readonly localAddresses: () => readonly NodeAddress[];
   readonly auditIntervalMs: number;
+  readonly addressIntervalMs: number;
 }
 
 export interface AgentListener {
@@ -80,12 +80,12 @@ class RunningAgent implements Agent {
   readonly #parts: AgentParts;
   readonly #failures: Failures;
   readonly #retries: Retries;
-  readonly #auditTimer: NodeJS.Timeout;
+  readonly #timers: NodeJS.Timeout[];
   readonly #syncLog: SyncLog;
   #listeners: readonly AgentListener[] = [];
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
-  #addresses: readonly NodeAddress[];
+  #addresses: readonly NodeAddress[] = [];
   readonly #next = new NextBatch();
   #isSourceSynced = false;
   #isScheduled = false;
@@ -105,9 +105,10 @@ class RunningAgent implements Agent {
     this.#syncLog = createSyncLog(parts.log);
     this.#retries = new Retries(this.#failures, () => this.#retry());
     parts.dataplane.onRoom(() => this.#retries.roomMade());
-    this.#addresses = parts.addresses.current();
-    parts.addresses.listen(() => this.#followAddresses());
-    this.#auditTimer = setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs);
+    this.#timers = [
+      setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs),
+      setInterval(() => this.#followAddresses(), parts.addressIntervalMs),
+    ];
   }
 
   listen(listener: AgentListener): void {
@@ -123,6 +124,7 @@ class RunningAgent implements Agent {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
     this.#next.addAll();
+    this.#followAddresses();
     this.#schedule();
   }
 
@@ -151,7 +153,7 @@ class RunningAgent implements Agent {
 
   stop(): void {
     this.#isStopped = true;
-    clearInterval(this.#auditTimer);
+    for (const timer of this.#timers) clearInterval(timer);
     this.#retries.stop();
     this.#syncLog.close();
   }
@@ -268,7 +270,9 @@ class RunningAgent implements Agent {
   }
 
   #followAddresses(): void {
-    this.#addresses = this.#parts.addresses.current();
+    const local = this.#parts.localAddresses();
+    if (textOf(local) === textOf(this.#addresses)) return;
+    this.#addresses = local;
     this.#next.owe();
     if (this.#isSourceSynced) this.#schedule();
   }
@@ -282,3 +286,6 @@ class RunningAgent implements Agent {
     }
   }
 }
+
+const textOf = (addresses: readonly NodeAddress[]): string =>
+  addresses.map(({ address }) => address).join();

@@ -7,7 +7,7 @@ import { serviceRows } from '../observe/service-rows.ts';
 import { statusOf } from '../observe/status.ts';
 import type { Routes } from '../server/admin-socket.ts';
 import type { Source } from '../source/source.ts';
-import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
+import { interfaceAddresses } from '../sys/addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Agent } from './agent.ts';
 
@@ -17,7 +17,6 @@ export interface Running {
   readonly dataplane: ComposedDataplane;
   readonly agent: Agent;
   readonly source: Source;
-  readonly addresses: NodeAddresses;
 }
 
 /** Served until the agent has started. */
@@ -40,7 +39,7 @@ export function routesOf(running: Running): Routes {
       const held = await dataplane.held();
       return explained(
         agent.state().plan,
-        running.addresses.current().map(({ address }) => address),
+        interfaceAddresses().map(({ address }) => address),
         { dataplanes: dataplane.dataplanes, held },
         query,
       );

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type BpfObject, openObject } from '../../../src/sys/native.ts';
-import { socketObject } from './support/drive.ts';
+import { packetObject, socketObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
@@ -64,8 +64,34 @@ test.each([
   }
 });
 
-test('names fit the kernel: 15 characters at most', () => {
-  const object = openObject(readFileSync(socketObject), { name: 'sock' });
+/** Steps are global functions, which the verifier checks once: the sum of all that a program calls. */
+const PACKET_LIMITS: Readonly<Record<string, number>> = {
+  fl_ingress: 45_000,
+  fl_egress: 25_000,
+  fl_ingress_l3: 45_000,
+  fl_egress_l3: 25_000,
+};
+
+test('every packet program loads within its limit', () => {
+  const object = openObject(readFileSync(packetObject), { name: 'packet' });
+  object.load();
+  try {
+    const walked = object.programs.map(
+      ({ name }) => [name, object.program(name).info.verifiedInsns] as const,
+    );
+    process.stdout.write(`verified instructions: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
+    expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(PACKET_LIMITS).sort());
+    expect(walked.filter(([name, count]) => count > PACKET_LIMITS[name]!)).toEqual([]);
+  } finally {
+    object.close();
+  }
+});
+
+test.each([
+  ['socket', socketObject],
+  ['packet', packetObject],
+])('names of the %s layer fit the kernel: 15 characters at most', (_, path) => {
+  const object = openObject(readFileSync(path), { name: 'object' });
   const names = [
     ...object.maps.filter((m) => m.startsWith('fl_')),
     ...object.programs.map((p) => p.name),

@@ -36,7 +36,7 @@ let pins: string;
 beforeEach(() => {
   pins = mkdtempSync(join(tmpdir(), 'fairlead-ranges-'));
   mountBpffs(pins);
-  drive = new Drive(16);
+  drive = new Drive({ fl_range: 16 });
   drive.object.map('fl_range').pin(join(pins, 'fl_range'));
 });
 afterEach(() => {

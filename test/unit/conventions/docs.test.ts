@@ -91,7 +91,9 @@ describe('lists', () => {
 
   test('ARCHITECTURE.md has the maps of bpf/common/maps.h and of the layers', () => {
     const listed = tableOf('ARCHITECTURE.md').flatMap(([cell = '']) => cell.match(/fl_\w+/g) ?? []);
-    const headers = ['common', 'socket'].map((folder) => read(`bpf/${folder}/maps.h`)).join('\n');
+    const headers = ['common', 'socket', 'packet']
+      .map((folder) => read(`bpf/${folder}/maps.h`))
+      .join('\n');
     const defined = [...headers.matchAll(/^\} (fl_\w+) SEC/gm)].map((match) => match[1]);
     expect(listed.sort()).toEqual(defined.sort());
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_reason: outcomes of socket calls, summed over CPUs, by the names of enum reason.
+// fl_reason: outcomes of socket calls and of packets without a flow, summed over CPUs, by the names of enum reason.
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from './layout.ts';
 
@@ -18,6 +18,21 @@ export const REASONS = [
   'FLOW_ENDED',
   'SKIPPED_SOURCE_RANGES',
   'DROPPED_SOURCE_RANGES',
+  'TRUNCATED_HEADER',
+  'BAD_HEADER',
+  'TOO_MANY_HEADERS',
+  'DROPPED_MARTIAN',
+  'DROPPED_FRAGMENT',
+  'UNKNOWN_CONNECTION',
+  'ANSWER_LIMITED',
+  'NOT_ANSWERED',
+  'FLOW_TABLE_FULL',
+  'DROPPED_NO_FLOW',
+  'DROPPED_NO_PORT',
+  'DROPPED_NO_ADDRESS',
+  'NOT_REWRITTEN',
+  'CLIENT_PORT_CHANGED',
+  'ICMP_TRANSLATED',
 ] as const;
 
 /** Exact up to 2^53. */

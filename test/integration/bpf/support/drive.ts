@@ -32,6 +32,7 @@ const built = (path: string): string =>
   fileURLToPath(new URL(`../../../../build/${path}`, import.meta.url));
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
+export const packetObject = built('bpf/packet.bpf.o');
 export const recycleObject = built('bpf-test/recycle.bpf.o');
 export const classifyObject = built('bpf-test/classify.bpf.o');
 
@@ -152,11 +153,17 @@ export class Drive {
   readonly object: BpfObject;
   #frontends = 0;
 
-  /** @param ranges elements of fl_range */
-  constructor(ranges = 1024) {
-    this.object = openObject(readFileSync(driveObject), { name: 'drive' });
-    for (const name of this.object.maps) if (/^fl_(be|fr|fe|slot)/.test(name)) this.shrink(name);
-    this.object.setMaxEntries('fl_range', ranges);
+  /**
+   * @param sizes elements of maps
+   * @param path of an object that has the maps of common/maps.h
+   */
+  constructor(sizes: Readonly<Record<string, number>> = {}, path = driveObject) {
+    this.object = openObject(readFileSync(path), { name: 'drive' });
+    for (const name of this.object.maps) {
+      if (/^fl_(be|fr|fe|slot|traf|new)/.test(name)) this.shrink(name);
+    }
+    this.object.setMaxEntries('fl_range', 1024);
+    for (const [name, size] of Object.entries(sizes)) this.object.setMaxEntries(name, size);
     this.object.load();
   }
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Packets between clients and backends, at egress: replies come from the frontend, masqueraded
+ * requests from the SNAT address. A packet that has another address by now, because something else
+ * has masqueraded it, finds no leg and is left alone.
+ */
+#ifndef FAIRLEAD_EGRESS_H
+#define FAIRLEAD_EGRESS_H
+
+#include "packet/snat.h"
+
+/* --- replies -----------------------------------------------------------------------------------
+ */
+
+static __always_inline void account_reply(const struct packet *p, struct nat *nat)
+{
+	nat->reply_packets += 1;
+	nat->reply_bytes += p->length;
+	if (nat->seen_seconds != p->now)
+		nat->seen_seconds = p->now;
+	if (!nat->flags.replied)
+		nat->flags.replied = 1;
+	if (p->tcp_flags & TCP_FIN)
+		nat->flags.backend_fin = 1;
+	if (p->tcp_flags & TCP_RST)
+		nat->flags.reset = 1;
+}
+
+static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, const struct nat *nat,
+				     enum family family)
+{
+	int action = set_source(skb, p, &p->frontend, nat->frontend_port, family);
+
+	if (action != LEAVE || nat->client_port == p->wire.destination_port)
+		return action;
+	return set_destination(skb, p, &p->wire.destination, nat->client_port, family);
+}
+
+/* --- masqueraded requests ----------------------------------------------------------------------
+ */
+
+/*
+ * The port is written last: who reads it finds the address. A packet of the flow on another CPU
+ * meanwhile finds the snat leg, which is its own flow's, and so the same port.
+ */
+static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+					enum tier tier, enum family family)
+{
+	if (!set_snat_address(skb, p, family)) {
+		count_reason(REASON_DROPPED_NO_ADDRESS);
+		return false;
+	}
+	if (!take_any_port(skb, p, tier, family)) {
+		count_reason(REASON_DROPPED_NO_PORT);
+		return false;
+	}
+	put_address(snat_address_of(nat, family), &p->snat.destination, family);
+	barrier();
+	*(volatile __u16 *)&nat->snat_port = p->snat.destination_port;
+	return true;
+}
+
+/* A lost snat leg is made again. False: another flow has its port by now. */
+static __always_inline bool keep_snat(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+				      enum tier tier, enum family family)
+{
+	if (tier == TIER_MAIN && nat->seen_seconds == p->now)
+		return true;
+	nat->seen_seconds = p->now;
+	return take_port(skb, p->snat.destination_port, tier, family);
+}
+
+static __always_inline int masquerade(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+				      enum tier tier, enum family family)
+{
+	if (!(set_snat_key(p, nat, family) && keep_snat(skb, p, nat, tier, family)) &&
+	    !choose_snat(skb, p, nat, tier, family))
+		return TC_ACT_SHOT;
+	return set_source(skb, p, &p->snat.destination, p->snat.destination_port, family);
+}
+
+/* --- both --------------------------------------------------------------------------------------
+ */
+
+static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
+					enum family family)
+{
+	struct nat *found = find_nat(tier, &p->nat, family);
+	struct nat nat;
+
+	if (!found)
+		return UNDECIDED;
+	nat = *found;
+	get_address(frontend_of(found), &p->frontend, family);
+	if (nat.check != check_of(p, &p->nat, &p->frontend,
+				  two_ports(nat.frontend_port, nat.client_port), family))
+		return UNDECIDED;
+	if (ascends(&p->wire) == nat.flags.client_is_source)
+		return nat.flags.masquerade ? masquerade(skb, p, found, tier, family) : LEAVE;
+	account_reply(p, found);
+	return to_client(skb, p, &nat, family);
+}
+
+static __always_inline void set_sorted(struct packet *p)
+{
+	if (ascends(&p->wire))
+		p->nat = p->wire;
+	else
+		reverse(&p->wire, &p->nat);
+}
+
+static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum family family)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return LEAVE;
+	if (tier == TIER_MAIN)
+		set_sorted(p);
+	return on_egress_in(skb, p, tier, family);
+}
+
+__noinline int fl_egress_main4(struct __sk_buff *skb)
+{
+	return on_egress(skb, TIER_MAIN, FAMILY_IPV4);
+}
+
+__noinline int fl_egress_main6(struct __sk_buff *skb)
+{
+	return on_egress(skb, TIER_MAIN, FAMILY_IPV6);
+}
+
+__noinline int fl_egress_new4(struct __sk_buff *skb)
+{
+	return on_egress(skb, TIER_NEW, FAMILY_IPV4);
+}
+
+__noinline int fl_egress_new6(struct __sk_buff *skb)
+{
+	return on_egress(skb, TIER_NEW, FAMILY_IPV6);
+}
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * First packets, at ingress: select.h chooses a backend, and the flow and nat legs are made. The
+ * snat leg follows at egress, where the device is known.
+ */
+#ifndef FAIRLEAD_NEW_FLOW_H
+#define FAIRLEAD_NEW_FLOW_H
+
+#include "packet/answer.h"
+#include "packet/flow.h"
+
+/* Ports that are tried after the client's own. */
+#define PORT_PROBES 8
+
+/* The nth port to try in the range of the settings: the same flow finds the same ports again. */
+static __always_inline __u16 probed_port(const struct packet_settings *s, __u64 hash, __u32 probe)
+{
+	__u32 ports = (__u16)(s->snat_last - s->snat_first) + 1;
+
+	return s->snat_first + ((__u32)(hash >> 32) + probe * probe * 2654435761u) % ports;
+}
+
+/* --- selection ---------------------------------------------------------------------------------
+ */
+
+static __always_inline void set_request(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	__u32 ifindex = skb->ifindex;
+	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+	struct request *r = &p->request;
+
+	__builtin_memset(r, 0, sizeof(*r));
+	r->address = p->wire.destination;
+	r->source = p->wire.source;
+	r->port = p->wire.destination_port;
+	r->protocol = p->wire.protocol;
+	r->hash = hash_tuple(p->secret, &p->wire, family) >> 32;
+	r->position = position_of_source(&p->wire.source);
+	if (device && device->ifindex == ifindex && device->flags.is_pod)
+		r->position = POSITION_POD;
+	r->source_is_address = true;
+	r->may_choose_anew = is_first(p);
+}
+
+__noinline int fl_select4(void)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return VERDICT_LEAVE;
+	__builtin_memset(&p->choice, 0, sizeof(p->choice));
+	select_backend(&p->request, FAMILY_IPV4, &p->choice);
+	return p->choice.verdict;
+}
+
+__noinline int fl_select6(void)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return VERDICT_LEAVE;
+	__builtin_memset(&p->choice, 0, sizeof(p->choice));
+	select_backend(&p->request, FAMILY_IPV6, &p->choice);
+	return p->choice.verdict;
+}
+
+/* --- the legs ----------------------------------------------------------------------------------
+ */
+
+static __always_inline bool is_hairpin(const struct packet *p)
+{
+	return is_same_address(&p->wire.source, &p->choice.address);
+}
+
+static __always_inline void make_flow(struct packet *p)
+{
+	const struct choice *c = &p->choice;
+	struct flow *flow = &p->flow;
+
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->backend_id = c->backend_id;
+	flow->service_id = c->service_id;
+	flow->frontend_id = c->frontend_id;
+	flow->backend_port = c->port;
+	flow->generation = c->generation;
+	flow->flags.masquerade = c->masquerade || is_hairpin(p);
+	flow->seen_seconds = p->now;
+	flow->born_seconds = p->now;
+	flow->packets = 1;
+	flow->bytes = p->length;
+	p->backend = c->address;
+}
+
+/*
+ * Makes the nat leg with this port of the client. False: it would be that of another flow. A leg
+ * that the same flow left behind begins anew, with its SNAT port.
+ */
+static __always_inline bool take_client_port(struct packet *p, __u16 port, enum family family)
+{
+	struct nat *nat;
+
+	if (is_hairpin(p) && port == p->flow.backend_port)
+		return false;
+	p->flow.client_port = port;
+	set_nat_key(p);
+	make_nat(p, family);
+	nat = find_nat_of(p, family);
+	if (!nat)
+		return put_nat(TIER_NEW, &p->nat, &p->leg, BPF_NOEXIST, family) == 0;
+	if (nat->check != p->leg.nat.check)
+		return false;
+	nat->flags = p->leg.nat.flags;
+	return true;
+}
+
+__noinline int fl_take_client4(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? take_client_port(p, port, FAMILY_IPV4) : 0;
+}
+
+__noinline int fl_take_client6(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? take_client_port(p, port, FAMILY_IPV6) : 0;
+}
+
+static __always_inline bool take(__u32 port, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_take_client4(port) : fl_take_client6(port);
+}
+
+/* The ports of SCTP cannot change: its CRC covers them. */
+static __always_inline bool take_any_client_port(struct packet *p, enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+	__u64 hash = hash_tuple(p->secret, &p->wire, family);
+
+	if (take(p->wire.source_port, family))
+		return true;
+	if (!s || p->wire.protocol == PROTOCOL_SCTP)
+		return false;
+	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
+		if (take(probed_port(s, hash, probe), family)) {
+			count_reason(REASON_CLIENT_PORT_CHANGED);
+			return true;
+		}
+	}
+	return false;
+}
+
+static __always_inline bool put_new_flow(struct packet *p, enum family family)
+{
+	__builtin_memset(&p->leg, 0, sizeof(p->leg));
+	p->flow.check = flow_check(p, family);
+	p->leg.flow = p->flow;
+	put_address(backend_of(&p->leg.flow), &p->backend, family);
+	return put_flow(TIER_NEW, &p->wire, &p->leg, BPF_ANY, family) == 0;
+}
+
+/* The packet goes to the backend, or is dropped: without its legs replies would be wrong. */
+static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	make_flow(p);
+	if (p->wire.protocol == PROTOCOL_SCTP && p->flow.backend_port != p->wire.destination_port)
+		return unanswered(REASON_DROPPED_NO_PORT);
+	if (!take_any_client_port(p, family))
+		return unanswered(REASON_DROPPED_NO_PORT);
+	if (!put_new_flow(p, family))
+		return unanswered(REASON_DROPPED_NO_FLOW);
+	count_opened(p->flow.backend_id);
+	count_closed(p->flow.backend_id); /* open connections are those of sockets */
+	return to_backend(skb, p, family);
+}
+
+__noinline int fl_begin4(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? begin_flow(skb, p, FAMILY_IPV4) : LEAVE;
+}
+
+__noinline int fl_begin6(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? begin_flow(skb, p, FAMILY_IPV6) : LEAVE;
+}
+
+/* --- a packet without a flow -------------------------------------------------------------------
+ */
+
+/* TCP that is neither a first packet nor of a flow. */
+static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+
+	p->choice.reason = REASON_UNKNOWN_CONNECTION;
+	count_choice(&p->choice);
+	if (!s || !s->flags.reset_unknown)
+		return LEAVE;
+	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
+}
+
+static __always_inline int on_first(struct __sk_buff *skb, enum family family)
+{
+	struct packet *p = this_packet();
+	int verdict;
+
+	if (!p)
+		return LEAVE;
+	set_request(skb, p, family);
+	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	if (verdict == VERDICT_LEAVE)
+		return LEAVE;
+	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
+		return on_unknown(skb, p, family);
+	count_choice(&p->choice);
+	if (verdict == VERDICT_DROP)
+		return TC_ACT_SHOT;
+	if (verdict == VERDICT_REFUSE)
+		return family == FAMILY_IPV4 ? fl_refuse4(skb) : fl_refuse6(skb);
+	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+}
+
+#endif

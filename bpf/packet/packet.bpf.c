@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The packet layer: requests to a Service go to a backend at ingress, and get a SNAT address at
+ * egress if they are masqueraded; replies are translated back, at ingress and at egress. Between
+ * the two, the network stack of this node, its packet filters and its tunnels see the client and
+ * the backend. Nothing matches twice, so a packet may cross any number of devices with these
+ * programs.
+ *
+ * Programs do nothing themselves: each step is a global function, which the verifier checks once.
+ */
+#include "packet/egress.h"
+#include "packet/new_flow.h"
+#include "packet/reply.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Family of the packet, 0: not IP. Fills the packet's record. */
+static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum link link,
+				  enum parsed *parsed)
+{
+	const struct packet_settings *s = packet_settings();
+	__be16 type = skb->protocol;
+	__u32 network = 0;
+
+	if (link == LINK_ETHERNET)
+		type = skip_vlan_tags(skb, &network);
+	p->has_mac = link == LINK_ETHERNET;
+	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
+	p->secret = s ? s->secret : 0;
+	if (type == bpf_htons(ETH_P_IP)) {
+		*parsed = fl_parse4(skb, network);
+		return FAMILY_IPV4;
+	}
+	if (type == bpf_htons(ETH_P_IPV6)) {
+		*parsed = fl_parse6(skb, network);
+		return FAMILY_IPV6;
+	}
+	return 0;
+}
+
+/* Nothing from a device may reach what listens on loopback addresses only (CVE-2020-8558). */
+static __always_inline bool is_martian(const struct packet *p, enum family family)
+{
+	return is_loopback(&p->wire.destination, family);
+}
+
+static __always_inline int ingress4(struct __sk_buff *skb)
+{
+	int action = fl_request4(skb);
+
+	if (action == UNDECIDED)
+		action = fl_reply4(skb);
+	return action == UNDECIDED ? on_first(skb, FAMILY_IPV4) : action;
+}
+
+static __always_inline int ingress6(struct __sk_buff *skb)
+{
+	int action = fl_request6(skb);
+
+	if (action == UNDECIDED)
+		action = fl_reply6(skb);
+	return action == UNDECIDED ? on_first(skb, FAMILY_IPV6) : action;
+}
+
+static __always_inline int ingress(struct __sk_buff *skb, enum link link)
+{
+	struct packet *p = this_packet();
+	enum parsed parsed = PARSED_OTHER;
+	__u8 family;
+
+	if (!p)
+		return LEAVE;
+	family = begin(skb, p, link, &parsed);
+	if (parsed == PARSED_OTHER)
+		return LEAVE;
+	if (is_martian(p, family))
+		return unanswered(REASON_DROPPED_MARTIAN);
+	if (parsed != PARSED_FLOW || p->is_later_fragment)
+		return LEAVE;
+	return family == FAMILY_IPV4 ? ingress4(skb) : ingress6(skb);
+}
+
+static __always_inline int egress(struct __sk_buff *skb, enum link link)
+{
+	struct packet *p = this_packet();
+	enum parsed parsed = PARSED_OTHER;
+	int action;
+	__u8 family;
+
+	if (!p)
+		return LEAVE;
+	family = begin(skb, p, link, &parsed);
+	if (parsed != PARSED_FLOW || p->is_later_fragment)
+		return LEAVE;
+	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
+	if (action == UNDECIDED)
+		action = family == FAMILY_IPV4 ? fl_egress_new4(skb) : fl_egress_new6(skb);
+	return action == UNDECIDED ? LEAVE : action;
+}
+
+SEC("tc") int fl_ingress(struct __sk_buff *skb)
+{
+	return ingress(skb, LINK_ETHERNET);
+}
+
+SEC("tc") int fl_egress(struct __sk_buff *skb)
+{
+	return egress(skb, LINK_ETHERNET);
+}
+
+/* For devices without Ethernet headers: tun, ipip, WireGuard, PPP. */
+SEC("tc") int fl_ingress_l3(struct __sk_buff *skb)
+{
+	return ingress(skb, LINK_NONE);
+}
+
+SEC("tc") int fl_egress_l3(struct __sk_buff *skb)
+{
+	return egress(skb, LINK_NONE);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One packet while programs work on it, and the keyed hashes of its addresses. It is in a per-CPU
+ * element because the stack is too small: programs of one CPU do not interrupt each other, since tc
+ * runs with bottom halves disabled.
+ */
+#ifndef FAIRLEAD_PACKET_H
+#define FAIRLEAD_PACKET_H
+
+#include <linux/pkt_cls.h>
+
+#include "common/select.h"
+#include "packet/maps.h"
+
+/* As struct tuple6, which it is the key of; IPv4 addresses are v4-mapped. */
+struct tuple {
+	struct address source;
+	struct address destination;
+	__u16 source_port;
+	__u16 destination_port;
+	enum l4_protocol protocol;
+	__u8 pad[3];
+};
+
+_Static_assert(sizeof(struct tuple) == sizeof(struct tuple6), "tuple");
+
+/* A value of each leg as it is made, and as it is stored. */
+union leg {
+	struct flow flow;
+	struct flow4 flow4;
+	struct flow6 flow6;
+	struct nat nat;
+	struct nat4 nat4;
+	struct nat6 nat6;
+	struct snat snat;
+	struct snat4 snat4;
+	struct snat6 snat6;
+};
+
+/* What a step returns if the next one decides; else a TC_ACT_*. */
+#define UNDECIDED 256
+
+/* Other programs on the device go on with the packet. */
+#define LEAVE TC_ACT_UNSPEC
+
+/* Network header, with options or extension headers, and transport header of a refused packet. */
+#define MAX_QUOTE 128
+
+enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
+
+struct packet {
+	struct tuple wire; /* the packet as it stands now */
+	struct tuple nat;  /* key of the nat leg */
+	struct tuple snat; /* key of the snat leg */
+	struct flow flow;  /* copy of the flow leg, or a new one */
+	struct address backend;
+	struct address frontend; /* of the nat leg */
+	struct address address;	 /* what a side of the packet is rewritten to */
+	union leg leg;
+	struct request request;
+	struct choice choice;
+	__u64 secret;
+	__u32 now;	 /* seconds */
+	__u32 length;	 /* of the network packet */
+	__u32 network;	 /* offset of its header */
+	__u32 transport; /* offset of the header behind it, or of a later fragment's data */
+	__u32 fragment_id;
+	__u16 port; /* as `address` */
+	__u8 tcp_flags;
+	__u8 has_checksum;	/* the transport header has one, and it covers the addresses */
+	__u8 is_fragment;	/* of any kind */
+	__u8 is_later_fragment; /* it has no ports */
+	__u8 has_mac;		/* it begins with an Ethernet header */
+	__u8 pad;
+	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
+};
+
+/* Of the packet that this CPU works on. One element. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct packet);
+} fl_this_packet SEC(".maps");
+
+static __always_inline struct packet *this_packet(void)
+{
+	return bpf_map_lookup_elem(&fl_this_packet, &runtime_key);
+}
+
+static __always_inline struct packet_settings *packet_settings(void)
+{
+	return bpf_map_lookup_elem(&fl_packet, &runtime_key);
+}
+
+/* --- hashes ------------------------------------------------------------------------------------
+ */
+
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 32;
+}
+
+static __always_inline __u64 mix_address(__u64 hash, const struct address *a, enum family family)
+{
+	if (family == FAMILY_IPV4)
+		return mix(hash, a->word[3]);
+	hash = mix(hash, (__u64)a->word[0] << 32 | a->word[1]);
+	return mix(hash, (__u64)a->word[2] << 32 | a->word[3]);
+}
+
+static __always_inline __u64 hash_tuple(__u64 secret, const struct tuple *t, enum family family)
+{
+	__u64 hash = mix_address(secret, &t->source, family);
+
+	hash = mix_address(hash, &t->destination, family);
+	return mix(hash, (__u64)t->source_port << 32 | t->destination_port << 8 | t->protocol);
+}
+
+/* `check` of a leg: of its key, and of the address and ports that it leads to. */
+static __always_inline __u32 check_of(const struct packet *p, const struct tuple *key,
+				      const struct address *a, __u32 ports, enum family family)
+{
+	return mix(mix_address(hash_tuple(p->secret, key, family), a, family), ports);
+}
+
+static __always_inline __u32 two_ports(__u16 high, __u16 low)
+{
+	return (__u32)high << 16 | low;
+}
+
+static __always_inline void reverse(const struct tuple *from, struct tuple *to)
+{
+	to->source = from->destination;
+	to->destination = from->source;
+	to->source_port = from->destination_port;
+	to->destination_port = from->source_port;
+	to->protocol = from->protocol;
+}
+
+/* --- the packet --------------------------------------------------------------------------------
+ */
+
+/* A connection begins. Every UDP datagram may begin one. */
+static __always_inline bool is_first(const struct packet *p)
+{
+	return p->wire.protocol != PROTOCOL_TCP || (p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+}
+
+#endif

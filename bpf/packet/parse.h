@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From the bytes of a packet to struct packet. What contradicts itself is counted and left to the
+ * kernel, which drops it: nothing is translated by headers that may not be there.
+ */
+#ifndef FAIRLEAD_PARSE_H
+#define FAIRLEAD_PARSE_H
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include "common/count.h"
+#include "packet/packet.h"
+
+/* Whether a device has Ethernet headers. A compile-time constant. */
+enum link { LINK_ETHERNET, LINK_NONE } PACKED_ENUM;
+
+enum parsed {
+	PARSED_OTHER = 0, /* nothing of ours */
+	PARSED_FLOW = 1,
+	PARSED_ICMP_ERROR = 2,
+} PACKED_ENUM;
+
+#define VLAN_TAGS	    2
+#define VLAN_TAG_SIZE	    4
+#define EXTENSION_HEADERS   6
+#define SCTP_HEADER_SIZE    12
+#define ICMP_HEADER_SIZE    8
+
+#define IPV4_MORE_FRAGMENTS 0x2000
+#define IPV4_FRAGMENT	    0x1fff
+#define IPV6_MORE_FRAGMENTS 0x0001
+#define IPV6_FRAGMENT	    0xfff8
+
+static __always_inline enum parsed malformed(enum reason reason)
+{
+	count_reason(reason);
+	return PARSED_OTHER;
+}
+
+/* EtherType behind tags that are in the frame; `network` becomes the offset behind them. */
+static __always_inline __be16 skip_vlan_tags(struct __sk_buff *skb, __u32 *network)
+{
+	__be16 type = skb->protocol;
+
+	*network = ETH_HLEN;
+	for (int tag = 0; tag < VLAN_TAGS; tag++) {
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+			break;
+		if (bpf_skb_load_bytes(skb, *network + 2, &type, sizeof(type)))
+			return 0;
+		*network += VLAN_TAG_SIZE;
+	}
+	return type;
+}
+
+/* --- transport ---------------------------------------------------------------------------------
+ */
+
+static __always_inline __u32 header_size(__u8 protocol)
+{
+	switch (protocol) {
+	case PROTOCOL_TCP:
+		return sizeof(struct tcphdr);
+	case PROTOCOL_UDP:
+		return sizeof(struct udphdr);
+	case PROTOCOL_SCTP:
+		return SCTP_HEADER_SIZE;
+	default:
+		return ICMP_HEADER_SIZE;
+	}
+}
+
+static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packet *p)
+{
+	struct tcphdr tcp;
+
+	if (bpf_skb_load_bytes(skb, p->transport, &tcp, sizeof(tcp)))
+		return malformed(REASON_TRUNCATED_HEADER);
+	if (tcp.doff < sizeof(tcp) / 4)
+		return malformed(REASON_BAD_HEADER);
+	p->wire.source_port = bpf_ntohs(tcp.source);
+	p->wire.destination_port = bpf_ntohs(tcp.dest);
+	p->tcp_flags = ((__u8 *)&tcp)[13];
+	p->has_checksum = true;
+	return PARSED_FLOW;
+}
+
+/* SCTP has its ports where UDP has them, and a CRC that does not cover the addresses. */
+static __always_inline enum parsed parse_udp(struct __sk_buff *skb, struct packet *p)
+{
+	struct udphdr udp;
+
+	if (bpf_skb_load_bytes(skb, p->transport, &udp, sizeof(udp)))
+		return malformed(REASON_TRUNCATED_HEADER);
+	p->wire.source_port = bpf_ntohs(udp.source);
+	p->wire.destination_port = bpf_ntohs(udp.dest);
+	p->has_checksum = p->wire.protocol == PROTOCOL_UDP && udp.check;
+	return PARSED_FLOW;
+}
+
+static __always_inline enum parsed parse_transport(struct __sk_buff *skb, struct packet *p,
+						   __u8 protocol)
+{
+	if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP && protocol != PROTOCOL_SCTP)
+		return PARSED_OTHER;
+	p->wire.protocol = protocol;
+	p->wire.source_port = 0;
+	p->wire.destination_port = 0;
+	p->tcp_flags = 0;
+	p->has_checksum = false;
+	if (p->is_later_fragment)
+		return PARSED_FLOW;
+	if (p->transport + header_size(protocol) > p->network + p->length)
+		return malformed(REASON_TRUNCATED_HEADER);
+	return protocol == PROTOCOL_TCP ? parse_tcp(skb, p) : parse_udp(skb, p);
+}
+
+/* --- IPv4 --------------------------------------------------------------------------------------
+ */
+
+/* 0 is the length of a packet of more than 64 KiB that the kernel has put together. */
+static __always_inline bool set_length(const struct __sk_buff *skb, struct packet *p, __u32 length)
+{
+	__u32 whole = skb->len - p->network;
+
+	p->length = length ? length : whole;
+	return p->length <= whole;
+}
+
+__noinline int fl_parse4(struct __sk_buff *skb, __u32 network)
+{
+	struct packet *p = this_packet();
+	__u16 fragment;
+	struct iphdr ip;
+
+	if (!p)
+		return PARSED_OTHER;
+	if (bpf_skb_load_bytes(skb, network, &ip, sizeof(ip)))
+		return malformed(REASON_TRUNCATED_HEADER);
+	p->network = network;
+	p->transport = network + ip.ihl * 4;
+	if (ip.version != 4 || ip.ihl < sizeof(ip) / 4)
+		return malformed(REASON_BAD_HEADER);
+	if (!set_length(skb, p, bpf_ntohs(ip.tot_len)))
+		return malformed(REASON_TRUNCATED_HEADER);
+	if (p->length < ip.ihl * 4)
+		return malformed(REASON_BAD_HEADER);
+	set_ipv4(&p->wire.source, ip.saddr);
+	set_ipv4(&p->wire.destination, ip.daddr);
+	fragment = bpf_ntohs(ip.frag_off);
+	p->fragment_id = ip.id;
+	p->is_fragment = (fragment & (IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT)) != 0;
+	p->is_later_fragment = (fragment & IPV4_FRAGMENT) != 0;
+	if (ip.protocol == IPPROTO_ICMP)
+		return p->is_fragment ? PARSED_OTHER : PARSED_ICMP_ERROR;
+	return parse_transport(skb, p, ip.protocol);
+}
+
+/* --- IPv6 --------------------------------------------------------------------------------------
+ */
+
+/* Any extension header begins with these; the rest is a fragment header's. */
+struct extension {
+	__u8 next;
+	__u8 length;
+	__be16 fragment;
+	__be32 id;
+};
+
+static __always_inline bool is_extension(__u8 header)
+{
+	return header == IPPROTO_HOPOPTS || header == IPPROTO_ROUTING ||
+	       header == IPPROTO_DSTOPTS || header == IPPROTO_FRAGMENT || header == IPPROTO_AH;
+}
+
+static __always_inline __u32 extension_size(__u8 header, const struct extension *e)
+{
+	if (header == IPPROTO_FRAGMENT)
+		return sizeof(*e);
+	return header == IPPROTO_AH ? (e->length + 2) * 4 : (e->length + 1) * 8;
+}
+
+/*
+ * Type of the header behind all extension headers, IPPROTO_NONE if it cannot be found. Stops at the
+ * header of a later fragment, behind which is data.
+ */
+static __always_inline __u8 skip_extensions(struct __sk_buff *skb, struct packet *p, __u8 header)
+{
+	struct extension e;
+
+	for (int i = 0; i < EXTENSION_HEADERS; i++) {
+		if (!is_extension(header))
+			return header;
+		if (p->transport + sizeof(e) > p->network + p->length ||
+		    bpf_skb_load_bytes(skb, p->transport, &e, sizeof(e))) {
+			count_reason(REASON_TRUNCATED_HEADER);
+			return IPPROTO_NONE;
+		}
+		p->transport += extension_size(header, &e);
+		if (header == IPPROTO_FRAGMENT) {
+			p->is_fragment =
+				(e.fragment & bpf_htons(IPV6_FRAGMENT | IPV6_MORE_FRAGMENTS)) != 0;
+			p->is_later_fragment = (e.fragment & bpf_htons(IPV6_FRAGMENT)) != 0;
+			p->fragment_id = e.id;
+		}
+		header = e.next;
+		if (p->is_later_fragment)
+			return header;
+	}
+	if (!is_extension(header))
+		return header;
+	count_reason(REASON_TOO_MANY_HEADERS);
+	return IPPROTO_NONE;
+}
+
+__noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
+{
+	struct packet *p = this_packet();
+	struct ipv6hdr ip;
+	__u32 payload;
+	__u8 header;
+
+	if (!p)
+		return PARSED_OTHER;
+	if (bpf_skb_load_bytes(skb, network, &ip, sizeof(ip)))
+		return malformed(REASON_TRUNCATED_HEADER);
+	if (ip.version != 6)
+		return malformed(REASON_BAD_HEADER);
+	p->network = network;
+	p->transport = network + sizeof(ip);
+	payload = bpf_ntohs(ip.payload_len);
+	if (!set_length(skb, p, payload ? sizeof(ip) + payload : 0))
+		return malformed(REASON_TRUNCATED_HEADER);
+	__builtin_memcpy(&p->wire.source, &ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(&p->wire.destination, &ip.daddr, sizeof(ip.daddr));
+	p->is_fragment = false;
+	p->is_later_fragment = false;
+	header = skip_extensions(skb, p, ip.nexthdr);
+	if (header == IPPROTO_ICMPV6)
+		return p->is_fragment ? PARSED_OTHER : PARSED_ICMP_ERROR;
+	return parse_transport(skb, p, header);
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The SNAT address and port of a masqueraded flow, at egress of its first packet. Both stay for the
+ * life of the flow. A snat leg that can be inserted makes the port the flow's: no two flows to one
+ * backend ever share one.
+ */
+#ifndef FAIRLEAD_SNAT_H
+#define FAIRLEAD_SNAT_H
+
+#include "packet/flow.h"
+#include "packet/new_flow.h"
+
+/* Sets p->snat from the request on the wire, but for the port. False: no address is known. */
+static __always_inline bool set_snat_address(struct __sk_buff *skb, struct packet *p,
+					     enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+	__u32 ifindex = skb->ifindex;
+	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+	struct address *a = &p->snat.destination;
+
+	if (!s)
+		return false;
+	get_address(family == FAMILY_IPV4 ? s->node_address4 : s->node_address6, a, family);
+	if (device && device->ifindex == ifindex) {
+		struct address own;
+
+		get_address(family == FAMILY_IPV4 ? device->snat4 : device->snat6, &own, family);
+		if (own.word[3] |
+		    (family == FAMILY_IPV6 ? own.word[0] | own.word[1] | own.word[2] : 0))
+			*a = own;
+	}
+	p->snat.source = p->wire.destination;
+	p->snat.source_port = p->wire.destination_port;
+	p->snat.protocol = p->wire.protocol;
+	return a->word[3] | (family == FAMILY_IPV6 ? a->word[0] | a->word[1] | a->word[2] : 0);
+}
+
+static __always_inline __u32 snat_check(const struct packet *p, enum family family)
+{
+	return check_of(p, &p->snat, &p->wire.source, p->wire.source_port, family);
+}
+
+/* --- who else may have the port ----------------------------------------------------------------
+ */
+
+static __always_inline void set_socket_tuple(const struct packet *p, struct bpf_sock_tuple *t,
+					     enum family family)
+{
+	if (family == FAMILY_IPV4) {
+		t->ipv4.saddr = p->snat.source.word[3];
+		t->ipv4.daddr = p->snat.destination.word[3];
+		t->ipv4.sport = bpf_htons(p->snat.source_port);
+		t->ipv4.dport = bpf_htons(p->snat.destination_port);
+	} else {
+		__builtin_memcpy(t->ipv6.saddr, &p->snat.source, sizeof(t->ipv6.saddr));
+		__builtin_memcpy(t->ipv6.daddr, &p->snat.destination, sizeof(t->ipv6.daddr));
+		t->ipv6.sport = bpf_htons(p->snat.source_port);
+		t->ipv6.dport = bpf_htons(p->snat.destination_port);
+	}
+}
+
+/* A listener would not get the replies, which are no first packets. */
+static __always_inline bool is_of_tcp_socket(struct __sk_buff *skb, struct bpf_sock_tuple *t,
+					     __u32 size)
+{
+	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, t, size, BPF_F_CURRENT_NETNS, 0);
+	bool is_listener;
+
+	if (!sk)
+		return false;
+	is_listener = sk->state == BPF_TCP_LISTEN;
+	bpf_sk_release(sk);
+	return !is_listener;
+}
+
+static __always_inline bool is_of_udp_socket(struct __sk_buff *skb, struct bpf_sock_tuple *t,
+					     __u32 size)
+{
+	struct bpf_sock *sk = bpf_sk_lookup_udp(skb, t, size, BPF_F_CURRENT_NETNS, 0);
+
+	if (sk)
+		bpf_sk_release(sk);
+	return sk != NULL;
+}
+
+/* A socket of this node that would get the replies. There is no look-up of SCTP sockets. */
+static __always_inline bool is_of_socket(struct __sk_buff *skb, const struct packet *p,
+					 enum family family)
+{
+	struct bpf_sock_tuple t = {};
+	__u32 size = family == FAMILY_IPV4 ? sizeof(t.ipv4) : sizeof(t.ipv6);
+
+	set_socket_tuple(p, &t, family);
+	if (p->snat.protocol == PROTOCOL_TCP)
+		return is_of_tcp_socket(skb, &t, size);
+	return p->snat.protocol == PROTOCOL_UDP && is_of_udp_socket(skb, &t, size);
+}
+
+/* A flow whose client looks to the backend as this one would. */
+static __always_inline bool is_of_client(const struct packet *p, enum family family)
+{
+	struct tuple request, key;
+
+	reverse(&p->snat, &request);
+	__builtin_memset(request.pad, 0, sizeof(request.pad));
+	key = request;
+	if (!ascends(&request))
+		reverse(&request, &key);
+	return find_nat(TIER_MAIN, &key, family) || find_nat(TIER_NEW, &key, family);
+}
+
+/* --- allocation --------------------------------------------------------------------------------
+ */
+
+/* Whether the port of p->snat is this flow's, now or from before. */
+static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+					   enum family family)
+{
+	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
+	__u32 check = snat_check(p, family);
+
+	if (!held)
+		held = find_snat(TIER_NEW, &p->snat, family);
+	if (held)
+		return held->check == check;
+	if (is_of_client(p, family) || is_of_socket(skb, p, family))
+		return false;
+	__builtin_memset(&p->leg, 0, sizeof(p->leg));
+	p->leg.snat.check = check;
+	p->leg.snat.seen_seconds = p->now;
+	p->leg.snat.client_port = p->wire.source_port;
+	put_address(client_of(&p->leg.snat), &p->wire.source, family);
+	return put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family) == 0;
+}
+
+/* Global functions take scalars; the tier is one. */
+__noinline int fl_take_snat4(struct __sk_buff *skb, __u32 port, __u32 tier)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->snat.destination_port = port;
+	return tier == TIER_MAIN ? take_snat_port(skb, p, TIER_MAIN, FAMILY_IPV4)
+				 : take_snat_port(skb, p, TIER_NEW, FAMILY_IPV4);
+}
+
+__noinline int fl_take_snat6(struct __sk_buff *skb, __u32 port, __u32 tier)
+{
+	struct packet *p = this_packet();
+
+	if (!p)
+		return false;
+	p->snat.destination_port = port;
+	return tier == TIER_MAIN ? take_snat_port(skb, p, TIER_MAIN, FAMILY_IPV6)
+				 : take_snat_port(skb, p, TIER_NEW, FAMILY_IPV6);
+}
+
+static __always_inline bool take_port(struct __sk_buff *skb, __u16 port, enum tier tier,
+				      enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_take_snat4(skb, port, tier)
+				     : fl_take_snat6(skb, port, tier);
+}
+
+/* True: p->snat is the key of the flow's new snat leg. */
+static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+					  enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+	__u64 hash = hash_tuple(p->secret, &p->wire, family);
+
+	if (take_port(skb, p->wire.source_port, tier, family))
+		return true;
+	if (!s || p->wire.protocol == PROTOCOL_SCTP)
+		return false;
+	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
+		if (take_port(skb, probed_port(s, hash, probe), tier, family))
+			return true;
+	}
+	return false;
+}
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The structs that the packet programs share with the agent, as common/types.h has those of all
+ * layers: the same rules for addresses, ports and padding. src/dataplane/bpf/maps/packet-layout.ts
+ * has the codecs.
+ *
+ * A flow has two or three entries, its legs, each under the addresses that one hook sees:
+ *
+ *   flow   client -> frontend           ingress of requests: the destination becomes the backend
+ *   nat    client <-> backend           egress: of a request the source becomes the SNAT address,
+ * if the flow is masqueraded; of a reply, the frontend snat   backend -> SNAT address      ingress
+ * of replies, masqueraded flows only: the destination becomes the client
+ *
+ * The flow leg is the authority. From the value of each leg, the key of the one before it can be
+ * made. Sizes count: with a 16-byte key and the kernel's header an element of fl_flow4 fits into
+ * 128 bytes, and one of fl_snat4 into 96. Also compiles as user space C.
+ */
+#ifndef FAIRLEAD_PACKET_TYPES_H
+#define FAIRLEAD_PACKET_TYPES_H
+
+#include "common/types.h"
+
+/* --- keys of flows ---------------------------------------------------------------------------- */
+
+/* As on the wire. As key of a nat leg: source is the lower of (address, port), as bytes. */
+struct tuple4 {
+	__u8 source[4];
+	__u8 destination[4];
+	__u16 source_port;
+	__u16 destination_port;
+	enum l4_protocol protocol;
+	__u8 pad[3];
+};
+
+struct tuple6 {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+	enum l4_protocol protocol;
+	__u8 pad[3];
+};
+
+/* --- legs --------------------------------------------------------------------------------------
+ */
+
+/* What is known of the connection from the client's packets; nat flags have what the backend did.
+ */
+enum flow_state {
+	FLOW_NEW = 0,	      /* not answered, or UDP with less than two packets each way */
+	FLOW_ESTABLISHED = 1, /* in the main table, or waiting for room there */
+	FLOW_HALF_CLOSED = 2, /* one side sent a FIN */
+	FLOW_CLOSED = 3,      /* both did, or one sent a RST */
+} PACKED_ENUM;
+
+struct flow_flags {
+	__u8 masquerade : 1;
+	__u8 client_fin : 1; /* the client sent a FIN */
+	__u8 reset : 1;	     /* the client sent a RST */
+};
+
+/*
+ * `check` is a keyed hash of the key and of what follows from it: it proves that a copy belongs to
+ * the key that was looked up, although its memory may be given to another flow meanwhile. Seconds
+ * are those of CLOCK_MONOTONIC.
+ */
+struct flow {
+	__u32 check;
+	__u32 backend_id;
+	__u32 service_id;   /* of the backend */
+	__u32 frontend_id;  /* index of fl_frontend and fl_fe_stat */
+	__u32 seen_seconds; /* of the latest request packet */
+	__u32 born_seconds;
+	__u64 packets; /* of the client */
+	__u64 bytes;   /* of its packets with their network headers */
+	__u16 backend_port;
+	__u16 generation;  /* of the backend */
+	__u16 client_port; /* the client's port as the backend sees it, before SNAT */
+	enum flow_state state;
+	struct flow_flags flags;
+};
+
+struct flow4 {
+	struct flow flow;
+	__u8 backend_address[4];
+	__u32 pad;
+};
+
+struct flow6 {
+	struct flow flow;
+	__u8 backend_address[16];
+};
+
+struct nat_flags {
+	__u8 client_is_source : 1; /* of the key: which of its two sides is the client */
+	__u8 masquerade : 1;
+	__u8 replied : 1;
+	__u8 backend_fin : 1;
+	__u8 reset : 1; /* the backend sent a RST */
+};
+
+struct nat {
+	__u32 check;
+	__u32 seen_seconds; /* of the latest reply, and of the latest masqueraded request */
+	__u64 reply_packets;
+	__u64 reply_bytes;
+	__u16 frontend_port;
+	__u16 snat_port;   /* 0: not chosen yet; written after snat_address */
+	__u16 client_port; /* the client's own, as in the key of the flow leg */
+	struct nat_flags flags;
+	__u8 pad;
+};
+
+struct nat4 {
+	struct nat nat;
+	__u8 frontend_address[4];
+	__u8 snat_address[4];
+};
+
+struct nat6 {
+	struct nat nat;
+	__u8 frontend_address[16];
+	__u8 snat_address[16];
+};
+
+struct snat {
+	__u32 check;
+	__u32 seen_seconds; /* of the latest reply */
+	__u16 client_port;  /* as in the key of the nat leg */
+	__u16 pad;
+};
+
+struct snat4 {
+	struct snat snat;
+	__u8 client_address[4];
+};
+
+struct snat6 {
+	struct snat snat;
+	__u8 client_address[16];
+};
+
+/* --- fragments ---------------------------------------------------------------------------------
+ */
+
+/* Later fragments of a datagram have no ports: the first one stores them. */
+struct fragment_key {
+	__u8 source[16]; /* IPv4: v4-mapped */
+	__u8 destination[16];
+	__u32 id;
+	enum l4_protocol protocol;
+	__u8 pad[3];
+};
+
+struct fragment_ports {
+	__u32 check;
+	__u16 source_port;
+	__u16 destination_port;
+};
+
+/* --- devices and settings ----------------------------------------------------------------------
+ */
+
+struct device_flags {
+	__u8 is_pod : 1;    /* what comes in by it is sent by a pod of this node */
+	__u8 fast_path : 1; /* may redirect without the network stack */
+};
+
+/* Of a device that programs are attached to. */
+struct device {
+	__u32 ifindex;	/* as in the key */
+	__u8 snat4[4];	/* its own address: source of masqueraded packets; 0: the node's */
+	__u8 snat6[16]; /* the same for IPv6 */
+	struct device_flags flags;
+	__u8 pad[3];
+};
+
+struct packet_flags {
+	__u8 reset_gone : 1;	/* a TCP packet whose backend is gone is answered by a RST */
+	__u8 reset_unknown : 1; /* so is one to a frontend that belongs to no known flow */
+	__u8 answer_ping : 1;	/* echo requests to a frontend's address are answered */
+};
+
+struct flow_timeouts {
+	__u32 tcp_new;
+	__u32 tcp_established;
+	__u32 tcp_half_closed;
+	__u32 tcp_closed;
+	__u32 udp_new;
+	__u32 udp_established;
+};
+
+/* One element of fl_packet. */
+struct packet_settings {
+	__u64 secret; /* key of all hashes of flows; must not change while there are flows */
+	struct flow_timeouts timeout_seconds;
+	__u32 answers_per_second; /* ICMP errors and RSTs, on each CPU; 0: none are sent */
+	__u16 snat_first;	  /* ports for connections whose own port is taken */
+	__u16 snat_last;
+	__u8 node_address4[4]; /* for devices without an address of their own */
+	__u8 node_address6[16];
+	struct packet_flags flags;
+	__u8 pad[3];
+};
+
+/* Token bucket of the answers of one CPU. */
+struct answer_budget {
+	__u64 refilled_ns;
+	__u64 tokens;
+};
+
+/* --- counters ----------------------------------------------------------------------------------
+ */
+
+/*
+ * Of one frontend: the flows that have ended. What lives still has its counters in its legs: so a
+ * packet costs no atomic operation on memory that all CPUs share.
+ */
+struct traffic {
+	__u64 packets; /* of clients */
+	__u64 bytes;
+	__u64 reply_packets;
+	__u64 reply_bytes;
+};
+
+_Static_assert(sizeof(struct tuple4) == 16, "tuple4");
+_Static_assert(sizeof(struct tuple6) == 40, "tuple6");
+_Static_assert(sizeof(struct flow) == 48, "flow");
+_Static_assert(sizeof(struct nat) == 32, "nat");
+_Static_assert(sizeof(struct snat) == 12, "snat");
+_Static_assert(sizeof(struct flow4) == 56, "flow4: with key and header 128 bytes");
+_Static_assert(sizeof(struct flow6) == 64, "flow6");
+_Static_assert(sizeof(struct nat4) == 40, "nat4");
+_Static_assert(sizeof(struct nat6) == 64, "nat6");
+_Static_assert(sizeof(struct snat4) == 16, "snat4");
+_Static_assert(sizeof(struct snat6) == 28, "snat6");
+_Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");
+_Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
+_Static_assert(sizeof(struct device) == 28, "device");
+_Static_assert(sizeof(struct packet_settings) == 64, "packet_settings: one cache line");
+_Static_assert(sizeof(struct traffic) == 32, "traffic");
+
+#endif

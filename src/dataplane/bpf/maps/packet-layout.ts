@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Codecs for the structs of bpf/packet/types.h, as layout.ts has those of bpf/common/types.h. Flows are read
+// by the views and the sweep, and never written; settings and devices are written.
+// test/unit/dataplane/bpf/maps/packet-layout.test.ts compares sizes and offsets with the object's BTF.
+import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
+import type { Family, Protocol } from '../../../model/types.ts';
+import { protocolOf } from './layout.ts';
+
+export const PACKET_SIZE = {
+  tuple4: 16,
+  tuple6: 40,
+  flow: 48,
+  flow4: 56,
+  flow6: 64,
+  nat: 32,
+  nat4: 40,
+  nat6: 64,
+  snat: 12,
+  snat4: 16,
+  snat6: 28,
+  fragment_key: 40,
+  fragment_ports: 8,
+  device: 28,
+  packet_settings: 64,
+  traffic: 32,
+} as const;
+
+/** enum flow_state. */
+export const FLOW_STATE = { new: 0, established: 1, 'half-closed': 2, closed: 3 } as const;
+export type FlowState = keyof typeof FLOW_STATE;
+
+export interface Side {
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface Tuple {
+  readonly source: Side;
+  readonly destination: Side;
+  readonly protocol: Protocol;
+}
+
+/** The flow leg: the key is client -> frontend. Seconds of CLOCK_MONOTONIC. */
+export interface FlowValue {
+  readonly check: number;
+  readonly backend: Side;
+  readonly backendId: number;
+  readonly generation: number;
+  readonly serviceId: number;
+  readonly frontendId: number;
+  /** The client's port as the backend sees it, before SNAT. */
+  readonly clientPort: number;
+  readonly state: FlowState;
+  readonly isMasqueraded: boolean;
+  readonly seenSeconds: number;
+  readonly bornSeconds: number;
+  readonly packets: bigint;
+  readonly bytes: bigint;
+}
+
+/** The nat leg: the key is client <-> backend, the lower side as the source. */
+export interface NatValue {
+  readonly check: number;
+  readonly frontend: Side;
+  /** undefined: none was chosen yet, or the flow is not masqueraded. */
+  readonly snat: Side | undefined;
+  readonly clientPort: number;
+  readonly isClientSource: boolean;
+  readonly isMasqueraded: boolean;
+  readonly hasReplied: boolean;
+  readonly hasBackendFin: boolean;
+  readonly isReset: boolean;
+  readonly seenSeconds: number;
+  readonly replyPackets: bigint;
+  readonly replyBytes: bigint;
+}
+
+/** The snat leg: the key is backend -> SNAT address. */
+export interface SnatValue {
+  readonly check: number;
+  readonly client: Side;
+  readonly seenSeconds: number;
+}
+
+export interface PacketSettings {
+  readonly secret: bigint;
+  readonly timeoutSeconds: {
+    readonly tcpNew: number;
+    readonly tcpEstablished: number;
+    readonly tcpHalfClosed: number;
+    readonly tcpClosed: number;
+    readonly udpNew: number;
+    readonly udpEstablished: number;
+  };
+  /** ICMP errors and RSTs, on each CPU. */
+  readonly answersPerSecond: number;
+  readonly snatPorts: { readonly first: number; readonly last: number };
+  /** Sources of masqueraded packets on devices without an address of their own. */
+  readonly nodeAddress: Readonly<Partial<Record<Family, string>>>;
+  readonly resetGone: boolean;
+  readonly resetUnknown: boolean;
+  readonly answerPing: boolean;
+}
+
+export interface DeviceValue {
+  readonly ifindex: number;
+  readonly snat: Readonly<Partial<Record<Family, string>>>;
+  readonly isPod: boolean;
+  readonly hasFastPath: boolean;
+}
+
+export interface Traffic {
+  readonly packets: bigint;
+  readonly bytes: bigint;
+  readonly replyPackets: bigint;
+  readonly replyBytes: bigint;
+}
+
+const view = (bytes: Uint8Array): DataView =>
+  new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+const widthOf = (family: Family): number => (family === 'IPv4' ? 4 : 16);
+
+const side = (bytes: Uint8Array, at: number, port: number, family: Family): Side => ({
+  address: addressText(bytes.subarray(at, at + widthOf(family))),
+  port,
+});
+
+export function decodeTuple(bytes: Uint8Array, family: Family): Tuple {
+  const width = widthOf(family);
+  const at = view(bytes);
+  return {
+    source: side(bytes, 0, at.getUint16(2 * width, true), family),
+    destination: side(bytes, width, at.getUint16(2 * width + 2, true), family),
+    protocol: protocolOf(at.getUint8(2 * width + 4)),
+  };
+}
+
+const STATES = Object.keys(FLOW_STATE) as readonly FlowState[];
+
+export function decodeFlow(bytes: Uint8Array, family: Family): FlowValue {
+  const at = view(bytes);
+  return {
+    check: at.getUint32(0, true),
+    backendId: at.getUint32(4, true),
+    serviceId: at.getUint32(8, true),
+    frontendId: at.getUint32(12, true),
+    seenSeconds: at.getUint32(16, true),
+    bornSeconds: at.getUint32(20, true),
+    packets: at.getBigUint64(24, true),
+    bytes: at.getBigUint64(32, true),
+    backend: side(bytes, PACKET_SIZE.flow, at.getUint16(40, true), family),
+    generation: at.getUint16(42, true),
+    clientPort: at.getUint16(44, true),
+    state: STATES[at.getUint8(46)] ?? 'new',
+    isMasqueraded: (at.getUint8(47) & 1) !== 0,
+  };
+}
+
+export function decodeNat(bytes: Uint8Array, family: Family): NatValue {
+  const at = view(bytes);
+  const flags = at.getUint8(30);
+  const snatPort = at.getUint16(26, true);
+  const snatAt = PACKET_SIZE.nat + widthOf(family);
+  return {
+    check: at.getUint32(0, true),
+    seenSeconds: at.getUint32(4, true),
+    replyPackets: at.getBigUint64(8, true),
+    replyBytes: at.getBigUint64(16, true),
+    frontend: side(bytes, PACKET_SIZE.nat, at.getUint16(24, true), family),
+    snat: snatPort === 0 ? undefined : side(bytes, snatAt, snatPort, family),
+    clientPort: at.getUint16(28, true),
+    isClientSource: (flags & 1) !== 0,
+    isMasqueraded: (flags & 2) !== 0,
+    hasReplied: (flags & 4) !== 0,
+    hasBackendFin: (flags & 8) !== 0,
+    isReset: (flags & 16) !== 0,
+  };
+}
+
+export function decodeSnat(bytes: Uint8Array, family: Family): SnatValue {
+  const at = view(bytes);
+  return {
+    check: at.getUint32(0, true),
+    seenSeconds: at.getUint32(4, true),
+    client: side(bytes, PACKET_SIZE.snat, at.getUint16(8, true), family),
+  };
+}
+
+export function decodeTraffic(bytes: Uint8Array): Traffic {
+  const at = view(bytes);
+  return {
+    packets: at.getBigUint64(0, true),
+    bytes: at.getBigUint64(8, true),
+    replyPackets: at.getBigUint64(16, true),
+    replyBytes: at.getBigUint64(24, true),
+  };
+}
+
+/** Absent addresses are all zero. */
+function writeAddresses(
+  bytes: Uint8Array,
+  at: number,
+  addresses: Readonly<Partial<Record<Family, string>>>,
+): void {
+  if (addresses.IPv4 !== undefined) writeAddress(bytes, at, addresses.IPv4, 'IPv4');
+  if (addresses.IPv6 !== undefined) writeAddress(bytes, at + 4, addresses.IPv6, 'IPv6');
+}
+
+export function encodePacketSettings(settings: PacketSettings): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.packet_settings);
+  const at = view(bytes);
+  const { timeoutSeconds: timeout } = settings;
+  at.setBigUint64(0, settings.secret, true);
+  at.setUint32(8, timeout.tcpNew, true);
+  at.setUint32(12, timeout.tcpEstablished, true);
+  at.setUint32(16, timeout.tcpHalfClosed, true);
+  at.setUint32(20, timeout.tcpClosed, true);
+  at.setUint32(24, timeout.udpNew, true);
+  at.setUint32(28, timeout.udpEstablished, true);
+  at.setUint32(32, settings.answersPerSecond, true);
+  at.setUint16(36, settings.snatPorts.first, true);
+  at.setUint16(38, settings.snatPorts.last, true);
+  writeAddresses(bytes, 40, settings.nodeAddress);
+  at.setUint8(
+    60,
+    Number(settings.resetGone) |
+      (Number(settings.resetUnknown) << 1) |
+      (Number(settings.answerPing) << 2),
+  );
+  return bytes;
+}
+
+/** The secret of settings that an earlier agent wrote; 0: none. */
+export const secretOf = (bytes: Uint8Array): bigint => view(bytes).getBigUint64(0, true);
+
+export function encodeDevice(value: DeviceValue): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.device);
+  view(bytes).setUint32(0, value.ifindex, true);
+  writeAddresses(bytes, 4, value.snat);
+  bytes[24] = Number(value.isPod) | (Number(value.hasFastPath) << 1);
+  return bytes;
+}
+
+export function decodeDevice(bytes: Uint8Array): DeviceValue {
+  const address = (at: number, size: number): string | undefined => {
+    const part = bytes.subarray(at, at + size);
+    return part.every((byte) => byte === 0) ? undefined : addressText(part);
+  };
+  const ipv4 = address(4, 4);
+  const ipv6 = address(8, 16);
+  return {
+    ifindex: view(bytes).getUint32(0, true),
+    snat: {
+      ...(ipv4 === undefined ? {} : { IPv4: ipv4 }),
+      ...(ipv6 === undefined ? {} : { IPv6: ipv6 }),
+    },
+    isPod: ((bytes[24] ?? 0) & 1) !== 0,
+    hasFastPath: ((bytes[24] ?? 0) & 2) !== 0,
+  };
+}

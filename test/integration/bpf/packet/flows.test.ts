@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a flow: half-open, established, closing; which backend it keeps; what is made again.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { PACKET_SIZE } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { PacketDrive } from './support/packet-drive.ts';
+import { names, PLACES, publish } from './support/stage.ts';
+
+let drive: PacketDrive;
+beforeEach(() => {
+  drive = new PacketDrive();
+});
+afterEach(() => drive.close());
+
+const SEEN_AT = 16;
+const masquerade = { rule: { masquerade: true } };
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
+  const { client, vip, node, pod } = names(family);
+  const request = (word: string): string => drive.through(`${client()} > ${vip()} ${word}`);
+  const reply = (word: string): string => drive.through(`${pod(5)} > ${node(40_000)} ${word}`);
+  const count = (tier: 'main' | 'new') =>
+    [drive.flows(tier, family), drive.nats(tier, family), drive.snats(tier, family)].map(
+      (entries) => entries.length,
+    );
+  const stateOf = () =>
+    [...drive.flows('main', family), ...drive.flows('new', family)].map(({ value }) => value.state);
+  const map = (leg: string) => `fl_${leg}${family === 'IPv4' ? 4 : 6}`;
+
+  /** A masqueraded flow in the main tables. */
+  function establish(): void {
+    publish(drive, family, masquerade);
+    request('tcp SYN');
+    reply('tcp SYN ACK');
+    request('tcp ACK');
+  }
+
+  test('TCP is established by the ACK after SYN and ACK', () => {
+    publish(drive, family, masquerade);
+    request('tcp SYN');
+    request('tcp SYN');
+    expect(count('new'), 'half-open').toEqual([1, 1, 1]);
+    reply('tcp SYN ACK');
+    expect(count('main')).toEqual([0, 0, 0]);
+    expect(request('tcp ACK payload=9')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK payload=9`);
+    expect([count('new'), count('main')]).toEqual([
+      [0, 0, 0],
+      [1, 1, 1],
+    ]);
+    expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
+    expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
+  });
+
+  test('an ACK without an answer establishes nothing', () => {
+    publish(drive, family, masquerade);
+    request('tcp SYN');
+    request('tcp ACK');
+    expect(count('main')).toEqual([0, 0, 0]);
+  });
+
+  test('UDP is established by two packets each way: a question and its answer are not', () => {
+    publish(drive, family, { protocol: 'UDP', ...masquerade });
+    request('udp payload=1');
+    reply('udp payload=2');
+    expect(count('main')).toEqual([0, 0, 0]);
+    request('udp payload=1');
+    reply('udp payload=2');
+    expect(count('main')).toEqual([0, 0, 0]);
+    request('udp payload=1');
+    expect(count('main')).toEqual([1, 1, 1]);
+    expect(count('new')).toEqual([0, 0, 0]);
+  });
+
+  test('packets and bytes are counted for each side', () => {
+    establish();
+    reply('tcp ACK payload=100');
+    const header = family === 'IPv4' ? 40 : 60;
+    const [flow] = drive.flows('main', family);
+    const [nat] = drive.nats('main', family);
+    expect([flow?.value.packets, flow?.value.bytes]).toEqual([2n, BigInt(2 * header)]);
+    expect([nat?.value.replyPackets, nat?.value.replyBytes]).toEqual([
+      2n,
+      BigInt(2 * header + 100),
+    ]);
+    expect(flow?.value).toMatchObject({ backendId: 1, serviceId: 1, isMasqueraded: true });
+    expect(nat?.value.frontend.port).toBe(80);
+  });
+
+  test('a full main table leaves the flow where it is, and is counted', () => {
+    drive.close();
+    drive = new PacketDrive({}, { [map('flow')]: 1 });
+    establish();
+    drive.through(`${client(40_001)} > ${vip()} tcp SYN`);
+    drive.through(`${pod(5)} > ${node(40_001)} tcp SYN ACK`);
+    expect(drive.through(`${client(40_001)} > ${vip()} tcp ACK`)).toBe(
+      `${node(40_001)} > ${pod(5)} tcp ACK`,
+    );
+    expect([count('new'), count('main')]).toEqual([
+      [1, 1, 1],
+      [1, 1, 1],
+    ]);
+    expect(drive.reasons()).toEqual({ FLOW_TABLE_FULL: 1 });
+  });
+
+  test.each([
+    ['a FIN of the client', ['request FIN ACK'], 'half-closed'],
+    ['a FIN of the backend', ['reply FIN ACK', 'request FIN ACK'], 'closed'],
+    ['both', ['request FIN ACK', 'reply FIN ACK', 'request RST'], 'closed'],
+    ['a RST of the client', ['request RST'], 'closed'],
+    ['a RST of the backend', ['reply RST ACK', 'request RST'], 'closed'],
+  ])('%s closes the flow', (_, packets, state) => {
+    establish();
+    for (const packet of packets) {
+      const [side = '', ...flags] = packet.split(' ');
+      (side === 'request' ? request : reply)(`tcp ${flags.join(' ')}`);
+    }
+    expect(stateOf()).toEqual([state]);
+  });
+
+  describe('the backend of a flow', () => {
+    const two = { backends: [{}, {}] };
+    const chosen = (word: string): number => {
+      const line = drive.ingress(`${client()} > ${vip()} ${word}`);
+      return line.includes(pod(5)) ? 1 : line.includes(pod(6)) ? 2 : 0;
+    };
+    /** Backends of new flows of the same port, each after the last one has ended. */
+    const changes = (word: string, end: () => void): Set<number> =>
+      new Set(
+        Array.from({ length: 24 }, () => {
+          end();
+          return chosen(word);
+        }),
+      );
+
+    test('stays while there is one, also if it takes no new connections', () => {
+      publish(drive, family, two);
+      const first = chosen('tcp SYN');
+      const address = PLACES[family].pod(4 + first);
+      for (const state of ['ACTIVE', 'TERMINATING'] as const) {
+        drive.putBackend({ id: first, address, port: 8080, state });
+        for (let n = 0; n < 10; n++) expect(chosen('tcp SYN')).toBe(first);
+        expect(chosen('tcp ACK')).toBe(first);
+      }
+    });
+
+    test('is chosen anew for a first packet if it is gone; the connection keeps it', () => {
+      publish(drive, family, two);
+      const first = chosen('tcp SYN');
+      const address = PLACES[family].pod(4 + first);
+      drive.putBackend({ id: first, address, port: 8080, state: 'GONE' });
+      expect(chosen('tcp ACK')).toBe(first);
+      drive.putFrontend({
+        ...{ address: PLACES[family].vip, port: 80 },
+        rules: { host: { set: drive.putSet(1, [3 - first]) } },
+      });
+      expect(chosen('tcp SYN')).toBe(3 - first);
+    });
+
+    test('is chosen anew if its id is another backend’s by now', () => {
+      publish(drive, family, { protocol: 'UDP' });
+      expect(chosen('udp payload=1')).toBe(1);
+      drive.putBackend({ id: 1, address: PLACES[family].pod(6), port: 8080, generation: 2 });
+      expect(chosen('udp payload=1')).toBe(2);
+    });
+
+    test('with reset_gone a connection whose backend is gone is reset', () => {
+      drive.putSettings({ resetGone: true });
+      publish(drive, family);
+      chosen('tcp SYN');
+      expect(chosen('tcp ACK')).toBe(1);
+      const gone = { id: 1, address: PLACES[family].pod(5), port: 8080, state: 'GONE' } as const;
+      drive.putBackend(gone);
+      expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=7`)).toBe(
+        `sent back: ${vip()} > ${client()} tcp RST seq=7`,
+      );
+      expect(drive.flows('new', family)).toEqual([]);
+    });
+
+    test('is chosen anew after the connection was closed, or has expired', () => {
+      publish(drive, family, two);
+      chosen('tcp SYN');
+      expect(changes('tcp SYN', () => chosen('tcp RST'))).toEqual(new Set([1, 2]));
+      const age = () =>
+        drive.edit(map('new_flow'), (value) => {
+          const view = new DataView(value.buffer, value.byteOffset);
+          view.setUint32(SEEN_AT, view.getUint32(SEEN_AT, true) - 25, true);
+        });
+      expect(changes('tcp SYN', age)).toEqual(new Set([1, 2]));
+      const young = changes('tcp SYN', () => {});
+      expect(young.size).toBe(1);
+    });
+  });
+
+  test.each(['flow', 'nat', 'snat'] as const)(
+    'a lost %s leg of a half-open flow is made again, with the same port',
+    (leg) => {
+      publish(drive, family, { protocol: 'UDP', ...masquerade });
+      request('udp payload=1');
+      drive.clear(leg, 'new', family);
+      expect(request('udp payload=1')).toBe(`${node(40_000)} > ${pod(5)} udp payload=1`);
+      expect(reply('udp payload=1')).toBe(`${vip()} > ${client()} udp payload=1`);
+      expect(count('new')).toEqual([1, 1, 1]);
+    },
+  );
+
+  test.each(['nat', 'snat'] as const)('so is a lost %s leg of an established one', (leg) => {
+    establish();
+    drive.clear(leg, 'main', family);
+    for (const [table, at] of [
+      ['flow', SEEN_AT],
+      ['nat', 4],
+    ] as const) {
+      drive.edit(map(table), (value) => new DataView(value.buffer).setUint32(at, 1, true));
+    }
+    expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
+    expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
+    expect(count('main')).toEqual([1, 1, 1]);
+  });
+
+  test.each([
+    ['check', 0],
+    ['backend port', 40],
+    ['backend address', PACKET_SIZE.flow],
+  ] as const)('a flow leg whose %s is another key’s is not used', (_, offset) => {
+    establish();
+    drive.edit(map('flow'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
+    expect(request('tcp ACK ack=3')).toContain('RST');
+  });
+
+  test.each([
+    ['check', 0],
+    ['frontend port', 24],
+    ['client port', 28],
+    ['frontend address', PACKET_SIZE.nat],
+  ] as const)('a nat leg whose %s is another key’s is not used', (_, offset) => {
+    establish();
+    drive.edit(map('nat'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
+    const line = `${pod(5)} > ${client()} tcp ACK`;
+    expect(drive.egress(line)).toBe(line);
+  });
+
+  test.each([
+    ['check', 0],
+    ['client port', 8],
+    ['client address', PACKET_SIZE.snat],
+  ] as const)('a snat leg whose %s is another key’s is not used', (_, offset) => {
+    establish();
+    drive.edit(map('snat'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
+    const line = `${pod(5)} > ${node(40_000)} tcp ACK`;
+    expect(drive.ingress(line)).toBe(line);
+  });
+
+  test('session affinity: clients are told apart by their address', () => {
+    publish(drive, family, { backends: [{}, {}], affinitySeconds: 100 });
+    const backends = Array.from({ length: 20 }, (_, n) =>
+      drive.ingress(`${client(41_000 + n)} > ${vip()} tcp SYN`).includes(pod(5)),
+    );
+    expect(new Set(backends).size).toBe(1);
+  });
+
+  test('a packet of a pod gets the rule of pods, by its source or by its device', () => {
+    publish(drive, family, { backends: [{}, {}] });
+    const rules = {
+      host: { set: drive.putSet(1, []) },
+      pod: { set: drive.putSet(2, [1]) },
+      outside: { set: drive.putSet(3, [2]) },
+    };
+    drive.putFrontend({ address: PLACES[family].vip, port: 80, rules });
+    expect(drive.ingress(`${client(1)} > ${vip()} tcp SYN`)).toContain(pod(6));
+    drive.putDevice({}, true);
+    expect(drive.ingress(`${client(2)} > ${vip()} tcp SYN`)).toContain(pod(5));
+    drive.putDevice({}, false);
+    drive.putRange(0, `${PLACES[family].client}/${family === 'IPv4' ? 32 : 128}`);
+    expect(drive.ingress(`${client(3)} > ${vip()} tcp SYN`)).toContain(pod(5));
+  });
+
+  test('source ranges: others are dropped, and flows that began before go on', () => {
+    publish(drive, family, { rule: { hasSourceRanges: true } });
+    expect(drive.ingress(`${client(1)} > ${vip()} tcp SYN`)).toBe('dropped');
+    expect(drive.reasons()).toEqual({ DROPPED_SOURCE_RANGES: 1 });
+    drive.putRange(1, `${PLACES[family].client}/${family === 'IPv4' ? 24 : 64}`);
+    expect(drive.ingress(`${client(1)} > ${vip()} tcp SYN`)).toContain(pod(5));
+  });
+});

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SNAT ports: whose they are, which one is chosen next, and what happens when none is left.
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { PacketDrive } from './support/packet-drive.ts';
+import { names, PLACES, publish } from './support/stage.ts';
+
+let drive: PacketDrive;
+beforeEach(() => {
+  drive = new PacketDrive();
+});
+afterEach(() => drive.close());
+
+const masquerade = { rule: { masquerade: true } };
+const sourcePort = (line: string): number => Number(/:(\d+) > /.exec(line)?.[1] ?? 0);
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
+  const { vip, node, pod } = names(family);
+  const at = PLACES[family];
+  const other =
+    family === 'IPv4' ? (n: number) => `198.51.100.${n}` : (n: number) => `2001:db8::a:${n}`;
+  const from = (n: number, word = 'tcp SYN', port = 40_000): string =>
+    drive.through(`${at.port(other(n), port)} > ${vip()} ${word}`);
+
+  test('clients with one port get different ones, in the range, and their own replies', () => {
+    publish(drive, family, masquerade);
+    const ports = Array.from({ length: 30 }, (_, n) => sourcePort(from(n + 1)));
+    expect(ports[0]).toBe(40_000);
+    expect(new Set(ports).size).toBe(30);
+    expect(ports.slice(1).every((port) => port >= 61_000)).toBe(true);
+    ports.forEach((port, n) => {
+      expect(drive.through(`${pod(5)} > ${node(port)} tcp SYN ACK`)).toBe(
+        `${vip()} > ${at.port(other(n + 1), 40_000)} tcp SYN ACK`,
+      );
+    });
+  });
+
+  test('a port is taken per backend: another backend’s flow may have it too', () => {
+    publish(drive, family, { ...masquerade, protocol: 'UDP' });
+    drive.putBackend({ id: 2, address: at.pod(6), port: 8080 });
+    drive.putFrontend({
+      ...{ address: at.vip, port: 81, protocol: 'UDP' as const },
+      rules: { host: { masquerade: true, set: drive.putSet(1, [2]) } },
+    });
+    expect(sourcePort(from(1, 'udp payload=1'))).toBe(40_000);
+    const line = drive.through(`${at.port(other(2), 40_000)} > ${vip(81)} udp payload=1`);
+    expect(line).toBe(`${node(40_000)} > ${pod(6)} udp payload=1`);
+  });
+
+  test('a flow that lost its legs finds the same port again', () => {
+    publish(drive, family, masquerade);
+    from(1);
+    const port = sourcePort(from(2));
+    for (const leg of ['flow', 'nat'] as const) drive.clear(leg, 'new', family);
+    expect(sourcePort(from(2))).toBe(port);
+  });
+
+  test('no port left: dropped and counted, and nobody else’s port is used', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_003 } });
+    const lines = Array.from({ length: 12 }, (_, n) => from(n + 1));
+    const ports = lines.filter((line) => line !== 'dropped').map(sourcePort);
+    expect(new Set(ports).size).toBe(ports.length);
+    expect(ports.length).toBeLessThanOrEqual(5);
+    expect(ports.length).toBeGreaterThan(1);
+    expect(drive.reasons()).toEqual({ DROPPED_NO_PORT: 12 - ports.length });
+  });
+
+  test('a client that looks like the SNAT address keeps its flow', () => {
+    publish(drive, family);
+    expect(drive.ingress(`${node(40_000)} > ${vip()} tcp SYN`)).toBe(
+      `${node(40_000)} > ${pod(5)} tcp SYN`,
+    );
+    publish(drive, family, masquerade);
+    expect(sourcePort(from(1))).not.toBe(40_000);
+  });
+
+  const loopback = family === 'IPv4' ? '127.0.0.1' : '::1';
+
+  test('a port of a UDP socket of the node is not used', async () => {
+    const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
+    socket.bind(0, loopback);
+    await once(socket, 'listening');
+    const { port } = socket.address();
+    publish(drive, family, { ...masquerade, protocol: 'UDP' });
+    drive.putSettings({ nodeAddress: { [family]: loopback } });
+    expect(sourcePort(from(1, 'udp payload=1', port))).not.toBe(port);
+    socket.close();
+    await once(socket, 'close');
+    expect(sourcePort(from(2, 'udp payload=1', port))).toBe(port);
+  });
+
+  test('neither is that of a connection of the node to the backend; a listener’s is', async () => {
+    const server = createServer((socket) => socket.resume());
+    server.listen(0, loopback);
+    await once(server, 'listening');
+    const { port: listening } = server.address() as AddressInfo;
+    const socket = connect(listening, loopback);
+    await once(socket, 'connect');
+    const { localPort = 0 } = socket;
+    publish(drive, family, {
+      ...masquerade,
+      backends: [{ address: loopback }],
+      backendPort: listening,
+    });
+    drive.putSettings({ nodeAddress: { [family]: loopback } });
+    expect(sourcePort(from(1, 'tcp SYN', localPort))).not.toBe(localPort);
+    expect(sourcePort(from(2, 'tcp SYN', listening))).toBe(listening);
+    socket.destroy();
+    server.close();
+  });
+});

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A separate copy of the packet programs and their maps: packets in and out as text.
+
+import { readReasons } from '../../../../../src/dataplane/bpf/maps/counters.ts';
+import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import {
+  decodeFlow,
+  decodeNat,
+  decodeSnat,
+  decodeTuple,
+  encodeDevice,
+  encodePacketSettings,
+  type FlowValue,
+  type NatValue,
+  type PacketSettings,
+  type SnatValue,
+  type Tuple,
+} from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import type { Family } from '../../../../../src/model/types.ts';
+import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
+import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
+import { Drive, packetObject } from '../../support/drive.ts';
+
+/** Actions of tc as text; a packet that is left, changed or not, goes on through the stack. */
+const ACTIONS: Readonly<Record<number, string>> = {
+  [0xffffffff]: '',
+  2: 'dropped',
+  7: 'sent back: ',
+};
+
+export const SETTINGS: PacketSettings = {
+  secret: 0x0123456789abcdefn,
+  timeoutSeconds: {
+    tcpNew: 20,
+    tcpEstablished: 21_600,
+    tcpHalfClosed: 120,
+    tcpClosed: 10,
+    udpNew: 30,
+    udpEstablished: 120,
+  },
+  answersPerSecond: 1000,
+  snatPorts: { first: 61_000, last: 65_535 },
+  nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
+  resetGone: false,
+  resetUnknown: true,
+  answerPing: false,
+};
+
+export type Leg = 'flow' | 'nat' | 'snat';
+export type Tier = 'main' | 'new';
+
+/** The loopback device, which test runs say that packets come by. */
+export const TEST_DEVICE = 1;
+
+export class PacketDrive extends Drive {
+  constructor(
+    settings: Partial<PacketSettings> = {},
+    sizes: Readonly<Record<string, number>> = {},
+  ) {
+    super(sizes, packetObject);
+    this.putSettings(settings);
+  }
+
+  putSettings(settings: Partial<PacketSettings>): void {
+    const value = encodePacketSettings({ ...SETTINGS, ...settings });
+    this.object.map('fl_packet').put(encodeU32(0), value);
+  }
+
+  putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
+    const value = encodeDevice({ ifindex: TEST_DEVICE, snat, isPod, hasFastPath: false });
+    this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
+  }
+
+  /** Raw: the program's return value and the packet after it. */
+  run(program: string, frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
+    const { retval, dataOut } = this.object.program(program).testRun({ dataIn: frame });
+    return { action: retval, frame: dataOut };
+  }
+
+  private show(program: string, line: string): string {
+    const { action, frame } = this.run(program, buildFrame(line));
+    const name = ACTIONS[action] ?? `action ${action}: `;
+    return name === 'dropped' ? name : `${name}${describeFrame(frame)}`;
+  }
+
+  /** A network packet without an Ethernet header. */
+  withoutMac(program: string, line: string): string {
+    const { action, frame } = this.run(program, buildNetworkPacket(line));
+    return `${ACTIONS[action] ?? `action ${action}: `}${describeNetworkPacket(frame)}`;
+  }
+
+  ingress = (line: string): string => this.show('fl_ingress', line);
+  egress = (line: string): string => this.show('fl_egress', line);
+  /** As it leaves after it came in; of a packet that goes no further, what became of it. */
+  through = (line: string): string => {
+    const inside = this.ingress(line);
+    return inside.includes('dropped') || inside.startsWith('sent') ? inside : this.egress(inside);
+  };
+
+  private entries<T>(
+    { leg, tier, family }: { leg: Leg; tier: Tier; family: Family },
+    decode: (bytes: Uint8Array, family: Family) => T,
+  ): readonly { readonly key: Tuple; readonly value: T }[] {
+    const prefix = tier === 'main' ? 'fl' : 'fl_new';
+    const map = this.object.map(`${prefix}_${leg}${family === 'IPv4' ? 4 : 6}`);
+    const { keySize, valueSize } = map.info;
+    const { keys, values, count } = map.readAll();
+    return Array.from({ length: count }, (_, i) => ({
+      key: decodeTuple(keys.subarray(i * keySize, (i + 1) * keySize), family),
+      value: decode(values.subarray(i * valueSize, (i + 1) * valueSize), family),
+    }));
+  }
+
+  flows = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: FlowValue }[] =>
+    this.entries({ leg: 'flow', tier, family }, decodeFlow);
+  nats = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: NatValue }[] =>
+    this.entries({ leg: 'nat', tier, family }, decodeNat);
+  snats = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: SnatValue }[] =>
+    this.entries({ leg: 'snat', tier, family }, decodeSnat);
+
+  /** Deletes all entries of one table, as eviction does. */
+  clear(leg: Leg, tier: Tier, family: Family = 'IPv4'): void {
+    const prefix = tier === 'main' ? 'fl' : 'fl_new';
+    const map = this.object.map(`${prefix}_${leg}${family === 'IPv4' ? 4 : 6}`);
+    const { keys, count } = map.readAll();
+    const { keySize } = map.info;
+    for (let i = 0; i < count; i++) map.delete(keys.slice(i * keySize, (i + 1) * keySize));
+  }
+
+  /** Changes the bytes of every value of a table. */
+  edit(map: string, change: (value: Uint8Array) => void): void {
+    const table = this.object.map(map);
+    const { keys, values, count } = table.readAll();
+    const { keySize, valueSize } = table.info;
+    for (let i = 0; i < count; i++) {
+      const value = values.slice(i * valueSize, (i + 1) * valueSize);
+      change(value);
+      table.put(keys.slice(i * keySize, (i + 1) * keySize), value);
+    }
+  }
+
+  /** Reasons that were counted, without those of ordinary traffic. */
+  reasons(): Readonly<Record<string, number>> {
+    const all = Object.entries(readReasons(this.object.map('fl_reason')));
+    return Object.fromEntries(
+      all.filter(([name, n]) => n > 0 && name !== 'NOT_A_FRONTEND' && name !== 'TRANSLATED'),
+    );
+  }
+}

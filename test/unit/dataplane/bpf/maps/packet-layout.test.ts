@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The codecs of the packet layer against the C structs: the object's own BTF, and bytes by hand.
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import * as layout from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { readBtf } from '../../../../../src/sys/native.ts';
+import { bpfObjectPath } from '../../../../../src/sys/package.ts';
+
+const object = bpfObjectPath('packet.bpf.o');
+const isBuilt = existsSync(object);
+const btf = isBuilt ? readBtf(readFileSync(object)) : { structs: [], enums: [] };
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const bytes = (text: string): Uint8Array => Buffer.from(text.replaceAll(' ', ''), 'hex');
+
+describe.skipIf(!isBuilt)('against the BTF of the object', () => {
+  const fields = (name: string) => btf.structs.find((struct) => struct.name === name)?.fields;
+  const offsets = (name: string) =>
+    Object.fromEntries(fields(name)?.map((field) => [field.name, field.offsetBytes]) ?? []);
+  const bits = (name: string) => fields(name)?.map((field) => field.name);
+
+  test.each(Object.entries(layout.PACKET_SIZE))('struct %s has %i bytes', (name, size) => {
+    const structs = btf.structs.filter((struct) => struct.name === name);
+    expect(structs.map(({ sizeBytes }) => sizeBytes)).toEqual([size]);
+  });
+
+  test('fields are at the offsets that the codecs use', () => {
+    const ports = { source_port: 8, destination_port: 10, protocol: 12 };
+    expect(offsets('tuple4')).toMatchObject({ source: 0, destination: 4, ...ports });
+    expect(offsets('tuple6')).toMatchObject({ destination: 16, source_port: 32, protocol: 36 });
+    expect(offsets('flow')).toEqual({
+      ...{ check: 0, backend_id: 4, service_id: 8, frontend_id: 12 },
+      ...{ seen_seconds: 16, born_seconds: 20, packets: 24, bytes: 32 },
+      ...{ backend_port: 40, generation: 42, client_port: 44, state: 46, flags: 47 },
+    });
+    expect(offsets('nat')).toEqual({
+      ...{ check: 0, seen_seconds: 4, reply_packets: 8, reply_bytes: 16 },
+      ...{ frontend_port: 24, snat_port: 26, client_port: 28, flags: 30, pad: 31 },
+    });
+    expect(offsets('nat4')).toEqual({ nat: 0, frontend_address: 32, snat_address: 36 });
+    expect(offsets('nat6')).toEqual({ nat: 0, frontend_address: 32, snat_address: 48 });
+    expect(offsets('snat')).toMatchObject({ check: 0, seen_seconds: 4, client_port: 8 });
+    expect(offsets('device')).toMatchObject({ ifindex: 0, snat4: 4, snat6: 8, flags: 24 });
+    expect(offsets('flow_timeouts')).toEqual({
+      ...{ tcp_new: 0, tcp_established: 4, tcp_half_closed: 8, tcp_closed: 12 },
+      ...{ udp_new: 16, udp_established: 20 },
+    });
+    expect(offsets('packet_settings')).toMatchObject({
+      ...{ secret: 0, timeout_seconds: 8, answers_per_second: 32, snat_first: 36, snat_last: 38 },
+      ...{ node_address4: 40, node_address6: 44, flags: 60 },
+    });
+    expect(offsets('traffic')).toEqual({
+      packets: 0,
+      bytes: 8,
+      reply_packets: 16,
+      reply_bytes: 24,
+    });
+  });
+
+  test('flags are the bits that the codecs use', () => {
+    expect(bits('flow_flags')).toEqual(['masquerade', 'client_fin', 'reset']);
+    expect(bits('nat_flags')).toEqual([
+      ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset'],
+    ]);
+    expect(bits('device_flags')).toEqual(['is_pod', 'fast_path']);
+    expect(bits('packet_flags')).toEqual(['reset_gone', 'reset_unknown', 'answer_ping']);
+  });
+
+  test('states have the same values', () => {
+    const states = Object.entries(layout.FLOW_STATE).map(([name, value]) => [
+      `FLOW_${name.toUpperCase().replace('-', '_')}`,
+      value,
+    ]);
+    expect(btf.enums.find(({ name }) => name === 'flow_state')?.values).toEqual(
+      Object.fromEntries(states),
+    );
+  });
+});
+
+describe('bytes by hand', () => {
+  test('a key', () => {
+    expect(layout.decodeTuple(bytes('c6336409 cb00710a 409c 5000 06 000000'), 'IPv4')).toEqual({
+      source: { address: '198.51.100.9', port: 40_000 },
+      destination: { address: '203.0.113.10', port: 80 },
+      protocol: 'TCP',
+    });
+  });
+
+  test('the legs of a flow', () => {
+    const head = '01000000 02000000 03000000 04000000 05000000 06000000';
+    const flow = `${head} 0700000000000000 0800000000000000 901f 0900 409c 02 01 0a010105 00000000`;
+    expect(layout.decodeFlow(bytes(flow), 'IPv4')).toEqual({
+      ...{ check: 1, backendId: 2, serviceId: 3, frontendId: 4, seenSeconds: 5, bornSeconds: 6 },
+      ...{ packets: 7n, bytes: 8n, backend: { address: '10.1.1.5', port: 8080 }, generation: 9 },
+      ...{ clientPort: 40_000, state: 'half-closed', isMasqueraded: true },
+    });
+    const counts = '0300000000000000 0400000000000000';
+    const nat = `01000000 02000000 ${counts} 5000 48ee 409c 1f 00 cb00710a c000020b`;
+    expect(layout.decodeNat(bytes(nat), 'IPv4')).toEqual({
+      ...{ check: 1, seenSeconds: 2, replyPackets: 3n, replyBytes: 4n, clientPort: 40_000 },
+      frontend: { address: '203.0.113.10', port: 80 },
+      snat: { address: '192.0.2.11', port: 61_000 },
+      ...{ isClientSource: true, isMasqueraded: true, hasReplied: true },
+      ...{ hasBackendFin: true, isReset: true },
+    });
+    expect(layout.decodeNat(bytes(nat.replace('48ee', '0000')), 'IPv4').snat).toBeUndefined();
+    expect(layout.decodeSnat(bytes('01000000 02000000 409c 0000 c6336409'), 'IPv4')).toEqual({
+      ...{ check: 1, seenSeconds: 2, client: { address: '198.51.100.9', port: 40_000 } },
+    });
+    const sums = '0100000000000000 0200000000000000 0300000000000000 0400000000000000';
+    expect(layout.decodeTraffic(bytes(sums))).toEqual({
+      ...{ packets: 1n, bytes: 2n, replyPackets: 3n, replyBytes: 4n },
+    });
+  });
+
+  test('settings and devices', () => {
+    const settings = layout.encodePacketSettings({
+      secret: 0x0123456789abcdefn,
+      timeoutSeconds: {
+        ...{ tcpNew: 1, tcpEstablished: 2, tcpHalfClosed: 3, tcpClosed: 4 },
+        ...{ udpNew: 5, udpEstablished: 6 },
+      },
+      answersPerSecond: 7,
+      snatPorts: { first: 61_000, last: 65_535 },
+      nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
+      ...{ resetGone: false, resetUnknown: true, answerPing: true },
+    });
+    expect(hex(settings)).toBe(
+      'efcdab8967452301010000000200000003000000040000000500000006000000' +
+        '07000000' +
+        '48eeffff' +
+        'c000020b20010db8000000000000000000000011' +
+        '06000000',
+    );
+    expect(layout.secretOf(settings)).toBe(0x0123456789abcdefn);
+    const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, hasFastPath: false };
+    expect(hex(layout.encodeDevice(device))).toBe(
+      '070000000000000020010db800000000000000000000001101000000',
+    );
+    expect(layout.decodeDevice(layout.encodeDevice(device))).toEqual(device);
+  });
+});
