@@ -8,36 +8,73 @@ import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
 import type { Frontend, ServicePortPlan } from '../plan/types.ts';
 
-/** Where a connection meets a dataplane: at a socket of this node (its pods and processes), or as packets. */
-export type Origin = 'socket' | 'packet';
+/**
+ * Where a connection comes from: a pod of this node, a process of the node itself, or outside, as packets. Pods send
+ * packets too, which a dataplane may see as they leave the pod; what the node sends itself few of them see.
+ */
+export type Origin = 'pod' | 'host' | 'packet';
 
-export interface Capabilities {
-  readonly dataplane: string;
-  readonly families: readonly Family[];
+export interface OriginCapabilities {
   readonly protocols: readonly Protocol[];
-  readonly origins: readonly Origin[];
   /** Honours loadBalancerSourceRanges. */
   readonly hasSourceRanges: boolean;
   /** Replaces the client's address where the plan requires it; otherwise backends see the client's. */
   readonly hasMasquerade: boolean;
+}
+
+export interface Capabilities {
+  readonly dataplane: string;
+  readonly families: readonly Family[];
+  /** What it serves for clients of each origin; undefined: nothing. */
+  readonly serves: Readonly<Record<Origin, OriginCapabilities | undefined>>;
+  /** Translates SCTP to another port: its checksum, unlike those of TCP and UDP, has to be computed anew. */
+  readonly changesSctpPorts: boolean;
   /** Knows the chosen backend when it masquerades: see mayKeepLocalClient. */
   readonly keepsLocalClients: boolean;
 }
 
-/** The socket hooks of BPF: connect, sendmsg, recvmsg and getpeername of sockets on this node. */
-export const BPF: Capabilities = {
-  dataplane: 'bpf',
-  families: ['IPv4', 'IPv6'],
+const SOCKETS: OriginCapabilities = {
   protocols: ['TCP', 'UDP'],
-  origins: ['socket'],
   hasSourceRanges: false,
   hasMasquerade: false,
-  keepsLocalClients: true,
 };
 
-export const ORIGINS: readonly Origin[] = ['socket', 'packet'];
+const PACKETS: OriginCapabilities = {
+  protocols: ['TCP', 'UDP', 'SCTP'],
+  hasSourceRanges: true,
+  hasMasquerade: true,
+};
 
-export type LimitCode = 'FAMILY' | 'PROTOCOL' | 'SOURCE_RANGES' | 'ORIGIN' | 'MASQUERADE';
+/**
+ * BPF: hooks on connect(), sendmsg(), recvmsg() and getpeername() of the sockets of this node, and `packets`:
+ * programs on its devices. What a socket hook leaves alone a pod sends as packets, which those programs translate
+ * (a connection that a socket hook has translated is never masqueraded). What the node itself sends only the
+ * socket hooks see; with source ranges they serve sockets that are bound to an address.
+ */
+export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Capabilities => ({
+  dataplane: 'bpf',
+  families: ['IPv4', 'IPv6'],
+  serves: {
+    pod: packets ? { ...PACKETS, hasMasquerade: false } : SOCKETS,
+    host: SOCKETS,
+    packet: packets ? PACKETS : undefined,
+  },
+  changesSctpPorts: false,
+  keepsLocalClients: true,
+});
+
+/** As it is loaded today: the socket hooks alone. */
+export const BPF: Capabilities = bpfCapabilities({ packets: false });
+
+export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
+
+export type LimitCode =
+  | 'FAMILY'
+  | 'ORIGIN'
+  | 'PROTOCOL'
+  | 'SCTP_PORT'
+  | 'SOURCE_RANGES'
+  | 'MASQUERADE';
 
 /** A required capability that this dataplane lacks. */
 export interface Limit {
@@ -56,35 +93,53 @@ export interface Served {
   readonly differences: readonly Limit[];
 }
 
-export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol'>;
-export type FrontendTraits = Pick<Frontend, 'kind' | 'rules' | 'sourceRanges'>;
+export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol' | 'cluster' | 'local'>;
+export type FrontendTraits = Pick<Frontend, 'kind' | 'port' | 'rules' | 'sourceRanges'>;
 
-/** Pods and processes of this node are clients at a socket; all others send packets. */
-export const originOf = (client: ClientKind): Origin =>
-  client === 'pod here' || client === 'host process' ? 'socket' : 'packet';
+const ORIGIN_OF: Readonly<Record<ClientKind, Origin>> = {
+  'pod here': 'pod',
+  'host process': 'host',
+  'pod elsewhere': 'packet',
+  'other node': 'packet',
+  outside: 'packet',
+};
+
+export const originOf = (client: ClientKind): Origin => ORIGIN_OF[client];
 
 /** How its intended clients reach it: a ClusterIP from the cluster's nodes, other frontends from anywhere. */
 export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =>
-  kind === 'ClusterIP' ? ['socket'] : ['socket', 'packet'];
+  kind === 'ClusterIP' ? ['pod', 'host'] : ORIGINS;
 
 /** True if this dataplane can serve it: the same as having no limits, but cheaper. */
-export const isAble = (
-  { families, protocols, origins, hasSourceRanges }: Capabilities,
-  { family, protocol }: PortTraits,
-  { sourceRanges }: Pick<Frontend, 'sourceRanges'>,
+export function isAble(
+  { families, serves, changesSctpPorts }: Capabilities,
+  port: PortTraits,
+  frontend: Pick<Frontend, 'port' | 'sourceRanges'>,
   origin: Origin,
+): boolean {
+  const served = serves[origin];
+  return (
+    served !== undefined &&
+    families.includes(port.family) &&
+    served.protocols.includes(port.protocol) &&
+    (served.hasSourceRanges || frontend.sourceRanges === undefined) &&
+    (changesSctpPorts || !changesSctpPort(port, frontend))
+  );
+}
+
+/** Whether SCTP packets to it would have to get another port. */
+const changesSctpPort = (
+  { protocol, cluster, local }: PortTraits,
+  frontend: Pick<Frontend, 'port'>,
 ): boolean =>
-  families.includes(family) &&
-  protocols.includes(protocol) &&
-  (hasSourceRanges || sourceRanges === undefined) &&
-  origins.includes(origin);
+  protocol === 'SCTP' && [...cluster, ...local].some(({ port }) => port !== frontend.port);
 
 /** True if it can refuse the ports of a ClusterIP that its Service does not have, of any protocol. */
 export const canRefuse = (
-  { families, origins }: Capabilities,
+  { families, serves }: Capabilities,
   { family }: Pick<PortTraits, 'family'>,
   origin: Origin,
-): boolean => families.includes(family) && origins.includes(origin);
+): boolean => families.includes(family) && serves[origin] !== undefined;
 
 /** The dataplane that serves a new connection from `origin` to the frontend. */
 export function servedBy(
@@ -146,8 +201,7 @@ export function servedByTexts(
     const origins = originsOf(frontend).filter(
       (origin) => servedBy(dataplanes, port, frontend, origin).dataplane === name,
     );
-    const clients = origins.map((origin) => ORIGIN_TEXT[origin]).join(', ');
-    return clients === '' ? name : `${name}: ${clients}`;
+    return origins.length === 0 ? name : `${name}: ${clientsText(origins)}`;
   });
 }
 
@@ -155,36 +209,54 @@ export function servedByTexts(
 export const limitText = ({ dataplane, reason }: Limit): string =>
   `not served by ${dataplane}: ${reason}`;
 
-function limitsOf(
-  capabilities: Capabilities,
-  { family, protocol }: PortTraits,
-  { sourceRanges }: FrontendTraits,
-  origin: Origin,
-): readonly Limit[] {
-  const { dataplane, families, protocols, origins, hasSourceRanges } = capabilities;
-  const rows: readonly (readonly [isServed: boolean, code: LimitCode, reason: string])[] = [
-    [families.includes(family), 'FAMILY', family],
-    [protocols.includes(protocol), 'PROTOCOL', protocol],
-    [hasSourceRanges || sourceRanges === undefined, 'SOURCE_RANGES', 'source ranges'],
-    [origins.includes(origin), 'ORIGIN', ORIGIN_TEXT[origin]],
-  ];
-  return rows
-    .filter(([isServed]) => !isServed)
-    .map(([, code, reason]) => ({ dataplane, code, reason }));
+function clientsText(origins: readonly Origin[]): string {
+  const isNode = origins.includes('pod') && origins.includes('host');
+  const others = isNode ? origins.filter((origin) => origin === 'packet') : origins;
+  const texts = others.map((origin) => ORIGIN_TEXT[origin]);
+  return [...(isNode ? ['sockets of this node'] : []), ...texts].join(', ');
 }
 
 const ORIGIN_TEXT: Readonly<Record<Origin, string>> = {
-  socket: 'sockets of this node',
+  pod: 'pods of this node',
+  host: 'processes of this node',
   packet: 'packets from outside',
 };
 
-/** Only pods have an address to masquerade: a socket of the host has an address of the node anyway. */
+function limitsOf(
+  capabilities: Capabilities,
+  port: PortTraits,
+  frontend: FrontendTraits,
+  origin: Origin,
+): readonly Limit[] {
+  const { dataplane, families, serves, changesSctpPorts } = capabilities;
+  const limit = (code: LimitCode, reason: string): Limit => ({ dataplane, code, reason });
+  const served = serves[origin];
+  if (!families.includes(port.family)) return [limit('FAMILY', port.family)];
+  if (served === undefined) return [limit('ORIGIN', ORIGIN_TEXT[origin])];
+  /** Says for whom, if the dataplane can do it for others. */
+  const lacking = (what: string, can: (other: OriginCapabilities) => boolean): string =>
+    Object.values(serves).some((other) => other !== undefined && can(other))
+      ? `${what} from ${ORIGIN_TEXT[origin]}`
+      : what;
+  const hasProtocol = ({ protocols }: OriginCapabilities): boolean =>
+    protocols.includes(port.protocol);
+  const hasRanges = ({ hasSourceRanges }: OriginCapabilities): boolean => hasSourceRanges;
+  const found: Limit[] = [];
+  if (!hasProtocol(served)) found.push(limit('PROTOCOL', lacking(port.protocol, hasProtocol)));
+  else if (!changesSctpPorts && changesSctpPort(port, frontend))
+    found.push(limit('SCTP_PORT', 'SCTP to backends with another port'));
+  if (!hasRanges(served) && frontend.sourceRanges !== undefined)
+    found.push(limit('SOURCE_RANGES', lacking('source ranges', hasRanges)));
+  return found;
+}
+
+/** Only pods have an address to masquerade: a process of the host has an address of the node anyway. */
 function differencesOf(
-  { dataplane, hasMasquerade }: Capabilities,
+  { dataplane, serves }: Capabilities,
   { rules }: FrontendTraits,
   origin: Origin,
 ): readonly Limit[] {
-  const isAsked = origin === 'socket' ? rules.pod.masquerade : rules.outside.masquerade;
-  if (hasMasquerade || !isAsked) return [];
+  const isAsked = origin === 'packet' ? rules.outside.masquerade : rules.pod.masquerade;
+  if (serves[origin]?.hasMasquerade === true || !isAsked) return [];
   return [{ dataplane, code: 'MASQUERADE', reason: 'masquerade: backends see the client address' }];
 }

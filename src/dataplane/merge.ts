@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges the results of several dataplanes.
-import type { Capabilities } from './capabilities.ts';
+import type { Capabilities, OriginCapabilities } from './capabilities.ts';
 import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
 import type { Counters, Installation, PortConnections, Snapshot } from './snapshot.ts';
 
@@ -58,12 +58,26 @@ function sumOf(all: readonly Readonly<Record<string, number>>[]): Readonly<Recor
 export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities => ({
   dataplane: all.map(({ dataplane }) => dataplane).join('+'),
   families: [...new Set(all.flatMap(({ families }) => families))],
-  protocols: [...new Set(all.flatMap(({ protocols }) => protocols))],
-  origins: [...new Set(all.flatMap(({ origins }) => origins))],
-  hasSourceRanges: all.some(({ hasSourceRanges }) => hasSourceRanges),
-  hasMasquerade: all.some(({ hasMasquerade }) => hasMasquerade),
+  serves: {
+    pod: mergeServed(all.map(({ serves }) => serves.pod)),
+    host: mergeServed(all.map(({ serves }) => serves.host)),
+    packet: mergeServed(all.map(({ serves }) => serves.packet)),
+  },
+  changesSctpPorts: all.some(({ changesSctpPorts }) => changesSctpPorts),
   keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
 });
+
+function mergeServed(
+  all: readonly (OriginCapabilities | undefined)[],
+): OriginCapabilities | undefined {
+  const known = all.filter((one) => one !== undefined);
+  if (known.length === 0) return undefined;
+  return {
+    protocols: [...new Set(known.flatMap(({ protocols }) => protocols))],
+    hasSourceRanges: known.some(({ hasSourceRanges }) => hasSourceRanges),
+    hasMasquerade: known.some(({ hasMasquerade }) => hasMasquerade),
+  };
+}
 
 /** Location and refusal error are those of the first one. */
 export const mergeInstallations = ([first, ...others]: readonly [

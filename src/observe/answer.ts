@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explains what happens to a packet on this node: the decision of the plan and the dataplane that carries it
 // out. The plan does not depend on dataplanes, so their limits are added here, from their capabilities.
-import { type Capabilities, limitText, originOf, servedBy } from '../dataplane/capabilities.ts';
+import {
+  type Capabilities,
+  limitText,
+  originOf,
+  type PortTraits,
+  servedBy,
+} from '../dataplane/capabilities.ts';
 import type { HeldFrontend } from '../dataplane/dataplane.ts';
 import type { FrontendId } from '../dataplane/entry.ts';
 import { isLoopback } from '../lib/ip.ts';
@@ -37,8 +43,7 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   const explanation = explain(plan, packet);
   const found = frontendOf(matchDestination(plan, packet), packet);
   if (found === undefined) return { ...explanation, ...NOT_OURS };
-  const port = { family: found.id.family, protocol: packet.protocol };
-  const served = servedBy(dataplanes, port, found.frontend, originOf(client.kind));
+  const served = servedBy(dataplanes, found.port, found.frontend, originOf(client.kind));
   if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
     return notProgrammed(explanation, served.dataplane);
   }
@@ -103,16 +108,18 @@ function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer 
 
 interface Found {
   readonly frontend: Frontend;
+  readonly port: PortTraits;
   /** The entry that a dataplane has for it. */
   readonly id: FrontendId;
 }
 
 /** The frontend whose capabilities apply: for an unknown port, the ClusterIP that refuses it. */
-function frontendOf(match: Match, { destination }: Packet): Found | undefined {
+function frontendOf(match: Match, { destination, protocol: asked }: Packet): Found | undefined {
   if (match.kind === 'frontend') {
     const { port, frontend } = match;
     const { family, protocol } = port;
-    return { frontend, id: { family, address: frontend.address, port: frontend.port, protocol } };
+    const id = { family, address: frontend.address, port: frontend.port, protocol };
+    return { frontend, port, id };
   }
   if (match.kind === 'nothing') return undefined;
   for (const { frontends, family } of match.service.ports) {
@@ -120,7 +127,8 @@ function frontendOf(match: Match, { destination }: Packet): Found | undefined {
       ({ kind, address }) => kind === 'ClusterIP' && address === destination,
     );
     if (frontend === undefined) continue;
-    return { frontend, id: { family, address: destination, port: undefined, protocol: undefined } };
+    const id = { family, address: destination, port: undefined, protocol: undefined };
+    return { frontend, port: { family, protocol: asked, cluster: [], local: [] }, id };
   }
   return undefined;
 }

@@ -127,7 +127,7 @@ function plannedRow(
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
     desired: namesOf(port[host.scope]),
-    kernel: viewFor('socket')?.internal.toSorted() ?? [],
+    kernel: viewFor('pod')?.internal.toSorted() ?? [],
     externalDesired: namesOf(port[outside.scope]),
     externalKernel: viewFor('packet')?.external.toSorted() ?? [],
     terminating: terminatingOf(port),

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import {
   type Capabilities,
   keepsLocalClient,
+  ORIGINS,
   originOf,
   servedBy,
 } from '../../src/dataplane/capabilities.ts';
@@ -142,6 +143,10 @@ function limitOf(
     return 'loopback is no address of another';
   const match = matchDestination(plan, packet);
   if (match.kind !== 'frontend') return undefined;
-  const { limits } = servedBy([capabilities], match.port, match.frontend, origin);
-  return limits.find(({ code }) => code !== 'ORIGIN')?.reason;
+  // What is programmed for other clients is checked for those as well that this dataplane does not see.
+  const reasons = [origin, ...ORIGINS].map(
+    (one) => servedBy([capabilities], match.port, match.frontend, one).limits,
+  );
+  const own = reasons.find((limits) => limits.every(({ code }) => code !== 'ORIGIN'));
+  return own?.[0]?.reason;
 }

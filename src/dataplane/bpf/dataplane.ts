@@ -4,7 +4,7 @@
 // afterwards.
 import type { Logger } from '../../log.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
-import { BPF } from '../capabilities.ts';
+import type { Capabilities } from '../capabilities.ts';
 import type {
   AuditReport,
   Dataplane,
@@ -22,6 +22,8 @@ import type { Tables } from './maps/tables.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {
+  /** Of the layers that are loaded. */
+  readonly capabilities: Capabilities;
   readonly tables: Tables;
   /** Resolves after every program that runs now has ended. */
   readonly waitGracePeriod: () => Promise<void>;
@@ -40,7 +42,7 @@ const SLICE_MS = 10;
 export const createBpfDataplane = (parts: BpfParts): Dataplane => new BpfDataplane(parts);
 
 class BpfDataplane implements Dataplane {
-  readonly capabilities = BPF;
+  readonly capabilities: Capabilities;
   readonly installation: Installation;
   readonly #parts: BpfParts;
   readonly #grace: GracePeriods;
@@ -55,6 +57,7 @@ class BpfDataplane implements Dataplane {
 
   constructor(parts: BpfParts) {
     this.#parts = parts;
+    this.capabilities = parts.capabilities;
     this.installation = parts.installation;
     this.#grace = createGracePeriods(parts.waitGracePeriod, parts.log);
     this.#core = createTableSync(parts.tables, this.#grace.wait);

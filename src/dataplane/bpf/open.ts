@@ -6,6 +6,7 @@ import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
+import { BPF } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { type Attached, attachLayer } from './loader/attach.ts';
@@ -56,6 +57,7 @@ function overMaps(
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   return createBpfDataplane({
+    capabilities: BPF,
     tables: kernelTables(attached.map),
     waitGracePeriod,
     installation: {

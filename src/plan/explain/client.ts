@@ -2,6 +2,7 @@
 // Who a client is, by the plan's own rules: first the local detector, then this node's addresses, else
 // outside; in that order, as kube-proxy's rules are.
 import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
+import { isPodDevice } from '../decide/local-detector.ts';
 import type { ClientPosition, LocalDetector, Plan } from '../types.ts';
 import type { Packet } from './packet.ts';
 
@@ -65,13 +66,12 @@ function detectedBy(detector: LocalDetector, packet: Packet, isHost: boolean): s
     case 'cidr':
       return prefixContains(detector.cidr, source) ? `${source} is in ${detector.cidr}` : undefined;
     case 'interface':
-      return !isHost && sourceInterface === detector.name
-        ? `it came in by ${sourceInterface}`
-        : undefined;
-    case 'interface-prefix':
-      return !isHost && sourceInterface?.startsWith(detector.prefix)
-        ? `it came in by ${sourceInterface}, which begins with ${detector.prefix}`
-        : undefined;
+    case 'interface-prefix': {
+      if (isHost || sourceInterface === undefined || !isPodDevice(detector, sourceInterface))
+        return undefined;
+      const why = detector.kind === 'interface' ? '' : `, which begins with ${detector.prefix}`;
+      return `it came in by ${sourceInterface}${why}`;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 import { type BpfParts, createBpfDataplane } from '../../../src/dataplane/bpf/dataplane.ts';
 import { createMemoryTables, type MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import { BPF } from '../../../src/dataplane/capabilities.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
 
 export const memoryTables = (): MemoryTables =>
@@ -11,6 +12,7 @@ export const memoryTables = (): MemoryTables =>
 /** Over any tables: those of memory unless a test has others. */
 export const memoryDataplane = (tables: Tables, parts: Partial<BpfParts> = {}): Dataplane =>
   createBpfDataplane({
+    capabilities: BPF,
     tables,
     waitGracePeriod: () => Promise.resolve(),
     installation: { hooks: [], refusesWith: 'ECONNREFUSED', cgroupRoot: '/cg', bpfRoot: '/bpf' },

@@ -3,14 +3,17 @@
 import { describe, expect, test } from 'vitest';
 import {
   BPF,
-  type Capabilities,
+  bpfCapabilities,
+  keepsLocalClient,
   originOf,
   servedBy,
   servedByTexts,
   unservedTexts,
 } from '../../../src/dataplane/capabilities.ts';
 import type { Protocol } from '../../../src/model/types.ts';
-import type { Frontend, FrontendKind, TrafficRule } from '../../../src/plan/types.ts';
+import type { Backend, Frontend, FrontendKind, TrafficRule } from '../../../src/plan/types.ts';
+import { backend } from './bpf/plans.ts';
+import { LAST_RESORT } from './support.ts';
 
 const rule = (masquerade = false): TrafficRule => ({
   scope: 'cluster',
@@ -23,18 +26,8 @@ function frontend(kind: FrontendKind, traits: Partial<Frontend> = {}): Frontend 
   return { kind, address: '10.96.0.10', port: 80, rules, ...traits };
 }
 
-const port = (protocol: Protocol = 'TCP') => ({ family: 'IPv4', protocol }) as const;
-
-/** A second dataplane that serves the rest. */
-const RULES: Capabilities = {
-  dataplane: 'iptables',
-  families: ['IPv4', 'IPv6'],
-  protocols: ['TCP', 'UDP', 'SCTP'],
-  origins: ['socket', 'packet'],
-  hasSourceRanges: true,
-  hasMasquerade: true,
-  keepsLocalClients: false,
-};
+const port = (protocol: Protocol = 'TCP', ...backends: readonly Backend[]) =>
+  ({ family: 'IPv4', protocol, cluster: backends, local: [] }) as const;
 
 describe('with bpf alone', () => {
   const OUTSIDE = 'not served by bpf: packets from outside';
@@ -60,7 +53,7 @@ describe('with bpf alone', () => {
 
   test('sockets and packets of one NodePort differ', () => {
     const asked = frontend('NodePort');
-    expect(servedBy([BPF], port(), asked, 'socket').dataplane).toBe('bpf');
+    expect(servedBy([BPF], port(), asked, 'pod').dataplane).toBe('bpf');
     expect(servedBy([BPF], port(), asked, 'packet')).toEqual({
       dataplane: undefined,
       limits: [{ dataplane: 'bpf', code: 'ORIGIN', reason: 'packets from outside' }],
@@ -70,19 +63,71 @@ describe('with bpf alone', () => {
 
   test('a pod that the plan masquerades is seen by its backends with its own address', () => {
     const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
-    const served = servedBy([BPF], port(), frontend('NodePort', { rules }), 'socket');
+    const served = servedBy([BPF], port(), frontend('NodePort', { rules }), 'pod');
     expect(served.dataplane).toBe('bpf');
     expect(served.differences).toMatchObject([{ dataplane: 'bpf', code: 'MASQUERADE' }]);
+  });
+});
+
+describe('with bpf for packets too', () => {
+  const PACKETS = bpfCapabilities({ packets: true });
+  const RANGED = { sourceRanges: ['192.0.2.0/24'] };
+  const HOST_SCTP = 'not served by bpf: SCTP from processes of this node';
+  const same = backend('10.1.1.5', 80);
+  const other = backend('10.1.1.5', 8080);
+  test.each([
+    ['a NodePort', port(), frontend('NodePort'), []],
+    ['an external IP over UDP', port('UDP'), frontend('ExternalIP'), []],
+    [
+      'a load balancer with source ranges',
+      port(),
+      frontend('LoadBalancer', RANGED),
+      ['not served by bpf: source ranges from processes of this node'],
+    ],
+    ['SCTP to the same port', port('SCTP', same), frontend('ClusterIP'), [HOST_SCTP]],
+    ['SCTP without backends', port('SCTP'), frontend('ClusterIP'), [HOST_SCTP]],
+    [
+      'SCTP to another port',
+      port('SCTP', same, other),
+      frontend('ClusterIP'),
+      ['not served by bpf: SCTP to backends with another port', HOST_SCTP],
+    ],
+    ['TCP to another port', port('TCP', other), frontend('ClusterIP'), []],
+  ])('%s', (_, asked, address, texts) => {
+    expect(unservedTexts([PACKETS], asked, address)).toEqual(texts);
+  });
+
+  test('packets are masqueraded, sockets that a hook translates are not', () => {
+    const rules = { pod: rule(true), host: rule(true), outside: rule(true) };
+    const asked = frontend('NodePort', { rules });
+    expect(servedBy([PACKETS], port(), asked, 'packet').differences).toEqual([]);
+    expect(servedBy([PACKETS], port(), asked, 'pod').differences).toMatchObject([
+      { code: 'MASQUERADE' },
+    ]);
+  });
+
+  test('what the node itself sends goes to the next dataplane', () => {
+    const both = [PACKETS, LAST_RESORT];
+    const asked = frontend('ClusterIP');
+    expect(servedBy(both, port('SCTP', same), asked, 'pod').dataplane).toBe('bpf');
+    expect(servedBy(both, port('SCTP', same), asked, 'host').dataplane).toBe('iptables');
+    expect(unservedTexts(both, port('SCTP', same), asked)).toEqual([]);
+  });
+
+  test('clients of backends here keep their address at external addresses, if the dataplane knows the backend', () => {
+    expect(keepsLocalClient(PACKETS, frontend('NodePort'))).toBe(true);
+    expect(keepsLocalClient(PACKETS, frontend('ClusterIP'))).toBe(false);
+    expect(keepsLocalClient(LAST_RESORT, frontend('NodePort'))).toBe(false);
   });
 });
 
 describe('with another dataplane behind it', () => {
   test('each connection is served by the first that can', () => {
     const asked = frontend('NodePort');
-    const both = [BPF, RULES];
-    expect(servedBy(both, port(), asked, 'socket').dataplane).toBe('bpf');
+    const both = [BPF, LAST_RESORT];
+    expect(servedBy(both, port(), asked, 'pod').dataplane).toBe('bpf');
     expect(servedBy(both, port(), asked, 'packet').dataplane).toBe('iptables');
-    expect(servedBy(both, port('SCTP'), asked, 'socket')).toMatchObject({
+    expect(servedBy(both, port('SCTP'), asked, 'pod')).toMatchObject({
       dataplane: 'iptables',
       limits: [{ dataplane: 'bpf', code: 'PROTOCOL', reason: 'SCTP' }],
     });
@@ -91,7 +136,7 @@ describe('with another dataplane behind it', () => {
 });
 
 describe('who serves a frontend, of those that have programmed it', () => {
-  const both = [BPF, RULES];
+  const both = [BPF, LAST_RESORT];
   test.each([
     [[], []],
     [['bpf'], ['bpf']],
@@ -109,9 +154,9 @@ describe('who serves a frontend, of those that have programmed it', () => {
   });
 });
 
-test('pods and processes of this node open sockets, everyone else sends packets', () => {
-  expect(originOf('pod here')).toBe('socket');
-  expect(originOf('host process')).toBe('socket');
+test('pods and processes of this node are told apart from everyone else, who sends packets', () => {
+  expect(originOf('pod here')).toBe('pod');
+  expect(originOf('host process')).toBe('host');
   for (const kind of ['pod elsewhere', 'other node', 'outside'] as const) {
     expect(originOf(kind)).toBe('packet');
   }

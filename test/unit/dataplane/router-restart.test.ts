@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest';
 import { decodeFrontendKey } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { ComposedDataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
 import { createRouter } from '../../../src/dataplane/router.ts';
@@ -14,7 +14,12 @@ import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { withCapabilities } from './support.ts';
 
 /** Serves sockets alone, as BPF does, so that each frontend has one dataplane. */
-const RULES = { ...BPF, dataplane: 'rules', hasSourceRanges: true } as const;
+const WITH_RANGES = { ...BPF.serves.pod!, hasSourceRanges: true };
+const RULES: Capabilities = {
+  ...BPF,
+  dataplane: 'rules',
+  serves: { pod: WITH_RANGES, host: WITH_RANGES, packet: undefined },
+};
 
 /** What a node keeps while agents come and go. */
 interface Node {

@@ -10,7 +10,7 @@ import { clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { fakeDataplane, LAST_RESORT } from './support.ts';
 
 /** Serves sockets alone, so that with BPF before it each frontend has one dataplane. */
-const SOCKETS = { ...LAST_RESORT, origins: ['socket'] } as const;
+const SOCKETS = { ...LAST_RESORT, serves: { ...LAST_RESORT.serves, packet: undefined } };
 const port = (name: string, protocol: Protocol, number = 80): ServicePortPlan => ({
   ...servicePort(name, [clusterIp('10.96.0.10', number)], []),
   ...{ key: `default/${name}:p${number}/${protocol}/IPv4`, portName: `p${number}`, protocol },
@@ -99,7 +99,10 @@ test('results are merged', async () => {
     tables: [{ name: 'bpf' }, { name: 'iptables' }],
     outcomes: { translated: 2 },
   });
-  expect(router.capabilities).toMatchObject({ dataplane: 'bpf+iptables', hasSourceRanges: true });
+  expect(router.capabilities).toMatchObject({
+    dataplane: 'bpf+iptables',
+    serves: { pod: { hasSourceRanges: true }, packet: undefined },
+  });
   expect(router.installation.hooks.map(({ name }) => name)).toEqual(['bpf', 'iptables']);
   let told = 0;
   router.onRoom(() => {

@@ -78,13 +78,19 @@ test('the share is as live as the plan, and a Service without a share is not the
   expect([share.size, share.has('default/web'), [...share.values()].length]).toEqual([2, false, 2]);
 });
 
+const servedArbitrary = fc.option(
+  fc.record({
+    protocols: fc.subarray(['TCP', 'UDP', 'SCTP'] as const),
+    hasSourceRanges: fc.boolean(),
+    hasMasquerade: fc.boolean(),
+  }),
+  { nil: undefined },
+);
 const capabilitiesArbitrary = fc.record({
   dataplane: fc.constant(''),
   families: fc.subarray(['IPv4', 'IPv6'] as const),
-  protocols: fc.subarray(['TCP', 'UDP', 'SCTP'] as const),
-  origins: fc.subarray(['socket', 'packet'] as const),
-  hasSourceRanges: fc.boolean(),
-  hasMasquerade: fc.boolean(),
+  serves: fc.record({ pod: servedArbitrary, host: servedArbitrary, packet: servedArbitrary }),
+  changesSctpPorts: fc.boolean(),
   keepsLocalClients: fc.boolean(),
 });
 const portsArbitrary = fc.array(

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dataplanes that exist in tests alone: one that does packets, one that does all, and any of them
 // programmed in memory with a journal of what it has after each sync.
-import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
+import {
+  BPF,
+  type Capabilities,
+  type OriginCapabilities,
+} from '../../../src/dataplane/capabilities.ts';
 import type { Dataplane, FailedEntry, SyncReport } from '../../../src/dataplane/dataplane.ts';
 import { frontendEntry, frontendText } from '../../../src/dataplane/entry.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
 
-export const PACKETS: Capabilities = { ...BPF, dataplane: 'tc', origins: ['packet'] };
+export const PACKETS: Capabilities = {
+  ...BPF,
+  dataplane: 'tc',
+  serves: { pod: undefined, host: undefined, packet: BPF.serves.pod },
+};
+
+const EVERYTHING: OriginCapabilities = {
+  protocols: ['TCP', 'UDP', 'SCTP'],
+  hasSourceRanges: true,
+  hasMasquerade: true,
+};
 
 export const LAST_RESORT: Capabilities = {
   dataplane: 'iptables',
   families: ['IPv4', 'IPv6'],
-  protocols: ['TCP', 'UDP', 'SCTP'],
-  origins: ['socket', 'packet'],
-  hasSourceRanges: true,
-  hasMasquerade: true,
+  serves: { pod: EVERYTHING, host: EVERYTHING, packet: EVERYTHING },
+  changesSctpPorts: true,
   keepsLocalClients: false,
 };
 

@@ -134,7 +134,8 @@ test('services: what no dataplane serves is not in sync', () => {
 });
 
 describe('services: with two dataplanes', () => {
-  const PACKETS = { ...BPF, dataplane: 'tc', origins: ['packet'] } as const;
+  const serves = { pod: undefined, host: undefined, packet: BPF.serves.pod };
+  const PACKETS = { ...BPF, dataplane: 'tc', serves };
   const plan = planOf(servicePort('web', [localNodePort(30080)], [backend('10.1.1.1')]));
   const [view] = [...frontendViews(kernelAfter(plan))];
   const by = (dataplane: string, change = {}) => ({
