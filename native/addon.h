@@ -18,6 +18,7 @@ struct Addon {
   Napi::FunctionReference program;
   Napi::FunctionReference link;
   Napi::FunctionReference ring;
+  Napi::FunctionReference netlink;
   // The state for the handle under construction; null when JavaScript calls a constructor directly.
   void* pending = nullptr;
   std::shared_ptr<GraceMaps> grace;
@@ -28,7 +29,9 @@ void RegisterObject(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterMap(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterProgram(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterLink(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterTcQuery(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterRing(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterNetlink(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterInspect(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterSystem(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterGrace(Napi::Env env, Addon& addon, Napi::Object exports);

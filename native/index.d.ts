@@ -143,6 +143,8 @@ export interface BpfLink {
   readonly id: number;
   /** Cgroup links: inode number of the cgroup's directory when the handle was made, 0 if it is gone. */
   readonly cgroupId: bigint | undefined;
+  /** Of the device when the handle was made, in the device's own namespace, 0 if it is gone; undefined for cgroup links. */
+  readonly ifindex: number | undefined;
   /** Replaces this program by another, atomically: no packet or call goes without a program. */
   update(program: BpfProgram): void;
   /** Throws ENOTSUP for clsact (it outlives us by itself). */
@@ -187,6 +189,50 @@ export function openObject(bytes: Uint8Array, options?: { name?: string }): BpfO
 export function openPinnedMap(path: string): BpfMap;
 export function openPinnedProgram(path: string): BpfProgram;
 export function openPinnedLink(path: string): BpfLink;
+
+/**
+ * The programs of a device's tcx hook in the order in which they run; undefined if the kernel has no tcx (before 6.6).
+ * `linkId` is 0 for a program without a link; `name` is empty without CAP_SYS_ADMIN.
+ */
+export function tcxPrograms(
+  ifindex: number,
+  direction: 'ingress' | 'egress',
+):
+  | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
+  | undefined;
+/** The id of the program of the clsact filter at this priority and handle (see attachTc), 0 if there is none. */
+export function tcFilter(
+  ifindex: number,
+  direction: 'ingress' | 'egress',
+  options?: { priority?: number; handle?: number },
+): number;
+/** Removes that filter; fine if it, the qdisc or the device is gone. */
+export function removeTcFilter(
+  ifindex: number,
+  direction: 'ingress' | 'egress',
+  options?: { priority?: number; handle?: number },
+): void;
+
+export interface NetlinkSocket {
+  /** Sends one datagram to the kernel. */
+  send(message: Uint8Array): void;
+  /**
+   * The next datagram from the kernel, without waiting; undefined if there is none. Throws ENOBUFS once after the
+   * kernel had to drop some.
+   */
+  receive(): Uint8Array | undefined;
+  close(): void;
+}
+/**
+ * A netlink socket in the calling thread's network namespace. `groups` is the bit mask of its multicast groups.
+ * `onReadable` is called on the event loop when there is something to receive, and again while there is; a
+ * thread waits, the loop never blocks. What it throws is an uncaught exception. With it the socket keeps the
+ * process alive until closed.
+ */
+export function openNetlink(
+  options: { protocol: number; groups?: number; receiveBufferSize?: number },
+  onReadable?: () => void,
+): NetlinkSocket;
 
 export interface RingBuffer {
   /** No record is delivered after it; those not yet delivered are dropped. */

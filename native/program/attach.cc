@@ -17,10 +17,6 @@
 namespace fairlead {
 namespace {
 
-// enum bpf_attach_type of 6.6; the headers of older distributions lack them.
-constexpr auto kTcxIngress = static_cast<bpf_attach_type>(46);
-constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
-
 constexpr uint32_t kById = 1 << 5;  // BPF_F_ID
 
 // The arguments of bpf(BPF_LINK_CREATE) for tcx: libbpf supports it since 1.3, Debian 12 has 1.1.
@@ -68,6 +64,26 @@ Napi::Value LinkOrError(Napi::Env env, Fd fd, const std::string& target) {
 
 }  // namespace
 
+TcTarget ReadTcTarget(Args& args) {
+  Napi::Value priority = args.Option(2, "priority");
+  Napi::Value handle = args.Option(2, "handle");
+  TcTarget target;
+  target.ifindex = args.Uint32(args.At(0), "ifindex");
+  std::string direction = args.Text(args.At(1), "direction");
+  target.is_egress = direction == "egress";
+  if (!target.is_egress && direction != "ingress") {
+    args.Refuse("direction must be 'ingress' or 'egress'");
+  }
+  target.priority = args.Uint32Or(priority, "priority", kDefaultTcPriority);
+  target.handle = args.Uint32Or(handle, "handle", kDefaultTcHandle);
+  if (target.ifindex == 0 || target.ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
+  if (target.priority == 0 || target.priority > UINT16_MAX) {
+    args.Refuse("priority must be from 1 to 65535");
+  }
+  if (target.handle == 0) args.Refuse("handle must not be 0");
+  return target;
+}
+
 int PutFilter(int program, const TcTarget& target) {
   bpf_tc_hook hook = HookOf(target);
   LIBBPF_OPTS(bpf_tc_opts, options);
@@ -84,6 +100,15 @@ int DropFilter(const TcTarget& target) {
   options.handle = target.handle;
   options.priority = target.priority;
   return -bpf_tc_detach(&hook, &options);
+}
+
+uint32_t FindFilter(const TcTarget& target) {
+  ForgetLibbpfMessages();
+  bpf_tc_hook hook = HookOf(target);
+  LIBBPF_OPTS(bpf_tc_opts, options);
+  options.handle = target.handle;
+  options.priority = target.priority;
+  return bpf_tc_query(&hook, &options) == 0 ? options.prog_id : 0;
 }
 
 Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, uint32_t type) {
@@ -112,6 +137,7 @@ Napi::Value AttachClsact(Napi::Env env, int program, const TcTarget& target) {
   LinkState state;
   state.kind = LinkKind::kClsact;
   state.target = target;
+  state.ifindex = target.ifindex;
   return BpfLink::Create(env, std::move(state));
 }
 

@@ -4,10 +4,13 @@
 #ifndef FAIRLEAD_ATTACH_H_
 #define FAIRLEAD_ATTACH_H_
 
+#include <linux/bpf.h>
 #include <napi.h>
 
 #include <cstdint>
 #include <string>
+
+#include "binding/args.h"
 
 namespace fairlead {
 
@@ -15,12 +18,19 @@ namespace fairlead {
 constexpr uint32_t kDefaultTcPriority = 50;
 constexpr uint32_t kDefaultTcHandle = 0xfa1;
 
+// enum bpf_attach_type of 6.6; the headers of older distributions lack them.
+constexpr auto kTcxIngress = static_cast<bpf_attach_type>(46);
+constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
+
 struct TcTarget {
   uint32_t ifindex = 0;
   bool is_egress = false;
   uint32_t priority = 0;
   uint32_t handle = 0;
 };
+
+// Reads (ifindex, direction, {priority, handle}) of a call, refusing what no filter can have.
+TcTarget ReadTcTarget(Args& args);
 
 // Position among the tcx programs of a hook: relative to the one with this id; 0 means all of them.
 struct TcxOrder {
@@ -39,6 +49,9 @@ Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::s
 // a positive errno or 0.
 int PutFilter(int program, const TcTarget& target);
 int DropFilter(const TcTarget& target);
+
+// The id of the program of the clsact filter at a target, 0 if there is none.
+uint32_t FindFilter(const TcTarget& target);
 
 }  // namespace fairlead
 

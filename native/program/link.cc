@@ -54,7 +54,11 @@ Napi::Value MakeLink(Napi::Env env, Fd fd, const std::string& target) {
   }
   state.fd = std::move(fd);
   state.id = facts.id;
-  if (state.kind == LinkKind::kCgroup) state.cgroup_id = facts.cgroup.cgroup_id;
+  if (state.kind == LinkKind::kCgroup) {
+    state.cgroup_id = facts.cgroup.cgroup_id;
+  } else {
+    state.ifindex = facts.xdp.ifindex;  // of tcx, which older headers lack, it has the same place
+  }
   return BpfLink::Create(env, std::move(state));
 }
 
@@ -64,6 +68,11 @@ Napi::Value BpfLink::Kind(const Napi::CallbackInfo& info) {
 
 Napi::Value BpfLink::Id(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), state_.id);
+}
+
+Napi::Value BpfLink::Ifindex(const Napi::CallbackInfo& info) {
+  if (state_.kind == LinkKind::kCgroup) return info.Env().Undefined();
+  return Napi::Number::New(info.Env(), state_.ifindex);
 }
 
 Napi::Value BpfLink::CgroupId(const Napi::CallbackInfo& info) {
@@ -121,6 +130,7 @@ Napi::Function BpfLink::Define(Napi::Env env) {
   return DefineClass(
       env, kName,
       {InstanceAccessor<&BpfLink::Kind>("kind"), InstanceAccessor<&BpfLink::Id>("id"),
+       InstanceAccessor<&BpfLink::Ifindex>("ifindex"),
        InstanceAccessor<&BpfLink::CgroupId>("cgroupId"), InstanceMethod<&BpfLink::Update>("update"),
        InstanceMethod<&BpfLink::Pin>("pin"), InstanceMethod<&BpfLink::Detach>("detach"),
        InstanceMethod<&BpfLink::Close>("close")});

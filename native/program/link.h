@@ -16,6 +16,7 @@ struct LinkState {
   Fd fd;                   // not for clsact
   uint32_t id = 0;         // not for clsact
   uint64_t cgroup_id = 0;  // cgroup only
+  uint32_t ifindex = 0;    // not for cgroup; 0 also if the device is gone
   TcTarget target;         // clsact only, in the network namespace it was made in
 };
 
@@ -33,6 +34,7 @@ class BpfLink : public Handle<BpfLink, LinkState> {
  private:
   Napi::Value Kind(const Napi::CallbackInfo& info);
   Napi::Value Id(const Napi::CallbackInfo& info);
+  Napi::Value Ifindex(const Napi::CallbackInfo& info);
   Napi::Value CgroupId(const Napi::CallbackInfo& info);
   Napi::Value Update(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);

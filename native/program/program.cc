@@ -126,26 +126,10 @@ Napi::Value BpfProgram::AttachCgroup(const Napi::CallbackInfo& info) {
 
 Napi::Value BpfProgram::AttachTc(const Napi::CallbackInfo& info) {
   Args args(info, "program.attachTc", &is_open_);
-  // Read all options first: a getter could close this handle.
-  Napi::Value priority = args.Option(2, "priority");
-  Napi::Value handle = args.Option(2, "handle");
   Napi::Value force = args.Option(2, "forceClsact");
   TcxOrder order = ReadTcxOrder(args);
-  TcTarget target;
-  target.ifindex = args.Uint32(args.At(0), "ifindex");
-  std::string direction = args.Text(args.At(1), "direction");
-  target.is_egress = direction == "egress";
-  if (!target.is_egress && direction != "ingress") {
-    args.Refuse("direction must be 'ingress' or 'egress'");
-  }
-  target.priority = args.Uint32Or(priority, "priority", kDefaultTcPriority);
-  target.handle = args.Uint32Or(handle, "handle", kDefaultTcHandle);
+  TcTarget target = ReadTcTarget(args);
   bool is_clsact = args.BooleanOr(force, "forceClsact", false);
-  if (target.ifindex == 0 || target.ifindex > INT32_MAX) args.Refuse("ifindex must be positive");
-  if (target.priority == 0 || target.priority > UINT16_MAX) {
-    args.Refuse("priority must be from 1 to 65535");
-  }
-  if (target.handle == 0) args.Refuse("handle must not be 0");
   if (!args.ok()) return {};
   int fd = state_.fd.get();
   return is_clsact ? AttachClsact(info.Env(), fd, target)

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "binding/args.h"
+#include "binding/notify.h"
 
 namespace fairlead {
 namespace {
@@ -21,19 +22,11 @@ constexpr size_t kRecordsPerTurn = 256;
 // times; so the next call waits until that turn is certainly over.
 constexpr int kRestMs = 1;
 
-// An exception in the callback goes to 'uncaughtException', and delivery continues.
 void Call(Napi::Env env, Napi::Function on_record, const std::vector<uint8_t>& record) {
   Napi::HandleScope scope(env);
   napi_value argument = CopyBytes(env, record.data(), record.size());
-  napi_value receiver = nullptr;
-  napi_value thrown = nullptr;
-  napi_get_undefined(env, &receiver);
   if (argument == nullptr) return;  // the environment is ending
-  if (napi_call_function(env, receiver, on_record, 1, &argument, nullptr) ==
-          napi_pending_exception &&
-      napi_get_and_clear_last_exception(env, &thrown) == napi_ok) {
-    napi_fatal_exception(env, thrown);
-  }
+  CallFromLoop(env, on_record, 1, &argument);
 }
 
 }  // namespace

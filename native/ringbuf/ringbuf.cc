@@ -5,17 +5,11 @@
 
 #include <errno.h>
 
+#include "binding/notify.h"
 #include "map/map.h"
 
 namespace fairlead {
 namespace {
-
-void OnNotify(napi_env env, napi_value on_record, void* context, void*) {
-  if (env == nullptr) return;  // the environment is going away
-  // A copy: the callback may close the ring.
-  std::shared_ptr<RingReader> reader = *static_cast<std::shared_ptr<RingReader>*>(context);
-  reader->Deliver(env, Napi::Function(env, on_record));
-}
 
 void StopWithEnvironment(void* reader) {
   static_cast<RingReader*>(reader)->Stop();
@@ -42,28 +36,10 @@ Napi::Function RingBuffer::Define(Napi::Env env) {
   return DefineClass(env, kName, {InstanceMethod<&RingBuffer::Close>("close")});
 }
 
-// The function that brings the loop to the reader; null if the environment is ending. It holds the
-// reader until it is finalized.
-static napi_threadsafe_function MakeNotify(Napi::Env env, std::shared_ptr<RingReader> reader,
-                                           Napi::Function on_record) {
-  auto* held = new std::shared_ptr<RingReader>(std::move(reader));
-  auto drop = [](napi_env, void*, void* context) {
-    delete static_cast<std::shared_ptr<RingReader>*>(context);
-  };
-  Napi::String name = Napi::String::New(env, "fairlead:ringBuffer");
-  napi_threadsafe_function notify = nullptr;
-  if (napi_create_threadsafe_function(env, on_record, nullptr, name, 0, 1, held, drop, held,
-                                      OnNotify, &notify) != napi_ok) {
-    delete held;
-    return nullptr;
-  }
-  return notify;
-}
-
 // The hook is added after the threadsafe function, whose own hook therefore runs after ours.
 static Napi::Value StartReader(Napi::Env env, std::shared_ptr<RingReader> reader,
                                Napi::Function on_record) {
-  napi_threadsafe_function notify = MakeNotify(env, reader, on_record);
+  napi_threadsafe_function notify = MakeNotify(env, "fairlead:ringBuffer", reader, on_record);
   if (notify == nullptr) return ThrowErrno(env, ECANCELED, "napi_create_threadsafe_function");
   Napi::Value handle = RingBuffer::Create(env, {.reader = reader});
   int error = handle.IsEmpty() ? ECANCELED : reader->Start(notify);

@@ -14,6 +14,7 @@ import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
+import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch } from './batch.ts';
 import { createFailures, type Failures } from './failures.ts';
 import { Retries } from './retries.ts';
@@ -23,9 +24,8 @@ export interface AgentParts {
   readonly planner: { apply(changes: readonly ObjectChange[]): PlanDelta };
   readonly dataplane: Dataplane;
   readonly log: Logger;
-  readonly localAddresses: () => readonly NodeAddress[];
+  readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
-  readonly addressIntervalMs: number;
 }
 
 export interface AgentListener {
@@ -80,12 +80,12 @@ class RunningAgent implements Agent {
   readonly #parts: AgentParts;
   readonly #failures: Failures;
   readonly #retries: Retries;
-  readonly #timers: NodeJS.Timeout[];
+  readonly #auditTimer: NodeJS.Timeout;
   readonly #syncLog: SyncLog;
   #listeners: readonly AgentListener[] = [];
   #pending: ObjectChange[] = [];
   #plan: Plan | undefined;
-  #addresses: readonly NodeAddress[] = [];
+  #addresses: readonly NodeAddress[];
   readonly #next = new NextBatch();
   #isSourceSynced = false;
   #isScheduled = false;
@@ -105,10 +105,9 @@ class RunningAgent implements Agent {
     this.#syncLog = createSyncLog(parts.log);
     this.#retries = new Retries(this.#failures, () => this.#retry());
     parts.dataplane.onRoom(() => this.#retries.roomMade());
-    this.#timers = [
-      setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs),
-      setInterval(() => this.#followAddresses(), parts.addressIntervalMs),
-    ];
+    this.#addresses = parts.addresses.current();
+    parts.addresses.listen(() => this.#followAddresses());
+    this.#auditTimer = setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs);
   }
 
   listen(listener: AgentListener): void {
@@ -124,7 +123,6 @@ class RunningAgent implements Agent {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
     this.#next.addAll();
-    this.#followAddresses();
     this.#schedule();
   }
 
@@ -153,7 +151,7 @@ class RunningAgent implements Agent {
 
   stop(): void {
     this.#isStopped = true;
-    for (const timer of this.#timers) clearInterval(timer);
+    clearInterval(this.#auditTimer);
     this.#retries.stop();
     this.#syncLog.close();
   }
@@ -270,9 +268,7 @@ class RunningAgent implements Agent {
   }
 
   #followAddresses(): void {
-    const local = this.#parts.localAddresses();
-    if (textOf(local) === textOf(this.#addresses)) return;
-    this.#addresses = local;
+    this.#addresses = this.#parts.addresses.current();
     this.#next.owe();
     if (this.#isSourceSynced) this.#schedule();
   }
@@ -286,6 +282,3 @@ class RunningAgent implements Agent {
     }
   }
 }
-
-const textOf = (addresses: readonly NodeAddress[]): string =>
-  addresses.map(({ address }) => address).join();

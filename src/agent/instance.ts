@@ -12,7 +12,8 @@ import { serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
-import { interfaceAddresses } from '../sys/addresses.ts';
+import { followNetwork } from '../sys/netlink/follow.ts';
+import { nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
@@ -39,8 +40,6 @@ export interface Instance {
   /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
   stop(): void;
 }
-
-const ADDRESS_INTERVAL_MS = 5_000;
 
 /** Throws FairleadError, after closing what it opened; hooks that are attached already stay, as after a stop. */
 export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
@@ -73,6 +72,9 @@ async function compose(
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
   closers.push(admin);
+  const network = followNetwork();
+  closers.push(network);
+  const addresses = nodeAddressesOf(network);
   const early = createEarlyListener();
   const dataplane = await openBeside(settings, early, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
@@ -80,19 +82,21 @@ async function compose(
     planner: createPlanner(settings.plan),
     dataplane,
     log,
-    localAddresses: interfaceAddresses,
+    addresses,
     auditIntervalMs: settings.auditIntervalMs,
-    addressIntervalMs: ADDRESS_INTERVAL_MS,
   });
   closers.push({ close: () => agent.stop() });
   const servers = await openServers({
     settings: settings.servers,
     readers: readersOf({ agent, dataplane, source }, settings.metricsTopServices),
     sender: senderTo(source),
+    localAddresses: () => addresses.current().map(({ address }) => address),
     log,
   });
   closers.push(servers);
-  admin.serve(routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source }));
+  admin.serve(
+    routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source, addresses }),
+  );
   start(source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
   return { agent, configWritten: servers.configWritten, stop };
 }

@@ -7,7 +7,7 @@ import { serviceRows } from '../observe/service-rows.ts';
 import { statusOf } from '../observe/status.ts';
 import type { Routes } from '../server/admin-socket.ts';
 import type { Source } from '../source/source.ts';
-import { interfaceAddresses } from '../sys/addresses.ts';
+import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Agent } from './agent.ts';
 
@@ -17,6 +17,7 @@ export interface Running {
   readonly dataplane: ComposedDataplane;
   readonly agent: Agent;
   readonly source: Source;
+  readonly addresses: NodeAddresses;
 }
 
 /** Served until the agent has started. */
@@ -39,7 +40,7 @@ export function routesOf(running: Running): Routes {
       const held = await dataplane.held();
       return explained(
         agent.state().plan,
-        interfaceAddresses().map(({ address }) => address),
+        running.addresses.current().map(({ address }) => address),
         { dataplanes: dataplane.dataplanes, held },
         query,
       );

@@ -11,7 +11,6 @@ import { isNodeEligible } from '../model/node/eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';
-import { interfaceAddresses } from '../sys/addresses.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { createSyncEvents } from './events/sync-events.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
@@ -37,6 +36,8 @@ export interface ServersParts {
   readonly settings: ServersSettings;
   readonly readers: AgentReaders;
   readonly sender: EventSender;
+  /** Of this node, canonical. */
+  readonly localAddresses: () => readonly string[];
   readonly log: Logger;
 }
 
@@ -58,7 +59,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
   const self = { kind: 'Node', name: settings.nodeName } as const;
   const health = createProxyHealth(2 * settings.syncPeriodMs);
   const events = createEventRecorder(sender, settings.nodeName);
-  const serviceHealth = openServiceHealth({ health, events, log });
+  const serviceHealth = openServiceHealth(parts, { health, events });
   const pending = createPendingChanges(Date.now());
   const shown: Shown = { isConfigChanged: false, listening: () => ({}) };
   const metrics = createMetrics(
@@ -122,14 +123,13 @@ const serverReaders = (parts: Parts & { readonly shown: Shown }): ServerReaders 
   events: () => parts.events.stats(),
 });
 
-function openServiceHealth({
-  health,
-  events,
-  log,
-}: Pick<Parts, 'health' | 'events'> & { readonly log: Logger }): ServiceHealthServers {
+function openServiceHealth(
+  { localAddresses, log }: ServersParts,
+  { health, events }: Pick<Parts, 'health' | 'events'>,
+): ServiceHealthServers {
   return createServiceHealthServers({
     isProxyHealthy: () => health.verdict().isHealthy,
-    localAddresses: () => interfaceAddresses().map(({ address }) => address),
+    localAddresses,
     onFailure: ({ namespace, name, port, reason }) => {
       log.warn({ service: `${namespace}/${name}`, port, reason }, 'healthCheckNodePort not served');
       const service = { kind: 'Service', namespace, name } as const;

@@ -17,6 +17,7 @@ export type {
   BpfProgram,
   MapInfo,
   NativeError,
+  NetlinkSocket,
   RingBuffer,
   StructLayout,
 } from '../../native/index.d.ts';
@@ -51,6 +52,11 @@ export const openPinnedLink: Native['openPinnedLink'] = (...args) =>
   addon().openPinnedLink(...args);
 export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
   addon().openRingBuffer(...args);
+export const openNetlink: Native['openNetlink'] = (...args) => addon().openNetlink(...args);
+export const tcxPrograms: Native['tcxPrograms'] = (...args) => addon().tcxPrograms(...args);
+export const tcFilter: Native['tcFilter'] = (...args) => addon().tcFilter(...args);
+export const removeTcFilter: Native['removeTcFilter'] = (...args) =>
+  addon().removeTcFilter(...args);
 export const readBtf: Native['readBtf'] = (...args) => addon().readBtf(...args);
 export const possibleCpus: Native['possibleCpus'] = () => addon().possibleCpus();
 export const mountBpffs: Native['mountBpffs'] = (...args) => addon().mountBpffs(...args);

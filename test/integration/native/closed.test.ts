@@ -49,7 +49,7 @@ const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject)
   program: (object) => object.program('first_tc'),
 };
 const linkCalls: Record<
-  Exclude<keyof BpfLink, 'kind' | 'id' | 'cgroupId' | 'close'>,
+  Exclude<keyof BpfLink, 'kind' | 'id' | 'cgroupId' | 'ifindex' | 'close'>,
   (link: BpfLink) => unknown
 > = {
   update: (link) => link.update(undefined as never),

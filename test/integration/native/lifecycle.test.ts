@@ -40,14 +40,18 @@ const openEverything: ChildBody<{ fixture: string; cgroup: string; ending: strin
     if (count < 10) return;
     if (ending === 'exit') process.exit(7);
     if (ending === 'throw') throw new Error('on purpose');
-    if (ending === 'close') ring.close();
+    if (ending !== 'close') return;
+    ring.close();
+    netlink.close();
   });
   const memory = object.map('shared').mmap();
   const link = object.program('allow_connect4').attachCgroup(cgroup, 10);
   void native.waitGracePeriod();
+  // Groups of addresses: nothing arrives by itself.
+  const netlink = native.openNetlink({ protocol: 0, groups: 0x110 }, () => {});
   const dataIn = new Uint8Array(64);
   emit.testRun({ dataIn, repeat: 2_000 });
-  (globalThis as { held?: unknown }).held = [object, events, emit, ring, memory, link];
+  (globalThis as { held?: unknown }).held = [object, events, emit, ring, memory, link, netlink];
   return 'open';
 };
 

@@ -8,6 +8,7 @@ import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, PlanDelta, ServicePortPlan } from '../../../src/plan/types.ts';
+import type { NodeAddresses } from '../../../src/sys/netlink/node-addresses.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
@@ -19,6 +20,13 @@ let ports: Map<string, ServicePortPlan>;
 /** The arguments of each sync. */
 let syncs: (number | 'all')[];
 let local: { family: 'IPv4'; address: string }[];
+let localChanged: () => void;
+const addresses: NodeAddresses = {
+  current: () => local,
+  listen: (listener) => {
+    localChanged = listener;
+  },
+};
 
 /** A planner whose objects are service ports. */
 const planner = {
@@ -71,9 +79,8 @@ function restart(): void {
     planner,
     dataplane,
     log: createLogger('error', 'json'),
-    localAddresses: () => local,
+    addresses,
     auditIntervalMs: AUDIT_MS,
-    addressIntervalMs: 5_000,
   });
 }
 
@@ -108,9 +115,8 @@ test('a change that no Service depends on is reported in sync, so that health do
     },
     dataplane,
     log: createLogger('error', 'json'),
-    localAddresses: () => local,
+    addresses,
     auditIntervalMs: AUDIT_MS,
-    addressIntervalMs: 5_000,
   });
   agent.listen({ onSync: (facts) => told.push(facts) });
   agent.accept([put('s1', '10.1.1.1')]);
@@ -312,12 +318,13 @@ describe('timers', () => {
     expect(agent.state().driftTotal).toBe(2);
   });
 
-  test('addresses of the node are followed', async () => {
+  test('addresses of the node are followed at once', async () => {
     agent.sourceSynced();
     await turns();
     expect(tables.nodeAddress.IPv4.readAll()).toHaveLength(1);
     local = [...local, { family: 'IPv4', address: '192.0.2.12' }];
-    await vi.advanceTimersByTimeAsync(5_001);
+    localChanged();
+    await turns();
     expect(tables.nodeAddress.IPv4.readAll()).toHaveLength(2);
   });
 

@@ -67,6 +67,7 @@ async function open(plan?: Plan, taken: readonly [number, number] | [] = []): Pr
         return Promise.resolve();
       },
     },
+    localAddresses: () => ['127.0.0.1'],
     log: createLogger('error', 'json'),
   });
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Network devices and their addresses as rtnetlink describes them (rtnetlink(7), linux/if_link.h,
+// linux/if_addr.h): one record for each message. Pure.
+import { addressText } from '../../lib/address-bytes.ts';
+import { attributesIn, type Message, text, u32 } from './wire.ts';
+
+export const RTM = { NEWLINK: 16, DELLINK: 17, GETLINK: 18, NEWADDR: 20, DELADDR: 21, GETADDR: 22 };
+
+/** A network device. */
+export interface Link {
+  readonly ifindex: number;
+  readonly name: string;
+  /** ARPHRD_*: 1 is Ethernet. */
+  readonly type: number;
+  readonly isUp: boolean;
+  readonly isLoopback: boolean;
+  /** `veth`, `bridge`, `vxlan`, …; undefined for hardware. */
+  readonly kind: string | undefined;
+  /** The bridge, bond or the like that it is a port of, by ifindex. */
+  readonly master: number | undefined;
+  /** Its peer (veth) or the device below it (vlan, macvlan) is in another network namespace. */
+  readonly isPeerElsewhere: boolean;
+}
+
+/** An address of a device, canonical. */
+export interface LinkAddress {
+  readonly ifindex: number;
+  readonly family: 'IPv4' | 'IPv6';
+  readonly address: string;
+  readonly prefixLength: number;
+  /** Not of the scopes host, link and nowhere. */
+  readonly isGlobal: boolean;
+  readonly isDeprecated: boolean;
+  /** IPv6: duplicate address detection has not finished, or has found another owner. */
+  readonly isTentative: boolean;
+  /** IPv6: made for privacy, and replaced after some time. IPv4 has the same flag for addresses after the first of a subnet. */
+  readonly isTemporary: boolean;
+}
+
+const IFINFO_SIZE = 16;
+const IFADDR_SIZE = 8;
+const AF_UNSPEC = 0;
+const AF_INET = 2;
+const AF_INET6 = 10;
+const IFF = { UP: 0x1, LOOPBACK: 0x8 };
+const IFLA = { IFNAME: 3, MASTER: 10, WIRELESS: 11, LINKINFO: 18, LINK_NETNSID: 37 };
+const IFLA_WANTED = Object.values(IFLA);
+const IFLA_INFO_KIND = 1;
+const IFA = { ADDRESS: 1, LOCAL: 2, FLAGS: 8 };
+const IFA_WANTED = Object.values(IFA);
+const IFA_F = { TEMPORARY: 0x01, DADFAILED: 0x08, DEPRECATED: 0x20, TENTATIVE: 0x40 };
+/** RT_SCOPE_LINK; wider scopes have lower numbers. */
+const SCOPE_LINK = 253;
+const NOTHING = new Uint8Array();
+
+/**
+ * undefined: not about the device itself. Bridges (family AF_BRIDGE) announce with the same message types that
+ * a port was added or left, and wireless events have no other attributes.
+ */
+export function linkOf({ body }: Message): Link | undefined {
+  const ifindex = u32(body, 4);
+  const flags = u32(body, 8);
+  if (body[0] !== AF_UNSPEC || ifindex === undefined || flags === undefined) return undefined;
+  const attributes = attributesIn(body, IFINFO_SIZE, IFLA_WANTED);
+  const name = text(attributes.get(IFLA.IFNAME));
+  if (name === undefined || attributes.has(IFLA.WIRELESS)) return undefined;
+  const linkInfo = attributesIn(attributes.get(IFLA.LINKINFO) ?? NOTHING, 0, [IFLA_INFO_KIND]);
+  return {
+    ifindex,
+    name,
+    type: (body[2] ?? 0) | ((body[3] ?? 0) << 8),
+    isUp: (flags & IFF.UP) !== 0,
+    isLoopback: (flags & IFF.LOOPBACK) !== 0,
+    kind: text(linkInfo.get(IFLA_INFO_KIND)),
+    master: u32(attributes.get(IFLA.MASTER)),
+    isPeerElsewhere: attributes.has(IFLA.LINK_NETNSID),
+  };
+}
+
+/** undefined: of another family. */
+export function addressOf({ body }: Message): LinkAddress | undefined {
+  const family = body[0] === AF_INET ? 'IPv4' : body[0] === AF_INET6 ? 'IPv6' : undefined;
+  const ifindex = u32(body, 4);
+  const attributes = attributesIn(body, IFADDR_SIZE, IFA_WANTED);
+  // On a point-to-point device ADDRESS is the peer's.
+  const bytes = attributes.get(IFA.LOCAL) ?? attributes.get(IFA.ADDRESS);
+  const size = family === 'IPv4' ? 4 : 16;
+  if (family === undefined || ifindex === undefined || bytes?.length !== size) return undefined;
+  const flags = u32(attributes.get(IFA.FLAGS)) ?? body[2] ?? 0;
+  return {
+    ifindex,
+    family,
+    address: addressText(bytes),
+    prefixLength: body[1] ?? 0,
+    isGlobal: (body[3] ?? 0) < SCOPE_LINK,
+    isDeprecated: (flags & IFA_F.DEPRECATED) !== 0,
+    isTentative: (flags & (IFA_F.TENTATIVE | IFA_F.DADFAILED)) !== 0,
+    isTemporary: (flags & IFA_F.TEMPORARY) !== 0,
+  };
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// An address of a device that is up is one of the node's: NodePorts answer there as soon as it appears, until it
+// goes.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { endpointSlices } from '../../../../src/lab/manifests.ts';
+import { ipBatch } from '../../../../src/sys/netns.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
+
+/** Shorter than the intervals of anything that polls. */
+const AT_ONCE_MS = 2_000;
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+beforeAll(async () => {
+  node = await startOneNode(['web']);
+  const [pod] = node.pods('web');
+  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
+  node.manifests.put('web.yaml', [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'web', namespace: 'default' },
+      spec: {
+        type: 'NodePort',
+        clusterIP: '10.96.0.10',
+        clusterIPs: ['10.96.0.10', 'fd00:96::10'],
+        ipFamilies: ['IPv4', 'IPv6'],
+        ports: [{ name: 'main', port: 80, targetPort: 8080, nodePort: 30080 }],
+      },
+    },
+    ...endpointSlices('web', port, [{ pod: pod! }]),
+  ]);
+  await node.startAgent();
+});
+afterAll(() => node?.remove());
+
+const ip = (...lines: string[]): Promise<void> => ipBatch(lines, node.self.namespace);
+const answers = async (address: string): Promise<boolean> => {
+  const answer = await node.client().once({ address, port: 30080, protocol: 'TCP' }, 300);
+  return answer.kind !== 'failed' && answer.backend === 'web';
+};
+const untilAnswering = (address: string, isAnswering: boolean): Promise<void> =>
+  untilHolds(async () => expect(await answers(address)).toBe(isAnswering), AT_ONCE_MS);
+
+test.each([
+  ['IPv4', '10.1.1.99', '10.1.1.99/32'],
+  ['IPv6', 'fd00:10:1::99', 'fd00:10:1::99/128'],
+])('an %s address that appears and goes', async (_family, address, prefix) => {
+  expect(await answers(address)).toBe(false);
+  await ip(`addr add ${prefix} dev br0`);
+  await untilAnswering(address, true);
+  await ip(`addr del ${prefix} dev br0`);
+  await untilAnswering(address, false);
+});
+
+test('an address of a device counts while the device is up', async () => {
+  await ip('link add spare type bridge', 'addr add 10.1.1.98/32 dev spare');
+  expect(await answers('10.1.1.98')).toBe(false);
+  await ip('link set spare up');
+  await untilAnswering('10.1.1.98', true);
+  await ip('link set spare name other');
+  expect(await answers('10.1.1.98')).toBe(true);
+  await ip('link del other');
+  await untilAnswering('10.1.1.98', false);
+});
