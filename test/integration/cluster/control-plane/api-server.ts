@@ -26,7 +26,7 @@ export interface ApiServer {
   kill(): Promise<void>;
   isRunning(): boolean;
   /** Connections stay open but get no answer until `resume`. */
-  pause(): void;
+  pause(): Promise<void>;
   resume(): void;
   tail(lines?: number): string;
   /** Closes our own connections to it. */
@@ -72,8 +72,10 @@ export async function createApiServer(spec: ApiServerSpec): Promise<ApiServer> {
       await program?.kill();
     },
     isRunning: () => program?.isRunning() === true,
-    pause: () => program?.signal('SIGSTOP'),
-    resume: () => program?.signal('SIGCONT'),
+    pause: async () => {
+      await program?.pause();
+    },
+    resume: () => program?.resume(),
     tail: (lines) => program?.tail(lines) ?? '',
   };
 }

@@ -91,7 +91,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
 
   test('a server that accepts connections but never answers: a new agent waits, traffic continues', async () => {
     await agent.kill();
-    plane.server.pause();
+    await plane.server.pause();
     const starting = startAgent();
     try {
       await traffic(500);

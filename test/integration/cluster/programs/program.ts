@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A long-running program of the control plane: started in a sandbox, with its last lines of output kept, and
 // killed when this process ends for any reason.
+import { readdirSync, readFileSync } from 'node:fs';
 import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../../../src/sys/exec.ts';
 import { until } from '../../../support/until.ts';
@@ -18,7 +19,10 @@ export interface Program {
   stop(): Promise<void>;
   /** SIGKILL; returns when it is gone. */
   kill(): Promise<void>;
-  signal(signal: NodeJS.Signals): void;
+  /** SIGSTOP; returns when no thread of it runs any more. */
+  pause(): Promise<void>;
+  /** SIGCONT. */
+  resume(): void;
 }
 
 export function startProgram(sandbox: Sandbox, name: string, argv: readonly string[]): Program {
@@ -40,7 +44,11 @@ export function startProgram(sandbox: Sandbox, name: string, argv: readonly stri
       await stop(child, STOP_GRACE_MS);
     },
     kill: () => kill(child),
-    signal: (signal) => child.kill(signal),
+    pause: async () => {
+      child.kill('SIGSTOP');
+      await until(() => isPaused(child.pid), `${name} is paused`);
+    },
+    resume: () => child.kill('SIGCONT'),
   };
 }
 
@@ -66,3 +74,9 @@ async function kill(child: Child): Promise<void> {
   child.kill('SIGKILL');
   await child.exited;
 }
+
+/** The signal stops one thread after the other: until then, the others still answer. */
+const isPaused = (pid: number): boolean =>
+  readdirSync(`/proc/${pid}/task`).every((thread) =>
+    /^State:\tT/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')),
+  );
