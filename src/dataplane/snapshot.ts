@@ -69,6 +69,26 @@ export interface Counters {
   readonly connections: Iterable<PortConnections>;
 }
 
+/** One network device of the node, and what is attached to it. */
+export interface DeviceView {
+  readonly name: string;
+  readonly ifindex: number;
+  /** As `ip -details link` says it: `veth`, `bridge`, `vxlan`, …; undefined for hardware. */
+  readonly kind: string | undefined;
+  /** `pod`: what comes in by it was sent by a pod of this node. */
+  readonly role: 'pod' | 'tunnel' | 'bridge' | 'uplink';
+  readonly isAttached: boolean;
+  /** Why programs are attached, or why not. */
+  readonly reason: string;
+  /** Programs on it may be attached and are not: the reason is an error, and is retried. */
+  readonly isFailed: boolean;
+  /** The programs of each direction in the order in which they run, other people's too. */
+  readonly ingress: readonly string[];
+  readonly egress: readonly string[];
+  /** Sources of masqueraded packets that leave by it; a family without: the node's address. */
+  readonly snat: Readonly<Partial<Record<Family, string>>>;
+}
+
 /** What a dataplane has installed in the kernel, and where. */
 export interface Installation {
   readonly hooks: readonly Hook[];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removes everything of one instance from the kernel: its links, and with them their programs, then its maps
+// Removes everything of one instance from the kernel: its links and filters, and with them their programs, then its maps
 // in any layout version. Synchronous, so that an agent can do it as the last step before it exits.
 import { join, relative } from 'node:path';
-import { openPinnedLink } from '../../../sys/native.ts';
+import { removeFiltersOf } from '../devices/clsact.ts';
+import { detachPinned } from '../devices/device-pins.ts';
 import { lockExistingPins, type PinHolder } from './lock.ts';
 import { listPins, unpin } from './pins.ts';
 
@@ -25,26 +26,11 @@ export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
   if (lock === undefined) return { links: [], maps: [] };
   try {
     const parts = listPinned(bpfRoot);
-    for (const name of parts.links) {
-      detach(join(bpfRoot, name));
-      unpin(join(bpfRoot, name));
-    }
+    for (const name of parts.links) detachPinned(join(bpfRoot, name), removeFiltersOf);
     for (const name of parts.maps) unpin(join(bpfRoot, name));
     lock.removeEmptyFolders();
     return parts;
   } finally {
     lock.close();
-  }
-}
-
-/** Unpinning alone would leave the link attached while another process holds it. */
-function detach(path: string): void {
-  const link = openPinnedLink(path);
-  try {
-    link.detach();
-  } catch {
-    // The cgroup is gone, and the kernel has detached the link with it.
-  } finally {
-    link.close();
   }
 }

@@ -50,8 +50,17 @@ export const SOCKET_HOOKS: readonly string[] = [
   'fl_connect6',
 ];
 
+/** Attached to devices, which come and go: `_l3` to those whose packets have no Ethernet header. */
+export const DEVICE_PROGRAMS: readonly string[] = [
+  'fl_ingress',
+  'fl_egress',
+  'fl_ingress_l3',
+  'fl_egress_l3',
+];
+
 /** The programs whose links are pinned, of all layers. */
-export const isHookProgram = (program: string): boolean => SOCKET_HOOKS.includes(program);
+export const isHookProgram = (program: string): boolean =>
+  SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program);
 
 export function socketLayer(
   bytes: Uint8Array,

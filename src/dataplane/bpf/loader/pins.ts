@@ -25,7 +25,15 @@ export function linkPin(program: string, device?: string): string {
   return `${program}@${device.replaceAll('%', '%25').replaceAll('.', '%2e')}`;
 }
 
-const isLinkPin = (pin: string): boolean => isHookProgram(pin.split('@', 1)[0] ?? '');
+/** The reverse of linkPin. */
+export function parseLinkPin(pin: string): { program: string; device: string | undefined } {
+  const [program = '', ...device] = pin.split('@');
+  if (device.length === 0) return { program, device: undefined };
+  const name = device.join('@').replaceAll('%2e', '.').replaceAll('%25', '%');
+  return { program, device: name };
+}
+
+const isLinkPin = (pin: string): boolean => isHookProgram(parseLinkPin(pin).program);
 
 /** Makes the folders for pins. Throws OTHER_LAYOUT if a map is pinned there in another version. */
 export function preparePins(bpfRoot: string, versions?: MapVersions): PinFolder {
@@ -62,7 +70,7 @@ export function listPins(bpfRoot: string): { readonly links: string[]; readonly 
 }
 
 /** Names of the pins in a folder; none if it is missing or a symbolic link, which may point anywhere. */
-function pinsIn(folder: string): readonly string[] {
+export function pinsIn(folder: string): readonly string[] {
   if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return [];
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which devices get the packet programs, and why: every device by which packets of clients may come in or leave.
+// Programs on more devices than needed do no harm, because a packet that was translated matches no more. Pure.
+import { matchesGlob } from '../../../lib/glob.ts';
+import { compareText } from '../../../lib/names.ts';
+import type { Network } from '../../../sys/netlink/network.ts';
+import type { Link } from '../../../sys/netlink/records.ts';
+import { type InterfaceDetector, podReason } from './pods.ts';
+import { type SnatAddresses, snatAddresses } from './snat-addresses.ts';
+
+export interface DevicePolicy {
+  /**
+   * --devices: names with `*` and `?`; `!` before one excludes. `auto` stands for what is chosen without any; so
+   * does a list that only excludes.
+   */
+  readonly patterns: readonly string[];
+  /** How pods' devices are recognised; undefined: by their kind. */
+  readonly podDevices: InterfaceDetector | undefined;
+}
+
+export type DeviceRole = 'pod' | 'tunnel' | 'bridge' | 'uplink';
+
+export interface DeviceDecision {
+  readonly link: Link;
+  readonly isWanted: boolean;
+  /** Why programs are attached, or why not: one clause. */
+  readonly reason: string;
+  readonly role: DeviceRole;
+  /** Its packets begin with the IP header. */
+  readonly isL3: boolean;
+  /** What comes in by it was sent by a pod of this node. */
+  readonly isPod: boolean;
+  readonly snat: SnatAddresses;
+}
+
+/** Every device of the namespace, by name. */
+export function decideDevices(network: Network, policy: DevicePolicy): readonly DeviceDecision[] {
+  return [...network.links.values()]
+    .sort((a, b) => compareText(a.name, b.name))
+    .map((link) => decide(link, network, policy));
+}
+
+const ETHERNET = 1;
+/** ARPHRD_* of devices without a link header. */
+const WITHOUT_HEADER: readonly number[] = [
+  65_534, // NONE: tun, WireGuard, VXLAN-GPE
+  768, // TUNNEL: ipip, vti
+  769, // TUNNEL6
+  776, // SIT
+  778, // IPGRE
+  823, // IP6GRE
+  512, // PPP
+  519, // RAWIP: mobile broadband
+];
+const TUNNELS: readonly string[] = ['vxlan', 'geneve', 'gretap', 'ip6gretap'];
+const BRIDGES: readonly string[] = ['bridge', 'openvswitch'];
+const BONDS: readonly string[] = ['bond', 'team'];
+/** Packets of clients never come in by these. */
+const USELESS: Readonly<Record<string, string>> = {
+  dummy: 'a dummy device receives no packets',
+  ifb: 'an ifb device only shapes the traffic of others',
+  nlmon: 'an nlmon device only records netlink messages',
+};
+
+function decide(link: Link, network: Network, policy: DevicePolicy): DeviceDecision {
+  const pod = podReason(link, network, policy.podDevices);
+  const facts = {
+    link,
+    role: roleOf(link, pod !== undefined),
+    isL3: WITHOUT_HEADER.includes(link.type),
+    isPod: pod !== undefined,
+    snat: snatAddresses(network.addresses.get(link.ifindex) ?? []),
+  };
+  const never = impossibleReason(link);
+  if (never !== undefined) return { ...facts, isWanted: false, reason: never };
+  const chosen = byPattern(link.name, policy.patterns);
+  if (chosen !== undefined) return { ...facts, ...chosen };
+  const not = uselessReason(link, network, pod !== undefined);
+  if (not !== undefined) return { ...facts, isWanted: false, reason: not };
+  return { ...facts, isWanted: true, reason: pod ?? 'it is up' };
+}
+
+function roleOf({ kind = '', type }: Link, isPod: boolean): DeviceRole {
+  if (isPod) return 'pod';
+  if (BRIDGES.includes(kind)) return 'bridge';
+  return TUNNELS.includes(kind) || WITHOUT_HEADER.includes(type) ? 'tunnel' : 'uplink';
+}
+
+/** Not even if --devices names it. */
+function impossibleReason({ isLoopback, isUp, type }: Link): string | undefined {
+  if (isLoopback) return 'the loopback device has only traffic of the node itself';
+  if (type !== ETHERNET && !WITHOUT_HEADER.includes(type)) {
+    return `its link layer (type ${type}) is neither Ethernet nor without headers`;
+  }
+  return isUp ? undefined : 'it is down';
+}
+
+type Chosen = Pick<DeviceDecision, 'isWanted' | 'reason'>;
+
+/** undefined: the patterns leave it to the kind of the device. */
+function byPattern(name: string, patterns: readonly string[]): Chosen | undefined {
+  const excludes = patterns.filter((one) => one.startsWith('!'));
+  const names = patterns.filter((one) => !one.startsWith('!'));
+  const excluded = excludes.find((one) => matchesGlob(one.slice(1), name));
+  if (excluded !== undefined) return { isWanted: false, reason: `--devices excludes ${excluded}` };
+  const named = names.find((one) => one !== 'auto' && matchesGlob(one, name));
+  if (named !== undefined) return { isWanted: true, reason: `--devices names ${named}` };
+  if (names.length === 0 || names.includes('auto')) return undefined;
+  return { isWanted: false, reason: '--devices does not name it' };
+}
+
+function uselessReason(link: Link, { links }: Network, isPod: boolean): string | undefined {
+  const useless = USELESS[link.kind ?? ''];
+  if (useless !== undefined) return useless;
+  const master = link.master === undefined ? undefined : links.get(link.master);
+  const kind = master?.kind ?? '';
+  if (BONDS.includes(kind)) return `it is a port of ${kind} ${master?.name}, which is used instead`;
+  if (BRIDGES.includes(kind) && !isPod) {
+    return `it is a port of bridge ${master?.name}, which is used instead`;
+  }
+  return undefined;
+}

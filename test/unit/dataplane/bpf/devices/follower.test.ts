@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs follow the devices: in which order things are written, what a failure affects, what an earlier agent left.
+import { beforeEach, describe, expect, test } from 'vitest';
+import type {
+  Attachment,
+  DeviceLinks,
+} from '../../../../../src/dataplane/bpf/devices/device-links.ts';
+import {
+  createDeviceFollower,
+  type DeviceFollower,
+} from '../../../../../src/dataplane/bpf/devices/follower.ts';
+import type { Network } from '../../../../../src/sys/netlink/network.ts';
+import { type LinkSpec, network } from './networks.ts';
+
+/** What was done, in order: `put 2`, `egress 2`, `rename 2 eth0`. */
+let done: string[];
+/** Calls that fail, by the same text. */
+let failing: Map<string, string>;
+let warned: string[];
+let retries: { action: () => void; delayMs: number }[];
+let attached: Map<string, string>;
+let tableKeys: Set<number>;
+let adopted: Attachment[];
+let links: LinkSpec[];
+let changed: () => void;
+let current: Network;
+
+beforeEach(() => {
+  done = [];
+  failing = new Map();
+  warned = [];
+  retries = [];
+  attached = new Map();
+  tableKeys = new Set();
+  adopted = [];
+  links = [{ ifindex: 2, name: 'eth0' }];
+});
+
+function act(text: string): void {
+  const failure = failing.get(text);
+  if (failure !== undefined) throw Object.assign(new Error(failure), { code: failure });
+  done.push(text);
+}
+
+const deviceLinks: DeviceLinks = {
+  adopt: () => {
+    for (const { ifindex, direction } of adopted) attached.set(`${direction} ${ifindex}`, '');
+    return adopted;
+  },
+  attach({ ifindex, name, isL3 }, direction) {
+    act(`${direction} ${ifindex}`);
+    attached.set(`${direction} ${ifindex}`, `${name}${isL3 ? ' l3' : ''}`);
+  },
+  detach(ifindex, direction) {
+    act(`no ${direction} ${ifindex}`);
+    attached.delete(`${direction} ${ifindex}`);
+  },
+  rename: (names) => act(`rename ${[...names].map(([ifindex, name]) => `${ifindex} ${name}`)}`),
+  isAttached: (ifindex, direction) => attached.has(`${direction} ${ifindex}`),
+  order: (ifindex, direction) => (attached.has(`${direction} ${ifindex}`) ? ['fl'] : []),
+};
+
+function start(patterns: readonly string[] = []): DeviceFollower {
+  current = network(links);
+  return createDeviceFollower({
+    network: {
+      current: () => current,
+      listen: (listener) => {
+        changed = listener;
+        return () => {
+          changed = () => undefined;
+        };
+      },
+    },
+    policy: { patterns, podDevices: undefined },
+    links: deviceLinks,
+    table: {
+      put: ({ ifindex }) => {
+        act(`put ${ifindex}`);
+        tableKeys.add(ifindex);
+      },
+      delete: (ifindex) => {
+        act(`delete ${ifindex}`);
+        tableKeys.delete(ifindex);
+      },
+      keys: () => [...tableKeys],
+    },
+    clock: {
+      nowMs: () => 0,
+      monotonicMs: () => 0,
+      random: () => 1,
+      after: (delayMs, action) => {
+        const retry = { action, delayMs };
+        retries.push(retry);
+        return () => {
+          retries = retries.filter((one) => one !== retry);
+        };
+      },
+    },
+    log: {
+      info: () => undefined,
+      warn: (fields: { device: string; reason: string }) =>
+        void warned.push(`${fields.device}: ${fields.reason}`),
+    } as never,
+  });
+}
+
+/** Applies a change and returns what was done for it. */
+function change(next: readonly LinkSpec[]): string[] {
+  done = [];
+  current = network(next);
+  changed();
+  return done;
+}
+
+const state = (follower: DeviceFollower): Record<string, string> =>
+  Object.fromEntries(
+    follower
+      .devices()
+      .map(({ name, isAttached, isFailed, reason }) => [
+        name,
+        `${isAttached ? 'attached' : 'not attached'}${isFailed ? ' (failed)' : ''}: ${reason}`,
+      ]),
+  );
+
+describe('attaching', () => {
+  test('the entry comes first, then egress on all devices, then ingress', () => {
+    links = [
+      { ifindex: 3, name: 'eth1' },
+      { ifindex: 2, name: 'eth0' },
+      { ifindex: 1, name: 'lo', isLoopback: true },
+    ];
+    const follower = start();
+    expect(done).toEqual(['put 2', 'put 3', 'egress 2', 'egress 3', 'ingress 2', 'ingress 3']);
+    expect(state(follower)).toEqual({
+      eth0: 'attached: it is up',
+      eth1: 'attached: it is up',
+      lo: 'not attached: the loopback device has only traffic of the node itself',
+    });
+    expect(follower.devices()[0]).toMatchObject({ ingress: ['fl'], egress: ['fl'] });
+  });
+
+  test('a device that appears is attached, one that goes is forgotten', () => {
+    start();
+    const veth: LinkSpec = { ifindex: 9, name: 'veth0', kind: 'veth', isPeerElsewhere: true };
+    expect(change([...links, veth])).toEqual(['put 9', 'egress 9', 'ingress 9']);
+    expect(change(links)).toEqual(['no ingress 9', 'no egress 9', 'delete 9']);
+    expect([...tableKeys]).toEqual([2]);
+  });
+
+  test('devices without Ethernet headers get the programs for them', () => {
+    links = [{ ifindex: 4, name: 'tun0', kind: 'tun', type: 65_534 }];
+    start();
+    expect(attached.get('ingress 4')).toBe('tun0 l3');
+  });
+
+  test('nothing is done if nothing concerns it', () => {
+    start();
+    expect(change([...links, { ifindex: 5, name: 'dummy0', kind: 'dummy' }])).toEqual([]);
+  });
+});
+
+describe('a device that changes', () => {
+  test('is renamed: it keeps its programs', () => {
+    start();
+    expect(change([{ ifindex: 2, name: 'uplink' }])).toEqual(['rename 2 uplink']);
+    expect(change([{ ifindex: 2, name: 'uplink' }])).toEqual([]);
+  });
+
+  test('is renamed to a name that --devices does not have: it loses them', () => {
+    start(['eth*']);
+    expect(change([{ ifindex: 2, name: 'uplink' }])).toEqual([
+      'no ingress 2',
+      'no egress 2',
+      'delete 2',
+    ]);
+  });
+
+  test('gets an address: only its entry is written', () => {
+    start();
+    expect(change([{ ifindex: 2, name: 'eth0', addresses: ['192.0.2.1/24'] }])).toEqual(['put 2']);
+  });
+
+  test('moves under a bond and back', () => {
+    const bond: LinkSpec = { ifindex: 8, name: 'bond0', kind: 'bond' };
+    start();
+    change([...links, bond]);
+    expect(change([{ ifindex: 2, name: 'eth0', master: 8 }, bond])).toEqual([
+      'no ingress 2',
+      'no egress 2',
+      'delete 2',
+    ]);
+    expect(change([...links, bond])).toEqual(['put 2', 'egress 2', 'ingress 2']);
+  });
+
+  test('goes down and up', () => {
+    start();
+    expect(change([{ ifindex: 2, name: 'eth0', isUp: false }])).toHaveLength(3);
+    expect(change(links)).toHaveLength(3);
+  });
+
+  test('is replaced by another with its name', () => {
+    start();
+    expect(change([{ ifindex: 7, name: 'eth0' }])).toEqual([
+      'no ingress 2',
+      'no egress 2',
+      'delete 2',
+      'put 7',
+      'egress 7',
+      'ingress 7',
+    ]);
+  });
+
+  test('gets another link header: it gets other programs', () => {
+    start();
+    expect(change([{ ifindex: 2, name: 'eth0', type: 65_534 }])).toEqual([
+      'no ingress 2',
+      'no egress 2',
+      'delete 2',
+      'put 2',
+      'egress 2',
+      'ingress 2',
+    ]);
+  });
+});
+
+describe('a failure', () => {
+  const two: readonly LinkSpec[] = [
+    { ifindex: 2, name: 'eth0' },
+    { ifindex: 3, name: 'eth1' },
+  ];
+
+  test('on one device affects no other, is told once, and is retried', () => {
+    links = [...two];
+    failing.set('ingress 2', 'EBUSY');
+    const follower = start();
+    expect(done).toEqual(['put 2', 'put 3', 'egress 2', 'egress 3', 'ingress 3']);
+    expect(state(follower)).toEqual({
+      eth0: 'not attached (failed): EBUSY',
+      eth1: 'attached: it is up',
+    });
+    expect(retries).toHaveLength(1);
+    retries[0]?.action();
+    expect(warned).toEqual(['eth0: EBUSY']);
+    expect(retries).toMatchObject([{ delayMs: 200 }]);
+    failing.clear();
+    done = [];
+    retries[0]?.action();
+    expect(done).toEqual(['ingress 2']);
+    expect(retries).toEqual([]);
+    expect(state(follower)['eth0']).toBe('attached: it is up');
+  });
+
+  test('of the entry leaves the device without programs', () => {
+    failing.set('put 2', 'the map fl_device is full');
+    const follower = start();
+    expect(done).toEqual([]);
+    expect(state(follower)['eth0']).toBe('not attached (failed): the map fl_device is full');
+  });
+
+  test('of a device that has gone meanwhile is not told', () => {
+    failing.set('egress 2', 'ENODEV');
+    start();
+    expect(warned).toEqual([]);
+  });
+
+  test('to detach is retried', () => {
+    start();
+    failing.set('no egress 2', 'EPERM');
+    expect(change([])).toEqual(['no ingress 2']);
+    failing.clear();
+    done = [];
+    retries[0]?.action();
+    expect(done).toEqual(['no egress 2', 'delete 2']);
+  });
+});
+
+describe('after a restart', () => {
+  const both = (ifindex: number, name: string, isL3 = false): Attachment[] => [
+    { ifindex, name, isL3, direction: 'ingress' },
+    { ifindex, name, isL3, direction: 'egress' },
+  ];
+
+  test('what is attached is kept; only the entry is written', () => {
+    adopted = both(2, 'eth0');
+    start();
+    expect(done).toEqual(['put 2']);
+  });
+
+  test('a device that was renamed meanwhile keeps its programs', () => {
+    adopted = both(2, 'old');
+    start();
+    expect(done).toEqual(['rename 2 eth0', 'put 2']);
+  });
+
+  test('what is half attached is completed', () => {
+    adopted = both(2, 'eth0').slice(1);
+    start();
+    expect(done).toEqual(['put 2', 'ingress 2']);
+  });
+
+  test('programs of a device that is no longer chosen are detached', () => {
+    adopted = both(2, 'eth0');
+    start(['!eth0']);
+    expect(done).toEqual(['no ingress 2', 'no egress 2', 'delete 2']);
+  });
+
+  test('entries of devices that have gone are deleted', () => {
+    tableKeys = new Set([2, 55]);
+    start();
+    expect(done).toContain('delete 55');
+    expect(tableKeys).toEqual(new Set([2]));
+  });
+});
+
+test('what somebody else detached is attached again by a repair', () => {
+  const follower = start();
+  expect(follower.repair()).toEqual([]);
+  attached.delete('ingress 2');
+  done = [];
+  expect(follower.repair()).toEqual(['eth0']);
+  expect(done).toEqual(['no ingress 2', 'ingress 2']);
+});
+
+test('after close nothing is followed or retried', () => {
+  failing.set('ingress 2', 'EBUSY');
+  const follower = start();
+  follower.close();
+  follower.close();
+  expect(retries).toEqual([]);
+  expect(change([{ ifindex: 7, name: 'eth7' }])).toEqual([]);
+});
