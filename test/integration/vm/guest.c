@@ -162,6 +162,7 @@ int main(void) {
         expected.has_cookie ? "yes" : "no");
   check_loads(&expected);
   check_attached(&expected);
+  check_packets();
   printf("1..%d\n", checks);
   fflush(stdout);
   sync();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // What the parts of the guest program share. It is process 1 of a virtual
-// machine whose file system holds nothing but itself and the socket layer; it
+// machine whose file system holds nothing but itself and the two layers; it
 // says one line per check on its console.
 #ifndef FAIRLEAD_TEST_VM_GUEST_H_
 #define FAIRLEAD_TEST_VM_GUEST_H_
@@ -55,6 +55,10 @@ void skip_cgroup(struct bpf_object* object, uint64_t id);
 // what was counted.
 int64_t open_connections(struct bpf_object* object);
 uint64_t count_of_reason(struct bpf_object* object, uint32_t reason);
+
+// --- packet.c: the packet layer, without devices.
+
+void check_packets(void);
 
 // --- sockets.c
 
