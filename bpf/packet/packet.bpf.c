@@ -8,9 +8,11 @@
  *
  * Programs do nothing themselves: each step is a global function, which the verifier checks once.
  */
-#include "packet/egress.h"
-#include "packet/new_flow.h"
-#include "packet/reply.h"
+#include "packet/flow/egress.h"
+#include "packet/flow/new_flow.h"
+#include "packet/flow/reply.h"
+#include "packet/fragment.h"
+#include "packet/icmp/errors.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -44,22 +46,46 @@ static __always_inline bool is_martian(const struct packet *p, enum family famil
 	return is_loopback(&p->wire.destination, family);
 }
 
-static __always_inline int ingress4(struct __sk_buff *skb)
+static __always_inline int ingress4(struct __sk_buff *skb, const struct packet *p)
 {
-	int action = fl_request4(skb);
+	int action;
 
+	if (p->is_fragment && !fl_know_ports())
+		return fl_stray4();
+	action = fl_request4(skb);
 	if (action == UNDECIDED)
 		action = fl_reply4(skb);
-	return action == UNDECIDED ? on_first(skb, FAMILY_IPV4) : action;
+	if (action != UNDECIDED)
+		return action;
+	return p->is_later_fragment ? fl_stray4() : on_first(skb, FAMILY_IPV4);
 }
 
-static __always_inline int ingress6(struct __sk_buff *skb)
+static __always_inline int ingress6(struct __sk_buff *skb, const struct packet *p)
 {
-	int action = fl_request6(skb);
+	int action;
 
+	if (p->is_fragment && !fl_know_ports())
+		return fl_stray6();
+	action = fl_request6(skb);
 	if (action == UNDECIDED)
 		action = fl_reply6(skb);
-	return action == UNDECIDED ? on_first(skb, FAMILY_IPV6) : action;
+	if (action != UNDECIDED)
+		return action;
+	return p->is_later_fragment ? fl_stray6() : on_first(skb, FAMILY_IPV6);
+}
+
+static __always_inline int icmp_ingress(struct __sk_buff *skb, __u8 family)
+{
+	if (family == FAMILY_IPV4)
+		return fl_read_error4(skb) ? fl_error_in4(skb) : LEAVE;
+	return fl_read_error6(skb) ? fl_error_in6(skb) : LEAVE;
+}
+
+static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)
+{
+	if (family == FAMILY_IPV4)
+		return fl_read_error4(skb) ? fl_error_out4(skb) : LEAVE;
+	return fl_read_error6(skb) ? fl_error_out6(skb) : LEAVE;
 }
 
 static __always_inline int ingress(struct __sk_buff *skb, enum link link)
@@ -75,9 +101,9 @@ static __always_inline int ingress(struct __sk_buff *skb, enum link link)
 		return LEAVE;
 	if (is_martian(p, family))
 		return unanswered(REASON_DROPPED_MARTIAN);
-	if (parsed != PARSED_FLOW || p->is_later_fragment)
-		return LEAVE;
-	return family == FAMILY_IPV4 ? ingress4(skb) : ingress6(skb);
+	if (parsed == PARSED_ICMP)
+		return icmp_ingress(skb, family);
+	return family == FAMILY_IPV4 ? ingress4(skb, p) : ingress6(skb, p);
 }
 
 static __always_inline int egress(struct __sk_buff *skb, enum link link)
@@ -90,7 +116,9 @@ static __always_inline int egress(struct __sk_buff *skb, enum link link)
 	if (!p)
 		return LEAVE;
 	family = begin(skb, p, link, &parsed);
-	if (parsed != PARSED_FLOW || p->is_later_fragment)
+	if (parsed == PARSED_ICMP)
+		return icmp_egress(skb, family);
+	if (parsed == PARSED_OTHER || (p->is_fragment && !fl_know_ports()))
 		return LEAVE;
 	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
 	if (action == UNDECIDED)

@@ -49,10 +49,11 @@ union leg {
 enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
 struct packet {
-	struct tuple wire; /* the packet as it stands now */
-	struct tuple nat;  /* key of the nat leg */
-	struct tuple snat; /* key of the snat leg */
-	struct flow flow;  /* copy of the flow leg, or a new one */
+	struct tuple wire;   /* the packet as it stands now */
+	struct tuple nat;    /* key of the nat leg */
+	struct tuple snat;   /* key of the snat leg */
+	struct tuple quoted; /* by an ICMP error */
+	struct flow flow;    /* copy of the flow leg, or a new one */
 	struct address backend;
 	struct address frontend; /* of the nat leg */
 	struct address address;	 /* what a side of the packet is rewritten to */
@@ -63,7 +64,10 @@ struct packet {
 	__u32 now;	 /* seconds */
 	__u32 length;	 /* of the network packet */
 	__u32 network;	 /* offset of its header */
-	__u32 transport; /* offset of the header behind it, or of a later fragment's data */
+	__u32 transport; /* offset of the header behind it, or of a later fragment's data; of
+			    an ICMP error: of the one that it quotes */
+	__u32 icmp;	 /* of an ICMP error: offset of its header */
+	__u32 quoted_network;
 	__u32 fragment_id;
 	__u16 port; /* as `address` */
 	__u8 tcp_flags;

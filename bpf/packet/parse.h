@@ -22,7 +22,7 @@ enum link { LINK_ETHERNET, LINK_NONE } PACKED_ENUM;
 enum parsed {
 	PARSED_OTHER = 0, /* nothing of ours */
 	PARSED_FLOW = 1,
-	PARSED_ICMP_ERROR = 2,
+	PARSED_ICMP = 2,
 } PACKED_ENUM;
 
 #define VLAN_TAGS	    2
@@ -120,6 +120,15 @@ static __always_inline enum parsed parse_transport(struct __sk_buff *skb, struct
 	return protocol == PROTOCOL_TCP ? parse_tcp(skb, p) : parse_udp(skb, p);
 }
 
+/* An error is never fragmented: it quotes no more than fits. */
+static __always_inline enum parsed parse_icmp(struct packet *p, __u8 protocol)
+{
+	p->wire.protocol = protocol;
+	p->wire.source_port = 0;
+	p->wire.destination_port = 0;
+	return p->is_fragment ? PARSED_OTHER : PARSED_ICMP;
+}
+
 /* --- IPv4 --------------------------------------------------------------------------------------
  */
 
@@ -157,7 +166,7 @@ __noinline int fl_parse4(struct __sk_buff *skb, __u32 network)
 	p->is_fragment = (fragment & (IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT)) != 0;
 	p->is_later_fragment = (fragment & IPV4_FRAGMENT) != 0;
 	if (ip.protocol == IPPROTO_ICMP)
-		return p->is_fragment ? PARSED_OTHER : PARSED_ICMP_ERROR;
+		return parse_icmp(p, ip.protocol);
 	return parse_transport(skb, p, ip.protocol);
 }
 
@@ -242,7 +251,7 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 	p->is_later_fragment = false;
 	header = skip_extensions(skb, p, ip.nexthdr);
 	if (header == IPPROTO_ICMPV6)
-		return p->is_fragment ? PARSED_OTHER : PARSED_ICMP_ERROR;
+		return parse_icmp(p, header);
 	return parse_transport(skb, p, header);
 }
 

@@ -11,12 +11,27 @@
 
 enum side { SIDE_SOURCE, SIDE_DESTINATION } PACKED_ENUM;
 
-#define TCP_CHECKSUM 16
-#define UDP_CHECKSUM 6
+#define TCP_CHECKSUM  16
+#define UDP_CHECKSUM  6
+#define ICMP_CHECKSUM 2
 
+/* That of ICMPv6 covers the addresses too, that of ICMP does not. */
 static __always_inline __u32 checksum_offset(const struct packet *p)
 {
-	return p->transport + (p->wire.protocol == PROTOCOL_TCP ? TCP_CHECKSUM : UDP_CHECKSUM);
+	switch ((__u8)p->wire.protocol) {
+	case PROTOCOL_TCP:
+		return p->transport + TCP_CHECKSUM;
+	case IPPROTO_ICMPV6:
+		return p->icmp + ICMP_CHECKSUM;
+	default:
+		return p->transport + UDP_CHECKSUM;
+	}
+}
+
+static __always_inline bool checksum_covers_addresses(const struct packet *p)
+{
+	return (__u8)p->wire.protocol == IPPROTO_ICMPV6 ||
+	       ((__u8)p->wire.protocol != IPPROTO_ICMP && p->has_checksum);
 }
 
 /* A UDP checksum that comes out as 0 must be written as 0xffff: 0 says that there is none. */
@@ -33,7 +48,7 @@ static __always_inline int rewrite_address4(struct __sk_buff *skb, struct packet
 	__be32 to = p->address.word[3];
 	int error = 0;
 
-	if (p->has_checksum)
+	if (checksum_covers_addresses(p))
 		error = bpf_l4_csum_replace(skb, checksum_offset(p), from, to,
 					    checksum_flags(p) | BPF_F_PSEUDO_HDR | sizeof(to));
 	error |= bpf_l3_csum_replace(skb, p->network + offsetof(struct iphdr, check), from, to,
@@ -55,7 +70,7 @@ static __always_inline int rewrite_address6(struct __sk_buff *skb, struct packet
 		bpf_csum_diff(from->word, sizeof(*from), p->address.word, sizeof(p->address), 0);
 	int error = 0;
 
-	if (p->has_checksum)
+	if (checksum_covers_addresses(p))
 		error = bpf_l4_csum_replace(skb, checksum_offset(p), 0, change,
 					    checksum_flags(p) | BPF_F_PSEUDO_HDR);
 	bpf_csum_update(skb, change);

@@ -26,6 +26,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     [...drive.flows('main', family), ...drive.flows('new', family)].map(({ value }) => value.state);
   const map = (leg: string) => `fl_${leg}${family === 'IPv4' ? 4 : 6}`;
 
+  /** The last packet was seen that much earlier. */
+  const ageBy = (name: string, at: number, seconds: number): void =>
+    drive.edit(name, (value) => {
+      const view = new DataView(value.buffer, value.byteOffset);
+      view.setUint32(at, view.getUint32(at, true) - seconds, true);
+    });
+
   /** A masqueraded flow in the main tables. */
   function establish(): void {
     publish(drive, family, masquerade);
@@ -179,12 +186,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       publish(drive, family, two);
       chosen('tcp SYN');
       expect(changes('tcp SYN', () => chosen('tcp RST'))).toEqual(new Set([1, 2]));
-      const age = () =>
-        drive.edit(map('new_flow'), (value) => {
-          const view = new DataView(value.buffer, value.byteOffset);
-          view.setUint32(SEEN_AT, view.getUint32(SEEN_AT, true) - 25, true);
-        });
+      const age = () => {
+        ageBy(map('new_flow'), SEEN_AT, 25);
+        ageBy(map('new_nat'), 4, 25);
+      };
       expect(changes('tcp SYN', age)).toEqual(new Set([1, 2]));
+      const replied = () => ageBy(map('new_flow'), SEEN_AT, 25);
+      expect(changes('tcp SYN', replied).size, 'the backend has sent something').toBe(1);
       const young = changes('tcp SYN', () => {});
       expect(young.size).toBe(1);
     });

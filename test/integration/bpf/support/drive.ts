@@ -121,7 +121,7 @@ export interface RuleSpec {
   readonly hasSourceRanges?: boolean;
 }
 
-const PLAIN_RULE = {
+export const PLAIN_RULE = {
   whenEmpty: 'reject',
   masquerade: false,
   keepsLocalClient: false,

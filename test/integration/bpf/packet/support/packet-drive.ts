@@ -2,7 +2,12 @@
 // A separate copy of the packet programs and their maps: packets in and out as text.
 
 import { readReasons } from '../../../../../src/dataplane/bpf/maps/counters.ts';
-import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import {
+  EMPTY_SET,
+  encodeFrontend,
+  encodeFrontendKey,
+  encodeU32,
+} from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import {
   decodeFlow,
   decodeNat,
@@ -19,7 +24,7 @@ import {
 import type { Family } from '../../../../../src/model/types.ts';
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
 import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
-import { Drive, packetObject } from '../../support/drive.ts';
+import { Drive, familyOf, PLAIN_RULE, packetObject } from '../../support/drive.ts';
 
 /** Actions of tc as text; a packet that is left, changed or not, goes on through the stack. */
 const ACTIONS: Readonly<Record<number, string>> = {
@@ -46,6 +51,9 @@ export const SETTINGS: PacketSettings = {
   answerPing: false,
 };
 
+/** Frontend id that no other frontend of a test has. */
+const WILDCARD = 4000;
+
 export type Leg = 'flow' | 'nat' | 'snat';
 export type Tier = 'main' | 'new';
 
@@ -69,6 +77,18 @@ export class PacketDrive extends Drive {
   putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
     const value = encodeDevice({ ifindex: TEST_DEVICE, snat, isPod, hasFastPath: false });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
+  }
+
+  /** The address refuses every port that has no frontend of its own. */
+  putWildcard(address: string): void {
+    const family = familyOf(address);
+    const key = { family, address, port: undefined, protocol: undefined };
+    const rule = { ...EMPTY_SET, ...PLAIN_RULE };
+    const rules = { unknown: rule, host: rule, pod: rule, outside: rule };
+    const value = encodeFrontend({ key, rules, serviceId: 1, affinitySeconds: 0 });
+    this.object.map('fl_frontend').put(encodeU32(WILDCARD), value);
+    const ids = this.object.map(family === 'IPv4' ? 'fl_frontend4' : 'fl_frontend6');
+    ids.put(encodeFrontendKey(key), encodeU32(WILDCARD));
   }
 
   /** Raw: the program's return value and the packet after it. */

@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/snat.h"
+#include "packet/flow/snat.h"
 
 /* --- replies -----------------------------------------------------------------------------------
  */
@@ -101,14 +101,6 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 	return to_client(skb, p, &nat, family);
 }
 
-static __always_inline void set_sorted(struct packet *p)
-{
-	if (ascends(&p->wire))
-		p->nat = p->wire;
-	else
-		reverse(&p->wire, &p->nat);
-}
-
 static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum family family)
 {
 	struct packet *p = this_packet();
@@ -116,7 +108,7 @@ static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum
 	if (!p)
 		return LEAVE;
 	if (tier == TIER_MAIN)
-		set_sorted(p);
+		set_sorted(&p->wire, &p->nat);
 	return on_egress_in(skb, p, tier, family);
 }
 

@@ -6,8 +6,9 @@
 #ifndef FAIRLEAD_NEW_FLOW_H
 #define FAIRLEAD_NEW_FLOW_H
 
-#include "packet/answer.h"
-#include "packet/flow.h"
+#include "packet/answer/refuse.h"
+#include "packet/answer/reset.h"
+#include "packet/flow/request.h"
 
 /* Ports that are tried after the client's own. */
 #define PORT_PROBES 8

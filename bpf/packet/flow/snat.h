@@ -7,8 +7,8 @@
 #ifndef FAIRLEAD_SNAT_H
 #define FAIRLEAD_SNAT_H
 
-#include "packet/flow.h"
-#include "packet/new_flow.h"
+#include "packet/flow/legs.h"
+#include "packet/flow/new_flow.h"
 
 /* Sets p->snat from the request on the wire, but for the port. False: no address is known. */
 static __always_inline bool set_snat_address(struct __sk_buff *skb, struct packet *p,

@@ -3,104 +3,17 @@
  * Request packets of known flows, at ingress: the flow leg says which backend. Also keeps the other
  * legs complete, and moves flows that the backend has answered into the main tables.
  */
-#ifndef FAIRLEAD_FLOW_H
-#define FAIRLEAD_FLOW_H
+#ifndef FAIRLEAD_REQUEST_H
+#define FAIRLEAD_REQUEST_H
 
+#include "packet/flow/legs.h"
 #include "packet/rewrite.h"
-#include "packet/tables.h"
 
 /* UDP packets that each side must have sent: a question and its answer stay half-open. */
 #define UDP_ESTABLISHED 2
 
-/* --- keys and checks of the legs of p->flow ----------------------------------------------------
+/* --- questions about p->flow -------------------------------------------------------------------
  */
-
-/* Key of the nat leg, from the request on the wire and the flow leg. */
-static __always_inline void set_nat_key(struct packet *p)
-{
-	struct tuple request = p->wire;
-
-	request.source_port = p->flow.client_port;
-	request.destination = p->backend;
-	request.destination_port = p->flow.backend_port;
-	if (ascends(&request))
-		p->nat = request;
-	else
-		reverse(&request, &p->nat);
-}
-
-static __always_inline __u32 flow_check(const struct packet *p, enum family family)
-{
-	return check_of(p, &p->wire, &p->backend,
-			two_ports(p->flow.backend_port, p->flow.client_port), family);
-}
-
-/* Of the nat leg of the flow of the request on the wire. */
-static __always_inline __u32 nat_check(const struct packet *p, enum family family)
-{
-	return check_of(p, &p->nat, &p->wire.destination,
-			two_ports(p->wire.destination_port, p->wire.source_port), family);
-}
-
-/* --- the nat leg -------------------------------------------------------------------------------
- */
-
-static __always_inline struct nat *find_nat_of(const struct packet *p, enum family family)
-{
-	struct nat *nat = find_nat(TIER_MAIN, &p->nat, family);
-
-	return nat ? nat : find_nat(TIER_NEW, &p->nat, family);
-}
-
-/* A new nat leg of the request on the wire in p->leg. */
-static __always_inline void make_nat(struct packet *p, enum family family)
-{
-	struct nat *nat = &p->leg.nat;
-
-	__builtin_memset(&p->leg, 0, sizeof(p->leg));
-	nat->check = nat_check(p, family);
-	nat->seen_seconds = p->now;
-	nat->frontend_port = p->wire.destination_port;
-	nat->client_port = p->wire.source_port;
-	nat->flags.client_is_source = p->nat.source_port == p->flow.client_port &&
-				      is_same_address(&p->nat.source, &p->wire.source);
-	nat->flags.masquerade = p->flow.flags.masquerade;
-	put_address(frontend_of(nat), &p->wire.destination, family);
-}
-
-/* --- life of a flow ----------------------------------------------------------------------------
- */
-
-static __always_inline __u32 timeout_of(const struct packet_settings *s, __u8 protocol,
-					enum flow_state state)
-{
-	const struct flow_timeouts *t = &s->timeout_seconds;
-
-	if (protocol == PROTOCOL_UDP)
-		return state == FLOW_NEW ? t->udp_new : t->udp_established;
-	switch (state) {
-	case FLOW_NEW:
-		return t->tcp_new;
-	case FLOW_ESTABLISHED:
-		return t->tcp_established;
-	case FLOW_HALF_CLOSED:
-		return t->tcp_half_closed;
-	default:
-		return t->tcp_closed;
-	}
-}
-
-/* From what both sides have sent. */
-static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
-{
-	if (flow->flags.reset | nat->flags.reset)
-		return FLOW_CLOSED;
-	if (flow->flags.client_fin & nat->flags.backend_fin)
-		return FLOW_CLOSED;
-	if (flow->flags.client_fin | nat->flags.backend_fin)
-		return FLOW_HALF_CLOSED;
-	return flow->state == FLOW_NEW ? FLOW_NEW : FLOW_ESTABLISHED;
-}
 
 static __always_inline bool is_answered(const struct packet *p, const struct flow *flow,
 					const struct nat *nat)
@@ -112,9 +25,17 @@ static __always_inline bool is_answered(const struct packet *p, const struct flo
 	return true;
 }
 
-static __always_inline bool has_expired(const struct packet *p, const struct packet_settings *s)
+/* Neither side has sent anything for long. */
+static __always_inline bool has_expired(const struct packet *p, const struct packet_settings *s,
+					enum family family)
 {
-	return p->now - p->flow.seen_seconds > timeout_of(s, p->wire.protocol, p->flow.state);
+	__u32 timeout = timeout_of(s, p->wire.protocol, p->flow.state);
+	struct nat *nat;
+
+	if (p->now - p->flow.seen_seconds <= timeout)
+		return false;
+	nat = find_nat_of(p, family);
+	return !nat || p->now - nat->seen_seconds > timeout;
 }
 
 /* A backend that no longer takes new connections keeps those that it has. */
@@ -135,59 +56,8 @@ static __always_inline bool has_ended(const struct packet *p, enum family family
 	return state == FLOW_HALF_CLOSED || state == FLOW_CLOSED;
 }
 
-/* --- both tiers --------------------------------------------------------------------------------
+/* --- changes of legs ---------------------------------------------------------------------------
  */
-
-/* Counters of a flow that ends are kept for its frontend. */
-static __always_inline void keep_traffic(const struct flow *flow, const struct nat *nat)
-{
-	struct traffic *sum = bpf_map_lookup_elem(&fl_traffic, &flow->frontend_id);
-
-	if (!sum)
-		return;
-	__sync_fetch_and_add(&sum->packets, flow->packets);
-	__sync_fetch_and_add(&sum->bytes, flow->bytes);
-	if (!nat)
-		return;
-	__sync_fetch_and_add(&sum->reply_packets, nat->reply_packets);
-	__sync_fetch_and_add(&sum->reply_bytes, nat->reply_bytes);
-}
-
-/* Key of the snat leg, from the key of the nat leg. False if it has none yet. */
-static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum family family)
-{
-	const struct tuple *key = &p->nat;
-
-	if (!nat->flags.masquerade || !nat->snat_port)
-		return false;
-	p->snat.source = nat->flags.client_is_source ? key->destination : key->source;
-	p->snat.source_port =
-		nat->flags.client_is_source ? key->destination_port : key->source_port;
-	get_address(snat_address_of(nat, family), &p->snat.destination, family);
-	p->snat.destination_port = nat->snat_port;
-	p->snat.protocol = key->protocol;
-	return true;
-}
-
-/* Deletes all legs of the flow of the request on the wire. */
-static __always_inline void forget(struct packet *p, enum family family)
-{
-	struct nat *nat = find_nat_of(p, family);
-
-	if (nat && nat->check != nat_check(p, family))
-		nat = NULL; /* another flow's */
-	keep_traffic(&p->flow, nat);
-	if (nat && set_snat_key(p, nat, family)) {
-		delete_snat(TIER_MAIN, &p->snat, family);
-		delete_snat(TIER_NEW, &p->snat, family);
-	}
-	if (nat) {
-		delete_nat(TIER_MAIN, &p->nat, family);
-		delete_nat(TIER_NEW, &p->nat, family);
-	}
-	delete_flow(TIER_MAIN, &p->wire, family);
-	delete_flow(TIER_NEW, &p->wire, family);
-}
 
 __noinline int fl_forget4(void)
 {
@@ -267,9 +137,6 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 	return true;
 }
 
-/* --- a request ---------------------------------------------------------------------------------
- */
-
 /* False: this packet begins a new flow. */
 static __always_inline bool goes_on(struct packet *p, enum family family)
 {
@@ -279,7 +146,7 @@ static __always_inline bool goes_on(struct packet *p, enum family family)
 		return true;
 	if (!is_first(p))
 		return !s->flags.reset_gone || backend_is_there(p, family);
-	if (has_expired(p, s) || !backend_is_there(p, family))
+	if (has_expired(p, s, family) || !backend_is_there(p, family))
 		return false;
 	return p->wire.protocol != PROTOCOL_TCP || !has_ended(p, family);
 }
@@ -307,14 +174,6 @@ static __always_inline int to_backend(struct __sk_buff *skb, struct packet *p, e
 	if (action != LEAVE)
 		return action;
 	return set_destination(skb, p, &p->backend, p->flow.backend_port, family);
-}
-
-/* Copies the flow leg into p->flow. False: there is none, or it was given to another flow. */
-static __always_inline bool read_flow(struct packet *p, struct flow *flow, enum family family)
-{
-	p->flow = *flow;
-	get_address(backend_of(flow), &p->backend, family);
-	return p->flow.check == flow_check(p, family);
 }
 
 static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p, enum tier tier,

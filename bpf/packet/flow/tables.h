@@ -161,4 +161,13 @@ static __always_inline bool ascends(const struct tuple *t)
 	return is_lower_address(&t->source, &t->destination);
 }
 
+/* Key of the nat leg of a packet between a client and a backend. */
+static __always_inline void set_sorted(const struct tuple *t, struct tuple *key)
+{
+	if (ascends(t))
+		*key = *t;
+	else
+		reverse(t, key);
+}
+
 #endif

@@ -4,7 +4,7 @@
 #define FAIRLEAD_REPLY_H
 
 #include "packet/rewrite.h"
-#include "packet/tables.h"
+#include "packet/flow/tables.h"
 
 static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
 				       enum family family)

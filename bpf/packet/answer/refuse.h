@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets that are refused: ICMP port unreachable, for every protocol. */
+#ifndef FAIRLEAD_REFUSE_H
+#define FAIRLEAD_REFUSE_H
+
+#include "packet/answer/answer.h"
+#include "packet/rewrite.h"
+
+/* Sum of the quote, whose transport header ends it, with its final checksum. */
+static __always_inline __u64 sum_of_quote(struct packet *p, __u64 at, __u64 size)
+{
+	__u32 header = header_size(p->wire.protocol);
+	__u64 field = at + (p->wire.protocol == PROTOCOL_TCP ? TCP_CHECKSUM : UDP_CHECKSUM);
+	__u16 rest;
+
+	if (p->has_checksum && field <= MAX_QUOTE - sizeof(__u16) &&
+	    at <= MAX_QUOTE - sizeof(struct tcphdr)) {
+		*(__u16 *)&p->quote[field] = 0;
+		rest = fold(header == sizeof(struct tcphdr)
+				    ? bpf_csum_diff(NULL, 0, (__be32 *)&p->quote[at],
+						    sizeof(struct tcphdr), 0)
+				    : bpf_csum_diff(NULL, 0, (__be32 *)&p->quote[at],
+						    sizeof(struct udphdr), 0));
+		*(__u16 *)&p->quote[field] = half(~rest);
+	}
+	return bpf_csum_diff(NULL, 0, (__be32 *)p->quote, size, 0);
+}
+
+/* <linux/icmp.h> cannot be included here. */
+struct icmp_header {
+	__u8 type;
+	__u8 code;
+	__u16 checksum;
+	__u32 rest;
+};
+
+#define ICMP_UNREACHABLE	3
+#define ICMP_PORT_UNREACHABLE	3
+#define ICMPV6_UNREACHABLE	1
+#define ICMPV6_PORT_UNREACHABLE 4
+
+struct unreachable4 {
+	struct iphdr ip;
+	struct icmp_header icmp;
+};
+
+struct unreachable6 {
+	struct ipv6hdr ip;
+	struct icmp_header icmp;
+};
+
+static __always_inline int store_unreachable4(struct __sk_buff *skb, const struct tuple *t,
+					      __u32 network, __u32 size, __u64 sum)
+{
+	struct unreachable4 u = {
+		.icmp = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE},
+	};
+
+	u.ip = ipv4_header(t, sizeof(u.icmp) + size, IPPROTO_ICMP);
+	u.icmp.checksum = ~fold(sum + bpf_csum_diff(NULL, 0, (__be32 *)&u.icmp, sizeof(u.icmp), 0));
+	return bpf_skb_store_bytes(skb, network, &u, sizeof(u), 0);
+}
+
+static __always_inline int store_unreachable6(struct __sk_buff *skb, const struct tuple *t,
+					      __u32 network, __u32 size, __u64 sum)
+{
+	struct unreachable6 u = {
+		.icmp = {.type = ICMPV6_UNREACHABLE, .code = ICMPV6_PORT_UNREACHABLE},
+	};
+
+	u.ip = ipv6_header(t, sizeof(u.icmp) + size, IPPROTO_ICMPV6);
+	sum += pseudo_sum(t, sizeof(u.icmp) + size, IPPROTO_ICMPV6, FAMILY_IPV6);
+	u.icmp.checksum = ~fold(sum + bpf_csum_diff(NULL, 0, (__be32 *)&u.icmp, sizeof(u.icmp), 0));
+	return bpf_skb_store_bytes(skb, network, &u, sizeof(u), 0);
+}
+
+/* All of `size` bytes have been read into p->quote. Leaves room for the headers in front. */
+static __always_inline bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 size,
+				      __u32 headers)
+{
+	return !bpf_skb_change_tail(skb, p->network + size, 0) &&
+	       !bpf_skb_adjust_room(skb, headers, BPF_ADJ_ROOM_MAC, 0);
+}
+
+static __always_inline int refuse(struct __sk_buff *skb, enum family family)
+{
+	__u32 headers =
+		family == FAMILY_IPV4 ? sizeof(struct unreachable4) : sizeof(struct unreachable6);
+	struct packet *p = this_packet();
+	struct tuple *back;
+	__u64 at, size; /* 64 bits wide, so that the verifier sees that what is checked is used */
+	__u64 sum;
+
+	if (!p || !is_unicast(&p->wire.source, family))
+		return unanswered(REASON_NOT_ANSWERED);
+	if (!take_token())
+		return unanswered(REASON_ANSWER_LIMITED);
+	at = (__u64)p->transport - p->network;
+	size = at + header_size(p->wire.protocol);
+	if (size < ICMP_HEADER_SIZE || size > MAX_QUOTE ||
+	    bpf_skb_load_bytes(skb, p->network, p->quote, size))
+		return unanswered(REASON_NOT_ANSWERED);
+	sum = sum_of_quote(p, at, size);
+	back = &p->snat; /* not used otherwise for a packet that has no flow */
+	reverse(&p->wire, back);
+	if (!make_room(skb, p, size, headers) ||
+	    bpf_skb_store_bytes(skb, p->network + headers, p->quote, size, 0))
+		return unanswered(REASON_NOT_ANSWERED);
+	if (family == FAMILY_IPV4 ? store_unreachable4(skb, back, p->network, size, sum)
+				  : store_unreachable6(skb, back, p->network, size, sum))
+		return unanswered(REASON_NOT_ANSWERED);
+	return send_back(skb, p);
+}
+
+__noinline int fl_refuse4(struct __sk_buff *skb)
+{
+	return refuse(skb, FAMILY_IPV4);
+}
+
+__noinline int fl_refuse6(struct __sk_buff *skb)
+{
+	return refuse(skb, FAMILY_IPV6);
+}
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The legs of one flow: from one to the other, their state and their end. Without a packet that
+ * would be rewritten: the sweep of expired flows needs it too.
+ */
+#ifndef FAIRLEAD_LEGS_H
+#define FAIRLEAD_LEGS_H
+
+#include "common/count.h"
+#include "packet/flow/tables.h"
+
+/* --- keys and checks of the legs of p->flow ----------------------------------------------------
+ */
+
+/* Key of the nat leg, from the request on the wire and the flow leg. */
+static __always_inline void set_nat_key(struct packet *p)
+{
+	struct tuple request = p->wire;
+
+	request.source_port = p->flow.client_port;
+	request.destination = p->backend;
+	request.destination_port = p->flow.backend_port;
+	set_sorted(&request, &p->nat);
+}
+
+static __always_inline __u32 flow_check(const struct packet *p, enum family family)
+{
+	return check_of(p, &p->wire, &p->backend,
+			two_ports(p->flow.backend_port, p->flow.client_port), family);
+}
+
+/* Of the nat leg of the flow of the request on the wire. */
+static __always_inline __u32 nat_check(const struct packet *p, enum family family)
+{
+	return check_of(p, &p->nat, &p->wire.destination,
+			two_ports(p->wire.destination_port, p->wire.source_port), family);
+}
+
+/* Copies the flow leg into p->flow. False: there is none, or it was given to another flow. */
+static __always_inline bool read_flow(struct packet *p, struct flow *flow, enum family family)
+{
+	p->flow = *flow;
+	get_address(backend_of(flow), &p->backend, family);
+	return p->flow.check == flow_check(p, family);
+}
+
+/* --- the nat leg -------------------------------------------------------------------------------
+ */
+
+static __always_inline struct nat *find_nat_of(const struct packet *p, enum family family)
+{
+	struct nat *nat = find_nat(TIER_MAIN, &p->nat, family);
+
+	return nat ? nat : find_nat(TIER_NEW, &p->nat, family);
+}
+
+/* A new nat leg of the request on the wire in p->leg. */
+static __always_inline void make_nat(struct packet *p, enum family family)
+{
+	struct nat *nat = &p->leg.nat;
+
+	__builtin_memset(&p->leg, 0, sizeof(p->leg));
+	nat->check = nat_check(p, family);
+	nat->seen_seconds = p->now;
+	nat->frontend_port = p->wire.destination_port;
+	nat->client_port = p->wire.source_port;
+	nat->flags.client_is_source = p->nat.source_port == p->flow.client_port &&
+				      is_same_address(&p->nat.source, &p->wire.source);
+	nat->flags.masquerade = p->flow.flags.masquerade;
+	put_address(frontend_of(nat), &p->wire.destination, family);
+}
+
+/* --- life of a flow ----------------------------------------------------------------------------
+ */
+
+static __always_inline __u32 timeout_of(const struct packet_settings *s, __u8 protocol,
+					enum flow_state state)
+{
+	const struct flow_timeouts *t = &s->timeout_seconds;
+
+	if (protocol == PROTOCOL_UDP)
+		return state == FLOW_NEW ? t->udp_new : t->udp_established;
+	switch (state) {
+	case FLOW_NEW:
+		return t->tcp_new;
+	case FLOW_ESTABLISHED:
+		return t->tcp_established;
+	case FLOW_HALF_CLOSED:
+		return t->tcp_half_closed;
+	default:
+		return t->tcp_closed;
+	}
+}
+
+/* From what both sides have sent. */
+static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
+{
+	if (flow->flags.reset | nat->flags.reset)
+		return FLOW_CLOSED;
+	if (flow->flags.client_fin & nat->flags.backend_fin)
+		return FLOW_CLOSED;
+	if (flow->flags.client_fin | nat->flags.backend_fin)
+		return FLOW_HALF_CLOSED;
+	return flow->state == FLOW_NEW ? FLOW_NEW : FLOW_ESTABLISHED;
+}
+
+/* --- both tiers --------------------------------------------------------------------------------
+ */
+
+/* Counters of a flow that ends are kept for its frontend. */
+static __always_inline void keep_traffic(const struct flow *flow, const struct nat *nat)
+{
+	struct traffic *sum = bpf_map_lookup_elem(&fl_traffic, &flow->frontend_id);
+
+	if (!sum)
+		return;
+	__sync_fetch_and_add(&sum->packets, flow->packets);
+	__sync_fetch_and_add(&sum->bytes, flow->bytes);
+	if (!nat)
+		return;
+	__sync_fetch_and_add(&sum->reply_packets, nat->reply_packets);
+	__sync_fetch_and_add(&sum->reply_bytes, nat->reply_bytes);
+}
+
+/* Key of the snat leg, from the key of the nat leg. False if it has none yet. */
+static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum family family)
+{
+	const struct tuple *key = &p->nat;
+
+	if (!nat->flags.masquerade || !nat->snat_port)
+		return false;
+	p->snat.source = nat->flags.client_is_source ? key->destination : key->source;
+	p->snat.source_port =
+		nat->flags.client_is_source ? key->destination_port : key->source_port;
+	get_address(snat_address_of(nat, family), &p->snat.destination, family);
+	p->snat.destination_port = nat->snat_port;
+	p->snat.protocol = key->protocol;
+	return true;
+}
+
+/* Deletes all legs of the flow of the request on the wire. */
+static __always_inline void forget(struct packet *p, enum family family)
+{
+	struct nat *nat = find_nat_of(p, family);
+
+	if (nat && nat->check != nat_check(p, family))
+		nat = NULL; /* another flow's */
+	keep_traffic(&p->flow, nat);
+	if (nat && set_snat_key(p, nat, family)) {
+		delete_snat(TIER_MAIN, &p->snat, family);
+		delete_snat(TIER_NEW, &p->snat, family);
+	}
+	if (nat) {
+		delete_nat(TIER_MAIN, &p->nat, family);
+		delete_nat(TIER_NEW, &p->nat, family);
+	}
+	delete_flow(TIER_MAIN, &p->wire, family);
+	delete_flow(TIER_NEW, &p->wire, family);
+}
+
+#endif
