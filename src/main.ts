@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   status: async () => (await import('./cli/commands/status.ts')).statusCommand(),
   services: async () => (await import('./cli/commands/services.ts')).servicesCommand(),
   backends: async () => (await import('./cli/commands/backends.ts')).backendsCommand(),
+  connections: async () => (await import('./cli/commands/connections.ts')).connectionsCommand(),
   explain: async () => (await import('./cli/commands/explain.ts')).explainCommand(),
   bypass: async () => (await import('./cli/commands/bypass.ts')).bypassCommand(),
   demo: async () => (await import('./cli/commands/demo.ts')).demoCommand(),

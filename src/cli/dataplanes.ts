@@ -2,9 +2,11 @@
 // Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
+import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';
+import type { Connections } from '../dataplane/connections.ts';
 import type { OpenDataplane } from '../dataplane/dataplane.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Snapshot } from '../dataplane/snapshot.ts';
@@ -38,6 +40,9 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
 
 /** What is programmed below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
 export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpfRoot);
+
+/** The connections below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
+export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnections(bpfRoot);
 
 /** What `removeProgrammed` would remove. */
 export const listProgrammed = (bpfRoot: string): PinnedParts => listPinned(bpfRoot);

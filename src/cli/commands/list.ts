@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common parts of `services` and `backends`: selecting, reading and printing rows. Names and flags have their
-// meaning in kubectl, except that all namespaces are shown by default, because a node serves them all.
+// Common parts of `services` and `backends`: reading and printing rows.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import type { Snapshot } from '../../dataplane/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
+import { machine, type Shown, show, terminalWidth } from '../output.ts';
 import {
-  addOutputOption,
-  machine,
-  type OutputFormat,
-  type Shown,
-  show,
-  terminalWidth,
-} from '../output.ts';
+  addSelectionOptions,
+  checkNames,
+  isInScope,
+  isNamed,
+  placeText,
+  type SelectionOptions,
+} from '../selection.ts';
 import { type Rated, rated } from '../view/rate.ts';
-import { labelsOf, parseSelector, type Selector } from '../view/selector.ts';
+import { labelsOf } from '../view/selector.ts';
 import { type Column, table } from '../view/table.ts';
 
-export interface ListOptions {
+export interface ListOptions extends SelectionOptions {
   readonly runDir: string;
   readonly bpfRoot: string;
-  readonly output: OutputFormat;
-  readonly watch: boolean;
-  readonly headers: boolean;
-  readonly namespace?: string;
-  readonly allNamespaces: boolean;
-  readonly selector?: Selector;
 }
 
 export interface Row {
@@ -55,32 +49,14 @@ export interface ListSpec<R extends Row> {
 const MEASURING_MS = 1_000;
 
 export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
-  const command = new Command(spec.command)
-    .description(spec.description)
-    .argument('[name...]', 'Services as NAME or NAMESPACE/NAME (default: all)');
-  addOutputOption(command, ['table', 'wide', 'name', 'json', 'yaml'])
-    .option(
-      '-n, --namespace <namespace>',
-      'list only this namespace (default: all namespaces)',
-      namespaceName,
-    )
-    .option('-A, --all-namespaces', 'list all namespaces, even if -n is given', false)
-    .option(
-      '-l, --selector <selector>',
-      'label selector of the Services, e.g. app=web,tier!=db,env in (a,b)',
-      parseSelector,
-    )
-    .option('--no-headers', 'do not print column headers')
-    .option('-w, --watch', 'print again after each change', false)
-    .addHelpText('after', '\n-o wide measures new connections per second, which takes one second.');
+  const command = addSelectionOptions(new Command(spec.command).description(spec.description));
+  command.addHelpText(
+    'after',
+    '\n-o wide measures new connections per second, which takes one second.',
+  );
   return addBpfRootOption(addRunDirOption(command)).action(
     (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
   );
-}
-
-function namespaceName(text: string): string {
-  if (text !== '') return text;
-  throw new InvalidArgumentError('It must not be empty: omit it to list all namespaces.');
 }
 
 async function listRows<R extends Row>(
@@ -129,28 +105,19 @@ async function reading<R extends Row>(
   }
 }
 
-/** Throws NOT_FOUND for a name that no row has. */
 function chosen<R extends Row>(
   rows: readonly Rated<R>[],
   names: readonly string[],
-  { namespace, allNamespaces, selector }: ListOptions,
+  options: ListOptions,
 ): readonly Rated<R>[] {
-  const only = allNamespaces ? undefined : namespace;
+  const { selector } = options;
   const inScope = rows
-    .filter((row) => only === undefined || row.namespace === only)
+    .filter(isInScope(options))
     .filter((row) => selector === undefined || selector(labelsOf(row.labels)));
   if (names.length === 0) return inScope;
-  const isNamed = (row: R, name: string): boolean =>
-    name === row.name || name === `${row.namespace}/${row.name}`;
-  for (const name of names) {
-    if (inScope.some((row) => isNamed(row, name))) continue;
-    throw new FairleadError('NOT_FOUND', `Service "${name}" not found${placeText(only)}`);
-  }
+  checkNames(names, inScope, options);
   return inScope.filter((row) => names.some((name) => isNamed(row, name)));
 }
-
-const placeText = (namespace: string | undefined): string =>
-  namespace === undefined ? '' : ` in namespace ${namespace}`;
 
 async function shownOf<R extends Row>(
   { command, kind, columns, nameOf }: ListSpec<R>,
@@ -164,7 +131,7 @@ async function shownOf<R extends Row>(
     return { text: await machine({ apiVersion: 'fairlead.io/v1', kind, items }, output) };
   }
   if (rows.length === 0) {
-    const note = `No ${command} found${placeText(allNamespaces ? undefined : namespace)}.`;
+    const note = `No ${command} found${placeText(options)}.`;
     return { text: '', note };
   }
   const isOneNamespace = namespace !== undefined && !allNamespaces;

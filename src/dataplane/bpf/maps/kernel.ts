@@ -46,7 +46,7 @@ export function kernelTables(map: MapByName): Tables {
   };
 }
 
-function arrayTable(map: BpfMap): ArrayTable {
+export function arrayTable(map: BpfMap): ArrayTable {
   const { name, maxEntries, valueSize } = map.info;
   const elementSize = Math.ceil(valueSize / 8) * 8;
   return createChunkedMmap(

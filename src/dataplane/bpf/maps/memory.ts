@@ -30,7 +30,7 @@ export interface MemoryTables extends Tables {
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-function array(name: string, length: number, elementSize: number): MemoryArray {
+export function memoryArray(name: string, length: number, elementSize: number): MemoryArray {
   const bytes = new Uint8Array(length * elementSize);
   const view = new DataView(bytes.buffer);
   return {
@@ -85,15 +85,15 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
     );
   return Object.assign(tables, {
     frontend: { IPv4: frontendTable('IPv4'), IPv6: frontendTable('IPv6') },
-    frontendRecord: array('fl_frontend', sizes.frontends, SIZE.frontend),
+    frontendRecord: memoryArray('fl_frontend', sizes.frontends, SIZE.frontend),
     backend: {
-      IPv4: array('fl_backend4', sizes.backends, SIZE.backend4),
-      IPv6: array('fl_backend6', sizes.backends, SIZE.backend6),
+      IPv4: memoryArray('fl_backend4', sizes.backends, SIZE.backend4),
+      IPv6: memoryArray('fl_backend6', sizes.backends, SIZE.backend6),
     },
-    slotBlock: array('fl_slot_block', sizes.slotBlocks, SIZE.slot_block),
+    slotBlock: memoryArray('fl_slot_block', sizes.slotBlocks, SIZE.slot_block),
     serviceName: hash('fl_service', sizes.services, 4, SIZE.service_name),
-    frontendStat: array('fl_fe_stat', sizes.frontends, SIZE.frontend_stat),
-    backendStat: array('fl_be_stat', sizes.backends, SIZE.backend_stat),
+    frontendStat: memoryArray('fl_fe_stat', sizes.frontends, SIZE.frontend_stat),
+    backendStat: memoryArray('fl_be_stat', sizes.backends, SIZE.backend_stat),
     nodeAddress: {
       IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
       IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),
@@ -104,7 +104,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       SIZE.source_range_key,
       SIZE.source_range,
     ),
-    notService: array('fl_not_service', (2 * RANGES) / RANGES_PER_WORD, 8),
-    runtime: array('fl_runtime', 1, SIZE.runtime_flags),
+    notService: memoryArray('fl_not_service', (2 * RANGES) / RANGES_PER_WORD, 8),
+    runtime: memoryArray('fl_runtime', 1, SIZE.runtime_flags),
   });
 }

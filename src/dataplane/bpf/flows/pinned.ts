@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connections in an instance's pinned maps. Commands read them by themselves, with or without an agent: a
+// million flows would keep the agent's event loop busy for seconds.
+import { FairleadError } from '../../../errors.ts';
+import type { BpfMap } from '../../../sys/native.ts';
+import type { Connections } from '../../connections.ts';
+import { mapNamed } from '../loader/attach.ts';
+import { openPinned } from '../loader/open-pinned.ts';
+import { arrayTable, kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
+import { connectionsOf, type PacketTables } from './connections.ts';
+import type { FlowTables, Tiers } from './flow-tables.ts';
+import { flowTable } from './kernel.ts';
+
+const FLOW_MAPS = [
+  'fl_flow4',
+  'fl_flow6',
+  'fl_nat4',
+  'fl_nat6',
+  'fl_snat4',
+  'fl_snat6',
+  'fl_new_flow4',
+  'fl_new_flow6',
+  'fl_new_nat4',
+  'fl_new_nat6',
+  'fl_new_snat4',
+  'fl_new_snat6',
+  'fl_traffic',
+] as const;
+
+type FlowMap = (typeof FLOW_MAPS)[number];
+type OpenMaps = Map<string, BpfMap>;
+
+/** Throws NOT_FOUND, NO_PRIVILEGE. */
+export function pinnedConnections(bpfRoot: string): Connections {
+  const maps: OpenMaps = new Map();
+  const close = (): void => {
+    for (const map of maps.values()) map.close();
+  };
+  try {
+    for (const name of [...TABLE_MAPS, 'fl_tcp_sock'] as const) {
+      maps.set(name, openPinned(bpfRoot, name));
+    }
+    const packets = openPackets(bpfRoot, maps);
+    const named = (name: string): BpfMap => mapNamed(maps, name);
+    const sockets = flowTable(named('fl_tcp_sock'));
+    return connectionsOf({ tables: kernelTables(named), sockets, packets }, close);
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** undefined if the maps of the packet layer are not pinned. */
+function openPackets(bpfRoot: string, maps: OpenMaps): PacketTables | undefined {
+  try {
+    for (const name of FLOW_MAPS) maps.set(name, openPinned(bpfRoot, name));
+  } catch (error) {
+    if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
+  const map = (name: FlowMap): BpfMap => mapNamed(maps, name);
+  return { flows: flowTables(map), traffic: arrayTable(map('fl_traffic')) };
+}
+
+export function flowTables(map: (name: FlowMap) => BpfMap): FlowTables {
+  const tiers = (main: FlowMap, halfOpen: FlowMap): Tiers => ({
+    main: flowTable(map(main)),
+    halfOpen: flowTable(map(halfOpen)),
+  });
+  return {
+    IPv4: {
+      flow: tiers('fl_flow4', 'fl_new_flow4'),
+      nat: tiers('fl_nat4', 'fl_new_nat4'),
+      snat: tiers('fl_snat4', 'fl_new_snat4'),
+    },
+    IPv6: {
+      flow: tiers('fl_flow6', 'fl_new_flow6'),
+      nat: tiers('fl_nat6', 'fl_new_nat6'),
+      snat: tiers('fl_snat6', 'fl_new_snat6'),
+    },
+  };
+}

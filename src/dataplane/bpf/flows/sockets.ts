@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of TCP sockets (fl_tcp_sock) as connections. Those of UDP sockets are in socket storage, which
+// only programs can read.
+import type { Family } from '../../../model/types.ts';
+import type { Connection, ConnectionView } from '../../connections.ts';
+import { protocolOf } from '../maps/layout.ts';
+import type { Directory } from './directory.ts';
+import { type Element, elementsIn, type FlowTable, latin1 } from './flow-tables.ts';
+import { orderOf, type Side, sideText } from './tuple.ts';
+
+/** struct socket_peer of bpf/common/types.h. */
+export const SOCKET_PEER_SIZE = 48;
+
+const OPEN: ConnectionView = {
+  state: 'open',
+  snat: undefined,
+  legs: [],
+  bornSeconds: undefined,
+  seenSeconds: undefined,
+  toBackend: undefined,
+  toClient: undefined,
+};
+
+export function* socketConnections(table: FlowTable, directory: Directory): Generator<Connection> {
+  for (const element of elementsIn(table)) yield socketConnection(table, element, directory);
+}
+
+function socketConnection(
+  table: FlowTable,
+  { key, value }: Element,
+  directory: Directory,
+): Connection {
+  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+  const family: Family = view.getUint8(47) === 6 ? 'IPv6' : 'IPv4';
+  const side = (addressAt: number, portAt: number): Side => ({
+    address: value.subarray(family === 'IPv4' ? addressAt + 12 : addressAt, addressAt + 16),
+    port: view.getUint16(portAt, true),
+  });
+  const frontend = side(0, 32);
+  const protocol = protocolOf(view.getUint8(46));
+  const ref = {
+    family,
+    backendId: view.getUint32(36, true),
+    serviceId: view.getUint32(40, true),
+    generation: view.getUint16(44, true),
+  };
+  // The cookie, as the key has it, from its highest byte on.
+  const cookie = Buffer.from(key)
+    .reverse()
+    .toString('hex')
+    .replace(/^0+(?=.)/, '');
+  return {
+    key: `socket ${cookie}`,
+    order: `${family}${orderOf(frontend)}${cookie.padStart(16, '0')}`,
+    ...{ origin: 'socket', family, protocol },
+    client: `sk:${cookie}`,
+    frontend: sideText(frontend),
+    backend: sideText(side(16, 34)),
+    ...directory.describe(ref, frontend, protocol),
+    read: () => {
+      const now = table.get(key);
+      return now !== undefined && latin1(now) === latin1(value) ? OPEN : undefined;
+    },
+    // The socket would stay connected to the backend.
+    dropStale: () => false,
+  };
+}
