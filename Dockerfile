@@ -5,15 +5,16 @@
 # system:
 #
 #   docker run --network host --cgroupns host --user 0 \
-#     --cap-drop ALL --cap-add BPF --cap-add NET_ADMIN --cap-add PERFMON \
+#     --cap-drop ALL --cap-add BPF --cap-add NET_ADMIN --cap-add PERFMON --cap-add SYS_ADMIN \
 #     -v /sys/fs/bpf:/sys/fs/bpf -v /sys/fs/cgroup:/sys/fs/cgroup -v /run/fairlead:/run/fairlead \
+#     -v /run/netns:/run/netns:ro,rslave \
 #     -v /etc/fairlead/manifests:/etc/fairlead/manifests:ro \
 #     fairlead run --manifests /etc/fairlead/manifests
 #
 # BPF is for loading programs and creating maps, NET_ADMIN for network programs and attaching them to cgroups,
-# PERFMON for programs that read the kernel's own structs. Before Linux 5.11 maps count as locked memory: add
-# `--ulimit memlock=-1`. The bpf file system must be mounted on the host, because mounting it requires
-# SYS_ADMIN. Capabilities are effective only for root here, so the user stays root.
+# PERFMON for programs that read the kernel's own structs, SYS_ADMIN for entering the network namespaces of pods
+# (/run/netns), where sockets are destroyed whose endpoint is gone; without it the rest works. Before Linux 5.11 maps count as locked memory: add
+# `--ulimit memlock=-1`. The bpf file system must be mounted on the host. Capabilities are effective only for root here, so the user stays root.
 #
 # Other base images are possible (`--build-arg BASE=…`): BUILDER is a Debian with node in /usr/local/bin and npm,
 # BASE one of the same release. scripts/image-build makes both without an image registry.

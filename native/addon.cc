@@ -12,9 +12,9 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   CaptureLibbpfMessages();
   auto* addon = new Addon();
   env.SetInstanceData(addon);
-  for (auto* add :
-       {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing, RegisterTcQuery,
-        RegisterNetlink, RegisterInspect, RegisterSystem, RegisterGrace}) {
+  for (auto* add : {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing,
+                    RegisterTcQuery, RegisterNetlink, RegisterInspect, RegisterSystem,
+                    RegisterGrace, RegisterIterate, RegisterSockDestroy}) {
     add(env, *addon, exports);
   }
   return exports;

@@ -35,6 +35,8 @@ void RegisterNetlink(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterInspect(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterSystem(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterGrace(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterIterate(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterSockDestroy(Napi::Env env, Addon& addon, Napi::Object exports);
 
 }  // namespace fairlead
 

@@ -284,5 +284,25 @@ export function lockExclusively(fd: number): boolean;
 export function netnsCookie(): bigint | undefined;
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
 export function waitGracePeriod(): Promise<void>;
+/**
+ * Runs an iterator program (`iter/...`) over what it iterates, on another thread, and returns what it wrote.
+ * `map` is what it iterates if that is a map; `netns` is the descriptor of the network namespace whose sockets
+ * it walks (default: the caller's), which needs CAP_SYS_ADMIN. `isWhole` is false if it stopped because
+ * `maxBytes` (default 1 MiB) were read; the last record may then be cut.
+ */
+export function readIterator(
+  program: BpfProgram,
+  options?: { map?: BpfMap; netns?: number; maxBytes?: number },
+): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }>;
+/**
+ * SOCK_DESTROY (sock_diag(7), CONFIG_INET_DIAG_DESTROY) for each struct inet_diag_req_v2 of `requests`, on
+ * another thread and in the network namespace `netns` (default: the caller's; another needs CAP_SYS_ADMIN).
+ * Resolves with the errno's name of each that failed (ENOENT: there is no such socket; EOPNOTSUPP: the kernel
+ * cannot), undefined for the others.
+ */
+export function destroySockets(
+  requests: Uint8Array,
+  options?: { netns?: number },
+): Promise<readonly (string | undefined)[]>;
 /** Version of the libbpf that was loaded, e.g. '1.1'. */
 export function libbpfVersion(): string;

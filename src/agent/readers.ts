@@ -22,6 +22,7 @@ export function readersOf(
     lastAuditAt: () => agent.state().lastAuditAt,
     watchAgesMs: () => watchAges(source),
     reasons: () => dataplane.counters().outcomes,
+    staleSockets: () => dataplane.counters().staleSockets,
     topServices,
     serviceConnections: () => serviceConnections(dataplane.counters().connections),
   };

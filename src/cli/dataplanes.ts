@@ -21,17 +21,20 @@ export interface DataplaneSettings {
   readonly nodeName: string;
   /** Entries by the table names of --map-size. */
   readonly mapSizes: Readonly<Record<string, number>>;
+  /** TCP connections to a backend that is gone are reset. */
+  readonly resetsTcp: boolean;
 }
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   checkKernel();
-  const { bpfRoot, runDir, nodeName, mapSizes } = settings;
+  const { bpfRoot, runDir, nodeName, mapSizes, resetsTcp } = settings;
   const holder = { command: 'agent', nodeName, runDir };
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async () => {
     try {
-      return createRouter([await openBpfDataplane({ bpfRoot, holder, cgroupRoot, mapSizes }, log)]);
+      const bpf = { bpfRoot, holder, cgroupRoot, mapSizes, resetsTcp };
+      return createRouter([await openBpfDataplane(bpf, log)]);
     } catch (error) {
       throw namingCapabilities(error);
     }

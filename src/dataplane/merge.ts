@@ -40,7 +40,14 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
   tables: all.flatMap(({ tables }) => tables),
   outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
   connections: { [Symbol.iterator]: () => connectionsOf(all) },
+  ...firstStaleSockets(all),
 });
+
+/** One dataplane has sockets. */
+function firstStaleSockets(all: readonly Counters[]): Pick<Counters, 'staleSockets'> {
+  const staleSockets = all.find((counters) => counters.staleSockets !== undefined)?.staleSockets;
+  return staleSockets === undefined ? {} : { staleSockets };
+}
 
 function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {
   for (const { connections } of all) yield* connections;

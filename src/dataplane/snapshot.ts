@@ -61,12 +61,39 @@ export interface PortConnections {
   readonly connections: number;
 }
 
+/** Sockets destroyed since the agent started, of one protocol and family of backends. */
+export interface DestroyedSockets {
+  readonly protocol: Protocol;
+  readonly family: Family;
+  readonly count: number;
+}
+
+/** Stale sockets that could not be destroyed, for one reason. */
+export interface LeftSockets {
+  readonly reason: string;
+  /** 0: how many is not known. */
+  readonly count: number;
+}
+
+/** What becomes of sockets that are connected to a backend that is gone. */
+export interface StaleSocketsState {
+  /** How they are destroyed; undefined: they are not, or it is not known yet. */
+  readonly way: string | undefined;
+  /** What that cannot do, and why; known after the first pass. */
+  readonly limits: readonly string[];
+  readonly destroyed: readonly DestroyedSockets[];
+  /** By the latest pass. */
+  readonly left: readonly LeftSockets[];
+}
+
 export interface Counters {
   readonly tables: readonly TableFill[];
   /** Connections and datagrams by outcome. */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Connections of each frontend. */
   readonly connections: Iterable<PortConnections>;
+  /** undefined: this dataplane leaves them alone. */
+  readonly staleSockets?: StaleSocketsState;
 }
 
 /** One network device of the node, and what is attached to it. */

@@ -3,7 +3,7 @@
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
-import type { Hook, TableFill } from '../dataplane/snapshot.ts';
+import type { Hook, StaleSocketsState, TableFill } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
@@ -41,6 +41,7 @@ export interface Status {
   readonly services: number;
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
+  readonly staleSockets?: StaleSocketsState;
   /** Problems of the source, and rejected objects and fields with file and line. */
   readonly problems: readonly Problem[];
 }
@@ -57,7 +58,7 @@ export interface StatusParts {
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
   const { installation, dataplanes } = parts.dataplane;
-  const { tables, outcomes } = parts.dataplane.counters();
+  const { tables, outcomes, staleSockets } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   return {
     apiVersion: 'fairlead.io/v1',
@@ -87,6 +88,7 @@ export function statusOf(parts: StatusParts): Status {
     services: state.plan?.services.size ?? 0,
     tables,
     reasons: outcomes,
+    ...(staleSockets && { staleSockets }),
     problems: problemsOf(source, state.plan?.rejections ?? []),
   };
 }

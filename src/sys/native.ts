@@ -67,4 +67,7 @@ export const lockExclusively: Native['lockExclusively'] = (...args) =>
   addon().lockExclusively(...args);
 export const netnsCookie: Native['netnsCookie'] = () => addon().netnsCookie();
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
+export const readIterator: Native['readIterator'] = (...args) => addon().readIterator(...args);
+export const destroySockets: Native['destroySockets'] = (...args) =>
+  addon().destroySockets(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

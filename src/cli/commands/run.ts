@@ -155,6 +155,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         runDir: resolve(own.runDir),
         nodeName: config.plan.nodeName,
         mapSizes: own.mapSizes,
+        resetsTcp: own.resetsTcp,
       },
       log,
     ),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
+import type { LeftSockets } from '../../dataplane/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
@@ -87,6 +88,7 @@ function programLines(report: Report): readonly Line[] {
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
     ['Capacity', capacityText(report)],
+    ...staleSocketLines(report),
   ];
 }
 
@@ -129,6 +131,24 @@ function capacityText({ tables }: Report): string {
   const { name, used, capacity } = fullest;
   return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
 }
+
+/** Nothing until the first pass, a moment after the start. */
+function staleSocketLines({ staleSockets }: Report): readonly Line[] {
+  if (staleSockets === undefined) return [];
+  const { way, limits, destroyed, left } = staleSockets;
+  if (way === undefined && limits.length === 0) return [];
+  const count = destroyed.reduce((sum, each) => sum + each.count, 0);
+  const what = way === undefined ? 'not destroyed' : `${count} destroyed, by ${way}`;
+  return [
+    ['Stale', `sockets whose endpoint is gone: ${[what, ...limits].join('; ')}`],
+    ...left.map((each): Line => ['Warning', leftText(each)]),
+  ];
+}
+
+const leftText = ({ count, reason }: LeftSockets): string =>
+  count === 0
+    ? `stale sockets were not destroyed: ${reason}`
+    : `${count} stale ${count === 1 ? 'socket was' : 'sockets were'} not destroyed: ${reason}`;
 
 const problemLabel = (problem: Status['problems'][number]): string => {
   if (problem.isWarning === true) return 'Warning';

@@ -40,6 +40,8 @@ export const ownSchema = z.strictObject({
     .nullish(),
   auditInterval: interval.nullish(),
   allowExternalIPs: z.boolean().nullish(),
+  /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
+  resetTCPConnections: z.boolean().nullish(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
   logFormat: z.enum(['json', 'text']).nullish(),
   /** How many Services, the busiest first, get their own counters on /metrics. */
@@ -57,6 +59,8 @@ export interface OwnSettings {
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
   readonly auditIntervalMs: number;
+  /** TCP connections to a backend that is gone are reset. */
+  readonly resetsTcp: boolean;
   /** 0 = no counters per Service. */
   readonly metricsTopServices: number;
 }
@@ -80,6 +84,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
+    resetsTcp: input.resetTCPConnections ?? false,
     metricsTopServices: input.metricsTopServices ?? 0,
   };
 }

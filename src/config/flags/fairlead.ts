@@ -61,6 +61,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'allowExternalIPs',
     'serve spec.externalIPs (default true; see CVE-2020-8554)',
   ),
+  own(
+    'reset-tcp-connections',
+    'bool',
+    'resetTCPConnections',
+    'reset TCP connections whose endpoint no longer serves (default: they are left to end by themselves)',
+  ),
   {
     ...own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
     choices: ['debug', 'info', 'warn', 'error'],

@@ -19,6 +19,9 @@ import { createTurns } from '../turns.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
 import { heldFrontends, portConnections, snapshotOf, tableFill } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
+import type { PassParts } from './stale-sockets/pass.ts';
+import { isServed } from './stale-sockets/served.ts';
+import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {
@@ -29,6 +32,8 @@ export interface BpfParts {
   readonly waitGracePeriod: () => Promise<void>;
   readonly installation: Installation;
   readonly outcomes: () => Readonly<Record<string, number>>;
+  /** undefined: stale sockets are left alone. */
+  readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -47,6 +52,7 @@ class BpfDataplane implements Dataplane {
   readonly #parts: BpfParts;
   readonly #grace: GracePeriods;
   readonly #turns = createTurns();
+  readonly #staleSockets: StaleSockets | undefined;
   #core: TableSync;
   #nodeAddresses: NodeAddresses;
   /** A previous agent may have died with ids and blocks that were retired but not released. */
@@ -63,6 +69,7 @@ class BpfDataplane implements Dataplane {
     this.#core = createTableSync(parts.tables, this.#grace.wait);
     this.#nodeAddresses = createNodeAddresses(this.#core);
     this.#adopted = this.#grace.wait();
+    this.#staleSockets = parts.staleSockets?.((socket) => isServed(this.#core.ledger, socket));
   }
 
   sync(
@@ -76,7 +83,7 @@ class BpfDataplane implements Dataplane {
       if (this.#isClosed) return report;
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];
       if (changed === 'all') core.dropStray();
-      this.#release();
+      this.#release(changed === 'all');
       return failed.length === 0 ? report : { ...report, failed: [...report.failed, ...failed] };
     });
   }
@@ -90,7 +97,7 @@ class BpfDataplane implements Dataplane {
       if (this.#isClosed) return { drift, report };
       core.dropStray();
       const failed = [...undetected, ...this.#nodeAddresses.check(plan, addresses)];
-      this.#release();
+      this.#release(true);
       return { drift, report: { ...report, failed: [...report.failed, ...failed] } };
     });
   }
@@ -108,6 +115,7 @@ class BpfDataplane implements Dataplane {
       tables: tableFill(this.#core.ledger),
       outcomes: this.#parts.outcomes(),
       connections: portConnections(this.#core.ledger),
+      ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
     };
   }
 
@@ -120,6 +128,7 @@ class BpfDataplane implements Dataplane {
     this.#isClosed = true;
     this.#core.close();
     this.#grace.close();
+    this.#staleSockets?.close();
     this.#parts.close();
   }
 
@@ -180,7 +189,13 @@ class BpfDataplane implements Dataplane {
     return sum(reports);
   }
 
-  #release(): void {
+  /**
+   * @param mayHaveStale sockets may be stale already: they became so before this agent started, or earlier passes
+   * could not destroy them
+   */
+  #release(mayHaveStale: boolean): void {
+    if (mayHaveStale || this.#core.ledger.retired.backends.length > 0)
+      this.#staleSockets?.request();
     void this.#core.releaseRetired().then((isReleased) => {
       if (isReleased && !this.#isClosed) this.#tellRoom();
     });

@@ -12,9 +12,11 @@ import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { type Attached, attachLayer } from './loader/attach.ts';
 import { canSetRetval, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
+import { pinFolder } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
+import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
   /** Folder of pinned maps and links. */
@@ -24,6 +26,8 @@ export interface BpfSettings {
   readonly cgroupRoot: string;
   /** Entries by the table names of --map-size. */
   readonly mapSizes: Readonly<Record<string, number>>;
+  /** TCP connections to a backend that is gone are reset, too. */
+  readonly resetsTcp: boolean;
 }
 
 const OBJECT = 'sock.bpf.o';
@@ -51,11 +55,12 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
 
 function overMaps(
   attached: Attached,
-  { bpfRoot, cgroupRoot }: BpfSettings,
+  { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
   { close, log }: Pick<BpfParts, 'close' | 'log'>,
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
+  const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
     capabilities: BPF,
     tables: kernelTables(attached.map),
@@ -67,6 +72,8 @@ function overMaps(
       bpfRoot,
     },
     outcomes: () => readReasons(reasons),
+    staleSockets: (isServed) =>
+      createStaleSockets({ options, resetsTcp, waitGracePeriod, log }, isServed),
     close,
     log,
   });

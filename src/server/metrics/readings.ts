@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
+import type { StaleSocketsState } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
@@ -35,6 +36,7 @@ export interface AgentReaders {
   /** Milliseconds since the last response of the API server, by kind. */
   readonly watchAgesMs: () => Readonly<Record<string, number>>;
   readonly reasons: () => Readonly<Record<string, number>>;
+  readonly staleSockets: () => StaleSocketsState | undefined;
   readonly serviceConnections: () => Iterable<ServiceConnections>;
   /** How many of those to show, the busiest first. */
   readonly topServices: number;
@@ -109,6 +111,18 @@ function ofKernel(readers: MetricReaders): Readings {
       one({}, at.getTime() / 1000),
     ),
     ...on('fairlead_outcomes_total', readers.reasons, (reasons) => by('reason', reasons)),
+    ...on('fairlead_stale_sockets_destroyed_total', readers.staleSockets, ({ destroyed }) =>
+      destroyed.map(({ protocol, family, count }) => ({
+        labels: { protocol, ip_family: family },
+        value: count,
+      })),
+    ),
+    ...on('fairlead_stale_sockets', readers.staleSockets, ({ left }) =>
+      one(
+        {},
+        left.reduce((sum, { count }) => sum + count, 0),
+      ),
+    ),
     ...on('fairlead_service_connections_total', readers.serviceConnections, (all) =>
       busiest(all, topServices),
     ),

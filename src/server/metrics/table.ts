@@ -139,6 +139,14 @@ const OWN = {
     'namespace service port protocol ip_family',
     'Connections to a Service port; only the busiest, see metricsTopServices.',
   ),
+  fairlead_stale_sockets_destroyed_total: counter(
+    'protocol ip_family',
+    'Sockets that were destroyed because their backend is gone.',
+  ),
+  fairlead_stale_sockets: gauge(
+    '',
+    'Sockets whose backend is gone and that could not be destroyed.',
+  ),
   fairlead_listening: gauge('server', '1 while the server listens on its port.'),
   fairlead_service_health_ports: gauge('', 'healthCheckNodePorts being served.'),
   fairlead_config_reload_needed: gauge(

@@ -113,8 +113,8 @@ describe.skipIf(!built.isReady)('the image', () => {
     test('it has the capabilities of the manifest and a read-only file system', async () => {
       const { stdout } = await agent.exec('cat', '/proc/1/status');
       const held = /^CapEff:\s*([0-9a-f]+)$/m.exec(stdout)?.[1];
-      // NET_ADMIN, PERFMON, BPF by their numbers in linux/capability.h.
-      const wanted = [12n, 38n, 39n].reduce((sum, bit) => sum | (1n << bit), 0n);
+      // NET_ADMIN, SYS_ADMIN, PERFMON, BPF by their numbers in linux/capability.h.
+      const wanted = [12n, 21n, 38n, 39n].reduce((sum, bit) => sum | (1n << bit), 0n);
       expect(BigInt(`0x${held}`)).toBe(wanted);
       expect(stdout).toMatch(/^NoNewPrivs:\s*1$/m);
       const touched = await agent.exec('touch', '/opt/fairlead/new');

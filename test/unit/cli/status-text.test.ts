@@ -76,6 +76,59 @@ test('a degraded agent shows the reasons first, then each item', () => {
   ]);
 });
 
+const STALE = {
+  way: 'SOCK_DESTROY',
+  limits: [],
+  destroyed: [
+    { protocol: 'UDP', family: 'IPv4', count: 3 },
+    { protocol: 'UDP', family: 'IPv6', count: 1 },
+  ],
+  left: [],
+} as const;
+
+test.each([
+  ['before the first pass', { ...STALE, way: undefined, destroyed: [] }, []],
+  [
+    'destroyed',
+    STALE,
+    ['Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY'],
+  ],
+  [
+    'not everywhere',
+    { ...STALE, limits: ["only those in the agent's own network namespace: why"] },
+    [
+      "Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; only those in the agent's own network namespace: why",
+    ],
+  ],
+  [
+    'by no means',
+    { ...STALE, way: undefined, limits: ['this kernel cannot destroy sockets (why)'] },
+    [
+      'Stale:      sockets whose endpoint is gone: not destroyed; this kernel cannot destroy sockets (why)',
+    ],
+  ],
+  [
+    'not all',
+    {
+      ...STALE,
+      left: [
+        { reason: 'one', count: 1 },
+        { reason: 'two', count: 2 },
+        { reason: 'none', count: 0 },
+      ],
+    },
+    [
+      'Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY',
+      'Warning:    1 stale socket was not destroyed: one',
+      'Warning:    2 stale sockets were not destroyed: two',
+      'Warning:    stale sockets were not destroyed: none',
+    ],
+  ],
+])('stale sockets: %s', (_, staleSockets, expected) => {
+  const lines = statusText(reportOf({ staleSockets }), false).split('\n');
+  expect(lines.filter((line) => /^Stale:|stale socket/.test(line))).toEqual(expected);
+});
+
 test('each dataplane is named', () => {
   const text = statusText(reportOf({ dataplanes: ['bpf', 'iptables'] }), false);
   expect(text).toContain('Dataplane:  bpf + iptables, 1 hook on /cg');

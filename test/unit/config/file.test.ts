@@ -392,6 +392,7 @@ runDir: /r
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5}
 auditInterval: 90s
 allowExternalIPs: false
+resetTCPConnections: true
 metricsTopServices: 7`,
     );
     expect(config.own).toEqual({
@@ -401,6 +402,7 @@ metricsTopServices: 7`,
       runDir: '/r',
       mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'slot-blocks': 4, affinity: 5 },
       auditIntervalMs: 90_000,
+      resetsTcp: true,
       metricsTopServices: 7,
     });
     expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });

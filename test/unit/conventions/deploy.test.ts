@@ -41,11 +41,11 @@ describe('the DaemonSet', () => {
     expect(set.updateStrategy.rollingUpdate).toEqual({ maxUnavailable: '10%' });
   });
 
-  test('the agent has three capabilities and no way to more', () => {
+  test('the agent has four capabilities and no way to more', () => {
     expect(agent.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN', 'PERFMON'] },
+      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN', 'PERFMON', 'SYS_ADMIN'] },
     });
     expect(agent.securityContext.privileged).toBeUndefined();
     expect(agent.resources).toEqual({ requests: { cpu: '100m', memory: '96Mi' } });
@@ -57,6 +57,16 @@ describe('the DaemonSet', () => {
       expect(probe.httpGet).toMatchObject({ path: '/readyz', port: 'health' });
     }
     expect(agent.ports).toMatchObject([{ name: 'health', containerPort: HEALTHZ_PORT }]);
+  });
+
+  test('sees the network namespaces that container runtimes mount later', () => {
+    const mounts: readonly Mount[] = agent.volumeMounts;
+    expect(mounts.find(({ name }) => name === 'netns')).toEqual({
+      name: 'netns',
+      mountPath: '/run/netns',
+      mountPropagation: 'HostToContainer',
+      readOnly: true,
+    });
   });
 
   test('mounts only volumes it has, and all of them', () => {

@@ -14,6 +14,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   lastAuditAt: () => undefined,
   watchAgesMs: () => ({}),
   reasons: () => ({}),
+  staleSockets: () => undefined,
   serviceConnections: () => [],
   topServices: 0,
   ...over,

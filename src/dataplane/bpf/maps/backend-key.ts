@@ -10,7 +10,10 @@ export type BackendKey = number | string;
 const PORTS = 65_536;
 const IPV6_UNITS = 8;
 
-export function backendKey({ address, port }: Backend, family: Family): BackendKey {
+export function backendKey(
+  { address, port }: Pick<Backend, 'address' | 'port'>,
+  family: Family,
+): BackendKey {
   if (family === 'IPv4') return ipv4Number(address) * PORTS + port;
   const bytes = addressBytes(address, family);
   const view = new DataView(bytes.buffer);

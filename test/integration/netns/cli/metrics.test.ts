@@ -12,6 +12,7 @@ import { startOneNode } from '../../../support/node.ts';
 import { evaluateAlerts, preparePromql } from '../../../support/promql.ts';
 import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
+import { runHeld } from '../stale/support.ts';
 
 const promql = await preparePromql();
 const HEALTH_PORT = 10256;
@@ -141,6 +142,23 @@ describe('series of a live agent', () => {
     expect((await getInSandbox(node.instance.sandbox, CHECK_PORT, '/')).status).toBe(503);
     node.manifests.remove('lb.yaml');
     await holds('fairlead_service_health_ports', 0);
+  });
+
+  test('stale sockets, destroyed and out of reach', async () => {
+    const udp = { n: 40, protocol: 'UDP' } as const;
+    const { address, port } = target(udp);
+    node.manifests.put('udp.yaml', service('udp', udp, node.servers));
+    const programs = ['udp', 'hidden'].map((kind) =>
+      runHeld(node, node.sandboxes[0]!, [kind, address, port, 1]),
+    );
+    await programs[0]!.says('held 1');
+    await programs[1]!.says('hidden');
+    node.manifests.remove('udp.yaml');
+    const labels = 'protocol="UDP",ip_family="IPv4"';
+    await holds(`fairlead_stale_sockets_destroyed_total{${labels}}`, 1);
+    await holds('fairlead_stale_sockets', 1);
+    for (const { child } of programs) child.kill('SIGKILL');
+    await holds('fairlead_stale_sockets', 0);
   });
 
   test('manifests that cannot be read, and objects that are rejected', async () => {

@@ -52,6 +52,20 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     situation.node.manifests.put('web.yaml', [{ ...web, spec }, ...slices('web', [{ pod: far }])]);
     await startAgent(situation);
   },
+  'A UDP client keeps using an endpoint that is gone': async (situation) => {
+    const { node } = situation;
+    const [program = '', ...args] = commandOf({ ...situation, wrapper: without('sys_admin') }, [
+      'run',
+      ...instanceFlags(node),
+      '--manifests',
+      node.manifests.path,
+    ]);
+    running.push(start(program, args, {}));
+    await until(async () => ((await node.status()).staleSockets?.limits ?? []).length > 0, {
+      what: 'the first pass over stale sockets',
+      timeoutMs: 20_000,
+    });
+  },
   'An object has no effect': async (situation) => {
     const web = svc('web', { n: 10 });
     const ports = [{ name: 'main', port: 99_999, protocol: 'TCP' }];

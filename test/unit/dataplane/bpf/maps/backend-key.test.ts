@@ -24,10 +24,7 @@ test.each(['IPv4', 'IPv6'] as const)(
   (family) => {
     fc.assert(
       fc.property(addresses[family], port, (address, number) => {
-        const key = backendKey(
-          { address, port: number, isLocal: false, isTerminating: false },
-          family,
-        );
+        const key = backendKey({ address, port: number }, family);
         const at = new DataView(new ArrayBuffer(64));
         writeBackendKey(at, 16, key);
         const bytes = new Uint8Array(at.buffer, 16, family === 'IPv4' ? 16 : 32);
@@ -51,7 +48,7 @@ test.each(['IPv4', 'IPv6'] as const)(
 
 test('neighbours differ', () => {
   const keyOf = (address: string, number: number, family: Family = 'IPv4') =>
-    backendKey({ address, port: number, isLocal: false, isTerminating: false }, family);
+    backendKey({ address, port: number }, family);
   const keys = [
     keyOf('10.0.0.1', 80),
     keyOf('10.0.0.1', 81),

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Iterators that destroy sockets of the reader's network namespace, from Linux 6.5. The kernel
+ * holds the socket's lock meanwhile, as the hooks have it held when they write a record.
+ */
+#include "socket/maps.h"
+#include "socket/stale.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* As many as one pass takes: src/dataplane/bpf/stale-sockets/pass.ts. */
+#define CHOSEN_SOCKETS	  8192
+
+#define OUTCOME_DESTROYED 1
+
+/*
+ * The sockets to destroy: stale ones that the agent has chosen. Written by the agent, which reads
+ * the outcomes. Key: socket cookie. Value: 0, then OUTCOME_DESTROYED or a negative errno.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, CHOSEN_SOCKETS);
+	__type(key, __u64);
+	__type(value, __s32);
+} fl_chosen SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+extern int bpf_sock_destroy(struct sock_common *sk) __ksym;
+
+static __always_inline __s32 *chosen(struct sock_common *sk)
+{
+	__u64 cookie = sk->skc_cookie.counter;
+
+	return cookie ? bpf_map_lookup_elem(&fl_chosen, &cookie) : NULL;
+}
+
+/* It may have been connected to something else since it was found. */
+static __always_inline void destroy(struct sock_common *sk, const struct socket_peer *peer,
+				    __s32 *outcome)
+{
+	int error;
+
+	if (!peer || !is_stale(peer) || !is_connected_to(sk, peer))
+		return;
+	error = bpf_sock_destroy(sk);
+	*outcome = error ? error : OUTCOME_DESTROYED;
+}
+
+SEC("iter/udp") int fl_destroy_udp(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *sk = ctx->udp_sk;
+	__s32 *outcome;
+
+	if (!sk)
+		return 0;
+	outcome = chosen((struct sock_common *)sk);
+	if (outcome)
+		destroy((struct sock_common *)sk, bpf_sk_storage_get(&fl_sock, sk, 0, 0), outcome);
+	return 0;
+}
+
+SEC("iter/tcp") int fl_destroy_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *sk = ctx->sk_common;
+	struct socket_peer *peer;
+	__s32 *outcome;
+	__u64 cookie;
+
+	if (!sk)
+		return 0;
+	outcome = chosen(sk);
+	if (!outcome)
+		return 0;
+	cookie = sk->skc_cookie.counter;
+	peer = bpf_map_lookup_elem(&fl_tcp_sock, &cookie);
+	destroy(sk, peer ? peer : bpf_sk_storage_get(&fl_sock, sk, 0, 0), outcome);
+	return 0;
+}

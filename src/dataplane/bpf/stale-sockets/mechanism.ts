@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this kernel and this process can do about stale sockets, found by trying. Loads the objects on another
+// thread; that they cannot be loaded, or that a way is missing, is a limit to show, not an error.
+import { existsSync, readFileSync } from 'node:fs';
+import { reasonOf } from '../../../errors.ts';
+import { destroySockets } from '../../../sys/native.ts';
+import { OWN_NETNS } from '../../../sys/netns-paths.ts';
+import { bpfObjectPath } from '../../../sys/package.ts';
+import { codeOf } from '../loader/errors.ts';
+import type { LayerObject, Rodata } from '../loader/layer.ts';
+import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
+import { takeBack, type Undo } from '../loader/undo.ts';
+import { byNetlink, bySockDestroy, DESTROY_OBJECT, type DestroyIn } from './destroyers.ts';
+import { FIND_OBJECT } from './finder.ts';
+import { entering } from './namespace.ts';
+import { destroyOwnSocket } from './probe.ts';
+
+/** How sockets are destroyed; the first that works is used. */
+export type Way = 'bpf_sock_destroy' | 'SOCK_DESTROY';
+
+export interface Mechanism {
+  /** undefined: stale sockets stay as they are. */
+  readonly way:
+    | { readonly name: Way; readonly destroyIn: DestroyIn; readonly finder: Loaded }
+    | undefined;
+  /** What it cannot do, each with the reason. */
+  readonly limits: readonly string[];
+  close(): void;
+}
+
+/** `can_make_cookie`: from Linux 5.12; before, sockets may have no cookie. */
+const FIND_SETTINGS: readonly Rodata[] = [1, 0].map((value) => ({
+  can_make_cookie: Uint8Array.of(value),
+}));
+
+interface Loading {
+  readonly options: LoadOptions;
+  /** Grows: what close() undoes. */
+  readonly undo: Undo;
+}
+
+export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
+  const undo: Undo = [];
+  const close = (): void => takeBack(undo);
+  try {
+    const find = { bytes: readObject(FIND_OBJECT), rodata: FIND_SETTINGS };
+    const finder = await load(find, ['fl_sock', 'fl_tcp_sock'], { options, undo });
+    const { way, limits } = await firstWay({ options, undo });
+    if (way === undefined) return { way, limits, close };
+    return { way: { ...way, finder }, limits: [...limits, ...(await netnsLimits())], close };
+  } catch (error) {
+    close();
+    const limit = `the programs that find stale sockets cannot be loaded: ${reasonOf(error)}`;
+    return { way: undefined, limits: [limit], close };
+  }
+}
+
+/** Keeps only the maps that are named: the others belong to the socket layer. */
+async function load(
+  object: LayerObject,
+  maps: readonly string[],
+  { options, undo }: Loading,
+): Promise<Loaded> {
+  const layer = { name: 'stale sockets', objects: [object], hooks: [] };
+  const loaded = await loadLayer(layer, options, undo);
+  for (const [name, map] of loaded.maps) if (!maps.includes(name)) map.close();
+  return loaded;
+}
+
+function readObject(name: string): Uint8Array {
+  const path = bpfObjectPath(name);
+  if (!existsSync(path)) throw new Error(`${path} is missing`);
+  return readFileSync(path);
+}
+
+interface Choice {
+  readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;
+  readonly limits: readonly string[];
+}
+
+async function firstWay(loading: Loading): Promise<Choice> {
+  const reasons: string[] = [];
+  for (const name of ['bpf_sock_destroy', 'SOCK_DESTROY'] as const) {
+    try {
+      return { way: { name, destroyIn: await OPEN_WAY[name](loading) }, limits: [] };
+    } catch (error) {
+      reasons.push(`${name}: ${reasonOf(error)}`);
+    }
+  }
+  return { way: undefined, limits: [`this kernel cannot destroy sockets (${reasons.join('; ')})`] };
+}
+
+const OPEN_WAY: Readonly<Record<Way, (loading: Loading) => Promise<DestroyIn>>> = {
+  bpf_sock_destroy: async (loading) => {
+    const destroy = { bytes: readObject(DESTROY_OBJECT), rodata: [{}] };
+    return bySockDestroy(await load(destroy, ['fl_chosen'], loading));
+  },
+  SOCK_DESTROY: async () => {
+    await destroyOwnSocket();
+    return byNetlink;
+  },
+};
+
+/** Entering a namespace is tried with the agent's own. */
+async function netnsLimits(): Promise<readonly string[]> {
+  try {
+    await entering(OWN_NETNS, (netns) => destroySockets(new Uint8Array(), netns));
+    return [];
+  } catch (error) {
+    const reason = codeOf(error) === 'EPERM' ? 'CAP_SYS_ADMIN is missing' : reasonOf(error);
+    return [`only those in the agent's own network namespace: ${reason}`];
+  }
+}

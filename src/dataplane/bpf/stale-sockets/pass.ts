@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass over the stale sockets of this node: find, leave out those whose backend still serves, destroy the others
+// namespace by namespace. What cannot be destroyed is reported with its reason and affects no other socket.
+import { reasonOf } from '../../../errors.ts';
+import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
+import type { StaleSocket } from './socket.ts';
+
+/** Sockets of one pass: bounds its memory and the time until the next one. */
+export const MOST_SOCKETS = 8_192;
+
+export interface Found {
+  readonly sockets: readonly StaleSocket[];
+  /** False: there may be more, for the next pass. */
+  readonly isWhole: boolean;
+  /** Why some namespaces could not be searched. */
+  readonly failures: readonly string[];
+}
+
+/** `gone`: closed, or connected to something else, since it was found. */
+export type Outcome = 'destroyed' | 'gone' | { readonly error: string };
+
+export interface PassParts {
+  readonly find: () => Promise<Found>;
+  readonly isServed: (socket: StaleSocket) => boolean;
+  /** Paths of the network namespaces with these inode numbers, of those that can be found. */
+  readonly netnsPaths: (inodes: ReadonlySet<number>) => Promise<ReadonlyMap<number, string>>;
+  /** Outcomes in the order of the sockets, which are all of the namespace at `path`. */
+  readonly destroyIn: (
+    path: string,
+    sockets: readonly StaleSocket[],
+  ) => Promise<readonly Outcome[]>;
+}
+
+export interface PassReport {
+  readonly destroyed: readonly DestroyedSockets[];
+  readonly left: readonly LeftSockets[];
+  /** Further sockets can be destroyed by another pass at once. */
+  readonly hasMore: boolean;
+}
+
+/** Rejects if the stale sockets cannot be found. */
+export async function runPass(parts: PassParts): Promise<PassReport> {
+  const { sockets, isWhole, failures } = await parts.find();
+  const namespaces = byNamespace(sockets.filter((socket) => !parts.isServed(socket)));
+  const paths =
+    namespaces.size === 0
+      ? new Map<number, string>()
+      : await parts.netnsPaths(new Set(namespaces.keys()));
+  const destroyed = new Map<string, DestroyedSockets>();
+  const left = new Map<string, LeftSockets>(
+    failures.map((reason) => [reason, { reason, count: 0 }]),
+  );
+  for (const [netns, group] of namespaces) {
+    const outcomes = await outcomesIn(parts, paths.get(netns), group);
+    for (const [index, socket] of group.entries()) {
+      const outcome = outcomes[index] ?? 'gone';
+      if (outcome === 'destroyed') addDestroyed(destroyed, socket);
+      else if (outcome !== 'gone') addLeft(left, outcome.error);
+    }
+  }
+  return {
+    destroyed: [...destroyed.values()],
+    left: [...left.values()],
+    hasMore: !isWhole && destroyed.size > 0,
+  };
+}
+
+function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, StaleSocket[]> {
+  const groups = new Map<number, StaleSocket[]>();
+  for (const socket of sockets) {
+    const group = groups.get(socket.netns);
+    if (group === undefined) groups.set(socket.netns, [socket]);
+    else group.push(socket);
+  }
+  return groups;
+}
+
+const NOT_FOUND =
+  'their network namespace is neither mounted where the agent sees it (/run/netns) nor that of a process it sees';
+
+async function outcomesIn(
+  { destroyIn }: PassParts,
+  path: string | undefined,
+  sockets: readonly StaleSocket[],
+): Promise<readonly Outcome[]> {
+  try {
+    if (path !== undefined) return await destroyIn(path, sockets);
+    return sockets.map(() => ({ error: NOT_FOUND }));
+  } catch (error) {
+    const reason = reasonOf(error);
+    return sockets.map(() => ({ error: reason }));
+  }
+}
+
+function addDestroyed(
+  all: Map<string, DestroyedSockets>,
+  { protocol, service }: StaleSocket,
+): void {
+  const { family } = service;
+  const key = `${protocol} ${family}`;
+  all.set(key, { protocol, family, count: (all.get(key)?.count ?? 0) + 1 });
+}
+
+function addLeft(all: Map<string, LeftSockets>, reason: string): void {
+  all.set(reason, { reason, count: (all.get(reason)?.count ?? 0) + 1 });
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Destroys sockets that are connected to a backend that is gone, so that their programs connect again: UDP sockets,
+// which would not notice, and on request TCP sockets (ADR 20). Loaded with the first pass, not during the start.
+import type { Logger } from '../../../log.ts';
+import { netnsPaths } from '../../../sys/netns-paths.ts';
+import type { StaleSocketsState } from '../../snapshot.ts';
+import type { LoadOptions } from '../loader/load.ts';
+import { findStaleSockets } from './finder.ts';
+import { loadMechanism, type Mechanism } from './mechanism.ts';
+import { type PassParts, type PassReport, runPass } from './pass.ts';
+import { createSchedule } from './schedule.ts';
+
+export interface StaleSockets {
+  /** Backends are gone: a pass will run. Returns at once. */
+  request(): void;
+  state(): StaleSocketsState;
+  close(): void;
+}
+
+export interface StaleSocketsParts {
+  readonly options: LoadOptions;
+  readonly resetsTcp: boolean;
+  readonly waitGracePeriod: () => Promise<void>;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+const NOTHING: PassReport = { destroyed: [], left: [], hasMore: false };
+
+export function createStaleSockets(
+  { options, resetsTcp, waitGracePeriod, log }: StaleSocketsParts,
+  isServed: PassParts['isServed'],
+): StaleSockets {
+  let loading: Promise<Mechanism> | undefined;
+  let mechanism: Mechanism | undefined;
+  let isClosed = false;
+
+  const load = async (): Promise<Mechanism> => {
+    loading ??= loadMechanism(options);
+    const loaded = await loading;
+    if (mechanism === undefined) logLimits(loaded, log);
+    mechanism = loaded;
+    if (isClosed) loaded.close();
+    return loaded;
+  };
+
+  const schedule = createSchedule({
+    waitGracePeriod,
+    log,
+    runPass: async () => {
+      const { way } = await load();
+      if (way === undefined || isClosed) return NOTHING;
+      const { destroyIn, finder } = way;
+      const find = (): ReturnType<typeof findStaleSockets> =>
+        findStaleSockets({ loaded: finder, resetsTcp });
+      return runPass({ find, isServed, netnsPaths, destroyIn });
+    },
+  });
+
+  return {
+    request: schedule.request,
+    state: () => ({
+      way: mechanism?.way?.name,
+      limits: mechanism?.limits ?? [],
+      ...schedule.counts(),
+    }),
+    close() {
+      isClosed = true;
+      schedule.close();
+      mechanism?.close();
+    },
+  };
+}
+
+/** Not a warning: privileges may be withheld on purpose. */
+function logLimits({ limits }: Mechanism, log: Pick<Logger, 'info'>): void {
+  for (const reason of limits) log.info({ reason }, 'not every stale socket can be destroyed');
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of fixture/held.c in pods, and agents that destroy stale sockets in one of the two ways.
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Agent } from '../../../../src/lab/agent.ts';
+import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
+import { type Child, start } from '../../../../src/sys/exec.ts';
+import { bpfObjectPath } from '../../../../src/sys/package.ts';
+import type { TestNode } from '../../../support/node.ts';
+import { until } from '../../../support/until.ts';
+
+const SOURCE = fileURLToPath(new URL('../fixture/held.c', import.meta.url));
+
+/** How long programs may wait for their error. */
+export const RECOVERY_MS = 2_000;
+
+export const WAYS = ['bpf_sock_destroy', 'SOCK_DESTROY'] as const;
+export type Way = (typeof WAYS)[number];
+
+export interface Program {
+  readonly child: Child;
+  readonly lines: readonly string[];
+  /** Waits for a line. */
+  says(line: string | RegExp, timeoutMs?: number): Promise<string>;
+  /** Every socket exchanges one more datagram or line; how many were answered. */
+  exchange(): Promise<number>;
+}
+
+export function runHeld(
+  { instance }: TestNode,
+  sandbox: Sandbox,
+  words: readonly (string | number)[],
+): Program {
+  const program = join(instance.runDir, 'held');
+  if (!existsSync(program)) {
+    const flags = ['-D_GNU_SOURCE', '-Wall', '-Wextra', '-Werror'];
+    execFileSync('cc', [...flags, '-o', program, SOURCE, '-lresolv']);
+  }
+  const lines: string[] = [];
+  const [shell = '', ...argv] = insideSandbox(sandbox, [program, ...words.map(String)]);
+  const child = start(shell, argv, { onStdoutLine: (line) => lines.push(line) });
+  const says: Program['says'] = (wanted, timeoutMs = 10_000) =>
+    until(
+      () =>
+        lines.find((line) => (typeof wanted === 'string' ? line === wanted : wanted.test(line))),
+      {
+        what: `${words.join(' ')} to print ${wanted}; it printed ${lines.join(', ')}`,
+        timeoutMs,
+      },
+    );
+  return {
+    child,
+    lines,
+    says,
+    exchange: async () => {
+      const before = lines.filter((line) => line.startsWith('answered ')).length;
+      child.writeLine('again');
+      return until(
+        () => {
+          const line = lines.filter((each) => each.startsWith('answered '))[before];
+          return line === undefined ? undefined : Number(line.split(' ')[1]);
+        },
+        { what: 'an exchange over every socket', timeoutMs: 15_000 },
+      );
+    },
+  };
+}
+
+/** `NAME 0`, `NAME 1`, …: errors of the sockets so far. */
+export const errorsOf = ({ lines }: Program): readonly string[] =>
+  lines.filter((line) => /^[A-Z]+ \d+$/.test(line)).map((line) => line.split(' ')[0] ?? '');
+
+/** BPF objects of which some are missing: what they do is then not done, or done otherwise. */
+export function objectsWithout({ instance }: TestNode, ...missing: readonly string[]): string {
+  const folder = join(instance.runDir, `without-${missing.join('-')}`);
+  mkdirSync(folder, { recursive: true });
+  cpSync(dirname(bpfObjectPath('sock.bpf.o')), folder, {
+    recursive: true,
+    filter: (path) => !missing.some((name) => path.endsWith(name)),
+  });
+  return folder;
+}
+
+export async function startWithObjects(
+  node: TestNode,
+  folder: string | undefined,
+  flags: readonly string[] = [],
+): Promise<Agent> {
+  const before = process.env['FAIRLEAD_BPF_DIR'];
+  if (folder !== undefined) process.env['FAIRLEAD_BPF_DIR'] = folder;
+  try {
+    return await node.startAgent(flags);
+  } finally {
+    if (before === undefined) delete process.env['FAIRLEAD_BPF_DIR'];
+    else process.env['FAIRLEAD_BPF_DIR'] = before;
+  }
+}
+
+export const startWith = (
+  node: TestNode,
+  way: Way,
+  flags: readonly string[] = [],
+): Promise<Agent> =>
+  startWithObjects(
+    node,
+    way === 'SOCK_DESTROY' ? objectsWithout(node, 'destroy.bpf.o') : undefined,
+    flags,
+  );

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connected UDP sockets whose backend is gone: their programs get an error within two seconds, in both ways to destroy
+// a socket; no other socket is touched.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type AddressKind, service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { untilHolds } from '../../../support/until.ts';
+import {
+  errorsOf,
+  objectsWithout,
+  type Program,
+  RECOVERY_MS,
+  runHeld,
+  startWith,
+  startWithObjects,
+  WAYS,
+} from './support.ts';
+
+const WEB = { n: 10, protocol: 'UDP' } as const;
+const OTHER = { n: 11, protocol: 'UDP' } as const;
+const NAMES = { n: 12, protocol: 'UDP', port: 53, targetPort: 5300 } as const;
+const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+const programs: Program[] = [];
+
+beforeAll(async () => {
+  node = await startOneNode(['a', 'b'], ['client', 'second']);
+});
+afterAll(() => node?.remove());
+afterEach(async () => {
+  for (const { child } of programs) child.kill('SIGKILL');
+  await Promise.all(programs.splice(0).map(({ child }) => child.exited));
+});
+
+function held(words: readonly (string | number)[], sandbox = node.sandboxes[0]!): Program {
+  const program = runHeld(node, sandbox, words);
+  programs.push(program);
+  return program;
+}
+
+const put = (...pods: readonly string[]): void => {
+  node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
+};
+
+const words = (kind: AddressKind, spec: typeof WEB | typeof OTHER = WEB) => {
+  const { address, port } = target(spec, kind);
+  return [address, port];
+};
+
+/** Of a new connection: the sync that removed the others is over. */
+const answeredBy = async (backend: string): Promise<void> =>
+  untilHolds(async () =>
+    expect(await node.client().once(target(WEB))).toMatchObject({ kind: 'answered', backend }),
+  );
+
+describe.each(WAYS)('%s', (way) => {
+  let stop: () => Promise<unknown>;
+
+  beforeAll(async () => {
+    put('a');
+    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
+    ({ stop } = await startWith(node, way));
+  });
+  afterAll(() => stop());
+
+  test.each(KINDS)('%s: sockets that wait for an answer fail', async (kind) => {
+    put('a');
+    await answeredBy('a');
+    const waiting = held(['udp', ...words(kind), 3]);
+    await waiting.says('held 3');
+    put('b');
+    await untilHolds(
+      () => expect(errorsOf(waiting)).toEqual(['ECONNABORTED', 'ECONNABORTED', 'ECONNABORTED']),
+      RECOVERY_MS,
+    );
+    const again = held(['udp', ...words(kind), 3]);
+    await again.says('held 3');
+  });
+
+  test('a socket that only sends fails', async () => {
+    put('a');
+    await answeredBy('a');
+    const sender = held(['sender', ...words('IPv4')]);
+    await sender.says('sending');
+    put('b');
+    // It has no peer any more; the error that recv() would show is not send()'s.
+    await sender.says('EDESTADDRREQ', RECOVERY_MS);
+  });
+
+  test('sockets without a backend that is gone are left alone', async () => {
+    put('a');
+    await answeredBy('a');
+    const [a] = node.pods('a');
+    const others = [
+      held(['unconnected', ...words('IPv4'), 2]),
+      held(['unconnected', ...words('IPv6'), 2]),
+      held(['udp', ...words('IPv4', OTHER), 2]),
+      held(['udp', ...words('v4-mapped', OTHER), 2]),
+      held(['udp', a!.ipv4, 8080, 2]),
+      held(['udp', a!.ipv4, 8080, 2], node.sandboxes[1]),
+      held(['udp', a!.ipv6, 8080, 2], node.self),
+    ];
+    const victims = [
+      held(['udp', ...words('IPv4'), 2]),
+      held(['udp', ...words('IPv6'), 2], node.sandboxes[1]),
+      held(['udp', ...words('v4-mapped'), 2], node.self),
+    ];
+    for (const each of [...others, ...victims]) await each.says('held 2');
+    put('b');
+    for (const each of victims) {
+      await untilHolds(
+        () => expect(errorsOf(each)).toEqual(['ECONNABORTED', 'ECONNABORTED']),
+        RECOVERY_MS,
+      );
+    }
+    for (const each of others) {
+      expect([await each.exchange(), errorsOf(each)]).toEqual([2, []]);
+    }
+  });
+
+  test('glibc’s resolver gets its answer from another DNS server', async () => {
+    const [a, b] = node.pods('a', 'b');
+    const servers = [held(['dns', 5300], a), held(['dns', 5300], b)];
+    for (const server of servers) await server.says('serving');
+    node.manifests.put('names.yaml', service('names', NAMES, [a!]));
+    const { address, port } = target(NAMES);
+    await untilHolds(async () => {
+      const asking = held(['resolve', address, port]);
+      await asking.says('answered', 500);
+    });
+    // It hangs, and says nothing about it.
+    servers[0]!.child.kill('SIGSTOP');
+    const asking = held(['resolve', address, port]);
+    await asking.says('asking');
+    node.manifests.put('names.yaml', service('names', NAMES, [b!]));
+    await asking.says('answered', RECOVERY_MS);
+  });
+
+  test('1,000 sockets', async () => {
+    put('a');
+    await answeredBy('a');
+    const many = held(['udp', ...words('IPv4'), 1000]);
+    await many.says('held 1000', 20_000);
+    put('b');
+    await untilHolds(() => expect(errorsOf(many)).toHaveLength(1000), RECOVERY_MS);
+  });
+});
+
+test('sockets that became stale while nobody destroyed them are destroyed at the start', async () => {
+  put('a');
+  const without = objectsWithout(node, 'destroy.bpf.o', 'find_stale.bpf.o');
+  const first = await startWithObjects(node, without);
+  const waiting = held(['udp', ...words('IPv4'), 3]);
+  await waiting.says('held 3');
+  put('b');
+  await answeredBy('b');
+  await first.kill();
+  expect(errorsOf(waiting)).toEqual([]);
+  const second = await node.startAgent();
+  await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
+  await second.stop();
+});
+
+test('an agent that ends right after the sync: the next one destroys the sockets', async () => {
+  put('a');
+  const first = await node.startAgent();
+  const waiting = held(['udp', ...words('IPv4'), 3]);
+  await waiting.says('held 3');
+  await first.kill();
+  put('b');
+  const second = await node.startAgent();
+  await second.kill();
+  const third = await node.startAgent();
+  await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
+  await third.stop();
+});

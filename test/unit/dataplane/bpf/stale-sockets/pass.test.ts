@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass: which sockets are destroyed, and what is reported of the others.
+import { expect, test } from 'vitest';
+import {
+  type Outcome,
+  type PassParts,
+  runPass,
+} from '../../../../../src/dataplane/bpf/stale-sockets/pass.ts';
+import {
+  decodeStaleSockets,
+  type StaleSocket,
+} from '../../../../../src/dataplane/bpf/stale-sockets/socket.ts';
+import { type RecordSpec, recordOf } from './records.ts';
+
+const V4 = {
+  service: '10.96.0.10',
+  backend: '10.1.1.2',
+  local: '10.1.1.9',
+  family: 'IPv4',
+} as const;
+const V6 = { service: 'fd00::a', backend: 'fd00::2', local: 'fd00::9', family: 'IPv6' } as const;
+
+const socket = (spec: Partial<RecordSpec> = {}): StaleSocket =>
+  decodeStaleSockets(recordOf({ ...V4, ...spec }))[0]!;
+
+interface Given {
+  readonly sockets: readonly StaleSocket[];
+  readonly isWhole?: boolean;
+  readonly failures?: readonly string[];
+  readonly served?: bigint;
+  readonly paths?: readonly number[];
+  readonly outcome?: (socket: StaleSocket) => Outcome;
+}
+
+function partsOf(given: Given): PassParts & { readonly asked: string[] } {
+  const { sockets, isWhole = true, failures = [], outcome = () => 'destroyed' as const } = given;
+  const asked: string[] = [];
+  return {
+    asked,
+    find: async () => ({ sockets, isWhole, failures }),
+    isServed: ({ cookie }) => cookie === given.served,
+    netnsPaths: async (inodes) => {
+      asked.push(`paths ${[...inodes]}`);
+      return new Map((given.paths ?? [...inodes]).map((inode) => [inode, `/ns/${inode}`]));
+    },
+    destroyIn: async (path, group) => {
+      asked.push(`${path}: ${group.map(({ cookie }) => cookie)}`);
+      if (path === '/ns/13') throw new Error('setns: EPERM');
+      return group.map(outcome);
+    },
+  };
+}
+
+test('namespace by namespace, counted by protocol and family', async () => {
+  const parts = partsOf({
+    sockets: [
+      socket({ cookie: 1n, netns: 5 }),
+      socket({ cookie: 2n, netns: 6 }),
+      socket({ cookie: 3n, netns: 5, protocol: 'TCP' }),
+      socket({ ...V6, cookie: 4n, netns: 5 }),
+      socket({ cookie: 5n, netns: 5 }),
+    ],
+  });
+  expect(await runPass(parts)).toEqual({
+    destroyed: [
+      { protocol: 'UDP', family: 'IPv4', count: 3 },
+      { protocol: 'TCP', family: 'IPv4', count: 1 },
+      { protocol: 'UDP', family: 'IPv6', count: 1 },
+    ],
+    left: [],
+    hasMore: false,
+  });
+  expect(parts.asked).toEqual(['paths 5,6', '/ns/5: 1,3,4,5', '/ns/6: 2']);
+});
+
+test('nothing stale: no namespace is looked for', async () => {
+  const parts = partsOf({ sockets: [socket({ cookie: 9n })], served: 9n });
+  expect(await runPass(parts)).toEqual({ destroyed: [], left: [], hasMore: false });
+  expect(parts.asked).toEqual([]);
+});
+
+test('a namespace that is missing or refused affects no other; reasons are counted', async () => {
+  const parts = partsOf({
+    sockets: [12, 13, 13, 5, 12, 12].map((netns) => socket({ netns })),
+    paths: [5, 13],
+    failures: ['setns: EINVAL'],
+  });
+  const { destroyed, left } = await runPass(parts);
+  expect(destroyed).toEqual([{ protocol: 'UDP', family: 'IPv4', count: 1 }]);
+  expect(left).toEqual([
+    { reason: 'setns: EINVAL', count: 0 },
+    { reason: expect.stringMatching(/^their network namespace is neither mounted/), count: 3 },
+    { reason: 'setns: EPERM', count: 2 },
+  ]);
+});
+
+test('sockets that are gone by themselves count as neither', async () => {
+  const sockets = [1n, 2n, 3n].map((cookie) => socket({ cookie }));
+  const outcome = ({ cookie }: StaleSocket): Outcome =>
+    ({ 1: 'gone', 2: { error: 'EOPNOTSUPP' }, 3: 'destroyed' })[Number(cookie)] as Outcome;
+  expect(await runPass(partsOf({ sockets, outcome }))).toMatchObject({
+    destroyed: [{ count: 1 }],
+    left: [{ reason: 'EOPNOTSUPP', count: 1 }],
+  });
+});
+
+test.each([
+  ['there may be more', false, 'destroyed', true],
+  ['that was all', true, 'destroyed', false],
+  ['no progress', false, 'gone', false],
+] as const)('another pass at once? %s', async (_, isWhole, outcome, hasMore) => {
+  const parts = partsOf({ sockets: [socket()], isWhole, outcome: () => outcome });
+  expect((await runPass(parts)).hasMore).toBe(hasMore);
+});

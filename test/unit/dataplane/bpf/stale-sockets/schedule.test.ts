@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// When passes run, and what they log.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { PassReport } from '../../../../../src/dataplane/bpf/stale-sockets/pass.ts';
+import {
+  BATCH_MS,
+  createSchedule,
+  type Schedule,
+  SECOND_LOOK_MS,
+} from '../../../../../src/dataplane/bpf/stale-sockets/schedule.ts';
+
+const NOTHING: PassReport = { destroyed: [], left: [], hasMore: false };
+const destroyed = (count: number): PassReport => ({
+  ...NOTHING,
+  destroyed: [{ protocol: 'UDP', family: 'IPv4', count }],
+});
+const left = (...reasons: string[]): PassReport => ({
+  ...NOTHING,
+  left: reasons.map((reason, index) => ({ reason, count: index + 1 })),
+});
+
+let passes: number[];
+let reports: (PassReport | Error)[];
+let told: string[];
+let takesMs: number;
+let grace: () => Promise<void>;
+let schedule: Schedule;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  passes = [];
+  reports = [];
+  told = [];
+  takesMs = 0;
+  grace = () => Promise.resolve();
+  const tell =
+    (level: string) =>
+    (fields: object, text?: string): void =>
+      void told.push(`${level} ${text} ${Object.values(fields).join(' ')}`);
+  schedule = createSchedule({
+    waitGracePeriod: () => grace(),
+    log: { info: tell('info'), warn: tell('warn') } as never,
+    runPass: async () => {
+      passes.push(Date.now() - start);
+      if (takesMs > 0) await new Promise((resolve) => setTimeout(resolve, takesMs));
+      const report = reports.shift() ?? NOTHING;
+      if (report instanceof Error) throw report;
+      return report;
+    },
+  });
+  start = Date.now();
+});
+afterEach(() => {
+  schedule.close();
+  vi.useRealTimers();
+});
+let start = 0;
+const after = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
+
+test('requests within a batch make one pass, and one more a second later', async () => {
+  schedule.request();
+  await after(BATCH_MS - 10);
+  schedule.request();
+  await after(10_000);
+  expect(passes).toEqual([BATCH_MS, BATCH_MS + SECOND_LOOK_MS]);
+});
+
+test('a request while a pass runs makes another one after it', async () => {
+  takesMs = 200;
+  schedule.request();
+  await after(BATCH_MS + 10);
+  schedule.request();
+  schedule.request();
+  await after(10_000);
+  const second = 200 + 2 * BATCH_MS;
+  expect(passes).toEqual([BATCH_MS, second, second + 200 + SECOND_LOOK_MS]);
+});
+
+test('a request before the second look comes first', async () => {
+  schedule.request();
+  await after(500);
+  schedule.request();
+  await after(10_000);
+  expect(passes).toEqual([BATCH_MS, 500 + BATCH_MS, 500 + BATCH_MS + SECOND_LOOK_MS]);
+});
+
+test('what did not fit into a pass is destroyed by the next', async () => {
+  reports = [{ ...destroyed(8), hasMore: true }, { ...destroyed(8), hasMore: true }, destroyed(3)];
+  schedule.request();
+  await after(4 * BATCH_MS);
+  expect(passes).toEqual([BATCH_MS, 2 * BATCH_MS, 3 * BATCH_MS]);
+  expect(schedule.counts().destroyed).toEqual([{ protocol: 'UDP', family: 'IPv4', count: 19 }]);
+});
+
+test('a pass waits for the programs that run', async () => {
+  let end = (): void => undefined;
+  grace = () =>
+    new Promise((resolve) => {
+      end = resolve;
+    });
+  schedule.request();
+  await after(10_000);
+  expect(passes).toEqual([]);
+  end();
+  await after(0);
+  expect(passes).toHaveLength(1);
+});
+
+test('one reason is logged once, also when counts change, and again after it was gone', async () => {
+  reports = [left('a', 'b'), left('a', 'b'), new Error('no memory'), new Error('no memory')];
+  schedule.request();
+  await after(SECOND_LOOK_MS + 2 * BATCH_MS);
+  expect(schedule.counts().left).toEqual(left('a', 'b').left);
+  schedule.request();
+  await after(10_000);
+  expect(schedule.counts().left).toEqual([{ reason: 'no memory', count: 0 }]);
+  schedule.request();
+  await after(10_000);
+  expect(schedule.counts().left).toEqual([]);
+  reports = [left('a')];
+  schedule.request();
+  await after(BATCH_MS);
+  const warned = (reason: string, count: number): string =>
+    `warn stale sockets could not be destroyed ${reason} ${count}`;
+  expect(told).toEqual([warned('a', 1), warned('b', 2), warned('no memory', 0), warned('a', 1)]);
+});
+
+test('what is destroyed is logged', async () => {
+  reports = [destroyed(2)];
+  schedule.request();
+  await after(BATCH_MS);
+  expect(told).toEqual(['info stale sockets destroyed UDP IPv4 2 0']);
+});
+
+test('closed: no pass follows, not even after a wait', async () => {
+  schedule.request();
+  schedule.close();
+  await after(10_000);
+  expect(passes).toEqual([]);
+  schedule.request();
+  await after(10_000);
+  expect(passes).toEqual([]);
+});
