@@ -6,6 +6,7 @@ import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';
+import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
 import type { OpenDataplane } from '../dataplane/dataplane.ts';
 import { createRouter } from '../dataplane/router.ts';
@@ -23,17 +24,19 @@ export interface DataplaneSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
+  /** undefined: no programs on devices. */
+  readonly devices: DeviceSettings | undefined;
 }
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   checkKernel();
-  const { bpfRoot, runDir, nodeName, mapSizes, resetsTcp } = settings;
+  const { bpfRoot, runDir, nodeName, mapSizes, resetsTcp, devices } = settings;
   const holder = { command: 'agent', nodeName, runDir };
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async () => {
     try {
-      const bpf = { bpfRoot, holder, cgroupRoot, mapSizes, resetsTcp };
+      const bpf = { bpfRoot, holder, cgroupRoot, mapSizes, resetsTcp, devices };
       return createRouter([await openBpfDataplane(bpf, log)]);
     } catch (error) {
       throw namingCapabilities(error);

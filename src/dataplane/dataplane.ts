@@ -6,7 +6,7 @@
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
 import type { Entry, FrontendId } from './entry.ts';
-import type { Counters, Installation, Snapshot } from './snapshot.ts';
+import type { Counters, DeviceView, Installation, Snapshot } from './snapshot.ts';
 
 /** One address of an interface of the node's own network namespace, canonical. */
 export interface NodeAddress {
@@ -73,6 +73,8 @@ export interface Dataplane {
   snapshot(): Promise<Snapshot>;
   /** Cheap enough for every scrape: values that cannot be read synchronously are those of the last reading. */
   counters(): Counters;
+  /** The network devices of the node, if programs are attached to devices at all. */
+  devices?(): readonly DeviceView[];
   /** `listener` is called when freed entries are reusable: a retry after MAP_FULL may succeed. */
   onRoom(listener: () => void): void;
   /** Closes the dataplane; the programmed state is kept and serves traffic. A running sync ends early. */
@@ -83,6 +85,7 @@ export interface Dataplane {
 export interface ComposedDataplane extends Dataplane {
   /** Of each, in the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly Capabilities[];
+  devices(): readonly DeviceView[];
 }
 
 export type OpenDataplane = () => Promise<ComposedDataplane>;

@@ -23,7 +23,7 @@ import {
 } from './merge.ts';
 import { createMember, type Member } from './router-member.ts';
 import { createSharing } from './share.ts';
-import type { Counters, Installation, Snapshot } from './snapshot.ts';
+import type { Counters, DeviceView, Installation, Snapshot } from './snapshot.ts';
 import { createTurns } from './turns.ts';
 
 /** @param dataplanes in the order in which they are asked; at least one */
@@ -44,6 +44,7 @@ function onlyOne(dataplane: Dataplane): ComposedDataplane {
     held: () => dataplane.held(),
     snapshot: () => dataplane.snapshot(),
     counters: () => dataplane.counters(),
+    devices: () => dataplane.devices?.() ?? [],
     onRoom: (listener) => dataplane.onRoom(listener),
     close: () => dataplane.close(),
   };
@@ -111,6 +112,10 @@ class Router implements ComposedDataplane {
 
   counters(): Counters {
     return mergeCounters(this.#all.map((dataplane) => dataplane.counters()));
+  }
+
+  devices(): readonly DeviceView[] {
+    return this.#all.flatMap((dataplane) => dataplane.devices?.() ?? []);
   }
 
   onRoom(listener: () => void): void {

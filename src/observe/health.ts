@@ -22,7 +22,7 @@ export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[])
 
 /** Degraded by anything an operator must know of, not only by what stops traffic. */
 export function healthOf(
-  status: Pick<Status, 'isReady' | 'sync' | 'problems'>,
+  status: Pick<Status, 'isReady' | 'sync' | 'problems' | 'devices'>,
   frontends: FrontendCounts,
 ): Health {
   if (!status.isReady) {
@@ -34,6 +34,11 @@ export function healthOf(
     counted(rejected, 'rejected object or field', 'rejected objects or fields'),
     counted(problems.length - rejected, 'source problem', 'source problems'),
     counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
+    counted(
+      status.devices.filter(({ isFailed }) => isFailed).length,
+      'device without its programs',
+      'devices without their programs',
+    ),
     counted(frontends.missing, 'frontend missing', 'frontends missing'),
     counted(frontends.stale, 'frontend stale', 'frontends stale'),
     counted(frontends.extra, 'frontend not in the plan', 'frontends not in the plan'),

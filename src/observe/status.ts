@@ -3,7 +3,7 @@
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
-import type { Hook, StaleSocketsState, TableFill } from '../dataplane/snapshot.ts';
+import type { DeviceView, Hook, StaleSocketsState, TableFill } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
@@ -25,6 +25,8 @@ export interface Status {
   readonly bpfRoot: string;
   readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
+  /** The network devices of the node; none if no programs are attached to devices. */
+  readonly devices: readonly DeviceView[];
   readonly source: {
     readonly kind: string;
     readonly location: string;
@@ -72,6 +74,7 @@ export function statusOf(parts: StatusParts): Status {
     readyAt: state.readyAt?.toISOString(),
     dataplanes: dataplanes.map(({ dataplane }) => dataplane),
     ...installation,
+    devices: parts.dataplane.devices(),
     source: {
       kind: source.kind,
       location: source.location,

@@ -29,6 +29,7 @@ import type { Source } from '../../source/source.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { dataplaneOf } from '../dataplanes.ts';
+import { deviceSettings } from '../device-settings.ts';
 import { say } from '../output.ts';
 import { type InstancePaths, partsText, removeInstance } from '../remove-instance.ts';
 import { catchSignals } from '../signals.ts';
@@ -156,6 +157,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         nodeName: config.plan.nodeName,
         mapSizes: own.mapSizes,
         resetsTcp: own.resetsTcp,
+        devices: deviceSettings(config),
       },
       log,
     ),

@@ -5,6 +5,7 @@ import type { LeftSockets } from '../../dataplane/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
+import { deviceLines, devicesText } from './device-lines.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
@@ -77,12 +78,13 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 }
 
 function programLines(report: Report): readonly Line[] {
-  const { dataplanes, hooks, cgroupRoot, refusesWith, bpfRoot, sync } = report;
+  const { dataplanes, hooks, cgroupRoot, refusesWith, bpfRoot, sync, devices } = report;
   const adopted = hooks.filter((hook) => hook.isAdopted).length;
   const adoptedText = adopted === 0 ? '' : `, ${adopted} adopted from the previous agent`;
   const hookText = `${dataplanes.join(' + ')}, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
   return [
     ['Dataplane', `${hookText}; refused connections return ${refusesWith}`],
+    ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ['Pins', bpfRoot],
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
@@ -155,7 +157,10 @@ const problemLabel = (problem: Status['problems'][number]): string => {
   return isOfObject(problem) ? 'Rejected' : 'Problem';
 };
 
-const problemLines = ({ problems = [], sync }: Report): readonly Line[] => [
+const problemLines = ({ problems = [], sync, devices = [] }: Report): readonly Line[] => [
+  ...devices.flatMap(({ isFailed, name, reason }) =>
+    isFailed ? [['Failed', `device ${name}: ${reason}`] as const] : [],
+  ),
   ...problems.map((problem) => [problemLabel(problem), problemText(problem)] as const),
   ...(sync?.failed ?? []).map(
     ({ text, reason, service }) =>
@@ -185,7 +190,7 @@ function limitLines({ limits }: Report, isWide: boolean): readonly Line[] {
   });
 }
 
-function wideLines({ hooks, tables, reasons }: Report): readonly Line[] {
+function wideLines({ hooks, tables, reasons, devices }: Report): readonly Line[] {
   const usage = aligned(
     tables.map(({ name, used, capacity }) => [
       name,
@@ -198,6 +203,7 @@ function wideLines({ hooks, tables, reasons }: Report): readonly Line[] {
   );
   const calls = aligned(Object.entries(reasons).map(([name, count]) => [name, String(count)]));
   return [
+    ...deviceLines(devices).map((text) => ['Device', text] as const),
     ...usage.map((text) => ['Map', text] as const),
     ...verified.map((text) => ['Hook', text] as const),
     ...calls.map((text) => ['Calls', text] as const),

@@ -15,6 +15,9 @@ const text = z.string().min(1).nullish();
 /** Node's timers fire at once and continuously if set to less than 1 ms or to more than 31 bits of milliseconds. */
 const interval = duration.refine(isInterval, 'must be from 100ms to 576h');
 
+/** Names of devices have no blanks and no slashes; `!` excludes. */
+const DEVICE_PATTERN = /^!?[^\s/!]{1,15}$/;
+
 export const ownSchema = z.strictObject({
   apiVersion: z.literal(OWN_API),
   kind: z.literal(OWN_KIND),
@@ -38,6 +41,12 @@ export const ownSchema = z.strictObject({
       sourceRanges: entries,
     })
     .nullish(),
+  /** Patterns of device names; `auto` and `none` have meanings of their own. */
+  devices: z
+    .array(z.string().regex(DEVICE_PATTERN, 'must be a name of at most 15 characters'))
+    .refine(isDeviceList, "'none' must be alone")
+    .nullish(),
+  tcOrder: z.enum(['outer', 'inner']).nullish(),
   auditInterval: interval.nullish(),
   allowExternalIPs: z.boolean().nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
@@ -58,6 +67,9 @@ export interface OwnSettings {
   readonly runDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
+  /** Patterns of device names: [] and ['auto'] choose by kind, ['none'] none. */
+  readonly devices: readonly string[];
+  readonly tcOrder: 'outer' | 'inner';
   readonly auditIntervalMs: number;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
@@ -83,10 +95,16 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
+    devices: input.devices ?? ['none'],
+    tcOrder: input.tcOrder ?? 'outer',
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
     resetsTcp: input.resetTCPConnections ?? false,
     metricsTopServices: input.metricsTopServices ?? 0,
   };
+}
+
+function isDeviceList(list: readonly string[]): boolean {
+  return !list.includes('none') || list.length === 1;
 }
 
 function isInterval(text: string): boolean {

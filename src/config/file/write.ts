@@ -36,6 +36,8 @@ function ownDocument({
     bpfRoot: own.bpfRoot,
     runDir: own.runDir,
     ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),
+    devices: own.devices,
+    tcOrder: own.tcOrder,
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,
     logLevel: log.level,

@@ -50,6 +50,21 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'maximum entries per table, e.g. frontends=65536,backends=131072 (also service-ports, slot-blocks, affinity, source-ranges)',
   ),
   own(
+    'devices',
+    'list',
+    'devices',
+    "network devices that get packet programs: names with * and ?, '!' before one excludes it, 'auto' chooses by kind, 'none' leaves packets alone (default none)",
+  ),
+  {
+    ...own(
+      'tc-order',
+      'string',
+      'tcOrder',
+      'order of the packet programs among other tc programs of a device: outer (the others see the addresses of backends) or inner (the others see packets as on the wire) (default outer)',
+    ),
+    choices: ['outer', 'inner'],
+  },
+  own(
     'audit-interval',
     'duration',
     'auditInterval',

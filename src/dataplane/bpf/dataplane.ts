@@ -14,11 +14,12 @@ import type {
   SyncReport,
 } from '../dataplane.ts';
 import type { Entry } from '../entry.ts';
-import type { Counters, Installation, Snapshot } from '../snapshot.ts';
+import type { Counters, DeviceView, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
 import { heldFrontends, portConnections, snapshotOf, tableFill } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
+import type { PacketLayer } from './packet/layer.ts';
 import type { PassParts } from './stale-sockets/pass.ts';
 import { isServed } from './stale-sockets/served.ts';
 import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
@@ -34,6 +35,8 @@ export interface BpfParts {
   readonly outcomes: () => Readonly<Record<string, number>>;
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
+  /** undefined: no programs on devices. */
+  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -78,6 +81,7 @@ class BpfDataplane implements Dataplane {
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     return this.#turn(async (core) => {
+      this.#parts.packets?.follow(plan.node);
       const undetected = core.applyDetector(plan);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
@@ -90,6 +94,7 @@ class BpfDataplane implements Dataplane {
 
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turn(async (core) => {
+      this.#parts.packets?.repair();
       const drift = await this.#findDrift(core);
       if (this.#isClosed) return { drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
@@ -117,6 +122,10 @@ class BpfDataplane implements Dataplane {
       connections: portConnections(this.#core.ledger),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
     };
+  }
+
+  devices(): readonly DeviceView[] {
+    return this.#parts.packets?.devices() ?? [];
   }
 
   onRoom(listener: () => void): void {

@@ -6,7 +6,7 @@ import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
-import { BPF } from '../capabilities.ts';
+import { bpfCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { type Attached, attachLayer } from './loader/attach.ts';
@@ -16,6 +16,12 @@ import { pinFolder } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
+import {
+  type DeviceSettings,
+  openPacketLayer,
+  type PacketLayer,
+  removePacketLayer,
+} from './packet/layer.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
@@ -28,9 +34,12 @@ export interface BpfSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset, too. */
   readonly resetsTcp: boolean;
+  /** undefined: no programs on devices, sockets alone are served. */
+  readonly devices: DeviceSettings | undefined;
 }
 
-const OBJECT = 'sock.bpf.o';
+const SOCKET_OBJECT = 'sock.bpf.o';
+const PACKET_OBJECT = 'packet.bpf.o';
 
 export async function openBpfDataplane(settings: BpfSettings, log: Logger): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
@@ -41,12 +50,14 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
   try {
     opened.push(lockPins(bpfRoot, holder));
     const attached = await attachLayer({
-      layer: socketLayer(readObject(), cgroupRoot, netnsCookie()),
+      layer: socketLayer(readObject(SOCKET_OBJECT), cgroupRoot, netnsCookie()),
       bpfRoot,
       sizes: maxEntries(mapSizes),
     });
     opened.push(attached);
-    return overMaps(attached, settings, { close, log });
+    const packets = await openPackets(settings, log);
+    if (packets !== undefined) opened.push(packets);
+    return overMaps(attached, settings, { close, log, ...(packets && { packets }) });
   } catch (error) {
     close();
     throw error;
@@ -56,13 +67,13 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
-  { close, log }: Pick<BpfParts, 'close' | 'log'>,
+  parts: Pick<BpfParts, 'close' | 'log' | 'packets'>,
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
-    capabilities: BPF,
+    capabilities: bpfCapabilities({ packets: parts.packets !== undefined }),
     tables: kernelTables(attached.map),
     waitGracePeriod,
     installation: {
@@ -73,14 +84,25 @@ function overMaps(
     },
     outcomes: () => readReasons(reasons),
     staleSockets: (isServed) =>
-      createStaleSockets({ options, resetsTcp, waitGracePeriod, log }, isServed),
-    close,
-    log,
+      createStaleSockets({ options, resetsTcp, waitGracePeriod, log: parts.log }, isServed),
+    ...parts,
   });
 }
 
-function readObject(): Uint8Array {
-  const path = bpfObjectPath(OBJECT);
+async function openPackets(
+  { devices, bpfRoot, mapSizes }: BpfSettings,
+  log: Logger,
+): Promise<PacketLayer | undefined> {
+  if (devices === undefined) {
+    removePacketLayer(bpfRoot);
+    return undefined;
+  }
+  const object = readObject(PACKET_OBJECT);
+  return openPacketLayer(devices, { object, bpfRoot, sizes: maxEntries(mapSizes), log });
+}
+
+function readObject(name: string): Uint8Array {
+  const path = bpfObjectPath(name);
   if (!existsSync(path)) {
     throw new FairleadError('NO_OBJECT', `${path} is missing: build it with \`npm run build:bpf\``);
   }

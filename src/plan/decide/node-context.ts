@@ -55,6 +55,18 @@ export function detectors(
   return perFamily((family) => detectorOf(settings, facts, family));
 }
 
+/** The detector that looks at the interface alone, if one is configured. */
+export function interfaceDetector(
+  settings: PlanSettings,
+): Exclude<LocalDetector, { readonly kind: 'cidr' }> | undefined {
+  const { detectLocalMode, podBridgeInterface: name = '' } = settings;
+  const prefix = settings.podInterfaceNamePrefix ?? '';
+  if (detectLocalMode === 'BridgeInterface' && name !== '') return { kind: 'interface', name };
+  return detectLocalMode === 'InterfaceNamePrefix' && prefix !== ''
+    ? { kind: 'interface-prefix', prefix }
+    : undefined;
+}
+
 function detectorOf(
   settings: PlanSettings,
   facts: NodeFacts,
@@ -69,14 +81,9 @@ function detectorOf(
       return ofCidrs(settings.clusterCidrs);
     case 'NodeCIDR':
       return ofCidrs(facts.podCidrs);
-    case 'BridgeInterface': {
-      const name = settings.podBridgeInterface ?? '';
-      return name === '' ? undefined : { kind: 'interface', name };
-    }
-    case 'InterfaceNamePrefix': {
-      const prefix = settings.podInterfaceNamePrefix ?? '';
-      return prefix === '' ? undefined : { kind: 'interface-prefix', prefix };
-    }
+    case 'BridgeInterface':
+    case 'InterfaceNamePrefix':
+      return interfaceDetector(settings);
   }
 }
 

@@ -20,6 +20,7 @@ const STATUS: Status = {
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
   refusesWith: 'ECONNREFUSED',
+  devices: [],
   source: { kind: 'manifests', location: '/m' },
   sync: {
     count: 2,
@@ -127,6 +128,56 @@ test.each([
 ])('stale sockets: %s', (_, staleSockets, expected) => {
   const lines = statusText(reportOf({ staleSockets }), false).split('\n');
   expect(lines.filter((line) => /^Stale:|stale socket/.test(line))).toEqual(expected);
+});
+
+test('devices: how many have their programs, each with -o wide, failures always', () => {
+  const device = {
+    kind: 'veth',
+    role: 'pod',
+    isFailed: false,
+    snat: {},
+    ingress: [],
+    egress: [],
+  } as const;
+  const devices: Status['devices'] = [
+    {
+      ...device,
+      ...{ name: 'cali1', ifindex: 9, isAttached: true, reason: 'its peer is elsewhere' },
+      ingress: ['fl_ingress', 'other'],
+      egress: ['fl_egress'],
+    },
+    { ...device, name: 'cali2', ifindex: 10, isAttached: false, isFailed: true, reason: 'EBUSY' },
+    {
+      ...device,
+      ...{ name: 'eth0', ifindex: 2, kind: undefined, role: 'uplink', reason: 'it is up' },
+      isAttached: true,
+      snat: { IPv4: '192.0.2.1', IPv6: '2001:db8::1' },
+    },
+    {
+      ...device,
+      name: 'lo',
+      ifindex: 1,
+      kind: undefined,
+      role: 'uplink',
+      isAttached: false,
+      reason: 'loopback',
+    },
+  ];
+  const lines = (isWide: boolean) =>
+    statusText(reportOf({ devices }), isWide)
+      .split('\n')
+      .filter((line) => /^Device|device/.test(line));
+  expect(lines(false)).toEqual([
+    'Health:     degraded: 1 rejected object or field, 1 entry failed to sync, 1 device without its programs, 1 frontend missing',
+    'Devices:    2 of 4 attached, 1 failed',
+    'Failed:     device cali2: EBUSY',
+  ]);
+  expect(lines(true).slice(3)).toEqual([
+    'Device:     cali1   veth       pod      attached: its peer is elsewhere   SNAT by the node’s address    ingress: fl_ingress, other   egress: fl_egress',
+    'Device:     cali2   veth       pod      not attached: EBUSY',
+    'Device:     eth0    hardware   uplink   attached: it is up                SNAT 192.0.2.1, 2001:db8::1',
+    'Device:     lo      hardware   uplink   not attached: loopback',
+  ]);
 });
 
 test('each dataplane is named', () => {

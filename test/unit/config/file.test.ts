@@ -390,6 +390,8 @@ cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5}
+devices: ['eth*', '!eth9']
+tcOrder: inner
 auditInterval: 90s
 allowExternalIPs: false
 resetTCPConnections: true
@@ -401,6 +403,8 @@ metricsTopServices: 7`,
       bpfRoot: '/b',
       runDir: '/r',
       mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'slot-blocks': 4, affinity: 5 },
+      devices: ['eth*', '!eth9'],
+      tcOrder: 'inner',
       auditIntervalMs: 90_000,
       resetsTcp: true,
       metricsTopServices: 7,

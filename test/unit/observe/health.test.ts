@@ -13,12 +13,16 @@ interface Case {
   readonly problems?: Status['problems'];
   readonly failed?: Status['sync']['failed'];
   readonly frontends?: readonly KernelState[];
+  readonly failedDevices?: number;
 }
 
-function health({ isReady = true, problems = [], failed = [], frontends = ['ok'] }: Case) {
+function health({ isReady = true, problems = [], failed = [], ...more }: Case) {
+  const { frontends = ['ok'], failedDevices = 0 } = more;
   const sync = { failed } as unknown as Status['sync'];
   const rows = frontends.map((kernelState) => ({ kernelState }));
-  return healthOf({ isReady, problems, sync }, countFrontends(rows));
+  const devices = Array.from({ length: failedDevices }, () => ({ isFailed: true }));
+  const status = { isReady, problems, sync, devices: devices as unknown as Status['devices'] };
+  return healthOf(status, countFrontends(rows));
 }
 
 test('in sync: nothing failed, nothing rejected, every frontend programmed', () => {
@@ -39,6 +43,7 @@ test.each<[reason: string, state: Case]>([
   ['1 rejected object or field', { problems: [{ ...NOWHERE, file: 'a.yaml', reason: 'no' }] }],
   ['1 source problem', { problems: [{ ...NOWHERE, reason: 'ECONNREFUSED', kinds: 'all' }] }],
   ['2 entries failed to sync', { failed: [failedEntry(), failedEntry()] }],
+  ['2 devices without their programs', { failedDevices: 2 }],
   ['1 frontend missing', { frontends: ['ok', 'missing'] }],
   ['2 frontends stale', { frontends: ['stale', 'stale'] }],
   ['1 frontend not in the plan', { frontends: ['extra'] }],

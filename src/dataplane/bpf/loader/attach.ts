@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attaches a layer, or adopts the one of a previous agent: pinned maps are reused, and the programs of pinned
 // links are replaced in place. If any step fails, everything this call made is undone.
-import type { BpfMap } from '../../../sys/native.ts';
+import type { BpfMap, BpfProgram } from '../../../sys/native.ts';
 import { asFairleadError } from './errors.ts';
 import { attachHook, checkPinnedLinks } from './hooks.ts';
 import type { Layer, Rodata } from './layer.ts';
@@ -18,6 +18,8 @@ export interface AttachOptions {
 
 export interface Attached {
   readonly map: (name: string) => BpfMap;
+  /** Those of `layer.keeps`. */
+  readonly programs: ReadonlyMap<string, BpfProgram>;
   /** `insns`: instructions that the verifier walked. */
   readonly hooks: readonly {
     readonly name: string;
@@ -44,7 +46,7 @@ export async function attachLayer(options: AttachOptions): Promise<Attached> {
 }
 
 function attachHooks(
-  { hooks }: Layer,
+  { hooks, keeps = [] }: Layer,
   { maps, programs, rodata }: Loaded,
   folder: PinFolder,
   undo: Undo,
@@ -55,13 +57,16 @@ function attachHooks(
     const { verifiedInsns: insns } = program.info;
     return { ...attachHook(hook, program, folder, undo), insns };
   });
-  closeAll(programs.values());
+  const kept = new Map([...programs].filter(([name]) => keeps.includes(name)));
+  closeAll([...programs].flatMap(([name, program]) => (kept.has(name) ? [] : [program])));
   return {
     map: (name) => mapNamed(maps, name),
+    programs: kept,
     hooks: attached.map(({ name, isAdopted, insns }) => ({ name, isAdopted, insns })),
     rodata,
     close: () => {
       closeAll(attached.map(({ link }) => link));
+      closeAll(kept.values());
       closeAll(maps.values());
     },
   };

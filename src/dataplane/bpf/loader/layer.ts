@@ -9,6 +9,8 @@ export interface Layer {
   readonly objects: readonly LayerObject[];
   /** Attached in this order, after all objects are loaded. */
   readonly hooks: readonly Hook[];
+  /** Programs that the caller attaches, and which therefore stay loaded. */
+  readonly keeps?: readonly string[];
 }
 
 export interface LayerObject {

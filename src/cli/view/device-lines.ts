@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network devices of the node as lines of `fairlead status -o wide`.
+import type { DeviceView } from '../../dataplane/snapshot.ts';
+import { aligned } from './table.ts';
+
+/** `eth0   hardware   uplink   attached: it is up   SNAT 192.0.2.1   ingress: fl_ingress   egress: fl_egress`. */
+export const deviceLines = (devices: readonly DeviceView[]): readonly string[] =>
+  aligned(
+    devices.map((device) => [
+      device.name,
+      device.kind ?? 'hardware',
+      device.role,
+      `${device.isAttached ? 'attached' : 'not attached'}: ${device.reason}`,
+      snatText(device),
+      orderText('ingress', device.ingress),
+      orderText('egress', device.egress),
+    ]),
+  );
+
+/** `3 of 5 attached, 1 failed`. */
+export function devicesText(devices: readonly DeviceView[]): string {
+  const attached = devices.filter(({ isAttached }) => isAttached).length;
+  const failed = devices.filter(({ isFailed }) => isFailed).length;
+  return `${attached} of ${devices.length} attached${failed === 0 ? '' : `, ${failed} failed`}`;
+}
+
+function snatText({ isAttached, snat }: DeviceView): string {
+  if (!isAttached) return '';
+  const addresses = Object.values(snat);
+  return `SNAT ${addresses.length === 0 ? 'by the node’s address' : addresses.join(', ')}`;
+}
+
+const orderText = (direction: string, programs: readonly string[]): string =>
+  programs.length === 0 ? '' : `${direction}: ${programs.join(', ')}`;

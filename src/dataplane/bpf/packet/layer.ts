@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packet layer: its programs are loaded and follow the devices of the node. What an earlier agent attached is
+// adopted, or, without this layer, removed.
+import type { Logger } from '../../../log.ts';
+import type { Plan } from '../../../plan/types.ts';
+import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
+import { followNetwork } from '../../../sys/netlink/follow.ts';
+import type { DeviceView } from '../../snapshot.ts';
+import { removeFiltersOf } from '../devices/clsact.ts';
+import { detachPinned, devicePins } from '../devices/device-pins.ts';
+import { deviceTable } from '../devices/device-table.ts';
+import { createDeviceFollower } from '../devices/follower.ts';
+import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
+import type { DevicePolicy } from '../devices/policy.ts';
+import { attachLayer } from '../loader/attach.ts';
+import { DEVICE_PROGRAMS } from '../loader/layer.ts';
+import { pinFolder } from '../loader/pins.ts';
+import { followSettings } from './settings.ts';
+
+export interface DeviceSettings {
+  readonly policy: DevicePolicy;
+  readonly order: TcOrder;
+}
+
+export interface PacketLayer {
+  /** Every device of the node. */
+  devices(): readonly DeviceView[];
+  /** Keeps the settings of the programs as the plan has them. */
+  follow(node: Plan['node']): void;
+  /** Attaches again what somebody else has removed. */
+  repair(): void;
+  /** Programs stay attached. */
+  close(): void;
+}
+
+export interface PacketLayerParts {
+  readonly object: Uint8Array;
+  readonly bpfRoot: string;
+  readonly sizes: Readonly<Record<string, number>>;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+/** After the socket layer, with which it shares maps. Throws FairleadError. */
+export async function openPacketLayer(
+  { policy, order }: DeviceSettings,
+  { object, bpfRoot, sizes, log }: PacketLayerParts,
+): Promise<PacketLayer> {
+  const layer = {
+    name: 'packet layer',
+    objects: [{ bytes: object, rodata: [{}] }],
+    hooks: [],
+    keeps: DEVICE_PROGRAMS,
+  };
+  const loaded = await attachLayer({ layer, bpfRoot, sizes });
+  const opened: { close(): void }[] = [loaded];
+  const close = (): void => {
+    for (const part of opened.splice(0).reverse()) part.close();
+  };
+  try {
+    const follow = followSettings(loaded.map('fl_packet'));
+    const network = followNetwork();
+    opened.push(network);
+    const follower = createDeviceFollower({
+      ...{ network, policy, clock: SYSTEM_CLOCK, log },
+      table: deviceTable(loaded.map('fl_device')),
+      links: createKernelLinks({
+        programs: loaded.programs,
+        folder: pinFolder(bpfRoot).links,
+        order,
+        ifindexes: () => network.current().links.keys(),
+      }),
+    });
+    opened.push(follower);
+    return {
+      devices: () => follower.devices(),
+      follow,
+      repair() {
+        const devices = follower.repair();
+        if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');
+      },
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Programs of an earlier agent would go on with what it left in the maps. */
+export function removePacketLayer(bpfRoot: string): void {
+  for (const { path } of devicePins(pinFolder(bpfRoot).links)) detachPinned(path, removeFiltersOf);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead run --devices auto`: the agent attaches the packet layer to the node's devices, says so in status, adopts
+// it after a restart, and removes it when it is asked to.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
+import { endpointSlices } from '../../../../src/lab/manifests.ts';
+import { type Client, startClient } from '../../../../src/lab/traffic.ts';
+import { ipBatch } from '../../../../src/sys/netns.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { until, untilHolds } from '../../../support/until.ts';
+
+const UPLINK = '192.168.77.1';
+const NODE_PORT = 30080;
+
+let all: TestNodes;
+let node: TestNode;
+let outside: Client;
+let agent: Agent;
+
+beforeAll(async () => {
+  all = await startNodes([
+    { name: 'n1', servers: ['web'], clients: ['client'] },
+    { name: 'n2', servers: [], clients: [] },
+  ]);
+  const [first, second] = all.nodes;
+  node = first!;
+  outside = await startClient(second!.self);
+  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
+  node.manifests.put('web.yaml', [
+    {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n1' },
+      status: { addresses: [{ type: 'InternalIP', address: UPLINK }] },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'web', namespace: 'default' },
+      spec: {
+        type: 'NodePort',
+        clusterIP: '10.96.0.10',
+        clusterIPs: ['10.96.0.10'],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'main', port: 80, targetPort: 8080, nodePort: NODE_PORT }],
+      },
+    },
+    ...endpointSlices('web', port, [{ pod: node.pods('web')[0]! }]).filter(
+      (slice) => slice['addressType'] === 'IPv4',
+    ),
+  ]);
+  agent = await node.startAgent(['--devices', 'auto']);
+});
+afterAll(() => all?.remove());
+
+const answers = async (): Promise<string> => {
+  const answer = await outside.once({ address: UPLINK, port: NODE_PORT, protocol: 'TCP' }, 500);
+  return answer.kind === 'failed' ? answer.code : answer.backend;
+};
+const attached = async (): Promise<Record<string, string>> => {
+  const { devices } = await node.status();
+  return Object.fromEntries(
+    devices.map(({ name, isAttached, role }) => [name, isAttached ? role : 'not attached']),
+  );
+};
+const DEVICES = { br0: 'bridge', lo: 'not attached', uplink: 'uplink', v1: 'pod', v2: 'pod' };
+
+test('status names every device, the reason, and the programs on it', async () => {
+  expect(await attached()).toEqual(DEVICES);
+  const { stdout } = await runCommand(node.instance, [
+    'status',
+    '-o',
+    'wide',
+    '--run-dir',
+    node.instance.runDir,
+  ]);
+  const lines = stdout.split('\n').filter((line) => line.startsWith('Device'));
+  expect(lines.map((line) => line.replaceAll(/ +/g, ' '))).toEqual([
+    'Devices: 4 of 5 attached',
+    'Device: br0 bridge bridge attached: it is up SNAT 10.1.1.1, fd00:10:1::1 ingress: fl_ingress egress: fl_egress',
+    'Device: lo hardware uplink not attached: the loopback device has only traffic of the node itself',
+    'Device: uplink veth uplink attached: it is up SNAT 192.168.77.1, fd00:77::1 ingress: fl_ingress egress: fl_egress',
+    'Device: v1 veth pod attached: its peer is in another network namespace, as that of a pod SNAT by the node’s address ingress: fl_ingress egress: fl_egress',
+    'Device: v2 veth pod attached: its peer is in another network namespace, as that of a pod SNAT by the node’s address ingress: fl_ingress egress: fl_egress',
+  ]);
+});
+
+test('a client outside reaches the NodePort', async () => {
+  await untilHolds(async () => expect(await answers()).toBe('web'));
+});
+
+test('a device that appears gets its programs', async () => {
+  await ipBatch(['link add v9 type bridge', 'link set v9 up'], node.self.namespace);
+  await until(async () => (await attached())['v9'] === 'bridge', 'v9 to be attached');
+  await ipBatch(['link del v9'], node.self.namespace);
+  await untilHolds(async () => expect(await attached()).toEqual(DEVICES));
+});
+
+test('traffic flows without the agent, and the next one adopts the programs', async () => {
+  await agent.kill();
+  expect(await answers()).toBe('web');
+  agent = await node.startAgent(['--devices', 'auto']);
+  const line = agent.log.find((one) => one.includes('devices attached')) ?? '';
+  expect(JSON.parse(line)).toMatchObject({ devices: 4, adopted: 4 });
+  expect(await answers()).toBe('web');
+});
+
+test('--devices none removes the programs of an earlier agent', async () => {
+  await agent.stop();
+  agent = await node.startAgent();
+  expect((await node.status()).devices).toEqual([]);
+  expect(await answers()).not.toBe('web');
+});
+
+test('cleanup removes them too, and --ephemeral when the agent stops', async () => {
+  await agent.stop();
+  agent = await node.startAgent(['--devices', 'uplink,v?,br0']);
+  await untilHolds(async () => expect(await answers()).toBe('web'));
+  await agent.stop();
+  const { stdout } = await runCommand(node.instance, [
+    'cleanup',
+    '--bpf-root',
+    node.instance.bpfRoot,
+    '--run-dir',
+    node.instance.runDir,
+  ]);
+  expect(stdout).toContain('removed link links/fl_ingress@uplink');
+  expect(await answers()).not.toBe('web');
+  agent = await node.startAgent(['--devices', 'auto', '--ephemeral']);
+  await untilHolds(async () => expect(await answers()).toBe('web'));
+  await agent.stop();
+  expect(await answers()).not.toBe('web');
+});
