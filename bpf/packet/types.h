@@ -209,6 +209,39 @@ struct answer_budget {
 	__u64 tokens;
 };
 
+/* --- sweep -------------------------------------------------------------------------------------
+ */
+
+enum flow_table {
+	TABLE_FLOW4 = 0,
+	TABLE_FLOW6 = 1,
+	TABLE_NEW_FLOW4 = 2,
+	TABLE_NEW_FLOW6 = 3,
+	TABLE_NAT4 = 4,
+	TABLE_NAT6 = 5,
+	TABLE_NEW_NAT4 = 6,
+	TABLE_NEW_NAT6 = 7,
+	TABLE_SNAT4 = 8,
+	TABLE_SNAT6 = 9,
+	TABLE_NEW_SNAT4 = 10,
+	TABLE_NEW_SNAT6 = 11,
+} PACKED_ENUM;
+
+/* Context of the sweep program: a part of the entries of one table. */
+struct sweep_call {
+	enum flow_table table;
+	__u8 pad[3];
+	__u32 slice;  /* 0 to slices - 1 */
+	__u32 slices; /* not 0 */
+};
+
+/* What the sweep has done so far: grows. One element of fl_swept. */
+struct swept {
+	__u64 entries; /* looked at */
+	__u64 expired; /* flows that were deleted with all their legs */
+	__u64 orphans; /* legs that were deleted because their flow leg was gone */
+};
+
 /* --- counters ----------------------------------------------------------------------------------
  */
 
@@ -239,5 +272,7 @@ _Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
 _Static_assert(sizeof(struct device) == 28, "device");
 _Static_assert(sizeof(struct packet_settings) == 64, "packet_settings: one cache line");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");
+_Static_assert(sizeof(struct sweep_call) == 12, "sweep_call");
+_Static_assert(sizeof(struct swept) == 24, "swept");
 
 #endif

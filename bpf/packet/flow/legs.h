@@ -92,6 +92,12 @@ static __always_inline __u32 timeout_of(const struct packet_settings *s, __u8 pr
 	}
 }
 
+/* Another CPU may have seen a packet a second later than this one's clock says. */
+static __always_inline __u32 age_of(__u32 now, __u32 seen)
+{
+	return (__s32)(now - seen) > 0 ? now - seen : 0;
+}
+
 /* From what both sides have sent. */
 static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
 {

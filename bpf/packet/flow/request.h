@@ -32,10 +32,10 @@ static __always_inline bool has_expired(const struct packet *p, const struct pac
 	__u32 timeout = timeout_of(s, p->wire.protocol, p->flow.state);
 	struct nat *nat;
 
-	if (p->now - p->flow.seen_seconds <= timeout)
+	if (age_of(p->now, p->flow.seen_seconds) <= timeout)
 		return false;
 	nat = find_nat_of(p, family);
-	return !nat || p->now - nat->seen_seconds > timeout;
+	return !nat || age_of(p->now, nat->seen_seconds) > timeout;
 }
 
 /* A backend that no longer takes new connections keeps those that it has. */

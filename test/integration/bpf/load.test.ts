@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type BpfObject, openObject } from '../../../src/sys/native.ts';
-import { packetObject, socketObject } from './support/drive.ts';
+import { packetObject, socketObject, sweepObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
@@ -72,16 +72,21 @@ const PACKET_LIMITS: Readonly<Record<string, number>> = {
   fl_egress_l3: 25_000,
 };
 
-test('every packet program loads within its limit', () => {
-  const object = openObject(readFileSync(packetObject), { name: 'packet' });
+const limit = (limits: Readonly<Record<string, number>>, name: string): number => limits[name] ?? 0;
+
+test.each([
+  ['packet', packetObject, PACKET_LIMITS],
+  ['sweep', sweepObject, { fl_sweep: 20_000 }],
+] as const)('every program of the %s object loads within its limit', (name, path, limits) => {
+  const object = openObject(readFileSync(path), { name });
   object.load();
   try {
     const walked = object.programs.map(
       ({ name }) => [name, object.program(name).info.verifiedInsns] as const,
     );
     process.stdout.write(`verified instructions: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
-    expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(PACKET_LIMITS).sort());
-    expect(walked.filter(([name, count]) => count > PACKET_LIMITS[name]!)).toEqual([]);
+    expect(walked.map(([name]) => name).sort()).toEqual(Object.keys(limits).sort());
+    expect(walked.filter(([name, count]) => count > limit(limits, name))).toEqual([]);
   } finally {
     object.close();
   }
@@ -90,6 +95,7 @@ test('every packet program loads within its limit', () => {
 test.each([
   ['socket', socketObject],
   ['packet', packetObject],
+  ['sweep', sweepObject],
 ])('names of the %s layer fit the kernel: 15 characters at most', (_, path) => {
   const object = openObject(readFileSync(path), { name: 'object' });
   const names = [

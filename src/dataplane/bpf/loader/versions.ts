@@ -39,6 +39,7 @@ const MAP_VERSIONS = {
   fl_snat4: 1,
   fl_snat6: 1,
   fl_sock: 1,
+  fl_swept: 1,
   fl_tcp_sock: 1,
   fl_traffic: 1,
   fl_udp_flow: 1,

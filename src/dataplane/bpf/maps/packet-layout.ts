@@ -23,6 +23,8 @@ export const PACKET_SIZE = {
   device: 28,
   packet_settings: 64,
   traffic: 32,
+  sweep_call: 12,
+  swept: 24,
 } as const;
 
 /** enum flow_state. */
@@ -258,4 +260,41 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
     hasFastPath: ((bytes[24] ?? 0) & 2) !== 0,
   };
+}
+
+/** In the order of enum flow_table. */
+export const FLOW_TABLES = [
+  ...['fl_flow4', 'fl_flow6', 'fl_new_flow4', 'fl_new_flow6'],
+  ...['fl_nat4', 'fl_nat6', 'fl_new_nat4', 'fl_new_nat6'],
+  ...['fl_snat4', 'fl_snat6', 'fl_new_snat4', 'fl_new_snat6'],
+] as const;
+
+/** One call of the sweep: a part of a table, which is an index of FLOW_TABLES. */
+export interface SweepCall {
+  readonly table: number;
+  readonly slice: number;
+  readonly slices: number;
+}
+
+export function encodeSweepCall({ table, slice, slices }: SweepCall): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.sweep_call);
+  bytes[0] = table;
+  view(bytes).setUint32(4, slice, true);
+  view(bytes).setUint32(8, slices, true);
+  return bytes;
+}
+
+/** What the sweep has done: entries that it looked at, flows and legs without a flow that it deleted. */
+export interface Swept {
+  readonly entries: number;
+  readonly expired: number;
+  readonly orphans: number;
+}
+
+export function decodeSwept(bytes: Uint8Array): Swept {
+  const at = view(bytes);
+  const [entries = 0, expired = 0, orphans = 0] = [0, 8, 16].map((offset) =>
+    Number(at.getBigUint64(offset, true)),
+  );
+  return { entries, expired, orphans };
 }

@@ -6,9 +6,17 @@ import * as layout from '../../../../../src/dataplane/bpf/maps/packet-layout.ts'
 import { readBtf } from '../../../../../src/sys/native.ts';
 import { bpfObjectPath } from '../../../../../src/sys/package.ts';
 
-const object = bpfObjectPath('packet.bpf.o');
-const isBuilt = existsSync(object);
-const btf = isBuilt ? readBtf(readFileSync(object)) : { structs: [], enums: [] };
+const objects = ['packet.bpf.o', 'sweep.bpf.o'].map(bpfObjectPath);
+const isBuilt = objects.every(existsSync);
+const [packet, sweep] = isBuilt
+  ? objects.map((path) => readBtf(readFileSync(path)))
+  : [undefined, undefined];
+/** Of the packet programs, and what only the sweep has. */
+const ofSweep = sweep?.structs.filter(({ name }) => /^swe/.test(name)) ?? [];
+const btf = {
+  structs: [...(packet?.structs ?? []), ...ofSweep],
+  enums: [...(packet?.enums ?? []), ...(sweep?.enums ?? []).filter((e) => e.name === 'flow_table')],
+};
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const bytes = (text: string): Uint8Array => Buffer.from(text.replaceAll(' ', ''), 'hex');
 
@@ -54,6 +62,18 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       reply_packets: 16,
       reply_bytes: 24,
     });
+  });
+
+  test('tables of the sweep are in the order of FLOW_TABLES', () => {
+    expect(offsets('sweep_call')).toMatchObject({ table: 0, slice: 4, slices: 8 });
+    expect(offsets('swept')).toEqual({ entries: 0, expired: 8, orphans: 16 });
+    const tables = layout.FLOW_TABLES.map((map, index) => [
+      map.toUpperCase().replace('FL_', 'TABLE_'),
+      index,
+    ]);
+    expect(btf.enums.find(({ name }) => name === 'flow_table')?.values).toEqual(
+      Object.fromEntries(tables),
+    );
   });
 
   test('flags are the bits that the codecs use', () => {
@@ -137,5 +157,13 @@ describe('bytes by hand', () => {
       '070000000000000020010db800000000000000000000001101000000',
     );
     expect(layout.decodeDevice(layout.encodeDevice(device))).toEqual(device);
+  });
+
+  test('the sweep', () => {
+    expect(hex(layout.encodeSweepCall({ table: 11, slice: 2, slices: 3 }))).toBe(
+      '0b000000' + '02000000' + '03000000',
+    );
+    const swept = '0100000000000000 0200000000000000 0300000000000000';
+    expect(layout.decodeSwept(bytes(swept))).toEqual({ entries: 1, expired: 2, orphans: 3 });
   });
 });

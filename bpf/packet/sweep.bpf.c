@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Deletes flows that have expired and legs whose flow leg is gone, without copying a table to user
+ * space. An object of its own, because the helpers exist from Linux 5.14 on; before, the agent does
+ * it (src/dataplane/bpf/flows). Each call looks at a part of one table. It is not interrupted by
+ * itself, so it works in one element; the packet programs have theirs.
+ */
+#include "packet/flow/legs.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* What the sweep works with, as fl_this_packet. One element. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct packet);
+} fl_sweep_work SEC(".maps");
+
+/* What it has done. Written by the sweep, read by the agent. One element. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct swept);
+} fl_swept SEC(".maps");
+
+/* Of one call, for its callbacks. */
+struct part {
+	__u32 slice;
+	__u32 slices;
+};
+
+static __always_inline struct packet *work(void)
+{
+	return bpf_map_lookup_elem(&fl_sweep_work, &runtime_key);
+}
+
+static __always_inline struct swept *swept(void)
+{
+	return bpf_map_lookup_elem(&fl_swept, &runtime_key);
+}
+
+/* By the check, which is as good as random, so that parts are equally large. */
+static __always_inline bool is_in_part(__u32 check, const struct part *part)
+{
+	return part->slices && check % part->slices == part->slice;
+}
+
+static __always_inline void read_key(const void *key, struct tuple *t, enum family family)
+{
+	if (family == FAMILY_IPV6) {
+		*t = *(const struct tuple *)key;
+		return;
+	}
+	get_address(((const struct tuple4 *)key)->source, &t->source, family);
+	get_address(((const struct tuple4 *)key)->destination, &t->destination, family);
+	t->source_port = ((const struct tuple4 *)key)->source_port;
+	t->destination_port = ((const struct tuple4 *)key)->destination_port;
+	t->protocol = ((const struct tuple4 *)key)->protocol;
+}
+
+/* Long enough for a leg that was stored before its flow leg. */
+static __always_inline bool is_orphan(const struct packet *p, __u32 seen, __u8 protocol)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return s && age_of(p->now, seen) > timeout_of(s, protocol, FLOW_NEW);
+}
+
+/* --- flow legs ---------------------------------------------------------------------------------
+ */
+
+static __always_inline bool is_over(const struct packet *p, struct nat *nat)
+{
+	const struct packet_settings *s = packet_settings();
+	enum flow_state state = nat ? state_of(&p->flow, nat) : p->flow.state;
+	__u32 age = age_of(p->now, p->flow.seen_seconds);
+
+	if (nat && age_of(p->now, nat->seen_seconds) < age)
+		age = age_of(p->now, nat->seen_seconds);
+	return s && age > timeout_of(s, p->wire.protocol, state);
+}
+
+static __always_inline long sweep_flow(const void *key, struct flow *flow, const struct part *part,
+				       enum family family)
+{
+	struct packet *p = work();
+	struct swept *sum = swept();
+	struct nat *nat;
+
+	if (!p || !sum || !is_in_part(flow->check, part))
+		return 0;
+	sum->entries += 1;
+	read_key(key, &p->wire, family);
+	if (!read_flow(p, flow, family))
+		return 0;
+	set_nat_key(p);
+	nat = find_nat_of(p, family);
+	if (nat && nat->check != nat_check(p, family))
+		nat = NULL;
+	if (!is_over(p, nat))
+		return 0;
+	forget(p, family);
+	sum->expired += 1;
+	return 0;
+}
+
+/* --- nat legs ----------------------------------------------------------------------------------
+ */
+
+/* Sets p->wire to the key of the flow leg. */
+static __always_inline void set_flow_key(struct packet *p, struct nat *nat, enum family family)
+{
+	p->wire.source = nat->flags.client_is_source ? p->nat.source : p->nat.destination;
+	p->wire.source_port = nat->client_port;
+	get_address(frontend_of(nat), &p->wire.destination, family);
+	p->wire.destination_port = nat->frontend_port;
+	p->wire.protocol = p->nat.protocol;
+}
+
+/* Whether the flow leg leads to this nat leg. */
+static __always_inline bool has_flow(struct packet *p, const struct tuple *nat, enum family family)
+{
+	struct flow *flow = find_flow(TIER_MAIN, &p->wire, family);
+
+	if (!flow)
+		flow = find_flow(TIER_NEW, &p->wire, family);
+	if (!flow || !read_flow(p, flow, family))
+		return false;
+	set_nat_key(p);
+	return p->nat.source_port == nat->source_port &&
+	       p->nat.destination_port == nat->destination_port &&
+	       is_same_address(&p->nat.source, &nat->source) &&
+	       is_same_address(&p->nat.destination, &nat->destination);
+}
+
+static __always_inline long sweep_nat(const void *key, struct nat *nat, const struct part *part,
+				      enum family family)
+{
+	struct packet *p = work();
+	struct swept *sum = swept();
+
+	if (!p || !sum || !is_in_part(nat->check, part))
+		return 0;
+	sum->entries += 1;
+	read_key(key, &p->quoted, family);
+	if (!is_orphan(p, nat->seen_seconds, p->quoted.protocol))
+		return 0;
+	p->nat = p->quoted;
+	set_flow_key(p, nat, family);
+	if (has_flow(p, &p->quoted, family))
+		return 0;
+	p->nat = p->quoted;
+	if (set_snat_key(p, nat, family)) {
+		delete_snat(TIER_MAIN, &p->snat, family);
+		delete_snat(TIER_NEW, &p->snat, family);
+	}
+	delete_nat(TIER_MAIN, &p->nat, family);
+	delete_nat(TIER_NEW, &p->nat, family);
+	sum->orphans += 1;
+	return 0;
+}
+
+/* --- snat legs ---------------------------------------------------------------------------------
+ */
+
+/* Whether the nat leg leads to this snat leg. */
+static __always_inline bool has_nat(struct packet *p, struct snat *snat, enum family family)
+{
+	struct nat *nat;
+
+	get_address(client_of(snat), &p->wire.source, family);
+	p->wire.source_port = snat->client_port;
+	p->wire.destination = p->quoted.source;
+	p->wire.destination_port = p->quoted.source_port;
+	p->wire.protocol = p->quoted.protocol;
+	set_sorted(&p->wire, &p->nat);
+	nat = find_nat_of(p, family);
+	return nat && set_snat_key(p, nat, family) &&
+	       p->snat.destination_port == p->quoted.destination_port &&
+	       is_same_address(&p->snat.destination, &p->quoted.destination);
+}
+
+static __always_inline long sweep_snat(const void *key, struct snat *snat, const struct part *part,
+				       enum family family)
+{
+	struct packet *p = work();
+	struct swept *sum = swept();
+
+	if (!p || !sum || !is_in_part(snat->check, part))
+		return 0;
+	sum->entries += 1;
+	read_key(key, &p->quoted, family);
+	if (!is_orphan(p, snat->seen_seconds, p->quoted.protocol) || has_nat(p, snat, family))
+		return 0;
+	delete_snat(TIER_MAIN, &p->quoted, family);
+	delete_snat(TIER_NEW, &p->quoted, family);
+	sum->orphans += 1;
+	return 0;
+}
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+#define CALLBACK(leg, version)                                                             \
+	static long on_##leg##version(void *map, const void *key, void *value, void *part) \
+	{                                                                                  \
+		(void)map;                                                                 \
+		return sweep_##leg(key, value, part, FAMILY_IPV##version);                 \
+	}
+
+CALLBACK(flow, 4)
+CALLBACK(flow, 6)
+CALLBACK(nat, 4)
+CALLBACK(nat, 6)
+CALLBACK(snat, 4)
+CALLBACK(snat, 6)
+
+static __always_inline void sweep_table(enum flow_table table, struct part *part)
+{
+	switch (table) {
+	case TABLE_FLOW4:
+		bpf_for_each_map_elem(&fl_flow4, on_flow4, part, 0);
+		break;
+	case TABLE_FLOW6:
+		bpf_for_each_map_elem(&fl_flow6, on_flow6, part, 0);
+		break;
+	case TABLE_NEW_FLOW4:
+		bpf_for_each_map_elem(&fl_new_flow4, on_flow4, part, 0);
+		break;
+	case TABLE_NEW_FLOW6:
+		bpf_for_each_map_elem(&fl_new_flow6, on_flow6, part, 0);
+		break;
+	case TABLE_NAT4:
+		bpf_for_each_map_elem(&fl_nat4, on_nat4, part, 0);
+		break;
+	case TABLE_NAT6:
+		bpf_for_each_map_elem(&fl_nat6, on_nat6, part, 0);
+		break;
+	case TABLE_NEW_NAT4:
+		bpf_for_each_map_elem(&fl_new_nat4, on_nat4, part, 0);
+		break;
+	case TABLE_NEW_NAT6:
+		bpf_for_each_map_elem(&fl_new_nat6, on_nat6, part, 0);
+		break;
+	case TABLE_SNAT4:
+		bpf_for_each_map_elem(&fl_snat4, on_snat4, part, 0);
+		break;
+	case TABLE_SNAT6:
+		bpf_for_each_map_elem(&fl_snat6, on_snat6, part, 0);
+		break;
+	case TABLE_NEW_SNAT4:
+		bpf_for_each_map_elem(&fl_new_snat4, on_snat4, part, 0);
+		break;
+	case TABLE_NEW_SNAT6:
+		bpf_for_each_map_elem(&fl_new_snat6, on_snat6, part, 0);
+		break;
+	}
+}
+
+SEC("syscall") int fl_sweep(struct sweep_call *call)
+{
+	struct part part = {.slice = call->slice, .slices = call->slices};
+	const struct packet_settings *s = packet_settings();
+	struct packet *p = work();
+
+	if (!p || !s)
+		return 1;
+	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
+	p->secret = s->secret;
+	sweep_table(call->table, &part);
+	return 0;
+}
