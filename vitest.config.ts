@@ -39,10 +39,12 @@ export default defineConfig({
       kernelProject('bpf', 3),
       kernelProject('netns', 4),
       kernelProject('cluster', 5),
-      kernelProject('image', 6),
-      kernelProject('vm', 7),
+      kernelProject('packets', 6),
+      kernelProject('oracle', 7),
+      kernelProject('image', 8),
+      kernelProject('vm', 9),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 8 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 10 } } },
     ],
   },
 });

@@ -17,3 +17,19 @@ export function leftoversOf({ prefix, directory, toolsCgroup, nodes }: Topology)
     ...(existsSync(directory) ? [`folder ${directory}`] : []),
   ];
 }
+
+/** The same of a fixture, whose cgroups are all below one. */
+export function leftoversBelow({
+  prefix,
+  directory,
+}: {
+  readonly prefix: string;
+  readonly directory: string;
+}): string[] {
+  const mounts = readMounts().filter(({ mountPoint }) => mountPoint.startsWith(`${directory}/`));
+  return [
+    ...ownNamespaces(prefix).map((name) => `namespace ${name}`),
+    ...mounts.map(({ mountPoint }) => `mount ${mountPoint}`),
+    ...(existsSync(directory) ? [`folder ${directory}`] : []),
+  ];
+}
