@@ -132,6 +132,7 @@ static void check_attached(const struct expectation* expected) {
   int count = attach_all(object, links);
   start_servers();
   check_sockets(expected);
+  check_stale(object, expected);
   check_skipped_cgroup(object);
   check_takeover(object, &settings);
   errno = 0;
@@ -156,6 +157,7 @@ int main(void) {
       .has_cookie = has_word("cookie"),
       .has_retval = has_word("retval"),
       .has_mptcp = has_word("mptcp"),
+      .has_destroy = has_word("destroy"),
   };
   errno = 0;
   check((own_cookie() != 0) == expected.has_cookie, "the kernel tells network namespaces: %s",

@@ -24,6 +24,7 @@ struct expectation {
   bool has_cookie;      // `cookie`: SO_NETNS_COOKIE, from 5.14
   bool has_retval;      // `retval`: bpf_set_retval() in every socket hook
   bool has_mptcp;       // `mptcp`: bpf_skc_to_mptcp_sock(), from 5.19
+  bool has_destroy;     // `destroy`: bpf_sock_destroy(), from 6.5
 };
 
 // Ports of the servers: TCP ones for a Service with three backends, UDP ones
@@ -39,6 +40,7 @@ void check(bool is_ok, const char* format, ...) __attribute__((format(printf, 2,
 
 // Opens and loads; NULL after errno was set. With `count_as`, says what the
 // verifier walked. False with errno if the object has no such setting.
+bool set_variable(struct bpf_object* object, const char* name, const void* value, size_t size);
 bool apply_settings(struct bpf_object* object, const struct settings* settings);
 struct bpf_object* load_object(const struct settings* settings, const char* count_as);
 // Every setting, with all capabilities and with as few as suffice.
@@ -50,11 +52,17 @@ uint64_t own_cookie(void);
 // loopback.
 
 void fill_tables(struct bpf_object* object);
+// The first UDP Service's backend of each family serves, or is gone.
+void set_udp_backends(struct bpf_object* object, bool is_serving);
 void skip_cgroup(struct bpf_object* object, uint64_t id);
 // Connections counted but not closed, over all backends; negative if that is
 // what was counted.
 int64_t open_connections(struct bpf_object* object);
 uint64_t count_of_reason(struct bpf_object* object, uint32_t reason);
+
+// --- stale.c: while the hooks are attached.
+
+void check_stale(struct bpf_object* hooks, const struct expectation* expected);
 
 // --- packet.c: the packet layer, without devices.
 

@@ -28,8 +28,7 @@ uint64_t own_cookie(void) {
 }
 
 // Sets a variable of .rodata, found by its name among the object's types.
-static bool set_variable(struct bpf_object* object, const char* name, const void* value,
-                         size_t size) {
+bool set_variable(struct bpf_object* object, const char* name, const void* value, size_t size) {
   const struct btf* types = bpf_object__btf(object);
   struct bpf_map* map = bpf_object__find_map_by_name(object, ".rodata");
   size_t total = 0;

@@ -146,6 +146,17 @@ void fill_tables(struct bpf_object* object) {
   put_node_addresses(object);
 }
 
+void set_udp_backends(struct bpf_object* object, bool is_serving) {
+  __u32 id4 = FIRST_UDP4, id6 = FIRST_UDP6;
+  struct backend4 value4 = {0};
+  struct backend6 value6 = {0};
+  bpf_map_lookup_elem(map_fd(object, "fl_backend4"), &id4, &value4);
+  bpf_map_lookup_elem(map_fd(object, "fl_backend6"), &id6, &value6);
+  value4.state = value6.state = is_serving ? BACKEND_ACTIVE : BACKEND_GONE;
+  put(object, "fl_backend4", &id4, &value4);
+  put(object, "fl_backend6", &id6, &value6);
+}
+
 void skip_cgroup(struct bpf_object* object, uint64_t id) {
   struct runtime_flags flags = {.skipped_cgroups = 1, .node_ports = 1};
   struct cgroup_skip value = {.reason = 1};

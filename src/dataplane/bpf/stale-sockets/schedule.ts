@@ -58,10 +58,11 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
       await waitGracePeriod();
       if (isClosed) return false;
       const report = await runPass();
+      if (isClosed) return false;
       tally.add(report, performance.now() - startedAt);
       return report.hasMore;
     } catch (error) {
-      tally.failed(reasonOf(error));
+      if (!isClosed) tally.failed(reasonOf(error));
       return false;
     }
   };

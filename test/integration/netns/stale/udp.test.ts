@@ -2,6 +2,7 @@
 // Connected UDP sockets whose backend is gone: their programs get an error within two seconds, in both ways to destroy
 // a socket; no other socket is touched.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../../../src/lab/agent.ts';
 import { type AddressKind, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
@@ -135,6 +136,62 @@ describe.each(WAYS)('%s', (way) => {
     await asking.says('asking');
     node.manifests.put('names.yaml', service('names', NAMES, [b!]));
     await asking.says('answered', RECOVERY_MS);
+  });
+
+  test('a terminating endpoint keeps its sockets until it stops serving', async () => {
+    const ending = (isServing: boolean) => {
+      const conditions = { ready: false, serving: isServing, terminating: true };
+      const [of, ...both] = service('web', WEB, node.pods('a', 'b'));
+      const slices = both.map((slice) => {
+        const [first, ...others] = slice['endpoints'] as readonly object[];
+        return { ...slice, endpoints: [{ ...first, conditions }, ...others] };
+      });
+      node.manifests.put('web.yaml', [of!, ...slices]);
+    };
+    put('a');
+    await answeredBy('a');
+    const waiting = held(['udp', ...words('IPv4'), 3]);
+    await waiting.says('held 3');
+    const witness = held(['udp', ...words('IPv4', OTHER), 1]);
+    await witness.says('held 1');
+    ending(true);
+    await answeredBy('b');
+    // The pass that this one waits for has looked at the others, too.
+    node.manifests.put('other.yaml', service('other', OTHER, node.pods('b')));
+    await untilHolds(() => expect(errorsOf(witness)).toHaveLength(1), RECOVERY_MS);
+    expect([await waiting.exchange(), errorsOf(waiting)]).toEqual([3, []]);
+    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
+    ending(false);
+    await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
+  });
+
+  test('an endpoint that serves under another port name keeps its sockets', async () => {
+    put('a');
+    await answeredBy('a');
+    const waiting = held(['udp', ...words('IPv4'), 3]);
+    await waiting.says('held 3');
+    const witness = held(['udp', ...words('IPv4', OTHER), 1]);
+    await witness.says('held 1');
+    // Another name of its port: another Service port, with backends of its own.
+    const renamed = service('web', WEB, node.pods('a')).map((object) =>
+      JSON.parse(JSON.stringify(object).replaceAll('"main"', '"second"')),
+    );
+    node.manifests.put('web.yaml', renamed);
+    await untilHolds(async () => {
+      const { stdout } = await runCommand(node.instance, [
+        'services',
+        'web',
+        '-o',
+        'json',
+        '--run-dir',
+        node.instance.runDir,
+      ]);
+      expect(stdout).toContain('"second"');
+    });
+    node.manifests.put('other.yaml', service('other', OTHER, node.pods('b')));
+    await untilHolds(() => expect(errorsOf(witness)).toHaveLength(1), RECOVERY_MS);
+    expect([await waiting.exchange(), errorsOf(waiting)]).toEqual([3, []]);
+    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
   });
 
   test('1,000 sockets', async () => {

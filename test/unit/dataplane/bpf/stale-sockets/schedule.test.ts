@@ -132,6 +132,16 @@ test('what is destroyed is logged', async () => {
   expect(told).toEqual(['info stale sockets destroyed UDP IPv4 2 0']);
 });
 
+test('closed during a pass: nothing more is logged or counted', async () => {
+  takesMs = 100;
+  reports = [new Error('closed')];
+  schedule.request();
+  await after(BATCH_MS + 10);
+  schedule.close();
+  await after(10_000);
+  expect([told, schedule.counts().left]).toEqual([[], []]);
+});
+
 test('closed: no pass follows, not even after a wait', async () => {
   schedule.request();
   schedule.close();

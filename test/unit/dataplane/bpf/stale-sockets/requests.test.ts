@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which syncs ask for a pass over stale sockets.
+import { expect, test } from 'vitest';
+import type { BpfParts } from '../../../../../src/dataplane/bpf/dataplane.ts';
+import { memoryDataplane, memoryTables } from '../../../../support/dataplane/memory-dataplane.ts';
+import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
+
+const WEB = 'default/web';
+const web = (hosts: readonly number[], serving: readonly number[] = hosts) => {
+  const backends = (list: readonly number[]) => list.map((host) => backend(`10.1.1.${host}`));
+  return planOf(
+    servicePort('web', [clusterIp('10.96.0.10')], backends(hosts), { serving: backends(serving) }),
+  );
+};
+
+function open() {
+  const asked = { passes: 0, isClosed: false };
+  const staleSockets: BpfParts['staleSockets'] = () => ({
+    request: () => {
+      asked.passes += 1;
+    },
+    state: () => ({ way: 'SOCK_DESTROY', limits: [], destroyed: [], left: [] }),
+    close: () => {
+      asked.isClosed = true;
+    },
+  });
+  return { asked, dataplane: memoryDataplane(memoryTables(), { staleSockets }) };
+}
+
+test('those that made a backend gone, those of all Services, and audits', async () => {
+  const { asked, dataplane } = open();
+  const passes: number[] = [];
+  const sync = async (plan: ReturnType<typeof web>, all = false): Promise<void> => {
+    await dataplane.sync(plan, all ? 'all' : [WEB], []);
+    passes.push(asked.passes);
+  };
+  await sync(web([1, 2]), true); // what was there before this agent may be stale
+  await sync(web([1, 2, 3]));
+  await sync(web([1, 2], [1, 2, 3])); // terminating
+  await sync(web([1, 2]));
+  await sync(web([1, 2]));
+  await dataplane.audit(web([1, 2]), []);
+  passes.push(asked.passes);
+  await sync(planOf());
+  expect(passes).toEqual([1, 1, 1, 2, 2, 3, 4]);
+  expect(dataplane.counters().staleSockets?.way).toBe('SOCK_DESTROY');
+  dataplane.close();
+  expect(asked.isClosed).toBe(true);
+});
+
+test('a dataplane without them counts none', () => {
+  expect(memoryDataplane(memoryTables()).counters()).not.toHaveProperty('staleSockets');
+});
