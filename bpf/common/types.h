@@ -220,6 +220,8 @@ enum reason {
 	REASON_NOT_REWRITTEN = 25,	 /* dropped: the kernel refused to change the packet */
 	REASON_CLIENT_PORT_CHANGED = 26, /* its own was taken by another flow to the backend */
 	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a flow */
+	/* Of sockets: */
+	REASON_REFUSED_BIND = 28, /* a process of the node wanted to bind a NodePort */
 };
 
 /* --- ranges of source addresses ---------------------------------------------------------------

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The socket layer: a connect() or sendmsg() to a Service goes to a backend, while the peer that
- * the socket reports stays the Service. select.h decides, connected.h and udp.h keep the records.
+ * the socket reports stays the Service. select.h decides, connected.h and udp.h keep the records,
+ * bind.h refuses to bind NodePorts.
  */
 #include "common/count.h"
+#include "socket/bind.h"
 #include "socket/connected.h"
 #include "socket/context.h"
 #include "socket/udp.h"
@@ -117,6 +119,14 @@ static __always_inline enum outcome on_getpeername(struct bpf_sock_addr *ctx, en
 	return OUTCOME_PROCEED;
 }
 
+static __always_inline enum outcome on_bind(struct bpf_sock_addr *ctx, enum family hook)
+{
+	if (may_bind(ctx, hook))
+		return OUTCOME_PROCEED;
+	count_reason(REASON_REFUSED_BIND);
+	return fail_call(EADDRINUSE);
+}
+
 /* For both families: the same body, compiled for each. */
 #define BOTH_FAMILIES(hook)                                                   \
 	SEC("cgroup/" #hook "4") int fl_##hook##4(struct bpf_sock_addr * ctx) \
@@ -132,6 +142,7 @@ BOTH_FAMILIES(connect)
 BOTH_FAMILIES(sendmsg)
 BOTH_FAMILIES(recvmsg)
 BOTH_FAMILIES(getpeername)
+BOTH_FAMILIES(bind)
 
 SEC("cgroup/sock_release") int fl_sock_release(struct bpf_sock *sk)
 {

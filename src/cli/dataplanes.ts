@@ -26,17 +26,19 @@ export interface DataplaneSettings {
   readonly resetsTcp: boolean;
   /** undefined: no programs on devices. */
   readonly devices: DeviceSettings | undefined;
+  /** Processes of the node cannot bind NodePorts. */
+  readonly protectsNodePorts: boolean;
 }
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
   checkKernel();
-  const { bpfRoot, runDir, nodeName, mapSizes, resetsTcp, devices } = settings;
+  const { bpfRoot, runDir, nodeName, cgroupRoot: asked, ...layers } = settings;
   const holder = { command: 'agent', nodeName, runDir };
-  const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
+  const { path: cgroupRoot } = checkCgroupRoot(asked);
   return async () => {
     try {
-      const bpf = { bpfRoot, holder, cgroupRoot, mapSizes, resetsTcp, devices };
+      const bpf = { bpfRoot, holder, cgroupRoot, ...layers };
       return createRouter([await openBpfDataplane(bpf, log)]);
     } catch (error) {
       throw namingCapabilities(error);

@@ -158,6 +158,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         mapSizes: own.mapSizes,
         resetsTcp: own.resetsTcp,
         devices: deviceSettings(config),
+        protectsNodePorts: own.protectsNodePorts,
       },
       log,
     ),

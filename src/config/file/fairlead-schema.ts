@@ -51,6 +51,8 @@ export const ownSchema = z.strictObject({
   allowExternalIPs: z.boolean().nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
+  /** Processes of the node cannot bind NodePorts. */
+  nodePortBindProtection: z.boolean().nullish(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
   logFormat: z.enum(['json', 'text']).nullish(),
   /** How many Services, the busiest first, get their own counters on /metrics. */
@@ -70,6 +72,7 @@ export interface OwnSettings {
   /** Patterns of device names: [] and ['auto'] choose by kind, ['none'] none. */
   readonly devices: readonly string[];
   readonly tcOrder: 'outer' | 'inner';
+  readonly protectsNodePorts: boolean;
   readonly auditIntervalMs: number;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
@@ -97,6 +100,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     ),
     devices: input.devices ?? ['none'],
     tcOrder: input.tcOrder ?? 'outer',
+    protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
     resetsTcp: input.resetTCPConnections ?? false,
     metricsTopServices: input.metricsTopServices ?? 0,

@@ -82,6 +82,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'resetTCPConnections',
     'reset TCP connections whose endpoint no longer serves (default: they are left to end by themselves)',
   ),
+  own(
+    'nodeport-bind-protection',
+    'bool',
+    'nodePortBindProtection',
+    'processes of the node cannot bind NodePorts (default true)',
+  ),
   {
     ...own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
     choices: ['debug', 'info', 'warn', 'error'],

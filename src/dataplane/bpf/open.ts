@@ -36,6 +36,8 @@ export interface BpfSettings {
   readonly resetsTcp: boolean;
   /** undefined: no programs on devices, sockets alone are served. */
   readonly devices: DeviceSettings | undefined;
+  /** Processes of the node cannot bind NodePorts. */
+  readonly protectsNodePorts: boolean;
 }
 
 const SOCKET_OBJECT = 'sock.bpf.o';
@@ -50,7 +52,11 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
   try {
     opened.push(lockPins(bpfRoot, holder));
     const attached = await attachLayer({
-      layer: socketLayer(readObject(SOCKET_OBJECT), cgroupRoot, netnsCookie()),
+      layer: socketLayer(readObject(SOCKET_OBJECT), {
+        cgroupRoot,
+        netnsCookie: netnsCookie(),
+        protectsNodePorts: settings.protectsNodePorts,
+      }),
       bpfRoot,
       sizes: maxEntries(mapSizes),
     });

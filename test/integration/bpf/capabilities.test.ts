@@ -27,6 +27,6 @@ test.each([
   expect(capabilities).toBe(THREE);
   const walked = Object.entries(programs as Record<string, number>);
   process.stdout.write(`with three capabilities: ${walked.map((w) => w.join(' ')).join(', ')}\n`);
-  expect(walked).toHaveLength(9);
+  expect(walked).toHaveLength(11);
   expect(walked.filter(([, count]) => count > LIMIT)).toEqual([]);
 });

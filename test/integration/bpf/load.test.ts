@@ -17,6 +17,8 @@ const LIMITS: Readonly<Record<string, number>> = {
   fl_getpeername4: 500,
   fl_getpeername6: 500,
   fl_sock_release: 1_000,
+  fl_bind4: 2_500,
+  fl_bind6: 3_500,
 };
 const MAPS = [
   ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
@@ -46,7 +48,11 @@ test.each([
   ['as compiled', {}],
   [
     'with every setting',
-    { node_netns_cookie: new Uint8Array(8).fill(1), can_set_retval: Uint8Array.of(1) },
+    {
+      node_netns_cookie: new Uint8Array(8).fill(1),
+      can_set_retval: Uint8Array.of(1),
+      protects_node_ports: Uint8Array.of(1),
+    },
   ],
 ])('every program loads %s, within its limit', (_, settings) => {
   const object = loaded(settings);

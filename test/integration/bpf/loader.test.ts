@@ -25,7 +25,8 @@ function sandbox(): { bpfRoot: string; cgroup: string } {
   return { bpfRoot: bpffs.path, cgroup: cgroup.path };
 }
 
-const socket = (cgroup: string): Layer => socketLayer(readFileSync(socketObject), cgroup, 5n);
+const socket = (cgroupRoot: string): Layer =>
+  socketLayer(readFileSync(socketObject), { cgroupRoot, netnsCookie: 5n, protectsNodePorts: true });
 
 test('cleanup keeps foreign pins in the same folder', async () => {
   const { bpfRoot, cgroup } = sandbox();
@@ -41,8 +42,8 @@ test('cleanup keeps foreign pins in the same folder', async () => {
   link.close();
   attached.close();
   const removed = removePinned(bpfRoot, HOLDER);
-  expect(removed.links).toHaveLength(9);
-  expect(removed.maps).toHaveLength(20);
+  expect(removed.links).toHaveLength(11);
+  expect(removed.maps).toHaveLength(21);
   const left = others.filter((path) => existsSync(join(bpfRoot, path)));
   expect(left).toEqual(others);
   expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
@@ -59,8 +60,8 @@ test('cleanup does not follow symbolic links out of the folder', async () => {
   symlinkSync(join(one, 'maps'), join(other, 'maps'));
   symlinkSync(join(one, 'links'), join(other, 'links'));
   expect(removePinned(other, HOLDER)).toEqual({ links: [], maps: [] });
-  expect(listPinned(one).maps).toHaveLength(20);
-  expect(removePinned(one, HOLDER).links).toHaveLength(9);
+  expect(listPinned(one).maps).toHaveLength(21);
+  expect(removePinned(one, HOLDER).links).toHaveLength(11);
 });
 
 test('every pinned map of the objects has a version', () => {
@@ -151,7 +152,7 @@ test('two objects share pinned maps; links are named program@device, dots escape
   ];
   expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
   expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });
-  expect(seen.pins.maps).toHaveLength(20);
+  expect(seen.pins.maps).toHaveLength(21);
   expect(seen.pins.links.sort()).toEqual(['fl_classify@v0%2e100', 'fl_connect4']);
 });
 

@@ -389,12 +389,13 @@ manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5}
 devices: ['eth*', '!eth9']
 tcOrder: inner
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6}
 auditInterval: 90s
 allowExternalIPs: false
 resetTCPConnections: true
+nodePortBindProtection: false
 metricsTopServices: 7`,
     );
     expect(config.own).toEqual({
@@ -402,9 +403,17 @@ metricsTopServices: 7`,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
-      mapSizes: { frontends: 1, backends: 2, 'service-ports': 3, 'slot-blocks': 4, affinity: 5 },
       devices: ['eth*', '!eth9'],
       tcOrder: 'inner',
+      mapSizes: {
+        frontends: 1,
+        backends: 2,
+        'service-ports': 3,
+        'slot-blocks': 4,
+        affinity: 5,
+        'source-ranges': 6,
+      },
+      protectsNodePorts: false,
       auditIntervalMs: 90_000,
       resetsTcp: true,
       metricsTopServices: 7,

@@ -50,6 +50,8 @@ export const SOCKET_HOOKS: readonly string[] = [
   'fl_sendmsg6',
   'fl_connect4',
   'fl_connect6',
+  'fl_bind4',
+  'fl_bind6',
 ];
 
 /** Attached to devices, which come and go: `_l3` to those whose packets have no Ethernet header. */
@@ -64,15 +66,21 @@ export const DEVICE_PROGRAMS: readonly string[] = [
 export const isHookProgram = (program: string): boolean =>
   SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program);
 
-export function socketLayer(
-  bytes: Uint8Array,
-  cgroupRoot: string,
-  netnsCookie: bigint | undefined,
-): Layer {
+export interface SocketSettings {
+  readonly cgroupRoot: string;
+  /** Of the node's own network namespace; undefined on kernels before 5.14. */
+  readonly netnsCookie: bigint | undefined;
+  /** Processes of the node cannot bind NodePorts. */
+  readonly protectsNodePorts: boolean;
+}
+
+export function socketLayer(bytes: Uint8Array, settings: SocketSettings): Layer {
+  const { cgroupRoot, netnsCookie, protectsNodePorts } = settings;
   const cookie = new Uint8Array(new BigUint64Array([netnsCookie ?? 0n]).buffer);
   const rodata = [true, false].map((canSetRetval) => ({
     node_netns_cookie: cookie,
     can_set_retval: Uint8Array.of(Number(canSetRetval)),
+    protects_node_ports: Uint8Array.of(Number(protectsNodePorts)),
   }));
   const target: Target = { kind: 'cgroup', path: cgroupRoot };
   return {

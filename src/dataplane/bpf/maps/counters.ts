@@ -33,6 +33,7 @@ export const REASONS = [
   'NOT_REWRITTEN',
   'CLIENT_PORT_CHANGED',
   'ICMP_TRANSLATED',
+  'REFUSED_BIND',
 ] as const;
 
 /** Exact up to 2^53. */
