@@ -87,7 +87,7 @@ function readIpv6(bytes: Uint8Array): Network {
 
 function payloadWords(bytes: Uint8Array): readonly string[] {
   if (bytes.length === 0) return [];
-  const isIntact = bytes.every((byte, index) => byte === payloadOf(bytes.length)[index]);
+  const isIntact = Buffer.compare(bytes, payloadOf(bytes.length)) === 0;
   return [`payload=${bytes.length}`, ...(isIntact ? [] : ['!payload'])];
 }
 

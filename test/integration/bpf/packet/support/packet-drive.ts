@@ -22,6 +22,7 @@ import {
   type Tuple,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import type { Family } from '../../../../../src/model/types.ts';
+import type { BpfProgram } from '../../../../../src/sys/native.ts';
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
 import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
 import { Drive, familyOf, PLAIN_RULE, packetObject } from '../../support/drive.ts';
@@ -61,6 +62,8 @@ export type Tier = 'main' | 'new';
 export const TEST_DEVICE = 1;
 
 export class PacketDrive extends Drive {
+  readonly #programs = new Map<string, BpfProgram>();
+
   constructor(
     settings: Partial<PacketSettings> = {},
     sizes: Readonly<Record<string, number>> = {},
@@ -91,9 +94,15 @@ export class PacketDrive extends Drive {
     ids.put(encodeFrontendKey(key), encodeU32(WILDCARD));
   }
 
+  private program(name: string): BpfProgram {
+    const known = this.#programs.get(name) ?? this.object.program(name);
+    this.#programs.set(name, known);
+    return known;
+  }
+
   /** Raw: the program's return value and the packet after it. */
   run(program: string, frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
-    const { retval, dataOut } = this.object.program(program).testRun({ dataIn: frame });
+    const { retval, dataOut } = this.program(program).testRun({ dataIn: frame });
     return { action: retval, frame: dataOut };
   }
 
