@@ -158,6 +158,7 @@ int main(void) {
       .has_retval = has_word("retval"),
       .has_mptcp = has_word("mptcp"),
       .has_destroy = has_word("destroy"),
+      .has_tcx = has_word("tcx"),
   };
   errno = 0;
   check((own_cookie() != 0) == expected.has_cookie, "the kernel tells network namespaces: %s",
@@ -165,6 +166,7 @@ int main(void) {
   check_loads(&expected);
   check_attached(&expected);
   check_packets();
+  check_devices(&expected);
   printf("1..%d\n", checks);
   fflush(stdout);
   sync();

@@ -25,6 +25,7 @@ struct expectation {
   bool has_retval;      // `retval`: bpf_set_retval() in every socket hook
   bool has_mptcp;       // `mptcp`: bpf_skc_to_mptcp_sock(), from 5.19
   bool has_destroy;     // `destroy`: bpf_sock_destroy(), from 6.5
+  bool has_tcx;         // `tcx`: from 6.6
 };
 
 // Ports of the servers: TCP ones for a Service with three backends, UDP ones
@@ -67,6 +68,10 @@ void check_stale(struct bpf_object* hooks, const struct expectation* expected);
 // --- packet.c: the packet layer, without devices.
 
 void check_packets(void);
+
+// --- devices.c
+
+void check_devices(const struct expectation* expected);
 
 // --- sockets.c
 

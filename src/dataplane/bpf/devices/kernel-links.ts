@@ -3,7 +3,7 @@
 // are named program@device, so that they say by themselves where a program runs.
 import { existsSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { BpfProgram } from '../../../sys/native.ts';
+import type { BpfLink, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
 import { linkPin, unpin } from '../loader/pins.ts';
 import { filterKey, findFilter, putFilter, removeFilter } from './clsact.ts';
@@ -149,6 +149,7 @@ class KernelLinks implements DeviceLinks {
     try {
       const { id, ifindex = 0 } = link;
       if (!isLinkOf(ifindex, pin.direction, id)) return undefined;
+      if (!this.#isInOrder(ifindex, pin.direction, id)) return this.#attachAnew(pin, ifindex, link);
       link.update(this.#program(pin.program));
       return { ifindex, linkId: id };
     } catch {
@@ -158,14 +159,29 @@ class KernelLinks implements DeviceLinks {
     }
   }
 
+  /** The order was chosen anew, or somebody else came in front. Both run for a moment: a translated packet matches no more. */
+  #attachAnew({ program, direction, path }: DevicePin, ifindex: number, old: BpfLink) {
+    const linkId = this.#attachTcx(program, { ifindex, direction, path: `${path}~` });
+    old.detach();
+    renameSync(`${path}~`, path);
+    return { ifindex, linkId };
+  }
+
+  #isInOrder(ifindex: number, direction: Direction, linkId: number): boolean {
+    const programs = native.tcxPrograms(ifindex, direction) ?? [];
+    return programs.at(this.#isFirst(direction) ? 0 : -1)?.linkId === linkId;
+  }
+
   #replaceFilter({ path, program: name, direction }: DevicePin, programId: number) {
     for (const ifindex of this.#parts.ifindexes()) {
       const key = findFilter(ifindex, direction, programId);
       if (key === undefined) continue;
       const program = this.#program(name);
+      const wanted = filterKey(this.#isFirst(direction));
       // Pinned first, as in attachFilter.
       program.pin(`${path}~`);
-      putFilter(program, ifindex, direction, { key, replaces: programId });
+      putFilter(program, ifindex, direction, { key: wanted, replaces: programId });
+      if (key !== wanted) removeFilter(ifindex, direction, programId);
       renameSync(`${path}~`, path);
       return { ifindex, linkId: undefined };
     }

@@ -243,6 +243,38 @@ test.each(['outer', 'inner'] as const)('order among programs of others: %s', asy
   });
 });
 
+test.each([false, true])(
+  'a changed order applies after a restart; clsact: %s',
+  async (forceClsact) => {
+    await namespace.ip(...VETH);
+    await attachOther();
+    const first = await namespace.follow({ forceClsact, patterns: ['v0'] });
+    const before = find(first.state(), 'v0');
+    await first.kill();
+    const second = await namespace.follow({ forceClsact, patterns: ['v0'], order: 'inner' });
+    const after = find(second.state(), 'v0');
+    expect(second.state().pins).toEqual(['fl_egress@v0', 'fl_ingress@v0']);
+    if (forceClsact) {
+      expect(before?.ingress.at(-1)).toBe('fl_ingress (clsact, priority 1)');
+      expect(after?.ingress.at(-1)).toBe('fl_ingress (clsact, priority 50000)');
+      const others = ['ingress other', 'egress other'];
+      const left = (await namespace.attachedTo('v0')).filter(
+        (one) => !others.some((other) => one.startsWith(other)),
+      );
+      expect(left).toEqual(['ingress filter 0', 'egress filter 0']);
+    } else {
+      expect([before?.ingress, before?.egress]).toEqual([
+        ['fl_ingress', 'other'],
+        ['other', 'fl_egress'],
+      ]);
+      expect([after?.ingress, after?.egress]).toEqual([
+        ['other', 'fl_ingress'],
+        ['fl_egress', 'other'],
+      ]);
+    }
+  },
+);
+
 test.each([false, true])('cleanup detaches everything; clsact: %s', async (forceClsact) => {
   await namespace.ip(...VETH);
   await (await namespace.follow({ forceClsact })).kill();

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
+import { beforeEach, expect, test } from 'vitest';
+import { secretOf } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import type { Plan } from '../../../../../src/plan/types.ts';
+import type { BpfMap } from '../../../../../src/sys/native.ts';
+
+let stored: Uint8Array;
+let writes: number;
+const map = {
+  get: () => stored,
+  put: (_key: Uint8Array, value: Uint8Array) => {
+    stored = value;
+    writes++;
+  },
+} as unknown as BpfMap;
+const node = (IPv4?: string, IPv6?: string): Plan['node'] =>
+  ({ addresses: { IPv4, IPv6 } }) as unknown as Plan['node'];
+
+beforeEach(() => {
+  stored = new Uint8Array(64);
+  writes = 0;
+});
+
+test('the first agent makes a secret, a later one keeps it', () => {
+  followSettings(map)(node('192.0.2.1'));
+  const secret = secretOf(stored);
+  expect(secret).not.toBe(0n);
+  followSettings(map)(node('192.0.2.2'));
+  expect(secretOf(stored)).toBe(secret);
+});
+
+test('addresses are written when they change, and only then', () => {
+  const follow = followSettings(map);
+  follow(node('192.0.2.1', '2001:db8::1'));
+  follow(node('192.0.2.1', '2001:db8::1'));
+  expect(writes).toBe(1);
+  expect([...stored.subarray(40, 44)]).toEqual([192, 0, 2, 1]);
+  expect([...stored.subarray(44, 48)]).toEqual([0x20, 1, 0x0d, 0xb8]);
+  follow(node(undefined, '2001:db8::1'));
+  expect([...stored.subarray(40, 44)]).toEqual([0, 0, 0, 0]);
+  expect(writes).toBe(2);
+});
+
+test('nothing is written before a plan is there', () => {
+  followSettings(map);
+  expect(writes).toBe(0);
+});
