@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that /metrics reads from the agent, its dataplane and its source at each scrape.
-import type { PortConnections } from '../dataplane/snapshot.ts';
-import type { AgentReaders, ServiceConnections } from '../server/metrics/readings.ts';
+import type { PortConnections, PortId, PortTraffic } from '../dataplane/snapshot.ts';
+import type {
+  AgentReaders,
+  ServiceConnections,
+  ServicePortLabels,
+  ServiceTraffic,
+} from '../server/metrics/readings.ts';
 import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Running } from './routes.ts';
@@ -24,6 +29,7 @@ export function readersOf(
     reasons: () => dataplane.counters().outcomes,
     staleSockets: () => dataplane.counters().staleSockets,
     topServices,
+    serviceTraffic: () => serviceTraffic(dataplane.counters().traffic ?? []),
     serviceConnections: () => serviceConnections(dataplane.counters().connections),
   };
 }
@@ -38,8 +44,15 @@ function watchAges(source: Source): Readonly<Record<string, number>> {
 }
 
 function* serviceConnections(all: Iterable<PortConnections>): Generator<ServiceConnections> {
-  for (const { port, connections } of all) {
-    const { namespace, name, portName, protocol, family } = port;
-    yield { namespace, service: name, port: portName, protocol, family, connections };
+  for (const { port, connections } of all) yield { ...labelsOf(port), connections };
+}
+
+function* serviceTraffic(all: Iterable<PortTraffic>): Generator<ServiceTraffic> {
+  for (const { port, toBackend, toClient } of all) {
+    yield { ...labelsOf(port), toBackend, toClient };
   }
 }
+
+const labelsOf = ({ namespace, name, portName, protocol, family }: PortId): ServicePortLabels => ({
+  ...{ namespace, service: name, port: portName, protocol, family },
+});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connections that a dataplane translates, read from the kernel one at a time: a node may have a million.
 import type { Family, Protocol } from '../model/types.ts';
-import type { PortId } from './snapshot.ts';
+import type { PortId, Traffic } from './snapshot.ts';
 
 /** Where it was translated. */
 export type ConnectionOrigin = 'packet' | 'socket';
@@ -24,12 +24,6 @@ export type ConnectionBackendState = 'active' | 'terminating' | 'gone' | 'unknow
 
 /** The table entries of one connection: docs/connections.md. */
 export type Leg = 'flow' | 'nat' | 'snat';
-
-export interface Traffic {
-  readonly packets: number;
-  /** With the network headers. */
-  readonly bytes: number;
-}
 
 /** What one table entry says of a connection. */
 export interface Connection {

@@ -2,7 +2,7 @@
 // Merges the results of several dataplanes.
 import type { Capabilities, OriginCapabilities } from './capabilities.ts';
 import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
-import type { Counters, Installation, PortConnections, Snapshot } from './snapshot.ts';
+import type { Counters, Installation, PortConnections, PortTraffic, Snapshot } from './snapshot.ts';
 
 /** Starts all at once and awaits all of them; then rejects with the first error, if there was one. */
 export async function allOf<T, R>(
@@ -41,6 +41,7 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
   outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
   connections: { [Symbol.iterator]: () => connectionsOf(all) },
   ...firstStaleSockets(all),
+  traffic: { [Symbol.iterator]: () => trafficOf(all) },
 });
 
 /** One dataplane has sockets. */
@@ -51,6 +52,10 @@ function firstStaleSockets(all: readonly Counters[]): Pick<Counters, 'staleSocke
 
 function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {
   for (const { connections } of all) yield* connections;
+}
+
+function* trafficOf(all: readonly Counters[]): Generator<PortTraffic> {
+  for (const { traffic = [] } of all) yield* traffic;
 }
 
 function sumOf(all: readonly Readonly<Record<string, number>>[]): Readonly<Record<string, number>> {

@@ -86,6 +86,18 @@ export interface StaleSocketsState {
   readonly left: readonly LeftSockets[];
 }
 
+export interface Traffic {
+  readonly packets: number;
+  /** With the network headers. */
+  readonly bytes: number;
+}
+
+export interface PortTraffic {
+  readonly port: PortId;
+  readonly toBackend: Traffic;
+  readonly toClient: Traffic;
+}
+
 export interface Counters {
   readonly tables: readonly TableFill[];
   /** Connections and datagrams by outcome. */
@@ -94,6 +106,8 @@ export interface Counters {
   readonly connections: Iterable<PortConnections>;
   /** undefined: this dataplane leaves them alone. */
   readonly staleSockets?: StaleSocketsState;
+  /** Packets of each Service port as of the last reading; undefined: the packet layer is not loaded. */
+  readonly traffic?: Iterable<PortTraffic> | undefined;
 }
 
 /** One network device of the node, and what is attached to it. */

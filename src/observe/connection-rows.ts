@@ -8,8 +8,8 @@ import type {
   ConnectionState,
   ConnectionView,
   Leg,
-  Traffic,
 } from '../dataplane/connections.ts';
+import type { Traffic } from '../dataplane/snapshot.ts';
 
 export interface ConnectionRow {
   readonly key: string;

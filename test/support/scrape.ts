@@ -14,8 +14,13 @@ export const API_SERVER_METRICS: readonly MetricName[] = [
   'fairlead_event_failures_total',
   'fairlead_events_dropped_total',
 ];
+/** Those of an agent with the packet layer. */
+export const PACKET_METRICS: readonly MetricName[] = [
+  'fairlead_service_packets_total',
+  'fairlead_service_bytes_total',
+];
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
-  (name) => !API_SERVER_METRICS.includes(name),
+  (name) => !API_SERVER_METRICS.includes(name) && !PACKET_METRICS.includes(name),
 );
 
 const FETCH =

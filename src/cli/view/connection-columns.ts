@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of `fairlead connections`. Pairs of numbers are to the backend / to the client.
-import type { Traffic } from '../../dataplane/connections.ts';
+import type { Traffic } from '../../dataplane/snapshot.ts';
 import { type ConnectionRow, isStale } from '../../observe/connection-rows.ts';
 import type { Column } from './table.ts';
 import { ageText, sizeText } from './units.ts';

@@ -17,7 +17,13 @@ import type { Entry } from '../entry.ts';
 import type { Counters, DeviceView, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
 import { createGracePeriods, type GracePeriods } from './grace-period.ts';
-import { heldFrontends, portConnections, snapshotOf, tableFill } from './inspect/view.ts';
+import {
+  heldFrontends,
+  portConnections,
+  portTraffic,
+  snapshotOf,
+  tableFill,
+} from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
 import type { PassParts } from './stale-sockets/pass.ts';
@@ -36,7 +42,7 @@ export interface BpfParts {
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
-  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair'>;
+  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair' | 'totals'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -116,10 +122,12 @@ class BpfDataplane implements Dataplane {
   }
 
   counters(): Counters {
+    const { packets } = this.#parts;
     return {
       tables: tableFill(this.#core.ledger),
       outcomes: this.#parts.outcomes(),
       connections: portConnections(this.#core.ledger),
+      ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
     };
   }

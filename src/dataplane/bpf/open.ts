@@ -73,14 +73,17 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
-  parts: Pick<BpfParts, 'close' | 'log' | 'packets'>,
+  parts: Pick<BpfParts, 'close' | 'log'> & { readonly packets?: PacketLayer },
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
     capabilities: bpfCapabilities({ packets: parts.packets !== undefined }),
-    tables: kernelTables(attached.map),
+    tables: {
+      ...kernelTables(attached.map),
+      ...(parts.packets && { traffic: parts.packets.traffic }),
+    },
     waitGracePeriod,
     installation: {
       hooks,

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
-import type { StaleSocketsState } from '../../dataplane/snapshot.ts';
+import type { StaleSocketsState, Traffic } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
 
-export interface ServiceConnections {
+export interface ServicePortLabels {
   readonly namespace: string;
   readonly service: string;
   readonly port: string;
   readonly protocol: string;
   readonly family: Family;
+}
+
+export interface ServiceConnections extends ServicePortLabels {
   readonly connections: number;
+}
+
+export interface ServiceTraffic extends ServicePortLabels {
+  readonly toBackend: Traffic;
+  readonly toClient: Traffic;
 }
 
 /** Getters of the agent. One that returns undefined has no series. */
@@ -38,6 +46,7 @@ export interface AgentReaders {
   readonly reasons: () => Readonly<Record<string, number>>;
   readonly staleSockets: () => StaleSocketsState | undefined;
   readonly serviceConnections: () => Iterable<ServiceConnections>;
+  readonly serviceTraffic: () => Iterable<ServiceTraffic>;
   /** How many of those to show, the busiest first. */
   readonly topServices: number;
 }
@@ -97,7 +106,7 @@ function ofPlan(readers: MetricReaders, nowMs: () => number): Readings {
 }
 
 function ofKernel(readers: MetricReaders): Readings {
-  const { tables, topServices } = readers;
+  const { tables } = readers;
   return {
     ...on('fairlead_map_entries', tables, (rows) =>
       rows.map(({ name, used }) => ({ labels: { map: name }, value: used })),
@@ -123,11 +132,34 @@ function ofKernel(readers: MetricReaders): Readings {
         left.reduce((sum, { count }) => sum + count, 0),
       ),
     ),
-    ...on('fairlead_service_connections_total', readers.serviceConnections, (all) =>
-      busiest(all, topServices),
-    ),
+    ...ofServices(readers),
   };
 }
+
+function ofServices({ serviceConnections, serviceTraffic, topServices }: MetricReaders): Readings {
+  const traffic = (unit: keyof Traffic) => (all: Iterable<ServiceTraffic>) =>
+    busiest(all, topServices, bytesOf).flatMap((row) => [
+      { labels: { ...labelsOf(row), direction: 'to_backend' }, value: row.toBackend[unit] },
+      { labels: { ...labelsOf(row), direction: 'to_client' }, value: row.toClient[unit] },
+    ]);
+  return {
+    ...on('fairlead_service_connections_total', serviceConnections, (all) =>
+      busiest(all, topServices, ({ connections }) => connections).map((row) => ({
+        labels: labelsOf(row),
+        value: row.connections,
+      })),
+    ),
+    ...on('fairlead_service_packets_total', serviceTraffic, traffic('packets')),
+    ...on('fairlead_service_bytes_total', serviceTraffic, traffic('bytes')),
+  };
+}
+
+const bytesOf = ({ toBackend, toClient }: ServiceTraffic): number =>
+  toBackend.bytes + toClient.bytes;
+
+const labelsOf = ({ namespace, service, port, protocol, family }: ServicePortLabels) => ({
+  ...{ namespace, service, port, protocol, ip_family: family },
+});
 
 const one = (labels: Sample['labels'], value: number): readonly Sample[] => [{ labels, value }];
 
@@ -165,16 +197,10 @@ function rejectedInputs(
   return by('kind', counts);
 }
 
-/** The n with the most connections; a stable sort. */
-function busiest(all: Iterable<ServiceConnections>, count: number): readonly Sample[] {
+/** The n that count most; a stable sort. */
+function busiest<T>(all: Iterable<T>, count: number, of: (row: T) => number): readonly T[] {
   if (count <= 0) return [];
-  return [...all]
-    .sort((a, b) => b.connections - a.connections)
-    .slice(0, count)
-    .map(({ connections, family, ...labels }) => ({
-      labels: { ...labels, ip_family: family },
-      value: connections,
-    }));
+  return [...all].sort((a, b) => of(b) - of(a)).slice(0, count);
 }
 
 /** Ports that have endpoints but, because of a Local policy, none on this node (topology.go). */

@@ -147,6 +147,14 @@ const OWN = {
     '',
     'Sockets whose backend is gone and that could not be destroyed.',
   ),
+  fairlead_service_packets_total: counter(
+    'namespace service port protocol ip_family direction',
+    'Packets translated for a Service port, as of the previous scrape; only the busiest, see metricsTopServices.',
+  ),
+  fairlead_service_bytes_total: counter(
+    'namespace service port protocol ip_family direction',
+    'The same in bytes, with network headers.',
+  ),
   fairlead_listening: gauge('server', '1 while the server listens on its port.'),
   fairlead_service_health_ports: gauge('', 'healthCheckNodePorts being served.'),
   fairlead_config_reload_needed: gauge(

@@ -16,6 +16,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   reasons: () => ({}),
   staleSockets: () => undefined,
   serviceConnections: () => [],
+  serviceTraffic: () => [],
   topServices: 0,
   ...over,
 });

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow legs as connections. Texts are made when they are asked for: of a million flows few are shown.
 import type { Family, Protocol } from '../../../model/types.ts';
-import type {
-  Connection,
-  ConnectionBackendState,
-  ConnectionView,
-  Leg,
-  Traffic,
-} from '../../connections.ts';
-import type { PortId } from '../../snapshot.ts';
+import type { Connection, ConnectionBackendState, ConnectionView, Leg } from '../../connections.ts';
+import type { PortId, Traffic } from '../../snapshot.ts';
 import { protocolOf } from '../maps/layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import type { Directory } from './directory.ts';
@@ -16,7 +10,7 @@ import { deleteLeg, elementsOf, type FlowTables } from './flow-tables.ts';
 import { type Joined, joinFlow, natTuple, stateOf } from './join.ts';
 import type { KeySet } from './key-set.ts';
 import { decodeFlow, type FlowLeg, type NatLeg } from './legs.ts';
-import { addTraffic } from './traffic.ts';
+import { addTraffic } from './traffic/ended.ts';
 import { decodeTuple, encodeTuple, orderOf, sideText, type Tuple } from './tuple.ts';
 
 export interface FlowContext {

@@ -1,8 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow tables over BPF maps, read batch by batch.
+// Flow tables over BPF maps, read batch by batch, and the totals of all flows, read in the background.
 import type { BpfMap } from '../../../sys/native.ts';
-import type { ElementBatch, FlowTable } from './flow-tables.ts';
+import type { ElementBatch, FlowTable, FlowTables, Tiers } from './flow-tables.ts';
+import { neverLess, readTotals, type Totals, type TotalsTables } from './traffic/totals.ts';
 
+export const FLOW_MAPS = [
+  'fl_flow4',
+  'fl_flow6',
+  'fl_nat4',
+  'fl_nat6',
+  'fl_snat4',
+  'fl_snat6',
+  'fl_new_flow4',
+  'fl_new_flow6',
+  'fl_new_nat4',
+  'fl_new_nat6',
+  'fl_new_snat4',
+  'fl_new_snat6',
+  'fl_traffic',
+] as const;
+
+type FlowMap = (typeof FLOW_MAPS)[number];
 /** About 300 KiB of IPv6 flows. */
 const BATCH_ELEMENTS = 2048;
 
@@ -23,4 +41,67 @@ function* batchesOf(map: BpfMap): Generator<ElementBatch> {
     if (next === undefined) return;
     after = next;
   }
+}
+
+export function flowTables(map: (name: FlowMap) => BpfMap): FlowTables {
+  const tiers = (main: FlowMap, halfOpen: FlowMap): Tiers => ({
+    main: flowTable(map(main)),
+    halfOpen: flowTable(map(halfOpen)),
+  });
+  return {
+    IPv4: {
+      flow: tiers('fl_flow4', 'fl_new_flow4'),
+      nat: tiers('fl_nat4', 'fl_new_nat4'),
+      snat: tiers('fl_snat4', 'fl_new_snat4'),
+    },
+    IPv6: {
+      flow: tiers('fl_flow6', 'fl_new_flow6'),
+      nat: tiers('fl_nat6', 'fl_new_nat6'),
+      snat: tiers('fl_snat6', 'fl_new_snat6'),
+    },
+  };
+}
+
+export interface TotalsReader {
+  /** Those of the last reading, and starts a new one if that is old; undefined before the first has ended. */
+  read(): Totals | undefined;
+  /** The reading that runs ends early. */
+  close(): void;
+}
+
+/** A reading takes about a second of CPU for a million flows: no more than one in this time. */
+const READING_INTERVAL_MS = 5_000;
+
+/** Reads in turns of the event loop, a batch in each. */
+export function createTotalsReader(
+  tables: TotalsTables,
+  intervalMs = READING_INTERVAL_MS,
+): TotalsReader {
+  let last: Totals | undefined;
+  let startedAt = Number.NEGATIVE_INFINITY;
+  let isReading = false;
+  let isClosed = false;
+  const step = (reading: Generator<undefined, Totals>): void => {
+    if (isClosed) return;
+    const { done, value } = reading.next();
+    if (done !== true) {
+      setImmediate(step, reading);
+      return;
+    }
+    last = neverLess(last, value);
+    isReading = false;
+  };
+  return {
+    read() {
+      if (!isReading && !isClosed && performance.now() - startedAt >= intervalMs) {
+        isReading = true;
+        startedAt = performance.now();
+        step(readTotals(tables));
+      }
+      return last;
+    },
+    close() {
+      isClosed = true;
+    },
+  };
 }

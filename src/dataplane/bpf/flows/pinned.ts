@@ -8,26 +8,8 @@ import { mapNamed } from '../loader/attach.ts';
 import { openPinned } from '../loader/open-pinned.ts';
 import { arrayTable, kernelTables, TABLE_MAPS } from '../maps/kernel.ts';
 import { connectionsOf, type PacketTables } from './connections.ts';
-import type { FlowTables, Tiers } from './flow-tables.ts';
-import { flowTable } from './kernel.ts';
+import { FLOW_MAPS, flowTable, flowTables } from './kernel.ts';
 
-const FLOW_MAPS = [
-  'fl_flow4',
-  'fl_flow6',
-  'fl_nat4',
-  'fl_nat6',
-  'fl_snat4',
-  'fl_snat6',
-  'fl_new_flow4',
-  'fl_new_flow6',
-  'fl_new_nat4',
-  'fl_new_nat6',
-  'fl_new_snat4',
-  'fl_new_snat6',
-  'fl_traffic',
-] as const;
-
-type FlowMap = (typeof FLOW_MAPS)[number];
 type OpenMaps = Map<string, BpfMap>;
 
 /** Throws NOT_FOUND, NO_PRIVILEGE. */
@@ -58,25 +40,6 @@ function openPackets(bpfRoot: string, maps: OpenMaps): PacketTables | undefined 
     if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
     throw error;
   }
-  const map = (name: FlowMap): BpfMap => mapNamed(maps, name);
+  const map = (name: string): BpfMap => mapNamed(maps, name);
   return { flows: flowTables(map), traffic: arrayTable(map('fl_traffic')) };
-}
-
-export function flowTables(map: (name: FlowMap) => BpfMap): FlowTables {
-  const tiers = (main: FlowMap, halfOpen: FlowMap): Tiers => ({
-    main: flowTable(map(main)),
-    halfOpen: flowTable(map(halfOpen)),
-  });
-  return {
-    IPv4: {
-      flow: tiers('fl_flow4', 'fl_new_flow4'),
-      nat: tiers('fl_nat4', 'fl_new_nat4'),
-      snat: tiers('fl_snat4', 'fl_new_snat4'),
-    },
-    IPv6: {
-      flow: tiers('fl_flow6', 'fl_new_flow6'),
-      nat: tiers('fl_nat6', 'fl_new_nat6'),
-      snat: tiers('fl_snat6', 'fl_new_snat6'),
-    },
-  };
 }

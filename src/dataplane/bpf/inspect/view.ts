@@ -8,9 +8,12 @@ import type {
   FrontendView,
   PortConnections,
   PortId,
+  PortTraffic,
   Snapshot,
   TableFill,
+  Traffic,
 } from '../../snapshot.ts';
+import type { Totals } from '../flows/traffic/totals.ts';
 import { BACKEND_STATE, decodeFrontend } from '../maps/layout.ts';
 import { portIdOf } from '../maps/names.ts';
 import type { ArrayTable, Tables } from '../maps/tables.ts';
@@ -104,6 +107,31 @@ export function* portConnections(ledger: Ledger): Generator<PortConnections> {
     }
   }
 }
+
+/** The packets of each Service port: the sum of its frontends. `read` is called when the first is asked for. */
+export function* portTraffic(
+  ledger: Ledger,
+  read: () => Totals | undefined,
+): Generator<PortTraffic> {
+  const totals = read();
+  if (totals === undefined) return;
+  for (const record of allPorts(ledger)) {
+    const found = record.frontends
+      .filter((frontend) => frontendIdOf(ledger, record, frontend).port !== undefined)
+      .flatMap(({ id }) => totals.get(id) ?? []);
+    if (found.length === 0) continue;
+    yield {
+      port: portIdOf(record.key),
+      toBackend: sumOf(found.map(({ toBackend }) => toBackend)),
+      toClient: sumOf(found.map(({ toClient }) => toClient)),
+    };
+  }
+}
+
+const sumOf = (all: readonly Traffic[]): Traffic => ({
+  packets: all.reduce((sum, { packets }) => sum + packets, 0),
+  bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
+});
 
 export function* backendViews(ledger: Ledger): Generator<BackendView> {
   for (const record of allPorts(ledger)) {

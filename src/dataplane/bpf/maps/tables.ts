@@ -43,6 +43,8 @@ export interface Tables {
   readonly serviceName: HashTable;
   readonly frontendStat: ArrayTable;
   readonly backendStat: ArrayTable;
+  /** By frontend id; undefined: the packet layer is not loaded. */
+  readonly traffic?: ArrayTable;
   readonly nodeAddress: Readonly<Record<Family, HashTable>>;
   /** A trie: `get` finds the longest prefix, not the key. */
   readonly sourceRange: HashTable;

@@ -12,9 +12,13 @@ import { deviceTable } from '../devices/device-table.ts';
 import { createDeviceFollower } from '../devices/follower.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
+import { createTotalsReader, flowTables } from '../flows/kernel.ts';
+import type { Totals } from '../flows/traffic/totals.ts';
 import { attachLayer } from '../loader/attach.ts';
 import { DEVICE_PROGRAMS } from '../loader/layer.ts';
 import { pinFolder } from '../loader/pins.ts';
+import { arrayTable, kernelTables } from '../maps/kernel.ts';
+import type { ArrayTable } from '../maps/tables.ts';
 import { followSettings } from './settings.ts';
 
 export interface DeviceSettings {
@@ -29,6 +33,10 @@ export interface PacketLayer {
   follow(node: Plan['node']): void;
   /** Attaches again what somebody else has removed. */
   repair(): void;
+  /** Packets and bytes of frontends as of the last reading. */
+  totals(): Totals | undefined;
+  /** fl_traffic: cleared when a frontend's id is given to another one. */
+  readonly traffic: ArrayTable;
   /** Programs stay attached. */
   close(): void;
 }
@@ -58,6 +66,10 @@ export async function openPacketLayer(
   };
   try {
     const follow = followSettings(loaded.map('fl_packet'));
+    const traffic = arrayTable(loaded.map('fl_traffic'));
+    const { frontend } = kernelTables(loaded.map);
+    const totals = createTotalsReader({ flows: flowTables(loaded.map), traffic, frontend });
+    opened.push(totals);
     const network = followNetwork();
     opened.push(network);
     const follower = createDeviceFollower({
@@ -73,6 +85,8 @@ export async function openPacketLayer(
     opened.push(follower);
     return {
       devices: () => follower.devices(),
+      totals: () => totals.read(),
+      traffic,
       follow,
       repair() {
         const devices = follower.repair();

@@ -2,8 +2,8 @@
 // `fairlead connections` reads what the packet programs wrote: every state, in both families.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { connectionsOf } from '../../../../src/dataplane/bpf/flows/connections.ts';
-import { flowTables } from '../../../../src/dataplane/bpf/flows/pinned.ts';
-import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic.ts';
+import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
+import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable, kernelTables } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeServiceName, encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import type { Connection } from '../../../../src/dataplane/connections.ts';

@@ -9,6 +9,7 @@ import {
   noLocalEndpoints,
   type ServerReaders,
   type ServiceConnections,
+  type ServiceTraffic,
 } from '../../../../src/server/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/server/metrics/server.ts';
 import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/table.ts';
@@ -235,6 +236,28 @@ describe('what is read', () => {
     const metrics = metricsOf({ serviceConnections: () => all, topServices });
     const found = await series(metrics, 'fairlead_service_connections_total');
     expect(found.map((line) => /service="(.)"/.exec(line)?.[1])).toEqual(names);
+  });
+
+  test('packets and bytes of the Services with the most bytes, each way', async () => {
+    const traffic = (service: string, bytes: number): ServiceTraffic => ({
+      ...{ namespace: 'n', service, port: 'http', protocol: 'UDP', family: 'IPv6' },
+      toBackend: { packets: 3, bytes },
+      toClient: { packets: 2, bytes: 10 * bytes },
+    });
+    const all = [traffic('a', 100), traffic('b', 200)];
+    const metrics = metricsOf({ serviceTraffic: () => all, topServices: 1 });
+    const labels = 'namespace="n",service="b",port="http",protocol="UDP",ip_family="IPv6"';
+    expect(await series(metrics, 'fairlead_service_packets_total')).toEqual([
+      `fairlead_service_packets_total{${labels},direction="to_backend"} 3`,
+      `fairlead_service_packets_total{${labels},direction="to_client"} 2`,
+    ]);
+    expect(await series(metrics, 'fairlead_service_bytes_total')).toEqual([
+      `fairlead_service_bytes_total{${labels},direction="to_backend"} 200`,
+      `fairlead_service_bytes_total{${labels},direction="to_client"} 2000`,
+    ]);
+    const unread = { [Symbol.iterator]: () => expect.unreachable('no Service is shown') };
+    const untold = metricsOf({ serviceTraffic: () => unread });
+    expect(await series(untold, 'fairlead_service_bytes_total')).toEqual([]);
   });
 });
 

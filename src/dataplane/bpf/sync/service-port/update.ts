@@ -12,7 +12,7 @@ import {
   type Position,
   type RuleValue,
 } from '../../maps/layout.ts';
-import { clear } from '../../maps/tables.ts';
+import { clear, type Tables } from '../../maps/tables.ts';
 import { type Allocation, allocateId, undoAll } from '../allocation/allocation.ts';
 import {
   blocksOf,
@@ -141,8 +141,13 @@ const eachPosition = <T>(
 function allocateFrontendId(allocation: Allocation): number {
   const { frontendIds, tables } = allocation.ledger;
   const id = allocateId(frontendIds, allocation, tables.frontendStat.name, 'frontends');
-  clear(tables.frontendStat, id);
+  clearCounters(tables, id);
   return id;
+}
+
+function clearCounters({ frontendStat, traffic }: Tables, id: number): void {
+  clear(frontendStat, id);
+  if (traffic !== undefined) clear(traffic, id);
 }
 
 function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: FrontendPut): boolean {
@@ -184,7 +189,7 @@ function disownFrontend(ledger: Ledger, record: PortRecord, { text, id }: Fronte
   record.frontends = without(record.frontends, frontend);
   if (frontendIdOf(ledger, record, frontend).address === undefined) ledger.nodePorts--;
   countFrontend(ledger.ranges, ledger.caches.frontend.key(frontend.id, record.family), -1);
-  if (frontend.id === id) clear(ledger.tables.frontendStat, id);
+  if (frontend.id === id) clearCounters(ledger.tables, id);
   else ledger.retired.frontendIds.push(frontend.id);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections from flow tables in memory: names, states of backends, orphans, sockets, and dropping what is stale.
 import { beforeEach, describe, expect, test } from 'vitest';
-import { readTraffic } from '../../../../../src/dataplane/bpf/flows/traffic.ts';
+import { readTraffic } from '../../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import type { Connection, Leg } from '../../../../../src/dataplane/connections.ts';
 import { legsOf, putFlow, UDP } from '../../../../support/dataplane/flow-bytes.ts';
 import {

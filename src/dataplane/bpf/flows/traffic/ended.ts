@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fl_traffic: packets and bytes by frontend of flows that have ended. Whoever deletes a flow adds its counters here.
-import type { Traffic } from '../../connections.ts';
-import type { ArrayTable } from '../maps/tables.ts';
+import type { Traffic } from '../../../snapshot.ts';
+import type { ArrayTable } from '../../maps/tables.ts';
 
 /** Of clients, and of backends. */
 export interface BothWays {
