@@ -21,6 +21,7 @@ import { familyOf, isLoopback } from '../../src/lib/ip.ts';
 import type { Family } from '../../src/model/types.ts';
 import type { Packet } from '../../src/plan/explain/packet.ts';
 import type { ClientPosition } from '../../src/plan/types.ts';
+import { admits, isPod } from '../support/dataplane/source-ranges.ts';
 import type { Answer } from './conformance.ts';
 
 const nobody = (verdict: Answer['verdict']): Answer => ({
@@ -32,10 +33,12 @@ const nobody = (verdict: Answer['verdict']): Answer => ({
 
 const textOf = ({ address, port }: BackendValue): string => hostPort(address, port);
 
+/** Of a packet, or of a socket whose source its frontends do not ask for. */
 export function answerOfTables(tables: Tables, packet: Packet, position: ClientPosition): Answer {
   const frontend = frontendFor(tables, packet, position);
   if (frontend === undefined) return nobody('none');
   const rule = frontend.rules[position];
+  if (!admits(tables, frontend, rule, packet.source)) return nobody('drop');
   if (rule.members === 0) return nobody(rule.whenEmpty);
   const backends = backendsOf(tables, rule, frontend.key.family);
   const { masquerade, keepsLocalClient } = rule;
@@ -95,3 +98,7 @@ function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly B
     return backend;
   });
 }
+
+/** Of a packet that comes in, as position_of_source() has it. */
+export const positionInTables = (tables: Tables, source: string): ClientPosition =>
+  isPod(tables, source) ? 'pod' : 'outside';

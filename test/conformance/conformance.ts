@@ -12,7 +12,7 @@ import {
   servedBy,
 } from '../../src/dataplane/capabilities.ts';
 import { hostPort } from '../../src/lib/address-bytes.ts';
-import { isLoopback } from '../../src/lib/ip.ts';
+import { familyOf, isLoopback } from '../../src/lib/ip.ts';
 import { type Client, clientOf } from '../../src/plan/explain/client.ts';
 import type { Explanation } from '../../src/plan/explain/explanation.ts';
 import { matchDestination } from '../../src/plan/explain/match.ts';
@@ -29,11 +29,20 @@ export interface Answer extends Pick<Explanation, 'verdict' | 'masquerade'> {
   readonly keepingClient: readonly string[];
 }
 
+/** A new connection, of a socket or as packets: then its source decides, too. */
+export interface Asked {
+  readonly packet: Packet;
+  readonly position: ClientPosition;
+  readonly isPacket: boolean;
+}
+
 /** A dataplane with its own state, used by nothing else. */
 export interface Subject {
   /** Programs what a step changed, as the agent would. */
   sync(plan: Plan, changed: readonly string[] | 'all'): Promise<void>;
-  answer(packet: Packet, position: ClientPosition): Answer;
+  answer(asked: Asked): Answer;
+  /** Of the sender of a packet that comes in, by its address. */
+  positionOf(source: string): ClientPosition;
   close(): void;
 }
 
@@ -57,13 +66,15 @@ export function testConformance(name: string, dataplane: DataplaneUnderTest): vo
     }
   }
   test(`${name}: what it does not serve`, async () => {
-    const golden = join(
-      import.meta.dirname,
-      `not-served-by-${dataplane.capabilities.dataplane}.txt`,
-    );
+    const { capabilities } = dataplane;
+    const packets = hasPackets(capabilities) ? '-with-packets' : '';
+    const name = `${capabilities.dataplane}${packets}.txt`;
+    const golden = join(import.meta.dirname, 'not-served', name);
     await expect(`${notServed.join('\n')}\n`).toMatchFileSnapshot(golden);
   });
 }
+
+const hasPackets = ({ serves }: Capabilities): boolean => serves.packet !== undefined;
 
 /** @returns expectations that this dataplane need not meet, each with the reason */
 async function play(story: Story, dataplane: DataplaneUnderTest): Promise<readonly string[]> {
@@ -95,19 +106,49 @@ function check(
   const client = clientOf(plan, expected.packet);
   const reason = limitOf(plan, expected.packet, client, capabilities);
   if (reason !== undefined) return reason;
-  const answer = subject.answer(expected.packet, client.position);
-  const met = {
-    ...answer,
-    backends: answer.backends.toSorted(),
-    keepingClient: answer.keepingClient.toSorted(),
-  };
-  expect(met, line).toEqual({
-    verdict: expected.verdict,
-    backends: expected.backends.toSorted(),
-    masquerade: isHairpin(expected) ? met.masquerade : expected.masquerade,
-    keepingClient: keepingClient(plan, expected, capabilities),
-  });
+  for (const isPacket of waysOf(plan, expected.packet, client, capabilities)) {
+    const answer = subject.answer({ ...expected, position: client.position, isPacket });
+    const met = {
+      ...answer,
+      backends: answer.backends.toSorted(),
+      keepingClient: answer.keepingClient.toSorted(),
+    };
+    expect(met, `${line}, ${isPacket ? 'packets' : 'a socket'}`).toEqual({
+      verdict: expected.verdict,
+      backends: expected.backends.toSorted(),
+      masquerade: isHairpin(expected) ? met.masquerade : expected.masquerade,
+      keepingClient: keepingClient(plan, expected, capabilities),
+    });
+    if (isPacket) checkPosition(plan, expected.packet, client, subject);
+  }
   return undefined;
+}
+
+/**
+ * How the client's connection can meet the dataplane, as packets (true) or at a socket (false). A pod's is tried as
+ * both, unless its sockets are left to the packet path; without one the tables must answer for every client.
+ */
+function waysOf(
+  plan: Plan,
+  packet: Packet,
+  { kind }: Client,
+  capabilities: Capabilities,
+): readonly boolean[] {
+  const origin = originOf(kind);
+  if (!hasPackets(capabilities) || origin === 'host') return [false];
+  if (origin === 'packet') return [true];
+  const match = matchDestination(plan, packet);
+  const isLeft =
+    packet.protocol === 'SCTP' ||
+    (match.kind === 'frontend' && match.frontend.sourceRanges !== undefined);
+  return isLeft ? [true] : [false, true];
+}
+
+/** A detector of interfaces is a property of the device, not of the address. */
+function checkPosition(plan: Plan, { source }: Packet, client: Client, subject: Subject): void {
+  const detector = plan.detector[familyOf(source)];
+  if (detector !== undefined && detector.kind !== 'cidr') return;
+  expect(subject.positionOf(source), source).toBe(client.position);
 }
 
 /** By the plan: masqueraded, but not for the backends of this node. */

@@ -2,20 +2,24 @@
 // The BPF dataplane over tables in memory: its tables give every client what the plan says.
 
 import { createMemoryTables } from '../../src/dataplane/bpf/maps/memory.ts';
-import { BPF } from '../../src/dataplane/capabilities.ts';
-import { answerOfTables } from './bpf-tables.ts';
-import { testConformance } from './conformance.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../src/dataplane/capabilities.ts';
+import { answerOfTables, positionInTables } from './bpf-tables.ts';
+import { type Asked, testConformance } from './conformance.ts';
 import { programTables } from './program-tables.ts';
 
 const SIZES = { frontends: 256, backends: 256, slotBlocks: 256, services: 64 };
 
-testConformance('memory', {
-  capabilities: BPF,
+const overMemory = (capabilities: Capabilities) => ({
+  capabilities,
   open() {
     const tables = createMemoryTables(SIZES);
     return {
-      ...programTables(tables),
-      answer: (packet, position) => answerOfTables(tables, packet, position),
+      ...programTables(tables, capabilities),
+      answer: ({ packet, position }: Asked) => answerOfTables(tables, packet, position),
+      positionOf: (source: string) => positionInTables(tables, source),
     };
   },
 });
+
+testConformance('memory', overMemory(BPF));
+testConformance('memory, with packets', overMemory(bpfCapabilities({ packets: true })));

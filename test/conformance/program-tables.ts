@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane over any tables, behind the router and driven as the agent drives it, with the addresses of the plan's node.
 import type { Tables } from '../../src/dataplane/bpf/maps/tables.ts';
+import type { Capabilities } from '../../src/dataplane/capabilities.ts';
 import { createRouter } from '../../src/dataplane/router.ts';
 import { familyOf } from '../../src/lib/ip.ts';
 import type { Plan } from '../../src/plan/types.ts';
@@ -13,8 +14,11 @@ const addressesOf = (plan: Plan) =>
     address,
   }));
 
-export function programTables(tables: Tables): Pick<Subject, 'sync' | 'close'> {
-  const dataplane = createRouter([memoryDataplane(tables)]);
+export function programTables(
+  tables: Tables,
+  capabilities: Capabilities,
+): Pick<Subject, 'sync' | 'close'> {
+  const dataplane = createRouter([memoryDataplane(tables, { capabilities })]);
   return {
     async sync(plan, changed) {
       const { failed } = await dataplane.sync(plan, changed, addressesOf(plan));

@@ -3,12 +3,11 @@
 // every backend it may select.
 import { afterAll, expect } from 'vitest';
 import { kernelTables } from '../../../src/dataplane/bpf/maps/kernel.ts';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
-import type { Packet } from '../../../src/plan/explain/packet.ts';
 import type { ClientPosition } from '../../../src/plan/types.ts';
 import { answerOfTables } from '../../conformance/bpf-tables.ts';
-import { type Answer, testConformance } from '../../conformance/conformance.ts';
+import { type Answer, type Asked, testConformance } from '../../conformance/conformance.ts';
 import { programTables } from '../../conformance/program-tables.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
@@ -16,34 +15,35 @@ const VERDICTS = { leave: 'none', translate: 'forward', refuse: 'reject', drop: 
 /** With two backends, chance misses one of them throughout so many runs with probability 2^-200. */
 const MAX_RUNS = 200;
 
-/** Each run is another client, so that session affinity does not keep them all on one backend. */
-function choose(drive: Drive, packet: Packet, position: ClientPosition, run: number): Choice {
-  const source = familyOf(packet.source) === 'IPv4' ? `198.18.0.${run}` : `2001:db8:ffff::${run}`;
+/**
+ * Each run of a socket is another client, so that session affinity does not keep them all on one backend; packets
+ * have the source that the story names, and affinity is forgotten instead.
+ */
+function choose(drive: Drive, { packet, position, isPacket }: Asked, run: number): Choice {
+  const isIpv4 = familyOf(packet.source) === 'IPv4';
+  const client = isIpv4 ? `198.18.0.${run}` : `2001:db8:ffff::${run}`;
+  if (isPacket) drive.forgetAffinity();
   return drive.select({
     to: packet.destination,
     port: packet.destinationPort,
     protocol: packet.protocol,
     position,
-    source,
+    source: isPacket ? packet.source : client,
+    isPacket,
   });
 }
 
 /** Runs until every backend in the tables was selected; fails if one that is not in them is. */
-function answerOfKernel(
-  drive: Drive,
-  offered: Answer,
-  packet: Packet,
-  position: ClientPosition,
-): Answer {
+function answerOfKernel(drive: Drive, offered: Answer, asked: Asked): Answer {
   const chosen = new Set<string>();
-  let last = choose(drive, packet, position, 1);
+  let last = choose(drive, asked, 1);
   for (let run = 2; last.verdict === 'translate' && run <= MAX_RUNS; run += 1) {
     expect(offered.backends).toContain(last.backend);
     const isKept = offered.keepingClient.includes(last.backend);
     expect(last.masquerade, last.backend).toBe(offered.masquerade && !isKept);
     chosen.add(last.backend);
     if (chosen.size === offered.backends.length) break;
-    last = choose(drive, packet, position, run);
+    last = choose(drive, asked, run);
   }
   return {
     verdict: VERDICTS[last.verdict],
@@ -58,11 +58,15 @@ const drive = new Drive();
 const tables = kernelTables((name) => drive.object.map(name));
 afterAll(() => drive.close());
 
-testConformance('kernel', {
-  capabilities: BPF,
+const overKernel = (capabilities: Capabilities) => ({
+  capabilities,
   open: () => ({
-    ...programTables(tables),
-    answer: (packet, position) =>
-      answerOfKernel(drive, answerOfTables(tables, packet, position), packet, position),
+    ...programTables(tables, capabilities),
+    answer: (asked: Asked) =>
+      answerOfKernel(drive, answerOfTables(tables, asked.packet, asked.position), asked),
+    positionOf: (source: string) => drive.positionOf(source) as ClientPosition,
   }),
 });
+
+testConformance('kernel', overKernel(BPF));
+testConformance('kernel, with packets', overKernel(bpfCapabilities({ packets: true })));

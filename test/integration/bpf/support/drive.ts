@@ -240,6 +240,12 @@ export class Drive {
       .put(encodeRangeKey({ serviceId, prefix }), encodeRange(kind, family));
   }
 
+  forgetAffinity(): void {
+    const map = this.object.map('fl_affinity');
+    const { keys, count } = map.readAll();
+    if (count > 0) map.deleteBatch(keys);
+  }
+
   /** Of a packet with this source. */
   positionOf(source: string): Position {
     const program = this.object.program('fl_drive_pos');
