@@ -7,7 +7,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fairlead } from '../../support/fixture/proxies/fairlead.ts';
 import { type Stage, startStage } from '../../support/fixture/stage.ts';
 import { playStory } from '../../support/fixture/stories/play.ts';
-import { openTable, playable, type Table } from '../../support/fixture/stories/table.ts';
+import {
+  openTable,
+  playable,
+  type Table,
+  untriedReason,
+} from '../../support/fixture/stories/table.ts';
 
 describe.each(['fairlead', 'fairlead-packets'] as const)('%s', (mode) => {
   let stage: Stage;
@@ -26,7 +31,7 @@ describe.each(['fairlead', 'fairlead-packets'] as const)('%s', (mode) => {
     const results = await playStory(stage, story);
     table.add(story.name, results);
     expect(results.filter(({ result }) => result === 'FAIL')).toEqual([]);
-    const isTried = results.some(({ result }) => !result.startsWith('not'));
-    if (!isTried) context.skip([...new Set(results.map(({ text }) => text))].join('; '));
+    const reason = untriedReason(results);
+    if (reason !== undefined) context.skip(reason);
   });
 });
