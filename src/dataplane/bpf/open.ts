@@ -99,7 +99,7 @@ function overMaps(
 }
 
 async function openPackets(
-  { devices, bpfRoot, mapSizes }: BpfSettings,
+  { devices, bpfRoot, mapSizes, resetsTcp }: BpfSettings,
   log: Logger,
 ): Promise<PacketLayer | undefined> {
   if (devices === undefined) {
@@ -107,7 +107,8 @@ async function openPackets(
     return undefined;
   }
   const object = readObject(PACKET_OBJECT);
-  return openPacketLayer(devices, { object, bpfRoot, sizes: maxEntries(mapSizes), log });
+  const sizes = maxEntries(mapSizes);
+  return openPacketLayer(devices, { object, bpfRoot, sizes, resetsTcp, log });
 }
 
 function readObject(name: string): Uint8Array {

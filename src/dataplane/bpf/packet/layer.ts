@@ -45,13 +45,15 @@ export interface PacketLayerParts {
   readonly object: Uint8Array;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
+  /** TCP connections to a backend that is gone are reset. */
+  readonly resetsTcp: boolean;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
 /** After the socket layer, with which it shares maps. Throws FairleadError. */
 export async function openPacketLayer(
   { policy, order }: DeviceSettings,
-  { object, bpfRoot, sizes, log }: PacketLayerParts,
+  { object, bpfRoot, sizes, resetsTcp, log }: PacketLayerParts,
 ): Promise<PacketLayer> {
   const layer = {
     name: 'packet layer',
@@ -65,7 +67,7 @@ export async function openPacketLayer(
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
-    const follow = followSettings(loaded.map('fl_packet'));
+    const follow = followSettings(loaded.map('fl_packet'), { resetsTcp });
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const { frontend } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows: flowTables(loaded.map), traffic, frontend });

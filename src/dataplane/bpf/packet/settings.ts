@@ -8,7 +8,7 @@ import { encodeU32 } from '../maps/layout.ts';
 import { encodePacketSettings, type PacketSettings, secretOf } from '../maps/packet-layout.ts';
 
 /** As nf_conntrack's, except that a TCP connection may be silent for 6 hours, not 5 days. */
-const DEFAULTS: Omit<PacketSettings, 'secret' | 'nodeAddress'> = {
+const DEFAULTS: Omit<PacketSettings, 'secret' | 'nodeAddress' | 'resetGone'> = {
   timeoutSeconds: {
     tcpNew: 20,
     tcpEstablished: 21_600,
@@ -20,19 +20,21 @@ const DEFAULTS: Omit<PacketSettings, 'secret' | 'nodeAddress'> = {
   answersPerSecond: 1000,
   /** Above the ports that Linux gives to the node's own connections (32768-60999). */
   snatPorts: { first: 61_000, last: 65_535 },
-  resetGone: false,
   resetUnknown: true,
   answerPing: false,
 };
 
 /** Writes the settings, and returns a function that follows the node's addresses. */
-export function followSettings(map: BpfMap): (node: Plan['node']) => void {
+export function followSettings(
+  map: BpfMap,
+  { resetsTcp: resetGone }: { readonly resetsTcp: boolean },
+): (node: Plan['node']) => void {
   const secret = secretOf(map.get(encodeU32(0)) ?? new Uint8Array(8)) || randomSecret();
   let last: string | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
     const text = JSON.stringify(nodeAddress);
     if (text === last) return;
-    map.put(encodeU32(0), encodePacketSettings({ ...DEFAULTS, secret, nodeAddress }));
+    map.put(encodeU32(0), encodePacketSettings({ ...DEFAULTS, resetGone, secret, nodeAddress }));
     last = text;
   };
   return ({ addresses: { IPv4, IPv6 } }) =>

@@ -6,6 +6,10 @@ import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
+const KEPT = { resetsTcp: false } as const;
+const FLAGS_AT = 60;
+const RESET_GONE = 1;
+
 let stored: Uint8Array;
 let writes: number;
 const map = {
@@ -24,15 +28,15 @@ beforeEach(() => {
 });
 
 test('the first agent makes a secret, a later one keeps it', () => {
-  followSettings(map)(node('192.0.2.1'));
+  followSettings(map, KEPT)(node('192.0.2.1'));
   const secret = secretOf(stored);
   expect(secret).not.toBe(0n);
-  followSettings(map)(node('192.0.2.2'));
+  followSettings(map, KEPT)(node('192.0.2.2'));
   expect(secretOf(stored)).toBe(secret);
 });
 
 test('addresses are written when they change, and only then', () => {
-  const follow = followSettings(map);
+  const follow = followSettings(map, KEPT);
   follow(node('192.0.2.1', '2001:db8::1'));
   follow(node('192.0.2.1', '2001:db8::1'));
   expect(writes).toBe(1);
@@ -44,6 +48,14 @@ test('addresses are written when they change, and only then', () => {
 });
 
 test('nothing is written before a plan is there', () => {
-  followSettings(map);
+  followSettings(map, KEPT);
   expect(writes).toBe(0);
+});
+
+test.each([
+  ['kept', false, 0],
+  ['reset', true, RESET_GONE],
+])('TCP connections whose backend is gone are %s', (_, resetsTcp, bit) => {
+  followSettings(map, { resetsTcp })(node('192.0.2.1'));
+  expect((stored[FLAGS_AT] ?? 0) & RESET_GONE).toBe(bit);
 });
