@@ -42,6 +42,7 @@ export interface BpfSettings {
 
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
+const SWEEP_OBJECT = 'sweep.bpf.o';
 
 export async function openBpfDataplane(settings: BpfSettings, log: Logger): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
@@ -106,9 +107,12 @@ async function openPackets(
     removePacketLayer(bpfRoot);
     return undefined;
   }
-  const object = readObject(PACKET_OBJECT);
-  const sizes = maxEntries(mapSizes);
-  return openPacketLayer(devices, { object, bpfRoot, sizes, resetsTcp, log });
+  return openPacketLayer(devices, {
+    object: readObject(PACKET_OBJECT),
+    sweepObject: readObject(SWEEP_OBJECT),
+    sizes: maxEntries(mapSizes),
+    ...{ bpfRoot, resetsTcp, log },
+  });
 }
 
 function readObject(name: string): Uint8Array {

@@ -4,22 +4,23 @@
 import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
-import { followNetwork } from '../../../sys/netlink/follow.ts';
+import { followNetwork, type NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { DeviceView } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
-import { createDeviceFollower } from '../devices/follower.ts';
+import { createDeviceFollower, type DeviceFollower } from '../devices/follower.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
-import { attachLayer } from '../loader/attach.ts';
+import { type Attached, attachLayer } from '../loader/attach.ts';
 import { DEVICE_PROGRAMS } from '../loader/layer.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import { followSettings } from './settings.ts';
+import { startSweeping } from './sweeping.ts';
 
 export interface DeviceSettings {
   readonly policy: DevicePolicy;
@@ -42,7 +43,10 @@ export interface PacketLayer {
 }
 
 export interface PacketLayerParts {
+  /** The programs of devices. */
   readonly object: Uint8Array;
+  /** The program that deletes expired flows. */
+  readonly sweepObject: Uint8Array;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
@@ -52,9 +56,10 @@ export interface PacketLayerParts {
 
 /** After the socket layer, with which it shares maps. Throws FairleadError. */
 export async function openPacketLayer(
-  { policy, order }: DeviceSettings,
-  { object, bpfRoot, sizes, resetsTcp, log }: PacketLayerParts,
+  settings: DeviceSettings,
+  parts: PacketLayerParts,
 ): Promise<PacketLayer> {
+  const { object, sweepObject, bpfRoot, sizes, resetsTcp, log } = parts;
   const layer = {
     name: 'packet layer',
     objects: [{ bytes: object, rodata: [{}] }],
@@ -68,22 +73,15 @@ export async function openPacketLayer(
   };
   try {
     const follow = followSettings(loaded.map('fl_packet'), { resetsTcp });
+    const sweep = { object: sweepObject, bpfRoot, sizes, clock: SYSTEM_CLOCK, log };
+    opened.push(await startSweeping(sweep));
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const { frontend } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows: flowTables(loaded.map), traffic, frontend });
     opened.push(totals);
     const network = followNetwork();
     opened.push(network);
-    const follower = createDeviceFollower({
-      ...{ network, policy, clock: SYSTEM_CLOCK, log },
-      table: deviceTable(loaded.map('fl_device')),
-      links: createKernelLinks({
-        programs: loaded.programs,
-        folder: pinFolder(bpfRoot).links,
-        order,
-        ifindexes: () => network.current().links.keys(),
-      }),
-    });
+    const follower = followDevices(settings, loaded, { ...parts, network });
     opened.push(follower);
     return {
       devices: () => follower.devices(),
@@ -100,6 +98,27 @@ export async function openPacketLayer(
     close();
     throw error;
   }
+}
+
+/** Closing it keeps the programs attached. */
+function followDevices(
+  { policy, order }: DeviceSettings,
+  { map, programs }: Attached,
+  {
+    bpfRoot,
+    log,
+    network,
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log'> & { network: NetworkFollower },
+): DeviceFollower {
+  return createDeviceFollower({
+    ...{ network, policy, clock: SYSTEM_CLOCK, log },
+    table: deviceTable(map('fl_device')),
+    links: createKernelLinks({
+      ...{ programs, order },
+      folder: pinFolder(bpfRoot).links,
+      ifindexes: () => network.current().links.keys(),
+    }),
+  });
 }
 
 /** Programs of an earlier agent would go on with what it left in the maps. */

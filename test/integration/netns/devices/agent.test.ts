@@ -89,6 +89,17 @@ test('a client outside reaches the NodePort', async () => {
   await untilHolds(async () => expect(await answers()).toBe('web'));
 });
 
+test('a flow is listed, and deleted after its end', async () => {
+  expect(await answers()).toBe('web');
+  const flows = async (): Promise<number> => {
+    const args = ['connections', '-o', 'name', '--bpf-root', node.instance.bpfRoot];
+    const { stdout } = await runCommand(node.instance, args);
+    return stdout.split('\n').filter((line) => line.includes(`:${NODE_PORT}`)).length;
+  };
+  expect(await flows()).toBeGreaterThan(0);
+  await until(async () => (await flows()) === 0, { what: 'no flow', timeoutMs: 60_000 });
+}, 90_000);
+
 test('a device that appears gets its programs', async () => {
   await ipBatch(['link add v9 type bridge', 'link set v9 up'], node.self.namespace);
   await until(async () => (await attached())['v9'] === 'bridge', 'v9 to be attached');
