@@ -180,7 +180,9 @@ describe.skipIf(missing !== undefined)('destroySockets', () => {
       require('${addonPath}')
         .destroySockets(new Uint8Array(), { netns: fd })
         .catch(({ code, op }) => console.log(code, op));`;
-    const argv = ['--bounding-set=-sys_admin', process.execPath, '-e', code];
+    // The sanitizer is for the addon: run() keeps it from setpriv.
+    const sanitizer = `LD_PRELOAD=${process.env['LD_PRELOAD'] ?? ''}`;
+    const argv = ['--bounding-set=-sys_admin', 'env', sanitizer, process.execPath, '-e', code];
     expect(run('setpriv', ...argv).trim()).toBe('EPERM setns');
   });
 });
