@@ -195,12 +195,15 @@ struct packet_settings {
 	__u64 secret; /* key of all hashes of flows; must not change while there are flows */
 	struct flow_timeouts timeout_seconds;
 	__u32 answers_per_second; /* ICMP errors and RSTs, on each CPU; 0: none are sent */
-	__u16 snat_first;	  /* ports for connections whose own port is taken */
+	__u16 snat_first;	  /* ports for flows that cannot have their client's */
 	__u16 snat_last;
 	__u8 node_address4[4]; /* for devices without an address of their own */
 	__u8 node_address6[16];
 	struct packet_flags flags;
-	__u8 pad[3];
+	__u8 pad;
+	__u16 local_first; /* ports that Linux gives to connections of the node itself */
+	__u16 local_last;
+	__u8 pad2[6];
 };
 
 /* Token bucket of the answers of one CPU. */
@@ -270,7 +273,7 @@ _Static_assert(sizeof(struct snat6) == 28, "snat6");
 _Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");
 _Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
 _Static_assert(sizeof(struct device) == 28, "device");
-_Static_assert(sizeof(struct packet_settings) == 64, "packet_settings: one cache line");
+_Static_assert(sizeof(struct packet_settings) == 72, "packet_settings");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");
 _Static_assert(sizeof(struct sweep_call) == 12, "sweep_call");
 _Static_assert(sizeof(struct swept) == 24, "swept");

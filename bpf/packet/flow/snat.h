@@ -164,6 +164,18 @@ static __always_inline bool take_port(struct __sk_buff *skb, __u16 port, enum ti
 				     : fl_take_snat6(skb, port, tier);
 }
 
+/*
+ * The node may give such a port to a connection of its own to the same backend later, without any
+ * program seeing it: the replies would be the flow's. So it is the last resort. SCTP keeps its
+ * port.
+ */
+static __always_inline bool is_local_port(const struct packet_settings *s, const struct packet *p)
+{
+	__u16 port = p->wire.source_port;
+
+	return p->wire.protocol != PROTOCOL_SCTP && port >= s->local_first && port <= s->local_last;
+}
+
 /* True: p->snat is the key of the flow's new snat leg. */
 static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
 					  enum family family)
@@ -171,15 +183,17 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 	const struct packet_settings *s = packet_settings();
 	__u64 hash = hash_tuple(p->secret, &p->wire, family);
 
-	if (take_port(skb, p->wire.source_port, tier, family))
+	if (!s)
+		return false;
+	if (!is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family))
 		return true;
-	if (!s || p->wire.protocol == PROTOCOL_SCTP)
+	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
 	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
 		if (take_port(skb, probed_port(s, hash, probe), tier, family))
 			return true;
 	}
-	return false;
+	return is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family);
 }
 
 #endif

@@ -28,7 +28,10 @@ export interface DeviceDecision {
   readonly role: DeviceRole;
   /** Its packets begin with the IP header. */
   readonly isL3: boolean;
-  /** What comes in by it was sent by a pod of this node. */
+  /**
+   * What comes in by it counts as a pod's whatever its source is: only if the local detector goes by devices. Else
+   * the source decides, as in kube-proxy, also for what a pod's device brings.
+   */
   readonly isPod: boolean;
   readonly snat: SnatAddresses;
 }
@@ -68,7 +71,7 @@ function decide(link: Link, network: Network, policy: DevicePolicy): DeviceDecis
     link,
     role: roleOf(link, pod !== undefined),
     isL3: WITHOUT_HEADER.includes(link.type),
-    isPod: pod !== undefined,
+    isPod: policy.podDevices !== undefined && pod !== undefined,
     snat: snatAddresses(network.addresses.get(link.ifindex) ?? []),
   };
   const never = impossibleReason(link);

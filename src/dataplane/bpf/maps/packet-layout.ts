@@ -3,6 +3,7 @@
 // by the views and the sweep, and never written; settings and devices are written.
 // test/unit/dataplane/bpf/maps/packet-layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
+import type { PortRange } from '../../../lib/port-range.ts';
 import type { Family, Protocol } from '../../../model/types.ts';
 import { protocolOf } from './layout.ts';
 
@@ -21,7 +22,7 @@ export const PACKET_SIZE = {
   fragment_key: 40,
   fragment_ports: 8,
   device: 28,
-  packet_settings: 64,
+  packet_settings: 72,
   traffic: 32,
   sweep_call: 12,
   swept: 24,
@@ -96,7 +97,10 @@ export interface PacketSettings {
   };
   /** ICMP errors and RSTs, on each CPU. */
   readonly answersPerSecond: number;
-  readonly snatPorts: { readonly first: number; readonly last: number };
+  /** For flows that cannot have their client's port. */
+  readonly snatPorts: PortRange;
+  /** Ports that Linux gives to connections of the node itself. */
+  readonly localPorts: PortRange;
   /** Sources of masqueraded packets on devices without an address of their own. */
   readonly nodeAddress: Readonly<Partial<Record<Family, string>>>;
   readonly resetGone: boolean;
@@ -230,6 +234,8 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
       (Number(settings.resetUnknown) << 1) |
       (Number(settings.answerPing) << 2),
   );
+  at.setUint16(62, settings.localPorts.first, true);
+  at.setUint16(64, settings.localPorts.last, true);
   return bytes;
 }
 

@@ -3,12 +3,13 @@
 // which follow the plan.
 import { getRandomValues } from 'node:crypto';
 import type { Plan } from '../../../plan/types.ts';
+import { localPortRange } from '../../../sys/local-ports.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from '../maps/layout.ts';
 import { encodePacketSettings, type PacketSettings, secretOf } from '../maps/packet-layout.ts';
 
 /** As nf_conntrack's, except that a TCP connection may be silent for 6 hours, not 5 days. */
-const DEFAULTS: Omit<PacketSettings, 'secret' | 'nodeAddress' | 'resetGone'> = {
+const DEFAULTS: Omit<PacketSettings, 'secret' | 'nodeAddress' | 'resetGone' | 'localPorts'> = {
   timeoutSeconds: {
     tcpNew: 20,
     tcpEstablished: 21_600,
@@ -32,9 +33,11 @@ export function followSettings(
   const secret = secretOf(map.get(encodeU32(0)) ?? new Uint8Array(8)) || randomSecret();
   let last: string | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
-    const text = JSON.stringify(nodeAddress);
+    const following = { nodeAddress, localPorts: localPortRange() };
+    const text = JSON.stringify(following);
     if (text === last) return;
-    map.put(encodeU32(0), encodePacketSettings({ ...DEFAULTS, resetGone, secret, nodeAddress }));
+    const settings = { ...DEFAULTS, ...following, resetGone, secret };
+    map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;
   };
   return ({ addresses: { IPv4, IPv6 } }) =>

@@ -37,6 +37,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     });
   });
 
+  test('a port that the node may give to its own connections is the last resort', () => {
+    publish(drive, family, masquerade);
+    const localPorts = { first: 50_000, last: 60_999 };
+    drive.putSettings({ localPorts });
+    expect(sourcePort(from(1, 'tcp SYN', 50_000))).toBeGreaterThanOrEqual(61_000);
+    expect(sourcePort(from(2, 'tcp SYN', 49_999))).toBe(49_999);
+    drive.putSettings({ localPorts, snatPorts: { first: 61_000, last: 61_000 } });
+    const ports = [3, 4].map((n) => sourcePort(from(n, 'tcp SYN', 60_999)));
+    expect(ports).toEqual([61_000, 60_999]);
+  });
+
   test('a port is taken per backend: another backend’s flow may have it too', () => {
     publish(drive, family, { ...masquerade, protocol: 'UDP' });
     drive.putBackend({ id: 2, address: at.pod(6), port: 8080 });

@@ -29,6 +29,14 @@ const bond0: Spec = { ifindex: 11, name: 'bond0', kind: 'bond' };
 const cali: Spec = { ifindex: 12, name: 'cali1', kind: 'veth', isPeerElsewhere: true };
 const eth0: Spec = { ifindex: 13, name: 'eth0' };
 
+test.each([
+  ['no detector, or one by address', undefined, false],
+  ['a detector by device', { kind: 'interface-prefix', prefix: 'cali' } as const, true],
+])('what comes in by a pod’s device counts as a pod’s: %s', (_, podDevices, isPod) => {
+  const [decision] = decideDevices(network([cali]), { ...AUTO, podDevices });
+  expect(decision).toMatchObject({ role: 'pod', isPod });
+});
+
 describe('without --devices', () => {
   const rows: readonly [what: string, links: readonly Spec[], expected: string][] = [
     ['hardware that is up', [eth0], 'attached, uplink: it is up'],

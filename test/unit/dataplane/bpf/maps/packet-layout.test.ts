@@ -141,6 +141,7 @@ describe('bytes by hand', () => {
       },
       answersPerSecond: 7,
       snatPorts: { first: 61_000, last: 65_535 },
+      localPorts: { first: 32_768, last: 60_999 },
       nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
       ...{ resetGone: false, resetUnknown: true, answerPing: true },
     });
@@ -149,7 +150,9 @@ describe('bytes by hand', () => {
         '07000000' +
         '48eeffff' +
         'c000020b20010db8000000000000000000000011' +
-        '06000000',
+        '0600' +
+        '008047ee' +
+        '000000000000',
     );
     expect(layout.secretOf(settings)).toBe(0x0123456789abcdefn);
     const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, hasFastPath: false };

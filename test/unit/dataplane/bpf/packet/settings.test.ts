@@ -23,7 +23,7 @@ const node = (IPv4?: string, IPv6?: string): Plan['node'] =>
   ({ addresses: { IPv4, IPv6 } }) as unknown as Plan['node'];
 
 beforeEach(() => {
-  stored = new Uint8Array(64);
+  stored = new Uint8Array(72);
   writes = 0;
 });
 
