@@ -40,6 +40,7 @@ function ownDocument({
     tcOrder: own.tcOrder,
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,
+    resetTCPConnections: own.resetsTcp,
     nodePortBindProtection: own.protectsNodePorts,
     logLevel: log.level,
     logFormat: log.format,

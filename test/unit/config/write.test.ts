@@ -2,8 +2,33 @@
 
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { ownSchema } from '../../../src/config/file/fairlead-schema.ts';
 import { configText, configz } from '../../../src/config/file/write.ts';
 import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './configs.ts';
+
+/** Each with another value than its default. */
+const EVERY_OWN_FIELD = `${OWN_HEAD}engine: bpf
+ephemeral: true
+manifests: /m
+apiServers: [https://10.0.0.1]
+cgroupRoot: /c
+bpfRoot: /b
+runDir: /r
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6}
+devices: [auto, '!docker*']
+tcOrder: inner
+auditInterval: 5m0s
+allowExternalIPs: false
+resetTCPConnections: true
+nodePortBindProtection: false
+logLevel: debug
+logFormat: text
+metricsTopServices: 7
+`;
+
+test('the row with every field of ours has every one', () => {
+  expect(Object.keys(parse(EVERY_OWN_FIELD))).toEqual(Object.keys(ownSchema.shape));
+});
 
 test('the written file means the same as its origin', () => {
   for (const config of [
@@ -17,6 +42,7 @@ test('the written file means the same as its origin', () => {
       `${HEAD}bindAddress: fd00::1\nmode: nftables\nipvs: {excludeCIDRs: [10.0.0.0/8]}\nhostnameOverride: "0777"\n---\n${OWN_HEAD}apiServers: [https://10.0.0.1]\ncgroupRoot: /c\n`,
     ),
     fromFlags({ manifests: '/m', 'external-ips': 'false' }),
+    fromFile(`${HEAD}---\n${EVERY_OWN_FIELD}`),
   ]) {
     const again = fromFile(configText(config));
     expect({ ...again, warnings: warningsOf(again).length }).toEqual({
