@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dataplanes that an agent composes (dataplanes.ts opens them), for commands that explain without one.
-import { BPF, type Capabilities } from '../dataplane/capabilities.ts';
+import { bpfCapabilities, type Capabilities } from '../dataplane/capabilities.ts';
+import type { DataplaneSettings } from './dataplanes.ts';
 
 /** In the order in which they are asked to serve a frontend. */
-export const COMPOSED: readonly Capabilities[] = [BPF];
+export const composed = ({
+  devices,
+}: Pick<DataplaneSettings, 'devices'>): readonly Capabilities[] => [
+  bpfCapabilities({ packets: devices !== undefined }),
+];

@@ -3,9 +3,11 @@
 // out. The plan does not depend on dataplanes, so their limits are added here, from their capabilities.
 import {
   type Capabilities,
+  keepsLocalClient,
   limitText,
   originOf,
   type PortTraits,
+  type Served,
   servedBy,
 } from '../dataplane/capabilities.ts';
 import type { HeldFrontend } from '../dataplane/dataplane.ts';
@@ -49,9 +51,10 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   }
   const { dataplane, limits, differences } = served;
   const isForwarded = explanation.verdict === 'forward' && dataplane !== undefined;
-  const isKept = isForwarded && client.position === 'pod' && differences.length > 0;
-  const reasons = dataplane === undefined ? limits : isKept ? differences : [];
-  const reason = reasons.map((limit) => (isKept ? limit.reason : limitText(limit))).join('; ');
+  const isUnchanged = isForwarded && client.position === 'pod' && differences.length > 0;
+  const reasons = dataplane === undefined ? limits : isUnchanged ? differences : [];
+  const reason = reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))).join('; ');
+  const isKept = isUnchanged || answersDirectly(dataplanes, served, found, client);
   return {
     ...explanation,
     steps: [...explanation.steps, dataplaneStep(dataplane, reason)],
@@ -59,6 +62,22 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
     limits: dataplane === undefined ? limits.map(limitText) : [],
     source: isForwarded ? (explanation.masquerade && !isKept ? 'node' : 'client') : null,
   };
+}
+
+/** True if the chosen backend, whichever it is, leaves the client its address because it is on this node. */
+function answersDirectly(
+  dataplanes: readonly Capabilities[],
+  { dataplane }: Served,
+  { frontend, port }: Found,
+  { position }: Client,
+): boolean {
+  const serving = dataplanes.find((known) => known.dataplane === dataplane);
+  return (
+    position === 'outside' &&
+    serving !== undefined &&
+    keepsLocalClient(serving, frontend) &&
+    [...port[frontend.rules.outside.scope]].every(({ isLocal }) => isLocal)
+  );
 }
 
 const NOT_OURS = { dataplane: null, limits: [], source: null } as const;

@@ -16,8 +16,9 @@ import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
 import { createPlanner } from '../../plan/planner.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { readManifests } from '../../source/manifests/manifests.ts';
-import { COMPOSED } from '../composed.ts';
+import { composed } from '../composed.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
+import { deviceSettings } from '../device-settings.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
 import { explanationText } from '../view/explanation-text.ts';
 
@@ -46,6 +47,7 @@ export function explainCommand(): Command {
     );
   return addPlanFlags(addOutputOption(command, ['text', 'json', 'yaml']), [
     'manifests',
+    'devices',
     'run-dir',
   ]).action((options: ExplainOptions) => run(options, command));
 }
@@ -77,22 +79,18 @@ function unusedFlags(flags: FlagValues): readonly string[] {
     .map((flag) => `--${flag} has no effect: the agent answers with its own settings`);
 }
 
-async function fromManifests(
-  dir: string,
-  { plan: settings }: Config,
-  packet: Packet,
-): Promise<Answer> {
+async function fromManifests(dir: string, config: Config, packet: Packet): Promise<Answer> {
   if (!existsSync(dir))
     throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
   const { changes, problems } = await readManifests(dir);
-  const { plan } = createPlanner(settings).apply(changes);
+  const { plan } = createPlanner(config.plan).apply(changes);
   for (const problem of problems) say(problemText(problem));
   // What could not be read is missing in the answer.
   if (problems.some(({ isWarning }) => isWarning !== true)) process.exitCode = EXIT.degraded;
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }
-  return answer(plan, packet, { dataplanes: COMPOSED });
+  return answer(plan, packet, { dataplanes: composed({ devices: deviceSettings(config) }) });
 }
 
 async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which dataplane carries out a decision: by capabilities, and with an agent by what is programmed.
 import { describe, expect, test } from 'vitest';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
+import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { HeldFrontend } from '../../../src/dataplane/dataplane.ts';
 import { answer, type Serving } from '../../../src/observe/answer.ts';
 import type { Packet } from '../../../src/plan/explain/packet.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
 
-const RULES = { ...BPF, dataplane: 'iptables', protocols: ['TCP', 'UDP', 'SCTP'] } as const;
+const RULES = { ...BPF, dataplane: 'iptables' };
 const PORT = servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.1')]);
 const PLAN = planOf(PORT);
 const held = (dataplane: string, port: number | undefined): HeldFrontend => ({
@@ -27,6 +27,26 @@ describe('from manifests', () => {
   test('the first dataplane that can', () => {
     expect(asked({ dataplanes: [BPF, RULES] }).dataplane).toBe('bpf');
     expect(asked({ dataplanes: [RULES, BPF] }).dataplane).toBe('iptables');
+  });
+});
+
+describe('with packets, the address that the backend sees', () => {
+  const PACKETS = bpfCapabilities({ packets: true });
+  const masqueraded = { scope: 'cluster', whenEmpty: 'reject', masquerade: true } as const;
+  const rules = { pod: masqueraded, host: masqueraded, outside: masqueraded };
+  const balancer = { ...clusterIp('192.0.2.10'), kind: 'LoadBalancer', rules } as const;
+  const sourceOf = (capabilities: Capabilities, ...areLocal: readonly boolean[]) => {
+    const backends = areLocal.map((isLocal, index) => backend(`10.1.1.${index}`, 80, isLocal));
+    const plan = planOf(servicePort('web', [balancer], backends));
+    const asking = { ...packet(80), source: '203.0.113.9', destination: '192.0.2.10' };
+    return answer(plan, asking, { dataplanes: [capabilities] }).source;
+  };
+
+  test("is the client's if every backend is on this node", () => {
+    expect(sourceOf(PACKETS, true, true)).toBe('client');
+    expect(sourceOf(PACKETS, true, false)).toBe('node');
+    expect(sourceOf({ ...PACKETS, keepsLocalClients: false }, true)).toBe('node');
+    expect(sourceOf(BPF, true)).toBeNull();
   });
 });
 

@@ -3,7 +3,7 @@
 // independently of any agent. And what it does hold, read from its pins, with or without an agent.
 
 import { join } from 'node:path';
-import { COMPOSED } from '../../../../src/cli/composed.ts';
+import { composed } from '../../../../src/cli/composed.ts';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
@@ -65,7 +65,7 @@ export type Held = ReadonlyMap<string, KernelState>;
 /** Every frontend and backend that is desired, programmed or both. */
 export function heldOf(bpfRoot: string, plan: Plan): Held {
   const programmed = programmedBelow(bpfRoot);
-  const frontends = serviceRows(plan, programmed.frontends, COMPOSED);
+  const frontends = serviceRows(plan, programmed.frontends, composed({ devices: undefined }));
   const backends = backendRows(plan, programmed.backends);
   return new Map([
     ...frontends.map((row) => [textOf(row, row.frontend), row.kernelState] as const),

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
+import type { Answer } from '../../../../src/observe/answer.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { until, untilHolds } from '../../../support/until.ts';
@@ -87,6 +88,25 @@ test('status names every device, the reason, and the programs on it', async () =
 
 test('a client outside reaches the NodePort', async () => {
   await untilHolds(async () => expect(await answers()).toBe('web'));
+});
+
+test('explain says so, as the agent and as manifests with --devices have it', async () => {
+  const { runDir, manifests, nodeName } = node.instance;
+  const explained = async (...sources: readonly string[]) => {
+    const [from, to] = ['192.168.77.2', `${UPLINK}:${NODE_PORT}/tcp`];
+    const words = ['explain', '--from', from, '--to', to, '-o', 'json', ...sources];
+    const { stdout } = await runCommand(node.instance, words);
+    const { dataplane, source, limits } = JSON.parse(stdout) as Answer;
+    return { dataplane, source, limits };
+  };
+  const served = { dataplane: 'bpf', source: 'client', limits: [] };
+  expect(await explained('--run-dir', runDir)).toEqual(served);
+  const folder = ['--manifests', manifests.path, '--hostname-override', nodeName];
+  expect(await explained(...folder, '--devices', 'auto')).toEqual(served);
+  expect(await explained(...folder)).toEqual({
+    ...{ dataplane: null, source: null },
+    limits: ['not served by bpf: packets from outside'],
+  });
 });
 
 test('a flow is listed, and deleted after its end', async () => {
