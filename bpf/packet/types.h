@@ -176,9 +176,8 @@ struct device {
 };
 
 struct packet_flags {
-	__u8 reset_gone : 1;	/* a TCP packet whose backend is gone is answered by a RST */
-	__u8 reset_unknown : 1; /* so is one to a frontend that belongs to no known flow */
-	__u8 answer_ping : 1;	/* echo requests to a frontend's address are answered */
+	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
+	__u8 answer_ping : 1; /* echo requests to a frontend's address are answered */
 };
 
 struct flow_timeouts {
@@ -203,7 +202,13 @@ struct packet_settings {
 	__u8 pad;
 	__u16 local_first; /* ports that Linux gives to connections of the node itself */
 	__u16 local_last;
-	__u8 pad2[6];
+	__u8 pad2[2];
+	/*
+	 * Seconds since boot: until then a TCP packet to a frontend that belongs to no known flow
+	 * is left to conntrack, which may know it from an earlier proxy; then it is answered by a
+	 * RST.
+	 */
+	__u32 reset_unknown_from;
 };
 
 /* Token bucket of the answers of one CPU. */

@@ -200,7 +200,7 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, e
 
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
 	count_choice(&p->choice);
-	if (!s || !s->flags.reset_unknown)
+	if (!s || p->now < s->reset_unknown_from)
 		return LEAVE;
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
 }

@@ -169,7 +169,6 @@ void check_packets(void) {
   if (object == NULL) return;
   say_counts(object);
   fill_tables(object);
-  settings.flags.reset_unknown = 1;
   bpf_map_update_elem(bpf_object__find_map_fd_by_name(object, "fl_packet"), &zero, &settings, 0);
   check_family(object, false);
   check_family(object, true);

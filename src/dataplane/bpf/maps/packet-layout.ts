@@ -104,7 +104,8 @@ export interface PacketSettings {
   /** Sources of masqueraded packets on devices without an address of their own. */
   readonly nodeAddress: Readonly<Partial<Record<Family, string>>>;
   readonly resetGone: boolean;
-  readonly resetUnknown: boolean;
+  /** TCP packets of no known flow are answered by a RST from this time of CLOCK_MONOTONIC on; before, they are left. */
+  readonly resetUnknownFrom: number;
   readonly answerPing: boolean;
 }
 
@@ -228,19 +229,22 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
   at.setUint16(36, settings.snatPorts.first, true);
   at.setUint16(38, settings.snatPorts.last, true);
   writeAddresses(bytes, 40, settings.nodeAddress);
-  at.setUint8(
-    60,
-    Number(settings.resetGone) |
-      (Number(settings.resetUnknown) << 1) |
-      (Number(settings.answerPing) << 2),
-  );
+  at.setUint8(60, Number(settings.resetGone) | (Number(settings.answerPing) << 1));
   at.setUint16(62, settings.localPorts.first, true);
   at.setUint16(64, settings.localPorts.last, true);
+  at.setUint32(68, settings.resetUnknownFrom, true);
   return bytes;
 }
 
-/** The secret of settings that an earlier agent wrote; 0: none. */
-export const secretOf = (bytes: Uint8Array): bigint => view(bytes).getBigUint64(0, true);
+/** What a later agent keeps of settings. */
+export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom'>;
+
+/** undefined: no agent has written settings. */
+export function decodeKeptSettings(bytes: Uint8Array): KeptSettings | undefined {
+  const at = view(bytes);
+  const secret = at.getBigUint64(0, true);
+  return secret === 0n ? undefined : { secret, resetUnknownFrom: at.getUint32(68, true) };
+}
 
 export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);

@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => drive.close());
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
-  const { client, vip } = names(family);
+  const { client, vip, pod } = names(family);
   const at = PLACES[family];
   const unreachable = family === 'IPv4' ? 'icmp 3/3' : 'icmp6 1/4';
   const none = { backends: [] };
@@ -66,9 +66,20 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(sent('tcp RST')).toBe('dropped');
     const { frame } = drive.run('fl_ingress', buildFrame(`${client()} > ${vip()} tcp ACK ack=1`));
     expectSettled(frame, family === 'IPv4' ? 34 : 54, 'TCP');
-    drive.putSettings({ resetUnknown: false });
-    expect(sent('tcp ACK')).toBe(`${client()} > ${vip()} tcp ACK`);
+    const now = Number(process.hrtime.bigint() / 1_000_000_000n);
+    drive.putSettings({ resetUnknownFrom: now - 5 });
+    expect(sent('tcp ACK')).toMatch(/^sent back: .* RST/);
+  });
+
+  test('until some time it is left, for conntrack may know it from an earlier proxy', () => {
+    publish(drive, family);
+    const now = Number(process.hrtime.bigint() / 1_000_000_000n);
+    drive.putSettings({ resetUnknownFrom: now + 60 });
+    const line = `${client()} > ${vip()} tcp ACK`;
+    expect(drive.through(line)).toBe(line);
+    expect(drive.reasons()).toEqual({ UNKNOWN_CONNECTION: 1 });
     expect(drive.flows('new', family)).toEqual([]);
+    expect(drive.ingress(`${client()} > ${vip()} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
   });
 
   test('a Local policy without a local backend drops', () => {

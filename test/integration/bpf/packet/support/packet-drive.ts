@@ -49,7 +49,7 @@ export const SETTINGS: PacketSettings = {
   localPorts: { first: 1, last: 0 }, // none
   nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
   resetGone: false,
-  resetUnknown: true,
+  resetUnknownFrom: 0,
   answerPing: false,
 };
 

@@ -54,7 +54,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     });
     expect(offsets('packet_settings')).toMatchObject({
       ...{ secret: 0, timeout_seconds: 8, answers_per_second: 32, snat_first: 36, snat_last: 38 },
-      ...{ node_address4: 40, node_address6: 44, flags: 60 },
+      ...{ node_address4: 40, node_address6: 44, flags: 60, reset_unknown_from: 68 },
     });
     expect(offsets('traffic')).toEqual({
       packets: 0,
@@ -82,7 +82,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset'],
     ]);
     expect(bits('device_flags')).toEqual(['is_pod', 'fast_path']);
-    expect(bits('packet_flags')).toEqual(['reset_gone', 'reset_unknown', 'answer_ping']);
+    expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping']);
   });
 
   test('states have the same values', () => {
@@ -143,18 +143,23 @@ describe('bytes by hand', () => {
       snatPorts: { first: 61_000, last: 65_535 },
       localPorts: { first: 32_768, last: 60_999 },
       nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
-      ...{ resetGone: false, resetUnknown: true, answerPing: true },
+      ...{ resetGone: false, resetUnknownFrom: 9, answerPing: true },
     });
     expect(hex(settings)).toBe(
       'efcdab8967452301010000000200000003000000040000000500000006000000' +
         '07000000' +
         '48eeffff' +
         'c000020b20010db8000000000000000000000011' +
-        '0600' +
+        '0200' +
         '008047ee' +
-        '000000000000',
+        '0000' +
+        '09000000',
     );
-    expect(layout.secretOf(settings)).toBe(0x0123456789abcdefn);
+    expect(layout.decodeKeptSettings(settings)).toEqual({
+      secret: 0x0123456789abcdefn,
+      resetUnknownFrom: 9,
+    });
+    expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
     const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, hasFastPath: false };
     expect(hex(layout.encodeDevice(device))).toBe(
       '070000000000000020010db800000000000000000000001101000000',

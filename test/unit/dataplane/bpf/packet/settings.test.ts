@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
-import { beforeEach, expect, test } from 'vitest';
-import { secretOf } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { decodeKeptSettings } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
@@ -27,12 +27,27 @@ beforeEach(() => {
   writes = 0;
 });
 
+afterEach(() => vi.restoreAllMocks());
+
 test('the first agent makes a secret, a later one keeps it', () => {
   followSettings(map, KEPT)(node('192.0.2.1'));
-  const secret = secretOf(stored);
-  expect(secret).not.toBe(0n);
+  const first = decodeKeptSettings(stored);
+  expect(first?.secret).not.toBe(0n);
   followSettings(map, KEPT)(node('192.0.2.2'));
-  expect(secretOf(stored)).toBe(secret);
+  expect(decodeKeptSettings(stored)).toEqual(first);
+});
+
+test.each([
+  ['as long as the node has run before', 600, 1200],
+  ['at most a day', 1_000_000, 1_086_400],
+])('unknown connections are left to conntrack %s, counted from the first agent', (_, now, from) => {
+  const clock = vi.spyOn(process.hrtime, 'bigint');
+  clock.mockReturnValue(BigInt(now) * 1_000_000_000n);
+  followSettings(map, KEPT)(node('192.0.2.1'));
+  expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
+  clock.mockReturnValue(2_000_000_000_000_000n);
+  followSettings(map, KEPT)(node('192.0.2.2'));
+  expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
 });
 
 test('addresses are written when they change, and only then', () => {
