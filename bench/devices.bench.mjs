@@ -36,7 +36,7 @@ try {
     table: deviceTable(object.map('fl_device')),
     links: createKernelLinks({
       ...{ programs, folder, order: 'outer' },
-      ifindexes: () => network.current().links.keys(),
+      links: () => network.current().links.values(),
     }),
     clock: SYSTEM_CLOCK,
     log: { info: () => undefined, warn: console.error },

@@ -29,12 +29,14 @@ export interface KernelLinksParts {
   readonly folder: string;
   readonly order: TcOrder;
   /** The devices of the namespace. */
-  readonly ifindexes: () => Iterable<number>;
+  readonly links: () => Iterable<Named>;
   /** Even where the kernel has tcx. */
   readonly forceClsact?: boolean;
 }
 
 export const createKernelLinks = (parts: KernelLinksParts): DeviceLinks => new KernelLinks(parts);
+
+type Named = Pick<DeviceTarget, 'ifindex' | 'name'>;
 
 interface Placed {
   readonly program: string;
@@ -54,6 +56,7 @@ class KernelLinks implements DeviceLinks {
   adopt(): readonly Attachment[] {
     return devicePins(this.#parts.folder).flatMap((pin) => {
       const { program, direction, path, device: name } = pin;
+      if (!existsSync(path)) return []; // It was removed with an earlier pin.
       const found = this.#replace(pin);
       if (found === undefined || this.#placed.has(keyOf(found.ifindex, direction))) {
         detachPinned(path, () => undefined);
@@ -172,20 +175,39 @@ class KernelLinks implements DeviceLinks {
     return programs.at(this.#isFirst(direction) ? 0 : -1)?.linkId === linkId;
   }
 
-  #replaceFilter({ path, program: name, direction }: DevicePin, programId: number) {
-    for (const ifindex of this.#parts.ifindexes()) {
-      const key = findFilter(ifindex, direction, programId);
-      if (key === undefined) continue;
+  #replaceFilter({ path, program: name, direction, device }: DevicePin, programId: number) {
+    const ifindex = this.#devices(device).find(
+      (one) => findFilter(one, direction, programId) !== undefined,
+    );
+    if (ifindex === undefined) return undefined;
+    const remove = (id: number): void => removeFilter(ifindex, direction, id);
+    const next = `${path}~`;
+    try {
+      // Of an agent that was killed here.
+      if (existsSync(next)) detachPinned(next, remove);
       const program = this.#program(name);
-      const wanted = filterKey(this.#isFirst(direction));
       // Pinned first, as in attachFilter.
-      program.pin(`${path}~`);
-      putFilter(program, ifindex, direction, { key: wanted, replaces: programId });
-      if (key !== wanted) removeFilter(ifindex, direction, programId);
-      renameSync(`${path}~`, path);
+      program.pin(next);
+      const key = filterKey(this.#isFirst(direction));
+      putFilter(program, ifindex, direction, { key, replaces: programId });
+      remove(programId);
+      renameSync(next, path);
       return { ifindex, linkId: undefined };
+    } catch {
+      // Somebody else's filter is where it belongs, or the device has just gone.
+      if (existsSync(next)) detachPinned(next, remove);
+      remove(programId);
+      return undefined;
     }
-    return undefined;
+  }
+
+  /** Of the namespace, the one with this name first. */
+  #devices(name: string): readonly number[] {
+    const links = [...this.#parts.links()];
+    const isNamed = (link: Named): boolean => link.name === name;
+    return [...links.filter(isNamed), ...links.filter((link) => !isNamed(link))].map(
+      ({ ifindex }) => ifindex,
+    );
   }
 
   #isFirst(direction: Direction): boolean {

@@ -116,7 +116,7 @@ function followDevices(
     links: createKernelLinks({
       ...{ programs, order },
       folder: pinFolder(bpfRoot).links,
-      ifindexes: () => network.current().links.keys(),
+      links: () => network.current().links.values(),
     }),
   });
 }

@@ -124,7 +124,7 @@ describe('a device', () => {
       expect(find(state, 'v0')?.reason).toBe(
         'its peer is in another network namespace, as that of a pod',
       );
-      expect(state.table).toMatchObject([{ isPod: true }]);
+      expect(state.table).toMatchObject([{ isPod: false }]);
     } finally {
       await other.release();
     }
@@ -274,6 +274,57 @@ test.each([false, true])(
     }
   },
 );
+
+describe('an agent that was killed while it replaced a clsact filter', () => {
+  const PINS = ['fl_egress@v0', 'fl_ingress@v0'];
+  const settings = { forceClsact: true, patterns: ['v0'] };
+  /** A program with the pin of the next one, and a filter where the changed order has it. */
+  const leave = (hasFilter: boolean): Promise<string> =>
+    namespace.evaluate(
+      `const native = await load('sys/native.js');
+       const object = native.openObject(require('node:fs').readFileSync(input.object));
+       object.load();
+       const { readNetwork } = await load('sys/netlink/follow.js');
+       const [v0] = [...readNetwork().links.values()].filter(({ name }) => name === 'v0');
+       const program = object.program('fl_ingress');
+       program.pin(input.bpfRoot + '/links/fl_ingress@v0~');
+       if (input.hasFilter)
+         program.attachTc(v0.ifindex, 'ingress', { priority: 50_000, handle: 0xfa1, forceClsact: true });`,
+      { object: DEVICES_OBJECT, bpfRoot: namespace.bpffs.path, hasFilter },
+    );
+
+  test.each([
+    ['before', false, 'outer'],
+    ['after', true, 'inner'],
+    ['after, and the order was changed back', true, 'outer'],
+  ] as const)('%s the new one was put', async (_, hasFilter, order) => {
+    await namespace.ip(...VETH);
+    await (await namespace.follow(settings)).kill();
+    await leave(hasFilter);
+    const { devices, pins } = (await namespace.follow({ ...settings, order })).state();
+    expect(devices.filter((one) => one.isAttached).map(({ name }) => name)).toEqual(['v0']);
+    expect(pins).toEqual(PINS);
+    expect(await namespace.attachedTo('v0')).toEqual(['ingress filter 0', 'egress filter 0']);
+  });
+});
+
+test('another instance’s filter where a changed order has ours: the device fails', async () => {
+  await namespace.ip(...VETH);
+  const other = makeNamespace();
+  try {
+    const theirs = { forceClsact: true, order: 'inner', bpfRoot: other.bpffs.path } as const;
+    await (await namespace.follow({ ...theirs, patterns: ['v0'] })).kill();
+    await (await namespace.follow({ forceClsact: true })).kill();
+    const follower = await namespace.follow({ forceClsact: true, order: 'inner' });
+    expect(find(follower.state(), 'v0')).toMatchObject({ isAttached: false, isFailed: true });
+    expect(find(follower.state(), 'v1')).toMatchObject({ isAttached: true });
+    expect(follower.state().pins).toEqual(['fl_egress@v1', 'fl_ingress@v1']);
+    expect(await namespace.attachedTo('v0')).toHaveLength(2);
+    await follower.kill();
+  } finally {
+    await other.release();
+  }
+});
 
 test.each([false, true])('cleanup detaches everything; clsact: %s', async (forceClsact) => {
   await namespace.ip(...VETH);

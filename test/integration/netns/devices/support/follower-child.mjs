@@ -30,7 +30,7 @@ const follower = createDeviceFollower({
   policy: { patterns, podDevices: undefined },
   links: createKernelLinks({
     ...{ programs, folder, order, forceClsact },
-    ifindexes: () => network.current().links.keys(),
+    links: () => network.current().links.values(),
   }),
   table: {
     put: (entry) => table.set(entry.ifindex, entry),
