@@ -6,8 +6,14 @@ import type { Topology } from '../../src/lab/topology.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { readMounts } from '../../src/sys/mounts.ts';
 
-export function leftoversOf({ prefix, directory, toolsCgroup, nodes }: Topology): string[] {
-  const cgroups = [toolsCgroup, ...nodes.map(({ cgroup }) => cgroup)];
+/** What has a prefix for its namespaces, a folder for its files and mounts, and cgroups for its processes. */
+interface Place {
+  readonly prefix: string;
+  readonly directory: string;
+  readonly cgroups: readonly string[];
+}
+
+export function leftoversBelow({ prefix, directory, cgroups }: Place): string[] {
   const mounts = readMounts().filter(({ mountPoint }) => mountPoint.startsWith(`${directory}/`));
   return [
     ...ownNamespaces(prefix).map((name) => `namespace ${name}`),
@@ -18,18 +24,8 @@ export function leftoversOf({ prefix, directory, toolsCgroup, nodes }: Topology)
   ];
 }
 
-/** The same of a fixture, whose cgroups are all below one. */
-export function leftoversBelow({
-  prefix,
-  directory,
-}: {
-  readonly prefix: string;
-  readonly directory: string;
-}): string[] {
-  const mounts = readMounts().filter(({ mountPoint }) => mountPoint.startsWith(`${directory}/`));
-  return [
-    ...ownNamespaces(prefix).map((name) => `namespace ${name}`),
-    ...mounts.map(({ mountPoint }) => `mount ${mountPoint}`),
-    ...(existsSync(directory) ? [`folder ${directory}`] : []),
-  ];
-}
+export const leftoversOf = ({ prefix, directory, toolsCgroup, nodes }: Topology): string[] =>
+  leftoversBelow({
+    ...{ prefix, directory },
+    cgroups: [toolsCgroup, ...nodes.map(({ cgroup }) => cgroup)],
+  });
