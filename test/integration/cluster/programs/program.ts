@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A long-running program of the control plane: started in a sandbox, with its last lines of output kept, and
 // killed when this process ends for any reason.
-import { readdirSync, readFileSync } from 'node:fs';
 import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start, stop } from '../../../../src/sys/exec.ts';
+import { pause } from '../../../support/pause.ts';
 import { until } from '../../../support/until.ts';
 
 const LINES_KEPT = 400;
@@ -44,10 +44,7 @@ export function startProgram(sandbox: Sandbox, name: string, argv: readonly stri
       await stop(child, STOP_GRACE_MS);
     },
     kill: () => kill(child),
-    pause: async () => {
-      child.kill('SIGSTOP');
-      await until(() => isPaused(child.pid), `${name} is paused`);
-    },
+    pause: () => pause(child),
     resume: () => child.kill('SIGCONT'),
   };
 }
@@ -74,9 +71,3 @@ async function kill(child: Child): Promise<void> {
   child.kill('SIGKILL');
   await child.exited;
 }
-
-/** The signal stops one thread after the other: until then, the others still answer. */
-const isPaused = (pid: number): boolean =>
-  readdirSync(`/proc/${pid}/task`).every((thread) =>
-    /^State:\tT/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')),
-  );

@@ -36,7 +36,7 @@ afterAll(() => node?.remove());
 
 const ip = (...lines: string[]): Promise<void> => ipBatch(lines, node.self.namespace);
 const answers = async (address: string): Promise<boolean> => {
-  const answer = await node.client().once({ address, port: 30080, protocol: 'TCP' }, 300);
+  const answer = await node.client().once({ address, port: 30080, protocol: 'TCP' }, 1_000);
   return answer.kind !== 'failed' && answer.backend === 'web';
 };
 const untilAnswering = (address: string, isAnswering: boolean): Promise<void> =>

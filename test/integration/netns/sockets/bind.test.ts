@@ -8,7 +8,7 @@ import { insideSandbox, type Sandbox, startServer } from '../../../../src/lab/sa
 import { run } from '../../../../src/sys/exec.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { untilHolds } from '../../../support/until.ts';
+import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';
 
 const BIND = fileURLToPath(new URL('../fixture/bind.mjs', import.meta.url));
 const NODE_IP = '10.1.1.1';
@@ -44,7 +44,7 @@ function publish(nodePort: number | undefined): void {
 }
 
 async function reached(port: number): Promise<string> {
-  const answer = await node.client().once({ protocol: 'TCP', address: NODE_IP, port }, 500);
+  const answer = await node.client().once({ protocol: 'TCP', address: NODE_IP, port }, AT_ONCE_MS);
   return answer.kind === 'answered' ? answer.backend : answer.code;
 }
 

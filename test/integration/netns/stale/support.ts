@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { afterEach } from 'vitest';
 import type { Agent } from '../../../../src/lab/agent.ts';
 import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
@@ -65,6 +66,22 @@ export function runHeld(
         { what: 'an exchange over every socket', timeoutMs: 15_000 },
       );
     },
+  };
+}
+
+/** Programs of a test, in its first client's sandbox unless told otherwise; they end with the test. */
+export function heldPrograms(
+  nodeOf: () => TestNode,
+): (words: readonly (string | number)[], sandbox?: Sandbox) => Program {
+  const programs: Program[] = [];
+  afterEach(async () => {
+    for (const { child } of programs) child.kill('SIGKILL');
+    await Promise.all(programs.splice(0).map(({ child }) => child.exited));
+  });
+  return (words, sandbox = nodeOf().sandboxes[0]!) => {
+    const program = runHeld(nodeOf(), sandbox, words);
+    programs.push(program);
+    return program;
   };
 }
 

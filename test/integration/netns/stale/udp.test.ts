@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connected UDP sockets whose backend is gone: their programs get an error within two seconds, in both ways to destroy
 // a socket; no other socket is touched.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../../src/lab/agent.ts';
 import { type AddressKind, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { pause } from '../../../support/pause.ts';
 import { untilHolds } from '../../../support/until.ts';
 import {
   errorsOf,
+  heldPrograms,
   objectsWithout,
-  type Program,
   RECOVERY_MS,
-  runHeld,
   startWith,
   startWithObjects,
   WAYS,
@@ -23,22 +23,12 @@ const NAMES = { n: 12, protocol: 'UDP', port: 53, targetPort: 5300 } as const;
 const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
-const programs: Program[] = [];
+const held = heldPrograms(() => node);
 
 beforeAll(async () => {
   node = await startOneNode(['a', 'b'], ['client', 'second']);
 });
 afterAll(() => node?.remove());
-afterEach(async () => {
-  for (const { child } of programs) child.kill('SIGKILL');
-  await Promise.all(programs.splice(0).map(({ child }) => child.exited));
-});
-
-function held(words: readonly (string | number)[], sandbox = node.sandboxes[0]!): Program {
-  const program = runHeld(node, sandbox, words);
-  programs.push(program);
-  return program;
-}
 
 const put = (...pods: readonly string[]): void => {
   node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
@@ -131,9 +121,10 @@ describe.each(WAYS)('%s', (way) => {
       await asking.says('answered', 500);
     });
     // It hangs, and says nothing about it.
-    servers[0]!.child.kill('SIGSTOP');
+    await pause(servers[0]!.child);
     const asking = held(['resolve', address, port]);
     await asking.says('asking');
+    expect(asking.lines).toEqual(['asking']);
     node.manifests.put('names.yaml', service('names', NAMES, [b!]));
     await asking.says('answered', RECOVERY_MS);
   });
