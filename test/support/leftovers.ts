@@ -6,14 +6,14 @@ import type { Topology } from '../../src/lab/topology.ts';
 import { listProcesses } from '../../src/sys/cgroup.ts';
 import { readMounts } from '../../src/sys/mounts.ts';
 
-/** What has a prefix for its namespaces, a folder for its files and mounts, and cgroups for its processes. */
-interface Place {
+/** A prefix of namespaces, a folder of files and mounts, and cgroups of processes. */
+interface Names {
   readonly prefix: string;
   readonly directory: string;
   readonly cgroups: readonly string[];
 }
 
-export function leftoversBelow({ prefix, directory, cgroups }: Place): string[] {
+export function leftoversBelow({ prefix, directory, cgroups }: Names): string[] {
   const mounts = readMounts().filter(({ mountPoint }) => mountPoint.startsWith(`${directory}/`));
   return [
     ...ownNamespaces(prefix).map((name) => `namespace ${name}`),
