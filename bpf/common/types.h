@@ -106,7 +106,8 @@ struct traffic_rule {
  * bytes wide and refuses one within 3 bytes of the end (btf_enum_check_kflag_member).
  */
 struct frontend_flags {
-	__u8 node_port : 1; /* the wildcard: any address of the node */
+	__u8 node_port : 1;	/* the wildcard: any address of the node */
+	__u8 endpoint_port : 1; /* a NodePort: endpoints of its Service have the same number */
 };
 
 #define POSITIONS 4

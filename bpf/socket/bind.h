@@ -13,22 +13,31 @@
 /* A setting, as in common/config.h. 1: processes of the node cannot bind NodePorts. */
 const volatile __u8 protects_node_ports = 0;
 
-/* Unspecified: every address of the node, of which some answers NodePorts. */
-static __always_inline bool is_node_port(const struct request *r, enum family family)
+/*
+ * Whether the address answers the NodePort. Unspecified: every address of the node, of which some
+ * does. Not if the process may be an endpoint of the Service: one of the node's own network
+ * namespace that listens on the same number.
+ */
+static __always_inline bool is_protected(const struct request *r, enum family family)
 {
+	const struct frontend *fe;
+	__u32 id;
+
 	if (!is_unspecified(&r->address, family) && !answers_node_ports(r, family))
 		return false;
-	return frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
+	id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
+	fe = id ? frontend_with(id) : NULL;
+	return fe && !fe->flags.endpoint_port;
 }
 
 /* An IPv6 socket that is bound to no address takes the port of both families. */
 static __always_inline bool takes_node_port(const struct request *r, enum family hook)
 {
 	if (hook == FAMILY_IPV4 || is_mapped(&r->address))
-		return is_node_port(r, FAMILY_IPV4);
-	if (is_node_port(r, FAMILY_IPV6))
+		return is_protected(r, FAMILY_IPV4);
+	if (is_protected(r, FAMILY_IPV6))
 		return true;
-	return is_unspecified(&r->address, FAMILY_IPV6) && is_node_port(r, FAMILY_IPV4);
+	return is_unspecified(&r->address, FAMILY_IPV6) && is_protected(r, FAMILY_IPV4);
 }
 
 /* Pods have ports of their own, and without cookies they cannot be told from the node. */

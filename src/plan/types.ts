@@ -57,6 +57,8 @@ export interface Frontend {
    * undefined = everyone; an empty list = no one (every range given was invalid).
    */
   readonly sourceRanges?: readonly string[];
+  /** Of a NodePort: endpoints of its Service have the same number, so a process that binds it may be one of them. */
+  readonly isEndpointPort?: true;
 }
 
 /** One Service port in one family: the unit that owns backends, affinity and counters. */

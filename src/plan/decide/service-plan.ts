@@ -181,10 +181,24 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
   if (nodePort === undefined) return exactList(frontends);
   const key = nodePortKey(nodePort, port.protocol, family);
   if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
-    frontends.push({ kind: 'NodePort', address: undefined, port: nodePort, rules: external });
+    const frontend = {
+      kind: 'NodePort',
+      address: undefined,
+      port: nodePort,
+      rules: external,
+    } as const;
+    frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
   return exactList(frontends);
 }
+
+/** Of either family, ready or not: an endpoint must be able to bind its port before it becomes ready. */
+const isEndpointPort = ({ slices }: Work, { name, protocol, nodePort }: ServicePort): boolean =>
+  slices.some(({ ports }) =>
+    ports.some(
+      (port) => port.name === name && port.protocol === protocol && port.port === nodePort,
+    ),
+  );
 
 /** In an ownership conflict the older Service keeps the frontend, and the other one gets a rejection. */
 function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {

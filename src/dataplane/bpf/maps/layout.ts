@@ -64,6 +64,8 @@ export interface FrontendValue {
   readonly rules: Readonly<Record<Position, RuleValue>>;
   readonly serviceId: number;
   readonly affinitySeconds: number;
+  /** As in the plan. */
+  readonly isEndpointPort?: boolean;
 }
 
 export interface BackendValue {
@@ -178,7 +180,7 @@ export function encodeFrontend(value: FrontendValue): Uint8Array {
   at.setUint32(32, value.serviceId, true);
   at.setUint32(36, value.affinitySeconds, true);
   const isNodePort = key.address === undefined;
-  at.setUint8(FLAGS_AT, Number(isNodePort));
+  at.setUint8(FLAGS_AT, Number(isNodePort) | (Number(value.isEndpointPort ?? false) << 1));
   at.setUint8(FAMILY_AT, key.family === 'IPv4' ? 4 : 6);
   at.setUint16(PORT_AT, key.port ?? 0, true);
   at.setUint8(PROTOCOL_AT, key.protocol === undefined ? 0 : PROTOCOL_NUMBER[key.protocol]);
@@ -209,6 +211,7 @@ export function decodeFrontend(bytes: Uint8Array): FrontendValue {
     },
     serviceId: at.getUint32(32, true),
     affinitySeconds: at.getUint32(36, true),
+    ...((at.getUint8(FLAGS_AT) & 2) !== 0 && { isEndpointPort: true }),
   };
 }
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { insideSandbox, type Sandbox, startServer } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
-import { service } from '../../../support/builders.ts';
+import { service, TARGET_PORT } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';
 
@@ -35,8 +35,8 @@ async function bind(sandbox: Sandbox, ...binds: readonly Bind[]): Promise<readon
 }
 
 /** A Service with the NodePort, or with none. */
-function publish(nodePort: number | undefined): void {
-  const [web, ...slices] = service('web', { n: 10 }, node.servers);
+function publish(nodePort: number | undefined, targetPort = TARGET_PORT): void {
+  const [web, ...slices] = service('web', { n: 10, targetPort }, node.servers);
   const spec = web!['spec'] as { ports: object[] };
   const ports = spec.ports.map((port) => ({ ...port, ...(nodePort && { nodePort }) }));
   const type = nodePort === undefined ? 'ClusterIP' : 'NodePort';
@@ -102,6 +102,20 @@ test('a process that has the port already keeps it, and gets it back with the en
     own.kill('SIGKILL');
     await own.exited;
   }
+});
+
+test('a process may bind the NodePort of a Service whose endpoints listen on the same number', async () => {
+  await publishAndWait();
+  const binds: readonly Bind[] = [
+    WILDCARD,
+    ['tcp6', '::', NODE_PORT],
+    ['tcp4', NODE_IP, NODE_PORT],
+  ];
+  const all = async () => new Set(await bind(node.self, ...binds));
+  publish(NODE_PORT, NODE_PORT);
+  await untilHolds(async () => expect(await all()).toEqual(new Set(['bound'])));
+  publish(NODE_PORT);
+  await untilHolds(async () => expect(await all()).toEqual(new Set(['EADDRINUSE'])));
 });
 
 test('a process in a bypassed cgroup may bind it', async () => {

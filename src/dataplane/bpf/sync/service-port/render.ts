@@ -27,6 +27,7 @@ export interface RenderedFrontend {
   readonly text: string;
   readonly key: FrontendId;
   readonly rules: Readonly<Record<Position, RenderedRule>>;
+  readonly isEndpointPort: boolean;
 }
 
 function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFrontend {
@@ -48,6 +49,7 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     key,
     // A socket whose position is unknown is treated as one of the node.
     rules: { unknown: host, host, pod, outside },
+    isEndpointPort: frontend.isEndpointPort ?? false,
   };
 }
 
@@ -66,6 +68,7 @@ function otherPorts(address: string, family: Family): RenderedFrontend {
     text: frontendText(key),
     key,
     rules: { unknown: REFUSE, host: REFUSE, pod: REFUSE, outside: REFUSE },
+    isEndpointPort: false,
   };
 }
 

@@ -119,6 +119,7 @@ function frontendPut(
     rules: eachPosition(rules, ruleOf),
     serviceId: record.serviceId,
     affinitySeconds: port.affinityTimeoutSeconds,
+    isEndpointPort: frontend.isEndpointPort,
   });
   return {
     frontend: { text, id, sets: eachPosition(rules, setOf) },

@@ -76,7 +76,10 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       btf.structs
         .find((struct) => struct.name === name)
         ?.fields.map(({ name, bitOffset }) => [name, bitOffset]);
-    expect(bits('frontend_flags')).toEqual([['node_port', 0]]);
+    expect(bits('frontend_flags')).toEqual([
+      ['node_port', 0],
+      ['endpoint_port', 1],
+    ]);
     expect(bits('traffic_rule_flags')).toEqual([
       ['drop_if_empty', 0],
       ['masquerade', 1],
@@ -187,6 +190,8 @@ describe('bytes by hand', () => {
       key: { ...frontend.key, family: 'IPv6' as const, address: undefined },
     };
     expect(layout.decodeFrontend(layout.encodeFrontend(nodePort))).toEqual(nodePort);
+    const shared = { ...nodePort, isEndpointPort: true };
+    expect(layout.decodeFrontend(layout.encodeFrontend(shared))).toEqual(shared);
     expect(
       hex(
         layout.encodeBackend(
