@@ -153,10 +153,7 @@ static __always_inline long sweep_nat(const void *key, struct nat *nat, const st
 	if (has_flow(p, &p->quoted, family))
 		return 0;
 	p->nat = p->quoted;
-	if (set_snat_key(p, nat, family)) {
-		delete_snat(TIER_MAIN, &p->snat, family);
-		delete_snat(TIER_NEW, &p->snat, family);
-	}
+	forget_snat(p, nat, family);
 	delete_nat(TIER_MAIN, &p->nat, family);
 	delete_nat(TIER_NEW, &p->nat, family);
 	sum->orphans += 1;

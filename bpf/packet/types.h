@@ -96,7 +96,7 @@ struct nat_flags {
 	__u8 masquerade : 1;
 	__u8 replied : 1;
 	__u8 backend_fin : 1;
-	__u8 reset : 1; /* the backend sent a RST */
+	__u8 reset : 1; /* the backend sent a RST, or the client of a masqueraded flow */
 };
 
 struct nat {
@@ -123,11 +123,18 @@ struct nat6 {
 	__u8 snat_address[16];
 };
 
+/* How one side of a TCP connection has ended it. A byte for each: both may write at once. */
+struct tcp_end {
+	__u8 fin : 1;
+	__u8 reset : 1;
+};
+
 struct snat {
 	__u32 check;
 	__u32 seen_seconds; /* of the latest reply */
 	__u16 client_port;  /* as in the key of the nat leg */
-	__u16 pad;
+	struct tcp_end client_end;
+	struct tcp_end backend_end;
 };
 
 struct snat4 {

@@ -60,12 +60,22 @@ static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p,
 	return true;
 }
 
+/* Once a second is enough for an established flow, except for what begins and ends connections. */
+static __always_inline bool is_kept(const struct packet *p, const struct nat *nat, enum tier tier)
+{
+	return tier == TIER_MAIN && nat->seen_seconds == p->now &&
+	       !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST)) &&
+	       !(nat->flags.backend_fin | nat->flags.reset);
+}
+
 /* A lost snat leg is made again. False: another flow has its port by now. */
 static __always_inline bool keep_snat(struct __sk_buff *skb, struct packet *p, struct nat *nat,
 				      enum tier tier, enum family family)
 {
-	if (tier == TIER_MAIN && nat->seen_seconds == p->now)
+	if (is_kept(p, nat, tier))
 		return true;
+	if (p->tcp_flags & TCP_RST)
+		nat->flags.reset = 1;
 	nat->seen_seconds = p->now;
 	return take_port(skb, p->snat.destination_port, tier, family);
 }

@@ -144,6 +144,51 @@ static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum
 	return true;
 }
 
+/* --- the snat leg ------------------------------------------------------------------------------
+ */
+
+/* Notes in the snat leg that one side ends the connection. */
+static __always_inline void note_end(const struct packet *p, struct tcp_end *end)
+{
+	if (p->tcp_flags & TCP_FIN)
+		end->fin = 1;
+	if (p->tcp_flags & TCP_RST)
+		end->reset = 1;
+}
+
+/* As FLOW_CLOSED, from the snat leg alone. */
+static __always_inline bool is_ended(const struct snat *snat)
+{
+	return (snat->client_end.fin & snat->backend_end.fin) | snat->client_end.reset |
+	       snat->backend_end.reset;
+}
+
+static __always_inline void delete_own_snat(struct packet *p, __u32 check, enum tier tier,
+					    enum family family)
+{
+	struct snat *snat = find_snat(tier, &p->snat, family);
+
+	if (snat && snat->check == check)
+		delete_snat(tier, &p->snat, family);
+}
+
+/* Deletes the snat leg of a nat leg. Its port may be another flow's by now, which keeps it. */
+static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum family family)
+{
+	const struct tuple *key = &p->nat;
+	struct address client;
+	__u16 port;
+	__u32 check;
+
+	if (!set_snat_key(p, nat, family))
+		return;
+	client = nat->flags.client_is_source ? key->source : key->destination;
+	port = nat->flags.client_is_source ? key->source_port : key->destination_port;
+	check = check_of(p, &p->snat, &client, port, family);
+	delete_own_snat(p, check, TIER_MAIN, family);
+	delete_own_snat(p, check, TIER_NEW, family);
+}
+
 /* Deletes all legs of the flow of the request on the wire. */
 static __always_inline void forget(struct packet *p, enum family family)
 {
@@ -152,11 +197,8 @@ static __always_inline void forget(struct packet *p, enum family family)
 	if (nat && nat->check != nat_check(p, family))
 		nat = NULL; /* another flow's */
 	keep_traffic(&p->flow, nat);
-	if (nat && set_snat_key(p, nat, family)) {
-		delete_snat(TIER_MAIN, &p->snat, family);
-		delete_snat(TIER_NEW, &p->snat, family);
-	}
 	if (nat) {
+		forget_snat(p, nat, family);
 		delete_nat(TIER_MAIN, &p->nat, family);
 		delete_nat(TIER_NEW, &p->nat, family);
 	}

@@ -4,7 +4,13 @@
 #define FAIRLEAD_REPLY_H
 
 #include "packet/rewrite.h"
-#include "packet/flow/tables.h"
+#include "packet/flow/legs.h"
+
+/* It begins a connection of the node itself from a port that an ended flow has had. */
+static __always_inline bool is_of_node(const struct packet *p, const struct snat *snat)
+{
+	return (p->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK) && is_ended(snat);
+}
 
 static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
 				       enum family family)
@@ -19,6 +25,11 @@ static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, 
 	get_address(client_of(found), &client, family);
 	if (snat.check != check_of(p, &p->wire, &client, snat.client_port, family))
 		return UNDECIDED;
+	if (is_of_node(p, &snat)) {
+		delete_snat(tier, &p->wire, family);
+		return UNDECIDED;
+	}
+	note_end(p, &found->backend_end);
 	if (snat.seen_seconds != p->now)
 		found->seen_seconds = p->now;
 	return set_destination(skb, p, &client, snat.client_port, family);

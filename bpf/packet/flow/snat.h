@@ -113,23 +113,46 @@ static __always_inline bool is_of_client(const struct packet *p, enum family fam
 /* --- allocation --------------------------------------------------------------------------------
  */
 
+static __always_inline struct snat *find_snat_of(const struct packet *p, enum family family)
+{
+	struct snat *snat = find_snat(TIER_MAIN, &p->snat, family);
+
+	return snat ? snat : find_snat(TIER_NEW, &p->snat, family);
+}
+
+/* A connection that begins may find the leg that the flow had before. */
+static __always_inline void note_request(const struct packet *p, struct snat *snat)
+{
+	if (p->tcp_flags & TCP_SYN) {
+		__builtin_memset(&snat->client_end, 0, sizeof(snat->client_end));
+		__builtin_memset(&snat->backend_end, 0, sizeof(snat->backend_end));
+	}
+	note_end(p, &snat->client_end);
+}
+
 /* Whether the port of p->snat is this flow's, now or from before. */
 static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
 					   enum family family)
 {
-	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
+	struct snat *held = find_snat_of(p, family);
 	__u32 check = snat_check(p, family);
 
-	if (!held)
-		held = find_snat(TIER_NEW, &p->snat, family);
-	if (held)
-		return held->check == check;
+	if (held && held->check == check) {
+		note_request(p, held);
+		return true;
+	}
+	if (held) {
+		if (!p->ended_port && is_ended(held))
+			p->ended_port = p->snat.destination_port;
+		return false;
+	}
 	if (is_of_client(p, family) || is_of_socket(skb, p, family))
 		return false;
 	__builtin_memset(&p->leg, 0, sizeof(p->leg));
 	p->leg.snat.check = check;
 	p->leg.snat.seen_seconds = p->now;
 	p->leg.snat.client_port = p->wire.source_port;
+	note_end(p, &p->leg.snat.client_end);
 	put_address(client_of(&p->leg.snat), &p->wire.source, family);
 	return put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family) == 0;
 }
@@ -176,6 +199,50 @@ static __always_inline bool is_local_port(const struct packet_settings *s, const
 	return p->wire.protocol != PROTOCOL_SCTP && port >= s->local_first && port <= s->local_last;
 }
 
+/* Deletes the snat leg of p->snat if its flow has ended. */
+static __always_inline int drop_ended(struct packet *p, enum family family)
+{
+	struct snat *held = find_snat_of(p, family);
+
+	if (held && is_ended(held)) {
+		delete_snat(TIER_MAIN, &p->snat, family);
+		delete_snat(TIER_NEW, &p->snat, family);
+	}
+	return 0;
+}
+
+__noinline int fl_drop_ended4(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? drop_ended(p, FAMILY_IPV4) : 0;
+}
+
+__noinline int fl_drop_ended6(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? drop_ended(p, FAMILY_IPV6) : 0;
+}
+
+/*
+ * The port of a flow that has ended, instead of waiting for its time to run out, as conntrack does
+ * it. Only if no other is free: the backend may still have the former connection in TIME-WAIT. What
+ * follows from the former client finds the leg of another flow, and gets another port.
+ */
+static __always_inline bool take_ended(struct __sk_buff *skb, struct packet *p, enum tier tier,
+				       enum family family)
+{
+	if (!p->ended_port)
+		return false;
+	p->snat.destination_port = p->ended_port;
+	if (family == FAMILY_IPV4)
+		fl_drop_ended4();
+	else
+		fl_drop_ended6();
+	return take_port(skb, p->ended_port, tier, family);
+}
+
 /* True: p->snat is the key of the flow's new snat leg. */
 static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
 					  enum family family)
@@ -185,6 +252,7 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 
 	if (!s)
 		return false;
+	p->ended_port = 0;
 	if (!is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family))
 		return true;
 	if (p->wire.protocol == PROTOCOL_SCTP)
@@ -193,6 +261,8 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 		if (take_port(skb, probed_port(s, hash, probe), tier, family))
 			return true;
 	}
+	if (take_ended(skb, p, tier, family))
+		return true;
 	return is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family);
 }
 

@@ -122,16 +122,20 @@ function findNat(tables: FlowTables, family: Family, key: Uint8Array): FoundNat 
 }
 
 function leadsTo({ key, leg }: FoundNat, family: Family, flowKey: Uint8Array): boolean {
-  const found = encodeTuple(flowTuple(decodeTuple(key, family), leg), family);
-  return found.every((byte, at) => byte === flowKey[at]);
+  return equals(encodeTuple(flowTuple(decodeTuple(key, family), leg), family), flowKey);
 }
+
+const equals = (a: Uint8Array, b: Uint8Array): boolean => a.every((byte, at) => byte === b[at]);
 
 function withSnat(tables: FlowTables, family: Family, nat: FoundNat): Pick<Joined, 'nat' | 'snat'> {
   const { snat: address } = nat.leg;
   const key = snatKeyOf(decodeTuple(nat.key, family), nat.leg, family);
   const value = key && findLeg(tables[family].snat, key);
   if (address === undefined || key === undefined || value === undefined) return { nat };
-  return { nat, snat: { key, leg: decodeSnat(value, family), address } };
+  const leg = decodeSnat(value, family);
+  const owner = encodeTuple(snatToNatTuple(decodeTuple(key, family), leg), family);
+  // The port may have been given to another flow since this one has ended.
+  return equals(owner, nat.key) ? { nat, snat: { key, leg, address } } : { nat };
 }
 
 /** From what both sides have sent, as state_of() in bpf/packet/flow.h: a flow leg may lag behind. */

@@ -79,6 +79,91 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.reasons()).toEqual({ DROPPED_NO_PORT: 12 - ports.length });
   });
 
+  /** Establishes the flow of a client, which has this SNAT port, and ends it. */
+  const ENDS = {
+    'FINs of both': ['client FIN ACK', 'backend FIN ACK'],
+    'FINs of both, the backend first': ['backend FIN ACK', 'client FIN ACK'],
+    'a RST of the client': ['client RST'],
+    'a RST of the backend': ['backend RST ACK'],
+  } as const;
+  function play(n: number, packets: readonly string[]): number {
+    const port = sourcePort(from(n));
+    for (const packet of ['backend SYN ACK', 'client ACK', ...packets]) {
+      const [side = '', ...flags] = packet.split(' ');
+      if (side === 'client') from(n, `tcp ${flags.join(' ')}`);
+      else drive.through(`${pod(5)} > ${node(port)} tcp ${flags.join(' ')}`);
+    }
+    return port;
+  }
+  const answer = (port: number, flags = 'SYN ACK'): string =>
+    drive.through(`${pod(5)} > ${node(port)} tcp ${flags}`);
+  const answerTo = (n: number, flags = 'SYN ACK'): string =>
+    `${vip()} > ${at.port(other(n), 40_000)} tcp ${flags}`;
+
+  test.each(Object.entries(ENDS))('after %s, SYN-ACK is of the node’s own connection', (_, end) => {
+    publish(drive, family, masquerade);
+    expect(play(1, end.slice(0, -1))).toBe(40_000);
+    if (end.length > 1) expect(answer(40_000)).toBe(answerTo(1));
+    for (const last of end.slice(-1)) {
+      const [side, ...flags] = last.split(' ');
+      if (side === 'client') from(1, `tcp ${flags.join(' ')}`);
+      else answer(40_000, flags.join(' '));
+    }
+    for (const flags of ['SYN ACK', 'ACK']) {
+      expect(answer(40_000, flags)).toBe(`${pod(5)} > ${node(40_000)} tcp ${flags}`);
+    }
+  });
+
+  test.each(Object.entries(ENDS))('after %s, the client’s next connection has it', (_, end) => {
+    publish(drive, family, masquerade);
+    play(1, end);
+    expect(sourcePort(from(1))).toBe(40_000);
+    expect(answer(40_000)).toBe(answerTo(1));
+    from(1, 'tcp ACK');
+    expect(answer(40_000, 'ACK')).toBe(answerTo(1, 'ACK'));
+  });
+
+  test('so it has when its flow leg was lost meanwhile', () => {
+    publish(drive, family, masquerade);
+    play(1, ENDS['FINs of both']);
+    drive.clear('flow', 'main', family);
+    expect(sourcePort(from(1))).toBe(40_000);
+    expect(answer(40_000)).toBe(answerTo(1));
+  });
+
+  test('the late packets of an ended flow still reach the client', () => {
+    publish(drive, family, masquerade);
+    play(1, ENDS['FINs of both']);
+    expect(answer(40_000, 'FIN ACK')).toBe(answerTo(1, 'FIN ACK'));
+  });
+
+  test.each(Object.entries(ENDS))('after %s, its port is another’s if none is free', (_, end) => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+    expect([sourcePort(from(1)), play(2, end), sourcePort(from(3))]).toEqual([
+      ...[40_000, 61_000, 61_000],
+    ]);
+    expect(answer(61_000)).toBe(answerTo(3));
+    const late = from(2, 'tcp ACK');
+    expect(late === 'dropped' || sourcePort(late) !== 61_000, late).toBe(true);
+    from(2);
+    expect(answer(61_000), 'after the end of the former flow').toBe(answerTo(3));
+  });
+
+  test('a port of a flow that has not ended is nobody else’s', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+    from(1);
+    play(2, ['client FIN ACK', 'backend ACK']);
+    expect(from(3)).toBe('dropped');
+  });
+
+  test('a free port comes before that of an ended flow', () => {
+    publish(drive, family, masquerade);
+    play(1, ENDS['FINs of both']);
+    expect(sourcePort(from(2))).toBeGreaterThanOrEqual(61_000);
+  });
+
   test('a client that looks like the SNAT address keeps its flow', () => {
     publish(drive, family);
     expect(drive.ingress(`${node(40_000)} > ${vip()} tcp SYN`)).toBe(

@@ -191,6 +191,28 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(entries(tier)).toEqual(NONE);
   });
 
+  test.each(['flow', 'nat'] as const)(
+    'a port that another flow has by now stays its (%s)',
+    (gone) => {
+      const other = names(family).client(40_001);
+      establish();
+      answer('tcp RST');
+      drive.putSettings({
+        snatPorts: { first: 40_000, last: 40_000 },
+        localPorts: { first: 40_001, last: 40_001 },
+      });
+      expect(drive.through(`${other} > ${vip()} tcp SYN`)).toBe(
+        `${node(40_000)} > ${pod(5)} tcp SYN`,
+      );
+      if (gone === 'nat') drive.clear('flow', 'main', family);
+      age('flow', 30_000);
+      age('nat', 30_000);
+      round();
+      expect(drive.nats('main', family)).toEqual([]);
+      expect(answer('tcp SYN ACK')).toBe(`${vip()} > ${other} tcp SYN ACK`);
+    },
+  );
+
   test('idle legs of a flow that lives stay', () => {
     establish();
     ageAll('main', 1000);

@@ -145,6 +145,16 @@ test('a nat leg that leads to another frontend is not the flow’s', () => {
   expect(joinFlow(tables, 'IPv4', legsOf(first).flow[0])).not.toHaveProperty('nat');
 });
 
+test('a snat leg that leads to another client is not the flow’s', () => {
+  const ended = FLOWS['masqueraded, with another port of the client'] as FlowFacts;
+  const tables = memoryFlowTables();
+  putFlow(tables, ended, 'main', ['flow', 'nat']);
+  putFlow(tables, { ...ended, client: '203.0.113.8:4000' });
+  const joined = joinFlow(tables, 'IPv4', legsOf(ended).flow[0]);
+  expect(joined).toHaveProperty('nat');
+  expect(joined).not.toHaveProperty('snat');
+});
+
 test('a flow that moves to the main table between two look-ups is found', () => {
   const facts = FLOWS['the backend is the lower side'] as FlowFacts;
   const tables = memoryFlowTables();
