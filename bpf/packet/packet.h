@@ -72,11 +72,12 @@ struct packet {
 	__u16 port;	  /* as `address` */
 	__u16 ended_port; /* SNAT port of a flow that has ended, met in the search; 0: none */
 	__u8 tcp_flags;
+	__u8 syn;		/* as in struct nat; 0: not a first packet of TCP */
 	__u8 has_checksum;	/* the transport header has one, and it covers the addresses */
 	__u8 is_fragment;	/* of any kind */
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
-	__u8 pad[3];
+	__u8 pad[2];
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 };
 

@@ -75,6 +75,16 @@ static __always_inline __u32 header_size(__u8 protocol)
 	}
 }
 
+/* Of the sequence number: tells a SYN that was translated from one of another connection. */
+static __always_inline __u8 syn_of(const struct tcphdr *tcp)
+{
+	__u8 hash = mix(0, tcp->seq) >> 56;
+
+	if (!tcp->syn || tcp->ack)
+		return 0;
+	return hash ? hash : 1;
+}
+
 static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packet *p)
 {
 	struct tcphdr tcp;
@@ -86,6 +96,7 @@ static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packe
 	p->wire.source_port = bpf_ntohs(tcp.source);
 	p->wire.destination_port = bpf_ntohs(tcp.dest);
 	p->tcp_flags = ((__u8 *)&tcp)[13];
+	p->syn = syn_of(&tcp);
 	p->has_checksum = true;
 	return PARSED_FLOW;
 }
@@ -112,6 +123,7 @@ static __always_inline enum parsed parse_transport(struct __sk_buff *skb, struct
 	p->wire.source_port = 0;
 	p->wire.destination_port = 0;
 	p->tcp_flags = 0;
+	p->syn = 0;
 	p->has_checksum = false;
 	if (p->is_later_fragment)
 		return PARSED_FLOW;

@@ -72,17 +72,6 @@ static __always_inline bool is_orphan(const struct packet *p, __u32 seen, __u8 p
 /* --- flow legs ---------------------------------------------------------------------------------
  */
 
-static __always_inline bool is_over(const struct packet *p, struct nat *nat)
-{
-	const struct packet_settings *s = packet_settings();
-	enum flow_state state = nat ? state_of(&p->flow, nat) : p->flow.state;
-	__u32 age = age_of(p->now, p->flow.seen_seconds);
-
-	if (nat && age_of(p->now, nat->seen_seconds) < age)
-		age = age_of(p->now, nat->seen_seconds);
-	return s && age > timeout_of(s, p->wire.protocol, state);
-}
-
 static __always_inline long sweep_flow(const void *key, struct flow *flow, const struct part *part,
 				       enum family family)
 {
@@ -110,23 +99,11 @@ static __always_inline long sweep_flow(const void *key, struct flow *flow, const
 /* --- nat legs ----------------------------------------------------------------------------------
  */
 
-/* Sets p->wire to the key of the flow leg. */
-static __always_inline void set_flow_key(struct packet *p, struct nat *nat, enum family family)
-{
-	p->wire.source = nat->flags.client_is_source ? p->nat.source : p->nat.destination;
-	p->wire.source_port = nat->client_port;
-	get_address(frontend_of(nat), &p->wire.destination, family);
-	p->wire.destination_port = nat->frontend_port;
-	p->wire.protocol = p->nat.protocol;
-}
-
 /* Whether the flow leg leads to this nat leg. */
 static __always_inline bool has_flow(struct packet *p, const struct tuple *nat, enum family family)
 {
-	struct flow *flow = find_flow(TIER_MAIN, &p->wire, family);
+	struct flow *flow = find_flow_of(p, family);
 
-	if (!flow)
-		flow = find_flow(TIER_NEW, &p->wire, family);
 	if (!flow || !read_flow(p, flow, family))
 		return false;
 	set_nat_key(p);

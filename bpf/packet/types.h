@@ -108,7 +108,7 @@ struct nat {
 	__u16 snat_port;   /* 0: not chosen yet; written after snat_address */
 	__u16 client_port; /* the client's own, as in the key of the flow leg */
 	struct nat_flags flags;
-	__u8 pad;
+	__u8 syn; /* of the latest SYN that was translated: see syn_of() */
 };
 
 struct nat4 {

@@ -89,6 +89,43 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct packet *p, s
 	return set_source(skb, p, &p->snat.destination, p->snat.destination_port, family);
 }
 
+/* --- datagrams straight to a backend -----------------------------------------------------------
+ */
+
+/* A request of a flow that lives has renewed it at ingress: what finds an expired one is none. */
+static __always_inline bool may_be_direct(const struct packet *p, const struct nat *nat)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return p->wire.protocol != PROTOCOL_TCP && s &&
+	       age_of(p->now, nat->seen_seconds) > s->timeout_seconds.udp_new;
+}
+
+__noinline int fl_forget_ended4(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
+
+	return nat && forget_ended(p, nat, FAMILY_IPV4);
+}
+
+__noinline int fl_forget_ended6(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
+
+	return nat && forget_ended(p, nat, FAMILY_IPV6);
+}
+
+static __always_inline int on_request_out(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+					  enum tier tier, enum family family)
+{
+	if (may_be_direct(p, nat) &&
+	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
+		return LEAVE;
+	return nat->flags.masquerade ? masquerade(skb, p, nat, tier, family) : LEAVE;
+}
+
 /* --- both --------------------------------------------------------------------------------------
  */
 
@@ -106,7 +143,7 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 				  two_ports(nat.frontend_port, nat.client_port), family))
 		return UNDECIDED;
 	if (ascends(&p->wire) == nat.flags.client_is_source)
-		return nat.flags.masquerade ? masquerade(skb, p, found, tier, family) : LEAVE;
+		return on_request_out(skb, p, found, tier, family);
 	account_reply(p, found);
 	return to_client(skb, p, &nat, family);
 }

@@ -44,6 +44,13 @@ static __always_inline bool read_flow(struct packet *p, struct flow *flow, enum 
 	return p->flow.check == flow_check(p, family);
 }
 
+static __always_inline struct flow *find_flow_of(const struct packet *p, enum family family)
+{
+	struct flow *flow = find_flow(TIER_MAIN, &p->wire, family);
+
+	return flow ? flow : find_flow(TIER_NEW, &p->wire, family);
+}
+
 /* --- the nat leg -------------------------------------------------------------------------------
  */
 
@@ -52,6 +59,16 @@ static __always_inline struct nat *find_nat_of(const struct packet *p, enum fami
 	struct nat *nat = find_nat(TIER_MAIN, &p->nat, family);
 
 	return nat ? nat : find_nat(TIER_NEW, &p->nat, family);
+}
+
+/* Sets p->wire to the key of the flow leg, from the nat leg and its key. */
+static __always_inline void set_flow_key(struct packet *p, struct nat *nat, enum family family)
+{
+	p->wire.source = nat->flags.client_is_source ? p->nat.source : p->nat.destination;
+	p->wire.source_port = nat->client_port;
+	get_address(frontend_of(nat), &p->wire.destination, family);
+	p->wire.destination_port = nat->frontend_port;
+	p->wire.protocol = p->nat.protocol;
 }
 
 /* A new nat leg of the request on the wire in p->leg. */
@@ -64,6 +81,7 @@ static __always_inline void make_nat(struct packet *p, enum family family)
 	nat->seen_seconds = p->now;
 	nat->frontend_port = p->wire.destination_port;
 	nat->client_port = p->wire.source_port;
+	nat->syn = p->syn;
 	nat->flags.client_is_source = p->nat.source_port == p->flow.client_port &&
 				      is_same_address(&p->nat.source, &p->wire.source);
 	nat->flags.masquerade = p->flow.flags.masquerade;
@@ -108,6 +126,18 @@ static __always_inline enum flow_state state_of(const struct flow *flow, const s
 	if (flow->flags.client_fin | nat->flags.backend_fin)
 		return FLOW_HALF_CLOSED;
 	return flow->state == FLOW_NEW ? FLOW_NEW : FLOW_ESTABLISHED;
+}
+
+/* Of p->flow: neither side has sent anything for as long as its state lets it live. */
+static __always_inline bool is_over(const struct packet *p, struct nat *nat)
+{
+	const struct packet_settings *s = packet_settings();
+	enum flow_state state = nat ? state_of(&p->flow, nat) : p->flow.state;
+	__u32 age = age_of(p->now, p->flow.seen_seconds);
+
+	if (nat && age_of(p->now, nat->seen_seconds) < age)
+		age = age_of(p->now, nat->seen_seconds);
+	return s && age > timeout_of(s, p->wire.protocol, state);
 }
 
 /* --- both tiers --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 #include "packet/answer/refuse.h"
 #include "packet/answer/reset.h"
+#include "packet/flow/direct.h"
 #include "packet/flow/request.h"
 
 /* Ports that are tried after the client's own. */
@@ -111,6 +112,7 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	if (nat->check != p->leg.nat.check)
 		return false;
 	nat->flags = p->leg.nat.flags;
+	nat->syn = p->syn;
 	return true;
 }
 
@@ -190,6 +192,63 @@ __noinline int fl_begin6(struct __sk_buff *skb)
 	return p ? begin_flow(skb, p, FAMILY_IPV6) : LEAVE;
 }
 
+/* --- a connection straight to a backend --------------------------------------------------------
+ */
+
+/* The nat leg of p->nat is valid, and the packet on the wire is its client's. */
+static __always_inline bool is_of_its_client(struct packet *p, struct nat *nat, enum family family)
+{
+	get_address(frontend_of(nat), &p->frontend, family);
+	return ascends(&p->wire) == nat->flags.client_is_source &&
+	       nat->check == check_of(p, &p->nat, &p->frontend,
+				      two_ports(nat->frontend_port, nat->client_port), family);
+}
+
+/* The flow p->flow leads to the destination, which becomes a frontend of itself. */
+static __always_inline void choose_destination(struct packet *p)
+{
+	struct choice *c = &p->choice;
+
+	c->address = p->wire.destination;
+	c->port = p->wire.destination_port;
+	c->backend_id = p->flow.backend_id;
+	c->service_id = p->flow.service_id;
+	c->frontend_id = p->flow.frontend_id;
+	c->generation = p->flow.generation;
+	c->masquerade = 0;
+}
+
+/*
+ * A SYN to no frontend. If a flow of the client has the nat leg that its replies would find, and
+ * lives, the connection becomes a flow too, with another port for the client. The SYN of the flow
+ * itself, which comes in again by a second device, is left.
+ */
+static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
+{
+	struct packet *p = this_packet();
+	struct nat *nat;
+
+	if (!p)
+		return LEAVE;
+	set_sorted(&p->wire, &p->nat);
+	nat = find_nat_of(p, family);
+	if (!nat || !is_of_its_client(p, nat, family) || forget_ended(p, nat, family) ||
+	    nat->syn == p->syn)
+		return LEAVE;
+	choose_destination(p);
+	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+}
+
+__noinline int fl_direct4(struct __sk_buff *skb)
+{
+	return on_direct(skb, FAMILY_IPV4);
+}
+
+__noinline int fl_direct6(struct __sk_buff *skb)
+{
+	return on_direct(skb, FAMILY_IPV6);
+}
+
 /* --- a packet without a flow -------------------------------------------------------------------
  */
 
@@ -214,6 +273,8 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 		return LEAVE;
 	set_request(skb, p, family);
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	if (verdict == VERDICT_LEAVE && p->syn && p->choice.reason == REASON_NOT_A_FRONTEND)
+		return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;
 	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)

@@ -125,6 +125,8 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 	}
 	if (nat->check != check)
 		return false;
+	if (p->syn)
+		nat->syn = p->syn;
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
 		flow->state = FLOW_ESTABLISHED;
@@ -187,7 +189,7 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 	set_nat_key(p);
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
-		    !(p->tcp_flags & (TCP_FIN | TCP_RST));
+		    !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
 	if (!goes_on(p, family) || (account(p, flow), !is_tended && !tend(p, flow, tier, family))) {
 		if (family == FAMILY_IPV4)
 			fl_forget4();

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections straight to a backend, from a port from which the client has, or has had, a flow to the same backend
+// through a Service.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { PacketDrive } from './support/packet-drive.ts';
+import { names, publish } from './support/stage.ts';
+
+let drive: PacketDrive;
+beforeEach(() => {
+  drive = new PacketDrive();
+});
+afterEach(() => drive.close());
+
+/** Offsets of the second of the latest packet. */
+const FLOW_SEEN = 16;
+const NAT_SEEN = 4;
+
+const ENDS = {
+  'FINs of both': ['client FIN ACK', 'backend FIN ACK'],
+  'a RST of the client': ['client RST'],
+  'a RST of the backend': ['backend RST ACK'],
+} as const;
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
+  const { client, vip, node, pod } = names(family);
+  const version = family === 'IPv4' ? 4 : 6;
+  const port = (line: string): number => Number(/:(\d+) > /.exec(line)?.[1]);
+  const direct = (words: string): string => drive.through(`${client()} > ${pod(5)} ${words}`);
+  const back = (words: string, to = client()): string =>
+    drive.through(`${pod(5)} > ${to} ${words}`);
+  const legs = (): number =>
+    (['main', 'new'] as const).reduce(
+      (sum, tier) =>
+        sum +
+        drive.flows(tier, family).length +
+        drive.nats(tier, family).length +
+        drive.snats(tier, family).length,
+      0,
+    );
+
+  /** Nothing has been sent for that long. */
+  function age(seconds: number): void {
+    for (const tier of ['fl', 'fl_new']) {
+      for (const [leg, at] of [
+        ['flow', FLOW_SEEN],
+        ['nat', NAT_SEEN],
+      ] as const) {
+        drive.edit(`${tier}_${leg}${version}`, (value) => {
+          const view = new DataView(value.buffer, value.byteOffset);
+          view.setUint32(at, view.getUint32(at, true) - seconds, true);
+        });
+      }
+    }
+  }
+
+  /** A flow through the virtual address, with these packets after it is established. */
+  function play(packets: readonly string[], masquerade: boolean): void {
+    publish(drive, family, { rule: { masquerade } });
+    for (const packet of ['client SYN', 'backend SYN ACK', 'client ACK', ...packets]) {
+      const [side, ...flags] = packet.split(' ');
+      if (side === 'client') drive.through(`${client()} > ${vip()} tcp ${flags.join(' ')}`);
+      else back(`tcp ${flags.join(' ')}`, masquerade ? node(40_000) : client());
+    }
+  }
+
+  describe.each([false, true])('masqueraded: %s', (masquerade) => {
+    test.each(Object.entries(ENDS))('after %s the legs are deleted', (_, end) => {
+      play(end, masquerade);
+      expect(direct('tcp SYN')).toBe(`${client()} > ${pod(5)} tcp SYN`);
+      expect(legs()).toBe(0);
+      expect(back('tcp SYN ACK')).toBe(`${pod(5)} > ${client()} tcp SYN ACK`);
+      expect(direct('tcp ACK')).toBe(`${client()} > ${pod(5)} tcp ACK`);
+      expect(drive.reasons()).toEqual({});
+    });
+
+    test('a flow that has expired is deleted', () => {
+      publish(drive, family, { rule: { masquerade } });
+      drive.through(`${client()} > ${vip()} tcp SYN`);
+      age(21);
+      expect(direct('tcp SYN seq=5')).toBe(`${client()} > ${pod(5)} tcp SYN seq=5`);
+      expect(legs()).toBe(0);
+      expect(back('tcp SYN ACK')).toBe(`${pod(5)} > ${client()} tcp SYN ACK`);
+    });
+
+    test.each([[[]], [['client FIN ACK']], [['backend FIN ACK']]])(
+      'a flow that lives (%j) keeps its port, the connection gets another one',
+      (packets) => {
+        play(packets, masquerade);
+        const syn = direct('tcp SYN seq=5');
+        const changed = port(syn);
+        expect(syn).toBe(`${client(changed)} > ${pod(5)} tcp SYN seq=5`);
+        expect(changed).toBeGreaterThanOrEqual(61_000);
+        expect(drive.reasons()).toEqual({ CLIENT_PORT_CHANGED: 1 });
+        for (const flags of ['SYN ACK', 'ACK payload=3', 'FIN ACK']) {
+          const answer = back(`tcp ${flags}`, client(changed));
+          expect(answer).toBe(`${pod(5)} > ${client()} tcp ${flags}`);
+          expect(direct('tcp ACK payload=9')).toBe(
+            `${client(changed)} > ${pod(5)} tcp ACK payload=9`,
+          );
+        }
+        const through = drive.through(`${client()} > ${vip()} tcp ACK`);
+        expect(through).toBe(`${masquerade ? node(40_000) : client()} > ${pod(5)} tcp ACK`);
+        const reply = back('tcp ACK', masquerade ? node(40_000) : client());
+        expect(reply).toBe(`${vip()} > ${client()} tcp ACK`);
+      },
+    );
+  });
+
+  test('so it gets while the flow is half-open, and when its SYN is sent again', () => {
+    publish(drive, family);
+    drive.through(`${client()} > ${vip()} tcp SYN seq=4`);
+    const changed = port(direct('tcp SYN seq=5'));
+    expect(changed).toBeGreaterThanOrEqual(61_000);
+    expect(port(direct('tcp SYN seq=5'))).toBe(changed);
+    expect(port(drive.through(`${client()} > ${vip()} tcp SYN seq=4`))).toBe(40_000);
+  });
+
+  test('a request that comes in by a second device is not taken for one', () => {
+    publish(drive, family);
+    const translated = `${client()} > ${pod(5)} tcp SYN seq=4`;
+    expect(drive.ingress(`${client()} > ${vip()} tcp SYN seq=4`)).toBe(translated);
+    expect(drive.ingress(translated)).toBe(translated);
+    const again = `${client()} > ${pod(5)} tcp SYN seq=70000`;
+    expect(drive.ingress(`${client()} > ${vip()} tcp SYN seq=70000`), 'a new attempt').toBe(again);
+    expect(drive.ingress(again)).toBe(again);
+    back('tcp SYN ACK');
+    drive.ingress(`${client()} > ${vip()} tcp ACK`);
+    drive.ingress(`${client()} > ${vip()} tcp SYN seq=8`);
+    const late = `${client()} > ${pod(5)} tcp SYN seq=8`;
+    expect(drive.ingress(late), 'of an established flow').toBe(late);
+    drive.clear('nat', 'main', family);
+    drive.ingress(`${client()} > ${vip()} tcp SYN seq=9`);
+    const lost = `${client()} > ${pod(5)} tcp SYN seq=9`;
+    expect(drive.ingress(lost), 'with a nat leg that was made again').toBe(lost);
+    expect(drive.reasons()).toEqual({});
+  });
+
+  test('a nat leg without a flow leg is deleted', () => {
+    play([], true);
+    drive.clear('flow', 'main', family);
+    expect(direct('tcp SYN seq=5')).toBe(`${client()} > ${pod(5)} tcp SYN seq=5`);
+    expect(legs()).toBe(0);
+  });
+
+  test('what comes from the backend is no such connection', () => {
+    play([], false);
+    expect(drive.ingress(`${pod(5)} > ${client()} tcp SYN seq=5`)).toBe(
+      `${pod(5)} > ${client()} tcp SYN seq=5`,
+    );
+    expect(legs()).toBe(2);
+  });
+
+  describe('UDP', () => {
+    const line = `${client()} > ${pod(5)} udp payload=1`;
+    const answer = `${pod(5)} > ${client()} udp payload=2`;
+
+    test.each([false, true])(
+      'a flow that has expired is deleted (masqueraded: %s)',
+      (masquerade) => {
+        publish(drive, family, { protocol: 'UDP', rule: { masquerade } });
+        drive.through(`${client()} > ${vip()} udp payload=1`);
+        age(31);
+        expect(direct('udp payload=1')).toBe(line);
+        expect(legs()).toBe(0);
+        expect(back('udp payload=2')).toBe(answer);
+      },
+    );
+
+    test('one whose backend never answers lives while the client sends', () => {
+      publish(drive, family, { protocol: 'UDP' });
+      for (let n = 0; n < 2; n++) {
+        expect(drive.through(`${client()} > ${vip()} udp payload=1`)).toBe(line);
+        age(31);
+      }
+      drive.through(`${client()} > ${vip()} udp payload=1`);
+      expect(back('udp payload=2')).toBe(`${vip()} > ${client()} udp payload=2`);
+    });
+  });
+});
