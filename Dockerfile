@@ -11,7 +11,7 @@
 #     -v /etc/fairlead/manifests:/etc/fairlead/manifests:ro \
 #     fairlead run --manifests /etc/fairlead/manifests
 #
-# BPF is for loading programs and creating maps, NET_ADMIN for network programs and attaching them to cgroups,
+# BPF is for loading programs and creating maps, NET_ADMIN for network programs and attaching them to cgroups and devices,
 # PERFMON for programs that read the kernel's own structs, SYS_ADMIN for entering the network namespaces of pods
 # (/run/netns), where sockets are destroyed whose endpoint is gone; without it the rest works. Before Linux 5.11 maps count as locked memory: add
 # `--ulimit memlock=-1`. The bpf file system must be mounted on the host. Capabilities are effective only for root here, so the user stays root.

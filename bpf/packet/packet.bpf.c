@@ -16,7 +16,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Family of the packet, 0: not IP. Fills the packet's record. */
+/* Family of the packet, 0: leave it, as what is not IP. Fills the packet's record. */
 static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum link link,
 				  enum parsed *parsed)
 {
@@ -29,6 +29,9 @@ static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum 
 	p->has_mac = link == LINK_ETHERNET;
 	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
 	p->secret = s ? s->secret : 0;
+	/* Before the first sync: flows made without the key would be lost when it is written. */
+	if (!p->secret)
+		return 0;
 	if (type == bpf_htons(ETH_P_IP)) {
 		*parsed = fl_parse4(skb, network);
 		return FAMILY_IPV4;

@@ -63,7 +63,7 @@ export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Cap
   keepsLocalClients: true,
 });
 
-/** As it is loaded today: the socket hooks alone. */
+/** With --devices none: the socket hooks alone. */
 export const BPF: Capabilities = bpfCapabilities({ packets: false });
 
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what else on this node serves Services or depends on them: a kubelet, another service proxy, another
-// fairlead. An agent that runs on manifests would redirect their addresses. Reads the processes of the same
-// network namespace, netfilter rules and pins; what cannot be read is treated as absent.
-import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+// Finds what else on this node serves Services or depends on them: a kubelet, another service proxy. An agent that
+// runs on manifests would redirect their addresses. Reads the processes of the same network namespace and netfilter
+// rules, and asks kube-proxy's port; what cannot be read is treated as absent.
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { get } from 'node:http';
+import { join } from 'node:path';
 import type { RunResult } from '../../sys/exec.ts';
-import { readMounts } from '../../sys/mounts.ts';
-import { openPinnedLink } from '../../sys/native.ts';
 
 /** Process names (comm, at most 15 characters) and the components they stand for. */
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -24,6 +23,11 @@ const PROGRAMS: Readonly<Record<string, string>> = {
 const KUBELET_FILES = ['var/lib/kubelet/config.yaml', 'var/lib/kubelet/pki'] as const;
 
 type Run = (program: string, args: readonly string[]) => Promise<RunResult>;
+/** The body of the response; '' = none. */
+type Ask = (url: string) => Promise<string>;
+
+/** The default of kube-proxy's metricsBindAddress. */
+const PROXY_MODE_URL = 'http://127.0.0.1:10249/proxyMode';
 
 /** One text for each, with the evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
 export async function findOtherProxies(
@@ -36,6 +40,24 @@ export async function findOtherProxies(
     ...processes,
     ...(hasKubelet || !isInitialNamespace(root) ? [] : kubeletFiles(root)),
     ...(await findRules(runProgram)),
+  ];
+}
+
+/**
+ * The evidence that kube-proxy serves this node, too. In a container neither its process nor the tools that list
+ * its rules may be visible; its port is. Ask before this agent listens there itself.
+ */
+export async function findKubeProxy(
+  root = '/',
+  runProgram: Run = runBriefly,
+  ask: Ask = askBriefly,
+): Promise<string[]> {
+  const [rules, mode] = await Promise.all([findRules(runProgram), ask(PROXY_MODE_URL)]);
+  const hasAnswered = ['iptables', 'nftables', 'ipvs'].includes(mode.trim());
+  return [
+    ...findProcesses(root).filter((text) => text.startsWith('kube-proxy')),
+    ...(hasAnswered ? [`kube-proxy (${PROXY_MODE_URL} responds with ${mode.trim()})`] : []),
+    ...rules,
   ];
 }
 
@@ -75,60 +97,26 @@ async function findRules(runProgram: Run): Promise<string[]> {
   ];
 }
 
-/** Imported on demand: an agent of an API server runs no programs. */
+const ASK_TIMEOUT_MS = 1_000;
+
+const askBriefly: Ask = (url) =>
+  new Promise((resolve) => {
+    let body = '';
+    const request = get(url, { timeout: ASK_TIMEOUT_MS, agent: false }, (response) => {
+      response.setEncoding('utf8').on('data', (text: string) => {
+        body += text;
+      });
+      response.once('close', () => resolve(body));
+    });
+    request.once('timeout', () => request.destroy());
+    request.once('error', () => resolve(''));
+  });
+
+/** Imported on demand: few agents need it. */
 const runBriefly: Run = async (program, args) => {
   const { run } = await import('../../sys/exec.ts');
   return run(program, args, { timeoutMs: 5_000 });
 };
-
-/**
- * Other instances pinned on the same bpf file system whose hooks cover the sockets of this one: they are
- * attached to the same cgroup or to an ancestor. A descendant cannot be recognized by its id alone.
- */
-export function findOtherInstances(bpfRoot: string, cgroupRoot: string): string[] {
-  const mount = readMounts()
-    .filter(
-      ({ fsType, mountPoint }) => fsType === 'bpf' && `${bpfRoot}/`.startsWith(`${mountPoint}/`),
-    )
-    .sort((a, b) => b.mountPoint.length - a.mountPoint.length)[0]?.mountPoint;
-  if (mount === undefined) return [];
-  const serving = cgroupIds(cgroupRoot);
-  return namesOf(mount)
-    .map((name) => join(mount, name))
-    .filter((path) => path !== bpfRoot && links(path).some((link) => serving.has(cgroupOf(link))))
-    .map((path) => `another fairlead (pins below ${path})`);
-}
-
-/** Where an instance pins its links: docs/adr/0004. */
-function links(bpfRoot: string): string[] {
-  const folder = join(bpfRoot, 'links');
-  return namesOf(folder).map((name) => join(folder, name));
-}
-
-function cgroupOf(path: string): bigint {
-  try {
-    const link = openPinnedLink(path);
-    try {
-      return link.cgroupId ?? 0n;
-    } finally {
-      link.close();
-    }
-  } catch {
-    return 0n;
-  }
-}
-
-/** Ids of a cgroup and of its ancestors. */
-function cgroupIds(path: string): ReadonlySet<bigint> {
-  const ids = new Set<bigint>();
-  const device = statSync(path).dev;
-  for (let at = path; ; at = dirname(at)) {
-    const facts = statSync(at, { bigint: true });
-    if (Number(facts.dev) !== device) return ids;
-    ids.add(facts.ino);
-    if (dirname(at) === at) return ids;
-  }
-}
 
 function namesOf(folder: string): string[] {
   try {

@@ -6,8 +6,9 @@ import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
 import { type Instance, type InstanceSettings, startInstance } from '../../agent/instance.ts';
 import { checkCapabilities, checkCgroupRoot } from '../../agent/preflight/checks.ts';
+import { findOtherInstances } from '../../agent/preflight/other-instances.ts';
 import {
-  findOtherInstances,
+  findKubeProxy,
   findOtherProxies,
   isInitialNamespace,
 } from '../../agent/preflight/other-proxies.ts';
@@ -76,6 +77,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
   const settings = await settingsOf(loaded, log);
   await warnOfOthers(config, log);
+  void warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   // Before anything is attached: a start that is ended halfway would leave it behind.
   const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
@@ -126,7 +128,7 @@ async function startOrRemove(
   }
 }
 
-/** Before anything is attached. Running beside kube-proxy on the same API server is supported: no warning. */
+/** Before anything is attached. */
 async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void> {
   const found = [
     ...(source.kind === 'manifests' ? await findOtherProxies() : []),
@@ -138,6 +140,20 @@ async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void>
     ? 'stop the agent to undo it'
     : 'to undo it, stop the agent and run `fairlead cleanup`; with --ephemeral, stopping is enough';
   log.warn({ found, effect, advice }, 'this node has a kubelet or another service proxy');
+}
+
+/**
+ * Beside kube-proxy on the same API server nothing breaks, and with --devices none it serves all packets. Listing its
+ * rules may take seconds, for which a start does not wait.
+ */
+async function warnOfKubeProxy({ source, own }: Config, log: Logger): Promise<void> {
+  if (source.kind === 'manifests' || own.devices.includes('none')) return;
+  const found = await findKubeProxy();
+  if (found.length === 0) return;
+  const effect = 'this agent translates packets first, so that the rules of kube-proxy match none';
+  const advice =
+    'remove kube-proxy, then its rules with `kube-proxy --cleanup`; or leave packets to it with --devices none';
+  log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
 }
 
 const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>

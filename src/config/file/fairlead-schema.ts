@@ -98,7 +98,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
-    devices: input.devices ?? ['none'],
+    devices: input.devices ?? ['auto'],
     tcOrder: input.tcOrder ?? 'outer',
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,

@@ -53,7 +53,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'devices',
     'list',
     'devices',
-    "network devices that get packet programs: names with * and ?, '!' before one excludes it, 'auto' chooses by kind, 'none' leaves packets alone (default none)",
+    "network devices that get packet programs: names with * and ?, '!' before one excludes it, 'auto' chooses by kind, 'none' leaves packets alone, e.g. to kube-proxy (default auto)",
   ),
   {
     ...own(

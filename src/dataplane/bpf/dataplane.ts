@@ -87,8 +87,9 @@ class BpfDataplane implements Dataplane {
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     return this.#turn(async (core) => {
-      this.#parts.packets?.follow(plan.node);
       const undetected = core.applyDetector(plan);
+      // Programs begin with these settings, also for what an agent without the packet layer has programmed.
+      this.#parts.packets?.follow(plan.node);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];

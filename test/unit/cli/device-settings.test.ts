@@ -8,7 +8,7 @@ const of = (flags: Readonly<Record<string, string>>) =>
   deviceSettings(loadConfig({ manifests: '/m', 'hostname-override': 'n1', ...flags }).config);
 
 test.each([
-  ['nothing', {}, undefined],
+  ['nothing', {}, { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer' }],
   ['none', { devices: 'none' }, undefined],
   [
     'auto',

@@ -188,3 +188,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     );
   });
 });
+
+test('before the agent has written its settings, packets are left alone and make no flows', () => {
+  drive.putSettings({ secret: 0n });
+  publish(drive, 'IPv4', {});
+  const { client, vip } = names('IPv4');
+  const packet = `${client()} > ${vip()} tcp SYN`;
+  expect(drive.ingress(packet)).toBe(packet);
+  drive.putSettings({});
+  expect(drive.ingress(packet)).not.toBe(packet);
+});

@@ -5,7 +5,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { composed } from '../../../../src/cli/composed.ts';
+import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
 import { type ServiceRow, serviceRows } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { startOneNode } from '../../../support/node.ts';
@@ -63,7 +63,9 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
 
   async function isRight(): Promise<void> {
     const objects = await listObjects(plane.api);
-    const meant = desired(serviceRows(planOf(objects, 'n1'), [], composed({ devices: undefined })));
+    const meant = desired(
+      serviceRows(planOf(objects, 'n1'), [], [bpfCapabilities({ packets: true })]),
+    );
     compared += meant.length;
     await untilHolds(async () => {
       const shown = await rows();

@@ -3,10 +3,10 @@
 // independently of any agent. And what it does hold, read from its pins, with or without an agent.
 
 import { join } from 'node:path';
-import { composed } from '../../../../src/cli/composed.ts';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
 import type { Kind } from '../../../../src/model/types.ts';
 import { backendRows } from '../../../../src/observe/backend-rows.ts';
 import type { KernelState } from '../../../../src/observe/rows.ts';
@@ -65,7 +65,7 @@ export type Held = ReadonlyMap<string, KernelState>;
 /** Every frontend and backend that is desired, programmed or both. */
 export function heldOf(bpfRoot: string, plan: Plan): Held {
   const programmed = programmedBelow(bpfRoot);
-  const frontends = serviceRows(plan, programmed.frontends, composed({ devices: undefined }));
+  const frontends = serviceRows(plan, programmed.frontends, [bpfCapabilities({ packets: true })]);
   const backends = backendRows(plan, programmed.backends);
   return new Map([
     ...frontends.map((row) => [textOf(row, row.frontend), row.kernelState] as const),

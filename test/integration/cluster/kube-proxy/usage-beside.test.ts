@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fairlead beside the real kube-proxy on one node, with the arguments of deploy/kustomize/beside-kube-proxy:
 // fairlead serves the sockets of the node, kube-proxy serves packets from outside, and starting or stopping one
-// does not disturb the other.
+// does not disturb the other. With its programs on devices fairlead serves packets as well, and says that both do.
 import { fileURLToPath } from 'node:url';
 import type { V1DaemonSet } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
@@ -102,6 +103,29 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     const { failures, connections } = await visits.stop();
     expect(failures).toEqual([]);
     expect(connections).toBeGreaterThan(100);
+  }, 60_000);
+
+  test('fairlead takes the packets over with --devices auto, warns, and disturbs no client', async () => {
+    const visits = await outside.client().startLoad(nodePort);
+    await agent?.stop();
+    const flags = (await overlayFlags()).filter((flag) => flag !== '--devices=none');
+    agent = await startClusterAgent(plane, node, { identity: 'proxy', flags });
+    const { log } = agent;
+    await untilHolds(async () => {
+      const warning = log.find((line) => line.includes('kube-proxy serves this node, too'));
+      expect(warning).toMatch(/kube-proxy \(.*"advice":"remove kube-proxy/);
+      const args = ['connections', 'web', '-o', 'json', ...ownPaths(node.instance)];
+      const { stdout } = await runCommand(node.instance, args);
+      expect(JSON.parse(stdout)).not.toEqual([]);
+    }, 20_000);
+    const { failures } = await visits.stop();
+    expect(failures).toEqual([]);
+    await agent.stop();
+    agent = await startBeside();
+    await untilHolds(
+      async () => expect(await reached(outside, nodePort)).toEqual(['web-1', 'web-2']),
+      20_000,
+    );
   }, 60_000);
 
   test('kube-proxy is removed with its rules: clients from outside fail, sockets of the node do not', async () => {

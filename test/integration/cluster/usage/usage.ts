@@ -2,7 +2,8 @@
 // Three nodes in three zones, an agent on each, one control plane: the environment of the usage tests. `right`
 // waits until every agent shows what `buildAll` computes for its node from a fresh list of the API's objects,
 // and until its kernel holds exactly that.
-import { composed } from '../../../../src/cli/composed.ts';
+
+import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
 import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../../src/lab/wiring.ts';
 import { type ServiceRow, serviceRows } from '../../../../src/observe/service-rows.ts';
@@ -136,7 +137,7 @@ function asFleet(
 async function isRight(api: Api, nodes: readonly FleetNode[], wanted: Wanted): Promise<boolean> {
   const objects = await listObjects(api);
   for (const { name, node } of nodes) {
-    const meant = serviceRows(planOf(objects, name), [], composed({ devices: undefined }));
+    const meant = serviceRows(planOf(objects, name), [], [bpfCapabilities({ packets: true })]);
     if (!isWanted(meant, name, wanted)) {
       throw new Error(
         `the objects of the API mean something else on ${name}: ${texts(meant).join('\n')}`,

@@ -64,7 +64,7 @@ beforeAll(async () => {
   outside = await startClient(all.nodes[1]!.self);
   scrapes = new Scrapes(node.instance.sandbox);
   putServices(['one']);
-  agent = await node.startAgent(['--devices', 'auto', '--metrics-top-services', '5']);
+  agent = await node.startAgent(['--metrics-top-services', '5']);
 });
 afterAll(async () => {
   for (const socket of opened) await socket.close().catch(() => undefined);
@@ -148,7 +148,7 @@ test('without an agent the same is listed, but labels are not known', async () =
   const after = await rows('web', '--client', OUTSIDE, '--state', 'established');
   expect(after.map(({ key }) => key)).toEqual(before.map(({ key }) => key));
   expect(await fairlead('-l', 'app=web')).toMatchObject({ code: 3 });
-  agent = await node.startAgent(['--devices', 'auto', '--metrics-top-services', '5']);
+  agent = await node.startAgent(['--metrics-top-services', '5']);
 });
 
 test('--drop-stale: a UDP client whose backend is gone gets another one', async () => {

@@ -71,7 +71,7 @@ const withPorts = (name: string, n: number, ports: object): Manifest => {
   return { ...made, spec: { ...(made['spec'] as object), ...ports } };
 };
 
-test('0 in sync, 3 while an object is rejected, a manifest is unreadable or a frontend is not served', async () => {
+test('0 in sync, 3 while an object is rejected or a manifest is unreadable', async () => {
   await startServed();
   await becomes(0, 'in sync');
   node.manifests.put('bad.yaml', [withPorts('bad', 20, { ports: [{ port: 0 }] })]);
@@ -82,15 +82,20 @@ test('0 in sync, 3 while an object is rejected, a manifest is unreadable or a fr
 
   await becomes(3, 'degraded: 1 rejected object or field');
   node.manifests.remove('unreadable.yaml');
+  await becomes(0, 'in sync');
+});
+
+test('3 while a frontend is not served: SCTP, without programs on devices', async () => {
+  await startServed(['--devices', 'none']);
   const sctp = { ports: [{ port: 80, protocol: 'SCTP' }], clusterIPs: ['10.96.0.20'] };
-  node.manifests.put('bad.yaml', [withPorts('bad', 20, sctp)]);
+  node.manifests.put('sctp.yaml', [withPorts('sctp', 20, sctp)]);
   await becomes(3, 'degraded: 1 frontend not served');
-  node.manifests.remove('bad.yaml');
+  node.manifests.remove('sctp.yaml');
   await becomes(0, 'in sync');
 });
 
 test('a NodePort that is served only for sockets of this node is a limitation, and exits with 0', async () => {
-  await startServed();
+  await startServed(['--devices', 'none']);
   const ports = { type: 'NodePort', ports: [{ name: 'main', port: 80, nodePort: 30080 }] };
   node.manifests.put('node-port.yaml', [withPorts('np', 20, ports)]);
   await untilHolds(async () => {

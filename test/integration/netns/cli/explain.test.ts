@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `explain` of a running agent against real sockets: its answer is what a socket gets, and if no dataplane serves
-// the packet, `explain`, `services` and `status` say so.
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
+// `explain` of a running agent against real sockets, with and without programs on devices: its answer is what a socket
+// gets, and if no dataplane serves the packet, `explain`, `services` and `status` say so.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { endpointSlices, type Manifest, nodeManifest } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
@@ -40,7 +40,6 @@ beforeAll(async () => {
   node.manifests.put('web.yaml', balancer('web', 10, { far: far! }, BALANCER));
   node.manifests.put('ranged.yaml', balancer('ranged', 11, { far: far! }, RANGED));
   node.manifests.put('sctp.yaml', sctp(far!));
-  await node.startAgent(['--cluster-cidr', '10.1.1.0/24,fd00:10:1::/64']);
 });
 afterAll(() => cluster?.remove());
 
@@ -84,10 +83,11 @@ async function explained(from: string, to: string): Promise<Answer> {
   return JSON.parse(stdout) as Answer;
 }
 
-/** Names of the pods that answered, or the ways the connections failed. */
+/** Names of the pods that answered, or the ways the connections failed: `TIMEOUT` is the client's own. */
 async function reached(client: Client, target: Target): Promise<readonly string[]> {
   const { hits, failures } = await client.burst(target, { connections: 20, timeoutMs: 300 });
-  return [...Object.keys(hits), ...Object.keys(failures)].sort();
+  const codes = Object.keys(failures).map((code) => (code === 'TIMEOUT' ? 'ETIMEDOUT' : code));
+  return [...Object.keys(hits), ...codes].sort();
 }
 
 /** What sockets must get for an answer; undefined: no dataplane translates, so no backend may be reached. */
@@ -102,11 +102,15 @@ function nameOf(backend: string): string {
   return pods.find(({ ipv4 }) => backend.startsWith(`${ipv4}:`))?.name ?? backend;
 }
 
+type Expected = Partial<Answer>;
+
 interface Row {
   readonly name: string;
   readonly client: () => readonly [Client, address: string];
   readonly to: () => readonly [address: string, port: number];
-  readonly answer: Partial<Answer>;
+  readonly answer: Expected;
+  /** With --devices none, if that is different. */
+  readonly withoutPackets?: Expected;
 }
 
 const fromPod = () => [node.client(), pod.ipv4] as const;
@@ -149,13 +153,19 @@ const ROWS: readonly Row[] = [
     name: 'outside -> NodePort',
     client: fromOutside,
     to: () => [nodeIp(), NODE_PORT],
-    answer: { verdict: 'drop', dataplane: null, limits: [OUTSIDE] },
+    answer: { verdict: 'drop', dataplane: 'bpf', limits: [] },
+    withoutPackets: { verdict: 'drop', dataplane: null, limits: [OUTSIDE] },
   },
   {
     name: 'pod -> load balancer with source ranges',
     client: fromPod,
     to: () => [RANGED, 80],
-    answer: { verdict: 'drop', dataplane: null, limits: ['not served by bpf: source ranges'] },
+    answer: { verdict: 'drop', dataplane: 'bpf', limits: [] },
+    withoutPackets: {
+      verdict: 'drop',
+      dataplane: null,
+      limits: ['not served by bpf: source ranges'],
+    },
   },
   {
     name: 'pod -> load balancer with policy Local',
@@ -165,39 +175,63 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-test.each(ROWS)('$name', async ({ client, to, answer }) => {
-  const [[sender, from], [address, port]] = [client(), to()];
-  const said = await explained(from, `${address}:${port}/tcp`);
-  expect(said).toMatchObject(answer);
-  const target = { address, port, protocol: 'TCP' } as const;
-  await untilHolds(async () => {
-    const seen = await reached(sender, target);
-    const expected = promised(said);
-    if (expected !== undefined) expect(seen).toEqual(expected);
-    else expect(seen.filter((name) => ['near', 'far'].includes(name))).toEqual([]);
+/** Where a node with these flags differs from what the rows say. */
+const MODES = [
+  {
+    devices: 'auto',
+    sctp: [
+      'not served by bpf: SCTP to backends with another port',
+      'not served by bpf: SCTP from processes of this node',
+    ],
+    outside: 'drop: the client gets no response',
+  },
+  {
+    devices: 'none',
+    sctp: ['not served by bpf: SCTP'],
+    outside: `decided: drop: the client gets no response; ${OUTSIDE}`,
+  },
+] as const;
+
+describe.each(MODES)('--devices $devices', ({ devices, sctp: limits, outside: outsideText }) => {
+  let agent: Agent;
+  beforeAll(async () => {
+    const cidrs = ['--cluster-cidr', '10.1.1.0/24,fd00:10:1::/64'];
+    agent = await node.startAgent([...cidrs, '--devices', devices]);
   });
-});
+  afterAll(() => agent?.stop());
 
-test('pod -> SCTP: no hook sees it, and every command says so', async () => {
-  const said = await explained(pod.ipv4, `${clusterIps(12).ipv4}:80/sctp`);
-  const limits = ['not served by bpf: SCTP'];
-  expect(said).toMatchObject({ verdict: 'forward', dataplane: null, limits });
-  const paths = ownPaths(node.instance);
-  const services = await runCommand(node.instance, ['services', 'sctp', '-o', 'json', ...paths]);
-  const { items } = JSON.parse(services.stdout) as { items: readonly ServiceRow[] };
-  expect(items.map(({ kernelState }) => kernelState)).toEqual(['not-served']);
-  expect(items[0]).toMatchObject({ servedBy: [], kernel: [] });
-  expect(items[0]?.limits).toEqual(limits);
-  const status = await runCommand(node.instance, ['status', ...paths.slice(2)]);
-  expect(status.stdout).toMatch(/^Limit: +not served by bpf: SCTP: default\/sctp$/m);
-  expect(status.code).toBe(3);
-});
+  test.each(ROWS)('$name', async ({ client, to, answer, withoutPackets }) => {
+    const [[sender, from], [address, port]] = [client(), to()];
+    const said = await explained(from, `${address}:${port}/tcp`);
+    expect(said).toMatchObject(devices === 'none' ? (withoutPackets ?? answer) : answer);
+    const target = { address, port, protocol: 'TCP' } as const;
+    await untilHolds(async () => {
+      const seen = await reached(sender, target);
+      const expected = promised(said);
+      if (expected !== undefined) expect(seen).toEqual(expected);
+      else expect(seen.filter((name) => ['near', 'far'].includes(name))).toEqual([]);
+    });
+  });
 
-test('the table output shows the decision and what is not served', async () => {
-  const to = `${nodeIp()}:${NODE_PORT}`;
-  const args = ['explain', '--run-dir', node.instance.runDir, '--from', outsideIp(), '--to', to];
-  const { stdout } = await runCommand(node.instance, args);
-  expect(stdout.split('\n')[0]).toBe(
-    `${outsideIp()} -> ${to}/TCP: decided: drop: the client gets no response; ${OUTSIDE}`,
-  );
+  test('pod -> SCTP to another port: every command says that it is not served', async () => {
+    const said = await explained(pod.ipv4, `${clusterIps(12).ipv4}:80/sctp`);
+    expect(said).toMatchObject({ verdict: 'forward', dataplane: null, limits: [limits[0]] });
+    const paths = ownPaths(node.instance);
+    const services = await runCommand(node.instance, ['services', 'sctp', '-o', 'json', ...paths]);
+    const { items } = JSON.parse(services.stdout) as { items: readonly ServiceRow[] };
+    expect(items.map(({ kernelState }) => kernelState)).toEqual(['not-served']);
+    expect(items[0]).toMatchObject({ servedBy: [], kernel: [], limits });
+    const status = await runCommand(node.instance, ['status', ...paths.slice(2)]);
+    for (const limit of limits) {
+      expect(status.stdout).toMatch(new RegExp(`^Limit: +${limit}: default/sctp$`, 'm'));
+    }
+    expect(status.code).toBe(3);
+  });
+
+  test('the table output shows the decision and what is not served', async () => {
+    const to = `${nodeIp()}:${NODE_PORT}`;
+    const args = ['explain', '--run-dir', node.instance.runDir, '--from', outsideIp(), '--to', to];
+    const { stdout } = await runCommand(node.instance, args);
+    expect(stdout.split('\n')[0]).toBe(`${outsideIp()} -> ${to}/TCP: ${outsideText}`);
+  });
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead run --devices auto`: the agent attaches the packet layer to the node's devices, says so in status, adopts
-// it after a restart, and removes it when it is asked to.
+// `fairlead run` attaches the packet layer to the node's devices, says so in status, adopts it after a restart, and
+// removes it when it is asked to.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { endpointSlices } from '../../../../src/lab/manifests.ts';
@@ -50,7 +50,7 @@ beforeAll(async () => {
       (slice) => slice['addressType'] === 'IPv4',
     ),
   ]);
-  agent = await node.startAgent(['--devices', 'auto']);
+  agent = await node.startAgent();
 });
 afterAll(() => all?.remove());
 
@@ -103,8 +103,8 @@ test('explain says so, as the agent and as manifests with --devices have it', as
   const served = { dataplane: 'bpf', source: 'client', limits: [] };
   expect(await explained('--run-dir', runDir)).toEqual(served);
   const folder = ['--manifests', manifests.path, '--hostname-override', nodeName];
-  expect(await explained(...folder, '--devices', 'auto')).toEqual(served);
-  expect(await explained(...folder)).toEqual({
+  expect(await explained(...folder)).toEqual(served);
+  expect(await explained(...folder, '--devices', 'none')).toEqual({
     ...{ dataplane: null, source: null },
     limits: ['not served by bpf: packets from outside'],
   });
@@ -131,7 +131,7 @@ test('a device that appears gets its programs', async () => {
 test('traffic flows without the agent, and the next one adopts the programs', async () => {
   await agent.kill();
   expect(await answers()).toBe('web');
-  agent = await node.startAgent(['--devices', 'auto']);
+  agent = await node.startAgent();
   const line = agent.log.find((one) => one.includes('devices attached')) ?? '';
   expect(JSON.parse(line)).toMatchObject({ devices: 4, adopted: 4 });
   expect(await answers()).toBe('web');
@@ -139,7 +139,7 @@ test('traffic flows without the agent, and the next one adopts the programs', as
 
 test('--devices none removes the programs of an earlier agent', async () => {
   await agent.stop();
-  agent = await node.startAgent();
+  agent = await node.startAgent(['--devices', 'none']);
   expect((await node.status()).devices).toEqual([]);
   expect(await answers()).toBe('ECONNREFUSED');
 });
@@ -158,7 +158,7 @@ test('cleanup removes them too, and --ephemeral when the agent stops', async () 
   ]);
   expect(stdout).toContain('removed link links/fl_ingress@uplink');
   expect(await answers()).toBe('ECONNREFUSED');
-  agent = await node.startAgent(['--devices', 'auto', '--ephemeral']);
+  agent = await node.startAgent(['--ephemeral']);
   await untilHolds(async () => expect(await answers()).toBe('web'));
   await agent.stop();
   expect(await answers()).toBe('ECONNREFUSED');

@@ -183,23 +183,33 @@ test('hints for this node and its zone narrow the set', async () => {
   node.manifests.remove('hinted.yaml');
 });
 
-test('a frontend with source ranges is not programmed, but the ClusterIP is', async () => {
-  put({
-    spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] },
-    status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
-    endpoints: [on('near')],
-  });
-  await untilHolds(async () => {
-    expect((await pod.once(at('203.0.113.10'), 300)).kind).toBe('failed');
-    const rows = (await askAgent(node.instance.runDir, '/v1/services')) as readonly ServiceRow[];
-    const programmed = rows.filter(({ family }) => family === 'IPv4');
-    expect(programmed.map(({ frontend, kernel }) => `${frontend} ${kernel.length}`)).toEqual([
-      '10.96.0.10:80/TCP 1',
-      '203.0.113.10:80/TCP 0',
-    ]);
-  });
-  expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
-});
+test.each([
+  ['192.0.2.0/24', 'have no access', []],
+  ['10.1.0.0/16', 'have access', ['near']],
+])(
+  'source ranges %s: pods %s to the load balancer address, and to the ClusterIP always',
+  async (range, _, expected) => {
+    put({
+      spec: { type: 'LoadBalancer', loadBalancerSourceRanges: [range] },
+      status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
+      endpoints: [on('near')],
+    });
+    const balancer = async (): Promise<readonly string[]> => {
+      const { hits } = await pod.burst(at('203.0.113.10'), { connections: 3, timeoutMs: 300 });
+      return Object.keys(hits);
+    };
+    await untilHolds(async () => {
+      const rows = (await askAgent(node.instance.runDir, '/v1/services')) as readonly ServiceRow[];
+      const programmed = rows.filter(({ family }) => family === 'IPv4');
+      expect(programmed.map(({ frontend, kernel }) => `${frontend} ${kernel.length}`)).toEqual([
+        '10.96.0.10:80/TCP 1',
+        '203.0.113.10:80/TCP 1',
+      ]);
+      expect(await balancer()).toEqual(expected);
+    });
+    expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
+  },
+);
 
 test('all frontends of a service port share session affinity', async () => {
   put({

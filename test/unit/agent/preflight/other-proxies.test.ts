@@ -3,8 +3,8 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { findOtherProxies } from '../../../../src/agent/preflight/other-proxies.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { findKubeProxy, findOtherProxies } from '../../../../src/agent/preflight/other-proxies.ts';
 
 let root = '';
 beforeEach(() => {
@@ -25,12 +25,14 @@ function process_(pid: string, comm: string, namespace: string): void {
   symlinkSync(namespace, join(root, `proc/${pid}/ns/net`));
 }
 
+type Outputs = Readonly<Record<string, string>>;
+
 /** The output of the tools; others are not installed. */
-const find = (outputs: Readonly<Record<string, string>> = {}) =>
-  findOtherProxies(root, async (program) => {
-    const stdout = outputs[program];
-    return { stdout: stdout ?? '', stderr: '', code: stdout === undefined ? 127 : 0 };
-  });
+const run = (outputs: Outputs) => async (program: string) => {
+  const stdout = outputs[program];
+  return { stdout: stdout ?? '', stderr: '', code: stdout === undefined ? 127 : 0 };
+};
+const find = (outputs: Outputs = {}) => findOtherProxies(root, run(outputs));
 
 test('a standalone machine has none', async () => {
   process_('7', 'kubectl', 'net:[1]');
@@ -69,4 +71,32 @@ test("kube-proxy's rules are detected without its process", async () => {
     'kube-proxy (nftables table kube-proxy)',
     'kube-proxy (iptables chain KUBE-SERVICES)',
   ]);
+});
+
+describe('kube-proxy alone is detected', () => {
+  const findIt = (body: string, outputs: Outputs = {}) =>
+    findKubeProxy(root, run(outputs), async () => body);
+
+  test('by its process, not by a kubelet or another proxy', async () => {
+    process_('70', 'kubelet', 'net:[1]');
+    process_('71', 'kube-proxy', 'net:[1]');
+    process_('72', 'cilium-agent', 'net:[1]');
+    expect(await findIt('')).toEqual(['kube-proxy (pid 71)']);
+  });
+
+  test('by its port, which containers see too', async () => {
+    expect(await findIt('nftables')).toEqual([
+      'kube-proxy (http://127.0.0.1:10249/proxyMode responds with nftables)',
+    ]);
+  });
+
+  test('by its rules', async () => {
+    expect(await findIt('', { 'iptables-save': ':KUBE-SERVICES - [0:0]\n' })).toEqual([
+      'kube-proxy (iptables chain KUBE-SERVICES)',
+    ]);
+  });
+
+  test('not by what else answers on that port', async () => {
+    expect(await findIt('<html>not found</html>')).toEqual([]);
+  });
 });
