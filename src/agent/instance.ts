@@ -2,7 +2,7 @@
 // Composes a running instance from its settings: admin socket, dataplane, agent, servers, source. If one of
 // them fails to start, those before it are closed.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ComposedDataplane, Dataplane, OpenDataplane } from '../dataplane/dataplane.ts';
+import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
@@ -12,7 +12,7 @@ import { serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
-import { followNetwork } from '../sys/netlink/follow.ts';
+import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
 import { nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
@@ -22,6 +22,9 @@ import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
 import { readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
+
+/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
+export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
@@ -76,7 +79,8 @@ async function compose(
   closers.push(network);
   const addresses = nodeAddressesOf(network);
   const early = createEarlyListener();
-  const dataplane = await openBeside(settings, early, closers);
+  const opening = settings.openDataplane(network);
+  const dataplane = await openBeside(opening, settings.source, { early, closers });
   logAttached(dataplane, settings.plan.nodeName, log);
   const agent = createAgent({
     planner: createPlanner(settings.plan),
@@ -103,11 +107,10 @@ async function compose(
 
 /** The source is read while the kernel checks the programs, but not before what refuses a start at once. */
 async function openBeside(
-  { openDataplane, source }: InstanceSettings,
-  early: EarlyListener,
-  closers: Lifetime['closers'],
+  opening: Promise<ComposedDataplane>,
+  source: Source,
+  { early, closers }: Pick<Lifetime, 'closers'> & { readonly early: EarlyListener },
 ): Promise<ComposedDataplane> {
-  const opening = openDataplane();
   await Promise.race([opening, nextTurn()]);
   closers.push(source);
   source.start(early.listener);

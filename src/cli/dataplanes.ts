@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
+import type { OpenDataplane } from '../agent/instance.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
@@ -8,7 +9,6 @@ import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loa
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';
 import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
-import type { OpenDataplane } from '../dataplane/dataplane.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Snapshot } from '../dataplane/snapshot.ts';
 import type { Logger } from '../log.ts';
@@ -36,10 +36,10 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
   const { bpfRoot, runDir, nodeName, cgroupRoot: asked, ...layers } = settings;
   const holder = { command: 'agent', nodeName, runDir };
   const { path: cgroupRoot } = checkCgroupRoot(asked);
-  return async () => {
+  return async (network) => {
     try {
       const bpf = { bpfRoot, holder, cgroupRoot, ...layers };
-      return createRouter([await openBpfDataplane(bpf, log)]);
+      return createRouter([await openBpfDataplane(bpf, { network, log })]);
     } catch (error) {
       throw namingCapabilities(error);
     }

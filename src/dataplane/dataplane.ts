@@ -87,5 +87,3 @@ export interface ComposedDataplane extends Dataplane {
   readonly dataplanes: readonly Capabilities[];
   devices(): readonly DeviceView[];
 }
-
-export type OpenDataplane = () => Promise<ComposedDataplane>;

@@ -4,7 +4,12 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
-import { type Instance, type InstanceSettings, startInstance } from '../../agent/instance.ts';
+import {
+  type Instance,
+  type InstanceSettings,
+  type OpenDataplane,
+  startInstance,
+} from '../../agent/instance.ts';
 import { checkCapabilities, checkCgroupRoot } from '../../agent/preflight/checks.ts';
 import { findOtherInstances } from '../../agent/preflight/other-instances.ts';
 import {
@@ -19,7 +24,6 @@ import { flagz } from '../../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../../config/sysctls.ts';
 import type { Config } from '../../config/types.ts';
-import type { ComposedDataplane } from '../../dataplane/dataplane.ts';
 import { FairleadError } from '../../errors.ts';
 import { createLogger, type Logger } from '../../log.ts';
 import { clusterSource } from '../../source/apiserver/source.ts';
@@ -115,8 +119,8 @@ async function startOrRemove(
   log: Logger,
 ): Promise<Instance> {
   let isAttached = false;
-  const openDataplane = async (): Promise<ComposedDataplane> => {
-    const dataplane = await settings.openDataplane();
+  const openDataplane: OpenDataplane = async (network) => {
+    const dataplane = await settings.openDataplane(network);
     isAttached = true;
     return dataplane;
   };

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
+import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
 import { bpfCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
@@ -44,7 +45,16 @@ const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
 
-export async function openBpfDataplane(settings: BpfSettings, log: Logger): Promise<Dataplane> {
+interface OpenParts {
+  /** Of the node; the caller closes it. */
+  readonly network: NetworkFollower;
+  readonly log: Logger;
+}
+
+export async function openBpfDataplane(
+  settings: BpfSettings,
+  { network, log }: OpenParts,
+): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
   const close = (): void => {
@@ -62,7 +72,7 @@ export async function openBpfDataplane(settings: BpfSettings, log: Logger): Prom
       sizes: maxEntries(mapSizes),
     });
     opened.push(attached);
-    const packets = await openPackets(settings, log);
+    const packets = await openPackets(settings, { network, log });
     if (packets !== undefined) opened.push(packets);
     return overMaps(attached, settings, { close, log, ...(packets && { packets }) });
   } catch (error) {
@@ -101,7 +111,7 @@ function overMaps(
 
 async function openPackets(
   { devices, bpfRoot, mapSizes, resetsTcp }: BpfSettings,
-  log: Logger,
+  { network, log }: OpenParts,
 ): Promise<PacketLayer | undefined> {
   if (devices === undefined) {
     removePacketLayer(bpfRoot);
@@ -111,7 +121,7 @@ async function openPackets(
     object: readObject(PACKET_OBJECT),
     sweepObject: readObject(SWEEP_OBJECT),
     sizes: maxEntries(mapSizes),
-    ...{ bpfRoot, resetsTcp, log },
+    ...{ bpfRoot, resetsTcp, network, log },
   });
 }
 

@@ -4,7 +4,7 @@
 import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
-import { followNetwork, type NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { DeviceView } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins } from '../devices/device-pins.ts';
@@ -51,6 +51,8 @@ export interface PacketLayerParts {
   readonly sizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
+  /** The devices of the node; the caller closes it, later than the layer. */
+  readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
@@ -79,9 +81,7 @@ export async function openPacketLayer(
     const { frontend } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows: flowTables(loaded.map), traffic, frontend });
     opened.push(totals);
-    const network = followNetwork();
-    opened.push(network);
-    const follower = followDevices(settings, loaded, { ...parts, network });
+    const follower = followDevices(settings, loaded, parts);
     opened.push(follower);
     return {
       devices: () => follower.devices(),
@@ -104,11 +104,7 @@ export async function openPacketLayer(
 function followDevices(
   { policy, order }: DeviceSettings,
   { map, programs }: Attached,
-  {
-    bpfRoot,
-    log,
-    network,
-  }: Pick<PacketLayerParts, 'bpfRoot' | 'log'> & { network: NetworkFollower },
+  { bpfRoot, log, network }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'>,
 ): DeviceFollower {
   return createDeviceFollower({
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
