@@ -98,4 +98,5 @@ export const mergeInstallations = ([first, ...others]: readonly [
 ]): Installation => ({
   ...first.installation,
   hooks: [first, ...others].flatMap(({ installation }) => installation.hooks),
+  refused: [first, ...others].flatMap(({ installation }) => installation.refused),
 });

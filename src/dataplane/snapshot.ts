@@ -139,6 +139,8 @@ export interface Installation {
   readonly cgroupRoot: string;
   /** Folder of its pinned maps and links. */
   readonly bpfRoot: string;
+  /** Layers that the settings ask for and the kernel refused. */
+  readonly refused: readonly { readonly layer: string; readonly reason: string }[];
 }
 
 export interface Hook {

@@ -22,7 +22,7 @@ export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[])
 
 /** Degraded by anything an operator must know of, not only by what stops traffic. */
 export function healthOf(
-  status: Pick<Status, 'isReady' | 'sync' | 'problems' | 'devices'>,
+  status: Pick<Status, 'isReady' | 'sync' | 'problems' | 'refused' | 'devices'>,
   frontends: FrontendCounts,
 ): Health {
   if (!status.isReady) {
@@ -34,6 +34,7 @@ export function healthOf(
     counted(rejected, 'rejected object or field', 'rejected objects or fields'),
     counted(problems.length - rejected, 'source problem', 'source problems'),
     counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
+    counted(status.refused.length, 'layer refused by the kernel', 'layers refused by the kernel'),
     counted(
       status.devices.filter(({ isFailed }) => isFailed).length,
       'device without its programs',

@@ -3,7 +3,13 @@
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
-import type { DeviceView, Hook, StaleSocketsState, TableFill } from '../dataplane/snapshot.ts';
+import type {
+  DeviceView,
+  Hook,
+  Installation,
+  StaleSocketsState,
+  TableFill,
+} from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
@@ -25,6 +31,8 @@ export interface Status {
   readonly bpfRoot: string;
   readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
+  /** Layers that the kernel refused: what they would serve is not served. */
+  readonly refused: Installation['refused'];
   /** The network devices of the node; none if no programs are attached to devices. */
   readonly devices: readonly DeviceView[];
   readonly source: {

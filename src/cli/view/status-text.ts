@@ -157,7 +157,13 @@ const problemLabel = (problem: Status['problems'][number]): string => {
   return isOfObject(problem) ? 'Rejected' : 'Problem';
 };
 
-const problemLines = ({ problems = [], sync, devices = [] }: Report): readonly Line[] => [
+const problemLines = ({
+  problems = [],
+  sync,
+  refused = [],
+  devices = [],
+}: Report): readonly Line[] => [
+  ...refused.map(({ layer, reason }) => ['Failed', `${layer}: ${reason}`] as const),
   ...devices.flatMap(({ isFailed, name, reason }) =>
     isFailed ? [['Failed', `device ${name}: ${reason}`] as const] : [],
   ),

@@ -9,7 +9,9 @@ import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
 import { bpfCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
+import type { Installation } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
+import { devicePins } from './devices/device-pins.ts';
 import { type Attached, attachLayer } from './loader/attach.ts';
 import { canSetRetval, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
@@ -23,6 +25,7 @@ import {
   type PacketLayer,
   removePacketLayer,
 } from './packet/layer.ts';
+import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
@@ -72,19 +75,22 @@ export async function openBpfDataplane(
       sizes: maxEntries(mapSizes),
     });
     opened.push(attached);
-    const packets = await openPackets(settings, { network, log });
+    const { layer: packets, refused } = await openPackets(settings, { network, log });
     if (packets !== undefined) opened.push(packets);
-    return overMaps(attached, settings, { close, log, ...(packets && { packets }) });
+    return overMaps(attached, settings, { close, log, refused, ...(packets && { packets }) });
   } catch (error) {
     close();
     throw error;
   }
 }
 
+type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
+  Pick<Installation, 'refused'> & { readonly packets?: PacketLayer };
+
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
-  parts: Pick<BpfParts, 'close' | 'log'> & { readonly packets?: PacketLayer },
+  { refused, ...parts }: OverMapsParts,
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
@@ -101,6 +107,7 @@ function overMaps(
       refusesWith: canSetRetval(rodata) ? 'ECONNREFUSED' : 'EPERM',
       cgroupRoot,
       bpfRoot,
+      refused,
     },
     outcomes: () => readReasons(reasons),
     staleSockets: (isServed) =>
@@ -112,16 +119,20 @@ function overMaps(
 async function openPackets(
   { devices, bpfRoot, mapSizes, resetsTcp }: BpfSettings,
   { network, log }: OpenParts,
-): Promise<PacketLayer | undefined> {
+): Promise<OpenedPackets> {
   if (devices === undefined) {
     removePacketLayer(bpfRoot);
-    return undefined;
+    return { layer: undefined, refused: [] };
   }
-  return openPacketLayer(devices, {
+  const parts = {
     object: readObject(PACKET_OBJECT),
     sweepObject: readObject(SWEEP_OBJECT),
     sizes: maxEntries(mapSizes),
     ...{ bpfRoot, resetsTcp, network, log },
+  };
+  return orWithoutPackets(() => openPacketLayer(devices, parts), {
+    log,
+    isAttached: devicePins(pinFolder(bpfRoot).links).length > 0,
   });
 }
 

@@ -20,6 +20,7 @@ const STATUS: Status = {
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
   refusesWith: 'ECONNREFUSED',
+  refused: [],
   devices: [],
   source: { kind: 'manifests', location: '/m' },
   sync: {
@@ -128,6 +129,13 @@ test.each([
 ])('stale sockets: %s', (_, staleSockets, expected) => {
   const lines = statusText(reportOf({ staleSockets }), false).split('\n');
   expect(lines.filter((line) => /^Stale:|stale socket/.test(line))).toEqual(expected);
+});
+
+test('a layer that the kernel refused is named with the reason', () => {
+  const refused = [{ layer: 'packet layer', reason: 'the kernel refused a program: unknown func' }];
+  const [health, ...others] = statusText(reportOf({ refused }), false).split('\n');
+  expect(health).toContain('1 layer refused by the kernel');
+  expect(others).toContain('Failed:     packet layer: the kernel refused a program: unknown func');
 });
 
 test('devices: how many have their programs, each with -o wide, failures always', () => {

@@ -64,7 +64,7 @@ export function fakeDataplane(capabilities: Capabilities, journal: string[] = []
     capabilities,
     installation: {
       hooks: [{ name: capabilities.dataplane, isAdopted: false, insns: 1 }],
-      ...{ refusesWith: 'ECONNREFUSED', cgroupRoot: '/cg', bpfRoot: '/bpf' },
+      ...{ refusesWith: 'ECONNREFUSED', cgroupRoot: '/cg', bpfRoot: '/bpf', refused: [] },
     },
     failure: 'none',
     isClosed: false,

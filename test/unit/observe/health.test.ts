@@ -14,15 +14,17 @@ interface Case {
   readonly failed?: Status['sync']['failed'];
   readonly frontends?: readonly KernelState[];
   readonly failedDevices?: number;
+  readonly refused?: Status['refused'];
 }
 
 function health({ isReady = true, problems = [], failed = [], ...more }: Case) {
-  const { frontends = ['ok'], failedDevices = 0 } = more;
+  const { frontends = ['ok'], failedDevices = 0, refused = [] } = more;
   const sync = { failed } as unknown as Status['sync'];
   const rows = frontends.map((kernelState) => ({ kernelState }));
   const devices = Array.from({ length: failedDevices }, () => ({ isFailed: true }));
-  const status = { isReady, problems, sync, devices: devices as unknown as Status['devices'] };
-  return healthOf(status, countFrontends(rows));
+  const status = { isReady, problems, sync, refused };
+  const withDevices = { ...status, devices: devices as unknown as Status['devices'] };
+  return healthOf(withDevices, countFrontends(rows));
 }
 
 test('in sync: nothing failed, nothing rejected, every frontend programmed', () => {
@@ -42,6 +44,7 @@ test.each<[reason: string, state: Case]>([
   ['1 rejected object or field', { problems: [rejected] }],
   ['1 rejected object or field', { problems: [{ ...NOWHERE, file: 'a.yaml', reason: 'no' }] }],
   ['1 source problem', { problems: [{ ...NOWHERE, reason: 'ECONNREFUSED', kinds: 'all' }] }],
+  ['1 layer refused by the kernel', { refused: [{ layer: 'packet layer', reason: 'no' }] }],
   ['2 entries failed to sync', { failed: [failedEntry(), failedEntry()] }],
   ['2 devices without their programs', { failedDevices: 2 }],
   ['1 frontend missing', { frontends: ['ok', 'missing'] }],
