@@ -129,6 +129,21 @@ struct {
 	__type(value, struct snat6);
 } fl_new_snat6 SEC(".maps");
 
+/* Lines of fl_mark for each hook. */
+#define MARK_LINES 1024
+
+/*
+ * Addresses that flows have had, by their hash: a packet to or from any other needs no look-up of
+ * flows. Set by the packet programs when a flow begins, never cleared: one too many only costs
+ * look-ups. Key: line, first those of destinations at ingress, then those of backends at egress.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * MARK_LINES);
+	__type(key, __u32);
+	__type(value, struct mark_line);
+} fl_mark SEC(".maps");
+
 /*
  * Ports of fragmented datagrams, both families. Written and read by the packet programs. Full: LRU
  * eviction; later fragments of an evicted datagram are as unknown ones.

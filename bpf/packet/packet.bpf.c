@@ -27,7 +27,6 @@ static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum 
 	if (link == LINK_ETHERNET)
 		type = skip_vlan_tags(skb, &network);
 	p->has_mac = link == LINK_ETHERNET;
-	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
 	p->secret = s ? s->secret : 0;
 	/* Before the first sync: flows made without the key would be lost when it is written. */
 	if (!p->secret)
@@ -49,29 +48,35 @@ static __always_inline bool is_martian(const struct packet *p, enum family famil
 	return is_loopback(&p->wire.destination, family);
 }
 
-static __always_inline int ingress4(struct __sk_buff *skb, const struct packet *p)
+static __always_inline int ingress4(struct __sk_buff *skb, struct packet *p)
 {
-	int action;
+	int action = UNDECIDED;
 
 	if (p->is_fragment && !fl_know_ports())
 		return fl_stray4();
-	action = fl_request4(skb);
-	if (action == UNDECIDED)
-		action = fl_reply4(skb);
+	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, FAMILY_IPV4)) {
+		set_now(p);
+		action = fl_request4(skb);
+		if (action == UNDECIDED)
+			action = fl_reply4(skb);
+	}
 	if (action != UNDECIDED)
 		return action;
 	return p->is_later_fragment ? fl_stray4() : on_first(skb, FAMILY_IPV4);
 }
 
-static __always_inline int ingress6(struct __sk_buff *skb, const struct packet *p)
+static __always_inline int ingress6(struct __sk_buff *skb, struct packet *p)
 {
-	int action;
+	int action = UNDECIDED;
 
 	if (p->is_fragment && !fl_know_ports())
 		return fl_stray6();
-	action = fl_request6(skb);
-	if (action == UNDECIDED)
-		action = fl_reply6(skb);
+	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, FAMILY_IPV6)) {
+		set_now(p);
+		action = fl_request6(skb);
+		if (action == UNDECIDED)
+			action = fl_reply6(skb);
+	}
 	if (action != UNDECIDED)
 		return action;
 	return p->is_later_fragment ? fl_stray6() : on_first(skb, FAMILY_IPV6);

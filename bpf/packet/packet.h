@@ -145,8 +145,47 @@ static __always_inline void reverse(const struct tuple *from, struct tuple *to)
 	to->protocol = from->protocol;
 }
 
+/* --- marks -------------------------------------------------------------------------------------
+ */
+
+/* A compile-time constant: destinations at ingress, or backends at egress. */
+enum marks { MARKS_INGRESS = 0, MARKS_EGRESS = MARK_LINES };
+
+static __always_inline __u8 *mark_of(const struct packet *p, enum marks marks,
+				     const struct address *a, enum family family)
+{
+	__u32 hash = mix_address(p->secret, a, family) >> 32;
+	__u32 line = marks + hash / MARKS_PER_LINE % MARK_LINES;
+	struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
+
+	return found ? &found->mark[hash % MARKS_PER_LINE] : NULL;
+}
+
+static __always_inline bool is_marked(const struct packet *p, enum marks marks,
+				      const struct address *a, enum family family)
+{
+	__u8 *mark = mark_of(p, marks, a, family);
+
+	return !mark || *mark;
+}
+
+static __always_inline void set_mark(const struct packet *p, enum marks marks,
+				     const struct address *a, enum family family)
+{
+	__u8 *mark = mark_of(p, marks, a, family);
+
+	if (mark && !*mark)
+		*mark = 1;
+}
+
 /* --- the packet --------------------------------------------------------------------------------
  */
+
+/* Not for every packet: reading the clock costs as much as a look-up. */
+static __always_inline void set_now(struct packet *p)
+{
+	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
+}
 
 /* A connection begins. Every UDP datagram may begin one. */
 static __always_inline bool is_first(const struct packet *p)

@@ -165,6 +165,16 @@ struct fragment_ports {
 	__u16 destination_port;
 };
 
+/* --- marks -------------------------------------------------------------------------------------
+ */
+
+#define MARKS_PER_LINE 64
+
+/* Element of fl_mark: bytes, because a byte can be set without reading its neighbours. */
+struct mark_line {
+	__u8 mark[MARKS_PER_LINE];
+};
+
 /* --- devices and settings ----------------------------------------------------------------------
  */
 

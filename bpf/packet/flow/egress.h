@@ -54,6 +54,7 @@ static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p,
 		count_reason(REASON_DROPPED_NO_PORT);
 		return false;
 	}
+	set_mark(p, MARKS_INGRESS, &p->snat.destination, family);
 	put_address(snat_address_of(nat, family), &p->snat.destination, family);
 	barrier();
 	*(volatile __u16 *)&nat->snat_port = p->snat.destination_port;
@@ -154,8 +155,13 @@ static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum
 
 	if (!p)
 		return LEAVE;
-	if (tier == TIER_MAIN)
+	if (tier == TIER_MAIN) {
+		if (!is_marked(p, MARKS_EGRESS, &p->wire.source, family) &&
+		    !is_marked(p, MARKS_EGRESS, &p->wire.destination, family))
+			return LEAVE;
+		set_now(p);
 		set_sorted(&p->wire, &p->nat);
+	}
 	return on_egress_in(skb, p, tier, family);
 }
 

@@ -166,11 +166,14 @@ static __always_inline bool put_new_flow(struct packet *p, enum family family)
 /* The packet goes to the backend, or is dropped: without its legs replies would be wrong. */
 static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, enum family family)
 {
+	set_now(p);
 	make_flow(p);
 	if (p->wire.protocol == PROTOCOL_SCTP && p->flow.backend_port != p->wire.destination_port)
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))
 		return unanswered(REASON_DROPPED_NO_PORT);
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, family);
+	set_mark(p, MARKS_EGRESS, &p->backend, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	count_opened(p->flow.backend_id);
@@ -228,8 +231,9 @@ static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
 	struct packet *p = this_packet();
 	struct nat *nat;
 
-	if (!p)
+	if (!p || !is_marked(p, MARKS_EGRESS, &p->wire.destination, family))
 		return LEAVE;
+	set_now(p);
 	set_sorted(&p->wire, &p->nat);
 	nat = find_nat_of(p, family);
 	if (!nat || !is_of_its_client(p, nat, family) || forget_ended(p, nat, family) ||
@@ -259,6 +263,7 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, e
 
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
 	count_choice(&p->choice);
+	set_now(p);
 	if (!s || p->now < s->reset_unknown_from)
 		return LEAVE;
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);

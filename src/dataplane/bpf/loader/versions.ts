@@ -19,6 +19,7 @@ const MAP_VERSIONS = {
   fl_frontend4: 1,
   fl_frontend6: 1,
   fl_frontend: 1,
+  fl_mark: 1,
   fl_nat4: 1,
   fl_nat6: 1,
   fl_new_flow4: 1,

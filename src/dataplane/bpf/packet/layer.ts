@@ -19,6 +19,7 @@ import { DEVICE_PROGRAMS } from '../loader/layer.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
 import type { ArrayTable } from '../maps/tables.ts';
+import { markOlderFlows } from './marks.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -77,9 +78,11 @@ export async function openPacketLayer(
     const follow = followSettings(loaded.map('fl_packet'), { resetsTcp });
     const sweep = { object: sweepObject, bpfRoot, sizes, clock: SYSTEM_CLOCK, log };
     opened.push(await startSweeping(sweep));
+    const flows = flowTables(loaded.map);
+    markOlderFlows(loaded.map('fl_mark'), flows);
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const { frontend } = kernelTables(loaded.map);
-    const totals = createTotalsReader({ flows: flowTables(loaded.map), traffic, frontend });
+    const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);
     const follower = followDevices(settings, loaded, parts);
     opened.push(follower);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a flow: half-open, established, closing; which backend it keeps; what is made again.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { PACKET_SIZE } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { markOlderFlows } from '../../../../src/dataplane/bpf/packet/marks.ts';
 import { PacketDrive } from './support/packet-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
@@ -255,6 +257,48 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     drive.edit(map('snat'), (value) => value.set([(value[offset] ?? 0) ^ 1], offset));
     const line = `${pod(5)} > ${node(40_000)} tcp ACK`;
     expect(drive.ingress(line)).toBe(line);
+  });
+
+  test('flows that are older than fl_mark are found after a start', () => {
+    establish();
+    drive.edit('fl_mark', (value) => value.fill(0));
+    const start = () =>
+      markOlderFlows(
+        drive.object.map('fl_mark'),
+        flowTables((name) => drive.object.map(name)),
+      );
+    start();
+    expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
+    expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
+  });
+
+  test('marks of flows that began since are kept as they are', () => {
+    markOlderFlows(
+      drive.object.map('fl_mark'),
+      flowTables((name) => drive.object.map(name)),
+    );
+    const marks = (): number =>
+      drive.object
+        .map('fl_mark')
+        .readAll()
+        .values.reduce((sum, mark) => sum + mark, 0);
+    expect(marks(), 'no flows').toBe(0);
+    establish();
+    const few = marks();
+    expect(few).toBeLessThan(4);
+    markOlderFlows(
+      drive.object.map('fl_mark'),
+      flowTables((name) => drive.object.map(name)),
+    );
+    expect(marks()).toBe(few);
+  });
+
+  test('an address without a mark has no flows: it is not looked up', () => {
+    establish();
+    drive.edit('fl_mark', (value) => value.fill(0));
+    const reply = `${pod(5)} > ${client()} tcp ACK`;
+    expect(drive.egress(reply)).toBe(reply);
+    expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=1`)).toContain('RST');
   });
 
   test('session affinity: clients are told apart by their address', () => {

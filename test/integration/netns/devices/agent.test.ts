@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run` attaches the packet layer to the node's devices, says so in status, adopts it after a restart, and
 // removes it when it is asked to.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { endpointSlices } from '../../../../src/lab/manifests.ts';
@@ -135,6 +137,20 @@ test('traffic flows without the agent, and the next one adopts the programs', as
   const line = agent.log.find((one) => one.includes('devices attached')) ?? '';
   expect(JSON.parse(line)).toMatchObject({ devices: 4, adopted: 4 });
   expect(await answers()).toBe('web');
+});
+
+test.each([
+  ['goes on', false],
+  ['that is older than fl_mark goes on', true],
+])('a connection %s under the next agent', async (_, isOlder) => {
+  const stream = await outside.open({ address: UPLINK, port: NODE_PORT, protocol: 'TCP' });
+  const talk = async (): Promise<string> => (await stream.talk('again')).kind;
+  expect(await talk()).toBe('answered');
+  await agent.kill();
+  if (isOlder) rmSync(join(node.instance.bpfRoot, 'maps', 'fl_mark'));
+  agent = await node.startAgent();
+  expect(await talk()).toBe('answered');
+  await stream.close();
 });
 
 test('--devices none removes the programs of an earlier agent', async () => {
