@@ -141,6 +141,23 @@ export const canRefuse = (
   origin: Origin,
 ): boolean => families.includes(family) && serves[origin] !== undefined;
 
+/**
+ * The dataplane that refuses connections to a ClusterIP's port that none serves, as it does those to a port that the
+ * Service does not have; undefined: they follow the node's routes.
+ */
+export const refusedBy = (
+  dataplanes: readonly Capabilities[],
+  port: Pick<PortTraits, 'family' | 'protocol'>,
+  { kind }: Pick<Frontend, 'kind'>,
+  origin: Origin,
+): string | undefined =>
+  kind === 'ClusterIP'
+    ? dataplanes.find(
+        (one) =>
+          canRefuse(one, port, origin) && one.serves[origin]?.protocols.includes(port.protocol),
+      )?.dataplane
+    : undefined;
+
 /** The dataplane that serves a new connection from `origin` to the frontend. */
 export function servedBy(
   dataplanes: readonly Capabilities[],

@@ -7,6 +7,7 @@ import {
   limitText,
   originOf,
   type PortTraits,
+  refusedBy,
   type Served,
   servedBy,
 } from '../dataplane/capabilities.ts';
@@ -21,7 +22,10 @@ import { type Packet, parsePacket } from '../plan/explain/packet.ts';
 import type { Frontend, Plan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
-  /** The dataplane that carries out the decision; null if none does and the packet is not changed. */
+  /**
+   * The dataplane that carries out the decision; null if none does: the packet follows the node's routes, or, to a
+   * ClusterIP, may be refused, which the last step says.
+   */
   readonly dataplane: string | null;
   /**
    * `not served by bpf: SCTP`, `not programmed by bpf: ..`; empty if it is served or there is nothing to serve.
@@ -45,7 +49,8 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   const explanation = explain(plan, packet);
   const found = frontendOf(matchDestination(plan, packet), packet);
   if (found === undefined) return { ...explanation, ...NOT_OURS };
-  const served = servedBy(dataplanes, found.port, found.frontend, originOf(client.kind));
+  const origin = originOf(client.kind);
+  const served = servedBy(dataplanes, found.port, found.frontend, origin);
   if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
     return notProgrammed(explanation, served.dataplane);
   }
@@ -53,7 +58,12 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   const isForwarded = explanation.verdict === 'forward' && dataplane !== undefined;
   const isUnchanged = isForwarded && client.position === 'pod' && differences.length > 0;
   const reasons = dataplane === undefined ? limits : isUnchanged ? differences : [];
-  const reason = reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))).join('; ');
+  const refuser =
+    dataplane === undefined && refusedBy(dataplanes, found.port, found.frontend, origin);
+  const reason = [
+    ...reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))),
+    ...(refuser ? [`${refuser} refuses it, as other ports of a ClusterIP`] : []),
+  ].join('; ');
   const isKept = isUnchanged || answersDirectly(dataplanes, served, found, client);
   return {
     ...explanation,

@@ -30,6 +30,38 @@ describe('from manifests', () => {
   });
 });
 
+describe('SCTP to another port, which no dataplane serves', () => {
+  const PACKETS = bpfCapabilities({ packets: true });
+  const NODE_PORT = { ...clusterIp('*'), kind: 'NodePort', address: '192.0.2.1' } as const;
+  const sctp = servicePort('sctp', [clusterIp('10.96.0.10'), NODE_PORT], [backend('10.1.1.1', 81)]);
+  const lastStep = (source: string, destination: string, capabilities = PACKETS) => {
+    const plan = planOf({ ...sctp, protocol: 'SCTP' });
+    const asking = { ...packet(80), source, destination, protocol: 'SCTP' } as const;
+    return answer(plan, asking, { dataplanes: [capabilities] }).steps.at(-1)?.reason;
+  };
+  const NOT_SERVED = 'not served by bpf: SCTP to backends with another port';
+
+  test.each([
+    [
+      'to a ClusterIP is refused',
+      '10.96.0.10',
+      `${NOT_SERVED}; bpf refuses it, as other ports of a ClusterIP`,
+    ],
+    ['to another address is left alone', '192.0.2.1', NOT_SERVED],
+  ])('%s', (_, destination, reason) => {
+    expect(lastStep('203.0.113.9', destination)).toBe(reason);
+  });
+
+  test('is refused to nobody whose SCTP it does not see', () => {
+    expect(lastStep('127.0.0.1', '10.96.0.10')).toBe(
+      'not served by bpf: SCTP from processes of this node',
+    );
+    expect(lastStep('203.0.113.9', '10.96.0.10', BPF)).toBe(
+      'not served by bpf: packets from outside',
+    );
+  });
+});
+
 describe('with packets, the address that the backend sees', () => {
   const PACKETS = bpfCapabilities({ packets: true });
   const masqueraded = { scope: 'cluster', whenEmpty: 'reject', masquerade: true } as const;

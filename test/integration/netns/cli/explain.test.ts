@@ -216,6 +216,8 @@ describe.each(MODES)('--devices $devices', ({ devices, sctp: limits, outside: ou
   test('pod -> SCTP to another port: every command says that it is not served', async () => {
     const said = await explained(pod.ipv4, `${clusterIps(12).ipv4}:80/sctp`);
     expect(said).toMatchObject({ verdict: 'forward', dataplane: null, limits: [limits[0]] });
+    const isRefused = said.steps.at(-1)?.reason.includes('; bpf refuses it') ?? false;
+    expect(isRefused).toBe(devices === 'auto');
     const paths = ownPaths(node.instance);
     const services = await runCommand(node.instance, ['services', 'sctp', '-o', 'json', ...paths]);
     const { items } = JSON.parse(services.stdout) as { items: readonly ServiceRow[] };
