@@ -39,6 +39,8 @@ export const ownSchema = z.strictObject({
       slotBlocks: entries,
       affinity: entries,
       sourceRanges: entries,
+      flows: entries,
+      halfOpenFlows: entries,
     })
     .nullish(),
   /** Patterns of device names; `auto` and `none` have meanings of their own. */
@@ -89,6 +91,8 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     'slot-blocks': sizes.slotBlocks,
     affinity: sizes.affinity,
     'source-ranges': sizes.sourceRanges,
+    flows: sizes.flows,
+    'half-open-flows': sizes.halfOpenFlows,
   };
   return {
     isEphemeral: input.ephemeral ?? false,

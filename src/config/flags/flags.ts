@@ -134,6 +134,8 @@ const TABLES = [
   'slot-blocks',
   'affinity',
   'source-ranges',
+  'flows',
+  'half-open-flows',
 ];
 
 function parseSizes(text: string): Parsed {

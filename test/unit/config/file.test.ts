@@ -391,7 +391,7 @@ bpfRoot: /b
 runDir: /r
 devices: ['eth*', '!eth9']
 tcOrder: inner
-mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6}
+mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 auditInterval: 90s
 allowExternalIPs: false
 resetTCPConnections: true
@@ -412,6 +412,8 @@ metricsTopServices: 7`,
         'slot-blocks': 4,
         affinity: 5,
         'source-ranges': 6,
+        flows: 7,
+        'half-open-flows': 8,
       },
       protectsNodePorts: false,
       auditIntervalMs: 90_000,

@@ -3,6 +3,12 @@
 
 type MapSizes = Readonly<Record<string, number>>;
 
+/** The legs of flows, of each family. */
+const flowMaps = (prefix: string, n: number): MapSizes =>
+  Object.fromEntries(
+    ['flow4', 'flow6', 'nat4', 'nat6', 'snat4', 'snat6'].map((leg) => [`${prefix}${leg}`, n]),
+  );
+
 /** By the table names of --map-size. */
 const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   // Frontend ids are shared by both families; ids of frontends and backends start at 1.
@@ -18,6 +24,8 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
   'slot-blocks': (n) => ({ fl_slot_block: n }),
   affinity: (n) => ({ fl_affinity: n }),
   'source-ranges': (n) => ({ fl_range: n }),
+  flows: (n) => flowMaps('fl_', n),
+  'half-open-flows': (n) => flowMaps('fl_new_', n),
 };
 
 /** `{frontends: 4}` -> `{fl_frontend4: 4, …}`; names were checked when the settings were read. */

@@ -20,7 +20,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
 
 test('every table that --map-size takes sizes a map', () => {
   const tables = ['frontends', 'backends', 'service-ports', 'slot-blocks', 'affinity'];
-  for (const name of [...tables, 'source-ranges']) {
+  for (const name of [...tables, 'source-ranges', 'flows', 'half-open-flows']) {
     const flags = { manifests: '/m', 'map-size': `${name}=7` };
     const { own } = resolveConfig({ flags, hostname: 'n1' });
     expect(Object.values(maxEntries(own.mapSizes)).length, name).toBeGreaterThan(0);
