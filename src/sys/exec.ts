@@ -124,7 +124,11 @@ export function start(program: string, args: readonly string[], options: StartOp
     pid,
     exited,
     hasExited,
-    writeLine: (line) => child.stdin.writable && child.stdin.write(`${line}\n`),
+    writeLine: (line) => {
+      if (!child.stdin.writable) return false;
+      child.stdin.write(`${line}\n`); // False would only mean that it waits in a buffer.
+      return true;
+    },
     // Only until the child is reaped: afterwards its pid may be reused.
     kill: (signal) => void (hasExited() || child.kill(signal)),
   };

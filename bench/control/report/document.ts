@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generated part of a document, between two comments.
-
-const BEGIN = '<!-- bench:control: renewed by `npm run bench:control -- --document` -->';
-const END = '<!-- bench:control ends -->';
+// The generated part of a document, between two comments that name its benchmark.
 
 /** Throws if the document does not have the two comments, once each and in this order. */
-export function replaceFigures(document: string, figures: string): string {
-  const [before, rest, ...more] = document.split(BEGIN);
-  const [, after, ...others] = rest?.split(END) ?? [];
+export function replaceFigures(document: string, figures: string, bench = 'bench:control'): string {
+  const begin = `<!-- ${bench}: renewed by \`npm run ${bench} -- --document\` -->`;
+  const end = `<!-- ${bench} ends -->`;
+  const [before, rest, ...more] = document.split(begin);
+  const [, after, ...others] = rest?.split(end) ?? [];
   if (before === undefined || after === undefined || more.length + others.length > 0) {
-    throw new Error(`the document needs one line "${BEGIN}" and, after it, one line "${END}"`);
+    throw new Error(`the document needs one line "${begin}" and, after it, one line "${end}"`);
   }
-  return `${before}${BEGIN}\n\n${figures}\n\n${END}${after}`;
+  return `${before}${begin}\n\n${figures}\n\n${end}${after}`;
 }

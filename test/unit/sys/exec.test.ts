@@ -71,6 +71,14 @@ test('a started program: lines in both directions, and exited after the last of 
   child.kill('SIGKILL');
 });
 
+test('a line that does not fit into the pipe at once is no failure', async () => {
+  const counts: string[] = [];
+  const child = start(...sh('head -n 1 | wc -c'), { onStdoutLine: (line) => counts.push(line) });
+  expect(child.writeLine('x'.repeat(1_000_000))).toBe(true);
+  expect(await child.exited).toBe(0);
+  expect(counts.map(Number)).toEqual([1_000_001]);
+});
+
 test('stop escalates from SIGTERM to SIGKILL', async () => {
   let ready: () => void = () => undefined;
   const isReady = new Promise<void>((resolve) => {

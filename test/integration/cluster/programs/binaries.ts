@@ -3,12 +3,12 @@
 // which is run if needed. If they cannot be had, tests are skipped with the reason.
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { findCgroup2 } from '../../../../src/sys/cgroup.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
+import { packageRoot } from '../../../../src/sys/package.ts';
 
 const PROGRAMS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-proxy', 'kubectl'];
-const BUILD_SCRIPT = fileURLToPath(new URL('../../../../scripts/cluster-build', import.meta.url));
+const BUILD_SCRIPT = join(packageRoot(), 'scripts', 'cluster-build');
 
 /** Paths of the programs. */
 export interface Binaries {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// `npm run bench:packets`: what packets through a NodePort cost a node, for fairlead, for kube-proxy and for routing
+// without a Service. Tables go to standard output, figures into a JSON file, progress to standard error. With --document
+// it measures nothing and writes the figures of such a file into docs/bench.md.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { exitOnSignals } from '../../src/lab/topology.ts';
+import { packageRoot } from '../../src/sys/package.ts';
+import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
+import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
+import { environment } from '../control/environment.ts';
+import { replaceFigures } from '../control/report/document.ts';
+import { measureAll } from './measure.ts';
+import { type Options, parseOptions } from './options.ts';
+import type { ColumnName, PacketReport, SizeFigures } from './report/figures.ts';
+import { packetMarkdown } from './report/markdown.ts';
+import { asText, programCells, rateCells, skippedLines } from './report/table.ts';
+
+/** docs/exit-codes.md: a requirement that this machine does not meet. */
+const EXIT_UNSUPPORTED = 5;
+
+function tell(what: string): void {
+  process.stderr.write(`bench: ${what}\n`);
+}
+
+interface KubeProxyPath {
+  readonly path?: string;
+  readonly reason?: string;
+}
+
+async function findKubeProxy({ columns }: Options): Promise<KubeProxyPath> {
+  if (!columns.some(isKubeProxy)) return {};
+  const readiness = await prepareCluster();
+  if (!readiness.isReady) return { reason: readiness.reason };
+  const reason = await prepareKubeProxy();
+  return reason === undefined ? { path: readiness.binaries.kubeProxy } : { reason };
+}
+
+const isKubeProxy = (name: ColumnName): boolean => name === 'iptables' || name === 'nftables';
+
+async function measure(options: Options): Promise<void> {
+  if (process.getuid?.() !== 0) {
+    process.stderr.write('error: bench:packets makes network namespaces: run it with sudo\n');
+    process.exit(EXIT_UNSUPPORTED);
+  }
+  exitOnSignals();
+  const where = await environment();
+  tell(`load of the machine: ${where.machine.loadBefore}`);
+  const { path, reason } = await findKubeProxy(options);
+  const columns = options.columns.filter((name) => reason === undefined || !isKubeProxy(name));
+  const skipped = Object.fromEntries(
+    options.columns.filter((name) => !columns.includes(name)).map((name) => [name, reason ?? '']),
+  );
+  for (const line of skippedLines({ skipped })) tell(line);
+  const { rounds } = options;
+  const sizes: SizeFigures[] = [];
+  await measureAll({
+    options: { ...options, columns },
+    kubeProxyPath: path,
+    onProgress: tell,
+    onSize: (size) => {
+      sizes.push(size);
+      writeReport(options.json, { ...where, rounds, skipped, sizes });
+      for (const cells of [rateCells(size), programCells(size)]) {
+        if (cells.length > 0) process.stdout.write(`${asText(cells)}\n\n`);
+      }
+    },
+  });
+  for (const line of skippedLines({ skipped })) process.stdout.write(`${line}\n`);
+  tell(`figures are in ${options.json}`);
+}
+
+function writeReport(path: string, report: PacketReport): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `${JSON.stringify(report, undefined, 2)}\n`);
+}
+
+function writeDocument({ json }: Options): void {
+  const report: PacketReport = JSON.parse(readFileSync(json, 'utf8'));
+  const path = join(packageRoot(), 'docs', 'bench.md');
+  const document = readFileSync(path, 'utf8');
+  writeFileSync(path, replaceFigures(document, packetMarkdown(report), 'bench:packets'));
+  tell(`${json} is now in docs/bench.md`);
+}
+
+const options = parseOptions(process.argv.slice(2));
+if (options.document) writeDocument(options);
+else await measure(options);

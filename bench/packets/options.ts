@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of `npm run bench:packets`.
+import { cpus } from 'node:os';
+import { Command, InvalidArgumentError } from 'commander';
+import { COLUMNS, type ColumnName } from './report/figures.ts';
+
+export interface Options {
+  readonly services: readonly number[];
+  readonly columns: readonly ColumnName[];
+  readonly rounds: number;
+  /** Of the amounts of each sample. */
+  readonly scale: number;
+  readonly cpu: number;
+  readonly json: string;
+  /** Measure nothing, write the figures of the file into docs/bench.md. */
+  readonly document: boolean;
+}
+
+interface Flags extends Omit<Options, 'scale'> {
+  readonly quick: boolean;
+}
+
+const QUICK = { rounds: 3, scale: 0.25, services: [1, 1_000] } as const;
+
+export function parseOptions(argv: readonly string[]): Options {
+  const command = new Command('npm run bench:packets --')
+    .description(
+      'NodePort traffic through a node: plain routing, fairlead and kube-proxy, side by side',
+    )
+    .option('--services <list>', 'how many Services, 10 endpoints each', numbers, [1, 10_000])
+    .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
+    .option('--rounds <count>', 'rounds, each with one sample of every cell', count, 15)
+    .option('--quick', 'small samples, 3 rounds, 1 and 1,000 Services: under a minute', false)
+    .option('--cpu <number>', 'where the traffic runs', cpu, cpus().length - 1)
+    .option('--json <file>', 'where the figures go', 'build/bench/packets.json')
+    .option(
+      '--document',
+      'measure nothing: write the figures of that file into docs/bench.md',
+      false,
+    )
+    .allowExcessArguments(false)
+    .parse(argv, { from: 'user' });
+  const { quick, ...flags } = command.opts<Flags>();
+  if (!quick) return { ...flags, scale: 1 };
+  const given = (name: keyof typeof QUICK & keyof Flags): boolean =>
+    command.getOptionValueSource(name) === 'cli';
+  return {
+    ...{ ...flags, scale: QUICK.scale },
+    rounds: given('rounds') ? flags.rounds : QUICK.rounds,
+    services: given('services') ? flags.services : QUICK.services,
+  };
+}
+
+/** In ascending order: Services are added, never removed. */
+function numbers(text: string): readonly number[] {
+  return text
+    .split(',')
+    .map(count)
+    .sort((a, b) => a - b);
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError(`${text} is not a number above 0.`);
+  return Number(text);
+}
+
+function cpu(text: string): number {
+  if (!/^\d+$/.test(text) || Number(text) >= cpus().length) {
+    throw new InvalidArgumentError(`${text} is none of the ${cpus().length} processors.`);
+  }
+  return Number(text);
+}
+
+/** In the order of the table, and always with the one that ratios are to. */
+function columns(text: string): readonly ColumnName[] {
+  const wanted = text.split(',');
+  const unknown = wanted.find((name) => !COLUMNS.some((column) => column === name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`Unknown column ${unknown}.`);
+  return COLUMNS.filter((name) => name === 'plain' || wanted.includes(name));
+}

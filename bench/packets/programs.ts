@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel counts for fairlead's programs (bpf_stats): in rounds of their own, because counting slows programs
+// down. A program's handle, which the agent has, tells its counts; a pinned link tells which program runs where.
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { devicePins } from '../../src/dataplane/bpf/devices/device-pins.ts';
+import { pinFolder } from '../../src/dataplane/bpf/loader/pins.ts';
+import { listProcesses } from '../../src/sys/cgroup.ts';
+import { openPinnedLink } from '../../src/sys/native.ts';
+import type { ProgramFigures } from './report/figures.ts';
+
+const STATISTICS = '/proc/sys/kernel/bpf_stats_enabled';
+type Direction = keyof ProgramFigures;
+
+interface Count {
+  readonly runs: number;
+  readonly ns: number;
+}
+export type Counts = Readonly<Record<Direction, Count>>;
+
+export interface Statistics {
+  count(isOn: boolean): void;
+  /** Sets what was set before. */
+  restore(): void;
+}
+
+/** Off, also if somebody else has left it on; restored when this process ends. */
+export function holdStatistics(): Statistics {
+  const before = readFileSync(STATISTICS, 'utf8').trim();
+  const write = (): void => writeFileSync(STATISTICS, before);
+  process.on('exit', write);
+  writeFileSync(STATISTICS, '0');
+  return {
+    count: (isOn) => writeFileSync(STATISTICS, isOn ? '1' : '0'),
+    restore: () => {
+      write();
+      process.off('exit', write);
+    },
+  };
+}
+
+/** Ids of the programs on devices. Clsact filters are not found: such a kernel has no figures. */
+export function programDirections(bpfRoot: string): ReadonlyMap<number, Direction> {
+  const found = new Map<number, Direction>();
+  for (const { path, direction } of devicePins(pinFolder(bpfRoot).links)) {
+    const link = openPinnedLink(path);
+    const info = bpfHandles('self').find((text) => field(text, 'link_id') === link.id);
+    const program = info === undefined ? undefined : field(info, 'prog_id');
+    if (program !== undefined) found.set(program, direction);
+    link.close();
+  }
+  return found;
+}
+
+/** Sums over the programs that processes of this cgroup hold. */
+export function readCounts(cgroup: string, directions: ReadonlyMap<number, Direction>): Counts {
+  return sumCounts(listProcesses(cgroup).flatMap(bpfHandles), directions);
+}
+
+/** @param infos texts of /proc/PID/fdinfo */
+export function sumCounts(
+  infos: readonly string[],
+  directions: ReadonlyMap<number, Direction>,
+): Counts {
+  const counts = { ingress: { runs: 0, ns: 0 }, egress: { runs: 0, ns: 0 } };
+  const left = new Map(directions);
+  for (const info of infos) {
+    const [program, runs] = [field(info, 'prog_id') ?? 0, field(info, 'run_cnt')];
+    const direction = left.get(program);
+    if (direction === undefined || runs === undefined) continue;
+    left.delete(program); // Several handles may be open of one.
+    counts[direction].runs += runs;
+    counts[direction].ns += field(info, 'run_time_ns') ?? 0;
+  }
+  return counts;
+}
+
+/** Per run, of what was counted between the two. */
+export function between(before: Counts, after: Counts, units: number): ProgramFigures {
+  const figure = (direction: Direction) => {
+    const runs = after[direction].runs - before[direction].runs;
+    const ns = after[direction].ns - before[direction].ns;
+    return { nsPerRun: ns / runs, runsPerUnit: runs / units };
+  };
+  return { ingress: figure('ingress'), egress: figure('egress') };
+}
+
+function field(info: string, name: string): number | undefined {
+  const text = new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(info)?.[1];
+  return text === undefined ? undefined : Number(text);
+}
+
+function bpfHandles(pid: number | 'self'): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+    try {
+      const isBpf = /bpf[-_](prog|link)$/.test(readlinkSync(`/proc/${pid}/fd/${fd}`));
+      return isBpf ? [readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8')] : [];
+    } catch {
+      return []; // Closed meanwhile.
+    }
+  });
+}

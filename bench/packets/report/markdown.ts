@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A report as Markdown, for docs/bench.md.
+import type { PacketReport } from './figures.ts';
+import { asMarkdown, programCells, rateCells, skippedLines } from './table.ts';
+
+export function packetMarkdown(report: PacketReport): string {
+  const { date, commit, hasUncommittedChanges, machine, rounds, sizes } = report;
+  const { cpu, cores, kernel, loadBefore } = machine;
+  const state = hasUncommittedChanges ? ' with uncommitted changes' : '';
+  const loads = [loadBefore, ...sizes.map(({ loadAfter }) => loadAfter)];
+  return [
+    `${date}, commit ${commit}${state}; ${cores} × ${cpu}, Linux ${kernel}; ${rounds} rounds;`,
+    `load of the machine before the run and after each size ${loads.map((load) => load.toFixed(1)).join(', ')}.`,
+    ...skippedLines(report),
+    ...sizes.flatMap((size) => ['', asMarkdown(rateCells(size))]),
+    ...sizes.flatMap((size) => {
+      const cells = programCells(size);
+      return cells.length === 0 ? [] : ['', asMarkdown(cells)];
+    }),
+  ].join('\n');
+}

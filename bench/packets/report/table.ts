@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A size's figures as cells, from which the terminal's text and the document are made.
+import {
+  COLUMNS,
+  type ColumnName,
+  type PacketReport,
+  type Sample,
+  type SizeFigures,
+} from './figures.ts';
+import { lostShare, medianRate, ratioTo } from './ratios.ts';
+
+type Cells = readonly (readonly string[])[];
+
+const NAMES: Readonly<Record<ColumnName, string>> = {
+  plain: 'plain routing',
+  fairlead: 'fairlead tc',
+  iptables: 'kube-proxy iptables',
+  nftables: 'kube-proxy nftables',
+};
+/** Of a rate as it is written. */
+const UNITS = {
+  udp: { text: 'datagrams, 1,000/s', divisor: 1e3 },
+  tcp: { text: 'connections, 1,000/s', divisor: 1e3 },
+  bulk: { text: 'bulk TCP, Gbit/s', divisor: 1e9 / 8 },
+} as const;
+/** From this share on, a cell says what was lost. */
+const TELLING_LOSS = 0.001;
+
+const unitOf = (workload: string) => UNITS[workload.split(' ')[0] as keyof typeof UNITS];
+
+/** The rates and ratios of a size, with a head. */
+export function rateCells({ services, samples }: SizeFigures): Cells {
+  const present = COLUMNS.filter((name) => Object.values(samples).some((row) => row[name]));
+  const count = services === 1 ? '1 Service' : `${services.toLocaleString('en')} Services`;
+  return [
+    [count, ...present.map((name) => NAMES[name])],
+    ...Object.entries(samples).map(([workload, row]) => [
+      rowName(workload),
+      ...present.map((name) => cell(workload, name, row)),
+    ]),
+  ];
+}
+
+/** `datagrams, 1,000/s, local` */
+function rowName(workload: string): string {
+  const [, ...rest] = workload.split(' ');
+  return `${unitOf(workload).text}, ${rest.join(' ')}`;
+}
+
+function cell(
+  workload: string,
+  name: ColumnName,
+  row: Partial<Record<ColumnName, readonly Sample[]>>,
+): string {
+  const [samples, base] = [row[name] ?? [], row.plain ?? []];
+  const rate = (medianRate(samples) / unitOf(workload).divisor).toFixed(1);
+  const lost = lostShare(samples);
+  const loss = lost < TELLING_LOSS ? '' : `, ${(100 * lost).toFixed(1)} % lost`;
+  if (name === 'plain') return `${rate}${loss}`;
+  const { median, quartiles } = ratioTo(base, samples);
+  const [low, high] = quartiles.map((value) => value.toFixed(2));
+  return `${rate}: ${median.toFixed(2)} (${low}–${high})${loss}`;
+}
+
+/** Nanoseconds of fairlead's programs; empty if they were not counted. */
+export function programCells({ services, programs }: SizeFigures): Cells {
+  const rows = Object.entries(programs).map(([workload, { ingress, egress }]) => [
+    rowName(workload).replace(/, (1,000|Gbit)\/s/, ''),
+    ...[ingress, egress].map(({ nsPerRun }) => nsPerRun.toFixed(0)),
+  ]);
+  if (rows.length === 0) return [];
+  return [[`ns per run, ${services.toLocaleString('en')}`, 'ingress', 'egress'], ...rows];
+}
+
+export function skippedLines({ skipped }: Pick<PacketReport, 'skipped'>): string[] {
+  return Object.entries(skipped).map(
+    ([name, reason]) => `${NAMES[name as ColumnName]} was not measured: ${reason}`,
+  );
+}
+
+export function asText(cells: Cells): string {
+  const widths = (cells[0] ?? []).map((_, column) =>
+    Math.max(...cells.map((row) => row[column]!.length)),
+  );
+  return cells
+    .map((row) =>
+      row
+        .map((text, at) => text.padEnd(widths[at]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+export function asMarkdown(cells: Cells): string {
+  const [head = [], ...rows] = cells;
+  const line = (row: readonly string[]): string => `| ${row.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}

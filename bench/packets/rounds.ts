@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds in which every column has its turn at every workload, so that what else the machine does hits all alike. The
+// order of columns rotates: none is always the one after the most expensive.
+import type { ColumnName, Sample, Samples } from './report/figures.ts';
+import { destination, type Traffic } from './site/traffic.ts';
+import { WORKLOADS, type Workload } from './workloads.ts';
+
+/** A column of the run, with its traffic. */
+export interface Column {
+  readonly name: ColumnName;
+  readonly traffic: Traffic;
+}
+
+/** Which column comes when in a round. */
+export function turns<T>(columns: readonly T[], round: number): readonly T[] {
+  const first = columns.length === 0 ? 0 : round % columns.length;
+  return [...columns.slice(first), ...columns.slice(0, first)];
+}
+
+/** Without a proxy there is no NodePort: the same traffic goes to the pod. */
+export const measureOnce = (
+  { name, traffic }: Column,
+  { call, backend, isDirect, amount }: Workload,
+): Promise<Sample> =>
+  traffic.measure(call, destination(backend, isDirect || name === 'plain'), amount);
+
+/** @param scale of the amounts of each sample */
+export async function measureRounds(
+  columns: readonly Column[],
+  rounds: number,
+  scale: number,
+): Promise<Samples> {
+  const samples = Object.fromEntries(
+    WORKLOADS.map(({ name }) => [
+      name,
+      Object.fromEntries(columns.map((column) => [column.name, [] as Sample[]])),
+    ]),
+  );
+  for (let round = -1; round < rounds; round += 1) {
+    for (const workload of WORKLOADS) {
+      const scaled = { ...workload, amount: Math.ceil(workload.amount * scale) };
+      for (const column of turns(columns, round + 1)) {
+        const sample = await measureOnce(column, scaled);
+        // The first round fills caches, neighbours and sockets.
+        if (round >= 0) samples[workload.name]?.[column.name]?.push(sample);
+      }
+    }
+  }
+  return samples;
+}
