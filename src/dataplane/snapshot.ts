@@ -29,6 +29,9 @@ export interface FrontendView {
   readonly refused: number;
   readonly dropped: number;
   readonly affinityHits: number;
+  /** Of packets that were translated; undefined: not known, or the packet layer is not loaded. */
+  readonly toBackend?: Traffic;
+  readonly toClient?: Traffic;
 }
 
 export interface BackendView {

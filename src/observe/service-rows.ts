@@ -9,7 +9,7 @@ import {
   unservedTexts,
 } from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
-import type { FrontendView } from '../dataplane/snapshot.ts';
+import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import type { TrafficPolicy } from '../model/types.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
@@ -29,6 +29,8 @@ export interface ServiceRow {
   readonly internalTrafficPolicy: TrafficPolicy | undefined;
   readonly externalTrafficPolicy: TrafficPolicy | undefined;
   readonly affinitySeconds: number;
+  /** Of clients that may use it, with the address itself; undefined: all may, or no agent runs. */
+  readonly sourceRanges: readonly string[] | undefined;
   /** Backends for clients on this node, sorted; empty if the plan or the kernel lacks the frontend. */
   readonly desired: readonly string[];
   readonly kernel: readonly string[];
@@ -46,6 +48,9 @@ export interface ServiceRow {
   readonly refused: number;
   readonly dropped: number;
   readonly affinityHits: number;
+  /** Packets that were translated; undefined: not known, or the packet layer is not loaded. */
+  readonly toBackend?: Traffic;
+  readonly toClient?: Traffic;
 }
 
 /**
@@ -126,6 +131,7 @@ function plannedRow(
     labels: service.labels ?? '',
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
+    sourceRanges: frontend.sourceRanges,
     desired: namesOf(port[host.scope]),
     kernel: viewFor('pod')?.internal.toSorted() ?? [],
     externalDesired: namesOf(port[outside.scope]),
@@ -195,6 +201,7 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
     internalTrafficPolicy: undefined,
     externalTrafficPolicy: undefined,
     affinitySeconds: view.affinitySeconds,
+    sourceRanges: undefined,
     desired: [],
     kernel: view.internal.toSorted(),
     externalDesired: [],
@@ -215,5 +222,13 @@ function countersOf(views: readonly FrontendView[]) {
     refused: sum(({ refused }) => refused),
     dropped: sum(({ dropped }) => dropped),
     affinityHits: sum(({ affinityHits }) => affinityHits),
+    ...trafficOf(views),
   };
+}
+
+/** Of the dataplane that counts packets. */
+function trafficOf(views: readonly FrontendView[]): Pick<ServiceRow, 'toBackend' | 'toClient'> {
+  const counting = views.find(({ toBackend }) => toBackend !== undefined);
+  if (counting?.toBackend === undefined || counting.toClient === undefined) return {};
+  return { toBackend: counting.toBackend, toClient: counting.toClient };
 }

@@ -6,6 +6,7 @@ import { type ServiceRow, serviceRows } from '../../observe/service-rows.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
 import type { Column } from '../view/table.ts';
+import { bytesText, packetsText } from '../view/traffic-text.ts';
 import { listCommand } from './list.ts';
 
 /** `3/3`: programmed and desired backends; without an agent only the first. */
@@ -22,13 +23,17 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'BACKENDS', cell: countText },
   { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
   { title: 'CONNECTIONS', cell: (row) => String(row.connections), spareRank: 1 },
-  { title: 'REFUSED', cell: (row) => String(row.refused + row.dropped), spareRank: 4 },
+  { title: 'REFUSED', cell: (row) => String(row.refused), spareRank: 4 },
+  { title: 'DROPPED', cell: (row) => String(row.dropped), spareRank: 6 },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
+  { title: 'PACKETS', isWide: true, cell: packetsText },
+  { title: 'BYTES', isWide: true, cell: bytesText },
   {
     title: 'AFFINITY',
     isWide: true,
     cell: (row) => (row.affinitySeconds === 0 ? '' : `${row.affinitySeconds}s`),
   },
+  { title: 'SOURCE-RANGES', isWide: true, cell: sourceRanges },
   { title: 'INT-POLICY', isWide: true, cell: (row) => row.internalTrafficPolicy ?? '' },
   { title: 'EXT-POLICY', isWide: true, cell: (row) => row.externalTrafficPolicy ?? '' },
   { title: 'INT-BACKENDS', isWide: true, cell: (row) => row.kernel },
@@ -37,6 +42,11 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'SERVED-BY', isWide: true, cell: (row) => row.servedBy },
   { title: 'NOT-SERVED', isWide: true, cell: notServed },
 ];
+
+/** An empty list: every range that was given is invalid. */
+function sourceRanges({ sourceRanges: ranges }: ServiceRow): string | readonly string[] {
+  return ranges?.length === 0 ? 'nobody' : (ranges ?? '');
+}
 
 /** Clients outside the node have their own set only if it differs. */
 function externalBackends({

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of `fairlead connections`. Pairs of numbers are to the backend / to the client.
-import type { Traffic } from '../../dataplane/snapshot.ts';
 import { type ConnectionRow, isStale } from '../../observe/connection-rows.ts';
 import type { Column } from './table.ts';
+import { bytesText, packetsText } from './traffic-text.ts';
 import { ageText, sizeText } from './units.ts';
 
 export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
@@ -15,8 +15,8 @@ export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
   { title: 'BACKEND', cell: ({ backend }) => backend },
   { title: 'STATE', cell: stateText },
   { title: 'AGE', cell: ({ ageSeconds }) => (ageSeconds === undefined ? '' : ageText(ageSeconds)) },
-  { title: 'PACKETS', cell: (row) => pairText(row, ({ packets }) => String(packets)) },
-  { title: 'BYTES', cell: (row) => pairText(row, ({ bytes }) => sizeText(bytes)), spareRank: 1 },
+  { title: 'PACKETS', cell: packetsText },
+  { title: 'BYTES', cell: bytesText, spareRank: 1 },
   { title: 'RATE', cell: rateText, spareRank: 2 },
   { title: 'ORIGIN', cell: ({ origin }) => origin, spareRank: 3 },
   { title: 'SNAT', isWide: true, cell: ({ snat }) => snat ?? '' },
@@ -32,16 +32,6 @@ export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
 /** As kubectl adds `SchedulingDisabled` to the state of a node. */
 function stateText(row: ConnectionRow): string {
   return isStale(row) ? `${row.state},stale` : row.state;
-}
-
-function pairText(
-  { toBackend, toClient }: ConnectionRow,
-  text: (traffic: Traffic) => string,
-): string {
-  if (toBackend === undefined && toClient === undefined) return '';
-  const part = (traffic: Traffic | undefined): string =>
-    traffic === undefined ? '-' : text(traffic);
-  return `${part(toBackend)}/${part(toClient)}`;
 }
 
 function rateText({ perSecond }: ConnectionRow): string {

@@ -42,7 +42,7 @@ export interface BpfParts {
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
-  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair' | 'totals'>;
+  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair' | 'totals' | 'latestTotals'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -118,8 +118,9 @@ class BpfDataplane implements Dataplane {
     return this.#turn(async (core) => [...heldFrontends(core.ledger)]);
   }
 
-  snapshot(): Promise<Snapshot> {
-    return Promise.resolve(snapshotOf(this.#parts.tables));
+  async snapshot(): Promise<Snapshot> {
+    const { packets, tables } = this.#parts;
+    return snapshotOf(tables, await packets?.latestTotals());
   }
 
   counters(): Counters {

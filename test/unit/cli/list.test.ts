@@ -21,6 +21,8 @@ const SERVICE: ServiceRow = {
   externalKernel: ['10.1.1.5:8080'],
   terminating: ['10.1.3.5:8080'],
   servedBy: ['bpf'],
+  sourceRanges: ['192.0.2.0/24', '198.51.100.7/32'],
+  ...{ toBackend: { packets: 12, bytes: 4096 }, toClient: { packets: 9, bytes: 1_048_576 } },
   ...{ kernelState: 'ok', limits: [], connections: 5, refused: 1, dropped: 2, affinityHits: 0 },
 };
 const SERVICES: readonly ServiceRow[] = [
@@ -135,7 +137,11 @@ test('wide: both sets, policies, affinity, terminating endpoints, limits and a m
   expect(of(clusterIp)).toMatchObject({
     BACKENDS: '2/2',
     STATE: 'in sync',
-    REFUSED: '3',
+    REFUSED: '1',
+    DROPPED: '2',
+    PACKETS: '12/9',
+    BYTES: '4Ki/1Mi',
+    'SOURCE-RANGES': '192.0.2.0/24,198.51.100.7/32',
     AFFINITY: '600s',
     'INT-POLICY': 'Cluster',
     'EXT-POLICY': 'Local',

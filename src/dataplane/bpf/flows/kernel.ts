@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow tables over BPF maps, read batch by batch, and the totals of all flows, read in the background.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BpfMap } from '../../../sys/native.ts';
 import type { ElementBatch, FlowTable, FlowTables, Tiers } from './flow-tables.ts';
 import { neverLess, readTotals, type Totals, type TotalsTables } from './traffic/totals.ts';
@@ -65,12 +66,16 @@ export function flowTables(map: (name: FlowMap) => BpfMap): FlowTables {
 export interface TotalsReader {
   /** Those of the last reading, and starts a new one if that is old; undefined before the first has ended. */
   read(): Totals | undefined;
+  /** As read(), but waits a moment for the reading that runs. */
+  latest(): Promise<Totals | undefined>;
   /** The reading that runs ends early. */
   close(): void;
 }
 
 /** A reading takes about a second of CPU for a million flows: no more than one in this time. */
 const READING_INTERVAL_MS = 5_000;
+/** Enough for some 100,000 flows; a command that waits longer would seem to hang. */
+const LONGEST_WAIT_MS = 300;
 
 /** Reads in turns of the event loop, a batch in each. */
 export function createTotalsReader(
@@ -81,6 +86,8 @@ export function createTotalsReader(
   let startedAt = Number.NEGATIVE_INFINITY;
   let isReading = false;
   let isClosed = false;
+  let tellEnd: () => void = () => undefined;
+  let ended = Promise.resolve();
   const step = (reading: Generator<undefined, Totals>): void => {
     if (isClosed) return;
     const { done, value } = reading.next();
@@ -90,18 +97,34 @@ export function createTotalsReader(
     }
     last = neverLess(last, value);
     isReading = false;
+    tellEnd();
+  };
+  const read = (): Totals | undefined => {
+    if (!isReading && !isClosed && performance.now() - startedAt >= intervalMs) {
+      isReading = true;
+      startedAt = performance.now();
+      ended = new Promise((resolve) => {
+        tellEnd = resolve;
+      });
+      step(readTotals(tables));
+    }
+    return last;
   };
   return {
-    read() {
-      if (!isReading && !isClosed && performance.now() - startedAt >= intervalMs) {
-        isReading = true;
-        startedAt = performance.now();
-        step(readTotals(tables));
-      }
+    read,
+    async latest() {
+      read();
+      const timer = new AbortController();
+      const timeout = delay(LONGEST_WAIT_MS, undefined, { signal: timer.signal }).catch(
+        () => undefined,
+      );
+      await Promise.race([ended, timeout]);
+      timer.abort();
       return last;
     },
     close() {
       isClosed = true;
+      tellEnd();
     },
   };
 }

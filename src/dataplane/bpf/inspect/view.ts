@@ -27,10 +27,10 @@ import {
   type SetRecord,
 } from '../sync/ledger.ts';
 
-/** Reads the current contents of all tables. */
-export function snapshotOf(tables: Tables): Snapshot {
+/** Reads the current contents of all tables. @param totals packets of frontends; undefined: not known */
+export function snapshotOf(tables: Tables, totals?: Totals): Snapshot {
   const { ledger } = adopt(tables);
-  return { frontends: [...frontendViews(ledger)], backends: [...backendViews(ledger)] };
+  return { frontends: [...frontendViews(ledger, totals)], backends: [...backendViews(ledger)] };
 }
 
 const STATE_NAMES = ['free', 'active', 'terminating', 'gone'] as const;
@@ -44,7 +44,7 @@ function counters(table: ArrayTable, index: number): readonly number[] {
   );
 }
 
-export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
+export function* frontendViews(ledger: Ledger, totals?: Totals): Generator<FrontendView> {
   for (const record of allPorts(ledger)) {
     const cache = ledger.caches.backend[record.family];
     const known = new Set(record.backends);
@@ -62,12 +62,19 @@ export function* frontendViews(ledger: Ledger): Generator<FrontendView> {
         internal: members(frontend.sets.host),
         external: members(frontend.sets.outside),
         ...frontendFacts(ledger, frontend),
+        ...trafficOf(totals?.get(frontend.id)),
       };
     }
   }
 }
 
-type FrontendFacts = Omit<FrontendView, 'dataplane' | 'id' | 'port' | 'internal' | 'external'>;
+const trafficOf = (found: Pick<PortTraffic, 'toBackend' | 'toClient'> | undefined) =>
+  found && { toBackend: found.toBackend, toClient: found.toClient };
+
+type FrontendFacts = Omit<
+  FrontendView,
+  'dataplane' | 'id' | 'port' | 'internal' | 'external' | 'toBackend' | 'toClient'
+>;
 
 function frontendFacts({ caches, tables }: Ledger, { id }: FrontendRecord): FrontendFacts {
   const value = decodeFrontend(caches.frontend.value(id));

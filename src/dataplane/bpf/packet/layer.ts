@@ -37,6 +37,8 @@ export interface PacketLayer {
   repair(): void;
   /** Packets and bytes of frontends as of the last reading. */
   totals(): Totals | undefined;
+  /** As totals(), but waits a moment for a new reading. */
+  latestTotals(): Promise<Totals | undefined>;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   /** Programs stay attached. */
@@ -89,6 +91,7 @@ export async function openPacketLayer(
     return {
       devices: () => follower.devices(),
       totals: () => totals.read(),
+      latestTotals: () => totals.latest(),
       traffic,
       follow,
       repair() {

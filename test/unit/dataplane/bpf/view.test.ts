@@ -46,6 +46,8 @@ test('packets of a Service port are those of its frontends', () => {
   const [first = 0, second = 0] = snapshotOf(tables).frontends.map(({ id }) =>
     Number(tables.frontend.IPv4.get(encodeFrontendKey(id))?.[0]),
   );
+  const shown = snapshotOf(tables, totals).frontends.map(({ toBackend }) => toBackend?.packets);
+  expect(shown).toEqual([first, second]);
   const sum = first + second;
   expect(web).toMatchObject({
     port: { namespace: 'default', name: 'web' },

@@ -125,6 +125,14 @@ describe('readings in the background', () => {
     reader.close();
   });
 
+  test('the latest is of a reading that has just ended', async () => {
+    putFlow(node.flows, flow('203.0.113.9:1'));
+    const reader = createTotalsReader(tablesOf(node), 0);
+    expect((await reader.latest())?.get(web())).toMatchObject(ONE);
+    reader.close();
+    expect((await reader.latest())?.get(web())).toMatchObject(ONE);
+  });
+
   test('no reading more often than asked', async () => {
     const reader = createTotalsReader(tablesOf(node), 60_000);
     reader.read();

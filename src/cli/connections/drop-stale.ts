@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections --drop-stale`: deletes the flows whose backend is gone. The client's next packet then
 // begins a new flow: UDP gets another backend, TCP a RST, upon which its client connects again.
-import type { Connection, Connections } from '../dataplane/connections.ts';
-import { isStale } from '../observe/connection-rows.ts';
-import { print } from './output.ts';
+import type { Connection, Connections } from '../../dataplane/connections.ts';
+import { isStale } from '../../observe/connection-rows.ts';
+import { print } from '../output.ts';
 
 export function dropStale(
   connections: Connections,
