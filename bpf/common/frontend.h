@@ -232,12 +232,18 @@ static __always_inline struct node_address *node_address_of(const struct address
 	}
 }
 
-static __always_inline bool answers_node_ports(const struct request *r, enum family family)
+static __always_inline bool has_node_ports(void)
 {
 	struct runtime_flags *flags = runtime_flags();
+
+	return flags && flags->node_ports;
+}
+
+static __always_inline bool answers_node_ports(const struct request *r, enum family family)
+{
 	struct node_address *node;
 
-	if (!flags || !flags->node_ports)
+	if (!has_node_ports())
 		return false;
 	node = node_address_of(&r->address, family);
 	if (!node)

@@ -10,6 +10,7 @@
  */
 #include "packet/flow/egress.h"
 #include "packet/flow/new_flow.h"
+#include "packet/flow/own.h"
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"
@@ -128,6 +129,8 @@ static __always_inline int egress(struct __sk_buff *skb, enum link link)
 		return icmp_egress(skb, family);
 	if (parsed == PARSED_OTHER || (p->is_fragment && !fl_know_ports()))
 		return LEAVE;
+	if (p->wire.protocol != PROTOCOL_TCP && has_node_ports())
+		family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
 	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
 	if (action == UNDECIDED)
 		action = family == FAMILY_IPV4 ? fl_egress_new4(skb) : fl_egress_new6(skb);

@@ -256,7 +256,11 @@ __noinline int fl_direct6(struct __sk_buff *skb)
 /* --- a packet without a flow -------------------------------------------------------------------
  */
 
-/* TCP that is neither a first packet nor of a flow. */
+/*
+ * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
+ * connection of the node's own, or of one that netfilter masquerades, which has the number of a
+ * NodePort: there the kernel knows, and sends the RST.
+ */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	const struct packet_settings *s = packet_settings();
@@ -264,7 +268,7 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, e
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
 	count_choice(&p->choice);
 	set_now(p);
-	if (!s || p->now < s->reset_unknown_from)
+	if (!s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family))
 		return LEAVE;
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
 }

@@ -130,14 +130,25 @@ static __always_inline void note_request(const struct packet *p, struct snat *sn
 	note_end(p, &snat->client_end);
 }
 
+/* Makes the snat leg of p->snat for the source of the packet. */
+static __always_inline bool put_own_snat(struct packet *p, enum tier tier, enum family family)
+{
+	__builtin_memset(&p->leg, 0, sizeof(p->leg));
+	p->leg.snat.check = snat_check(p, family);
+	p->leg.snat.seen_seconds = p->now;
+	p->leg.snat.client_port = p->wire.source_port;
+	note_end(p, &p->leg.snat.client_end);
+	put_address(client_of(&p->leg.snat), &p->wire.source, family);
+	return put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family) == 0;
+}
+
 /* Whether the port of p->snat is this flow's, now or from before. */
 static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
 					   enum family family)
 {
 	struct snat *held = find_snat_of(p, family);
-	__u32 check = snat_check(p, family);
 
-	if (held && held->check == check) {
+	if (held && held->check == snat_check(p, family)) {
 		note_request(p, held);
 		return true;
 	}
@@ -148,13 +159,7 @@ static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet 
 	}
 	if (is_of_client(p, family) || is_of_socket(skb, p, family))
 		return false;
-	__builtin_memset(&p->leg, 0, sizeof(p->leg));
-	p->leg.snat.check = check;
-	p->leg.snat.seen_seconds = p->now;
-	p->leg.snat.client_port = p->wire.source_port;
-	note_end(p, &p->leg.snat.client_end);
-	put_address(client_of(&p->leg.snat), &p->wire.source, family);
-	return put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family) == 0;
+	return put_own_snat(p, tier, family);
 }
 
 /* Global functions take scalars; the tier is one. */

@@ -16,8 +16,8 @@ import {
   snatToNatTuple,
 } from './join.ts';
 import { createKeySet, type KeySet } from './key-set.ts';
-import { decodeNat, decodeSnat } from './legs.ts';
-import { decodeTuple, orderOf, type Side, sideText } from './tuple.ts';
+import { decodeNat, decodeSnat, type SnatLeg } from './legs.ts';
+import { decodeTuple, orderOf, type Side, sideText, type Tuple } from './tuple.ts';
 
 /** @param natKeys those that flow legs lead to: a look-up of each would take three times as long */
 export function* orphanConnections(context: FlowContext, natKeys: KeySet): Generator<Connection> {
@@ -54,6 +54,7 @@ function* orphanSnats(context: FlowContext, snatKeys: KeySet): Generator<Connect
     if (snatKeys.has(key)) continue;
     const tuple = decodeTuple(key, family);
     const leg = decodeSnat(value, family);
+    if (isNodesOwn(tuple, leg)) continue;
     if (hasLeg(flows, family, 'nat', snatToNatTuple(tuple, leg))) continue;
     yield orphan(context, {
       ...{ key, leg: 'snat', protocol: tuple.protocol },
@@ -62,6 +63,10 @@ function* orphanSnats(context: FlowContext, snatKeys: KeySet): Generator<Connect
     });
   }
 }
+
+/** No flow: bpf/packet/flow/own.h. */
+const isNodesOwn = ({ destination }: Tuple, { client }: SnatLeg): boolean =>
+  sideText(client) === sideText(destination);
 
 interface Orphan {
   readonly key: Uint8Array;

@@ -155,6 +155,12 @@ describe('orphans', () => {
   });
 });
 
+test('what keeps answers to the node from its NodePorts is no connection', () => {
+  const own = '10.1.0.1:30080';
+  putFlow(node.flows, flow({ client: own, snat: own }), 'main', ['snat']);
+  expect(listed()).toEqual([]);
+});
+
 describe('sockets', () => {
   test('records of TCP sockets, by cookie', () => {
     putSocket(node, 0x1a2b, WEB, BACKEND);
