@@ -223,6 +223,8 @@ enum reason {
 	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a flow */
 	/* Of sockets: */
 	REASON_REFUSED_BIND = 28, /* a process of the node wanted to bind a NodePort */
+	/* Of packets: */
+	REASON_PING_ANSWERED = 29, /* an echo request to an address in fl_ping */
 };
 
 /* --- ranges of source addresses ---------------------------------------------------------------

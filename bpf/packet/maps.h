@@ -166,6 +166,19 @@ struct {
 	__type(value, struct device);
 } fl_device SEC(".maps");
 
+/*
+ * Addresses of Services whose echo requests are answered. Written by the agent, if answer_ping is
+ * set; read by the packet programs. Resized by the agent. Full: the addresses that do not fit do
+ * not answer.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 131072);
+	__type(key, struct ping_key);
+	__type(value, __u32);
+} fl_ping SEC(".maps");
+
 /* Settings, one element. Written by the agent; read by the packet programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -8,6 +8,7 @@
  *
  * Programs do nothing themselves: each step is a global function, which the verifier checks once.
  */
+#include "packet/answer/ping.h"
 #include "packet/flow/egress.h"
 #include "packet/flow/new_flow.h"
 #include "packet/flow/own.h"
@@ -86,8 +87,8 @@ static __always_inline int ingress6(struct __sk_buff *skb, struct packet *p)
 static __always_inline int icmp_ingress(struct __sk_buff *skb, __u8 family)
 {
 	if (family == FAMILY_IPV4)
-		return fl_read_error4(skb) ? fl_error_in4(skb) : LEAVE;
-	return fl_read_error6(skb) ? fl_error_in6(skb) : LEAVE;
+		return fl_read_error4(skb) ? fl_error_in4(skb) : fl_answer_ping4(skb);
+	return fl_read_error6(skb) ? fl_error_in6(skb) : fl_answer_ping6(skb);
 }
 
 static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)

@@ -194,7 +194,7 @@ struct device {
 
 struct packet_flags {
 	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
-	__u8 answer_ping : 1; /* echo requests to a frontend's address are answered */
+	__u8 answer_ping : 1; /* echo requests to addresses in fl_ping are answered */
 };
 
 struct flow_timeouts {
@@ -204,6 +204,11 @@ struct flow_timeouts {
 	__u32 tcp_closed;
 	__u32 udp_new;
 	__u32 udp_established;
+};
+
+/* Key of fl_ping. */
+struct ping_key {
+	__u8 address[16]; /* IPv4: v4-mapped */
 };
 
 /* One element of fl_packet. */
@@ -294,6 +299,7 @@ _Static_assert(sizeof(struct snat4) == 16, "snat4");
 _Static_assert(sizeof(struct snat6) == 28, "snat6");
 _Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");
 _Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
+_Static_assert(sizeof(struct ping_key) == 16, "ping_key");
 _Static_assert(sizeof(struct device) == 28, "device");
 _Static_assert(sizeof(struct packet_settings) == 72, "packet_settings");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");

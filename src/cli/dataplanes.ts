@@ -24,6 +24,8 @@ export interface DataplaneSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
+  /** Echo requests to addresses of Services are answered. */
+  readonly answersPing: boolean;
   /** undefined: no programs on devices. */
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */

@@ -18,6 +18,14 @@
 #define ANSWER_TTL 64
 #define MAC_SIZE   6
 
+/* <linux/icmp.h> cannot be included here. */
+struct icmp_header {
+	__u8 type;
+	__u8 code;
+	__u16 checksum;
+	__u32 rest;
+};
+
 /* --- whether to answer -------------------------------------------------------------------------
  */
 

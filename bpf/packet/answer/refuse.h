@@ -26,14 +26,6 @@ static __always_inline __u64 sum_of_quote(struct packet *p, __u64 at, __u64 size
 	return bpf_csum_diff(NULL, 0, (__be32 *)p->quote, size, 0);
 }
 
-/* <linux/icmp.h> cannot be included here. */
-struct icmp_header {
-	__u8 type;
-	__u8 code;
-	__u16 checksum;
-	__u32 rest;
-};
-
 #define ICMP_UNREACHABLE	3
 #define ICMP_PORT_UNREACHABLE	3
 #define ICMPV6_UNREACHABLE	1

@@ -177,6 +177,7 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         nodeName: config.plan.nodeName,
         mapSizes: own.mapSizes,
         resetsTcp: own.resetsTcp,
+        answersPing: own.answersPing,
         devices: deviceSettings(config),
         protectsNodePorts: own.protectsNodePorts,
       },

@@ -53,6 +53,8 @@ export const ownSchema = z.strictObject({
   allowExternalIPs: z.boolean().nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
+  /** Answer echo requests to addresses of Services. */
+  answerPing: z.boolean().nullish(),
   /** Processes of the node cannot bind NodePorts. */
   nodePortBindProtection: z.boolean().nullish(),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).nullish(),
@@ -78,6 +80,8 @@ export interface OwnSettings {
   readonly auditIntervalMs: number;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
+  /** Echo requests to addresses of Services are answered. */
+  readonly answersPing: boolean;
   /** 0 = no counters per Service. */
   readonly metricsTopServices: number;
 }
@@ -107,6 +111,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
     resetsTcp: input.resetTCPConnections ?? false,
+    answersPing: input.answerPing ?? false,
     metricsTopServices: input.metricsTopServices ?? 0,
   };
 }

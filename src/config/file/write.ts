@@ -41,6 +41,7 @@ function ownDocument({
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,
     resetTCPConnections: own.resetsTcp,
+    answerPing: own.answersPing,
     nodePortBindProtection: own.protectsNodePorts,
     logLevel: log.level,
     logFormat: log.format,

@@ -83,6 +83,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'reset TCP connections whose endpoint no longer serves (default: they are left to end by themselves)',
   ),
   own(
+    'answer-ping',
+    'bool',
+    'answerPing',
+    'answer pings (ICMP echo requests) to ClusterIPs, load balancer addresses and external IPs (default false)',
+  ),
+  own(
     'nodeport-bind-protection',
     'bool',
     'nodePortBindProtection',

@@ -89,7 +89,7 @@ class BpfDataplane implements Dataplane {
     return this.#turn(async (core) => {
       const undetected = core.applyDetector(plan);
       // Programs begin with these settings, also for what an agent without the packet layer has programmed.
-      this.#parts.packets?.follow(plan.node);
+      this.#parts.packets?.follow(plan);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];

@@ -38,6 +38,8 @@ export interface BpfSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset, too. */
   readonly resetsTcp: boolean;
+  /** Echo requests to addresses of Services are answered. */
+  readonly answersPing: boolean;
   /** undefined: no programs on devices, sockets alone are served. */
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
@@ -117,7 +119,7 @@ function overMaps(
 }
 
 async function openPackets(
-  { devices, bpfRoot, mapSizes, resetsTcp }: BpfSettings,
+  { devices, bpfRoot, mapSizes, resetsTcp, answersPing }: BpfSettings,
   { network, log }: OpenParts,
 ): Promise<OpenedPackets> {
   if (devices === undefined) {
@@ -128,7 +130,7 @@ async function openPackets(
     object: readObject(PACKET_OBJECT),
     sweepObject: readObject(SWEEP_OBJECT),
     sizes: maxEntries(mapSizes),
-    ...{ bpfRoot, resetsTcp, network, log },
+    ...{ bpfRoot, resetsTcp, answersPing, network, log },
   };
   return orWithoutPackets(() => openPacketLayer(devices, parts), {
     log,

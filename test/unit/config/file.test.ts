@@ -395,6 +395,7 @@ mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 
 auditInterval: 90s
 allowExternalIPs: false
 resetTCPConnections: true
+answerPing: true
 nodePortBindProtection: false
 metricsTopServices: 7`,
     );
@@ -418,6 +419,7 @@ metricsTopServices: 7`,
       protectsNodePorts: false,
       auditIntervalMs: 90_000,
       resetsTcp: true,
+      answersPing: true,
       metricsTopServices: 7,
     });
     expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });

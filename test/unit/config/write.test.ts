@@ -20,6 +20,7 @@ tcOrder: inner
 auditInterval: 5m0s
 allowExternalIPs: false
 resetTCPConnections: true
+answerPing: true
 nodePortBindProtection: false
 logLevel: debug
 logFormat: text

@@ -18,6 +18,7 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
     fl_frontend: 2 * n + 1,
     fl_fe_stat: 2 * n + 1,
     fl_traffic: 2 * n + 1,
+    fl_ping: 2 * n,
   }),
   backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
   'service-ports': (n) => ({ fl_service: n }),

@@ -32,6 +32,7 @@ const MAP_VERSIONS = {
   fl_node_addr6: 1,
   fl_not_service: 1,
   fl_packet: 1,
+  fl_ping: 1,
   fl_range: 1,
   fl_reason: 1,
   fl_runtime: 1,

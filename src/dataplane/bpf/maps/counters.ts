@@ -34,6 +34,7 @@ export const REASONS = [
   'CLIENT_PORT_CHANGED',
   'ICMP_TRANSLATED',
   'REFUSED_BIND',
+  'PING_ANSWERED',
 ] as const;
 
 /** Exact up to 2^53. */

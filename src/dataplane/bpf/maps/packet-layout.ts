@@ -22,6 +22,7 @@ export const PACKET_SIZE = {
   fragment_key: 40,
   fragment_ports: 8,
   device: 28,
+  ping_key: 16,
   packet_settings: 72,
   traffic: 32,
   sweep_call: 12,
@@ -270,6 +271,23 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
     hasFastPath: ((bytes[24] ?? 0) & 2) !== 0,
   };
+}
+
+/** struct ping_key: v4-mapped for IPv4. */
+export function encodePingKey(address: string): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.ping_key);
+  if (address.includes(':')) {
+    writeAddress(bytes, 0, address, 'IPv6');
+  } else {
+    bytes.fill(0xff, 10, 12);
+    writeAddress(bytes, 12, address, 'IPv4');
+  }
+  return bytes;
+}
+
+export function decodePingKey(bytes: Uint8Array): string {
+  const isMapped = bytes.subarray(0, 12).every((byte, at) => byte === (at < 10 ? 0 : 0xff));
+  return addressText(isMapped ? bytes.subarray(12) : bytes);
 }
 
 /** In the order of enum flow_table. */

@@ -20,6 +20,7 @@ import { pinFolder } from '../loader/pins.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import { markOlderFlows } from './marks.ts';
+import { followPing } from './ping.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -31,8 +32,8 @@ export interface DeviceSettings {
 export interface PacketLayer {
   /** Every device of the node. */
   devices(): readonly DeviceView[];
-  /** Keeps the settings of the programs as the plan has them. */
-  follow(node: Plan['node']): void;
+  /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them. */
+  follow(plan: Plan): void;
   /** Attaches again what somebody else has removed. */
   repair(): void;
   /** Packets and bytes of frontends as of the last reading. */
@@ -54,6 +55,8 @@ export interface PacketLayerParts {
   readonly sizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
   readonly resetsTcp: boolean;
+  /** Echo requests to addresses of Services are answered. */
+  readonly answersPing: boolean;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -64,7 +67,7 @@ export async function openPacketLayer(
   settings: DeviceSettings,
   parts: PacketLayerParts,
 ): Promise<PacketLayer> {
-  const { object, sweepObject, bpfRoot, sizes, resetsTcp, log } = parts;
+  const { object, sweepObject, bpfRoot, sizes, resetsTcp, answersPing, log } = parts;
   const layer = {
     name: 'packet layer',
     objects: [{ bytes: object, rodata: [{}] }],
@@ -77,7 +80,8 @@ export async function openPacketLayer(
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
-    const follow = followSettings(loaded.map('fl_packet'), { resetsTcp });
+    const followNode = followSettings(loaded.map('fl_packet'), { resetsTcp, answersPing });
+    const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const sweep = { object: sweepObject, bpfRoot, sizes, clock: SYSTEM_CLOCK, log };
     opened.push(await startSweeping(sweep));
     const flows = flowTables(loaded.map);
@@ -93,7 +97,10 @@ export async function openPacketLayer(
       totals: () => totals.read(),
       latestTotals: () => totals.latest(),
       traffic,
-      follow,
+      follow(plan) {
+        followNode(plan.node);
+        followAddresses?.(plan);
+      },
       repair() {
         const devices = follower.repair();
         if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');

@@ -17,7 +17,7 @@ import {
 /** As nf_conntrack's, except that a TCP connection may be silent for 6 hours, not 5 days. */
 const DEFAULTS: Omit<
   PacketSettings,
-  keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'localPorts'
+  keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts'
 > = {
   timeoutSeconds: {
     tcpNew: 20,
@@ -30,7 +30,6 @@ const DEFAULTS: Omit<
   answersPerSecond: 1000,
   /** Above the ports that Linux gives to the node's own connections (32768-60999). */
   snatPorts: { first: 61_000, last: 65_535 },
-  answerPing: false,
 };
 
 /** As long as kube-proxy has conntrack keep a silent TCP connection. */
@@ -39,7 +38,10 @@ const TAKEOVER_SECONDS = 86_400;
 /** Writes the settings, and returns a function that follows the node's addresses. */
 export function followSettings(
   map: BpfMap,
-  { resetsTcp: resetGone }: { readonly resetsTcp: boolean },
+  {
+    resetsTcp: resetGone,
+    answersPing: answerPing,
+  }: { readonly resetsTcp: boolean; readonly answersPing: boolean },
 ): (node: Plan['node']) => void {
   const kept =
     decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)) ??
@@ -49,7 +51,7 @@ export function followSettings(
     const following = { nodeAddress, localPorts: localPortRange() };
     const text = JSON.stringify(following);
     if (text === last) return;
-    const settings = { ...DEFAULTS, ...following, ...kept, resetGone };
+    const settings = { ...DEFAULTS, ...following, ...kept, resetGone, answerPing };
     map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;
   };

@@ -11,6 +11,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
     fl_frontend: 9,
     fl_fe_stat: 9,
     fl_traffic: 9,
+    fl_ping: 8,
     fl_backend4: 11,
     fl_backend6: 11,
     fl_be_stat: 11,

@@ -6,7 +6,7 @@ import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
-const KEPT = { resetsTcp: false } as const;
+const KEPT = { resetsTcp: false, answersPing: false } as const;
 const FLAGS_AT = 60;
 const RESET_GONE = 1;
 
@@ -71,6 +71,6 @@ test.each([
   ['kept', false, 0],
   ['reset', true, RESET_GONE],
 ])('TCP connections whose backend is gone are %s', (_, resetsTcp, bit) => {
-  followSettings(map, { resetsTcp })(node('192.0.2.1'));
+  followSettings(map, { ...KEPT, resetsTcp })(node('192.0.2.1'));
   expect((stored[FLAGS_AT] ?? 0) & RESET_GONE).toBe(bit);
 });
