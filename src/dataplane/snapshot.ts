@@ -57,6 +57,10 @@ export interface TableFill {
   readonly name: string;
   readonly used: number;
   readonly capacity: number;
+  /** A full table drops the least recently used entry instead of refusing a new one. */
+  readonly evicts?: boolean;
+  /** What it means that the table is full now, and what to do; absent: it is not, or entries name it. */
+  readonly problem?: string;
 }
 
 export interface PortConnections {

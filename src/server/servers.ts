@@ -11,6 +11,8 @@ import { isNodeEligible } from '../model/node/eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';
+import { SYSTEM_CLOCK } from '../sys/clock.ts';
+import { followFullTables } from './events/full-tables.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { createSyncEvents } from './events/sync-events.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
@@ -75,6 +77,10 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     },
   });
   shown.listening = listeners.listening;
+  const endFullTables = followFullTables({
+    ...{ tables: parts.readers.tables, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
+    record: (...event) => events.record(...event),
+  });
   events.record('Starting', self, 'fairlead is starting');
   events.record(
     'ModeSelected',
@@ -91,6 +97,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
         events.record('ConfigReloadNeeded', self, `${path} changed: restart the agent to apply it`);
     },
     close() {
+      endFullTables();
       events.close();
       listeners.close();
       void serviceHealth.close();

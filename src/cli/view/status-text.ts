@@ -6,6 +6,7 @@ import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
 import { deviceLines, devicesText } from './device-lines.ts';
+import { capacityText, fillRow } from './fill-text.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
@@ -89,7 +90,7 @@ function programLines(report: Report): readonly Line[] {
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
-    ['Capacity', capacityText(report)],
+    ['Capacity', capacityText(report.tables)],
     ...staleSocketLines(report),
   ];
 }
@@ -113,26 +114,6 @@ const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
   lastAuditAt === undefined
     ? 'never'
     : `last at ${lastAuditAt}, ${driftTotal} differences repaired since start`;
-
-/** The unit of each map's entries: none of them counts Services. */
-const TABLE_TEXT: Readonly<Record<string, string>> = {
-  fl_frontend4: 'IPv4 frontends, and an entry for the other ports of each ClusterIP',
-  fl_frontend6: 'IPv6 frontends, and an entry for the other ports of each ClusterIP',
-  'backend ids': 'backends of both families',
-  fl_slot_block: 'slot blocks of backend sets',
-  fl_service: 'Service ports of both families',
-  fl_range: 'Ranges of source addresses',
-};
-
-const percent = ({ used, capacity }: Status['tables'][number]): number =>
-  capacity === 0 ? 0 : (100 * used) / capacity;
-
-function capacityText({ tables }: Report): string {
-  const [fullest] = tables.toSorted((a, b) => percent(b) - percent(a));
-  if (fullest === undefined) return 'unknown';
-  const { name, used, capacity } = fullest;
-  return `fullest map ${name}, ${used} of ${capacity} entries (${percent(fullest).toFixed(0)}%)`;
-}
 
 /** Nothing until the first pass, a moment after the start. */
 function staleSocketLines({ staleSockets }: Report): readonly Line[] {
@@ -162,7 +143,11 @@ const problemLines = ({
   sync,
   refused = [],
   devices = [],
+  tables = [],
 }: Report): readonly Line[] => [
+  ...tables.flatMap(({ problem }): readonly Line[] =>
+    problem === undefined ? [] : [['Warning', problem]],
+  ),
   ...refused.map(({ layer, reason }) => ['Failed', `${layer}: ${reason}`] as const),
   ...devices.flatMap(({ isFailed, name, reason }) =>
     isFailed ? [['Failed', `device ${name}: ${reason}`] as const] : [],
@@ -197,13 +182,7 @@ function limitLines({ limits }: Report, isWide: boolean): readonly Line[] {
 }
 
 function wideLines({ hooks, tables, reasons, devices }: Report): readonly Line[] {
-  const usage = aligned(
-    tables.map(({ name, used, capacity }) => [
-      name,
-      `${used} of ${capacity}`,
-      TABLE_TEXT[name] ?? '',
-    ]),
-  );
+  const usage = aligned(tables.map(fillRow));
   const verified = aligned(
     hooks.map(({ name, insns }) => [name, `${insns} instructions verified`]),
   );

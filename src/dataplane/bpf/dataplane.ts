@@ -42,7 +42,7 @@ export interface BpfParts {
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
-  readonly packets?: Pick<PacketLayer, 'devices' | 'follow' | 'repair' | 'totals' | 'latestTotals'>;
+  readonly packets?: Omit<PacketLayer, 'traffic' | 'close'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -126,7 +126,7 @@ class BpfDataplane implements Dataplane {
   counters(): Counters {
     const { packets } = this.#parts;
     return {
-      tables: tableFill(this.#core.ledger),
+      tables: [...tableFill(this.#core.ledger), ...(packets?.fill() ?? [])],
       outcomes: this.#parts.outcomes(),
       connections: portConnections(this.#core.ledger),
       ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),

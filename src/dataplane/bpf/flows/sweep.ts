@@ -10,6 +10,8 @@ export interface Sweep {
   step(): void;
   /** Since the maps were made. */
   total(): Swept;
+  /** Entries of each table as of the last round over it; empty before. */
+  used(): ReadonlyMap<string, number>;
 }
 
 export interface SweepOptions {
@@ -27,18 +29,33 @@ const ENTRIES_PER_CALL = 65_536;
 export function createSweep({ run, swept, capacity }: SweepOptions): Sweep {
   const parts = FLOW_TABLES.flatMap((map, table) => {
     const slices = Math.max(1, Math.ceil(capacity(map) / ENTRIES_PER_CALL));
-    return Array.from({ length: slices }, (_, slice) => encodeSweepCall({ table, slice, slices }));
+    return Array.from({ length: slices }, (_, slice) => ({
+      ...{ map, isFirst: slice === 0, isLast: slice === slices - 1 },
+      call: encodeSweepCall({ table, slice, slices }),
+    }));
   });
+  const used = new Map<string, number>();
   let next = 0;
+  let counted = 0;
   return {
     steps: parts.length,
     step() {
       const part = parts[next % parts.length];
       next += 1;
       if (part === undefined) return;
-      const result = run(part);
+      const before = decodeSwept(swept());
+      const result = run(part.call);
       if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
+      counted = (part.isFirst ? 0 : counted) + leftBetween(before, decodeSwept(swept()));
+      if (part.isLast) used.set(part.map, counted);
     },
     total: () => decodeSwept(swept()),
+    used: () => used,
   };
 }
+
+/** Entries that one call looked at and left. */
+const leftBetween = (before: Swept, after: Swept): number => {
+  const deleted = after.expired - before.expired + after.orphans - before.orphans;
+  return after.entries - before.entries - deleted;
+};

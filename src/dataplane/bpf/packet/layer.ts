@@ -5,7 +5,7 @@ import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
-import type { DeviceView } from '../../snapshot.ts';
+import type { DeviceView, TableFill } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
@@ -40,6 +40,8 @@ export interface PacketLayer {
   totals(): Totals | undefined;
   /** As totals(), but waits a moment for a new reading. */
   latestTotals(): Promise<Totals | undefined>;
+  /** How full the tables of flows were when they were last swept. */
+  fill(): readonly TableFill[];
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   /** Programs stay attached. */
@@ -83,7 +85,8 @@ export async function openPacketLayer(
     const followNode = followSettings(loaded.map('fl_packet'), { resetsTcp, answersPing });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const sweep = { object: sweepObject, bpfRoot, sizes, clock: SYSTEM_CLOCK, log };
-    opened.push(await startSweeping(sweep));
+    const sweeping = await startSweeping(sweep);
+    opened.push(sweeping);
     const flows = flowTables(loaded.map);
     markOlderFlows(loaded.map('fl_mark'), flows);
     const traffic = arrayTable(loaded.map('fl_traffic'));
@@ -96,6 +99,7 @@ export async function openPacketLayer(
       devices: () => follower.devices(),
       totals: () => totals.read(),
       latestTotals: () => totals.latest(),
+      fill: () => sweeping.fill(),
       traffic,
       follow(plan) {
         followNode(plan.node);

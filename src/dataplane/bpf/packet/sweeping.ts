@@ -4,11 +4,15 @@
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
+import type { TableFill } from '../../snapshot.ts';
+import { flowFill } from '../flows/fill.ts';
 import { createSweep, type Sweep } from '../flows/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { encodeU32 } from '../maps/layout.ts';
 
 export interface Sweeping {
+  /** How full the tables of flows were when they were last swept. */
+  fill(): readonly TableFill[];
   close(): void;
 }
 
@@ -40,18 +44,22 @@ export async function startSweeping(parts: SweepingParts): Promise<Sweeping> {
       { reason: reasonOf(error) },
       'expired flows are not deleted: this kernel does not load the sweep (Linux 5.14 does)',
     );
-    return { close: () => undefined };
+    return { fill: () => [], close: () => undefined };
   }
 }
 
 function sweepWith(loaded: Attached, { clock, log }: SweepingParts): Sweeping {
   const sweep = sweepOf(loaded);
   const pauseMs = ROUND_MS / sweep.steps;
+  const fill = (): readonly TableFill[] =>
+    flowFill(sweep.used(), (name) => loaded.map(name).info.maxEntries);
+  const noteFull = createFullLog(log);
   let hasFailed = false;
   const step = (): void => {
     try {
       sweep.step();
       hasFailed = false;
+      noteFull(fill());
     } catch (error) {
       if (!hasFailed) log.warn({ reason: reasonOf(error) }, 'the sweep of expired flows failed');
       hasFailed = true;
@@ -60,10 +68,23 @@ function sweepWith(loaded: Attached, { clock, log }: SweepingParts): Sweeping {
   };
   let cancel = clock.after(pauseMs, step);
   return {
+    fill,
     close() {
       cancel();
       loaded.close();
     },
+  };
+}
+
+/** Warns once for each table that becomes full, and again if it has had room meanwhile. */
+function createFullLog(log: Pick<Logger, 'warn'>): (tables: readonly TableFill[]) => void {
+  let full: ReadonlySet<string> = new Set();
+  return (tables) => {
+    const now = tables.filter(({ problem }) => problem !== undefined);
+    for (const { name, problem } of now) {
+      if (!full.has(name)) log.warn({ map: name, reason: problem }, 'a table of flows is full');
+    }
+    full = new Set(now.map(({ name }) => name));
   };
 }
 

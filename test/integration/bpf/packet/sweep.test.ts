@@ -220,6 +220,19 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(entries('main')).toEqual([1, 1, 1]);
   });
 
+  test('a round counts what is in each table afterwards', () => {
+    establish();
+    send('tcp SYN', 40_001);
+    expect([...sweep.used()]).toEqual([]);
+    round();
+    const used = (leg: string): number | undefined => sweep.used().get(`fl_${leg}${digit}`);
+    const legs = ['flow', 'nat', 'snat', 'new_flow', 'new_nat', 'new_snat'];
+    expect(legs.map(used)).toEqual([1, 1, 1, 1, 1, 1]);
+    ageAll('main', 30_000);
+    round();
+    expect(legs.map(used)).toEqual([0, 0, 0, 1, 1, 1]);
+  });
+
   test('every entry is looked at once in a round, whatever the number of parts', () => {
     publish(drive, family, { protocol: 'UDP' });
     for (let n = 0; n < 50; n++) send('udp payload=1', 41_000 + n);

@@ -4,6 +4,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runCommand } from '../../../../src/lab/agent.ts';
 import type { Manifest } from '../../../../src/lab/manifests.ts';
 import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
@@ -19,6 +20,13 @@ const HEALTH_PORT = 10256;
 const CHECK_PORT = 32_100;
 const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
 const FRONTENDS = 64;
+const FLOWS = 4;
+/** So many that what the kernel keeps free for each CPU is little. */
+const HALF_OPEN = 4096;
+/** struct flow4. */
+const FLOW4_BYTES = 56;
+/** A round of the sweep, which counts flows, takes 10 s. */
+const SWEEP_MS = 25_000;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 let scrapes: Scrapes;
@@ -53,6 +61,26 @@ async function holdPort(port: number): Promise<Child> {
   return child;
 }
 
+function pinOf(map: string): string {
+  const pins = readdirSync(node.instance.bpfRoot, { recursive: true, encoding: 'utf8' });
+  return join(node.instance.bpfRoot, pins.find((path) => path.endsWith(`/${map}`)) ?? '');
+}
+
+/** Different keys of fl_flow4, as bpftool reads them. */
+const keysOf = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, n) =>
+    [n >> 8, n & 255, ...new Array<number>(14).fill(0)]
+      .map((byte) => byte.toString(16).padStart(2, '0'))
+      .join(' '),
+  );
+
+async function bpftool(lines: readonly string[]): Promise<void> {
+  const { code, stderr } = await run('bpftool', ['batch', 'file', '-'], {
+    stdin: lines.map((line) => `${line}\n`).join(''),
+  });
+  expect(code, stderr).toBe(0);
+}
+
 const configText = (topServices: number): string => `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 ---
@@ -60,7 +88,7 @@ apiVersion: fairlead.io/v1alpha1
 kind: FairleadConfiguration
 metricsTopServices: ${topServices}
 auditInterval: 300ms
-mapSizes: {frontends: ${FRONTENDS}}
+mapSizes: {frontends: ${FRONTENDS}, flows: ${FLOWS}, halfOpenFlows: ${HALF_OPEN}}
 `;
 
 beforeAll(async () => {
@@ -200,22 +228,8 @@ describe('series of a live agent', () => {
 
   test('a frontend deleted by hand', async () => {
     await keep('drift');
-    const pins = readdirSync(node.instance.bpfRoot, { recursive: true, encoding: 'utf8' });
-    const pin = join(
-      node.instance.bpfRoot,
-      pins.find((path) => path.endsWith('/fl_frontend4')) ?? '',
-    );
-    const key = '0a 60 00 0a 50 00 06 00'.split(' ');
-    const { code, stderr } = await run('bpftool', [
-      'map',
-      'delete',
-      'pinned',
-      pin,
-      'key',
-      'hex',
-      ...key,
-    ]);
-    expect(code, stderr).toBe(0);
+    const key = '0a 60 00 0a 50 00 06 00';
+    await bpftool([`map delete pinned ${pinOf('fl_frontend4')} key hex ${key}`]);
     await untilHolds(async () =>
       expect(await scrapes.value('fairlead_drift_total')).toBeGreaterThan(0),
     );
@@ -228,6 +242,32 @@ describe('series of a live agent', () => {
     await keep('configuration changed');
     writeFileSync(config, configText(5));
     await holds('fairlead_config_reload_needed', 0);
+  });
+
+  test('tables of flows, established and half-open, that are full', async () => {
+    const fill = async (map: string, count: number): Promise<void> => {
+      const lines = keysOf(count).map((key) => `${key} value hex ${'00 '.repeat(FLOW4_BYTES)}`);
+      await bpftool(lines.map((line) => `map update pinned ${pinOf(map)} key hex ${line}`));
+    };
+    const empty = (map: string, count: number): Promise<void> =>
+      bpftool(keysOf(count).map((key) => `map delete pinned ${pinOf(map)} key hex ${key}`));
+    await fill('fl_flow4', FLOWS);
+    await holds('fairlead_map_entries{map="fl_flow4"}', FLOWS, SWEEP_MS);
+    const { stdout } = await runCommand(node.instance, [
+      'status',
+      ...['--run-dir', node.instance.runDir],
+    ]);
+    expect(stdout).toContain('Warning:    fl_flow4 is full (4 flows)');
+    await keep('flows full');
+    await empty('fl_flow4', FLOWS);
+    await fill('fl_new_flow4', HALF_OPEN);
+    await holds('fairlead_map_entries{map="fl_flow4"}', 0, SWEEP_MS);
+    const halfOpen = 'fairlead_map_entries{map="fl_new_flow4"}';
+    await untilHolds(
+      async () => expect(await scrapes.value(halfOpen)).toBeGreaterThan(0.9 * HALF_OPEN),
+      SWEEP_MS,
+    );
+    await keep('half-open flows full');
   });
 
   test('every documented metric has changed', () => {
@@ -248,6 +288,8 @@ describe.skipIf(!promql.isReady)('alerts', () => {
         FairleadEntriesFailing: 120,
         FairleadChangesPending: expect.any(Number),
       },
+      'flows full': { FairleadMapNearlyFull: 300 },
+      'half-open flows full': { FairleadHalfOpenFlowsEvicted: 300 },
       drift: { FairleadDrift: 0 },
       'configuration changed': { FairleadRestartNeeded: 900 },
     });
