@@ -24,6 +24,8 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 		nat->flags.backend_fin = 1;
 	if (p->tcp_flags & TCP_RST)
 		nat->flags.reset = 1;
+	else if (nat->flags.reset && goes_on_after_reset(p))
+		nat->flags.reset = 0;
 }
 
 static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, const struct nat *nat,

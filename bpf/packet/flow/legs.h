@@ -116,6 +116,16 @@ static __always_inline __u32 age_of(__u32 now, __u32 seen)
 	return (__s32)(now - seen) > 0 ? now - seen : 0;
 }
 
+/*
+ * Who has really sent a RST sends nothing but RSTs from then on. A RST that its receiver ignores,
+ * because its sequence number is wrong (RFC 5961), anybody may have sent: it ends no connection
+ * that goes on. A packet that a RST has overtaken is answered by another one.
+ */
+static __always_inline bool goes_on_after_reset(const struct packet *p)
+{
+	return !(p->tcp_flags & (TCP_RST | TCP_SYN));
+}
+
 /* From what both sides have sent. */
 static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
 {
@@ -177,13 +187,15 @@ static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum
 /* --- the snat leg ------------------------------------------------------------------------------
  */
 
-/* Notes in the snat leg that one side ends the connection. */
+/* Notes in the snat leg whether one side ends the connection. */
 static __always_inline void note_end(const struct packet *p, struct tcp_end *end)
 {
 	if (p->tcp_flags & TCP_FIN)
 		end->fin = 1;
 	if (p->tcp_flags & TCP_RST)
 		end->reset = 1;
+	else if (end->reset && goes_on_after_reset(p))
+		end->reset = 0;
 }
 
 /* As FLOW_CLOSED, from the snat leg alone. */

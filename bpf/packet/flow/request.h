@@ -164,6 +164,8 @@ static __always_inline void account(struct packet *p, struct flow *flow)
 		flow->flags.client_fin = 1;
 	if (p->tcp_flags & TCP_RST)
 		flow->flags.reset = 1;
+	else if (flow->flags.reset && goes_on_after_reset(p))
+		flow->flags.reset = 0;
 }
 
 /* The client's port differs for the backend only if two of its flows would look the same to it. */
@@ -189,7 +191,7 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 	set_nat_key(p);
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
-		    !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
+		    p->flow.state != FLOW_CLOSED && !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
 	if (!goes_on(p, family) || (account(p, flow), !is_tended && !tend(p, flow, tier, family))) {
 		if (family == FAMILY_IPV4)
 			fl_forget4();

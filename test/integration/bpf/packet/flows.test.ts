@@ -125,6 +125,30 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(stateOf()).toEqual([state]);
   });
 
+  /** RFC 5961: whoever gets a RST with a wrong sequence number goes on, and anybody can send one. */
+  describe.each([false, true])('a RST that both sides ignore, masqueraded: %s', (isMasqueraded) => {
+    const toClient = isMasqueraded ? node(40_000) : client();
+    const answer = (word: string): string => drive.through(`${pod(5)} > ${toClient} ${word}`);
+
+    test.each([
+      ['of the client', () => request('tcp RST')],
+      ['of the backend', () => answer('tcp RST')],
+      ['of each', () => [request('tcp RST'), answer('tcp RST')]],
+    ])('%s', (_, sendReset) => {
+      publish(drive, family, { rule: { masquerade: isMasqueraded } });
+      request('tcp SYN');
+      answer('tcp SYN ACK');
+      request('tcp ACK');
+      sendReset();
+      request('tcp ACK payload=1');
+      answer('tcp ACK payload=1');
+      request('tcp ACK');
+      expect(stateOf()).toEqual(['established']);
+      expect(drive.nats('main', family).map(({ value }) => value.isReset)).toEqual([false]);
+      drive.edit(map('snat'), (value) => expect([...value.slice(10, 12)]).toEqual([0, 0]));
+    });
+  });
+
   describe('the backend of a flow', () => {
     const two = { backends: [{}, {}] };
     const chosen = (word: string): number => {
