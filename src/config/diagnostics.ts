@@ -33,7 +33,12 @@ export function diagnosticsOf(
         reason: 'unknown field: check its spelling and its section',
       }));
     }
-    return [{ ...locate(path), reason: `${wordsOf(issue)}, not ${shown(valueAt(value, path))}` }];
+    const found = valueAt(value, path);
+    // Of a list as a whole, the words say enough.
+    const isWhole = issue.code !== 'invalid_type' && Array.isArray(found);
+    return [
+      { ...locate(path), reason: `${wordsOf(issue)}${isWhole ? '' : `, not ${shown(found)}`}` },
+    ];
   });
 }
 
@@ -42,7 +47,7 @@ function wordsOf(issue: Issue): string {
     case 'invalid_type':
       return `must be ${TYPE_NAMES[issue.expected] ?? issue.expected}`;
     case 'invalid_value':
-      return `must be ${issue.values.map((value) => (value === '' ? '""' : String(value))).join(', ')}`;
+      return `must be ${choiceOf(issue.values.map((value) => (value === '' ? '""' : String(value))))}`;
     case 'invalid_format':
       return issue.format === 'url' ? 'must be a URL such as https://10.0.0.1:6443' : issue.message;
     case 'too_small':
@@ -55,6 +60,10 @@ function wordsOf(issue: Issue): string {
       return issue.message;
   }
 }
+
+/** `a, b or c`. */
+const choiceOf = (words: readonly string[]): string =>
+  [words.slice(0, -1).join(', '), words.at(-1)].filter((part) => part !== '').join(' or ');
 
 export function valueAt(value: unknown, path: FieldPath): unknown {
   let found = value;

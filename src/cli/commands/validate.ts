@@ -126,7 +126,9 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
         ...at(file, line),
         ...(isWarning === true && { severity: 'warning' as const }),
         ...(object !== undefined && { object: refText(object) }),
-        reason,
+        reason: isConfigurationKind(reason)
+          ? `${reason}; to check a configuration file, name it with --config`
+          : reason,
       }));
     const rejected = plan.rejections.map(({ object, field, reason }) => {
       const found = source.locate(object, field);
@@ -141,6 +143,9 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
     source.close();
   }
 }
+
+const isConfigurationKind = (reason: string): boolean =>
+  /^kind "(KubeProxy|Fairlead)Configuration"/.test(reason);
 
 const at = (file: string | undefined, line: number | undefined) => ({
   severity: 'error' as const,

@@ -17,6 +17,8 @@ const interval = duration.refine(isInterval, 'must be from 100ms to 576h');
 
 /** Names of devices have no blanks and no slashes; `!` excludes. */
 const DEVICE_PATTERN = /^!?[^\s/!]{1,15}$/;
+const DEVICE_REASON =
+  'must be the name of a device, at most 15 characters without blanks and slashes, or a pattern';
 
 export const ownSchema = z.strictObject({
   apiVersion: z.literal(OWN_API),
@@ -45,8 +47,9 @@ export const ownSchema = z.strictObject({
     .nullish(),
   /** Patterns of device names; `auto` and `none` have meanings of their own. */
   devices: z
-    .array(z.string().regex(DEVICE_PATTERN, 'must be a name of at most 15 characters'))
-    .refine(isDeviceList, "'none' must be alone")
+    .array(z.string().regex(DEVICE_PATTERN, DEVICE_REASON))
+    .refine((list) => list.length > 0, 'must not be empty: use auto, none, or names of devices')
+    .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
   auditInterval: interval.nullish(),
@@ -73,7 +76,7 @@ export interface OwnSettings {
   readonly runDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
-  /** Patterns of device names: [] and ['auto'] choose by kind, ['none'] none. */
+  /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
   readonly tcOrder: 'outer' | 'inner';
   readonly protectsNodePorts: boolean;

@@ -142,7 +142,7 @@ function parseSizes(text: string): Parsed {
   const unknown = parts(text)
     .map((part) => part.split('=', 1)[0] ?? '')
     .find((name) => !TABLES.includes(name));
-  if (unknown !== undefined) return refused(`no table ${unknown}: ${TABLES.join(', ')}`);
+  if (unknown !== undefined) return refused(`must name one of ${TABLES.join(', ')}`);
   return parsePairs(text, (count) =>
     /^\d+$/.test(count) ? value(Number(count)) : refused('must be e.g. frontends=1000'),
   );

@@ -45,7 +45,9 @@ test.each([
 });
 
 test.each([
-  ['auto,none', /none/],
+  ['auto,none', /'none' must be alone: leave it out, or all others$/],
+  ['', /must not be empty: use auto, none, or names of devices$/],
+  ['eth0/1', /without blanks and slashes, or a pattern, not "eth0\/1"/],
   ['a-name-that-is-too-long', /at most 15/],
   ['a b', /at most 15/],
 ])('--devices %s is refused', (devices, reason) => {

@@ -86,7 +86,7 @@ describe('errors name the field and its line', () => {
     {
       name: 'a mode of another system',
       text: `${HEAD}mode: kernelspace\n`,
-      says: ['c.yaml:3: mode: must be "", iptables, ipvs, nftables, not "kernelspace"'],
+      says: ['c.yaml:3: mode: must be "", iptables, ipvs or nftables, not "kernelspace"'],
     },
     {
       name: 'an item of a list',
@@ -150,7 +150,7 @@ describe('errors name the field and its line', () => {
       says: [
         'c.yaml:8: apiServers[0]: must be a URL such as https://10.0.0.1:6443, not "10.0.0.1"',
         'c.yaml:7: mapSizes.frontends: must be at least 1, not 0',
-        'c.yaml:9: logLevel: must be debug, info, warn, error, not "loud"',
+        'c.yaml:9: logLevel: must be debug, info, warn or error, not "loud"',
       ],
     },
   ];

@@ -78,7 +78,7 @@ describe('without a file', () => {
     [{ 'bind-address': 'x' }, '--bind-address: must be an IP address, not "x"'],
     [
       { 'proxy-mode': 'kernelspace' },
-      '--proxy-mode: must be "", iptables, ipvs, nftables, not "kernelspace"',
+      '--proxy-mode: must be "", iptables, ipvs or nftables, not "kernelspace"',
     ],
     [{ 'masquerade-all': 'si' }, '--masquerade-all: must be true or false, not "si"'],
     [{ 'oom-score-adj': 'low' }, '--oom-score-adj: must be an integer, not "low"'],
@@ -94,7 +94,7 @@ describe('without a file', () => {
     [{ 'feature-gates': 'A' }, '--feature-gates: must be true or false, not "A"'],
     [
       { 'map-size': 'frontend=5' },
-      '--map-size: no table frontend: frontends, backends, service-ports, slot-blocks, affinity, source-ranges, flows, half-open-flows, not "frontend=5"',
+      '--map-size: must name one of frontends, backends, service-ports, slot-blocks, affinity, source-ranges, flows, half-open-flows, not "frontend=5"',
     ],
     [
       { 'detect-local-mode': 'BridgeInterface' },

@@ -176,7 +176,7 @@ const REFUSALS: readonly {
     name: 'an unknown table in --map-size',
     attempt: () => ({ flags: { '--map-size': 'sockets=10' } }),
     code: 2,
-    says: /no table sockets: frontends, backends/,
+    says: /must name one of frontends, backends.*, not "sockets=/,
   },
   {
     name: 'a detector without its interface',
