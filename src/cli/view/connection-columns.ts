@@ -6,19 +6,22 @@ import { bytesText, packetsText } from './traffic-text.ts';
 import { ageText, sizeText } from './units.ts';
 
 export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
-  { title: 'NAMESPACE', cell: ({ namespace }) => namespace },
+  { title: 'NAMESPACE', cell: ({ namespace }) => namespace, spareRank: 1 },
   { title: 'NAME', cell: ({ name }) => name },
-  { title: 'PORT', cell: ({ port }) => port, spareRank: 5 },
-  { title: 'PROTOCOL', cell: ({ protocol }) => protocol, spareRank: 4 },
+  { title: 'PORT', cell: ({ port }) => port, spareRank: 7 },
   { title: 'CLIENT', cell: ({ client }) => client },
-  { title: 'FRONTEND', cell: ({ frontend }) => frontend },
+  { title: 'FRONTEND', cell: ({ frontend, protocol }) => `${frontend}/${protocol}` },
   { title: 'BACKEND', cell: ({ backend }) => backend },
   { title: 'STATE', cell: stateText },
-  { title: 'AGE', cell: ({ ageSeconds }) => (ageSeconds === undefined ? '' : ageText(ageSeconds)) },
-  { title: 'PACKETS', cell: packetsText },
-  { title: 'BYTES', cell: bytesText, spareRank: 1 },
-  { title: 'RATE', cell: rateText, spareRank: 2 },
-  { title: 'ORIGIN', cell: ({ origin }) => origin, spareRank: 3 },
+  {
+    title: 'AGE',
+    cell: ({ ageSeconds }) => (ageSeconds === undefined ? '' : ageText(ageSeconds)),
+    spareRank: 2,
+  },
+  { title: 'PACKETS', cell: packetsText, spareRank: 3 },
+  { title: 'BYTES', cell: bytesText, spareRank: 4 },
+  { title: 'RATE', cell: rateText, spareRank: 5 },
+  { title: 'ORIGIN', cell: ({ origin }) => origin, spareRank: 6 },
   { title: 'SNAT', isWide: true, cell: ({ snat }) => snat ?? '' },
   {
     title: 'IDLE',

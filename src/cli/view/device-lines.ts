@@ -8,8 +8,8 @@ export const deviceLines = (devices: readonly DeviceView[]): readonly string[] =
   aligned(
     devices.map((device) => [
       device.name,
-      device.kind ?? 'hardware',
-      device.role,
+      device.kind ?? (device.name === 'lo' ? 'loopback' : 'hardware'),
+      device.isAttached ? device.role : '-',
       `${device.isAttached ? 'attached' : 'not attached'}: ${device.reason}`,
       snatText(device),
       orderText('ingress', device.ingress),
@@ -27,7 +27,7 @@ export function devicesText(devices: readonly DeviceView[]): string {
 function snatText({ isAttached, snat }: DeviceView): string {
   if (!isAttached) return '';
   const addresses = Object.values(snat);
-  return `SNAT ${addresses.length === 0 ? 'by the node’s address' : addresses.join(', ')}`;
+  return `SNAT ${addresses.length === 0 ? "with the node's address" : addresses.join(', ')}`;
 }
 
 const orderText = (direction: string, programs: readonly string[]): string =>

@@ -181,10 +181,10 @@ test('devices: how many have their programs, each with -o wide, failures always'
     'Failed:     device cali2: EBUSY',
   ]);
   expect(lines(true).slice(3)).toEqual([
-    'Device:     cali1   veth       pod      attached: its peer is elsewhere   SNAT by the node’s address    ingress: fl_ingress, other   egress: fl_egress',
-    'Device:     cali2   veth       pod      not attached: EBUSY',
+    "Device:     cali1   veth       pod      attached: its peer is elsewhere   SNAT with the node's address   ingress: fl_ingress, other   egress: fl_egress",
+    'Device:     cali2   veth       -        not attached: EBUSY',
     'Device:     eth0    hardware   uplink   attached: it is up                SNAT 192.0.2.1, 2001:db8::1',
-    'Device:     lo      hardware   uplink   not attached: loopback',
+    'Device:     lo      loopback   -        not attached: loopback',
   ]);
 });
 

@@ -82,10 +82,10 @@ test('status names every device, the reason, and the programs on it', async () =
   expect(lines.map((line) => line.replaceAll(/ +/g, ' '))).toEqual([
     'Devices: 4 of 5 attached',
     'Device: br0 bridge bridge attached: it is up SNAT 10.1.1.1, fd00:10:1::1 ingress: fl_ingress egress: fl_egress',
-    'Device: lo hardware uplink not attached: the loopback device has only traffic of the node itself',
+    'Device: lo loopback - not attached: the loopback device has only traffic of the node itself',
     'Device: uplink veth uplink attached: it is up SNAT 192.168.77.1, fd00:77::1 ingress: fl_ingress egress: fl_egress',
-    'Device: v1 veth pod attached: its peer is in another network namespace, as that of a pod SNAT by the node’s address ingress: fl_ingress egress: fl_egress',
-    'Device: v2 veth pod attached: its peer is in another network namespace, as that of a pod SNAT by the node’s address ingress: fl_ingress egress: fl_egress',
+    "Device: v1 veth pod attached: its peer is in another network namespace, as that of a pod SNAT with the node's address ingress: fl_ingress egress: fl_egress",
+    "Device: v2 veth pod attached: its peer is in another network namespace, as that of a pod SNAT with the node's address ingress: fl_ingress egress: fl_egress",
   ]);
 });
 
