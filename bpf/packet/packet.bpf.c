@@ -28,6 +28,8 @@ static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum 
 
 	if (link == LINK_ETHERNET)
 		type = skip_vlan_tags(skb, &network);
+	if (link == LINK_TUNNEL)
+		network = skip_outer_headers(skb);
 	p->has_mac = link == LINK_ETHERNET;
 	p->secret = s ? s->secret : 0;
 	/* Before the first sync: flows made without the key would be lost when it is written. */
@@ -151,7 +153,7 @@ SEC("tc") int fl_egress(struct __sk_buff *skb)
 /* For devices without Ethernet headers: tun, ipip, WireGuard, PPP. */
 SEC("tc") int fl_ingress_l3(struct __sk_buff *skb)
 {
-	return ingress(skb, LINK_NONE);
+	return ingress(skb, LINK_TUNNEL);
 }
 
 SEC("tc") int fl_egress_l3(struct __sk_buff *skb)

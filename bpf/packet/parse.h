@@ -16,8 +16,11 @@
 #include "common/count.h"
 #include "packet/packet.h"
 
-/* Whether a device has Ethernet headers. A compile-time constant. */
-enum link { LINK_ETHERNET, LINK_NONE } PACKED_ENUM;
+/*
+ * What packets of a device begin with. A compile-time constant. LINK_TUNNEL: nothing, or what the
+ * kernel still shows of the headers that a tunnel device has taken off.
+ */
+enum link { LINK_ETHERNET, LINK_NONE, LINK_TUNNEL } PACKED_ENUM;
 
 enum parsed {
 	PARSED_OTHER = 0, /* nothing of ours */
@@ -56,6 +59,45 @@ static __always_inline __be16 skip_vlan_tags(struct __sk_buff *skb, __u32 *netwo
 		*network += VLAN_TAG_SIZE;
 	}
 	return type;
+}
+
+/* The beginning of a network header of either family. */
+union network_head {
+	struct iphdr ip4;
+	__u32 word[5];
+};
+
+static __always_inline bool has_head_at(struct __sk_buff *skb, __u32 offset,
+					const union network_head *head)
+{
+	union network_head found;
+	__u32 difference = 0;
+
+	if (bpf_skb_load_bytes(skb, offset, &found, sizeof(found)))
+		return false;
+	for (int i = 0; i < 5; i++)
+		difference |= found.word[i] ^ head->word[i];
+	return !difference;
+}
+
+/*
+ * Offset of the network header. The kernel knows it, but does not tell: a packet of an ipip device
+ * before Linux 5.14, and of some gre devices after that, has its outer headers before it. The
+ * packet then ends where the data does.
+ */
+static __always_inline __u32 skip_outer_headers(struct __sk_buff *skb)
+{
+	union network_head head;
+	__u32 length, offset;
+
+	if (bpf_skb_load_bytes_relative(skb, 0, &head, sizeof(head), BPF_HDR_START_NET) ||
+	    has_head_at(skb, 0, &head))
+		return 0;
+	/* The length of an IPv6 packet's payload has the place of the IPv4 packet's id. */
+	length = head.ip4.version == 4 ? bpf_ntohs(head.ip4.tot_len)
+				       : sizeof(struct ipv6hdr) + bpf_ntohs(head.ip4.id);
+	offset = skb->len - length;
+	return offset < skb->len && has_head_at(skb, offset, &head) ? offset : 0;
 }
 
 /* --- transport ---------------------------------------------------------------------------------

@@ -187,6 +187,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       `${from} > ${pod(5)} tcp SYN`,
     );
   });
+
+  test('devices whose packets still have the headers that a tunnel put before them', () => {
+    // A test run has the network header behind 14 bytes, and takes them for no headers of this device.
+    publish(drive, family);
+    expect(drive.behindOuter('fl_ingress_l3', `${client()} > ${vip()} tcp SYN`)).toBe(
+      `${client()} > ${pod(5)} tcp SYN`,
+    );
+  });
 });
 
 test('before the agent has written its settings, packets are left alone and make no flows', () => {

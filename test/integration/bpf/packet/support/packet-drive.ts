@@ -119,6 +119,12 @@ export class PacketDrive extends Drive {
     return `${ACTIONS[action] ?? `action ${action}: `}${describeNetworkPacket(frame)}`;
   }
 
+  /** The packet with what only looks like a header before it. */
+  behindOuter(program: string, line: string): string {
+    const { action, frame } = this.run(program, buildFrame(line));
+    return `${ACTIONS[action] ?? `action ${action}: `}${describeFrame(frame)}`;
+  }
+
   ingress = (line: string): string => this.show('fl_ingress', line);
   egress = (line: string): string => this.show('fl_egress', line);
   /** As it leaves after it came in; of a packet that goes no further, what became of it. */
