@@ -125,9 +125,15 @@ function leadsTo({ key, leg }: FoundNat, family: Family, flowKey: Uint8Array): b
   return equals(encodeTuple(flowTuple(decodeTuple(key, family), leg), family), flowKey);
 }
 
-const equals = (a: Uint8Array, b: Uint8Array): boolean => a.every((byte, at) => byte === b[at]);
+export const equals = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.every((byte, at) => byte === b[at]);
 
-function withSnat(tables: FlowTables, family: Family, nat: FoundNat): Pick<Joined, 'nat' | 'snat'> {
+/** The snat leg only if it is this nat leg's. */
+export function withSnat(
+  tables: FlowTables,
+  family: Family,
+  nat: FoundNat,
+): Pick<Joined, 'nat' | 'snat'> {
   const { snat: address } = nat.leg;
   const key = snatKeyOf(decodeTuple(nat.key, family), nat.leg, family);
   const value = key && findLeg(tables[family].snat, key);

@@ -84,12 +84,14 @@ export async function openPacketLayer(
   try {
     const followNode = followSettings(loaded.map('fl_packet'), { resetsTcp, answersPing });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
-    const sweep = { object: sweepObject, bpfRoot, sizes, clock: SYSTEM_CLOCK, log };
+    const flows = flowTables(loaded.map);
+    const traffic = arrayTable(loaded.map('fl_traffic'));
+    const capacity = (name: string): number => loaded.map(name).info.maxEntries;
+    const tables = { flows, traffic, capacity };
+    const sweep = { object: sweepObject, bpfRoot, sizes, tables, clock: SYSTEM_CLOCK, log };
     const sweeping = await startSweeping(sweep);
     opened.push(sweeping);
-    const flows = flowTables(loaded.map);
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const traffic = arrayTable(loaded.map('fl_traffic'));
     const { frontend } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);

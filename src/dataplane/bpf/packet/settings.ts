@@ -15,18 +15,20 @@ import {
 } from '../maps/packet-layout.ts';
 
 /** As nf_conntrack's, except that a TCP connection may be silent for 6 hours, not 5 days. */
+export const TIMEOUTS: PacketSettings['timeoutSeconds'] = {
+  tcpNew: 20,
+  tcpEstablished: 21_600,
+  tcpHalfClosed: 120,
+  tcpClosed: 10,
+  udpNew: 30,
+  udpEstablished: 120,
+};
+
 const DEFAULTS: Omit<
   PacketSettings,
   keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts'
 > = {
-  timeoutSeconds: {
-    tcpNew: 20,
-    tcpEstablished: 21_600,
-    tcpHalfClosed: 120,
-    tcpClosed: 10,
-    udpNew: 30,
-    udpEstablished: 120,
-  },
+  timeoutSeconds: TIMEOUTS,
   answersPerSecond: 1000,
   /** Above the ports that Linux gives to the node's own connections (32768-60999). */
   snatPorts: { first: 61_000, last: 65_535 },

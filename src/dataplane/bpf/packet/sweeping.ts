@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the sweep of expired flows, a small part of the tables at a time, so that a round takes ROUND_MS. A kernel
-// that refuses the program (before Linux 5.14) keeps flows until the tables are full, which is said once.
+// Runs the sweep of expired flows, a small part of the tables at a time, so that a round takes ROUND_MS, or longer if it
+// would take much of a CPU. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import type { TableFill } from '../../snapshot.ts';
 import { flowFill } from '../flows/fill.ts';
-import { createSweep, type Sweep } from '../flows/sweep.ts';
+import type { FlowTables } from '../flows/flow-tables.ts';
+import { createBatchSweep } from '../flows/sweep/batch-sweep.ts';
+import { createSweep, type Sweep } from '../flows/sweep/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { encodeU32 } from '../maps/layout.ts';
+import type { ArrayTable } from '../maps/tables.ts';
+import { TIMEOUTS } from './settings.ts';
 
 export interface Sweeping {
   /** How full the tables of flows were when they were last swept. */
@@ -20,12 +24,20 @@ export interface SweepingParts {
   readonly object: Uint8Array;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
+  /** Of the packet layer, for a kernel that refuses the object. */
+  readonly tables: {
+    readonly flows: FlowTables;
+    readonly traffic: ArrayTable;
+    readonly capacity: (name: string) => number;
+  };
   readonly clock: Clock;
-  readonly log: Pick<Logger, 'warn'>;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
 /** A flow is deleted at most this long after it has expired. */
 const ROUND_MS = 10_000;
+/** At most a fifth of a CPU. */
+const PAUSE_FACTOR = 4;
 const PROGRAM = 'fl_sweep';
 
 /** After the packet layer, with which it shares maps. */
@@ -38,24 +50,28 @@ export async function startSweeping(parts: SweepingParts): Promise<Sweeping> {
     keeps: [PROGRAM],
   };
   try {
-    return sweepWith(await attachLayer({ layer, bpfRoot, sizes }), parts);
+    const loaded = await attachLayer({ layer, bpfRoot, sizes });
+    const { fill, close } = sweepWith(sweepOf(loaded), parts);
+    return {
+      fill,
+      close() {
+        close();
+        loaded.close();
+      },
+    };
   } catch (error) {
-    log.warn(
-      { reason: reasonOf(error) },
-      'expired flows are not deleted: this kernel does not load the sweep (Linux 5.14 does)',
-    );
-    return { fill: () => [], close: () => undefined };
+    const reason = reasonOf(error);
+    log.info({ reason }, 'this kernel does not load the sweep of flows, the agent does its work');
+    return sweepWith(batchSweep(parts), parts);
   }
 }
 
-function sweepWith(loaded: Attached, { clock, log }: SweepingParts): Sweeping {
-  const sweep = sweepOf(loaded);
-  const pauseMs = ROUND_MS / sweep.steps;
-  const fill = (): readonly TableFill[] =>
-    flowFill(sweep.used(), (name) => loaded.map(name).info.maxEntries);
+function sweepWith(sweep: Sweep, { tables, clock, log }: SweepingParts): Sweeping {
+  const fill = (): readonly TableFill[] => flowFill(sweep.used(), tables.capacity);
   const noteFull = createFullLog(log);
   let hasFailed = false;
   const step = (): void => {
+    const startedAt = performance.now();
     try {
       sweep.step();
       hasFailed = false;
@@ -64,16 +80,11 @@ function sweepWith(loaded: Attached, { clock, log }: SweepingParts): Sweeping {
       if (!hasFailed) log.warn({ reason: reasonOf(error) }, 'the sweep of expired flows failed');
       hasFailed = true;
     }
-    cancel = clock.after(pauseMs, step);
+    const tookMs = performance.now() - startedAt;
+    cancel = clock.after(Math.max(ROUND_MS / sweep.steps, PAUSE_FACTOR * tookMs), step);
   };
-  let cancel = clock.after(pauseMs, step);
-  return {
-    fill,
-    close() {
-      cancel();
-      loaded.close();
-    },
-  };
+  let cancel = clock.after(ROUND_MS / sweep.steps, step);
+  return { fill, close: () => cancel() };
 }
 
 /** Warns once for each table that becomes full, and again if it has had room meanwhile. */
@@ -87,6 +98,13 @@ function createFullLog(log: Pick<Logger, 'warn'>): (tables: readonly TableFill[]
     full = new Set(now.map(({ name }) => name));
   };
 }
+
+const batchSweep = ({ tables }: SweepingParts): Sweep =>
+  createBatchSweep({
+    ...tables,
+    timeouts: TIMEOUTS,
+    nowSeconds: () => Number(process.hrtime.bigint() / 1_000_000_000n),
+  });
 
 function sweepOf({ map, programs }: Attached): Sweep {
   const program = programs.get(PROGRAM);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deletes expired flows and legs without a flow, in the kernel (bpf/packet/sweep.bpf.c), a bounded part at a
 // time. It holds no timer: the agent calls step() so often that a round takes the time it wants.
-import { decodeSwept, encodeSweepCall, FLOW_TABLES, type Swept } from '../maps/packet-layout.ts';
+import { decodeSwept, encodeSweepCall, FLOW_TABLES, type Swept } from '../../maps/packet-layout.ts';
 
 export interface Sweep {
-  /** Calls in one round over all tables. */
+  /** Calls in one round over all tables; may change with their contents. */
   readonly steps: number;
-  /** Looks at the next part of the tables. Throws if the kernel refuses the call. */
-  step(): void;
+  /** Looks at the next part of the tables; true after the last one. Throws if the kernel refuses the call. */
+  step(): boolean;
   /** Since the maps were made. */
   total(): Swept;
   /** Entries of each table as of the last round over it; empty before. */
@@ -42,12 +42,13 @@ export function createSweep({ run, swept, capacity }: SweepOptions): Sweep {
     step() {
       const part = parts[next % parts.length];
       next += 1;
-      if (part === undefined) return;
+      if (part === undefined) return true;
       const before = decodeSwept(swept());
       const result = run(part.call);
       if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
       counted = (part.isFirst ? 0 : counted) + leftBetween(before, decodeSwept(swept()));
       if (part.isLast) used.set(part.map, counted);
+      return next % parts.length === 0;
     },
     total: () => decodeSwept(swept()),
     used: () => used,
