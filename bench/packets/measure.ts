@@ -14,7 +14,7 @@ import { LAST_PORT, measuredObjects, NODE, otherObjects } from './site/objects.t
 import { startProxy } from './site/proxies.ts';
 import { buildSite, type ColumnSite, type PacketSite } from './site/site.ts';
 import { destination, startTraffic } from './site/traffic.ts';
-import { WORKLOADS } from './workloads.ts';
+import { WORKLOADS, type Workload } from './workloads.ts';
 
 const READY_MS = 120_000;
 const IDLE_WINDOW_MS = 400;
@@ -38,6 +38,7 @@ export interface Means {
 
 export async function measureAll(means: Means): Promise<void> {
   const { options, onProgress, onSize } = means;
+  const workloads = WORKLOADS.filter(({ name }) => name.includes(options.rows));
   const statistics = holdStatistics();
   const site = await buildSite(options.columns);
   const running: RunningColumn[] = [];
@@ -50,10 +51,10 @@ export async function measureAll(means: Means): Promise<void> {
       await grow(site, running, { from: present, to: services });
       present = services;
       onProgress(`${services} Services: ${options.rounds} rounds`);
-      const samples = await measureRounds(running, options.rounds, options.scale);
+      const samples = await measureRounds(running, workloads, options);
       const loadAfter = loadavg()[0] ?? 0;
       statistics.count(true);
-      const programs = await measurePrograms(running);
+      const programs = await measurePrograms(running, workloads);
       statistics.count(false);
       onSize({ services, samples, loadAfter, programs });
     }
@@ -124,13 +125,14 @@ async function isIdle(cgroup: string): Promise<boolean> {
 
 async function measurePrograms(
   columns: readonly RunningColumn[],
+  workloads: readonly Workload[],
 ): Promise<Readonly<Record<string, ProgramFigures>>> {
   const column = columns.find(({ name }) => name === 'fairlead');
   if (column === undefined) return {};
   const directions = programDirections(fairleadPaths(column.site, NODE).bpfRoot);
   const read = () => readCounts(column.toolsCgroup, directions);
   const figures: Record<string, ProgramFigures> = {};
-  for (const workload of WORKLOADS) {
+  for (const workload of workloads) {
     const before = read();
     const { units } = await measureOnce(column, workload);
     figures[workload.name] = between(before, read(), units);

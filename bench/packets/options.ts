@@ -8,6 +8,8 @@ export interface Options {
   readonly services: readonly number[];
   readonly columns: readonly ColumnName[];
   readonly rounds: number;
+  /** Only rows whose name contains it. */
+  readonly rows: string;
   /** Of the amounts of each sample. */
   readonly scale: number;
   readonly cpu: number;
@@ -30,6 +32,7 @@ export function parseOptions(argv: readonly string[]): Options {
     .option('--services <list>', 'how many Services, 10 endpoints each', numbers, [1, 10_000])
     .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
     .option('--rounds <count>', 'rounds, each with one sample of every cell', count, 15)
+    .option('--rows <text>', 'only rows whose name contains it, as in: tcp remote', '')
     .option('--quick', 'small samples, 3 rounds, 1 and 1,000 Services: under a minute', false)
     .option('--cpu <number>', 'where the traffic runs', cpu, cpus().length - 1)
     .option('--json <file>', 'where the figures go', 'build/bench/packets.json')

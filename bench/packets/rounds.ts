@@ -3,7 +3,7 @@
 // order of columns rotates: none is always the one after the most expensive.
 import type { ColumnName, Sample, Samples } from './report/figures.ts';
 import { destination, type Traffic } from './site/traffic.ts';
-import { WORKLOADS, type Workload } from './workloads.ts';
+import type { Workload } from './workloads.ts';
 
 /** A column of the run, with its traffic. */
 export interface Column {
@@ -27,17 +27,17 @@ export const measureOnce = (
 /** @param scale of the amounts of each sample */
 export async function measureRounds(
   columns: readonly Column[],
-  rounds: number,
-  scale: number,
+  workloads: readonly Workload[],
+  { rounds, scale }: { readonly rounds: number; readonly scale: number },
 ): Promise<Samples> {
   const samples = Object.fromEntries(
-    WORKLOADS.map(({ name }) => [
+    workloads.map(({ name }) => [
       name,
       Object.fromEntries(columns.map((column) => [column.name, [] as Sample[]])),
     ]),
   );
   for (let round = -1; round < rounds; round += 1) {
-    for (const workload of WORKLOADS) {
+    for (const workload of workloads) {
       const scaled = { ...workload, amount: Math.ceil(workload.amount * scale) };
       for (const column of turns(columns, round + 1)) {
         const sample = await measureOnce(column, scaled);
