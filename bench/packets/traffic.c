@@ -4,15 +4,15 @@
  * socket when the call returns, because the kernel forwards it in the sender's context. Nobody waits for anybody, so
  * the thread's CPU time is the cost of the whole way, whatever else the machine does.
  *
- *   traffic CPU KSOFTIRQD CLIENT_NETNS SERVER_NETNS:PORT...    in the order of the INDEX of lines
+ *   traffic CPU CLIENT_NETNS SERVER_NETNS:PORT...    in the order of the INDEX of lines
  *
  *   try   INDEX ADDRESS PORT       does one exchange over UDP and one over TCP get through?  `yes` or `no`
  *   udp   INDEX ADDRESS PORT N     N rounds of datagrams of 64 flows, each answered
  *   tcp   INDEX ADDRESS PORT N     N times connect, request, answer, close
  *   bulk  INDEX ADDRESS PORT N     N MiB over one connection
  *
- * Answers of the last three: `UNITS CPU_NS LOST`: datagrams both ways, connections or bytes; the CPU time that they
- * took, of this thread and of the kernel's thread KSOFTIRQD, which does what is left undone; what did not arrive.
+ * Answers of the last three: `UNITS CPU_NS LOST STALLED`: datagrams both ways, connections or bytes; the CPU time of
+ * this thread; what did not arrive; connections that took longer than any work, because something was sent again.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@
 
 enum { FLOWS = 64, BATCH = 16, PAYLOAD = 64, MAX_SERVERS = 4, MAX_TARGETS = 16 };
 enum { REQUEST = 128, ANSWER = 1024, CHUNK = 256 * 1024, BUFFER = 4 * 1024 * 1024 };
-enum { WARM_UP = 4 };
+enum { WARM_UP = 4, STALL_MS = 150 };
 
 struct server {
   int udp, tcp;
@@ -45,13 +45,12 @@ struct target {
 };
 
 struct figures {
-  uint64_t units, cpu_ns, lost;
+  uint64_t units, cpu_ns, lost, stalled;
 };
 
 static struct server servers[MAX_SERVERS];
 static struct target targets[MAX_TARGETS];
 static int n_targets;
-static int ksoftirqd = -1;
 static char buffer[CHUNK];
 static char payloads[BATCH][PAYLOAD];
 static struct sockaddr_in peers[BATCH];
@@ -106,17 +105,13 @@ static void open_server(struct server *server, const char *where) {
 
 /* --- time ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t softirq_ns(void) {
-  char text[64] = "";
-  if (ksoftirqd < 0 || pread(ksoftirqd, text, sizeof(text) - 1, 0) <= 0) return 0;
-  return strtoull(text, NULL, 10);
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t cpu_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec + softirq_ns();
-}
+static uint64_t cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 /* --- UDP ----------------------------------------------------------------------------------------------------- */
 
@@ -230,7 +225,11 @@ static bool connection(struct target *target, int wait_ms) {
 static struct figures tcp(struct target *target, int count) {
   struct figures figures = {0};
   uint64_t before = cpu_ns();
-  for (int i = 0; i < count; i++) figures.units += connection(target, 1000);
+  for (int i = 0; i < count; i++) {
+    uint64_t started = clock_ns(CLOCK_MONOTONIC);
+    figures.units += connection(target, 2000);
+    figures.stalled += clock_ns(CLOCK_MONOTONIC) - started > STALL_MS * 1000000ULL;
+  }
   figures.cpu_ns = cpu_ns() - before;
   figures.lost = (uint64_t)count - figures.units;
   return figures;
@@ -293,20 +292,18 @@ static void obey(const char *line) {
   struct figures figures = strcmp(what, "udp") == 0   ? udp(target, count)
                            : strcmp(what, "tcp") == 0 ? tcp(target, count)
                                                       : bulk(target, count);
-  printf("%lu %lu %lu\n", figures.units, figures.cpu_ns, figures.lost);
+  printf("%lu %lu %lu %lu\n", figures.units, figures.cpu_ns, figures.lost, figures.stalled);
 }
 
 int main(int argc, char **argv) {
   cpu_set_t cpus;
-  char path[64], line[256];
-  must(argc >= 5 && argc - 4 <= MAX_SERVERS, "arguments");
+  char line[256];
+  must(argc >= 4 && argc - 3 <= MAX_SERVERS, "arguments");
   CPU_ZERO(&cpus);
   CPU_SET(atoi(argv[1]), &cpus);
   must(sched_setaffinity(0, sizeof(cpus), &cpus) == 0, "sched_setaffinity");
-  snprintf(path, sizeof(path), "/proc/%s/schedstat", argv[2]);
-  ksoftirqd = open(path, O_RDONLY | O_CLOEXEC);
-  for (int i = 4; i < argc; i++) open_server(&servers[i - 4], argv[i]);
-  enter(argv[3]);
+  for (int i = 3; i < argc; i++) open_server(&servers[i - 3], argv[i]);
+  enter(argv[2]);
   setvbuf(stdout, NULL, _IOLBF, 0);
   puts("ready");
   while (fgets(line, sizeof(line), stdin)) obey(line);

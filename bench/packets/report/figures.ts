@@ -12,9 +12,11 @@ export type WorkloadName = string;
 export interface Sample {
   /** Datagrams both ways, connections, or bytes. */
   readonly units: number;
-  /** CPU time of client, kernel and server together. */
+  /** CPU time of client, kernel and server together: they are one thread. */
   readonly cpuNs: number;
   readonly lost: number;
+  /** Connections that took longer than any work: something was lost and sent again. */
+  readonly stalled: number;
 }
 
 /** By workload and column, in the order of rounds: samples of one index are of one round. */

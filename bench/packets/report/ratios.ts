@@ -34,9 +34,9 @@ export function ratioTo(base: readonly Sample[], samples: readonly Sample[]): Ra
 }
 
 /** Of what was sent. */
-export function lostShare(samples: readonly Sample[]): number {
+export function shareOf(what: 'lost' | 'stalled', samples: readonly Sample[]): number {
   const sum = (of: (sample: Sample) => number): number =>
     samples.reduce((total, sample) => total + of(sample), 0);
-  const lost = sum(({ lost }) => lost);
-  return lost === 0 ? 0 : lost / (lost + sum(({ units }) => units));
+  const count = sum((sample) => sample[what]);
+  return count === 0 ? 0 : count / sum(({ lost, units }) => lost + units);
 }

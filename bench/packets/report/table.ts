@@ -7,7 +7,7 @@ import {
   type Sample,
   type SizeFigures,
 } from './figures.ts';
-import { lostShare, medianRate, ratioTo } from './ratios.ts';
+import { medianRate, ratioTo, shareOf } from './ratios.ts';
 
 type Cells = readonly (readonly string[])[];
 
@@ -23,8 +23,8 @@ const UNITS = {
   tcp: { text: 'connections, 1,000/s', divisor: 1e3 },
   bulk: { text: 'bulk TCP, Gbit/s', divisor: 1e9 / 8 },
 } as const;
-/** From this share on, a cell says what was lost. */
-const TELLING_LOSS = 0.001;
+/** From this share on, a cell says what was lost or stalled. */
+const TELLING_SHARE = 0.001;
 
 const unitOf = (workload: string) => UNITS[workload.split(' ')[0] as keyof typeof UNITS];
 
@@ -54,12 +54,19 @@ function cell(
 ): string {
   const [samples, base] = [row[name] ?? [], row.plain ?? []];
   const rate = (medianRate(samples) / unitOf(workload).divisor).toFixed(1);
-  const lost = lostShare(samples);
-  const loss = lost < TELLING_LOSS ? '' : `, ${(100 * lost).toFixed(1)} % lost`;
+  const loss = lossText(samples);
   if (name === 'plain') return `${rate}${loss}`;
   const { median, quartiles } = ratioTo(base, samples);
   const [low, high] = quartiles.map((value) => value.toFixed(2));
   return `${rate}: ${median.toFixed(2)} (${low}–${high})${loss}`;
+}
+
+function lossText(samples: readonly Sample[]): string {
+  return (['lost', 'stalled'] as const)
+    .map((what) => [what, shareOf(what, samples)] as const)
+    .filter(([, share]) => share >= TELLING_SHARE)
+    .map(([what, share]) => `, ${(100 * share).toFixed(1)} % ${what}`)
+    .join('');
 }
 
 /** Nanoseconds of fairlead's programs; empty if they were not counted. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's side of traffic.c, one for each column.
-import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../src/sys/package.ts';
 import { startLines } from '../../../test/support/fixture/programs/lines.ts';
@@ -43,7 +42,7 @@ export function destination(backend: Backend, isDirect: boolean): Destination {
 export async function startTraffic(site: ColumnSite, cpu: number): Promise<Traffic> {
   const program = await startLines(site.client, [
     ...['setpriv', '--pdeathsig', 'KILL', join(packageRoot(), 'build', 'bench', 'traffic')],
-    ...[String(cpu), String(softirqThread(cpu) ?? '-'), site.namespaceOf('client')],
+    ...[String(cpu), site.namespaceOf('client')],
     ...SERVERS.map((server) => {
       const [member, port] = server.split(':') as ['pod' | 'farpod', string];
       return `${site.namespaceOf(member)}:${port}`;
@@ -54,20 +53,10 @@ export async function startTraffic(site: ColumnSite, cpu: number): Promise<Traff
   return {
     isAnswered: async (to) => (await ask('try', to, 0)) === 'yes',
     measure: async (call, to, amount) => {
-      const [units = 0, cpuNs = 0, lost = 0] = (await ask(call, to, amount)).split(' ').map(Number);
-      return { units, cpuNs, lost };
+      const figures = (await ask(call, to, amount)).split(' ').map(Number);
+      const [units = 0, cpuNs = 0, lost = 0, stalled = 0] = figures;
+      return { units, cpuNs, lost, stalled };
     },
     stop: () => program.stop(),
   };
-}
-
-/** The kernel's thread that does what softirqs of this CPU leave undone; unknown in a PID namespace. */
-function softirqThread(cpu: number): string | undefined {
-  return readdirSync('/proc').find((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/comm`, 'utf8') === `ksoftirqd/${cpu}\n`;
-    } catch {
-      return false; // Not a process, or one that has ended.
-    }
-  });
 }

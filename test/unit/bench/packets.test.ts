@@ -6,10 +6,10 @@ import { between, sumCounts } from '../../../bench/packets/programs.ts';
 import type { PacketReport, Sample, SizeFigures } from '../../../bench/packets/report/figures.ts';
 import { packetMarkdown } from '../../../bench/packets/report/markdown.ts';
 import {
-  lostShare,
   medianRate,
   perCoreSecond,
   ratioTo,
+  shareOf,
 } from '../../../bench/packets/report/ratios.ts';
 import { asText, programCells, rateCells } from '../../../bench/packets/report/table.ts';
 import { turns } from '../../../bench/packets/rounds.ts';
@@ -17,17 +17,21 @@ import { otherObjects } from '../../../bench/packets/site/objects.ts';
 
 const SECOND_NS = 1e9;
 /** So many units in a second of CPU time. */
-const rate = (units: number, lost = 0): Sample => ({ units, cpuNs: SECOND_NS, lost });
+const rate = (units: number, lost = 0): Sample => ({
+  ...{ units, cpuNs: SECOND_NS, lost, stalled: 0 },
+});
 const rates = (...units: readonly number[]): Sample[] => units.map((each) => rate(each));
 
 describe('rates', () => {
   test.each([
-    ['by CPU time', { units: 50, cpuNs: SECOND_NS / 2, lost: 0 }, 100],
-    ['of nothing that took no time', { units: 0, cpuNs: 0, lost: 1 }, Number.NaN],
+    ['by CPU time', { units: 50, cpuNs: SECOND_NS / 2, lost: 0, stalled: 0 }, 100],
+    ['of nothing that took no time', { units: 0, cpuNs: 0, lost: 1, stalled: 0 }, Number.NaN],
   ])('%s', (_, sample, expected) => expect(perCoreSecond(sample)).toBe(expected));
 
   test('the median is of rates, not of units', () =>
-    expect(medianRate([{ units: 9, cpuNs: SECOND_NS * 9, lost: 0 }, ...rates(2, 3)])).toBe(2));
+    expect(
+      medianRate([{ units: 9, cpuNs: SECOND_NS * 9, lost: 0, stalled: 0 }, ...rates(2, 3)]),
+    ).toBe(2));
 
   test('a ratio is taken in each round before the median is', () => {
     // The second round was slow for both: the ratio of medians would be 0.5.
@@ -44,7 +48,10 @@ describe('rates', () => {
     ['none', [rate(10)], 0],
     ['a part of what was sent', [rate(5, 0), rate(3, 2)], 0.2],
     ['all', [rate(0, 7)], 1],
-  ])('lost: %s', (_, samples, expected) => expect(lostShare(samples)).toBe(expected));
+  ])('lost: %s', (_, samples, expected) => expect(shareOf('lost', samples)).toBe(expected));
+
+  test('stalled connections are a share of all', () =>
+    expect(shareOf('stalled', [{ ...rate(8, 2), stalled: 1 }])).toBe(0.1));
 });
 
 test('each column is once in each position', () => {
@@ -101,7 +108,11 @@ const size: SizeFigures = {
       fairlead: rates(190_000),
       nftables: [rate(150_000, 50_000)],
     },
-    'tcp no Service': { plain: rates(20_000), fairlead: rates(20_000), nftables: rates(15_000) },
+    'tcp no Service': {
+      plain: rates(20_000),
+      fairlead: rates(20_000),
+      nftables: [{ ...rate(15_000), stalled: 150 }],
+    },
     'bulk remote': { plain: rates(5e9), fairlead: rates(5e9), nftables: rates(4e9) },
   },
   programs: {
@@ -121,7 +132,7 @@ test('a row for each workload, a ratio for each column but the first, and losses
     ],
     [
       ...['connections, 1,000/s, no Service', '20.0', '20.0: 1.00 (1.00–1.00)'],
-      '15.0: 0.75 (0.75–0.75)',
+      '15.0: 0.75 (0.75–0.75), 1.0 % stalled',
     ],
     ['bulk TCP, Gbit/s, remote', '40.0', '40.0: 1.00 (1.00–1.00)', '32.0: 0.80 (0.80–0.80)'],
   ]);
