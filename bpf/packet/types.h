@@ -179,8 +179,7 @@ struct mark_line {
  */
 
 struct device_flags {
-	__u8 is_pod : 1;    /* what comes in by it is sent by a pod of this node */
-	__u8 fast_path : 1; /* may redirect without the network stack */
+	__u8 is_pod : 1; /* what comes in by it is sent by a pod of this node */
 };
 
 /* Of a device that programs are attached to. */

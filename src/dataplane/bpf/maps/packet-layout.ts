@@ -114,7 +114,6 @@ export interface DeviceValue {
   readonly ifindex: number;
   readonly snat: Readonly<Partial<Record<Family, string>>>;
   readonly isPod: boolean;
-  readonly hasFastPath: boolean;
 }
 
 export interface Traffic {
@@ -251,7 +250,7 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  bytes[24] = Number(value.isPod) | (Number(value.hasFastPath) << 1);
+  bytes[24] = Number(value.isPod);
   return bytes;
 }
 
@@ -269,7 +268,6 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
       ...(ipv6 === undefined ? {} : { IPv6: ipv6 }),
     },
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
-    hasFastPath: ((bytes[24] ?? 0) & 2) !== 0,
   };
 }
 

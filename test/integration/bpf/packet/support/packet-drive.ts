@@ -79,7 +79,7 @@ export class PacketDrive extends Drive {
   }
 
   putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
-    const value = encodeDevice({ ifindex: TEST_DEVICE, snat, isPod, hasFastPath: false });
+    const value = encodeDevice({ ifindex: TEST_DEVICE, snat, isPod });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
   }
 

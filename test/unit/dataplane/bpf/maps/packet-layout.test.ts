@@ -81,7 +81,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset'],
     ]);
-    expect(bits('device_flags')).toEqual(['is_pod', 'fast_path']);
+    expect(bits('device_flags')).toEqual(['is_pod']);
     expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping']);
   });
 
@@ -160,7 +160,7 @@ describe('bytes by hand', () => {
       resetUnknownFrom: 9,
     });
     expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
-    const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, hasFastPath: false };
+    const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true };
     expect(hex(layout.encodeDevice(device))).toBe(
       '070000000000000020010db800000000000000000000001101000000',
     );
