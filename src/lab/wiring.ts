@@ -65,14 +65,24 @@ export const SERVICE_RANGES = [
   '2001:db8::/64',
 ] as const;
 
+interface Addresses {
+  readonly ipv4: string;
+  readonly ipv6: string;
+}
+
+/** Lines for a namespace whose only device is eth0. */
+export const eth0Lines = (own: Addresses, gateway: Addresses): readonly string[] => [
+  'link set lo up',
+  `addr add ${own.ipv4}/24 dev eth0`,
+  `addr add ${own.ipv6}/64 dev eth0 nodad`,
+  'link set eth0 up',
+  `route add default via ${gateway.ipv4}`,
+  `route add default via ${gateway.ipv6}`,
+];
+
 export function podLines(pod: Pod, node: NodeHost): string[] {
   return [
-    'link set lo up',
-    `addr add ${pod.ipv4}/24 dev eth0`,
-    `addr add ${pod.ipv6}/64 dev eth0 nodad`,
-    'link set eth0 up',
-    `route add default via ${node.ipv4}`,
-    `route add default via ${node.ipv6}`,
+    ...eth0Lines(pod, node),
     ...SERVICE_RANGES.map((range) => `route add unreachable ${range}`),
   ];
 }

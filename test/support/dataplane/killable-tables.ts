@@ -3,8 +3,11 @@
 // callback throws, that write and all later ones do not happen, as if the process had been killed there.
 import { vi } from 'vitest';
 import type { ArrayTable, HashTable, Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import type { TableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+import { applyAll } from './apply-all.ts';
 
-export class Killed extends Error {}
+class Killed extends Error {}
 
 export interface Killable {
   readonly tables: Tables;
@@ -90,4 +93,24 @@ export function killableTables(inner: Tables): Killable {
       stored.mockRestore();
     },
   };
+}
+
+/** Applies the plan by an agent that is killed at its nth write. @returns true if it needs fewer */
+export async function applyKilledAt(
+  nth: number,
+  killable: Killable,
+  dying: TableSync,
+  plan: Plan,
+): Promise<boolean> {
+  killable.killAt(nth);
+  try {
+    applyAll(dying, plan);
+    await dying.releaseRetired();
+    return true;
+  } catch (error) {
+    if (!(error instanceof Killed)) throw error;
+    return false;
+  } finally {
+    killable.revive();
+  }
 }

@@ -24,7 +24,7 @@ export const TIMEOUTS: PacketSettings['timeoutSeconds'] = {
   udpEstablished: 120,
 };
 
-const DEFAULTS: Omit<
+export const DEFAULT_SETTINGS: Omit<
   PacketSettings,
   keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts'
 > = {
@@ -53,7 +53,7 @@ export function followSettings(
     const following = { nodeAddress, localPorts: localPortRange() };
     const text = JSON.stringify(following);
     if (text === last) return;
-    const settings = { ...DEFAULTS, ...following, ...kept, resetGone, answerPing };
+    const settings = { ...DEFAULT_SETTINGS, ...following, ...kept, resetGone, answerPing };
     map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;
   };

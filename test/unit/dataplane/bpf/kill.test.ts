@@ -20,7 +20,7 @@ import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.t
 import { frontendText } from '../../../../src/dataplane/entry.ts';
 import type { Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
-import { Killed, killableTables } from '../../../support/dataplane/killable-tables.ts';
+import { applyKilledAt, killableTables } from '../../../support/dataplane/killable-tables.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 64, slotBlocks: 32, services: 16 };
@@ -160,16 +160,7 @@ describe.each(STORIES)('killed at any write: $what', ({ before, after }) => {
       const killable = killableTables(await programmed(before));
       const { tables } = killable;
       const dying = start(tables);
-      killable.killAt(nth);
-      try {
-        applyAll(dying, after);
-        await dying.releaseRetired();
-        isDone = true;
-      } catch (error) {
-        if (!(error instanceof Killed)) throw error;
-      } finally {
-        killable.revive();
-      }
+      isDone = await applyKilledAt(nth, killable, dying, after);
       assertBetween(tables, old, wanted);
       const next = start(tables);
       expect(applyAll(next, after).failed, `killed at write ${nth}`).toEqual([]);

@@ -14,7 +14,7 @@ import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.
 import { createTableSync, type TableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import type { Frontend, LocalDetector, Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
-import { Killed, killableTables } from '../../../support/dataplane/killable-tables.ts';
+import { applyKilledAt, killableTables } from '../../../support/dataplane/killable-tables.ts';
 import { memoryDataplane } from '../../../support/dataplane/memory-dataplane.ts';
 import { admits, isPod, rangesIn } from '../../../support/dataplane/source-ranges.ts';
 import { backend, clusterIp, planOf, servicePort } from './plans.ts';
@@ -174,16 +174,7 @@ describe.each(CHANGES)('killed at any write: $what', ({ before, after, always })
       );
       const killable = killableTables(inner);
       const dying = createTableSync(killable.tables, () => Promise.resolve());
-      killable.killAt(nth);
-      try {
-        applyAll(dying, after);
-        await dying.releaseRetired();
-        isDone = true;
-      } catch (error) {
-        if (!(error instanceof Killed)) throw error;
-      } finally {
-        killable.revive();
-      }
+      isDone = await applyKilledAt(nth, killable, dying, after);
       expect(isAdmitted(inner, sources.nobody), `killed at write ${nth}`).not.toBe(true);
       for (const name of always) {
         expect(isAdmitted(inner, sources[name as 'A']), `killed at write ${nth}`).toBe(true);

@@ -21,6 +21,7 @@ import {
   type SnatValue,
   type Tuple,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { DEFAULT_SETTINGS } from '../../../../../src/dataplane/bpf/packet/settings.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import type { BpfProgram } from '../../../../../src/sys/native.ts';
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
@@ -35,17 +36,8 @@ const ACTIONS: Readonly<Record<number, string>> = {
 };
 
 export const SETTINGS: PacketSettings = {
+  ...DEFAULT_SETTINGS,
   secret: 0x0123456789abcdefn,
-  timeoutSeconds: {
-    tcpNew: 20,
-    tcpEstablished: 21_600,
-    tcpHalfClosed: 120,
-    tcpClosed: 10,
-    udpNew: 30,
-    udpEstablished: 120,
-  },
-  answersPerSecond: 1000,
-  snatPorts: { first: 61_000, last: 65_535 },
   localPorts: { first: 1, last: 0 }, // none
   nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
   resetGone: false,
