@@ -196,7 +196,19 @@ struct {
 	__type(value, struct runtime_flags);
 } fl_runtime SEC(".maps");
 
-/* Its key. Not on the stack, where it would make equal states differ for the verifier. */
+/*
+ * The node's own address: what source ranges are compared with for its sockets that are bound to no
+ * address. Written by the agent; read by the socket programs. One element.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct node);
+} fl_node SEC(".maps");
+
+/* Key of maps of one element. Not on the stack, where it would make equal states differ for the
+ * verifier. */
 const __u32 runtime_key = 0;
 
 static __always_inline struct runtime_flags *runtime_flags(void)

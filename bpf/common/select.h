@@ -147,19 +147,43 @@ static __always_inline bool choose_new(const struct route *route, enum family fa
 }
 
 /*
+ * The source that ranges are compared with. A socket of the node that is bound to no address will
+ * have one of the node's. False: not known yet.
+ */
+static __always_inline bool find_source(const struct request *r, enum family family,
+					struct address *source)
+{
+	struct node *node;
+
+	*source = r->source_is_address ? r->source : r->bound;
+	if (r->source_is_address || !is_unspecified(source, family))
+		return true;
+	node = bpf_map_lookup_elem(&fl_node, &runtime_key);
+	if (r->position != POSITION_HOST || !node)
+		return false;
+	if (family == FAMILY_IPV4)
+		set_ipv4(source, *(const __be32 *)as_address(node->address4));
+	else
+		*source = *as_address(node->address6);
+	return !is_unspecified(source, family);
+}
+
+/*
  * True if the source decides: it is in none of the ranges, or not known. Comes before an empty set,
  * so that a client that may not use the address learns nothing from it.
  */
 static __always_inline bool decide_by_source(const struct request *r, const struct route *route,
 					     enum family family, struct choice *c)
 {
+	struct address source;
+
 	if (!route->rule.flags.source_ranges)
 		return false;
-	if (!r->source_is_address && is_unspecified(&r->bound, family)) {
+	if (!find_source(r, family, &source)) {
 		decide(c, VERDICT_LEAVE, REASON_SKIPPED_SOURCE_RANGES);
 		return true;
 	}
-	if (source_is_allowed(route->service_id, r->source_is_address ? &r->source : &r->bound))
+	if (source_is_allowed(route->service_id, &source))
 		return false;
 	decide(c, VERDICT_DROP, REASON_DROPPED_SOURCE_RANGES);
 	return true;

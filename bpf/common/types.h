@@ -317,6 +317,12 @@ struct node_address {
 	__u8 pad[3];
 };
 
+/* The address of this node, of each family; all zero: none is known. One element. */
+struct node {
+	__u8 address4[4];
+	__u8 address6[16];
+};
+
 struct cgroup_skip {
 	__u32 reason; /* 1: requested by a user */
 };
@@ -363,6 +369,7 @@ _Static_assert(sizeof(struct udp_flow) == 64, "udp_flow");
 _Static_assert(sizeof(struct node_address) == 4, "node_address");
 _Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
 _Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");
+_Static_assert(sizeof(struct node) == 20, "node");
 _Static_assert(sizeof(struct cgroup_skip) == 4, "cgroup_skip");
 _Static_assert(sizeof(struct runtime_flags) == 8, "runtime_flags");
 

@@ -49,14 +49,15 @@ const PACKETS: OriginCapabilities = {
  * BPF: hooks on connect(), sendmsg(), recvmsg() and getpeername() of the sockets of this node, and `packets`:
  * programs on its devices. What a socket hook leaves alone a pod sends as packets, which those programs translate
  * (a connection that a socket hook has translated is never masqueraded). What the node itself sends only the
- * socket hooks see; with source ranges they serve sockets that are bound to an address.
+ * socket hooks see. They know that a socket of the node will have an address of the node; of a socket of a pod they
+ * know the address only if it is bound to one, so that source ranges need both.
  */
 export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Capabilities => ({
   dataplane: 'bpf',
   families: ['IPv4', 'IPv6'],
   serves: {
     pod: packets ? { ...PACKETS, hasMasquerade: false } : SOCKETS,
-    host: SOCKETS,
+    host: { ...SOCKETS, hasSourceRanges: packets },
     packet: packets ? PACKETS : undefined,
   },
   changesSctpPorts: false,

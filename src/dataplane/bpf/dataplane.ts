@@ -39,6 +39,8 @@ export interface BpfParts {
   readonly waitGracePeriod: () => Promise<void>;
   readonly installation: Installation;
   readonly outcomes: () => Readonly<Record<string, number>>;
+  /** Keeps the node's address as the plan has it. */
+  readonly followNode?: (node: Plan['node']) => void;
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
@@ -88,6 +90,7 @@ class BpfDataplane implements Dataplane {
   ): Promise<SyncReport> {
     return this.#turn(async (core) => {
       const undetected = core.applyDetector(plan);
+      this.#parts.followNode?.(plan.node);
       // Programs begin with these settings, also for what an agent without the packet layer has programmed.
       this.#parts.packets?.follow(plan);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);

@@ -19,6 +19,7 @@ import { pinFolder } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
+import { followNode } from './node-map.ts';
 import {
   type DeviceSettings,
   openPacketLayer,
@@ -112,6 +113,7 @@ function overMaps(
       refused,
     },
     outcomes: () => readReasons(reasons),
+    followNode: followNode(attached.map('fl_node')),
     staleSockets: (isServed) =>
       createStaleSockets({ options, resetsTcp, waitGracePeriod, log: parts.log }, isServed),
     ...parts,

@@ -7,8 +7,10 @@ import {
   encodeU32,
   RANGES_PER_WORD,
 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
 import { rangeOf } from '../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
 import type { Family } from '../../../src/model/types.ts';
+import type { Plan } from '../../../src/plan/types.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
 /** Index of fl_reason (bpf/common/types.h). */
@@ -326,6 +328,22 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       });
       expect(drive.select({ ...to, bound: client }).verdict).toBe('translate');
       expect(drive.select({ ...to, bound: stranger })).toMatchObject(dropped);
+    });
+
+    test('a socket of the node that is not bound will have the node’s address', () => {
+      restrict();
+      const ask = (node: string | undefined, position: 'host' | 'pod' | 'unknown' = 'host') => {
+        const write = followNode(drive.object.map('fl_node'));
+        write({ addresses: { [family]: node } } as unknown as Plan['node']);
+        return drive.select({ ...to, position });
+      };
+      const left = { verdict: 'leave', reason: REASON.rangesSkipped };
+      expect(ask(undefined), 'not known').toMatchObject(left);
+      expect(ask(client).verdict).toBe('translate');
+      expect(ask(stranger)).toMatchObject(dropped);
+      expect(ask(client, 'pod'), 'of a pod').toMatchObject(left);
+      expect(ask(client, 'unknown'), 'of whom is not known').toMatchObject(left);
+      expect(drive.select({ ...to, position: 'host', bound: stranger })).toMatchObject(dropped);
     });
 
     test('of an address are no ranges of the frontends that have none', () => {

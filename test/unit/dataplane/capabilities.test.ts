@@ -78,12 +78,7 @@ describe('with bpf for packets too', () => {
   test.each([
     ['a NodePort', port(), frontend('NodePort'), []],
     ['an external IP over UDP', port('UDP'), frontend('ExternalIP'), []],
-    [
-      'a load balancer with source ranges',
-      port(),
-      frontend('LoadBalancer', RANGED),
-      ['not served by bpf: source ranges from processes of this node'],
-    ],
+    ['a load balancer with source ranges', port(), frontend('LoadBalancer', RANGED), []],
     ['SCTP to the same port', port('SCTP', same), frontend('ClusterIP'), [HOST_SCTP]],
     ['SCTP without backends', port('SCTP'), frontend('ClusterIP'), [HOST_SCTP]],
     [

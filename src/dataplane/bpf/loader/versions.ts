@@ -28,6 +28,7 @@ const MAP_VERSIONS = {
   fl_new_nat6: 1,
   fl_new_snat4: 1,
   fl_new_snat6: 1,
+  fl_node: 1,
   fl_node_addr4: 1,
   fl_node_addr6: 1,
   fl_not_service: 1,

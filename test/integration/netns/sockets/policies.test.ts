@@ -184,18 +184,19 @@ test('hints for this node and its zone narrow the set', async () => {
 });
 
 test.each([
-  ['192.0.2.0/24', 'have no access', []],
-  ['10.1.0.0/16', 'have access', ['near']],
+  ['192.0.2.0/24', { pod: [], host: [] }],
+  ['10.1.0.0/16', { pod: ['near'], host: ['near'] }],
+  [`${NODE_IP}/32`, { pod: [], host: ['near'] }],
 ])(
-  'source ranges %s: pods %s to the load balancer address, and to the ClusterIP always',
-  async (range, _, expected) => {
+  'source ranges %s: who reaches the load balancer address; all reach the ClusterIP',
+  async (range, expected) => {
     put({
       spec: { type: 'LoadBalancer', loadBalancerSourceRanges: [range] },
       status: { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } },
       endpoints: [on('near')],
     });
-    const balancer = async (): Promise<readonly string[]> => {
-      const { hits } = await pod.burst(at('203.0.113.10'), { connections: 3, timeoutMs: 300 });
+    const balancer = async (client: Client): Promise<readonly string[]> => {
+      const { hits } = await client.burst(at('203.0.113.10'), { connections: 3, timeoutMs: 300 });
       return Object.keys(hits);
     };
     await untilHolds(async () => {
@@ -205,9 +206,10 @@ test.each([
         '10.96.0.10:80/TCP 1',
         '203.0.113.10:80/TCP 1',
       ]);
-      expect(await balancer()).toEqual(expected);
+      const seen = { pod: await balancer(pod), host: await balancer(host) };
+      expect(seen).toEqual(expected);
     });
-    expect(await reached(pod, CLUSTER_IP)).toEqual(['near']);
+    for (const client of [pod, host]) expect(await reached(client, CLUSTER_IP)).toEqual(['near']);
   },
 );
 
