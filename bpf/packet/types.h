@@ -97,6 +97,7 @@ struct nat_flags {
 	__u8 replied : 1;
 	__u8 backend_fin : 1;
 	__u8 reset : 1; /* the backend sent a RST, or the client of a masqueraded flow */
+	__u8 fresh : 1; /* no flow had this leg before */
 };
 
 struct nat {

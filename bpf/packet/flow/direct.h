@@ -9,6 +9,38 @@
 
 #include "packet/flow/legs.h"
 
+/*
+ * A packet of the backend that is no answer to a SYN, although nothing has answered the SYN that
+ * the nat leg is of: it belongs to an older connection straight to the backend, which the SYN has
+ * met there.
+ */
+static __always_inline bool is_of_older(const struct packet *p, const struct nat *nat)
+{
+	return p->wire.protocol == PROTOCOL_TCP && nat->flags.fresh && !nat->flags.replied &&
+	       !(p->tcp_flags & (TCP_SYN | TCP_RST));
+}
+
+/*
+ * Leaves the nat leg of p->nat to the older connection, as one whose frontend is the backend
+ * itself. The SYN finds that when it is sent again, and the new connection gets another port.
+ */
+static __always_inline void leave_to_older(struct packet *p, struct nat *nat, enum family family)
+{
+	bool is_source = nat->flags.client_is_source;
+	const struct address *backend = is_source ? &p->nat.destination : &p->nat.source;
+	__u16 port = is_source ? p->nat.destination_port : p->nat.source_port;
+
+	nat->flags.fresh = 0;
+	nat->flags.masquerade = 0;
+	nat->flags.replied = 1;
+	nat->frontend_port = port;
+	nat->client_port = is_source ? p->nat.source_port : p->nat.destination_port;
+	nat->snat_port = 0;
+	nat->seen_seconds = p->now;
+	put_address(frontend_of(nat), backend, family);
+	nat->check = check_of(p, &p->nat, backend, two_ports(port, nat->client_port), family);
+}
+
 /* Deletes the nat leg of p->nat, whose flow leg is gone. */
 static __always_inline void forget_nat(struct packet *p, struct nat *nat, enum family family)
 {

@@ -147,6 +147,10 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 		return UNDECIDED;
 	if (ascends(&p->wire) == nat.flags.client_is_source)
 		return on_request_out(skb, p, found, tier, family);
+	if (is_of_older(p, &nat)) {
+		leave_to_older(p, found, family);
+		return LEAVE;
+	}
 	account_reply(p, found);
 	return to_client(skb, p, &nat, family);
 }

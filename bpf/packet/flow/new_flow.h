@@ -107,6 +107,7 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	set_nat_key(p);
 	make_nat(p, family);
 	nat = find_nat_of(p, family);
+	p->leg.nat.flags.fresh = !nat;
 	if (!nat)
 		return put_nat(TIER_NEW, &p->nat, &p->leg, BPF_NOEXIST, family) == 0;
 	if (nat->check != p->leg.nat.check)

@@ -135,6 +135,34 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.reasons()).toEqual({});
   });
 
+  describe.each([false, true])(
+    'beside an older direct connection, masqueraded: %s',
+    (masquerade) => {
+      const through = (words: string): string => drive.through(`${client()} > ${vip()} ${words}`);
+      const atBackend = (line: string): string => line.split(' > ')[0] ?? '';
+
+      test('that goes on, a connection through a Service gets another port when its SYN is sent again', () => {
+        publish(drive, family, { rule: { masquerade } });
+        direct('tcp SYN seq=1');
+        through('tcp SYN seq=70000');
+        for (const words of ['tcp ACK payload=4', 'tcp FIN ACK']) {
+          const older = `${pod(5)} > ${client()} ${words}`;
+          expect(back(words), 'its own').toBe(older);
+          expect(direct('tcp ACK')).toBe(`${client()} > ${pod(5)} tcp ACK`);
+        }
+        const again = through('tcp SYN seq=70000');
+        const seen = atBackend(again);
+        expect(seen).not.toBe(client());
+        expect(again).toBe(`${seen} > ${pod(5)} tcp SYN seq=70000`);
+        expect(back('tcp SYN ACK', seen)).toBe(`${vip()} > ${client()} tcp SYN ACK`);
+        expect(through('tcp ACK')).toBe(`${seen} > ${pod(5)} tcp ACK`);
+        expect(back('tcp ACK payload=4'), 'the older one').toBe(
+          `${pod(5)} > ${client()} tcp ACK payload=4`,
+        );
+      });
+    },
+  );
+
   test('a nat leg without a flow leg is deleted', () => {
     play([], true);
     drive.clear('flow', 'main', family);
