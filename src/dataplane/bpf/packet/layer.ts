@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packet layer: its programs are loaded and follow the devices of the node. What an earlier agent attached is
 // adopted, or, without this layer, removed.
+import { basename } from 'node:path';
 import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
@@ -12,11 +13,12 @@ import { deviceTable } from '../devices/device-table.ts';
 import { createDeviceFollower, type DeviceFollower } from '../devices/follower.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
-import { createTotalsReader, flowTables } from '../flows/kernel.ts';
+import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { DEVICE_PROGRAMS } from '../loader/layer.ts';
-import { pinFolder } from '../loader/pins.ts';
+import { listPins, pinFolder, unpin } from '../loader/pins.ts';
+import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import { markOlderFlows } from './marks.ts';
@@ -136,7 +138,19 @@ function followDevices(
   });
 }
 
-/** Programs of an earlier agent would go on with what it left in the maps. */
+/** Those of bpf/packet/maps.h. */
+export const PACKET_MAPS: readonly string[] = [
+  ...FLOW_MAPS,
+  ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_packet', 'fl_answers'],
+];
+
+/**
+ * Programs of an earlier agent would go on with what it left in the maps, and its flows take memory. Connections that
+ * another proxy begins meanwhile are known to conntrack alone: the next agent with this layer must not reset them.
+ */
 export function removePacketLayer(bpfRoot: string): void {
   for (const { path } of devicePins(pinFolder(bpfRoot).links)) detachPinned(path, removeFiltersOf);
+  for (const path of listPins(bpfRoot).maps) {
+    if (PACKET_MAPS.includes(parseMapPin(basename(path))?.map ?? '')) unpin(path);
+  }
 }

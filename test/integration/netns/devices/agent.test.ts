@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead run` attaches the packet layer to the node's devices, says so in status, adopts it after a restart, and
 // removes it when it is asked to.
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PACKET_MAPS } from '../../../../src/dataplane/bpf/packet/layer.ts';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
@@ -153,11 +154,18 @@ test.each([
   await stream.close();
 });
 
-test('--devices none removes the programs of an earlier agent', async () => {
+test('--devices none removes the programs of an earlier agent, and its flows', async () => {
+  const { bpfRoot } = node.instance;
+  const packetMaps = (): readonly string[] =>
+    readdirSync(join(bpfRoot, 'maps')).filter((map) => PACKET_MAPS.includes(map));
   await agent.stop();
+  expect(packetMaps()).toEqual(PACKET_MAPS.toSorted());
   agent = await node.startAgent(['--devices', 'none']);
   expect((await node.status()).devices).toEqual([]);
   expect(await answers()).toBe('ECONNREFUSED');
+  expect(packetMaps()).toEqual([]);
+  const { stderr } = await runCommand(node.instance, ['connections', '--bpf-root', bpfRoot]);
+  expect(stderr).toContain('the packet layer is not loaded');
 });
 
 test('cleanup removes them too, and --ephemeral when the agent stops', async () => {
