@@ -15,8 +15,8 @@ export interface Sample {
   /** CPU time of client, kernel and server together: they are one thread. */
   readonly cpuNs: number;
   readonly lost: number;
-  /** Connections that took longer than any work: something was lost and sent again. */
-  readonly stalled: number;
+  /** Connections for which the client had to send a packet again. */
+  readonly resent: number;
 }
 
 /** By workload and column, in the order of rounds: samples of one index are of one round. */

@@ -34,7 +34,7 @@ export function ratioTo(base: readonly Sample[], samples: readonly Sample[]): Ra
 }
 
 /** Of what was sent. */
-export function shareOf(what: 'lost' | 'stalled', samples: readonly Sample[]): number {
+export function shareOf(what: 'lost' | 'resent', samples: readonly Sample[]): number {
   const sum = (of: (sample: Sample) => number): number =>
     samples.reduce((total, sample) => total + of(sample), 0);
   const count = sum((sample) => sample[what]);

@@ -23,7 +23,7 @@ const UNITS = {
   tcp: { text: 'connections, 1,000/s', divisor: 1e3 },
   bulk: { text: 'bulk TCP, Gbit/s', divisor: 1e9 / 8 },
 } as const;
-/** From this share on, a cell says what was lost or stalled. */
+/** From this share on, a cell says what was lost or resent. */
 const TELLING_SHARE = 0.001;
 
 const unitOf = (workload: string) => UNITS[workload.split(' ')[0] as keyof typeof UNITS];
@@ -62,7 +62,7 @@ function cell(
 }
 
 function lossText(samples: readonly Sample[]): string {
-  return (['lost', 'stalled'] as const)
+  return (['lost', 'resent'] as const)
     .map((what) => [what, shareOf(what, samples)] as const)
     .filter(([, share]) => share >= TELLING_SHARE)
     .map(([what, share]) => `, ${(100 * share).toFixed(1)} % ${what}`)

@@ -54,8 +54,8 @@ export async function startTraffic(site: ColumnSite, cpu: number): Promise<Traff
     isAnswered: async (to) => (await ask('try', to, 0)) === 'yes',
     measure: async (call, to, amount) => {
       const figures = (await ask(call, to, amount)).split(' ').map(Number);
-      const [units = 0, cpuNs = 0, lost = 0, stalled = 0] = figures;
-      return { units, cpuNs, lost, stalled };
+      const [units = 0, cpuNs = 0, lost = 0, resent = 0] = figures;
+      return { units, cpuNs, lost, resent };
     },
     stop: () => program.stop(),
   };

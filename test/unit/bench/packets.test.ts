@@ -18,19 +18,19 @@ import { otherObjects } from '../../../bench/packets/site/objects.ts';
 const SECOND_NS = 1e9;
 /** So many units in a second of CPU time. */
 const rate = (units: number, lost = 0): Sample => ({
-  ...{ units, cpuNs: SECOND_NS, lost, stalled: 0 },
+  ...{ units, cpuNs: SECOND_NS, lost, resent: 0 },
 });
 const rates = (...units: readonly number[]): Sample[] => units.map((each) => rate(each));
 
 describe('rates', () => {
   test.each([
-    ['by CPU time', { units: 50, cpuNs: SECOND_NS / 2, lost: 0, stalled: 0 }, 100],
-    ['of nothing that took no time', { units: 0, cpuNs: 0, lost: 1, stalled: 0 }, Number.NaN],
+    ['by CPU time', { units: 50, cpuNs: SECOND_NS / 2, lost: 0, resent: 0 }, 100],
+    ['of nothing that took no time', { units: 0, cpuNs: 0, lost: 1, resent: 0 }, Number.NaN],
   ])('%s', (_, sample, expected) => expect(perCoreSecond(sample)).toBe(expected));
 
   test('the median is of rates, not of units', () =>
     expect(
-      medianRate([{ units: 9, cpuNs: SECOND_NS * 9, lost: 0, stalled: 0 }, ...rates(2, 3)]),
+      medianRate([{ units: 9, cpuNs: SECOND_NS * 9, lost: 0, resent: 0 }, ...rates(2, 3)]),
     ).toBe(2));
 
   test('a ratio is taken in each round before the median is', () => {
@@ -50,8 +50,8 @@ describe('rates', () => {
     ['all', [rate(0, 7)], 1],
   ])('lost: %s', (_, samples, expected) => expect(shareOf('lost', samples)).toBe(expected));
 
-  test('stalled connections are a share of all', () =>
-    expect(shareOf('stalled', [{ ...rate(8, 2), stalled: 1 }])).toBe(0.1));
+  test('resent connections are a share of all', () =>
+    expect(shareOf('resent', [{ ...rate(8, 2), resent: 1 }])).toBe(0.1));
 });
 
 test('each column is once in each position', () => {
@@ -111,7 +111,7 @@ const size: SizeFigures = {
     'tcp no Service': {
       plain: rates(20_000),
       fairlead: rates(20_000),
-      nftables: [{ ...rate(15_000), stalled: 150 }],
+      nftables: [{ ...rate(15_000), resent: 150 }],
     },
     'bulk remote': { plain: rates(5e9), fairlead: rates(5e9), nftables: rates(4e9) },
   },
@@ -132,7 +132,7 @@ test('a row for each workload, a ratio for each column but the first, and losses
     ],
     [
       ...['connections, 1,000/s, no Service', '20.0', '20.0: 1.00 (1.00–1.00)'],
-      '15.0: 0.75 (0.75–0.75), 1.0 % stalled',
+      '15.0: 0.75 (0.75–0.75), 1.0 % resent',
     ],
     ['bulk TCP, Gbit/s, remote', '40.0', '40.0: 1.00 (1.00–1.00)', '32.0: 0.80 (0.80–0.80)'],
   ]);
