@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // node initramfs.mjs OUTPUT NAME=FILE...: an initial file system (cpio, newc) with these executables
-// at its root, and the console that process 1 writes to.
+// below its root, and the console that process 1 writes to.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 const EXECUTABLE = 0o100755;
 const FOLDER = 0o040755;
@@ -23,6 +24,17 @@ function member(name, mode, data = Buffer.alloc(0), device = { major: 0, minor: 
   return Buffer.concat([padded(Buffer.concat([head, path])), padded(data)]);
 }
 
+/** @type {Set<string>} */
+const folders = new Set();
+
+/** Those that are not there yet, the outer ones first. @param {string} path @returns {Buffer[]} */
+function foldersOf(path) {
+  const folder = dirname(path);
+  if (folder === '.' || folders.has(folder)) return [];
+  folders.add(folder);
+  return [...foldersOf(folder), member(folder, FOLDER)];
+}
+
 const [output, ...files] = process.argv.slice(2);
 if (output === undefined) throw new Error('usage: node initramfs.mjs OUTPUT NAME=FILE...');
 writeFileSync(
@@ -30,9 +42,9 @@ writeFileSync(
   Buffer.concat([
     member('dev', FOLDER),
     member('dev/console', CHARACTER_DEVICE, undefined, CONSOLE),
-    ...files.map((file) => {
+    ...files.flatMap((file) => {
       const [name = '', path = ''] = file.split('=');
-      return member(name, EXECUTABLE, readFileSync(path));
+      return [...foldersOf(name), member(name, EXECUTABLE, readFileSync(path))];
     }),
     member('TRAILER!!!', 0),
   ]),

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks of a virtual machine with the real agent: clients outside reach a NodePort over a VLAN on a bond, with
+// backends on the node and, over tunnels, on another one.
+import { mkdirSync, readFileSync } from 'node:fs';
+import { addTunnel, buildNetwork, removeTunnel } from './network.mjs';
+import { NODE_PORT, writeObjects } from './objects.mjs';
+import { burst, devices, fairlead, OWN, PATIENCE_MS, say, serve, startAgent } from './programs.mjs';
+
+const WORDS = readFileSync('/proc/cmdline', 'utf8').split(/\s/);
+const HAS_TCX = WORDS.includes('tcx');
+/** No cookies of network namespaces, and no programs that are called. */
+const IS_BEFORE_5_14 = !WORDS.includes('cookie');
+
+let checks = 0;
+/** @param {boolean} isOk @param {string} name @param {unknown} [saw] */
+function check(isOk, name, saw = '') {
+  checks += 1;
+  const text = typeof saw === 'string' ? saw : JSON.stringify(saw);
+  say(`${isOk ? 'ok' : 'not ok'} ${name}${isOk || text === '' ? '' : `: ${text}`}`);
+}
+
+const BOTH = '10.1.1.5 10.1.2.5';
+
+/** @param {string} how */
+function checkTraffic(how) {
+  const node = `192.0.2.11 ${NODE_PORT}`;
+  for (const [what, words, expected] of [
+    ['TCP', `tcp ${node} 24 20000 - 0 6`, BOTH],
+    ['UDP', `udp ${node} 24 20000 - 0 6`, BOTH],
+    ['UDP in fragments', `udp ${node} 24 20000 - 0 2000`, BOTH],
+    ['TCP over IPv6', `tcp 2001:db8::11 ${NODE_PORT} 8 20000 - 0 6`, '2001:db8:1:1::5'],
+  ]) {
+    const saw = burst(words ?? '');
+    check(saw === expected, `${what} reaches local and remote backends: ${how}`, saw);
+  }
+}
+
+/** @param {string} tunnel */
+async function checkDevices(tunnel) {
+  const all = await devices();
+  const by = HAS_TCX ? '' : ' (clsact, priority 1)';
+  const isL3 = tunnel !== 'geneve';
+  for (const [name, program] of [
+    ...['bond1', 'bond1.10', 'v-a', 'under'].map((one) => [one, 'fl_ingress']),
+    ['tun1', isL3 ? 'fl_ingress_l3' : 'fl_ingress'],
+  ]) {
+    const device = all.get(name ?? '');
+    const isRight = device?.isAttached === true && device.ingress.join() === `${program}${by}`;
+    check(isRight, `${name} has ${program}${by}, with ${tunnel}`, device);
+  }
+  for (const name of ['port0', 'port1']) {
+    const device = all.get(name);
+    const isRight = device?.isAttached === false && device.reason.includes('port of bond bond1');
+    check(isRight, `${name} has none, as a port of a bond`, device);
+  }
+}
+
+/** Flows of UDP expire after 30 s, those of TCP, which the clients reset, after 10 s. @param {readonly string[]} log */
+async function checkSweep(log) {
+  const deadline = performance.now() + PATIENCE_MS;
+  let left = -1;
+  while (left !== 0 && performance.now() < deadline) {
+    const { stdout } = fairlead(['connections', '-o', 'json', ...OWN]);
+    left = JSON.parse(stdout).items.length;
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+  }
+  check(left === 0, 'expired flows are deleted', `${left} are left`);
+  const isByAgent = log.some((line) => line.includes('does not load the sweep'));
+  check(isByAgent === IS_BEFORE_5_14, 'by the kernel, if it can', log);
+}
+
+/** @param {import('node:child_process').ChildProcess} child @param {NodeJS.Signals} signal */
+function end(child, signal) {
+  child.removeAllListeners('exit');
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill(signal);
+  return ended;
+}
+
+async function main() {
+  mkdirSync('/cgroup/n1');
+  buildNetwork();
+  writeObjects();
+  await Promise.all([serve('a', ['10.1.1.5', '2001:db8:1:1::5']), serve('b', ['10.1.2.5'])]);
+  const first = await startAgent();
+  await checkDevices('ipip');
+  checkTraffic('VLAN on bond, ipip');
+  for (const kind of ['gre', 'geneve']) {
+    removeTunnel();
+    addTunnel(kind);
+    checkTraffic(`VLAN on bond, ${kind}`);
+  }
+  await checkDevices('geneve');
+  await end(first.child, 'SIGKILL');
+  checkTraffic('no agent');
+  const next = await startAgent();
+  await checkDevices('geneve');
+  checkTraffic('the next agent');
+  await checkSweep(next.log);
+  await end(next.child, 'SIGTERM');
+  check(fairlead(['cleanup', ...OWN]).status === 0, 'cleanup removes the programs');
+  const saw = burst(`tcp 192.0.2.11 ${NODE_PORT} 4 20000 - 0 6`);
+  check(saw.startsWith('ECONNREFUSED'), 'and nothing is translated any more', saw);
+}
+
+main()
+  .catch((error) => check(false, 'the checks end', String(error)))
+  .finally(() => {
+    say(`1..${checks}`);
+    process.exit(0);
+  });
