@@ -136,6 +136,74 @@ static __always_inline bool take(__u32 port, enum family family)
 	return family == FAMILY_IPV4 ? fl_take_client4(port) : fl_take_client6(port);
 }
 
+/* The nat leg of p->nat is valid; p->frontend is its frontend. */
+static __always_inline bool is_valid_nat(struct packet *p, struct nat *nat, enum family family)
+{
+	get_address(frontend_of(nat), &p->frontend, family);
+	return nat->check == check_of(p, &p->nat, &p->frontend,
+				      two_ports(nat->frontend_port, nat->client_port), family);
+}
+
+/* Deletes the flow that has this port of the client, if it has ended. */
+static __always_inline bool free_port(struct packet *p, __u16 port, enum family family)
+{
+	struct flow *flow;
+	struct nat *nat;
+	bool has_ended = false;
+
+	p->flow.client_port = port;
+	set_nat_key(p);
+	nat = find_nat_of(p, family);
+	if (!nat || !is_valid_nat(p, nat, family))
+		return !nat;
+	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
+	set_flow_key(p, nat, family);
+	flow = find_flow_of(p, family);
+	if (flow && read_flow(p, flow, family) &&
+	    (state_of(&p->flow, nat) == FLOW_CLOSED || is_over(p, nat))) {
+		forget(p, family);
+		has_ended = true;
+	}
+	p->wire = p->quoted;
+	make_flow(p);
+	return has_ended;
+}
+
+__noinline int fl_free_port4(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? free_port(p, port, FAMILY_IPV4) : 0;
+}
+
+__noinline int fl_free_port6(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? free_port(p, port, FAMILY_IPV6) : 0;
+}
+
+/*
+ * A port of a flow that has ended, instead of waiting until it is swept. Only if no other is free:
+ * the backend may still have the former connection in TIME-WAIT.
+ */
+static __always_inline bool take_ended_client_port(struct packet *p,
+						   const struct packet_settings *s, __u64 hash,
+						   enum family family)
+{
+	for (__u32 probe = 0; probe <= PORT_PROBES; probe++) {
+		__u16 port = probe ? probed_port(s, hash, probe - 1) : p->wire.source_port;
+
+		if ((family == FAMILY_IPV4 ? fl_free_port4(port) : fl_free_port6(port)) &&
+		    take(port, family)) {
+			if (probe)
+				count_reason(REASON_CLIENT_PORT_CHANGED);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The ports of SCTP cannot change: its CRC covers them. */
 static __always_inline bool take_any_client_port(struct packet *p, enum family family)
 {
@@ -152,7 +220,7 @@ static __always_inline bool take_any_client_port(struct packet *p, enum family f
 			return true;
 		}
 	}
-	return false;
+	return take_ended_client_port(p, s, hash, family);
 }
 
 static __always_inline bool put_new_flow(struct packet *p, enum family family)
@@ -202,10 +270,7 @@ __noinline int fl_begin6(struct __sk_buff *skb)
 /* The nat leg of p->nat is valid, and the packet on the wire is its client's. */
 static __always_inline bool is_of_its_client(struct packet *p, struct nat *nat, enum family family)
 {
-	get_address(frontend_of(nat), &p->frontend, family);
-	return ascends(&p->wire) == nat->flags.client_is_source &&
-	       nat->check == check_of(p, &p->nat, &p->frontend,
-				      two_ports(nat->frontend_port, nat->client_port), family);
+	return ascends(&p->wire) == nat->flags.client_is_source && is_valid_nat(p, nat, family);
 }
 
 /* The flow p->flow leads to the destination, which becomes a frontend of itself. */

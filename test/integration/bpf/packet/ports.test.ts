@@ -37,6 +37,33 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     });
   });
 
+  describe('a client’s port, of flows through two frontends to one backend', () => {
+    const through = (port: number, flags: string): string =>
+      drive.ingress(`${at.port(other(1), 40_000)} > ${vip(port)} tcp ${flags}`);
+    const servePorts = (...ports: readonly number[]): void => {
+      publish(drive, family);
+      drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+      const rules = { host: { set: drive.putSet(0, [1]) } };
+      for (const port of ports) drive.putFrontend({ address: at.vip, port, rules });
+    };
+
+    test.each([
+      ['the first', 80, 40_000],
+      ['the second', 81, 61_000],
+    ])('that of %s is used again once that has ended, if no other is free', (_, ended, port) => {
+      servePorts(81, 82);
+      expect(sourcePort(through(80, 'SYN seq=1'))).toBe(40_000);
+      expect(sourcePort(through(81, 'SYN seq=2'))).toBe(61_000);
+      expect(through(82, 'SYN seq=3')).toBe('dropped');
+      through(ended, 'RST');
+      expect(sourcePort(through(82, 'SYN seq=4'))).toBe(port);
+      const living = ended === 80 ? 81 : 80;
+      expect(sourcePort(through(living, 'ACK'))).toBe(ended === 80 ? 61_000 : 40_000);
+      expect(through(ended, 'ACK ack=1'), 'its flow is gone').toContain('sent back');
+      expect(sourcePort(through(82, 'ACK'))).toBe(port);
+    });
+  });
+
   test('a port that the node may give to its own connections is the last resort', () => {
     publish(drive, family, masquerade);
     const localPorts = { first: 50_000, last: 60_999 };
