@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of the legs of flows: struct flow4, nat4, snat4 and those of IPv6 in bpf/packet/types.h, which says what
-// each leg is for. As bytes, because keys of other legs are made of them and a million are read at a time;
-// packet-layout.ts has the same as text.
+// each leg is for. Addresses stay bytes, because keys of other legs are made of them and a million are read at a time.
 import type { Family } from '../../../model/types.ts';
 import { FLOW_STATE, type FlowState, PACKET_SIZE } from '../maps/packet-layout.ts';
 import type { Side } from './tuple.ts';
@@ -27,6 +26,7 @@ export interface FlowLeg {
   /** As the backend sees it, before SNAT. */
   readonly clientPort: number;
   readonly state: FlowState;
+  readonly isMasqueraded: boolean;
   readonly hasFin: boolean;
   readonly hasReset: boolean;
 }
@@ -41,6 +41,8 @@ export interface NatLeg {
   /** The client's own. */
   readonly clientPort: number;
   readonly isClientSource: boolean;
+  readonly isMasqueraded: boolean;
+  readonly hasReplied: boolean;
   readonly hasFin: boolean;
   readonly hasReset: boolean;
 }
@@ -79,6 +81,7 @@ export function decodeFlow(bytes: Uint8Array, family: Family): FlowLeg {
     generation: view.getUint16(42, true),
     clientPort: view.getUint16(44, true),
     state: FLOW_STATES[view.getUint8(46)] ?? 'new',
+    isMasqueraded: (flags & 1) !== 0,
     hasFin: (flags & 2) !== 0,
     hasReset: (flags & 4) !== 0,
   };
@@ -101,6 +104,8 @@ export function decodeNat(bytes: Uint8Array, family: Family): NatLeg {
       snatPort === 0 ? undefined : { address: addressAt(bytes, snatAt, family), port: snatPort },
     clientPort: view.getUint16(28, true),
     isClientSource: (flags & 1) !== 0,
+    isMasqueraded: (flags & 2) !== 0,
+    hasReplied: (flags & 4) !== 0,
     hasFin: (flags & 8) !== 0,
     hasReset: (flags & 16) !== 0,
   };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codecs for the structs of bpf/packet/types.h, as layout.ts has those of bpf/common/types.h. Flows are read
-// by the views and the sweep, and never written; settings and devices are written.
+// Codecs for the structs of bpf/packet/types.h, as layout.ts has those of bpf/common/types.h; the legs of flows, which
+// are never written, are in flows/legs.ts and flows/tuple.ts, with the sizes and states of this file.
 // test/unit/dataplane/bpf/maps/packet-layout.test.ts compares sizes and offsets with the object's BTF.
 import { addressText, writeAddress } from '../../../lib/address-bytes.ts';
 import type { PortRange } from '../../../lib/port-range.ts';
-import type { Family, Protocol } from '../../../model/types.ts';
-import { protocolOf } from './layout.ts';
+import type { Family } from '../../../model/types.ts';
 
 export const PACKET_SIZE = {
   tuple4: 16,
@@ -32,59 +31,6 @@ export const PACKET_SIZE = {
 /** enum flow_state. */
 export const FLOW_STATE = { new: 0, established: 1, 'half-closed': 2, closed: 3 } as const;
 export type FlowState = keyof typeof FLOW_STATE;
-
-export interface Side {
-  readonly address: string;
-  readonly port: number;
-}
-
-export interface Tuple {
-  readonly source: Side;
-  readonly destination: Side;
-  readonly protocol: Protocol;
-}
-
-/** The flow leg: the key is client -> frontend. Seconds of CLOCK_MONOTONIC. */
-export interface FlowValue {
-  readonly check: number;
-  readonly backend: Side;
-  readonly backendId: number;
-  readonly generation: number;
-  readonly serviceId: number;
-  readonly frontendId: number;
-  /** The client's port as the backend sees it, before SNAT. */
-  readonly clientPort: number;
-  readonly state: FlowState;
-  readonly isMasqueraded: boolean;
-  readonly seenSeconds: number;
-  readonly bornSeconds: number;
-  readonly packets: bigint;
-  readonly bytes: bigint;
-}
-
-/** The nat leg: the key is client <-> backend, the lower side as the source. */
-export interface NatValue {
-  readonly check: number;
-  readonly frontend: Side;
-  /** undefined: none was chosen yet, or the flow is not masqueraded. */
-  readonly snat: Side | undefined;
-  readonly clientPort: number;
-  readonly isClientSource: boolean;
-  readonly isMasqueraded: boolean;
-  readonly hasReplied: boolean;
-  readonly hasBackendFin: boolean;
-  readonly isReset: boolean;
-  readonly seenSeconds: number;
-  readonly replyPackets: bigint;
-  readonly replyBytes: bigint;
-}
-
-/** The snat leg: the key is backend -> SNAT address. */
-export interface SnatValue {
-  readonly check: number;
-  readonly client: Side;
-  readonly seenSeconds: number;
-}
 
 export interface PacketSettings {
   readonly secret: bigint;
@@ -116,93 +62,8 @@ export interface DeviceValue {
   readonly isPod: boolean;
 }
 
-export interface Traffic {
-  readonly packets: bigint;
-  readonly bytes: bigint;
-  readonly replyPackets: bigint;
-  readonly replyBytes: bigint;
-}
-
 const view = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-
-const widthOf = (family: Family): number => (family === 'IPv4' ? 4 : 16);
-
-const side = (bytes: Uint8Array, at: number, port: number, family: Family): Side => ({
-  address: addressText(bytes.subarray(at, at + widthOf(family))),
-  port,
-});
-
-export function decodeTuple(bytes: Uint8Array, family: Family): Tuple {
-  const width = widthOf(family);
-  const at = view(bytes);
-  return {
-    source: side(bytes, 0, at.getUint16(2 * width, true), family),
-    destination: side(bytes, width, at.getUint16(2 * width + 2, true), family),
-    protocol: protocolOf(at.getUint8(2 * width + 4)),
-  };
-}
-
-const STATES = Object.keys(FLOW_STATE) as readonly FlowState[];
-
-export function decodeFlow(bytes: Uint8Array, family: Family): FlowValue {
-  const at = view(bytes);
-  return {
-    check: at.getUint32(0, true),
-    backendId: at.getUint32(4, true),
-    serviceId: at.getUint32(8, true),
-    frontendId: at.getUint32(12, true),
-    seenSeconds: at.getUint32(16, true),
-    bornSeconds: at.getUint32(20, true),
-    packets: at.getBigUint64(24, true),
-    bytes: at.getBigUint64(32, true),
-    backend: side(bytes, PACKET_SIZE.flow, at.getUint16(40, true), family),
-    generation: at.getUint16(42, true),
-    clientPort: at.getUint16(44, true),
-    state: STATES[at.getUint8(46)] ?? 'new',
-    isMasqueraded: (at.getUint8(47) & 1) !== 0,
-  };
-}
-
-export function decodeNat(bytes: Uint8Array, family: Family): NatValue {
-  const at = view(bytes);
-  const flags = at.getUint8(30);
-  const snatPort = at.getUint16(26, true);
-  const snatAt = PACKET_SIZE.nat + widthOf(family);
-  return {
-    check: at.getUint32(0, true),
-    seenSeconds: at.getUint32(4, true),
-    replyPackets: at.getBigUint64(8, true),
-    replyBytes: at.getBigUint64(16, true),
-    frontend: side(bytes, PACKET_SIZE.nat, at.getUint16(24, true), family),
-    snat: snatPort === 0 ? undefined : side(bytes, snatAt, snatPort, family),
-    clientPort: at.getUint16(28, true),
-    isClientSource: (flags & 1) !== 0,
-    isMasqueraded: (flags & 2) !== 0,
-    hasReplied: (flags & 4) !== 0,
-    hasBackendFin: (flags & 8) !== 0,
-    isReset: (flags & 16) !== 0,
-  };
-}
-
-export function decodeSnat(bytes: Uint8Array, family: Family): SnatValue {
-  const at = view(bytes);
-  return {
-    check: at.getUint32(0, true),
-    seenSeconds: at.getUint32(4, true),
-    client: side(bytes, PACKET_SIZE.snat, at.getUint16(8, true), family),
-  };
-}
-
-export function decodeTraffic(bytes: Uint8Array): Traffic {
-  const at = view(bytes);
-  return {
-    packets: at.getBigUint64(0, true),
-    bytes: at.getBigUint64(8, true),
-    replyPackets: at.getBigUint64(16, true),
-    replyBytes: at.getBigUint64(24, true),
-  };
-}
 
 /** Absent addresses are all zero. */
 function writeAddresses(

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { createBatchSweep } from '../../../../src/dataplane/bpf/flows/sweep/batch-sweep.ts';
 import { createSweep, type Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
+import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { decodeTraffic } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { TIMEOUTS } from '../../../../src/dataplane/bpf/packet/settings.ts';
 import { type BpfObject, openObject } from '../../../../src/sys/native.ts';
 import { sweepObject } from '../support/drive.ts';
@@ -177,10 +177,10 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
     answer('tcp ACK payload=100');
     ageAll('main', 30_000);
     round();
-    const traffic = decodeTraffic(drive.object.map('fl_traffic').get(encodeU32(1))!);
-    const header = family === 'IPv4' ? 40n : 60n;
-    expect(traffic).toEqual({
-      ...{ packets: 2n, bytes: 2n * header, replyPackets: 2n, replyBytes: 2n * header + 100n },
+    const header = family === 'IPv4' ? 40 : 60;
+    expect(readTraffic(arrayTable(drive.object.map('fl_traffic')), 1)).toEqual({
+      toBackend: { packets: 2, bytes: 2 * header },
+      toClient: { packets: 2, bytes: 2 * header + 100 },
     });
   });
 

@@ -9,21 +9,23 @@ import {
   encodeU32,
 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import {
-  decodeFlow,
-  decodeNat,
-  decodeSnat,
-  decodeTuple,
   encodeDevice,
   encodePacketSettings,
-  type FlowValue,
-  type NatValue,
   type PacketSettings,
-  type SnatValue,
-  type Tuple,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { DEFAULT_SETTINGS } from '../../../../../src/dataplane/bpf/packet/settings.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import type { BpfProgram } from '../../../../../src/sys/native.ts';
+import {
+  type FlowText,
+  flowText,
+  type NatText,
+  natText,
+  type SnatText,
+  snatText,
+  type TupleText,
+  tupleText,
+} from '../../../../support/dataplane/leg-text.ts';
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
 import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
 import { Drive, familyOf, PLAIN_RULE, packetObject } from '../../support/drive.ts';
@@ -128,23 +130,23 @@ export class PacketDrive extends Drive {
   private entries<T>(
     { leg, tier, family }: { leg: Leg; tier: Tier; family: Family },
     decode: (bytes: Uint8Array, family: Family) => T,
-  ): readonly { readonly key: Tuple; readonly value: T }[] {
+  ): readonly { readonly key: TupleText; readonly value: T }[] {
     const prefix = tier === 'main' ? 'fl' : 'fl_new';
     const map = this.object.map(`${prefix}_${leg}${family === 'IPv4' ? 4 : 6}`);
     const { keySize, valueSize } = map.info;
     const { keys, values, count } = map.readAll();
     return Array.from({ length: count }, (_, i) => ({
-      key: decodeTuple(keys.subarray(i * keySize, (i + 1) * keySize), family),
+      key: tupleText(keys.subarray(i * keySize, (i + 1) * keySize), family),
       value: decode(values.subarray(i * valueSize, (i + 1) * valueSize), family),
     }));
   }
 
-  flows = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: FlowValue }[] =>
-    this.entries({ leg: 'flow', tier, family }, decodeFlow);
-  nats = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: NatValue }[] =>
-    this.entries({ leg: 'nat', tier, family }, decodeNat);
-  snats = (tier: Tier, family: Family = 'IPv4'): readonly { key: Tuple; value: SnatValue }[] =>
-    this.entries({ leg: 'snat', tier, family }, decodeSnat);
+  flows = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: FlowText }[] =>
+    this.entries({ leg: 'flow', tier, family }, flowText);
+  nats = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: NatText }[] =>
+    this.entries({ leg: 'nat', tier, family }, natText);
+  snats = (tier: Tier, family: Family = 'IPv4'): readonly { key: TupleText; value: SnatText }[] =>
+    this.entries({ leg: 'snat', tier, family }, snatText);
 
   /** Deletes all entries of one table, as eviction does. */
   clear(leg: Leg, tier: Tier, family: Family = 'IPv4'): void {

@@ -21,8 +21,6 @@ import {
   orderOf,
   sideText,
 } from '../../../../../src/dataplane/bpf/flows/tuple.ts';
-import * as layout from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { hostPort } from '../../../../../src/lib/address-bytes.ts';
 import {
   BACKEND_FIN,
   BACKEND_RESET,
@@ -222,48 +220,3 @@ test('sides are compared by address, then by port, and their order texts as well
   const key = tuple('10.0.0.1:80', '10.0.0.2:443', 17);
   expect(decodeTuple(encodeTuple(key, 'IPv4'), 'IPv4')).toEqual(key);
 });
-
-test.each(Object.values(FLOWS))(
-  'legs are decoded as packet-layout.ts does it: $client',
-  (facts) => {
-    const of = family(facts);
-    const legs = legsOf({
-      ...facts,
-      bornSeconds: 7,
-      seenSeconds: 9,
-      toBackend: [3, 4],
-      toClient: [5, 6],
-    });
-    const flow = decodeFlow(legs.flow[1], of);
-    const text = layout.decodeFlow(legs.flow[1], of);
-    for (const name of [
-      'backendId',
-      'serviceId',
-      'frontendId',
-      'generation',
-      'clientPort',
-      'state',
-      'bornSeconds',
-      'seenSeconds',
-    ] as const) {
-      expect(flow[name], name).toBe(text[name]);
-    }
-    expect([flow.packets, flow.bytes]).toEqual([Number(text.packets), Number(text.bytes)]);
-    expect(sideText(flow.backend)).toBe(hostPort(text.backend.address, text.backend.port));
-    const nat = decodeNat(legs.nat[1], of);
-    const natText = layout.decodeNat(legs.nat[1], of);
-    expect([nat.packets, nat.bytes]).toEqual([
-      Number(natText.replyPackets),
-      Number(natText.replyBytes),
-    ]);
-    expect([nat.isClientSource, nat.clientPort]).toEqual([
-      natText.isClientSource,
-      natText.clientPort,
-    ]);
-    expect(nat.snat && sideText(nat.snat)).toBe(facts.snat);
-    const snat = layout.decodeSnat(legs.snat[1], of);
-    expect(sideText(decodeSnat(legs.snat[1], of).client)).toBe(
-      hostPort(snat.client.address, snat.client.port),
-    );
-  },
-);

@@ -97,41 +97,6 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
 });
 
 describe('bytes by hand', () => {
-  test('a key', () => {
-    expect(layout.decodeTuple(bytes('c6336409 cb00710a 409c 5000 06 000000'), 'IPv4')).toEqual({
-      source: { address: '198.51.100.9', port: 40_000 },
-      destination: { address: '203.0.113.10', port: 80 },
-      protocol: 'TCP',
-    });
-  });
-
-  test('the legs of a flow', () => {
-    const head = '01000000 02000000 03000000 04000000 05000000 06000000';
-    const flow = `${head} 0700000000000000 0800000000000000 901f 0900 409c 02 01 0a010105 00000000`;
-    expect(layout.decodeFlow(bytes(flow), 'IPv4')).toEqual({
-      ...{ check: 1, backendId: 2, serviceId: 3, frontendId: 4, seenSeconds: 5, bornSeconds: 6 },
-      ...{ packets: 7n, bytes: 8n, backend: { address: '10.1.1.5', port: 8080 }, generation: 9 },
-      ...{ clientPort: 40_000, state: 'half-closed', isMasqueraded: true },
-    });
-    const counts = '0300000000000000 0400000000000000';
-    const nat = `01000000 02000000 ${counts} 5000 48ee 409c 1f 00 cb00710a c000020b`;
-    expect(layout.decodeNat(bytes(nat), 'IPv4')).toEqual({
-      ...{ check: 1, seenSeconds: 2, replyPackets: 3n, replyBytes: 4n, clientPort: 40_000 },
-      frontend: { address: '203.0.113.10', port: 80 },
-      snat: { address: '192.0.2.11', port: 61_000 },
-      ...{ isClientSource: true, isMasqueraded: true, hasReplied: true },
-      ...{ hasBackendFin: true, isReset: true },
-    });
-    expect(layout.decodeNat(bytes(nat.replace('48ee', '0000')), 'IPv4').snat).toBeUndefined();
-    expect(layout.decodeSnat(bytes('01000000 02000000 409c 0000 c6336409'), 'IPv4')).toEqual({
-      ...{ check: 1, seenSeconds: 2, client: { address: '198.51.100.9', port: 40_000 } },
-    });
-    const sums = '0100000000000000 0200000000000000 0300000000000000 0400000000000000';
-    expect(layout.decodeTraffic(bytes(sums))).toEqual({
-      ...{ packets: 1n, bytes: 2n, replyPackets: 3n, replyBytes: 4n },
-    });
-  });
-
   test('settings and devices', () => {
     const settings = layout.encodePacketSettings({
       secret: 0x0123456789abcdefn,
