@@ -44,7 +44,7 @@ function watchAges(source: Source): Readonly<Record<string, number>> {
 }
 
 function* serviceConnections(all: Iterable<PortConnections>): Generator<ServiceConnections> {
-  for (const { port, connections } of all) yield { ...labelsOf(port), connections };
+  for (const { port, ...counts } of all) yield { ...labelsOf(port), ...counts };
 }
 
 function* serviceTraffic(all: Iterable<PortTraffic>): Generator<ServiceTraffic> {

@@ -66,6 +66,10 @@ export interface TableFill {
 export interface PortConnections {
   readonly port: PortId;
   readonly connections: number;
+  /** Without an endpoint. */
+  readonly refused: number;
+  /** By a Local policy without an endpoint here, or by source ranges. */
+  readonly dropped: number;
 }
 
 /** Sockets destroyed since the agent started, of one protocol and family of backends. */
@@ -109,7 +113,7 @@ export interface Counters {
   readonly tables: readonly TableFill[];
   /** Connections and datagrams by outcome. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** Connections of each frontend. */
+  /** Connections of each Service port. */
   readonly connections: Iterable<PortConnections>;
   /** undefined: this dataplane leaves them alone. */
   readonly staleSockets?: StaleSocketsState;

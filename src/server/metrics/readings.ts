@@ -16,6 +16,8 @@ export interface ServicePortLabels {
 }
 
 export interface ServiceConnections extends ServicePortLabels {
+  readonly refused: number;
+  readonly dropped: number;
   readonly connections: number;
 }
 
@@ -148,6 +150,12 @@ function ofServices({ serviceConnections, serviceTraffic, topServices }: MetricR
         labels: labelsOf(row),
         value: row.connections,
       })),
+    ),
+    ...on('fairlead_service_unserved_total', serviceConnections, (all) =>
+      busiest(all, topServices, ({ refused, dropped }) => refused + dropped).flatMap((row) => [
+        { labels: { ...labelsOf(row), verdict: 'refused' }, value: row.refused },
+        { labels: { ...labelsOf(row), verdict: 'dropped' }, value: row.dropped },
+      ]),
     ),
     ...on('fairlead_service_packets_total', serviceTraffic, traffic('packets')),
     ...on('fairlead_service_bytes_total', serviceTraffic, traffic('bytes')),

@@ -139,6 +139,10 @@ const OWN = {
     'namespace service port protocol ip_family',
     'Connections to a Service port; only the busiest, see metricsTopServices.',
   ),
+  fairlead_service_unserved_total: counter(
+    'namespace service port protocol ip_family verdict',
+    'Connections to a Service port that were refused or dropped; only the Services with most, see metricsTopServices.',
+  ),
   fairlead_stale_sockets_destroyed_total: counter(
     'protocol ip_family',
     'Sockets that were destroyed because their backend is gone.',

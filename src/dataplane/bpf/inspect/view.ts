@@ -103,15 +103,21 @@ export function* heldFrontends(ledger: Ledger): Generator<HeldFrontend> {
   }
 }
 
-/** Connections of each frontend, without backend texts: read at every scrape. */
+/** Connections of each Service port, the sums of its frontends, without backend texts: read at every scrape. */
 export function* portConnections(ledger: Ledger): Generator<PortConnections> {
   for (const record of allPorts(ledger)) {
-    const port = portIdOf(record.key);
+    const sum = { connections: 0, refused: 0, dropped: 0 };
     for (const frontend of record.frontends) {
       if (frontendIdOf(ledger, record, frontend).port === undefined) continue;
-      const [connections = 0] = counters(ledger.tables.frontendStat, frontend.id);
-      yield { port, connections };
+      const [connections = 0, refused = 0, dropped = 0] = counters(
+        ledger.tables.frontendStat,
+        frontend.id,
+      );
+      sum.connections += connections;
+      sum.refused += refused;
+      sum.dropped += dropped;
     }
+    yield { port: portIdOf(record.key), ...sum };
   }
 }
 

@@ -124,6 +124,16 @@ describe('series of a live agent', () => {
     ).toBeGreaterThanOrEqual(20);
   });
 
+  test('connections that are refused, by Service', async () => {
+    node.manifests.put('empty.yaml', [svc('empty', { n: 50 })]);
+    const empty = 'namespace="default",service="empty",port="main",protocol="TCP",ip_family="IPv4"';
+    const refused = `fairlead_service_unserved_total{${empty},verdict="refused"}`;
+    await holds(refused, 0);
+    await node.client().burst(target({ n: 50 }), { connections: 5 });
+    await holds(refused, 5);
+    node.manifests.remove('empty.yaml');
+  });
+
   test('the Node: eligible, and not eligible with the taint of the cluster autoscaler', async () => {
     node.manifests.put('node.yaml', [NODE]);
     await holds('fairlead_node_eligible', 1);

@@ -226,6 +226,7 @@ describe('what is read', () => {
     protocol: 'TCP',
     family: 'IPv4',
     connections: count,
+    ...{ refused: 0, dropped: 0 },
   });
   test.each([
     [0, []],
@@ -236,6 +237,19 @@ describe('what is read', () => {
     const metrics = metricsOf({ serviceConnections: () => all, topServices });
     const found = await series(metrics, 'fairlead_service_connections_total');
     expect(found.map((line) => /service="(.)"/.exec(line)?.[1])).toEqual(names);
+  });
+
+  test('connections that were refused or dropped, of the Services with most of them', async () => {
+    const all = [
+      { ...connections('a', 900), refused: 3 },
+      { ...connections('b', 0), refused: 2, dropped: 2 },
+    ];
+    const metrics = metricsOf({ serviceConnections: () => all, topServices: 1 });
+    const labels = 'namespace="n",service="b",port="http",protocol="TCP",ip_family="IPv4"';
+    expect(await series(metrics, 'fairlead_service_unserved_total')).toEqual([
+      `fairlead_service_unserved_total{${labels},verdict="refused"} 2`,
+      `fairlead_service_unserved_total{${labels},verdict="dropped"} 2`,
+    ]);
   });
 
   test('packets and bytes of the Services with the most bytes, each way', async () => {
