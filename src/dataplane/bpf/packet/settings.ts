@@ -14,11 +14,14 @@ import {
   type PacketSettings,
 } from '../maps/packet-layout.ts';
 
-/** As nf_conntrack's, except that a TCP connection may be silent for 6 hours, not 5 days. */
+/**
+ * As nf_conntrack's with kube-proxy's CLOSE_WAIT of an hour, in which one side may still prepare its answer; except
+ * that a TCP connection may be silent for 6 hours, not a day.
+ */
 export const TIMEOUTS: PacketSettings['timeoutSeconds'] = {
   tcpNew: 20,
   tcpEstablished: 21_600,
-  tcpHalfClosed: 120,
+  tcpHalfClosed: 3600,
   tcpClosed: 10,
   udpNew: 30,
   udpEstablished: 120,

@@ -8,10 +8,9 @@ import { createSweep, type Sweep } from '../../../../src/dataplane/bpf/flows/swe
 import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { TIMEOUTS } from '../../../../src/dataplane/bpf/packet/settings.ts';
 import { type BpfObject, openObject } from '../../../../src/sys/native.ts';
 import { sweepObject } from '../support/drive.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { PacketDrive, SETTINGS } from './support/packet-drive.ts';
 import { names, publish } from './support/stage.ts';
 
 let drive: PacketDrive;
@@ -47,7 +46,7 @@ const batchSweep = (): Sweep =>
   createBatchSweep({
     flows: flowTables((name) => drive.object.map(name)),
     traffic: arrayTable(drive.object.map('fl_traffic')),
-    timeouts: TIMEOUTS,
+    timeouts: SETTINGS.timeoutSeconds,
     nowSeconds: () => Number(process.hrtime.bigint() / 1_000_000_000n),
   });
 

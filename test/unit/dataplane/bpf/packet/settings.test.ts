@@ -8,6 +8,7 @@ import type { BpfMap } from '../../../../../src/sys/native.ts';
 
 const KEPT = { resetsTcp: false, answersPing: false } as const;
 const FLAGS_AT = 60;
+const HALF_CLOSED_AT = 16;
 const RESET_GONE = 1;
 
 let stored: Uint8Array;
@@ -60,6 +61,11 @@ test('addresses are written when they change, and only then', () => {
   follow(node(undefined, '2001:db8::1'));
   expect([...stored.subarray(40, 44)]).toEqual([0, 0, 0, 0]);
   expect(writes).toBe(2);
+});
+
+test('a half-closed connection is kept as long as kube-proxy has conntrack keep it', () => {
+  followSettings(map, KEPT)(node('192.0.2.1'));
+  expect(new DataView(stored.buffer, stored.byteOffset).getUint32(HALF_CLOSED_AT, true)).toBe(3600);
 });
 
 test('nothing is written before a plan is there', () => {
