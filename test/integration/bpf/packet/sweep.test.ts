@@ -112,7 +112,7 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
     [
       'TCP half-closed',
       'main',
-      120,
+      3600,
       'TCP',
       () => {
         establish();
