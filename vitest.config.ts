@@ -43,8 +43,10 @@ export default defineConfig({
       kernelProject('oracle', 7),
       kernelProject('image', 8),
       kernelProject('vm', 9),
+      kernelProject('networks', 10),
+      kernelProject('vm-agent', 11),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 10 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 12 } } },
     ],
   },
 });
