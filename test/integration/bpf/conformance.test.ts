@@ -3,11 +3,17 @@
 // every backend it may select.
 import { afterAll, expect } from 'vitest';
 import { kernelTables } from '../../../src/dataplane/bpf/maps/kernel.ts';
+import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
 import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
 import type { ClientPosition } from '../../../src/plan/types.ts';
 import { answerOfTables } from '../../conformance/bpf-tables.ts';
-import { type Answer, type Asked, testConformance } from '../../conformance/conformance.ts';
+import {
+  type Answer,
+  type Asked,
+  type Subject,
+  testConformance,
+} from '../../conformance/conformance.ts';
 import { programTables } from '../../conformance/program-tables.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
@@ -58,10 +64,22 @@ const drive = new Drive();
 const tables = kernelTables((name) => drive.object.map(name));
 afterAll(() => drive.close());
 
+/** Sockets of the node that are not bound have its address. */
+function withNode<T extends Pick<Subject, 'sync'>>(subject: T): T {
+  const followed = followNode(drive.object.map('fl_node'));
+  return {
+    ...subject,
+    sync: (plan, changed) => {
+      followed(plan.node);
+      return subject.sync(plan, changed);
+    },
+  };
+}
+
 const overKernel = (capabilities: Capabilities) => ({
   capabilities,
   open: () => ({
-    ...programTables(tables, capabilities),
+    ...withNode(programTables(tables, capabilities)),
     answer: (asked: Asked) =>
       answerOfKernel(drive, answerOfTables(tables, asked.packet, asked.position), asked),
     positionOf: (source: string) => drive.positionOf(source) as ClientPosition,
