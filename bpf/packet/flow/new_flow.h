@@ -25,17 +25,40 @@ static __always_inline __u16 probed_port(const struct packet_settings *s, __u64 
 /* --- selection ---------------------------------------------------------------------------------
  */
 
-static __always_inline void set_request(struct __sk_buff *skb, struct packet *p, enum family family)
+/* Fills what a frontend is known by. Most packets are to none: nothing else is asked of them. */
+static __always_inline bool is_to_frontend(struct packet *p, enum family family)
+{
+	struct request *r = &p->request;
+
+	__builtin_memset(r, 0, sizeof(*r));
+	r->address = p->wire.destination;
+	r->port = p->wire.destination_port;
+	r->protocol = p->wire.protocol;
+	return find_frontend(r, family);
+}
+
+__noinline int fl_is_to_frontend4(void)
+{
+	struct packet *p = this_packet();
+
+	return p && is_to_frontend(p, FAMILY_IPV4);
+}
+
+__noinline int fl_is_to_frontend6(void)
+{
+	struct packet *p = this_packet();
+
+	return p && is_to_frontend(p, FAMILY_IPV6);
+}
+
+/* Fills the rest: where the packet comes from. */
+static __always_inline void set_client(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	__u32 ifindex = skb->ifindex;
 	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 	struct request *r = &p->request;
 
-	__builtin_memset(r, 0, sizeof(*r));
-	r->address = p->wire.destination;
 	r->source = p->wire.source;
-	r->port = p->wire.destination_port;
-	r->protocol = p->wire.protocol;
 	r->hash = hash_tuple(p->secret, &p->wire, family) >> 32;
 	r->position = position_of_source(&p->wire.source);
 	if (device && device->ifindex == ifindex && device->flags.is_pod)
@@ -346,10 +369,10 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 
 	if (!p)
 		return LEAVE;
-	set_request(skb, p, family);
+	if (!(family == FAMILY_IPV4 ? fl_is_to_frontend4() : fl_is_to_frontend6()))
+		return p->syn ? (family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb)) : LEAVE;
+	set_client(skb, p, family);
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
-	if (verdict == VERDICT_LEAVE && p->syn && p->choice.reason == REASON_NOT_A_FRONTEND)
-		return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;
 	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
