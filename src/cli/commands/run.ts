@@ -81,7 +81,9 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
   const settings = await settingsOf(loaded, log);
   await warnOfOthers(config, log);
-  void warnOfKubeProxy(config, log);
+  warnOfKubeProxy(config, log).catch((err: unknown) => {
+    log.warn({ err }, 'cannot tell whether kube-proxy serves this node, too');
+  });
   const { isEphemeral } = config.own;
   // Before anything is attached: a start that is ended halfway would leave it behind.
   const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
