@@ -12,6 +12,8 @@ export interface ServiceSpec {
   /** The port the pods listen on. */
   readonly targetPort?: number;
   readonly protocol?: 'TCP' | 'UDP';
+  /** Makes it a Service of type NodePort. */
+  readonly nodePort?: number;
   /** Session affinity with this time-out. */
   readonly affinitySeconds?: number;
 }
@@ -24,6 +26,7 @@ export function clusterIps(n: number): { ipv4: string; ipv6: string } {
 
 export function svc(name: string, spec: ServiceSpec): Manifest {
   const { n, port = 80, targetPort = TARGET_PORT, protocol = 'TCP', affinitySeconds } = spec;
+  const nodePort = spec.nodePort === undefined ? {} : { nodePort: spec.nodePort };
   const { ipv4, ipv6 } = clusterIps(n);
   const affinity = {
     sessionAffinity: 'ClientIP',
@@ -32,12 +35,12 @@ export function svc(name: string, spec: ServiceSpec): Manifest {
   return serviceObject(
     name,
     {
-      type: 'ClusterIP',
+      type: spec.nodePort === undefined ? 'ClusterIP' : 'NodePort',
       clusterIP: ipv4,
       clusterIPs: [ipv4, ipv6],
       ipFamilies: ['IPv4', 'IPv6'],
       ipFamilyPolicy: 'RequireDualStack',
-      ports: [{ name: 'main', port, targetPort, protocol }],
+      ports: [{ name: 'main', port, targetPort, protocol, ...nodePort }],
       ...(affinitySeconds === undefined ? {} : affinity),
     },
     { metadata: { name, namespace: 'default' } },

@@ -2,8 +2,8 @@
 // An address of a device that is up is one of the node's: NodePorts answer there as soon as it appears, until it
 // goes.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 
@@ -14,22 +14,7 @@ let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {
   node = await startOneNode(['web']);
   const [pod] = node.pods('web');
-  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
-  node.manifests.put('web.yaml', [
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: { name: 'web', namespace: 'default' },
-      spec: {
-        type: 'NodePort',
-        clusterIP: '10.96.0.10',
-        clusterIPs: ['10.96.0.10', 'fd00:96::10'],
-        ipFamilies: ['IPv4', 'IPv6'],
-        ports: [{ name: 'main', port: 80, targetPort: 8080, nodePort: 30080 }],
-      },
-    },
-    ...endpointSlices('web', port, [{ pod: pod! }]),
-  ]);
+  node.manifests.put('web.yaml', service('web', { n: 10, nodePort: 30080 }, [pod!]));
   await node.startAgent();
 });
 afterAll(() => node?.remove());

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PACKET_MAPS } from '../../../../src/dataplane/bpf/packet/layer.ts';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { AT_ONCE_MS, until, untilHolds } from '../../../support/until.ts';
 
@@ -29,7 +29,6 @@ beforeAll(async () => {
   const [first, second] = all.nodes;
   node = first!;
   outside = await startClient(second!.self);
-  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
   node.manifests.put('web.yaml', [
     {
       apiVersion: 'v1',
@@ -37,21 +36,7 @@ beforeAll(async () => {
       metadata: { name: 'n1' },
       status: { addresses: [{ type: 'InternalIP', address: UPLINK }] },
     },
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: { name: 'web', namespace: 'default' },
-      spec: {
-        type: 'NodePort',
-        clusterIP: '10.96.0.10',
-        clusterIPs: ['10.96.0.10'],
-        ipFamilies: ['IPv4'],
-        ports: [{ name: 'main', port: 80, targetPort: 8080, nodePort: NODE_PORT }],
-      },
-    },
-    ...endpointSlices('web', port, [{ pod: node.pods('web')[0]! }]).filter(
-      (slice) => slice['addressType'] === 'IPv4',
-    ),
+    ...service('web', { n: 10, nodePort: NODE_PORT }, [node.pods('web')[0]!]),
   ]);
   agent = await node.startAgent();
 });

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../../../src/lab/agent.ts';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
 import { bpfObjectPath, packageRoot } from '../../../../src/sys/package.ts';
+import { service } from '../../../support/builders.ts';
 import { startOneNode, type TestNode } from '../../../support/node.ts';
 import { AT_ONCE_MS } from '../../../support/until.ts';
 
@@ -39,23 +39,7 @@ afterAll(() => {
 
 test('the agent starts without packets, serves sockets, and status names the reason', async () => {
   const [web] = node.pods('web');
-  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
-  node.manifests.put('web.yaml', [
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: { name: 'web', namespace: 'default' },
-      spec: {
-        clusterIP: '10.96.0.10',
-        clusterIPs: ['10.96.0.10'],
-        ipFamilies: ['IPv4'],
-        ports: [{ name: 'main', port: 80, targetPort: 8080 }],
-      },
-    },
-    ...endpointSlices('web', port, [{ pod: web! }]).filter(
-      (slice) => slice['addressType'] === 'IPv4',
-    ),
-  ]);
+  node.manifests.put('web.yaml', service('web', { n: 10 }, [web!]));
   const agent = await node.startAgent(['--devices', 'auto']);
   const target = { address: '10.96.0.10', port: 80, protocol: 'TCP' } as const;
   expect(await node.client().once(target, AT_ONCE_MS)).toMatchObject({ backend: 'web' });

@@ -3,9 +3,9 @@
 // the other. Each packet must leave with the address of its own device, or a filter drops it or its answer.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Agent } from '../../../../src/lab/agent.ts';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import { ipBatch, writeSysctls } from '../../../../src/sys/netns.ts';
+import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { AT_ONCE_MS, until } from '../../../support/until.ts';
 
@@ -41,25 +41,11 @@ beforeAll(async () => {
   await ipBatch([`addr add ${SECOND.client}/24 dev second`, 'link set second up'], there);
   await writeSysctls(here, STRICT);
   outside = await startClient(second!.self);
-  const port = { name: 'main', port: 8080, protocol: 'TCP' } as const;
   const { manifests } = node;
-  manifests.put('web.yaml', [
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: { name: 'web', namespace: 'default' },
-      spec: {
-        type: 'NodePort',
-        clusterIP: '10.96.0.10',
-        clusterIPs: ['10.96.0.10'],
-        ipFamilies: ['IPv4'],
-        ports: [{ name: 'main', port: 80, targetPort: 8080, nodePort: NODE_PORT }],
-      },
-    },
-    ...endpointSlices('web', port, [{ pod: second!.pods('far')[0]! }]).filter(
-      (slice) => slice['addressType'] === 'IPv4',
-    ),
-  ]);
+  manifests.put(
+    'web.yaml',
+    service('web', { n: 10, nodePort: NODE_PORT }, [second!.pods('far')[0]!]),
+  );
   agent = await node.startAgent(['--devices', 'auto']);
 });
 afterAll(async () => {

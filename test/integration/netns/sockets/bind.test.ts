@@ -36,11 +36,8 @@ async function bind(sandbox: Sandbox, ...binds: readonly Bind[]): Promise<readon
 
 /** A Service with the NodePort, or with none. */
 function publish(nodePort: number | undefined, targetPort = TARGET_PORT): void {
-  const [web, ...slices] = service('web', { n: 10, targetPort }, node.servers);
-  const spec = web!['spec'] as { ports: object[] };
-  const ports = spec.ports.map((port) => ({ ...port, ...(nodePort && { nodePort }) }));
-  const type = nodePort === undefined ? 'ClusterIP' : 'NodePort';
-  node.manifests.put('web.yaml', [{ ...web!, spec: { ...spec, type, ports } }, ...slices]);
+  const spec = { n: 10, targetPort, ...(nodePort && { nodePort }) };
+  node.manifests.put('web.yaml', service('web', spec, node.servers));
 }
 
 async function reached(port: number): Promise<string> {
