@@ -4,6 +4,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { makeNamespace, type State, type TestNamespace } from './support/namespace.ts';
 
 const PAIRS = 200;
+/** How fast it is, bench/ measures; this is for a machine with other work. */
+const SERVED_MS = 60_000;
 
 let namespace: TestNamespace;
 beforeEach(async () => {
@@ -47,7 +49,7 @@ test(`${PAIRS} pairs that come and change at once are served, each as it ends`, 
   const attached = ({ devices }: State): string[] =>
     devices.flatMap(({ name, isAttached }) => (isAttached ? [name] : [])).sort();
   const state = await follower.until(
-    'all of them',
+    { what: 'all of them', timeoutMs: SERVED_MS },
     (now) => JSON.stringify(attached(now)) === JSON.stringify(wanted),
   );
   expect(state.devices.filter(({ isFailed }) => isFailed)).toEqual([]);
@@ -56,4 +58,4 @@ test(`${PAIRS} pairs that come and change at once are served, each as it ends`, 
   const known = state.devices.filter(({ isAttached }) => isAttached).map(({ ifindex }) => ifindex);
   const entries = state.table.map(({ ifindex }) => ifindex);
   expect(entries.sort((a, b) => a - b)).toEqual(known.sort((a, b) => a - b));
-});
+}, 120_000);

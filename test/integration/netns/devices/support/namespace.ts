@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { DeviceView } from '../../../../../src/dataplane/snapshot.ts';
 import { type Child, run, start } from '../../../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch } from '../../../../../src/sys/netns.ts';
-import { until } from '../../../../support/until.ts';
+import { until, type Wait } from '../../../../support/until.ts';
 import { makeBpffs, makeNetns, type TestResource } from '../../../native/support/resources.ts';
 
 const built = (path: string): string =>
@@ -22,6 +22,9 @@ const LIST_ATTACHED = `
   ]);
   process.stdout.write(JSON.stringify(found.map((one) => one.join(' '))));`;
 const CHILD = fileURLToPath(new URL('./follower-child.mjs', import.meta.url));
+/** It answers between two devices: of some hundred that come at once it attaches programs to many before it reads. */
+const ANSWER_MS = 30_000;
+
 export const DEVICES_OBJECT = built('bpf-test/devices.bpf.o');
 
 export interface State {
@@ -51,7 +54,7 @@ export interface Settings {
 export interface FollowerProcess {
   state(): State;
   /** Asks anew until it holds. */
-  until(what: string, holds: (state: State) => boolean): Promise<State>;
+  until(wait: Wait | string, holds: (state: State) => boolean): Promise<State>;
   /** The answer to one command. */
   ask(command: 'state' | 'repair'): Promise<State>;
   device(name: string): DeviceView | undefined;
@@ -132,7 +135,8 @@ async function startFollower(namespace: string, input: string): Promise<Follower
   const ask = async (command: string): Promise<State> => {
     const before = states.length;
     child.writeLine(command);
-    return until(() => states.length > before && last(), `an answer to ${command}`);
+    const what = `an answer to ${command}`;
+    return until(() => states.length > before && last(), { what, timeoutMs: ANSWER_MS });
   };
   await until(() => states.length > 0 || child.hasExited(), {
     what: 'it to start',
@@ -142,11 +146,11 @@ async function startFollower(namespace: string, input: string): Promise<Follower
   return {
     state: last,
     ask,
-    until: (what, holds) =>
+    until: (wait, holds) =>
       until(async () => {
         const state = await ask('state');
         return holds(state) ? state : undefined;
-      }, what),
+      }, wait),
     device: (name) => last().devices.find((device) => device.name === name),
     async kill() {
       child.kill('SIGKILL');
