@@ -22,6 +22,7 @@ export const ERRORS = {
   NO_BTF: EXIT.unsupported,
   OLD_KERNEL: EXIT.unsupported,
   NO_BPFFS: EXIT.unsupported,
+  NO_IPTABLES: EXIT.unsupported,
   OTHER_LAYOUT: EXIT.failed,
   OTHER_SIZES: EXIT.failed,
   OTHER_CGROUP: EXIT.failed,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// iptables-save and iptables-restore of one family. A restore is one transaction for each table: it takes effect at
+// COMMIT or, if a line before it fails, not at all.
+import type { Family } from '../../../model/types.ts';
+import { type RunOptions, type RunResult, run } from '../../../sys/exec.ts';
+import { type Failure, restoreFailure } from './failure.ts';
+import { findLockHolder } from './lock-holder.ts';
+import type { Variant } from './variant.ts';
+
+/** How long iptables waits for the xtables lock, as kube-proxy has it; nft has no lock. */
+const LOCK_WAIT_SECONDS = 5;
+/** A restore of 200,000 rules takes a minute on a slow machine. */
+const TIMEOUT_MS = 300_000;
+
+export type RunProgram = (
+  program: string,
+  args: readonly string[],
+  options?: RunOptions,
+) => Promise<RunResult>;
+
+export interface Tools {
+  /** Rules with their counters if asked. Throws if they cannot be read. */
+  save(options?: { readonly counters?: true }): Promise<string>;
+  /** @returns undefined if everything is written, else what failed */
+  restore(input: string): Promise<Failure | undefined>;
+}
+
+/** `ip6tables-nft-save`. @param variant undefined: the one that the node has under the plain name */
+export const programName = (
+  family: Family,
+  variant: Variant | undefined,
+  what: 'save' | 'restore',
+): string =>
+  [family === 'IPv4' ? 'iptables' : 'ip6tables', variant, what]
+    .filter((part) => part !== undefined)
+    .join('-');
+
+export function toolsOf(
+  family: Family,
+  variant: Variant | undefined,
+  runProgram: RunProgram = run,
+): Tools {
+  const programs = {
+    save: programName(family, variant, 'save'),
+    restore: programName(family, variant, 'restore'),
+  };
+  const failureOf = (program: string, input: string, result: RunResult): Failure =>
+    restoreFailure({
+      ...{ program, input, result },
+      waitSeconds: LOCK_WAIT_SECONDS,
+      lockHolder: findLockHolder,
+    });
+  return {
+    async save({ counters } = {}) {
+      const args = counters === true ? ['-c'] : [];
+      const result = await runProgram(programs.save, args, { timeoutMs: TIMEOUT_MS });
+      if (result.code === 0) return result.stdout;
+      throw new Error(failureOf(programs.save, '', result).reason);
+    },
+    async restore(input) {
+      const args = ['--noflush', '--counters', '-w', String(LOCK_WAIT_SECONDS)];
+      const options = { stdin: input, timeoutMs: TIMEOUT_MS };
+      const result = await runProgram(programs.restore, args, options);
+      return result.code === 0 ? undefined : failureOf(programs.restore, input, result);
+    },
+  };
+}

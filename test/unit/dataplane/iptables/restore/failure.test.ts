@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// One line for each way in which iptables-restore fails, from what version 1.8.9 prints.
+import { expect, test } from 'vitest';
+import {
+  type Attempt,
+  restoreFailure,
+} from '../../../../../src/dataplane/iptables/restore/failure.ts';
+
+const INPUT = `*nat
+:KUBE-SEP-X - [0:0]
+-A KUBE-SEP-X -p tcp -m comment --comment "default/web" -m recent --set --name KUBE-SEP-X -m tcp -j DNAT --to-destination 10.1.1.5:8080
+COMMIT
+`;
+
+const failing = (stderr: string, over: Partial<Attempt> = {}): string =>
+  restoreFailure({
+    program: 'iptables-nft-restore',
+    input: INPUT,
+    result: { code: 4, stderr },
+    waitSeconds: 5,
+    lockHolder: () => undefined,
+    ...over,
+  }).reason;
+
+test('a rule that the kernel refuses, by nft', () => {
+  const stderr = `iptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-SEP-X\n`;
+  expect(failing(stderr)).toBe(
+    'iptables-nft-restore failed at line 3, `-A KUBE-SEP-X -p tcp -m comment --comment "default/web" -m recent --set --name KUBE-SEP-X -m tcp -j DNAT --to-destination 10.1.1.5:8080`: RULE_APPEND failed (No such file or directory): rule in chain KUBE-SEP-X; the kernel may lack one of xt_comment, xt_recent, xt_nat: load it on the node with modprobe',
+  );
+});
+
+test('a rule that the kernel refuses, by legacy', () => {
+  const stderr = 'iptables-restore: line 3 failed: No chain/target/match by that name.\n';
+  expect(failing(stderr)).toContain('load it on the node with modprobe');
+});
+
+test('an extension that iptables does not have', () => {
+  const stderr = `iptables-restore v1.8.9 (legacy): Couldn't load match \`recent':No such file or directory\n\nError occurred at line: 3\nTry \`iptables-restore -h' or 'iptables-restore --help' for more information.\n`;
+  expect(failing(stderr)).toMatch(
+    /^iptables-nft-restore failed at line 3, `.*`: Couldn't load match `recent':No such file or directory; this iptables has no extension recent: install the whole package iptables$/,
+  );
+});
+
+test('the lock, with its holder and without', () => {
+  const stderr = `Another app is currently holding the xtables lock; still 5s 0us time ahead to have a chance to grab the lock...\nAnother app is currently holding the xtables lock. Stopped waiting after 5s.\n`;
+  const lockHolder = () => ({ pid: 712, program: 'flanneld' });
+  expect(failing(stderr, { lockHolder })).toBe(
+    'iptables-nft-restore waited 5 s for the xtables lock, which flanneld (pid 712) holds: will retry; if it lasts, end that program',
+  );
+  expect(failing(stderr)).toContain('the xtables lock, which another program holds');
+});
+
+test('a lock that cannot be opened', () => {
+  const stderr = "Fatal: can't open lock file /run/xtables.lock: Read-only file system\n";
+  expect(failing(stderr)).toBe(
+    'iptables-nft-restore cannot open /run/xtables.lock (Read-only file system): mount the /run of the node, or make the file writable',
+  );
+});
+
+test.each([
+  [
+    'no program',
+    { code: 127, stderr: 'spawn ENOENT' },
+    'iptables-nft-restore was not found: install the package iptables, or put it into PATH',
+  ],
+  [
+    'no end',
+    { code: 124, stderr: '' },
+    'iptables-nft-restore was stopped because it did not end: look with `ps` whether another iptables hangs, too',
+  ],
+  [
+    'no privilege',
+    {
+      code: 4,
+      stderr:
+        'iptables-restore v1.8.9 (nf_tables): Could not fetch rule set generation id: Permission denied (you must be root)\n',
+    },
+    'iptables-nft-restore failed: Could not fetch rule set generation id: Permission denied (you must be root); run the agent as root, or with CAP_NET_ADMIN and CAP_NET_RAW',
+  ],
+  [
+    'no table',
+    {
+      code: 3,
+      stderr:
+        "iptables-restore v1.8.9 (legacy): iptables-restore: unable to initialize table 'nat'\n\nError occurred at line: 1\n",
+    },
+    "iptables-nft-restore failed at line 1, `*nat`: iptables-restore: unable to initialize table 'nat'; load the modules iptable_nat and iptable_filter on the node, or use nft",
+  ],
+  [
+    'no message',
+    { code: 1, stderr: '' },
+    'iptables-nft-restore failed: exit code 1; all rules are read and written again at the next try',
+  ],
+])('%s', (_, result, reason) => {
+  expect(failing('', { result })).toBe(reason);
+});
