@@ -37,7 +37,7 @@ export interface Rule {
   readonly source?: Prefix;
   readonly destination?: Prefix;
   /** A name, or a prefix of names that ends in `+`. */
-  readonly inInterface?: string;
+  readonly inInterface?: { readonly name: string; readonly not?: true };
   readonly protocol?: Protocol;
   readonly comment?: string;
   /** xt_conntrack --ctstate: any of them. */
@@ -65,7 +65,10 @@ export interface Chain {
   readonly rules: readonly Rule[];
 }
 
-/** A rule in a chain that is not ours alone, such as the jump from PREROUTING to KUBE-SERVICES; put before all others. */
+/**
+ * A rule in a chain that is not ours alone, such as the jump from PREROUTING to KUBE-SERVICES; put before all others.
+ * Those of one chain are listed as they stand in it, the first one on top.
+ */
 export interface Jump {
   readonly from: string;
   readonly rule: Rule;

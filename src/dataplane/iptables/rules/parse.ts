@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What iptables-save [-c] and ip6tables-save print, of iptables-nft and iptables-legacy, -> tables of chains of rules.
+// Nothing is lost but counters: matches and targets that types.ts does not know are kept as printed. Text that is not
+// theirs, or that was cut off, is an error with its line.
+import { parseRule } from './parse-rule.ts';
+import type { Chain, Jump, Rule } from './types.ts';
+import { type Word, wordsOf } from './words.ts';
+
+export interface ParsedTable {
+  /** Also tables that are never rendered, such as raw. */
+  readonly name: string;
+  /** Of the built-in chains, as far as they were printed. */
+  readonly policies: Readonly<Record<string, 'ACCEPT' | 'DROP'>>;
+  /** All but the built-in ones, in the order in which they were printed. */
+  readonly chains: readonly Chain[];
+  /** All rules of the built-in chains, of each chain in order. */
+  readonly jumps: readonly Jump[];
+}
+
+export type ParsedTables =
+  | { readonly ok: true; readonly tables: readonly ParsedTable[] }
+  | { readonly ok: false; readonly line: number; readonly reason: string };
+
+/** Chains of the kernel, which exist always. */
+export const BUILT_IN: ReadonlySet<string> = new Set([
+  ...['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+]);
+
+interface OpenTable {
+  readonly name: string;
+  readonly policies: Record<string, 'ACCEPT' | 'DROP'>;
+  readonly chains: Map<string, Rule[]>;
+  readonly jumps: Jump[];
+}
+
+interface Reading {
+  open: OpenTable | undefined;
+  readonly tables: ParsedTable[];
+}
+
+export function parseTables(text: string): ParsedTables {
+  const reading: Reading = { open: undefined, tables: [] };
+  const lines = text.split('\n');
+  for (const [index, line] of lines.entries()) {
+    const reason = readLine(line, reading);
+    if (reason !== undefined) return { ok: false, line: index + 1, reason };
+  }
+  if (reading.open === undefined) return { ok: true, tables: reading.tables };
+  const reason = `table ${reading.open.name} has no COMMIT: the text was cut off`;
+  return { ok: false, line: lines.length, reason };
+}
+
+/** @returns why the line cannot be read; undefined if it can */
+function readLine(line: string, reading: Reading): string | undefined {
+  if (line.trim() === '' || line.startsWith('#')) return undefined;
+  if (line.startsWith('*')) return openTable(line.slice(1).trim(), reading);
+  const { open } = reading;
+  if (open === undefined) return `${line} is in no table`;
+  if (line.trim() === 'COMMIT') {
+    reading.tables.push(closed(open));
+    reading.open = undefined;
+    return undefined;
+  }
+  return line.startsWith(':') ? declareChain(line, open) : readRule(line, open);
+}
+
+const closed = ({ name, policies, chains, jumps }: OpenTable): ParsedTable => ({
+  name,
+  policies,
+  chains: [...chains].map(([chain, rules]) => ({ name: chain, rules })),
+  jumps,
+});
+
+function openTable(name: string, reading: Reading): string | undefined {
+  if (reading.open !== undefined) return `table ${reading.open.name} has no COMMIT before *${name}`;
+  if (!/^[a-z]+$/.test(name)) return `*${name} names no table`;
+  if (reading.tables.some((table) => table.name === name)) return `table ${name} comes twice`;
+  reading.open = { name, policies: {}, chains: new Map(), jumps: [] };
+  return undefined;
+}
+
+/** `:INPUT ACCEPT [0:0]`, `:KUBE-SERVICES - [0:0]`; iptables-restore takes them without counters, too. */
+function declareChain(line: string, { name: table, policies, chains }: OpenTable) {
+  const found = /^:(\S+) (ACCEPT|DROP|-)(?: \[\d+:\d+\])?\s*$/u.exec(line);
+  if (found === null) return `${line} declares no chain: it must be like :KUBE-SERVICES - [0:0]`;
+  const [, name = '', policy] = found;
+  if (Object.hasOwn(policies, name) || chains.has(name))
+    return `chain ${name} of table ${table} comes twice`;
+  if (BUILT_IN.has(name) === (policy === '-')) {
+    return policy === '-'
+      ? `chain ${name} is built in, and must have a policy`
+      : `chain ${name} has policy ${policy}, but only built-in chains have one`;
+  }
+  if (policy === 'ACCEPT' || policy === 'DROP') policies[name] = policy;
+  else chains.set(name, []);
+  return undefined;
+}
+
+const COUNTERS = /^\[\d+:\d+\]$/;
+
+function readRule(line: string, open: OpenTable): string | undefined {
+  const read = wordsOf(line);
+  if (!read.ok) return read.reason;
+  const words = COUNTERS.test(read.words[0]?.raw ?? '') ? read.words.slice(1) : read.words;
+  const [command, chain, ...rest] = words;
+  if (command?.raw !== '-A')
+    return `${command?.raw ?? line} is no command that iptables-save prints`;
+  if (chain === undefined) return '-A names no chain';
+  return addRule(chain.text, rest, open);
+}
+
+function addRule(chain: string, words: readonly Word[], open: OpenTable): string | undefined {
+  const rules = open.chains.get(chain);
+  if (rules === undefined && !BUILT_IN.has(chain))
+    return `-A ${chain}: table ${open.name} has not declared that chain`;
+  const parsed = parseRule(words);
+  if (!parsed.ok) return `-A ${chain}: ${parsed.reason}`;
+  if (rules === undefined) open.jumps.push({ from: chain, rule: parsed.rule });
+  else rules.push(parsed.rule);
+  return undefined;
+}
