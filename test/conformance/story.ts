@@ -91,7 +91,7 @@ const toStep = ({ put = [], remove = [], ...rest }: StepText): Step => ({
 });
 
 /** Every story starts with all four Nodes and the ServiceCIDR. */
-const CLUSTER: Step = toStep({ put: ['n1', 'n2', 'n3', 'n4', 'range'] });
+export const CLUSTER: Step = toStep({ put: ['n1', 'n2', 'n3', 'n4', 'range'] });
 
 export function readStories(file: string): readonly Story[] {
   return (read(file) as StoryText[]).map(({ case: number, title, settings, steps, ...only }) => ({

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// KUBE-EXT-: which set the clients of an external address or NodePort get, and who of them is masqueraded.
+// KUBE-FW-: who may use a load balancer address with source ranges. Both in nat.
+import type { Scope, ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import { type ServiceChains, servicePortName } from '../rules/names.ts';
+import type { Chain, Rule } from '../rules/types.ts';
+import { isFilled, type TrafficRules } from './served.ts';
+import type { ServiceContext } from './settings.ts';
+import { fromPods, jumpTo, MASQUERADE } from './targets.ts';
+
+const areEqual = (one: TrafficRule, other: TrafficRule): boolean =>
+  one.scope === other.scope && one.masquerade === other.masquerade;
+
+/** Clients of one position: how they are matched, and what comments call them. */
+interface Clients {
+  readonly rule: TrafficRule;
+  readonly match: Rule;
+  readonly masqueraded: string;
+  readonly routed: string | undefined;
+}
+
+/** Positions are matched in their order: pods, processes of the node, everyone else. */
+export function externalChain(
+  chains: ServiceChains,
+  port: ServicePortPlan,
+  rules: TrafficRules,
+  context: ServiceContext,
+): Chain {
+  const setOf = (scope: Scope): string => chains[scope];
+  return {
+    name: chains.external,
+    rules: clientsOf(rules, servicePortName(port), context).flatMap(
+      ({ rule, match, masqueraded, routed }): readonly Rule[] => [
+        ...(rule.masquerade ? [{ comment: masqueraded, ...match, target: MASQUERADE }] : []),
+        ...(isFilled(port, rule)
+          ? [
+              {
+                ...(routed !== undefined && { comment: routed }),
+                ...match,
+                target: jumpTo(setOf(rule.scope)),
+              },
+            ]
+          : []),
+      ],
+    ),
+  };
+}
+
+function clientsOf(
+  { pod, host, outside }: TrafficRules,
+  owner: string,
+  { detector }: ServiceContext,
+): readonly Clients[] {
+  const destinations = `for ${owner} external destinations`;
+  const everyone: Clients = {
+    rule: outside,
+    match: {},
+    masqueraded: `masquerade traffic ${destinations}`,
+    routed: undefined,
+  };
+  if (areEqual(pod, outside) && areEqual(host, outside)) return [everyone];
+  const processes: Clients = {
+    rule: host,
+    match: { isSourceLocal: true },
+    masqueraded: `masquerade LOCAL traffic ${destinations}`,
+    routed: `route LOCAL traffic ${destinations}`,
+  };
+  if (detector === undefined) return [processes, everyone];
+  const pods: Clients = {
+    rule: pod,
+    match: fromPods(detector),
+    masqueraded: `masquerade pod traffic ${destinations}`,
+    routed: `pod traffic ${destinations}`,
+  };
+  return [pods, processes, everyone];
+}
+
+/** What it does not accept is not translated, and dropped by KUBE-PROXY-FIREWALL, as the rule without a target says. */
+export function firewallChain(
+  chains: ServiceChains,
+  port: ServicePortPlan,
+  sourceRanges: readonly string[],
+): Chain {
+  const owner = servicePortName(port);
+  return {
+    name: chains.firewall,
+    rules: [
+      ...sourceRanges.map((prefix) => ({
+        comment: `${owner} loadbalancer IP`,
+        source: { prefix },
+        target: jumpTo(chains.external),
+      })),
+      { comment: `other traffic to ${owner} will be dropped by KUBE-PROXY-FIREWALL` },
+    ],
+  };
+}

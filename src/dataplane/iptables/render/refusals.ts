@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is refused or dropped because there is no backend for it, or because of its source. In filter: it meets only
+// what nat has not translated.
+import type { Frontend, ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import { type ServiceChains, servicePortName } from '../rules/names.ts';
+import type { Rule, Target } from '../rules/types.ts';
+import { frontendMatch } from './backend-chains.ts';
+import type { Fragment } from './fragment.ts';
+import { isFilled, isServed } from './served.ts';
+import { DROP, REJECT } from './targets.ts';
+
+export type Refusals = Pick<Fragment, 'refusals' | 'externalRefusals' | 'firewall'>;
+
+export function refusalRules(port: ServicePortPlan, chains: ServiceChains): Refusals {
+  const internal = port.frontends.filter(({ kind }) => kind === 'ClusterIP');
+  const external = port.frontends.filter(({ kind }) => kind !== 'ClusterIP');
+  return {
+    refusals: internal.flatMap((frontend) => refusal(port, frontend)),
+    externalRefusals: external.flatMap((frontend) => externalRefusal(port, frontend)),
+    firewall: external.flatMap((frontend) => firewallRule(port, frontend, chains)),
+  };
+}
+
+interface Verdict {
+  readonly comment: string;
+  readonly target: Target;
+}
+
+/** What becomes of clients without a backend; undefined if there are none. */
+function verdict(port: ServicePortPlan, { rules }: Frontend): Verdict | undefined {
+  const { pod, host, outside } = rules;
+  const empty = [outside, host, pod].find((rule: TrafficRule) => !isFilled(port, rule));
+  if (empty === undefined) return undefined;
+  const owner = servicePortName(port);
+  return empty.whenEmpty === 'reject'
+    ? { comment: `${owner} has no endpoints`, target: REJECT }
+    : { comment: `${owner} has no local endpoints`, target: DROP };
+}
+
+function refusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
+  const found = verdict(port, frontend);
+  if (found === undefined) return [];
+  return [{ ...found, ...frontendMatch(frontend, port) }];
+}
+
+function externalRefusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
+  const atNode: Rule = frontend.kind === 'NodePort' ? { isDestinationLocal: true } : {};
+  const rules = refusal(port, frontend).map((rule) => ({ ...rule, ...atNode }));
+  const { sourceRanges } = frontend;
+  if (sourceRanges === undefined || isServed(port, frontend.rules)) return rules;
+  return [
+    ...sourceRanges.flatMap((prefix) => rules.map((rule) => ({ ...rule, source: { prefix } }))),
+    {
+      comment: `${servicePortName(port)} has source ranges and no endpoints`,
+      ...frontendMatch(frontend, port),
+      target: DROP,
+    },
+  ];
+}
+
+/** Its KUBE-FW- chain translates what the ranges accept. */
+const firewallRule = (
+  port: ServicePortPlan,
+  frontend: Frontend,
+  { firewall }: ServiceChains,
+): readonly Rule[] =>
+  frontend.sourceRanges === undefined || !isServed(port, frontend.rules)
+    ? []
+    : [
+        {
+          comment: `${servicePortName(port)} traffic not accepted by ${firewall}`,
+          ...frontendMatch(frontend, port),
+          target: DROP,
+        },
+      ];

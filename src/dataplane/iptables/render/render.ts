@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan as rules of iptables, in kube-proxy's layout (syncProxyRules in its proxier.go; docs/semantics.md lists what
+// differs): render() is the whole of both families, and createRenderer() keeps what did not change, because rendering
+// 10,000 Services anew takes many times as long as one.
+import { familyOf } from '../../../lib/ip.ts';
+import { compareText } from '../../../lib/names.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
+import type { Plan, ServicePlan } from '../../../plan/types.ts';
+import type { Ruleset } from '../rules/types.ts';
+import { type Fragment, joinFragments } from './fragment.ts';
+import { filterJumps, NAT_JUMPS } from './jumps.ts';
+import { type NodePortAddresses, nodePortAddresses } from './node-ports.ts';
+import { renderService } from './service.ts';
+import type { RenderSettings, ServiceContext } from './settings.ts';
+import { filterChains, mangleChains, natChains, type SharedParts } from './shared-chains.ts';
+
+export interface Renderer {
+  /** An unchanged Service (===) keeps its identical chains (===) and the identical rules in shared ones. */
+  render(plan: Plan): readonly Ruleset[];
+}
+
+export const render = (plan: Plan, settings: RenderSettings): readonly Ruleset[] =>
+  createRenderer(settings).render(plan);
+
+export function createRenderer(settings: RenderSettings): Renderer {
+  const families = {
+    IPv4: createFamilyRenderer(settings, 'IPv4'),
+    IPv6: createFamilyRenderer(settings, 'IPv6'),
+  };
+  return { render: (plan) => FAMILIES.map((family) => families[family](plan)) };
+}
+
+type FamilyRenderer = (plan: Plan) => Ruleset;
+
+function createFamilyRenderer(settings: RenderSettings, family: Family): FamilyRenderer {
+  let isLarge = false;
+  let known = new WeakMap<ServicePlan, Fragment>();
+  let knownContext = '';
+  const fragmentOf = (service: ServicePlan, context: ServiceContext): Fragment => {
+    const fragment = known.get(service) ?? renderService(service, context);
+    known.set(service, fragment);
+    return fragment;
+  };
+  return (plan) => {
+    const services = sortedServices(plan);
+    isLarge = isLargeCluster(endpointCount(services, family), isLarge);
+    const addresses = nodePortAddresses(plan, settings, family);
+    const context = contextOf(plan, settings, addresses, isLarge);
+    if (JSON.stringify(context) !== knownContext) {
+      known = new WeakMap();
+      knownContext = JSON.stringify(context);
+    }
+    const fragments = services.map((service) => fragmentOf(service, context));
+    const { chains, ...shared } = joinFragments(fragments);
+    const { serviceCidrs } = context;
+    const parts: SharedParts = { family, settings, addresses, serviceCidrs, services: shared };
+    return {
+      family,
+      tables: [
+        { name: 'mangle', chains: mangleChains(), jumps: [] },
+        { name: 'filter', chains: filterChains(parts), jumps: filterJumps(addresses.hasLocalhost) },
+        { name: 'nat', chains: [...natChains(parts), ...chains], jumps: NAT_JUMPS },
+      ],
+    };
+  };
+}
+
+/** By name, so that equal plans give equal rules; kube-proxy's order is that of a map of Go, a random one. */
+const sortedServices = ({ services }: Plan): readonly ServicePlan[] =>
+  [...services.entries()].sort(([a], [b]) => compareText(a, b)).map(([, service]) => service);
+
+function contextOf(
+  { detector, serviceCidrs }: Plan,
+  { accounting }: RenderSettings,
+  { family, hasLocalhost }: NodePortAddresses,
+  isLargeCluster: boolean,
+): ServiceContext {
+  return {
+    family,
+    detector: detector[family],
+    isLargeCluster,
+    countsLocalhostNodePorts: hasLocalhost && accounting.includes('localhost_nps_accepted_pkts'),
+    serviceCidrs: serviceCidrs.filter((cidr) => familyOf(cidr) === family),
+  };
+}
+
+/** Of all service ports, whether or not this node uses them. */
+const endpointCount = (services: readonly ServicePlan[], family: Family): number =>
+  services.reduce(
+    (sum, { ports }) =>
+      ports.reduce(
+        (count, port) => count + (port.family === family ? port.serving.length : 0),
+        sum,
+      ),
+    0,
+  );
+
+/** kube-proxy's largeClusterEndpointsThreshold. */
+const LARGE_CLUSTER = 1000;
+
+/** A cluster near the threshold would have all its rules rewritten at every step over it, so it stays large for a while. */
+const isLargeCluster = (endpoints: number, isLarge: boolean): boolean =>
+  endpoints > (isLarge ? 0.8 * LARGE_CLUSTER : LARGE_CLUSTER);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// One service port -> its chains and its rules in shared chains. The plan has decided all policy.
+import { hostPrefix, prefixContains } from '../../../lib/ip.ts';
+import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
+import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
+import type { Chain, Rule } from '../rules/types.ts';
+import {
+  backendChain,
+  clusterIpMasquerading,
+  frontendMatch,
+  type NamedBackend,
+  namedBackends,
+  setChain,
+} from './backend-chains.ts';
+import { externalChain, firewallChain } from './external-chains.ts';
+import type { Fragment } from './fragment.ts';
+import { refusalRules } from './refusals.ts';
+import { isServed, type TrafficRules } from './served.ts';
+import type { ServiceContext } from './settings.ts';
+import { jumpTo, REJECT } from './targets.ts';
+
+/** All frontends for clients from outside have the same traffic rules, all load balancer addresses the same ranges. */
+interface Parts {
+  readonly port: ServicePortPlan;
+  readonly chains: ServiceChains;
+  readonly clusterIp: Frontend | undefined;
+  readonly external: readonly Frontend[];
+}
+
+export function renderPort(port: ServicePortPlan, context: ServiceContext): Fragment {
+  const parts: Parts = {
+    port,
+    chains: serviceChains(port),
+    clusterIp: port.frontends.find(({ kind }) => kind === 'ClusterIP'),
+    external: port.frontends.filter(({ kind }) => kind !== 'ClusterIP'),
+  };
+  const served = port.frontends.filter(({ rules }) => isServed(port, rules));
+  return {
+    chains: ownChains(parts, context),
+    services: served.flatMap((frontend) => serviceRule(parts, frontend)),
+    nodePorts: served.flatMap((frontend) => nodePortRules(parts, frontend, context)),
+    healthChecks: [],
+    ...otherPorts(port, context),
+    ...refusalRules(port, parts.chains),
+  };
+}
+
+const usedScopes = ({ pod, host, outside }: TrafficRules): readonly Scope[] =>
+  [pod, host, outside].map(({ scope }) => scope);
+
+/** KUBE-EXT-, KUBE-FW-, KUBE-SVC-, KUBE-SVL- and KUBE-SEP-, those that are used. */
+function ownChains(parts: Parts, context: ServiceContext): readonly Chain[] {
+  const { port, chains, external, clusterIp } = parts;
+  const rules = external[0]?.rules;
+  const ranges = external.find(({ sourceRanges }) => sourceRanges !== undefined)?.sourceRanges;
+  const isOpen = rules !== undefined && isServed(port, rules);
+  const scopes = new Set([
+    ...(clusterIp === undefined ? [] : usedScopes(clusterIp.rules)),
+    ...(rules === undefined ? [] : usedScopes(rules)),
+  ]);
+  const sets = (['cluster', 'local'] as const)
+    .filter((scope) => scopes.has(scope) && port[scope].length > 0)
+    .map((scope) => ({ scope, backends: namedBackends(port, scope) }));
+  const masquerading = (scope: Scope): readonly Rule[] =>
+    clusterIp?.rules.outside.scope === scope ? clusterIpMasquerading(clusterIp, port, context) : [];
+  return [
+    ...(isOpen ? [externalChain(chains, port, rules, context)] : []),
+    ...(isOpen && ranges !== undefined ? [firewallChain(chains, port, ranges)] : []),
+    ...sets.map(({ scope, backends }) =>
+      setChain(chains[scope], port, backends, context, masquerading(scope)),
+    ),
+    ...distinct(sets.flatMap(({ backends }) => backends)).map((backend) =>
+      backendChain(backend, port, context),
+    ),
+  ];
+}
+
+/** Both sets may have a backend. */
+const distinct = (backends: readonly NamedBackend[]): readonly NamedBackend[] => [
+  ...new Map(backends.map((backend) => [backend.chain, backend])).values(),
+];
+
+const KIND_TEXT = {
+  ClusterIP: 'cluster IP',
+  ExternalIP: 'external IP',
+  LoadBalancer: 'loadbalancer IP',
+} as const;
+
+function serviceRule({ port, chains }: Parts, frontend: Frontend): readonly Rule[] {
+  const { kind, rules, sourceRanges } = frontend;
+  if (kind === 'NodePort') return [];
+  const external = sourceRanges === undefined ? chains.external : chains.firewall;
+  return [
+    {
+      comment: `${servicePortName(port)} ${KIND_TEXT[kind]}`,
+      ...frontendMatch(frontend, port),
+      target: jumpTo(kind === 'ClusterIP' ? chains[rules.outside.scope] : external),
+    },
+  ];
+}
+
+function nodePortRules(
+  { port, chains }: Parts,
+  frontend: Frontend,
+  { countsLocalhostNodePorts }: ServiceContext,
+): readonly Rule[] {
+  if (frontend.kind !== 'NodePort') return [];
+  const comment = servicePortName(port);
+  const target = jumpTo(chains.external);
+  const match = frontendMatch(frontend, port);
+  const counted: Rule = {
+    comment,
+    destination: { prefix: '127.0.0.0/8' },
+    ...match,
+    accounting: 'localhost_nps_accepted_pkts',
+    target,
+  };
+  return [...(countsLocalhostNodePorts ? [counted] : []), { comment, ...match, target }];
+}
+
+/** What a Service serves has another destination by now. kube-proxy lets the rest follow the routes. */
+function otherPorts(
+  { namespace, name, refusesOtherPortsOf: address }: ServicePortPlan,
+  { serviceCidrs }: ServiceContext,
+): Pick<Fragment, 'clusterIps' | 'strayClusterIps'> {
+  if (address === undefined) return { clusterIps: [], strayClusterIps: [] };
+  const rules: readonly Rule[] = [
+    {
+      comment: `${namespace}/${name} has no such port`,
+      destination: { prefix: hostPrefix(address) },
+      target: REJECT,
+    },
+  ];
+  return serviceCidrs.some((cidr) => prefixContains(cidr, address))
+    ? { clusterIps: rules, strayClusterIps: [] }
+    : { clusterIps: [], strayClusterIps: rules };
+}

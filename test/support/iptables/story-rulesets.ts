@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of every state of every conformance story.
+
+import { createRenderer } from '../../../src/dataplane/iptables/render/render.ts';
+import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
+import type { Ruleset } from '../../../src/dataplane/iptables/rules/types.ts';
+import { createPlanner } from '../../../src/plan/planner.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+import { STORIES } from '../../conformance/conformance.ts';
+import { readStories, type Step, type Story } from '../../conformance/story.ts';
+
+/** kube-proxy's defaults. */
+export const DEFAULTS: RenderSettings = {
+  masqueradeBit: 14,
+  hasRandomFully: true,
+  hasLocalhostNodePorts: true,
+  isTcpLiberal: false,
+  accounting: [],
+};
+
+export interface StoryState {
+  readonly step: Step;
+  readonly plan: Plan;
+  readonly rulesets: readonly Ruleset[];
+}
+
+export interface StoryStates {
+  /** `policies.yaml`. */
+  readonly file: string;
+  readonly story: Story;
+  /** The first is the cluster without Services. */
+  readonly states: readonly StoryState[];
+}
+
+export const storyRulesets = (): readonly StoryStates[] =>
+  STORIES.flatMap((file) =>
+    readStories(file).map((story) => ({ file, story, states: statesOf(story) })),
+  );
+
+function statesOf({ settings, steps }: Story): readonly StoryState[] {
+  const planner = createPlanner(settings);
+  const renderer = createRenderer(DEFAULTS);
+  return steps.map((step) => {
+    const { plan } = planner.apply(step.changes);
+    return { step, plan, rulesets: renderer.render(plan) };
+  });
+}
