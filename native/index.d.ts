@@ -221,6 +221,11 @@ export interface NetlinkSocket {
    * kernel had to drop some.
    */
   receive(): Uint8Array | undefined;
+  /**
+   * Sends `message`, if there is one, and receives the next datagram, both on another thread: for requests that take the
+   * kernel long, as dumps of large tables. Rejects as `send` and `receive` throw. One at a time; close() lets it end.
+   */
+  exchange(message?: Uint8Array): Promise<Uint8Array | undefined>;
   close(): void;
 }
 /**

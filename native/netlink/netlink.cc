@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binding/notify.h"
+#include "netlink/exchange.h"
 
 namespace fairlead {
 namespace {
@@ -80,6 +81,16 @@ Napi::Value NetlinkSocket::Receive(const Napi::CallbackInfo& info) {
   }
 }
 
+Napi::Value NetlinkSocket::Exchange(const Napi::CallbackInfo& info) {
+  Args args(info, "netlink.exchange", &is_open_);
+  Bytes message;
+  if (!args.At(0).IsUndefined()) message = args.AnyBytes(args.At(0), "message");
+  if (!args.ok()) return {};
+  Fd socket = Fd::Duplicate(state_.fd.get());
+  if (!socket.is_valid()) return ThrowErrno(info.Env(), errno, "fcntl", "netlink");
+  return QueueExchange(info.Env(), std::move(socket), {message.begin(), message.end()});
+}
+
 Napi::Value NetlinkSocket::Close(const Napi::CallbackInfo& info) {
   if (!is_open_) return info.Env().Undefined();
   is_open_ = false;
@@ -97,6 +108,7 @@ Napi::Function NetlinkSocket::Define(Napi::Env env) {
   return DefineClass(env, kName,
                      {InstanceMethod<&NetlinkSocket::Send>("send"),
                       InstanceMethod<&NetlinkSocket::Receive>("receive"),
+                      InstanceMethod<&NetlinkSocket::Exchange>("exchange"),
                       InstanceMethod<&NetlinkSocket::Close>("close")});
 }
 

@@ -28,6 +28,7 @@ class NetlinkSocket : public Handle<NetlinkSocket, NetlinkState> {
  private:
   Napi::Value Send(const Napi::CallbackInfo& info);
   Napi::Value Receive(const Napi::CallbackInfo& info);
+  Napi::Value Exchange(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };
 

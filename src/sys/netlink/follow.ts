@@ -25,7 +25,7 @@ export interface NetworkFollower {
 }
 
 /** The socket as the addon offers it. */
-export type OpenSocket = typeof native.openNetlink;
+export type OpenSocket = (...args: Parameters<typeof native.openNetlink>) => Socket;
 
 type Socket = Pick<native.NetlinkSocket, 'send' | 'receive' | 'close'>;
 

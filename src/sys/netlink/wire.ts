@@ -60,14 +60,70 @@ export function attributesIn(
   return found;
 }
 
+/** Where the value of an attribute begins and ends in a message's body. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The first attribute of that type between two places. For large dumps: it makes no views. */
+export function attributeIn(
+  view: DataView,
+  within: Span | undefined,
+  type: number,
+): Span | undefined {
+  if (within === undefined) return undefined;
+  let at = within.from;
+  while (at + ATTRIBUTE_HEADER <= within.to) {
+    const length = view.getUint16(at, true);
+    if (length < ATTRIBUTE_HEADER || at + length > within.to) return undefined;
+    if ((view.getUint16(at + 2, true) & TYPE_MASK) === type)
+      return { from: at + ATTRIBUTE_HEADER, to: at + length };
+    at += aligned(length);
+  }
+  return undefined;
+}
+
 /** A request to list everything of a kind; `body` begins with that kind's fixed part. */
-export function dumpRequest(type: number, body: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(HEADER + body.length);
+export const dumpRequest = (type: number, body: Uint8Array): Uint8Array =>
+  request({ type, flags: DUMP }, body);
+
+/** NLM_F_ACK: the kernel answers a success, too. */
+export const ACKNOWLEDGE = 0x4;
+
+/** @param flags besides NLM_F_REQUEST @param sequence which the answer repeats */
+export function request(
+  { type, flags, sequence = 0 }: { type: number; flags: number; sequence?: number },
+  body: Uint8Array,
+): Uint8Array {
+  const bytes = new Uint8Array(HEADER + aligned(body.length));
   const view = viewOf(bytes);
-  view.setUint32(0, bytes.length, true);
+  view.setUint32(0, HEADER + body.length, true);
   view.setUint16(4, type, true);
-  view.setUint16(6, REQUEST | DUMP, true);
+  view.setUint16(6, REQUEST | flags, true);
+  view.setUint32(8, sequence, true);
   bytes.set(body, HEADER);
+  return bytes;
+}
+
+/** An attribute with its header, padded; `parts` are its value, or the attributes nested in it. */
+export function attribute(type: number, ...parts: readonly Uint8Array[]): Uint8Array {
+  const value = joined(parts);
+  const bytes = new Uint8Array(aligned(ATTRIBUTE_HEADER + value.length));
+  const view = viewOf(bytes);
+  view.setUint16(0, ATTRIBUTE_HEADER + value.length, true);
+  view.setUint16(2, type, true);
+  bytes.set(value, ATTRIBUTE_HEADER);
+  return bytes;
+}
+
+export function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
   return bytes;
 }
 
@@ -88,5 +144,5 @@ const DECODER = new TextDecoder();
 
 const aligned = (length: number): number => (length + 3) & ~3;
 
-const viewOf = (bytes: Uint8Array): DataView =>
+export const viewOf = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

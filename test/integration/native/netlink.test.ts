@@ -86,12 +86,44 @@ describe('a netlink socket', () => {
     expect(thrown).toEqual([new Error('from the callback')]);
   });
 
+  test('exchanges off the event loop: a request, then what is left of the answer', async () => {
+    const socket = openNetlink({ protocol: 0 });
+    const types: number[] = [];
+    let next = await socket.exchange(linkRequest(0, 0x301));
+    for (; next !== undefined; next = await socket.exchange()) {
+      types.push(...[...messagesIn(next)].map(({ type }) => type));
+    }
+    expect(types[0]).toBe(16);
+    expect(types.at(-1)).toBe(3);
+    expect(await socket.exchange()).toBeUndefined();
+    socket.close();
+    expect(caught(() => void socket.exchange()).code).toBe('CLOSED');
+  });
+
+  test('an exchange that has begun ends, although the socket is closed', async () => {
+    const socket = openNetlink({ protocol: 0 });
+    const exchanges = Array.from({ length: 8 }, () => socket.exchange(linkRequest(1)));
+    socket.close();
+    const answers = await Promise.all(exchanges);
+    const types = answers.flatMap((answer) => [...messagesIn(answer!)].map(({ type }) => type));
+    expect(types).toEqual(Array(8).fill(16));
+  });
+
+  test('what the kernel refuses rejects an exchange', async () => {
+    const socket = openNetlink({ protocol: 0 });
+    // Longer than any buffer of a socket.
+    const refused = socket.exchange(new Uint8Array(64 * 1024 * 1024));
+    await expect(refused).rejects.toMatchObject({ code: 'EMSGSIZE', op: 'sendto' });
+    socket.close();
+  });
+
   test('invalid arguments are refused', () => {
     expect(caught(() => openNetlink({} as never)).code).toBe('ARGUMENT');
     expect(caught(() => openNetlink({ protocol: 0 }, 1 as never)).code).toBe('ARGUMENT');
     expect(caught(() => openNetlink({ protocol: 9999 })).code).toBe('EPROTONOSUPPORT');
     const socket = openNetlink({ protocol: 0 });
     expect(caught(() => socket.send('text' as never)).code).toBe('ARGUMENT');
+    expect(caught(() => void socket.exchange('text' as never)).code).toBe('ARGUMENT');
     socket.close();
   });
 });
