@@ -4,31 +4,21 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Family, Protocol } from '../../src/model/types.ts';
-import { buildAll, type NamedObject } from '../../src/plan/build.ts';
+import { buildAll } from '../../src/plan/build.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
 import type { FrontendKind } from '../../src/plan/types.ts';
-import { fixture, named } from './story.ts';
-
-const KINDS: readonly FrontendKind[] = ['ClusterIP', 'ExternalIP', 'LoadBalancer', 'NodePort'];
-const POLICIES = ['Cluster', 'Local'] as const;
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
-const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
-const CLIENTS = ['pod', 'host', 'outside'] as const;
-const STATES = [
-  'both',
-  'here',
-  'there',
-  'leaving-here',
-  'leaving',
-  'leaving-there',
-  'unready',
-  'none',
-] as const;
-
-type Policy = (typeof POLICIES)[number];
-type State = (typeof STATES)[number];
-type ClientName = (typeof CLIENTS)[number];
+import { fixture } from './story.ts';
+import {
+  ADDRESSES,
+  CLIENTS,
+  KINDS,
+  objectsOf,
+  POLICIES,
+  type Policy,
+  STATES,
+  VARIANTS,
+  type Variant,
+} from './table-states.ts';
 
 /** Cells without a meaning, as `class policy client state`: there are none. */
 const NOT_APPLICABLE: ReadonlySet<string> = new Set();
@@ -54,97 +44,6 @@ function readTable(): ReadonlyMap<string, Cell> {
   }
   return cells;
 }
-
-const READY = { ready: true, serving: true, terminating: false };
-const LEAVING = { ready: false, serving: true, terminating: true };
-const UNREADY = { ready: false, serving: true, terminating: false };
-
-const ADDRESSES = {
-  IPv4: {
-    A: '10.1.1.5',
-    B: '10.1.2.5',
-    pod: '10.1.1.9',
-    host: '192.0.2.11',
-    outside: '198.51.100.9',
-    ClusterIP: '10.96.0.10',
-    ExternalIP: '203.0.113.20',
-    LoadBalancer: '203.0.113.10',
-    NodePort: '192.0.2.11',
-  },
-  IPv6: {
-    A: '2001:db8:1:1::5',
-    B: '2001:db8:1:2::5',
-    pod: '2001:db8:1:1::9',
-    host: '2001:db8::11',
-    outside: '2001:db8:ffff::9',
-    ClusterIP: 'fd00:96::10',
-    ExternalIP: '2001:db8:cb00::20',
-    LoadBalancer: '2001:db8:cb00::10',
-    NodePort: '2001:db8::11',
-  },
-} as const;
-
-function endpointsOf(state: State, family: Family): readonly object[] {
-  const { A, B } = ADDRESSES[family];
-  const a = (conditions: object) => ({ addresses: [A], nodeName: 'n1', conditions });
-  const b = (conditions: object) => ({ addresses: [B], nodeName: 'n2', conditions });
-  const states: Readonly<Record<State, readonly object[]>> = {
-    both: [a(READY), b(READY)],
-    here: [a(READY)],
-    there: [b(READY)],
-    'leaving-here': [a(LEAVING), b(READY)],
-    leaving: [a(LEAVING), b(LEAVING)],
-    'leaving-there': [b(LEAVING)],
-    unready: [a(UNREADY), b(UNREADY)],
-    none: [],
-  };
-  return states[state];
-}
-
-/** A Service with every kind of frontend, in one family and protocol; the other policy stays Cluster. */
-function objectsOf(kind: FrontendKind, policy: Policy, what: Variant): readonly NamedObject[] {
-  const { family, protocol, state } = what;
-  const at = ADDRESSES[family];
-  const metadata = { namespace: 'default', name: 'web' };
-  const service = {
-    metadata,
-    spec: {
-      type: 'LoadBalancer',
-      clusterIP: at.ClusterIP,
-      clusterIPs: [at.ClusterIP],
-      ipFamilies: [family],
-      externalIPs: [at.ExternalIP],
-      internalTrafficPolicy: kind === 'ClusterIP' ? policy : 'Cluster',
-      externalTrafficPolicy: kind === 'ClusterIP' ? 'Cluster' : policy,
-      ports: [{ name: 'p', port: 80, protocol, nodePort: 30080 }],
-    },
-    status: { loadBalancer: { ingress: [{ ip: at.LoadBalancer }] } },
-  };
-  const slice = {
-    metadata: { labels: { 'kubernetes.io/service-name': 'web' } },
-    addressType: family,
-    ports: [{ name: 'p', port: 8080, protocol }],
-    endpoints: endpointsOf(state, family),
-  };
-  return [
-    named('n1'),
-    { ref: { kind: 'Service', ...metadata }, object: service },
-    { ref: { kind: 'EndpointSlice', namespace: 'default', name: 'web-1' }, object: slice },
-  ];
-}
-
-interface Variant {
-  readonly family: Family;
-  readonly protocol: Protocol;
-  readonly state: State;
-  readonly client: ClientName;
-}
-
-const VARIANTS: readonly Variant[] = FAMILIES.flatMap((family) =>
-  PROTOCOLS.flatMap((protocol) =>
-    STATES.flatMap((state) => CLIENTS.map((client) => ({ family, protocol, state, client }))),
-  ),
-);
 
 function checkCell(kind: FrontendKind, policy: Policy, what: Variant, cell: Cell): void {
   const { family, protocol, client } = what;

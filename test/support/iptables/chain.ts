@@ -44,9 +44,18 @@ function walk(rules: readonly Rule[], path: Path, location: Location): readonly 
   let open: readonly Path[] = [path];
   for (const rule of rules) {
     const next: Path[] = [];
-    for (const step of open.flatMap((one) => split(rule, one, location))) {
-      if (step.end === 'next') next.push(step.path);
-      else done.push(step);
+    for (const one of open) {
+      const share = matchProbability(rule, one.packet, location.world);
+      if (share < 1) next.push(share === 0 ? one : withShare(one, 1 - share));
+      if (share === 0) continue;
+      for (const step of take(
+        rule.target,
+        matchedBy(rule, withShare(one, share), location),
+        location,
+      )) {
+        if (step.end === 'next') next.push(step.path);
+        else done.push(step);
+      }
     }
     open = next;
     if (open.length === 0) break;
@@ -54,24 +63,18 @@ function walk(rules: readonly Rule[], path: Path, location: Location): readonly 
   return [...done, ...open.map((one): Step => ({ path: one, end: 'return' }))];
 }
 
-/** The ways on which the rule matches, and the one on which it does not. */
-function split(rule: Rule, path: Path, location: Location): readonly Step[] {
-  const share = matchProbability(rule, path.packet, location.world);
-  const passed: Step = {
-    path: share === 0 ? path : { ...path, probability: path.probability * (1 - share) },
-    end: 'next',
-  };
-  if (share === 0) return [passed];
-  const { table, hook, chains } = location;
-  const matched: Path = {
+const withShare = (path: Path, share: number): Path => ({
+  ...path,
+  probability: path.probability * share,
+});
+
+function matchedBy(rule: Rule, path: Path, { table, hook, chains }: Location): Path {
+  const isRemembered = rule.recent?.action.kind === 'set';
+  return {
     ...path,
-    probability: path.probability * share,
-    remembered:
-      rule.recent?.action.kind === 'set' ? [...path.remembered, rule.recent.list] : path.remembered,
+    remembered: isRemembered ? [...path.remembered, rule.recent.list] : path.remembered,
     matched: [...path.matched, { table: table.name, hook, chain: chains[0] ?? hook, rule }],
   };
-  const taken = take(rule.target, matched, location);
-  return share === 1 ? taken : [...taken, passed];
 }
 
 function take(target: Target | undefined, path: Path, location: Location): readonly Step[] {

@@ -41,7 +41,9 @@ function statesOf({ settings, steps }: Story): readonly StoryState[] {
   const planner = createPlanner(settings);
   const renderer = createRenderer(DEFAULTS);
   return steps.map((step) => {
-    const { plan } = planner.apply(step.changes);
+    const { plan: current } = planner.apply(step.changes);
+    // The planner's own map changes with later steps.
+    const plan = { ...current, services: new Map(current.services) };
     return { step, plan, rulesets: renderer.render(plan) };
   });
 }

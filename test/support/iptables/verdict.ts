@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All paths of a packet as one verdict.
+import { printJumpRule, printRule } from '../../../src/dataplane/iptables/rules/print.ts';
 import { hostPort } from '../../../src/lib/address-bytes.ts';
+import type { Family } from '../../../src/model/types.ts';
 import type { Path } from './packet.ts';
 
 export interface Verdict {
@@ -47,4 +49,16 @@ function backendsOf(paths: readonly Path[]): readonly PossibleBackend[] {
 function masqueradeOf(paths: readonly Path[]): PossibleBackend['masquerade'] {
   if (paths.every(({ isMasqueraded }) => isMasqueraded)) return 'yes';
   return paths.some(({ isMasqueraded }) => isMasqueraded) ? 'mixed' : 'no';
+}
+
+/** The rules of a path that matched, in order, for the message of a test that fails. */
+export function pathText(path: Path, family: Family): string {
+  const lines = path.matched.map(({ table, hook, chain, rule }) => {
+    const text = chain === hook ? printJumpRule(rule, family) : printRule(rule, family);
+    return `  ${hook} ${table} -A ${chain} ${text}`;
+  });
+  const share = `${(path.probability * 100).toFixed(4)} %`;
+  return [`${share} ${endOf(path)}${path.isMasqueraded ? ', masqueraded' : ''}:`, ...lines].join(
+    '\n',
+  );
 }

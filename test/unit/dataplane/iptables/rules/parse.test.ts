@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What iptables-save prints, as rules. The texts are what iptables-nft-save and iptables-legacy-save 1.8.9 print.
 import { describe, expect, it } from 'vitest';
-import { parseTables } from '../../../../src/dataplane/iptables/rules/parse.ts';
-import type { Rule } from '../../../../src/dataplane/iptables/rules/types.ts';
+import { parseTables } from '../../../../../src/dataplane/iptables/rules/parse.ts';
+import type { Rule } from '../../../../../src/dataplane/iptables/rules/types.ts';
 
 const NONE = '255.255.255.255';
 

@@ -2,10 +2,10 @@
 // The interpreter of rules that other tests rely on: each match, each target, their order, and the way of a packet
 // through hooks and tables, on rules written by hand.
 import { describe, expect, it } from 'vitest';
-import type { TracedPacket, World } from '../../../support/iptables/packet.ts';
-import { rulesetOf } from '../../../support/iptables/ruleset.ts';
-import { trace } from '../../../support/iptables/trace.ts';
-import { verdictOf } from '../../../support/iptables/verdict.ts';
+import type { TracedPacket, World } from '../../../../support/iptables/packet.ts';
+import { rulesetOf } from '../../../../support/iptables/ruleset.ts';
+import { trace } from '../../../../support/iptables/trace.ts';
+import { verdictOf } from '../../../../support/iptables/verdict.ts';
 
 const NODE = '192.0.2.11';
 
