@@ -23,6 +23,8 @@ export const ERRORS = {
   OLD_KERNEL: EXIT.unsupported,
   NO_BPFFS: EXIT.unsupported,
   NO_IPTABLES: EXIT.unsupported,
+  IPTABLES_IN_USE: EXIT.failed,
+  RESTORE_FAILED: EXIT.failed,
   OTHER_LAYOUT: EXIT.failed,
   OTHER_SIZES: EXIT.failed,
   OTHER_CGROUP: EXIT.failed,

@@ -10,7 +10,7 @@ import type {
   SyncReport,
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
-import { reasonOf } from '../errors.ts';
+import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
@@ -105,6 +105,7 @@ class RunningAgent implements Agent {
     this.#syncLog = createSyncLog(parts.log);
     this.#retries = new Retries(this.#failures, () => this.#retry());
     parts.dataplane.onRoom(() => this.#retries.roomMade());
+    parts.dataplane.onLoss?.(() => void this.#auditOnTimer());
     this.#addresses = parts.addresses.current();
     parts.addresses.listen(() => this.#followAddresses());
     this.#auditTimer = setInterval(() => void this.#auditOnTimer(), parts.auditIntervalMs);
@@ -241,7 +242,7 @@ class RunningAgent implements Agent {
 
   /** The error is not of single entries: every Service is retried. */
   #noteThrown(error: unknown): void {
-    this.#parts.log.error({ err: error }, 'sync failed, will retry');
+    this.#parts.log.error(fieldsOf(error), 'sync failed, will retry');
     this.#failures.noteThrown(reasonOf(error));
     this.#retries.noted();
   }
@@ -278,7 +279,11 @@ class RunningAgent implements Agent {
       await this.audit();
     } catch (error) {
       if (this.#isStopped) return;
-      this.#parts.log.error({ err: error }, 'audit failed, will run again');
+      this.#parts.log.error(fieldsOf(error), 'audit failed, will run again');
     }
   }
 }
+
+/** Where an error that says what to do came from is of no use. */
+const fieldsOf = (error: unknown): { readonly reason: string } | { readonly err: unknown } =>
+  error instanceof FairleadError ? { reason: error.message } : { err: error };

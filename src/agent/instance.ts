@@ -168,12 +168,13 @@ const senderTo = (source: Source): EventSender => ({
 });
 
 function logAttached({ installation }: Dataplane, node: string, log: Logger): void {
-  const { hooks, cgroupRoot, bpfRoot } = installation;
+  const { hooks, cgroupRoot, bpfRoot, iptables } = installation;
   const fields = {
     version: packageVersion(),
     node,
     cgroupRoot,
     bpfRoot,
+    iptables: iptables?.variant,
     hooks: hooks.length,
     adopted: hooks.filter(({ isAdopted }) => isAdopted).length,
   };

@@ -3,17 +3,23 @@
 // interface in src/dataplane/dataplane.ts.
 import type { OpenDataplane } from '../agent/instance.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
+import type { Engine } from '../config/types.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
 import { openBpfDataplane } from '../dataplane/bpf/open.ts';
 import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
+import { type IptablesSettings, openIptablesDataplane } from '../dataplane/iptables/open.ts';
+import { listRules, type RulesPart, removeRules } from '../dataplane/iptables/restore/cleanup.ts';
+import { lockRules, type RulesLock } from '../dataplane/iptables/restore/instance-lock.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Snapshot } from '../dataplane/snapshot.ts';
 import type { Logger } from '../log.ts';
 
 export interface DataplaneSettings {
+  readonly engine: Engine;
+  readonly iptables: Omit<IptablesSettings, 'holder'>;
   /** undefined: the root of the cgroup v2 hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -34,9 +40,12 @@ export interface DataplaneSettings {
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
-  checkKernel();
-  const { bpfRoot, runDir, nodeName, cgroupRoot: asked, ...layers } = settings;
+  const { engine, iptables, bpfRoot, runDir, nodeName, cgroupRoot: asked, ...layers } = settings;
   const holder = { command: 'agent', nodeName, runDir };
+  if (engine === 'iptables') {
+    return async () => createRouter([await openIptablesDataplane({ ...iptables, holder }, log)]);
+  }
+  checkKernel();
   const { path: cgroupRoot } = checkCgroupRoot(asked);
   return async (network) => {
     try {
@@ -53,6 +62,16 @@ export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpf
 
 /** The connections below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
 export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnections(bpfRoot);
+
+/** The iptables rules that fairlead has written in this network namespace. */
+export const listWrittenRules = (): readonly RulesPart[] => listRules();
+
+/** Removes them. Throws RESTORE_FAILED. */
+export const removeWrittenRules = (): readonly RulesPart[] => removeRules();
+
+/** Nobody else writes rules here until it is closed. Throws IPTABLES_IN_USE. */
+export const lockWrittenRules = (runDir: string): Promise<RulesLock> =>
+  lockRules({ command: 'cleanup', runDir });
 
 /** What `removeProgrammed` would remove. */
 export const listProgrammed = (bpfRoot: string): PinnedParts => listPinned(bpfRoot);

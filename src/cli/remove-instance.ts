@@ -4,7 +4,12 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { socketPath } from '../server/admin-socket.ts';
-import { listProgrammed, removeProgrammed } from './dataplanes.ts';
+import {
+  listProgrammed,
+  listWrittenRules,
+  removeProgrammed,
+  removeWrittenRules,
+} from './dataplanes.ts';
 
 /** Written by src/source/apiserver/transport/remembered.ts. */
 const REMEMBERED = 'api-servers.json';
@@ -16,31 +21,47 @@ export interface InstancePaths {
 
 /** The parts of an instance: pins by their path below bpfRoot, files by their full path. */
 export interface InstanceParts {
+  /** Tables of iptables, which belong to the network namespace. */
+  readonly rules: ReturnType<typeof listWrittenRules>;
   readonly links: readonly string[];
   readonly maps: readonly string[];
   readonly files: readonly string[];
 }
 
 /** Lists what an instance has in the kernel and on disk. */
-export const listInstance = ({ bpfRoot, runDir }: InstancePaths): InstanceParts => ({
+export const listInstance = (
+  { bpfRoot, runDir }: InstancePaths,
+  rules = listWrittenRules,
+): InstanceParts => ({
   ...listProgrammed(bpfRoot),
+  rules: rules(),
   files: filesOf(runDir),
 });
 
-/** Removes the parts that exist and returns them. Throws BPF_ROOT_IN_USE. */
-export function removeInstance({ bpfRoot, runDir }: InstancePaths): InstanceParts {
+/** Removes the parts that exist and returns them. Throws BPF_ROOT_IN_USE, RESTORE_FAILED. */
+export function removeInstance(
+  { bpfRoot, runDir }: InstancePaths,
+  removeRules = removeWrittenRules,
+): InstanceParts {
   const removed = removeProgrammed(bpfRoot, runDir);
+  const rules = removeRules();
   const files = filesOf(runDir);
   for (const path of files) rmSync(path, { force: true });
-  return { ...removed, files };
+  return { ...removed, rules, files };
 }
 
 const filesOf = (runDir: string): readonly string[] =>
   [socketPath(runDir), join(runDir, REMEMBERED)].filter((path) => existsSync(path));
 
-/** `9 links, 16 maps, 1 file`; empty if there is nothing. */
-export function partsText({ links, maps, files }: InstanceParts): string {
-  return [counted(links.length, 'link'), counted(maps.length, 'map'), counted(files.length, 'file')]
+/** `9 links, 16 maps, 40 chains, 1 file`; empty if there is nothing. */
+export function partsText({ links, maps, rules, files }: InstanceParts): string {
+  const chains = rules.reduce((sum, part) => sum + part.chains, 0);
+  return [
+    counted(links.length, 'link'),
+    counted(maps.length, 'map'),
+    counted(chains, 'chain'),
+    counted(files.length, 'file'),
+  ]
     .filter((text) => text !== '')
     .join(', ');
 }

@@ -65,6 +65,7 @@ export function assemble(parts: Parts): {
     },
     syncPeriodMs: ms(activeSection(document).syncPeriod),
     netfilter: {
+      minSyncPeriodMs: ms(iptables.minSyncPeriod),
       masqueradeBit: (document.mode === 'nftables' ? document.nftables : iptables).masqueradeBit,
       localhostNodePorts: iptables.localhostNodePorts,
       snatNodeInternalIp: iptables.snatNodeInternalIP ?? false,

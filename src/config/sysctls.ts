@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel settings kube-proxy would write at start, from its conntrack section and the number of
 // CPUs. Sources: getConntrackMax and setupConntrack (cmd/kube-proxy/app/server_linux.go, conntrack.go).
-import type { ConntrackSettings } from './types.ts';
+import { isLoopback, prefixContains } from '../lib/ip.ts';
+import type { Config, ConntrackSettings } from './types.ts';
 
 /** One file to set to a value; `raise` keeps a larger value. */
 export interface SysctlWrite {
@@ -10,6 +11,13 @@ export interface SysctlWrite {
   readonly value: number;
   readonly rule: 'set' | 'raise';
 }
+
+/** Packets of the node from 127.0.0.0/8 may leave it; belongs to the network namespace. */
+export const ROUTE_LOCALNET: SysctlWrite = {
+  path: 'proc/sys/net/ipv4/conf/all/route_localnet',
+  value: 1,
+  rule: 'set',
+};
 
 const MOST_CONNECTIONS = 1_048_576;
 const NETFILTER = 'proc/sys/net/netfilter';
@@ -49,11 +57,28 @@ export function sysctlWrites(
   if (conntrack.tcpBeLiberal) set('nf_conntrack_tcp_be_liberal', 1);
   set('nf_conntrack_udp_timeout', conntrack.udpSeconds);
   set('nf_conntrack_udp_timeout_stream', conntrack.udpStreamSeconds);
-  if (isRouteLocalnet) {
-    writes.push({ path: 'proc/sys/net/ipv4/conf/all/route_localnet', value: 1, rule: 'set' });
-  }
+  if (isRouteLocalnet) writes.push(ROUTE_LOCALNET);
   return writes;
 }
+
+/** NodePorts on 127.0.0.0/8 are asked for, which netfilter would have to translate. */
+export const needsRouteLocalnet = ({ engine, netfilter, plan }: Asked): boolean =>
+  engine === 'iptables' &&
+  netfilter.localhostNodePorts &&
+  (plan.nodePortAddresses.length === 0 || plan.nodePortAddresses.some(hasLocalhost));
+
+type Asked = Pick<Config, 'engine'> & {
+  readonly netfilter: Pick<Config['netfilter'], 'localhostNodePorts'>;
+  readonly plan: Pick<Config['plan'], 'nodePortAddresses'>;
+};
+
+/** A prefix, or a keyword. */
+const hasLocalhost = (text: string): boolean =>
+  ['localhost', 'all'].includes(text) ||
+  (/^[\d.]+\/\d+$/.test(text) &&
+    (isLoopback(addressOf(text)) || prefixContains(text, '127.0.0.1')));
+
+const addressOf = (prefix: string): string => prefix.slice(0, prefix.indexOf('/'));
 
 export const OOM_SCORE_PATH = 'proc/self/oom_score_adj';
 

@@ -59,6 +59,7 @@ export interface ServerSettings {
 
 /** Used only by engines that program netfilter. */
 export interface NetfilterSettings {
+  readonly minSyncPeriodMs: number;
   readonly masqueradeBit: number;
   readonly localhostNodePorts: boolean;
   readonly snatNodeInternalIp: boolean;
@@ -69,10 +70,13 @@ export interface LogSettings {
   readonly format: 'json' | 'text';
 }
 
+/** auto means bpf. */
+export type Engine = 'auto' | 'bpf' | 'iptables';
+
 export interface Config {
   readonly plan: PlanSettings;
   readonly source: SourceSettings;
-  readonly engine: 'auto' | 'bpf' | 'iptables';
+  readonly engine: Engine;
   readonly servers: ServerSettings;
   /** A family with a change older than twice this is unhealthy. */
   readonly syncPeriodMs: number;

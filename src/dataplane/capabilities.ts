@@ -67,6 +67,18 @@ export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Cap
 /** With --devices none: the socket hooks alone. */
 export const BPF: Capabilities = bpfCapabilities({ packets: false });
 
+/** IPTABLES: rules see every packet of the node, and masquerade before they know which backend is chosen. */
+export const iptablesCapabilities = (families: readonly Family[]): Capabilities => ({
+  dataplane: 'iptables',
+  families,
+  serves: { pod: PACKETS, host: PACKETS, packet: PACKETS },
+  changesSctpPorts: true,
+  keepsLocalClients: false,
+});
+
+/** On a node with both families. */
+export const IPTABLES: Capabilities = iptablesCapabilities(['IPv4', 'IPv6']);
+
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 
 export type LimitCode =

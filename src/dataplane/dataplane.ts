@@ -77,6 +77,8 @@ export interface Dataplane {
   devices?(): readonly DeviceView[];
   /** `listener` is called when freed entries are reusable: a retry after MAP_FULL may succeed. */
   onRoom(listener: () => void): void;
+  /** `listener` is called when somebody else has removed what was programmed: an audit writes it again. */
+  onLoss?(listener: () => void): void;
   /** Closes the dataplane; the programmed state is kept and serves traffic. A running sync ends early. */
   close(): void;
 }

@@ -22,6 +22,13 @@ export type EntryId =
   | { readonly kind: 'node-address'; readonly family: Family; readonly address: string }
   /** Of a service port; undefined: of pods, or of nobody. */
   | { readonly kind: 'source-range'; readonly prefix: string; readonly port: string | undefined }
+  /** Of iptables; a chain of others as far as it jumps to ours. */
+  | {
+      readonly kind: 'chain';
+      readonly family: Family;
+      readonly table: string;
+      readonly chain: string;
+    }
   /** The dataplane as a whole: the failed entries are not known. */
   | { readonly kind: 'dataplane'; readonly dataplane: string };
 

@@ -46,6 +46,7 @@ function onlyOne(dataplane: Dataplane): ComposedDataplane {
     counters: () => dataplane.counters(),
     devices: () => dataplane.devices?.() ?? [],
     onRoom: (listener) => dataplane.onRoom(listener),
+    onLoss: (listener) => dataplane.onLoss?.(listener),
     close: () => dataplane.close(),
   };
 }
@@ -120,6 +121,10 @@ class Router implements ComposedDataplane {
 
   onRoom(listener: () => void): void {
     for (const dataplane of this.#all) dataplane.onRoom(listener);
+  }
+
+  onLoss(listener: () => void): void {
+    for (const dataplane of this.#all) dataplane.onLoss?.(listener);
   }
 
   close(): void {

@@ -146,12 +146,21 @@ export interface Installation {
   readonly hooks: readonly Hook[];
   /** The error of connections to a Service without backends. */
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
-  /** cgroup v2 directory whose sockets are translated. */
-  readonly cgroupRoot: string;
-  /** Folder of its pinned maps and links. */
-  readonly bpfRoot: string;
+  /** cgroup v2 directory whose sockets are translated; undefined: none. */
+  readonly cgroupRoot?: string | undefined;
+  /** Folder of its pinned maps and links; undefined: nothing is pinned. */
+  readonly bpfRoot?: string | undefined;
+  /** undefined: no rules are written. */
+  readonly iptables?: IptablesInstallation | undefined;
   /** Layers that the settings ask for and the kernel refused. */
   readonly refused: readonly { readonly layer: string; readonly reason: string }[];
+}
+
+/** Which of the two lists of rules on a node is written. */
+export interface IptablesInstallation {
+  readonly variant: 'nft' | 'legacy';
+  readonly why: string;
+  readonly families: readonly Family[];
 }
 
 export interface Hook {

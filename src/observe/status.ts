@@ -27,8 +27,9 @@ export interface Status {
   readonly readyAt: string | undefined;
   /** In the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly string[];
-  readonly cgroupRoot: string;
-  readonly bpfRoot: string;
+  readonly cgroupRoot?: string | undefined;
+  readonly bpfRoot?: string | undefined;
+  readonly iptables?: Installation['iptables'];
   readonly hooks: readonly Hook[];
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   /** Layers that the kernel refused: what they would serve is not served. */

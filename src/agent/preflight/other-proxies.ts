@@ -46,13 +46,18 @@ export async function findOtherProxies(
 /**
  * The evidence that kube-proxy serves this node, too. In a container neither its process nor the tools that list
  * its rules may be visible; its port is. Ask before this agent listens there itself.
+ * @param isRunning what a kube-proxy has left does not count
  */
 export async function findKubeProxy(
+  { isRunning }: { readonly isRunning: boolean } = { isRunning: false },
   root = '/',
   runProgram: Run = runBriefly,
   ask: Ask = askBriefly,
 ): Promise<string[]> {
-  const [rules, mode] = await Promise.all([findRules(runProgram), ask(PROXY_MODE_URL)]);
+  const [rules, mode] = await Promise.all([
+    isRunning ? [] : findRules(runProgram),
+    ask(PROXY_MODE_URL),
+  ]);
   const hasAnswered = ['iptables', 'nftables', 'ipvs'].includes(mode.trim());
   return [
     ...findProcesses(root).filter((text) => text.startsWith('kube-proxy')),

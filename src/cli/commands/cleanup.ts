@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead cleanup`: removes every link, map, pin and file of one instance, and prints each.
+// `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each.
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 
+import { lockWrittenRules } from '../dataplanes.ts';
 import { print } from '../output.ts';
 import {
   type InstanceParts,
@@ -20,29 +21,41 @@ interface CleanupOptions extends InstancePaths {
 
 export function cleanupCommand(): Command {
   return new Command('cleanup')
-    .description('remove the programs, links, maps and files of an instance')
+    .description('remove the programs, links, maps, iptables rules and files of an instance')
     .option('--bpf-root <dir>', 'directory where its maps and links are pinned', DEFAULT_BPF_ROOT)
     .option('--run-dir <dir>', 'directory of its admin socket and state', DEFAULT_RUN_DIR)
     .option('--dry-run', 'only print what would be removed', false)
     .action(cleanupInstance);
 }
 
-/** Throws ALREADY_RUNNING, except on a dry run, which changes nothing. */
+/** Throws ALREADY_RUNNING, IPTABLES_IN_USE, except on a dry run, which changes nothing. */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   if (options.dryRun) {
     report('would remove', listInstance(options), options.bpfRoot);
     return;
   }
   await refuseWhileRunning(options.runDir);
-  report('removed', removeInstance(options), options.bpfRoot);
+  const lock = await lockWrittenRules(options.runDir);
+  try {
+    report('removed', removeInstance(options), options.bpfRoot);
+  } finally {
+    lock.close();
+  }
 }
 
 function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
   for (const name of parts.links) print(`${verb} link ${name} (with its program)`);
   for (const name of parts.maps) print(`${verb} map ${name}`);
+  for (const { table, chains, jumps } of parts.rules) {
+    print(`${verb} ${chains} chains and ${jumps} jumps to them in table ${table}`);
+  }
   for (const path of parts.files) print(`${verb} file ${path}`);
   const summary = partsText(parts);
-  print(summary === '' ? `nothing to remove below ${bpfRoot}` : `${verb} ${summary}`);
+  print(
+    summary === ''
+      ? `nothing to remove below ${bpfRoot}, and no iptables rules of fairlead`
+      : `${verb} ${summary}`,
+  );
 }
 
 /** A running agent would restore what is removed. */

@@ -90,7 +90,9 @@ async function fromManifests(dir: string, config: Config, packet: Packet): Promi
   for (const { object, field, reason } of plan.rejections) {
     say(`${refText(object)}: ${field}: ${reason}`);
   }
-  return answer(plan, packet, { dataplanes: composed({ devices: deviceSettings(config) }) });
+  return answer(plan, packet, {
+    dataplanes: composed({ engine: config.engine, devices: deviceSettings(config) }),
+  });
 }
 
 async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {

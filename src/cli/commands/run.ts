@@ -17,12 +17,18 @@ import {
   findOtherProxies,
   isInitialNamespace,
 } from '../../agent/preflight/other-proxies.ts';
-import { applySysctls, countCpus } from '../../agent/preflight/sysctls.ts';
+import { applySysctls, countCpus, type SysctlResult } from '../../agent/preflight/sysctls.ts';
 import { watchConfigFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
-import { OOM_SCORE_PATH, oomScoreWrite, sysctlWrites } from '../../config/sysctls.ts';
+import {
+  needsRouteLocalnet,
+  OOM_SCORE_PATH,
+  oomScoreWrite,
+  ROUTE_LOCALNET,
+  sysctlWrites,
+} from '../../config/sysctls.ts';
 import type { Config } from '../../config/types.ts';
 import { FairleadError } from '../../errors.ts';
 import { createLogger, type Logger } from '../../log.ts';
@@ -74,11 +80,9 @@ async function run(command: Command): Promise<void> {
 
 async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const { config, file } = loaded;
-  if (config.engine === 'iptables') {
-    log.warn({ engine: 'bpf' }, 'the iptables engine is not built in yet, using bpf');
-  }
-  checkCapabilities();
+  if (config.engine !== 'iptables') checkCapabilities();
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
+  if (needsRouteLocalnet(config)) logSettings(applySysctls([ROUTE_LOCALNET]), log);
   const settings = await settingsOf(loaded, log);
   await warnOfOthers(config, log);
   warnOfKubeProxy(config, log).catch((err: unknown) => {
@@ -135,10 +139,12 @@ async function startOrRemove(
 }
 
 /** Before anything is attached. */
-async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void> {
+async function warnOfOthers({ source, own, engine }: Config, log: Logger): Promise<void> {
   const found = [
     ...(source.kind === 'manifests' ? await findOtherProxies() : []),
-    ...findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path),
+    ...(engine === 'iptables'
+      ? []
+      : findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path)),
   ];
   if (found.length === 0) return;
   const effect = 'on an address that both serve, the Services of this instance take precedence';
@@ -152,10 +158,16 @@ async function warnOfOthers({ source, own }: Config, log: Logger): Promise<void>
  * Beside kube-proxy on the same API server nothing breaks, and with --devices none it serves all packets. Listing its
  * rules may take seconds, for which a start does not wait.
  */
-async function warnOfKubeProxy({ source, own }: Config, log: Logger): Promise<void> {
-  if (source.kind === 'manifests' || own.devices.includes('none')) return;
-  const found = await findKubeProxy();
+async function warnOfKubeProxy({ source, own, engine }: Config, log: Logger): Promise<void> {
+  const isIptables = engine === 'iptables';
+  if (source.kind === 'manifests' || (own.devices.includes('none') && !isIptables)) return;
+  const found = await findKubeProxy({ isRunning: isIptables });
   if (found.length === 0) return;
+  if (isIptables) {
+    const effect = 'both write the same iptables rules, and each undoes what the other has written';
+    log.warn({ found, effect, advice: 'stop kube-proxy' }, 'kube-proxy serves this node, too');
+    return;
+  }
   const effect = 'this agent translates packets first, so that the rules of kube-proxy match none';
   const advice =
     'remove kube-proxy, then its rules with `kube-proxy --cleanup`; or leave packets to it with --devices none';
@@ -181,6 +193,13 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         resetsTcp: own.resetsTcp,
         answersPing: own.answersPing,
         devices: deviceSettings(config),
+        engine: config.engine,
+        iptables: {
+          masqueradeBit: config.netfilter.masqueradeBit,
+          hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
+          minSyncPeriodMs: config.netfilter.minSyncPeriodMs,
+          syncPeriodMs: config.syncPeriodMs,
+        },
         protectsNodePorts: own.protectsNodePorts,
       },
       log,
@@ -240,7 +259,11 @@ function applyKernelSettings(config: Config, log: Logger): void {
     ...sysctlWrites(config.conntrack, countCpus(), false),
     oomScoreWrite(config.oomScoreAdj),
   ];
-  for (const result of applySysctls(writes)) {
+  logSettings(applySysctls(writes), log);
+}
+
+function logSettings(results: readonly SysctlResult[], log: Logger): void {
+  for (const result of results) {
     const isFine = result.outcome === 'written' || result.outcome === 'kept';
     // In a container the kubelet sets the OOM score; kube-proxy does not warn about it either.
     const isOwn = result.path === OOM_SCORE_PATH;

@@ -79,14 +79,13 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 }
 
 function programLines(report: Report): readonly Line[] {
-  const { dataplanes, hooks, cgroupRoot, refusesWith, bpfRoot, sync, devices } = report;
-  const adopted = hooks.filter((hook) => hook.isAdopted).length;
-  const adoptedText = adopted === 0 ? '' : `, ${adopted} adopted from the previous agent`;
-  const hookText = `${dataplanes.join(' + ')}, ${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}${adoptedText}`;
+  const { dataplanes, refusesWith, bpfRoot, iptables, sync, devices } = report;
+  const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
-    ['Dataplane', `${hookText}; refused connections return ${refusesWith}`],
+    ['Dataplane', `${parts.join(', ')}; refused connections return ${refusesWith}`],
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
-    ['Pins', bpfRoot],
+    ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
+    ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
@@ -94,6 +93,20 @@ function programLines(report: Report): readonly Line[] {
     ...staleSocketLines(report),
   ];
 }
+
+/** `11 hooks on /sys/fs/cgroup`, `3 adopted from the previous agent`. */
+function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {
+  if (cgroupRoot === undefined) return [];
+  const adopted = hooks.filter((hook) => hook.isAdopted).length;
+  return [
+    `${hooks.length} ${hooks.length === 1 ? 'hook' : 'hooks'} on ${cgroupRoot}`,
+    ...(adopted === 0 ? [] : [`${adopted} adopted from the previous agent`]),
+  ];
+}
+
+/** `nft (9 rules in nft, 0 in legacy), IPv4 and IPv6`. */
+const iptablesText = ({ variant, why, families }: NonNullable<Status['iptables']>): string =>
+  `${variant} (${why}), ${families.join(' and ')}`;
 
 function servicesText({ services, frontends }: Report): string {
   const states = Object.entries(frontends).flatMap(([state, count]) =>

@@ -15,7 +15,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'engine',
       'string',
       'engine',
-      'dataplane: auto or bpf; iptables is not built in yet, and bpf runs instead (default auto)',
+      'dataplane: bpf, iptables, or auto, which means bpf (default auto)',
     ),
     choices: ['auto', 'bpf', 'iptables'],
   },

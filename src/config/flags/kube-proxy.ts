@@ -142,7 +142,7 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
       'proxy-mode',
       'string',
       'mode',
-      "iptables asks for fairlead's iptables engine, which is not built in yet; nftables and ipvs mean auto (see --engine)",
+      'iptables means --engine iptables, nftables and ipvs mean auto',
     ),
     choices: MODES.filter((mode) => mode !== ''),
   },

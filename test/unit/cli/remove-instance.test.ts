@@ -14,19 +14,25 @@ test('every file of a run directory is found and removed', async () => {
   await writeRemembered(runDir, ['https://192.0.2.1:6443']);
   const paths = { runDir, bpfRoot: join(runDir, 'nowhere') };
   expect(
-    listInstance(paths)
+    listInstance(paths, () => [])
       .files.map((path) => path.slice(runDir.length + 1))
       .sort(),
   ).toEqual(readdirSync(runDir).sort());
-  expect(partsText(removeInstance(paths))).toBe('2 files');
+  expect(partsText(removeInstance(paths, () => []))).toBe('2 files');
   expect(readdirSync(runDir)).toEqual([]);
   socket.close();
   rmSync(runDir, { recursive: true });
 });
 
 test.each([
-  [{ links: [], maps: [], files: [] }, ''],
-  [{ links: ['a'], maps: ['b', 'c'], files: [] }, '1 link, 2 maps'],
+  [{ links: [], maps: [], rules: [], files: [] }, ''],
+  [
+    {
+      ...{ links: ['a'], maps: ['b', 'c'], files: [] },
+      rules: [{ table: 'nat of iptables-nft', chains: 3, jumps: 3 }],
+    },
+    '1 link, 2 maps, 3 chains',
+  ],
 ])('%j in words', (parts, text) => {
   expect(partsText(parts)).toBe(text);
 });

@@ -10,7 +10,7 @@ const OF_TABLES: Readonly<Record<TableName, readonly string[]>> = {
   mangle: ['KUBE-PROXY-CANARY'],
   filter: [
     ...['KUBE-PROXY-CANARY', 'KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS'],
-    ...['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'],
+    ...['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL', 'KUBE-CLUSTER-IPS'],
   ],
   nat: [
     ...['KUBE-PROXY-CANARY', 'KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING'],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds out which iptables to run on this node, and for which families.
 import { FairleadError } from '../../../errors.ts';
-import type { Family } from '../../../model/types.ts';
+import { FAMILIES, type Family } from '../../../model/types.ts';
 import { run } from '../../../sys/exec.ts';
 import { missingText } from './failure.ts';
 import { programName, type RunProgram, type Tools, toolsOf } from './tools.ts';
@@ -16,11 +16,9 @@ import {
 
 export interface FoundTools extends Choice {
   /** Without a family that the kernel or the node does not have. */
-  readonly families: Readonly<Partial<Record<Family, Tools>>>;
+  readonly families: ReadonlyMap<Family, Tools>;
   readonly missing: readonly { readonly family: Family; readonly reason: string }[];
 }
-
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 /** Throws NO_IPTABLES. */
 export async function findTools(runProgram: RunProgram = run): Promise<FoundTools> {
@@ -42,11 +40,11 @@ async function familiesOf(
   variant: Variant | undefined,
   runProgram: RunProgram,
 ): Promise<Pick<FoundTools, 'families' | 'missing'>> {
-  const families: Partial<Record<Family, Tools>> = {};
+  const families = new Map<Family, Tools>();
   const missing: { family: Family; reason: string }[] = [];
   for (const family of FAMILIES) {
     const { code, stderr } = await runProgram(programName(family, variant, 'save'), ['-t', 'nat']);
-    if (code === 0) families[family] = toolsOf(family, variant, runProgram);
+    if (code === 0) families.set(family, toolsOf(family, variant, runProgram));
     else missing.push({ family, reason: firstLine(stderr) });
   }
   return { families, missing };

@@ -3,12 +3,18 @@
 // COMMIT or, if a line before it fails, not at all.
 import type { Family } from '../../../model/types.ts';
 import { type RunOptions, type RunResult, run } from '../../../sys/exec.ts';
+import type { TableName } from '../rules/types.ts';
 import { type Failure, restoreFailure } from './failure.ts';
 import { findLockHolder } from './lock-holder.ts';
 import type { Variant } from './variant.ts';
 
 /** How long iptables waits for the xtables lock, as kube-proxy has it; nft has no lock. */
-const LOCK_WAIT_SECONDS = 5;
+export const LOCK_WAIT_SECONDS = 5;
+const WAIT = ['-w', String(LOCK_WAIT_SECONDS)];
+/** Chains that are not in the input are left alone, with their counters. */
+export const RESTORE_ARGUMENTS: readonly string[] = ['--noflush', '--counters', ...WAIT];
+/** Of iptables for a chain that does not exist. */
+const NO_CHAIN = 1;
 /** A restore of 200,000 rules takes a minute on a slow machine. */
 const TIMEOUT_MS = 300_000;
 
@@ -23,13 +29,15 @@ export interface Tools {
   save(options?: { readonly counters?: true }): Promise<string>;
   /** @returns undefined if everything is written, else what failed */
   restore(input: string): Promise<Failure | undefined>;
+  /** False only if it is certain that there is no such chain. */
+  hasChain(table: TableName, chain: string): Promise<boolean>;
 }
 
 /** `ip6tables-nft-save`. @param variant undefined: the one that the node has under the plain name */
 export const programName = (
   family: Family,
   variant: Variant | undefined,
-  what: 'save' | 'restore',
+  what?: 'save' | 'restore',
 ): string =>
   [family === 'IPv4' ? 'iptables' : 'ip6tables', variant, what]
     .filter((part) => part !== undefined)
@@ -43,6 +51,7 @@ export function toolsOf(
   const programs = {
     save: programName(family, variant, 'save'),
     restore: programName(family, variant, 'restore'),
+    list: programName(family, variant),
   };
   const failureOf = (program: string, input: string, result: RunResult): Failure =>
     restoreFailure({
@@ -58,10 +67,13 @@ export function toolsOf(
       throw new Error(failureOf(programs.save, '', result).reason);
     },
     async restore(input) {
-      const args = ['--noflush', '--counters', '-w', String(LOCK_WAIT_SECONDS)];
       const options = { stdin: input, timeoutMs: TIMEOUT_MS };
-      const result = await runProgram(programs.restore, args, options);
+      const result = await runProgram(programs.restore, RESTORE_ARGUMENTS, options);
       return result.code === 0 ? undefined : failureOf(programs.restore, input, result);
+    },
+    async hasChain(table, chain) {
+      const { code } = await runProgram(programs.list, [...WAIT, '-t', table, '-S', chain]);
+      return code !== NO_CHAIN;
     },
   };
 }

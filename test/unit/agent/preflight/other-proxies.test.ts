@@ -75,7 +75,7 @@ test("kube-proxy's rules are detected without its process", async () => {
 
 describe('kube-proxy alone is detected', () => {
   const findIt = (body: string, outputs: Outputs = {}) =>
-    findKubeProxy(root, run(outputs), async () => body);
+    findKubeProxy({ isRunning: false }, root, run(outputs), async () => body);
 
   test('by its process, not by a kubelet or another proxy', async () => {
     process_('70', 'kubelet', 'net:[1]');
@@ -94,6 +94,12 @@ describe('kube-proxy alone is detected', () => {
     expect(await findIt('', { 'iptables-save': ':KUBE-SERVICES - [0:0]\n' })).toEqual([
       'kube-proxy (iptables chain KUBE-SERVICES)',
     ]);
+  });
+
+  test('by its rules not, if it has to be running', async () => {
+    const outputs = { 'iptables-save': ':KUBE-SERVICES - [0:0]\n' };
+    const found = await findKubeProxy({ isRunning: true }, root, run(outputs), async () => '');
+    expect(found).toEqual([]);
   });
 
   test('not by what else answers on that port', async () => {

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of iptables as a dataplane: renders the plan, which costs little for Services that did not change, and writes
+// the chains that differ, each family in one iptables-restore. A failed one changes no table in part, and is told
+// to the caller, who retries everything.
+import { FairleadError } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Logger } from '../../log.ts';
+import type { Family } from '../../model/types.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
+import { pause } from '../../sys/clock.ts';
+import type { Capabilities } from '../capabilities.ts';
+import type { AuditReport, Dataplane, HeldFrontend, SyncReport } from '../dataplane.ts';
+import type { Entry } from '../entry.ts';
+import { allOf } from '../merge.ts';
+import type { Counters, Installation, Snapshot } from '../snapshot.ts';
+import { createTurns } from '../turns.ts';
+import type { WantedTable } from './diff/diff.ts';
+import { heldFrontends, snapshotOf } from './inspect/view.ts';
+import type { Audited, FamilyRules } from './restore/family-rules.ts';
+import type { Ruleset } from './rules/types.ts';
+import { rulesetPrinter } from './wanted.ts';
+
+export interface IptablesParts {
+  readonly capabilities: Capabilities;
+  readonly installation: Installation;
+  readonly families: ReadonlyMap<Family, FamilyRules>;
+  readonly render: (plan: Plan) => readonly Ruleset[];
+  readonly clock: Clock;
+  /** From the end of a sync that has written to the start of the next. */
+  readonly minSyncPeriodMs: number;
+  /** How often it is looked whether the rules are there. */
+  readonly syncPeriodMs: number;
+  readonly close: () => void;
+  readonly log: Pick<Logger, 'warn'>;
+}
+
+export const createIptablesDataplane = (parts: IptablesParts): Dataplane =>
+  new IptablesDataplane(parts);
+
+/** What was different in one family. */
+interface Written extends Partial<Audited> {
+  readonly family: Family;
+}
+
+type WriteFamily = (
+  rules: FamilyRules,
+  wanted: readonly WantedTable[],
+  isFullDue: boolean,
+) => Promise<Partial<Audited>>;
+
+class IptablesDataplane implements Dataplane {
+  readonly capabilities: Capabilities;
+  readonly installation: Installation;
+  readonly #parts: IptablesParts;
+  readonly #printers: ReadonlyMap<Family, ReturnType<typeof rulesetPrinter>>;
+  readonly #turns = createTurns();
+  readonly #closing = new AbortController();
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  /** Something is written: there are rules to be missed. */
+  #isWritten = false;
+  #isFullDue = false;
+  #cancelLook: () => void = () => undefined;
+  #tellLoss = (): void => undefined;
+
+  constructor(parts: IptablesParts) {
+    this.#parts = parts;
+    this.capabilities = parts.capabilities;
+    this.installation = parts.installation;
+    const families = [...parts.families.keys()];
+    this.#printers = new Map(families.map((family) => [family, rulesetPrinter(family)]));
+    this.#lookLater();
+  }
+
+  sync(plan: Plan, changed: Iterable<ServiceKey> | 'all'): Promise<SyncReport> {
+    return this.#turn(async () => {
+      await pause(
+        this.#parts.clock,
+        this.#notBeforeMs - this.#parts.clock.monotonicMs(),
+        this.#closing.signal,
+      );
+      this.#throwIfClosed();
+      const isFull = changed === 'all';
+      const outcome = await this.#write(plan, async (rules, wanted, isFullDue) => ({
+        changes: await rules.write(wanted, isFull || isFullDue),
+      }));
+      return reportOf(outcome);
+    });
+  }
+
+  audit(plan: Plan): Promise<AuditReport> {
+    return this.#turn(async () => {
+      const outcome = await this.#write(plan, (rules, wanted) => rules.audit(wanted));
+      return { drift: driftOf(outcome.written), report: reportOf(outcome) };
+    });
+  }
+
+  async held(): Promise<Iterable<HeldFrontend>> {
+    const saved = await this.#saved();
+    return saved.flatMap(([family, text]) => [...heldFrontends(family, text)]);
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    const saved = await this.#saved();
+    const snapshots = saved.map(([family, text]) => snapshotOf(family, text));
+    return {
+      frontends: snapshots.flatMap(({ frontends }) => frontends),
+      backends: snapshots.flatMap(({ backends }) => backends),
+    };
+  }
+
+  counters(): Counters {
+    return { tables: [], outcomes: {}, connections: [] };
+  }
+
+  onRoom(): void {
+    // Chains have no capacity.
+  }
+
+  onLoss(listener: () => void): void {
+    this.#tellLoss = listener;
+  }
+
+  close(): void {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
+    this.#cancelLook();
+    this.#parts.close();
+  }
+
+  /** In the order of the calls, and none after close(). */
+  #turn<T>(work: () => Promise<T>): Promise<T> {
+    return this.#turns(async () => {
+      this.#throwIfClosed();
+      return work();
+    });
+  }
+
+  #throwIfClosed(): void {
+    if (this.#closing.signal.aborted) throw new Error('the dataplane is closed');
+  }
+
+  async #write(plan: Plan, write: WriteFamily): Promise<Outcome> {
+    const { clock, families, minSyncPeriodMs } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    // At once, because the plan is a live view.
+    const wanted = this.#wanted(plan);
+    const isFullDue = this.#isFullDue;
+    this.#isFullDue = true;
+    const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
+      const rules = families.get(family);
+      return { family, ...(rules && (await write(rules, tables, isFullDue))) };
+    }).finally(() => {
+      this.#notBeforeMs = clock.monotonicMs() + minSyncPeriodMs;
+    });
+    this.#isFullDue = false;
+    this.#isWritten = true;
+    if (appliedBy(written) === 0) this.#notBeforeMs = 0;
+    return { written, elapsedMs: clock.monotonicMs() - startedMs };
+  }
+
+  #wanted(plan: Plan): readonly (readonly [Family, readonly WantedTable[]])[] {
+    return this.#parts.render(plan).flatMap((ruleset) => {
+      const print = this.#printers.get(ruleset.family);
+      return print === undefined ? [] : [[ruleset.family, print(ruleset)] as const];
+    });
+  }
+
+  #saved(): Promise<readonly (readonly [Family, string])[]> {
+    return this.#turn(() =>
+      allOf([...this.#parts.families], async ([family, rules]) => [family, await rules.save()]),
+    );
+  }
+
+  #lookLater(): void {
+    this.#cancelLook = this.#parts.clock.after(this.#parts.syncPeriodMs, () => {
+      void this.#look().finally(() => this.#closing.signal.aborted || this.#lookLater());
+    });
+  }
+
+  /** Somebody may have flushed the rules: then an audit writes them again. */
+  async #look(): Promise<void> {
+    try {
+      const isThere = await this.#turn(async () => {
+        if (!this.#isWritten) return true;
+        const found = await allOf([...this.#parts.families.values()], (rules) => rules.isThere());
+        return found.every((one) => one);
+      });
+      if (!isThere) this.#tellLoss();
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      const reason = error instanceof FairleadError ? error.message : String(error);
+      this.#parts.log.warn({ reason }, 'cannot tell whether the rules are there');
+    }
+  }
+}
+
+interface Outcome {
+  readonly written: readonly Written[];
+  readonly elapsedMs: number;
+}
+
+const appliedBy = (written: readonly Written[]): number =>
+  written.reduce((sum, { changes = [] }) => sum + changes.length, 0);
+
+const reportOf = ({ written, elapsedMs }: Outcome): SyncReport => ({
+  applied: appliedBy(written),
+  failed: [],
+  elapsedMs,
+});
+
+const driftOf = (written: readonly Written[]): readonly Entry[] =>
+  written.flatMap(({ family, drift = [] }) =>
+    drift.map(
+      ({ table, chain, text }): Entry => ({
+        id: { kind: 'chain', family, table, chain },
+        text: `${family} ${text}`,
+      }),
+    ),
+  );

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The iptables dataplane of the node: which iptables is in use, for which families, and one agent at a time. Throws
+// FairleadError; nothing is written before the first sync.
+import { readFileSync } from 'node:fs';
+import type { Logger } from '../../log.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
+import { iptablesCapabilities } from '../capabilities.ts';
+import type { Dataplane } from '../dataplane.ts';
+import type { Installation } from '../snapshot.ts';
+import { createIptablesDataplane } from './dataplane.ts';
+import { createRenderer } from './render/render.ts';
+import type { RenderSettings } from './render/settings.ts';
+import { familyRules } from './restore/family-rules.ts';
+import { type FoundTools, findTools } from './restore/find.ts';
+import { lockRules, type RulesHolder } from './restore/instance-lock.ts';
+
+export interface IptablesSettings
+  extends Pick<RenderSettings, 'masqueradeBit' | 'hasLocalhostNodePorts'> {
+  readonly holder: RulesHolder;
+  readonly minSyncPeriodMs: number;
+  readonly syncPeriodMs: number;
+}
+
+export async function openIptablesDataplane(
+  { holder, minSyncPeriodMs, syncPeriodMs, ...render }: IptablesSettings,
+  log: Logger,
+): Promise<Dataplane> {
+  const lock = await lockRules(holder);
+  try {
+    const found = await findTools();
+    log.info({ variant: found.variant, why: found.why }, 'iptables chosen');
+    for (const { family, reason } of found.missing) {
+      log.warn({ family, reason }, 'no iptables for this family, its Services are not served');
+    }
+    const renderer = createRenderer({
+      ...render,
+      hasRandomFully: true,
+      isTcpLiberal: isTcpLiberal(),
+      accounting: [],
+    });
+    return createIptablesDataplane({
+      capabilities: iptablesCapabilities([...found.families.keys()]),
+      installation: installationOf(found),
+      families: new Map([...found.families].map(([family, tools]) => [family, familyRules(tools)])),
+      render: renderer.render,
+      clock: SYSTEM_CLOCK,
+      ...{ minSyncPeriodMs, syncPeriodMs, log },
+      close: () => lock.close(),
+    });
+  } catch (error) {
+    lock.close();
+    throw error;
+  }
+}
+
+const installationOf = ({ variant, why, families }: FoundTools): Installation => ({
+  hooks: [],
+  refusesWith: 'ECONNREFUSED',
+  iptables: { variant, why, families: [...families.keys()] },
+  refused: [],
+});
+
+/** As kube-proxy reads it, at start. */
+function isTcpLiberal(): boolean {
+  try {
+    const text = readFileSync('/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal', 'utf8');
+    return text.trim() !== '0';
+  } catch {
+    return false;
+  }
+}
