@@ -220,10 +220,14 @@ test('all frontends of a service port share session affinity', async () => {
       sessionAffinity: 'ClientIP',
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
     },
-    ports: { nodePort: 30080 },
+    // No other test's, so that an answer there tells that this Service is programmed.
+    ports: { nodePort: 30089 },
     endpoints: [on('near'), on('far', 'n2'), on('gone', 'n3')],
   });
-  await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toHaveLength(1));
-  const [sticky] = await reached(pod, CLUSTER_IP);
-  expect(await reached(pod, at(NODE_IP, 30080))).toEqual([sticky]);
+  await untilHolds(async () => {
+    const sticky = await reached(pod, at(NODE_IP, 30089));
+    expect(sticky).toHaveLength(1);
+    expect(sticky).not.toEqual(['ECONNREFUSED']);
+    expect(await reached(pod, CLUSTER_IP)).toEqual(sticky);
+  });
 });
