@@ -28,13 +28,14 @@ const END_OF: ReadonlyMap<string, End> = new Map([
   ] as const),
 ]);
 
-/** Policies of built-in chains are ACCEPT: those of the node are no rules of ours. */
 export function throughTable(table: Table, hook: Hook, world: World, path: Path): readonly Path[] {
   const rules = table.jumps.filter(({ from }) => from === hook).map(({ rule }) => rule);
+  const isDropped = table.name === 'filter' && world.droppedByPolicy?.includes(hook);
+  const verdicts = { next: 'accept', return: isDropped ? 'drop' : 'accept' } as const;
   const steps = walk(rules, path, { table, hook, world, chains: [hook] });
   return steps.map(({ path: taken, end }) => ({
     ...taken,
-    verdict: end === 'drop' || end === 'reject' ? end : 'accept',
+    verdict: end === 'next' || end === 'return' ? verdicts[end] : end,
   }));
 }
 
@@ -48,11 +49,8 @@ function walk(rules: readonly Rule[], path: Path, location: Location): readonly 
       const share = matchProbability(rule, one.packet, location.world);
       if (share < 1) next.push(share === 0 ? one : withShare(one, 1 - share));
       if (share === 0) continue;
-      for (const step of take(
-        rule.target,
-        matchedBy(rule, withShare(one, share), location),
-        location,
-      )) {
+      const matched = matchedBy(rule, withShare(one, share), location);
+      for (const step of take(rule.target, matched, location)) {
         if (step.end === 'next') next.push(step.path);
         else done.push(step);
       }

@@ -7,7 +7,7 @@ import type { Protocol } from '../../../src/model/types.ts';
 export type Hook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
 
 export interface TracedPacket {
-  readonly protocol: Protocol;
+  readonly protocol: Protocol | 'ICMP';
   /** Canonical. */
   readonly source: string;
   readonly sourcePort: number;
@@ -30,6 +30,8 @@ export interface World {
   isRecent(list: string, address: string, seconds: number): boolean;
   /** Of packets that are masqueraded. */
   readonly snatAddress: string;
+  /** Built-in chains of filter with policy DROP, as a host firewall sets it. */
+  readonly droppedByPolicy?: readonly Hook[];
 }
 
 export interface MatchedRule {
