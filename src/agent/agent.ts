@@ -15,7 +15,7 @@ import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
 import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
-import { NextBatch } from './batch.ts';
+import { NextBatch, type ServiceChanges } from './batch.ts';
 import { createFailures, type Failures } from './failures.ts';
 import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
@@ -38,6 +38,8 @@ export interface SyncFacts {
   readonly plan: Plan;
   /** The Services of this sync. */
   readonly services: readonly ServiceKey[];
+  /** Those of them that had changed and are programmed now. */
+  readonly changes: ServiceChanges;
   readonly report: SyncReport;
   /** The sync was of every Service. */
   readonly isFull: boolean;
@@ -133,7 +135,8 @@ class RunningAgent implements Agent {
     const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
     if (this.#isStopped) return audited.drift;
     this.#noteAudit(audited);
-    this.#note([...plan.services.keys()], audited.report, true);
+    const services = [...plan.services.keys()];
+    this.#note({ services, changes: new Map(), report: audited.report, isFull: true });
     return audited.drift;
   }
 
@@ -175,7 +178,7 @@ class RunningAgent implements Agent {
     this.#pending = [];
     const delta = this.#parts.planner.apply(changes);
     this.#plan = delta.plan;
-    this.#next.add(delta.changed);
+    this.#next.change(delta);
     if (delta.isGlobal) this.#next.addAll();
     // Also for a change that affects no Service (a taint of the Node): health waits until it is synced.
     this.#next.owe();
@@ -195,7 +198,7 @@ class RunningAgent implements Agent {
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
     const plan = this.#plan;
-    const { services: changed, isFull } = this.#next.take();
+    const { services: changed, changes, isFull } = this.#next.take(plan);
     if (plan === undefined) return;
     const { dataplane } = this.#parts;
     try {
@@ -207,13 +210,24 @@ class RunningAgent implements Agent {
         });
       if (this.#isStopped) return;
       const services = isFull ? [...new Set([...changed, ...plan.services.keys()])] : changed;
-      this.#note(services, report, isFull);
+      this.#note({ services, changes: this.#programmed(changes, report), report, isFull });
     } catch (error) {
+      this.#next.restore(changes);
       if (!this.#isStopped) this.#noteThrown(error);
     }
   }
 
-  #note(services: readonly ServiceKey[], report: SyncReport, isFull: boolean): void {
+  /** A Service of which an entry failed is as it was before: it is retried. */
+  #programmed(changes: ServiceChanges, { failed }: SyncReport): ServiceChanges {
+    const unprogrammed = new Set(failed.map(({ service }) => service));
+    if (unprogrammed.size === 0) return changes;
+    const all = [...changes];
+    this.#next.restore(all.filter(([key]) => unprogrammed.has(key)));
+    return new Map(all.filter(([key]) => !unprogrammed.has(key)));
+  }
+
+  #note(synced: Pick<SyncFacts, 'services' | 'changes' | 'report' | 'isFull'>): void {
+    const { services, report, isFull } = synced;
     const { log } = this.#parts;
     const { applied, failed, elapsedMs } = report;
     if (services.length > 0) {
@@ -229,7 +243,7 @@ class RunningAgent implements Agent {
     }
     this.#retries.noted();
     if (this.#plan === undefined) return;
-    const facts = { plan: this.#plan, services, report, isFull, isComplete: this.#isInSync() };
+    const facts = { plan: this.#plan, ...synced, isComplete: this.#isInSync() };
     for (const { onSync } of this.#listeners) onSync?.(facts);
     if (isFull && this.#readyAt === undefined) this.#becomeReady();
   }

@@ -12,10 +12,13 @@ import { serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
+import { SYSTEM_CLOCK } from '../sys/clock.ts';
+import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
-import { nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
+import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
+import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
@@ -98,6 +101,9 @@ async function compose(
     log,
   });
   closers.push(servers);
+  const cleaner = conntrackCleaner(addresses, servers, log);
+  closers.push(cleaner);
+  agent.listen({ onSync: (facts) => cleaner.synced(facts) });
   admin.serve(
     routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source, addresses }),
   );
@@ -160,6 +166,20 @@ function start(
   // The source reports the problems of all kinds together, once it has had time to meet them.
   void early.passTo(withNodeWarning(listener, nodeName, log));
 }
+
+const conntrackCleaner = (
+  addresses: NodeAddresses,
+  { conntrackCleaned }: Servers,
+  log: Logger,
+): ConntrackCleaner =>
+  createConntrackCleaner({
+    read: readConntrack,
+    remove: deleteConntrack,
+    localAddresses: () => addresses.current().map(({ address }) => address),
+    clock: SYSTEM_CLOCK,
+    log,
+    onCleaned: conntrackCleaned,
+  });
 
 /** A folder of manifests does not accept events. */
 const senderTo = (source: Source): EventSender => ({

@@ -48,6 +48,7 @@ export interface Servers {
   /** Must be called before the agent accepts the changes: they are pending until they are programmed. */
   arrived(changes: readonly ObjectChange[]): void;
   synced(facts: SyncFacts): void;
+  conntrackCleaned: Metrics['conntrackCleaned'];
   /** One request to the API server. */
   requested(request: RequestFacts): void;
   /** The configuration file was written, possibly with its original content. */
@@ -90,6 +91,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
   return {
     events,
     ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
+    conntrackCleaned: metrics.conntrackCleaned,
     requested: metrics.requested,
     configWritten({ path, isChanged }) {
       shown.isConfigChanged = isChanged;

@@ -8,6 +8,7 @@ import { staleFlows, staleScope } from '../../src/plan/conntrack/stale-flows.ts'
 import { explain } from '../../src/plan/explain/explain.ts';
 import { createPlanner, type Planner } from '../../src/plan/planner.ts';
 import type { Plan, PlanDelta } from '../../src/plan/types.ts';
+import { changesIn } from '../unit/plan/support.ts';
 import { expectationOf, flowOf, packetOf, readStories, type Step, type Story } from './story.ts';
 
 type Order = (changes: readonly ObjectChange[]) => readonly (readonly ObjectChange[])[];
@@ -82,7 +83,9 @@ function checkStale(step: Step, deltas: readonly PlanDelta[]): void {
   const flows = (step.flows ?? []).map(flowOf);
   const local = new Set(['192.0.2.11', '10.1.1.1', '127.0.0.1']);
   const stale = new Set(
-    deltas.flatMap((delta) => staleFlows(staleScope(delta), flows, local)).map(({ line }) => line),
+    deltas
+      .flatMap((delta) => staleFlows(staleScope(changesIn(delta)), flows, local))
+      .map(({ line }) => line),
   );
   expect(flows.map(({ line }) => line).filter((line) => stale.has(line))).toEqual(step.stale);
 }

@@ -19,8 +19,13 @@ export const PACKET_METRICS: readonly MetricName[] = [
   'fairlead_service_packets_total',
   'fairlead_service_bytes_total',
 ];
+/** Those that netfilter's connection tracking has to be active for: test/integration/netns/conntrack/agent.test.ts. */
+const CONNTRACK_METRICS: readonly MetricName[] = [
+  'kubeproxy_conntrack_reconciler_sync_duration_seconds',
+  'kubeproxy_conntrack_reconciler_deleted_entries_total',
+];
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
-  (name) => !API_SERVER_METRICS.includes(name) && !PACKET_METRICS.includes(name),
+  (name) => ![...API_SERVER_METRICS, ...PACKET_METRICS, ...CONNTRACK_METRICS].includes(name),
 );
 
 const FETCH =

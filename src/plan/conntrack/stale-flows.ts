@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tracked UDP flows a change has made stale: nothing tells a UDP client that its backend is gone, so a
-// flow that still points there must be forgotten. TCP and SCTP are not touched, nor is any flow to a backend that
-// is ready or serves while it terminates, on whatever node and whatever the policies say.
+// Which tracked UDP and SCTP flows a change has made stale: nothing tells such a client that its backend is gone, or
+// only after minutes, so a flow that still points there must be forgotten. TCP is not touched, nor is any flow to a
+// backend that is ready or serves while it terminates, on whatever node and whatever the policies say.
 // Source: CleanStaleEntries in kube-proxy's pkg/proxy/conntrack, with what was fixed there later or is fixed here:
-// ports without any serving endpoint count too (kubernetes issue 139628), deleted Services and frontends count, new
-// frontends count (a flow may be older than its Service), and a NodePort means this node's addresses only, not
-// whatever else has that port number. Pure.
+// SCTP counts, as it did up to Kubernetes 1.31, ports without any serving endpoint count too (kubernetes issue 139628),
+// deleted Services and frontends count, new frontends count (a flow may be older than its Service), and a NodePort
+// means this node's addresses only, not whatever else has that port number. Pure.
 import { isSame } from '../../lib/json.ts';
-import type { Protocol } from '../../model/types.ts';
-import type {
-  BackendList,
-  Frontend,
-  Plan,
-  PlanDelta,
-  ServicePlan,
-  ServicePortPlan,
-} from '../types.ts';
+import type { Family, Protocol } from '../../model/types.ts';
+import type { BackendList, Frontend, ServicePlan, ServicePortPlan } from '../types.ts';
 
 /** A tracked flow as its first packet and the answers to it: `destination` is what the client dialled. */
 export interface Flow {
@@ -27,53 +20,66 @@ export interface Flow {
   readonly replySourcePort: number;
 }
 
+/** What one frontend's flows are judged by. */
 interface Target {
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly port: number;
   /** `address:port` of backends whose flows stay (`isGone`: whose flows must go). */
   readonly backends: ReadonlySet<string>;
   /** The frontend is no more: only what it had sent to its backends is ours to cut. */
   readonly isGone: boolean;
 }
 
-/** Frontends whose flows must be looked at: `10.96.0.10:53` or, for NodePorts, `IPv4 *:30053`. */
+/** Frontends whose flows must be looked at, by `UDP|10.96.0.10|53` or, for NodePorts, `UDP|IPv4|30053`. */
 export type StaleScope = ReadonlyMap<string, Target>;
 
 const hostPort = (address: string, port: number): string => `${address}|${port}`;
 
-const frontendKey = ({ address, port }: Frontend, { family }: ServicePortPlan): string =>
-  address === undefined ? `${family}|${port}` : hostPort(address, port);
+const frontendKey = (
+  { address, port }: Frontend,
+  { family, protocol }: Pick<ServicePortPlan, 'family' | 'protocol'>,
+): string => `${protocol}|${hostPort(address ?? family, port)}`;
 
 const backendKeys = (backends: BackendList): ReadonlySet<string> =>
   new Set(backends.map(({ address, port }) => hostPort(address, port)));
 
-/** Every UDP frontend of the plan: for the first look after a start. */
-export function staleScopeOfAll(plan: Plan): StaleScope {
-  const scope = new Map<string, Target>();
-  for (const service of plan.services.values()) addCurrent(scope, undefined, service);
-  return scope;
+/** One Service, and what it was; undefined: it was not there, or is no more. */
+export interface ServiceChange {
+  readonly before: ServicePlan | undefined;
+  readonly after: ServicePlan | undefined;
 }
 
-/** What one build changed. Empty if no UDP port changed its serving endpoints or its frontends. */
-export function staleScope(delta: PlanDelta): StaleScope {
+/** Empty if no UDP or SCTP port changed its serving endpoints or its frontends. After a start every Service is new. */
+export function staleScope(changes: readonly ServiceChange[]): StaleScope {
   const scope = new Map<string, Target>();
-  for (const key of delta.changed) {
-    const before = delta.previous.get(key);
-    if (before !== undefined) addGone(scope, before);
-  }
+  for (const { before } of changes) addGone(scope, before);
   // Second, so that a frontend that another Service took over is judged by its new owner.
-  for (const key of delta.changed) {
-    const after = delta.plan.services.get(key);
-    if (after !== undefined) addCurrent(scope, delta.previous.get(key), after);
-  }
+  for (const { before, after } of changes) addCurrent(scope, before, after);
   return scope;
 }
 
-const udpPorts = (service: ServicePlan | undefined): readonly ServicePortPlan[] =>
-  service === undefined ? [] : service.ports.filter(({ protocol }) => protocol === 'UDP');
+/** Of two changes, one after the other. */
+export const joinedScopes = (earlier: StaleScope, later: StaleScope): StaleScope =>
+  new Map([...earlier, ...later]);
 
-function addGone(scope: Map<string, Target>, before: ServicePlan): void {
-  for (const port of udpPorts(before)) {
-    const target = { backends: backendKeys(port.serving), isGone: true };
-    for (const frontend of port.frontends) scope.set(frontendKey(frontend, port), target);
+const cleanedPorts = (service: ServicePlan | undefined): readonly ServicePortPlan[] =>
+  service === undefined ? [] : service.ports.filter(({ protocol }) => protocol !== 'TCP');
+
+const targetsOf = (
+  { family, protocol, serving, frontends }: ServicePortPlan,
+  isGone: boolean,
+): readonly (readonly [key: string, target: Target])[] => {
+  const backends = backendKeys(serving);
+  return frontends.map((frontend) => [
+    frontendKey(frontend, { family, protocol }),
+    { family, protocol, port: frontend.port, backends, isGone },
+  ]);
+};
+
+function addGone(scope: Map<string, Target>, before: ServicePlan | undefined): void {
+  for (const port of cleanedPorts(before)) {
+    for (const [key, target] of targetsOf(port, true)) scope.set(key, target);
   }
 }
 
@@ -81,16 +87,14 @@ function addGone(scope: Map<string, Target>, before: ServicePlan): void {
 function addCurrent(
   scope: Map<string, Target>,
   before: ServicePlan | undefined,
-  after: ServicePlan,
+  after: ServicePlan | undefined,
 ): void {
   const old = new Map<string, ServicePortPlan>();
-  for (const port of udpPorts(before)) {
+  for (const port of cleanedPorts(before)) {
     for (const frontend of port.frontends) old.set(frontendKey(frontend, port), port);
   }
-  for (const port of udpPorts(after)) {
-    const target = { backends: backendKeys(port.serving), isGone: false };
-    for (const frontend of port.frontends) {
-      const key = frontendKey(frontend, port);
+  for (const port of cleanedPorts(after)) {
+    for (const [key, target] of targetsOf(port, false)) {
       const was = old.get(key);
       const isUnchanged = was !== undefined && isSame(backendKeysOf(was), backendKeysOf(port));
       if (isUnchanged) scope.delete(key);
@@ -101,6 +105,22 @@ function addCurrent(
 
 const backendKeysOf = (port: ServicePortPlan): readonly string[] =>
   port.serving.map(({ address, port: number }) => hostPort(address, number));
+
+/** By family: whether entries of that protocol to that port can be in the scope. Families that have none are absent. */
+export type ScopePorts = ReadonlyMap<Family, (protocol: Protocol, port: number) => boolean>;
+
+export function portsOf(scope: StaleScope): ScopePorts {
+  const ports = new Map<Family, Set<string>>();
+  for (const { family, protocol, port } of scope.values()) {
+    const known = ports.get(family) ?? new Set();
+    ports.set(family, known.add(`${protocol}|${port}`));
+  }
+  const entries = [...ports].map(([family, known]) => {
+    const has = (protocol: Protocol, port: number): boolean => known.has(`${protocol}|${port}`);
+    return [family, has] as const;
+  });
+  return new Map(entries);
+}
 
 /**
  * The flows to forget, in their order. `localAddresses`: all addresses of this node as the kernel has them; NodePorts
@@ -114,20 +134,22 @@ export function staleFlows<F extends Flow>(
   const victims: F[] = [];
   if (scope.size === 0) return victims;
   for (const flow of flows) {
-    const target = flow.protocol === 'UDP' ? targetOf(scope, flow, localAddresses) : undefined;
+    const target = targetOf(scope, flow, localAddresses);
     if (target !== undefined && isVictim(target, flow)) victims.push(flow);
   }
   return victims;
 }
 
+/** A scope has frontends of UDP and SCTP alone, so a TCP flow finds none. */
 function targetOf(
   scope: StaleScope,
-  { destination, destinationPort }: Flow,
+  { protocol, destination, destinationPort }: Flow,
   localAddresses: ReadonlySet<string>,
 ): Target | undefined {
-  const exact = scope.get(hostPort(destination, destinationPort));
+  const exact = scope.get(`${protocol}|${hostPort(destination, destinationPort)}`);
   if (exact !== undefined || !localAddresses.has(destination)) return exact;
-  return scope.get(`${destination.includes(':') ? 'IPv6' : 'IPv4'}|${destinationPort}`);
+  const family = destination.includes(':') ? 'IPv6' : 'IPv4';
+  return scope.get(`${protocol}|${hostPort(family, destinationPort)}`);
 }
 
 function isVictim(target: Target, { replySource, replySourcePort }: Flow): boolean {

@@ -14,12 +14,20 @@ export interface SyncFacts {
   readonly failed: number;
 }
 
+/** One pass over the conntrack table of a family. */
+export interface ConntrackFacts {
+  readonly family: Family;
+  readonly durationMs: number;
+  readonly deleted: number;
+}
+
 export interface Metrics {
   syncAsked(family: Family): void;
   /** Only a sync without failed entries counts as successful. */
   synced(facts: SyncFacts): void;
   /** @param sinceTriggerMs from the trigger time of the endpoints' change to now */
   programmed(family: Family, sinceTriggerMs: number): void;
+  conntrackCleaned(cleaned: ConntrackFacts): void;
   arrived(kind: Kind, changes: number): void;
   responded(probe: 'healthz' | 'livez', status: number): void;
   /** One request to the API server; a watch counts when its response begins. */
@@ -58,6 +66,12 @@ export function createMetrics(
         { ip_family: family },
         seconds,
       );
+    },
+    conntrackCleaned({ family, durationMs, deleted }) {
+      const labels = { ip_family: family };
+      const seconds = durationMs / 1000;
+      registry.observe('kubeproxy_conntrack_reconciler_sync_duration_seconds', labels, seconds);
+      registry.count('kubeproxy_conntrack_reconciler_deleted_entries_total', labels, deleted);
     },
     arrived(kind, changes) {
       if (kind === 'Service')

@@ -89,6 +89,15 @@ const KUBE_PROXY = {
     'traffic_policy ip_family',
     'Service ports with a Local traffic policy that have endpoints, but none on this node.',
   ),
+  kubeproxy_conntrack_reconciler_sync_duration_seconds: histogram(
+    'ip_family',
+    SYNC_BUCKETS,
+    'Duration of a pass over the conntrack table that deletes stale entries.',
+  ),
+  kubeproxy_conntrack_reconciler_deleted_entries_total: counter(
+    'ip_family',
+    'Stale conntrack entries deleted.',
+  ),
   kubeproxy_proxy_healthz_total: counter('code', 'Responses of /healthz.'),
   kubeproxy_proxy_livez_total: counter('code', 'Responses of /livez.'),
   rest_client_requests_total: counter(

@@ -4,13 +4,15 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Agent, createAgent, type SyncFacts } from '../../../src/agent/agent.ts';
 import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
-import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
+import type { Dataplane, FailedEntry } from '../../../src/dataplane/dataplane.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
-import type { Plan, PlanDelta, ServicePortPlan } from '../../../src/plan/types.ts';
+import { createPlanner } from '../../../src/plan/planner.ts';
+import type { Plan, PlanDelta, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import type { NodeAddresses } from '../../../src/sys/netlink/node-addresses.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from '../dataplane/bpf/plans.ts';
+import { ready, SETTINGS, service, slice } from '../plan/support.ts';
 
 const AUDIT_MS = 60_000;
 let agent: Agent;
@@ -305,6 +307,70 @@ test('an audit that ends while a change is being synced does not report it as pr
   expect(facts).toEqual([{ isFull: true, isComplete: false }]);
   await vi.advanceTimersByTimeAsync(101);
   expect(facts.at(-1)).toEqual({ isFull: false, isComplete: true });
+});
+
+describe('what has changed since it was programmed', () => {
+  const names: string[] = [];
+  const told = (): readonly string[] => names.splice(0);
+  /** `s1 none>10.1.1.1`: of each sync. */
+  const backendsOf = (service: ServicePlan | undefined): string =>
+    service?.ports[0]?.cluster.map(({ address }) => address).join() ?? 'none';
+
+  beforeEach(async () => {
+    agent.stop();
+    const real = createPlanner(SETTINGS);
+    agent = createAgent({
+      ...{ planner: real, dataplane, addresses, auditIntervalMs: AUDIT_MS },
+      log: createLogger('error', 'json'),
+    });
+    agent.listen({
+      onSync: ({ changes }) => {
+        for (const [key, { before, after }] of changes)
+          names.push(`${key} ${backendsOf(before)}>${backendsOf(after)}`);
+      },
+    });
+    agent.accept([service('s1', 1), slice('s1', [ready('10.1.1.1')])]);
+    agent.sourceSynced();
+    await turns();
+    expect(told()).toEqual(['default/s1 none>10.1.1.1']);
+  });
+
+  test('is told once, with what it was', async () => {
+    agent.accept([slice('s1', [ready('10.1.1.2')])]);
+    await turns();
+    expect(told()).toEqual(['default/s1 10.1.1.1>10.1.1.2']);
+    await agent.audit();
+    await vi.advanceTimersByTimeAsync(AUDIT_MS);
+    expect(told()).toEqual([]);
+  });
+
+  test('is told after the retry, if it could not be programmed', async () => {
+    const sync = dataplane.sync.bind(dataplane);
+    const failure = {
+      id: {},
+      text: '',
+      code: 'WRITE_FAILED',
+      reason: 'no',
+    } as never as FailedEntry;
+    dataplane.sync = async () => ({
+      ...{ applied: 0, elapsedMs: 0, failed: [{ ...failure, service: 'default/s1' }] },
+    });
+    agent.accept([slice('s1', [ready('10.1.1.2')])]);
+    await turns();
+    dataplane.sync = () => Promise.reject(new Error('no kernel'));
+    agent.accept([slice('s1', [ready('10.1.1.3')])]);
+    await turns();
+    expect(told()).toEqual([]);
+    dataplane.sync = sync;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(told()).toEqual(['default/s1 10.1.1.1>10.1.1.3']);
+  });
+
+  test('is told of a Service that is gone', async () => {
+    agent.accept([remove('s1')]);
+    await turns();
+    expect(told()).toEqual(['default/s1 10.1.1.1>none']);
+  });
 });
 
 describe('timers', () => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects as a source delivers them, and settings, for the tests of plans.
-import type { PlanSettings } from '../../../src/plan/types.ts';
+import type { ServiceChange } from '../../../src/plan/conntrack/stale-flows.ts';
+import type { PlanDelta, PlanSettings } from '../../../src/plan/types.ts';
 import {
   clusterIp,
   nodeObject,
@@ -52,3 +53,7 @@ export const node = (
       ...rest,
     }),
   );
+
+/** What one build changed, by Service. */
+export const changesIn = ({ plan, changed, previous }: PlanDelta): readonly ServiceChange[] =>
+  changed.map((key) => ({ before: previous.get(key), after: plan.services.get(key) }));

@@ -82,6 +82,7 @@ const node = (spec: object = {}): ObjectChange => put(nodeObject('n1', { spec })
 const synced = (over: Partial<SyncFacts> = {}): SyncFacts => ({
   plan: planOf(),
   services: [],
+  changes: new Map(),
   report: { applied: 1, failed: [], elapsedMs: 2 },
   isFull: false,
   isComplete: true,

@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest';
 import type { ObjectChange } from '../../../../src/model/types.ts';
 import {
   type Flow,
+  portsOf,
   staleFlows,
   staleScope,
-  staleScopeOfAll,
 } from '../../../../src/plan/conntrack/stale-flows.ts';
 import { createPlanner } from '../../../../src/plan/planner.ts';
 import { remove } from '../../../support/objects.ts';
-import { ready, SETTINGS, service, slice } from '../support.ts';
+import { changesIn, ready, SETTINGS, service, slice } from '../support.ts';
 
 const UDP = { ports: [{ name: 'dns', port: 53, protocol: 'UDP', nodePort: 30053 }] };
 const dns = (name: string, number: number, spec: object = {}) =>
@@ -37,7 +37,7 @@ function staleAfter(
 ) {
   const planner = createPlanner(SETTINGS);
   planner.apply(history);
-  return staleFlows(staleScope(planner.apply(last)), flows, LOCAL);
+  return staleFlows(staleScope(changesIn(planner.apply(last))), flows, LOCAL);
 }
 
 describe('staleFlows', () => {
@@ -80,17 +80,43 @@ describe('staleFlows', () => {
   it('nothing is looked at when no UDP port changed', () => {
     const planner = createPlanner(SETTINGS);
     planner.apply(a);
-    const { size } = staleScope(
-      planner.apply([service('web', 9), slice('web', [ready('10.1.1.9')])]),
-    );
+    const delta = planner.apply([service('web', 9), slice('web', [ready('10.1.1.9')])]);
+    const { size } = staleScope(changesIn(delta));
     expect(size).toBe(0);
   });
 
-  it('after a start every UDP frontend is looked at', () => {
+  it('SCTP is looked at as UDP is, and neither for the other', () => {
+    const both = (...names: readonly ('UDP' | 'SCTP')[]) =>
+      names.map((protocol) => ({ name: protocol.toLowerCase(), port: 53, protocol }));
+    const sctpToA: Flow = { ...toA, protocol: 'SCTP' };
+    const history = [
+      service('a', 1, { ports: both('UDP', 'SCTP') }),
+      slice('a', [ready('10.1.1.5')], {
+        ports: both('UDP', 'SCTP').map((port) => ({ ...port, port: 5353 })),
+      }),
+    ];
+    const udpAlone = slice('a', [ready('10.1.1.5')], {
+      ports: both('UDP').map((port) => ({ ...port, port: 5353 })),
+    });
+    const toTcp: Flow = { ...toA, protocol: 'TCP' };
+    expect(staleAfter(history, [udpAlone], [toA, sctpToA, toTcp])).toEqual([sctpToA]);
+  });
+
+  it('after a start every UDP and SCTP frontend is looked at', () => {
     const planner = createPlanner(SETTINGS);
-    const { plan } = planner.apply([...a, service('web', 9)]);
-    const scope = staleScopeOfAll(plan);
-    expect([...scope.keys()]).toEqual(['10.96.0.1|53', 'IPv4|30053']);
+    const delta = planner.apply([...a, service('web', 9)]);
+    const scope = staleScope(changesIn(delta));
+    expect([...scope.keys()]).toEqual(['UDP|10.96.0.1|53', 'UDP|IPv4|30053']);
     expect(staleFlows(scope, [toA, toB], LOCAL)).toEqual([toB]);
+  });
+
+  it('tells which families and ports have to be read', () => {
+    const planner = createPlanner(SETTINGS);
+    const delta = planner.apply([...a, service('web', 9)]);
+    const ports = portsOf(staleScope(changesIn(delta)));
+    expect([...ports.keys()]).toEqual(['IPv4']);
+    const has = ports.get('IPv4')!;
+    const asked = [53, 30053, 80].map((port) => has('UDP', port));
+    expect([...asked, has('TCP', 53)]).toEqual([true, true, false, false]);
   });
 });

@@ -84,6 +84,8 @@ describe('what is told', () => {
     metrics.responded('livez', 200);
     metrics.programmed('IPv4', 700);
     metrics.programmed('IPv4', -5);
+    metrics.conntrackCleaned({ family: 'IPv6', durationMs: 30, deleted: 0 });
+    metrics.conntrackCleaned({ family: 'IPv6', durationMs: 10, deleted: 3 });
     metrics.requested({ method: 'GET', host: 'h:6443', code: '200', durationMs: 20 });
     const page = await metrics.text();
     for (const line of [
@@ -94,6 +96,9 @@ describe('what is told', () => {
       'kubeproxy_network_programming_duration_seconds_bucket{le="0.25",ip_family="IPv4"} 1',
       'kubeproxy_network_programming_duration_seconds_bucket{le="1",ip_family="IPv4"} 2',
       'kubeproxy_network_programming_duration_seconds_sum{ip_family="IPv4"} 0.7',
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds_sum{ip_family="IPv6"} 0.04',
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv6"} 2',
+      'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv6"} 3',
       'rest_client_requests_total{code="200",method="GET",host="h:6443"} 1',
       'rest_client_request_duration_seconds_sum{verb="GET",host="h:6443"} 0.02',
     ]) {
