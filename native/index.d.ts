@@ -278,6 +278,13 @@ export function possibleCpus(): number;
 /** Mounts a bpf file system on an existing directory. */
 export function mountBpffs(path: string): void;
 export function unmount(path: string): void;
+/**
+ * Moves the calling thread into a new network namespace, with nothing but a loopback device that is down. Other threads stay
+ * where they are; a program started afterwards is in the new one as a whole.
+ */
+export function unshareNetwork(): void;
+/** The same with a copy of the mounts: what is mounted and unmounted afterwards is seen nowhere else. */
+export function unshareMounts(): void;
 /** statfs f_type of a path: 0xcafe4a11 is bpffs, 0x63677270 cgroup2. */
 export function fileSystemType(path: string): number;
 /**

@@ -2,6 +2,7 @@
 // System calls that Node lacks, and facts about this machine.
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -42,6 +43,20 @@ Napi::Value Unmount(const Napi::CallbackInfo& info) {
   if (!args.ok()) return {};
   if (umount2(path.c_str(), UMOUNT_NOFOLLOW) != 0) {
     return ThrowErrno(info.Env(), errno, "umount2", path);
+  }
+  return info.Env().Undefined();
+}
+
+Napi::Value UnshareNetwork(const Napi::CallbackInfo& info) {
+  if (unshare(CLONE_NEWNET) != 0) return ThrowErrno(info.Env(), errno, "unshare", "CLONE_NEWNET");
+  return info.Env().Undefined();
+}
+
+// Mounts that are shared with the namespace it leaves would show there.
+Napi::Value UnshareMounts(const Napi::CallbackInfo& info) {
+  if (unshare(CLONE_NEWNS) != 0) return ThrowErrno(info.Env(), errno, "unshare", "CLONE_NEWNS");
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return ThrowErrno(info.Env(), errno, "mount", "MS_PRIVATE");
   }
   return info.Env().Undefined();
 }
@@ -91,6 +106,8 @@ void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
   exports.Set("possibleCpus", Napi::Function::New<PossibleCpus>(env, "possibleCpus"));
   exports.Set("mountBpffs", Napi::Function::New<MountBpffs>(env, "mountBpffs"));
   exports.Set("unmount", Napi::Function::New<Unmount>(env, "unmount"));
+  exports.Set("unshareNetwork", Napi::Function::New<UnshareNetwork>(env, "unshareNetwork"));
+  exports.Set("unshareMounts", Napi::Function::New<UnshareMounts>(env, "unshareMounts"));
   exports.Set("fileSystemType", Napi::Function::New<FileSystemType>(env, "fileSystemType"));
   exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
   exports.Set("netnsCookie", Napi::Function::New<NetnsCookie>(env, "netnsCookie"));

@@ -61,6 +61,8 @@ export const readBtf: Native['readBtf'] = (...args) => addon().readBtf(...args);
 export const possibleCpus: Native['possibleCpus'] = () => addon().possibleCpus();
 export const mountBpffs: Native['mountBpffs'] = (...args) => addon().mountBpffs(...args);
 export const unmount: Native['unmount'] = (...args) => addon().unmount(...args);
+export const unshareNetwork: Native['unshareNetwork'] = () => addon().unshareNetwork();
+export const unshareMounts: Native['unshareMounts'] = () => addon().unshareMounts();
 export const fileSystemType: Native['fileSystemType'] = (...args) =>
   addon().fileSystemType(...args);
 export const lockExclusively: Native['lockExclusively'] = (...args) =>

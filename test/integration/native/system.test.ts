@@ -173,6 +173,24 @@ describe.skipIf(missing !== undefined)('system', () => {
     expect(other).not.toBe(String(netnsCookie()));
   });
 
+  test('a program that is started after unshareNetwork() and unshareMounts() is in new namespaces', async () => {
+    const seen = await inChild((native, _, require) => {
+      const { execFileSync } = require('node:child_process');
+      const { readlinkSync } = require('node:fs');
+      const here = ['net', 'mnt'].map((one) => readlinkSync(`/proc/self/ns/${one}`));
+      native.unshareNetwork();
+      native.unshareMounts();
+      native.mountBpffs('/mnt');
+      const of = (...argv: [string, string[]]) => String(execFileSync(...argv)).trim();
+      const there = ['net', 'mnt'].map((one) => of('readlink', [`/proc/self/ns/${one}`]));
+      return { here, there, mounted: of('stat', ['-fc', '%T', '/mnt']) };
+    }, null);
+    expect(seen.there).not.toContain(seen.here[0]);
+    expect(seen.there).not.toContain(seen.here[1]);
+    expect(seen.mounted).toBe('bpf_fs');
+    expect(fileSystemType('/mnt')).not.toBe(0xcafe4a11);
+  });
+
   test('grace periods end, also many at once, while the event loop runs', async () => {
     let turns = 0;
     const timer = setInterval(() => {
