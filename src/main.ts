@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   bypass: async () => (await import('./cli/commands/bypass.ts')).bypassCommand(),
   demo: async () => (await import('./cli/commands/demo.ts')).demoCommand(),
   audit: async () => (await import('./cli/commands/audit.ts')).auditCommand(),
+  probe: async () => (await import('./cli/commands/probe.ts')).probeCommand(),
   validate: async () => (await import('./cli/commands/validate.ts')).validateCommand(),
   cleanup: async () => (await import('./cli/commands/cleanup.ts')).cleanupCommand(),
   completion: async () =>

@@ -5,6 +5,8 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { FEATURES } from '../../../src/agent/probe/features.ts';
+import { TIERS } from '../../../src/agent/probe/tier.ts';
 import { bpfCapabilities } from '../../../src/dataplane/capabilities.ts';
 import { ERRORS, EXIT } from '../../../src/errors.ts';
 import { readManifests } from '../../../src/source/manifests/manifests.ts';
@@ -88,6 +90,16 @@ describe('lists', () => {
   test('docs/exit-codes.md has the exit codes of src/errors.ts', () => {
     const listed = tableOf('docs/exit-codes.md').map(([code]) => Number(code));
     expect(listed).toEqual(Object.values(EXIT));
+  });
+
+  test('docs/probe.md has the features of src/agent/probe/features.ts, and the tiers', () => {
+    const listed = tableOf('docs/probe.md');
+    const features = Object.entries(FEATURES).map(([name, { neededFor, consequence, remedy }]) => [
+      ...[`\`${name}\``, neededFor, consequence, remedy],
+    ]);
+    expect(listed.filter(([, , , remedy]) => remedy !== undefined)).toEqual(features);
+    const tiers = listed.filter(({ length }) => length === 3).map(([name]) => name);
+    expect(tiers).toEqual(TIERS.map(({ name }) => name));
   });
 
   test('ARCHITECTURE.md has the maps of bpf/common/maps.h and of the layers', () => {

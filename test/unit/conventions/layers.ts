@@ -43,7 +43,7 @@ const LAYERS: Readonly<Record<Layer, LayerRule>> = {
   edge: {
     number: '4',
     holds:
-      /^src\/source\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|grace-period|bypass-map|inspect\/pinned|stale-sockets\/(?!socket|served|pass)[\w-]+|flows\/(kernel|pinned)|(?:devices|packet)\/[\w-]+|loader\/(?!sizes)[\w-]+|restore\/(?!variant|failure)[\w-]+|maps\/(kernel|counters))\.ts$/,
+      /^src\/source\/|^src\/config\/(load|file\/watch)\.ts$|^src\/dataplane\/\w+\/(dataplane|open|grace-period|bypass-map|inspect\/pinned|stale-sockets\/(?!socket|served|pass)[\w-]+|flows\/(kernel|pinned)|(?:devices|packet)\/[\w-]+|loader\/(?!sizes)[\w-]+|restore\/(?!variant|failure)[\w-]+|probe\/(?!plan)[\w-]+|maps\/(kernel|counters))\.ts$/,
     mayImport: ['lib', 'model', 'plan', 'render', 'config', 'system', 'edge'],
     why: 'the edges touch the world and serve the agent: they do not know who calls them',
   },
@@ -89,6 +89,8 @@ const DATAPLANE_COMPOSERS: readonly string[] = [
   'src/cli/dataplanes.ts',
   // Opt-outs are BPF's alone, and no other dataplane has them.
   'src/cli/commands/bypass.ts',
+  // What each dataplane needs is tried one by one.
+  'src/cli/probe/attempts.ts',
 ];
 
 /** A file of one dataplane, not of the seam. */

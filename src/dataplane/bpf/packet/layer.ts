@@ -16,7 +16,7 @@ import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
-import { DEVICE_PROGRAMS } from '../loader/layer.ts';
+import { DEVICE_PROGRAMS, type Layer } from '../loader/layer.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
@@ -66,19 +66,21 @@ export interface PacketLayerParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
+/** The layer as data: its programs are attached as devices come. */
+export const packetPrograms = (object: Uint8Array): Layer => ({
+  name: 'packet layer',
+  objects: [{ bytes: object, rodata: [{}] }],
+  hooks: [],
+  keeps: DEVICE_PROGRAMS,
+});
+
 /** After the socket layer, with which it shares maps. Throws FairleadError. */
 export async function openPacketLayer(
   settings: DeviceSettings,
   parts: PacketLayerParts,
 ): Promise<PacketLayer> {
   const { object, sweepObject, bpfRoot, sizes, resetsTcp, answersPing, log } = parts;
-  const layer = {
-    name: 'packet layer',
-    objects: [{ bytes: object, rodata: [{}] }],
-    hooks: [],
-    keeps: DEVICE_PROGRAMS,
-  };
-  const loaded = await attachLayer({ layer, bpfRoot, sizes });
+  const loaded = await attachLayer({ layer: packetPrograms(object), bpfRoot, sizes });
   const opened: { close(): void }[] = [loaded];
   const close = (): void => {
     for (const part of opened.splice(0).reverse()) part.close();

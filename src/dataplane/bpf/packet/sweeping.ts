@@ -43,20 +43,14 @@ const PROGRAM = 'fl_sweep';
 /** After the packet layer, with which it shares maps. */
 export async function startSweeping(parts: SweepingParts): Promise<Sweeping> {
   const { object, bpfRoot, sizes, log } = parts;
-  const layer = {
-    name: 'sweep of flows',
-    objects: [{ bytes: object, rodata: [{}] }],
-    hooks: [],
-    keeps: [PROGRAM],
-  };
   try {
-    const loaded = await attachLayer({ layer, bpfRoot, sizes });
-    const { fill, close } = sweepWith(sweepOf(loaded), parts);
+    const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
+    const { fill, close } = sweepWith(sweep, parts);
     return {
       fill,
       close() {
         close();
-        loaded.close();
+        unload();
       },
     };
   } catch (error) {
@@ -64,6 +58,25 @@ export async function startSweeping(parts: SweepingParts): Promise<Sweeping> {
     log.info({ reason }, 'this kernel does not load the sweep of flows, the agent does its work');
     return sweepWith(batchSweep(parts), parts);
   }
+}
+
+/** The program that deletes expired flows. Throws FairleadError if the kernel refuses it. */
+export async function loadSweep({
+  object,
+  bpfRoot,
+  sizes,
+}: Pick<SweepingParts, 'object' | 'bpfRoot' | 'sizes'>): Promise<{
+  readonly sweep: Sweep;
+  close(): void;
+}> {
+  const layer = {
+    name: 'sweep of flows',
+    objects: [{ bytes: object, rodata: [{}] }],
+    hooks: [],
+    keeps: [PROGRAM],
+  };
+  const loaded = await attachLayer({ layer, bpfRoot, sizes });
+  return { sweep: sweepOf(loaded), close: () => loaded.close() };
 }
 
 function sweepWith(sweep: Sweep, { tables, clock, log }: SweepingParts): Sweeping {

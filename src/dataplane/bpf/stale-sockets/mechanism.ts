@@ -33,7 +33,7 @@ const FIND_SETTINGS: readonly Rodata[] = [1, 0].map((value) => ({
   can_make_cookie: Uint8Array.of(value),
 }));
 
-interface Loading {
+export interface Loading {
   readonly options: LoadOptions;
   /** Grows: what close() undoes. */
   readonly undo: Undo;
@@ -82,13 +82,16 @@ async function firstWay(loading: Loading): Promise<Choice> {
   const reasons: string[] = [];
   for (const name of ['bpf_sock_destroy', 'SOCK_DESTROY'] as const) {
     try {
-      return { way: { name, destroyIn: await OPEN_WAY[name](loading) }, limits: [] };
+      return { way: { name, destroyIn: await openWay(name, loading) }, limits: [] };
     } catch (error) {
       reasons.push(`${name}: ${reasonOf(error)}`);
     }
   }
   return { way: undefined, limits: [`this kernel cannot destroy sockets (${reasons.join('; ')})`] };
 }
+
+/** Throws if this kernel does not have it. */
+export const openWay = (name: Way, loading: Loading): Promise<DestroyIn> => OPEN_WAY[name](loading);
 
 const OPEN_WAY: Readonly<Record<Way, (loading: Loading) => Promise<DestroyIn>>> = {
   bpf_sock_destroy: async (loading) => {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead probe`: tries what fairlead needs in namespaces and a cgroup of its own, and says what a start does with
+// it. Needs no agent, and changes nothing that an agent or anybody else uses.
+import { release } from 'node:os';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import type { Engine } from '../../agent/probe/choice.ts';
+import { exitCodeOf, reportOf } from '../../agent/probe/report.ts';
+import { durationMs } from '../flags.ts';
+import { addOutputOption, machine, type OutputFormat, print } from '../output.ts';
+import { type InsideParts, probeInside } from '../probe/inside.ts';
+import { probe } from '../probe/outside.ts';
+import { probeText } from '../view/probe-text.ts';
+
+interface ProbeCommandOptions {
+  readonly output: OutputFormat;
+  readonly engine: Engine;
+  readonly cgroupRoot: string | undefined;
+  readonly timeout: number;
+  /** What the process that tries is to try, as JSON. */
+  readonly inside: string | undefined;
+}
+
+const TIMEOUT_MS = 10_000;
+
+export function probeCommand(): Command {
+  const command = new Command('probe').description(
+    'try what fairlead needs of this node, and say which engine a start uses; exits 3 if something is missing, 5 if no engine works',
+  );
+  const engine = new Option('--engine <engine>', 'engine that a start is asked for')
+    .choices(['auto', 'bpf', 'iptables'])
+    .default('auto');
+  return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
+    .addOption(engine)
+    .option('--cgroup-root <dir>', 'cgroup v2 directory below which a cgroup is made for a moment')
+    .option('--timeout <duration>', 'maximum time of one attempt', durationMs, TIMEOUT_MS)
+    .addOption(new Option('--inside <json>').hideHelp())
+    .action(probeNode);
+}
+
+async function probeNode(options: ProbeCommandOptions): Promise<void> {
+  const { output, engine, cgroupRoot, timeout: timeoutMs, inside } = options;
+  if (inside !== undefined) {
+    await probeInside(JSON.parse(inside) as InsideParts);
+    return;
+  }
+  const results = await probe({
+    cgroupRoot: cgroupRoot === undefined ? undefined : resolve(cgroupRoot),
+    timeoutMs,
+  });
+  const report = reportOf(results, release(), engine);
+  process.exitCode = exitCodeOf(report);
+  const { kind } = output;
+  const isText = kind === 'table' || kind === 'wide';
+  print(isText ? probeText(report, kind === 'wide') : await machine(report, output));
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that tries: in namespaces that were made for it, one feature after the other, a line on stdout for each.
+// It ends with whoever started it, and then removes the cgroup itself.
+import { readFileSync } from 'node:fs';
+import { FEATURES, type Feature, type FeatureName } from '../../agent/probe/features.ts';
+import { forbiddenBy } from '../../agent/probe/forbidden.ts';
+import { lineText, type Result } from '../../agent/probe/results.ts';
+import { reasonOf } from '../../errors.ts';
+import { CouldNotTell } from '../../lib/could-not-tell.ts';
+import {
+  enterProbeSandbox,
+  ownStatus,
+  type Prepared,
+  type ProbeSandbox,
+} from '../../sys/probe-sandbox.ts';
+import { print } from '../output.ts';
+import { ATTEMPTS } from './attempts.ts';
+
+export interface InsideParts {
+  readonly prepared: Prepared;
+  readonly features: readonly FeatureName[];
+}
+
+export async function probeInside({ prepared, features }: InsideParts): Promise<void> {
+  const sandbox = enterProbeSandbox(prepared);
+  process.stdin.resume().once('end', () => {
+    sandbox.abandon();
+    process.exit();
+  });
+  for (const feature of features) {
+    print(lineText({ begin: feature }));
+    print(lineText({ feature, ...(await resultOf(feature, sandbox)) }));
+  }
+  process.exit();
+}
+
+async function resultOf(feature: FeatureName, sandbox: ProbeSandbox): Promise<Result> {
+  try {
+    const found = await ATTEMPTS[feature](sandbox);
+    return { answer: 'yes', reason: typeof found === 'string' ? found : '' };
+  } catch (error) {
+    const answer = error instanceof CouldNotTell || isMomentary(error) ? 'could not tell' : 'no';
+    return { answer, reason: textOf(error, feature) };
+  }
+}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : '';
+
+/** They say nothing about what the kernel has. */
+const isMomentary = (error: unknown): boolean =>
+  ['NO_ADDON', 'ENOMEM', 'EMFILE', 'ENFILE', 'EAGAIN', 'EBUSY'].includes(codeOf(error));
+
+/** In one line. What forbids bpf(2) says more than the call that has failed first. */
+function textOf(error: unknown, feature: FeatureName): string {
+  const reason = reasonOf(error).split('\n', 1)[0] ?? '';
+  if (error instanceof CouldNotTell || !USES_BPF.includes(FEATURES[feature].group)) return reason;
+  const facts = { status: ownStatus(), lockdown: readLockdown() };
+  return forbiddenBy(errnoOf(error, reason), facts) ?? reason;
+}
+
+const USES_BPF: readonly Feature['group'][] = ['BPF', 'sockets', 'packets'];
+
+/** Errors of the loader have codes of their own, and the kernel's in the text. */
+const errnoOf = (error: unknown, reason: string): string =>
+  codeOf(error) === 'NO_PRIVILEGE'
+    ? 'EPERM'
+    : (/\b(EPERM|EACCES|ENOSYS)\b/.exec(reason)?.[0] ?? '');
+
+function readLockdown(): string | undefined {
+  try {
+    return readFileSync('/sys/kernel/security/lockdown', 'utf8');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// One netlink request and the whole answer to it. The kernel answers before send() returns.
+import { getSystemErrorName } from 'node:util';
+import * as native from '../native.ts';
+import { DONE_MESSAGE, ERROR_MESSAGE, type Message, messagesIn, u32 } from './wire.ts';
+
+export interface Request {
+  readonly protocol: number;
+  readonly type: number;
+  /** NLM_F_*: those of a dump, or of a change. */
+  readonly flags: number;
+  readonly body: Uint8Array;
+}
+
+export const NLM_F = { ACK: 0x4, DUMP: 0x300, EXCL: 0x200, CREATE: 0x400 };
+
+const HEADER = 16;
+const NLM_F_REQUEST = 0x1;
+
+/** Throws an Error whose message is the errno's name. */
+export function netlinkRequest({ protocol, type, flags, body }: Request): readonly Message[] {
+  const bytes = new Uint8Array(HEADER + body.length);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, bytes.length, true);
+  view.setUint16(4, type, true);
+  view.setUint16(6, NLM_F_REQUEST | flags, true);
+  bytes.set(body, HEADER);
+  const socket = native.openNetlink({ protocol });
+  try {
+    socket.send(bytes);
+    return answerOf(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+function answerOf(socket: Pick<native.NetlinkSocket, 'receive'>): readonly Message[] {
+  const messages: Message[] = [];
+  for (;;) {
+    const datagram = socket.receive();
+    if (datagram === undefined) return messages;
+    for (const message of messagesIn(datagram)) {
+      const errno = (u32(message.body) ?? 0) | 0;
+      if (message.type === ERROR_MESSAGE && errno !== 0) throw new Error(getSystemErrorName(errno));
+      if (message.type === DONE_MESSAGE || message.type === ERROR_MESSAGE) return messages;
+      messages.push(message);
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fairlead probe` where everything works, where something is forbidden or missing, and when it is killed.
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FEATURE_NAMES, type FeatureName } from '../../../../src/agent/probe/features.ts';
+import type { ProbeReport } from '../../../../src/agent/probe/report.ts';
+import { compiledPath } from '../../../../src/lab/sandbox.ts';
+import { findCgroup2, listProcesses, removeCgroup } from '../../../../src/sys/cgroup.ts';
+import { run, start } from '../../../../src/sys/exec.ts';
+import { until } from '../../../support/until.ts';
+
+/** Probes make their cgroups below it. */
+const cgroup = join(findCgroup2() ?? '', `fl-probe-${process.pid}`);
+const folder = mkdtempSync(join(tmpdir(), 'fl-probe-'));
+const forbidBpf = join(folder, 'forbid-bpf');
+
+beforeAll(async () => {
+  mkdirSync(cgroup);
+  const source = new URL('forbid-bpf.c', import.meta.url).pathname;
+  const built = await run('cc', ['-Wall', '-Werror', '-o', forbidBpf, source]);
+  expect(built.stderr).toBe('');
+});
+afterAll(() => {
+  removeCgroup(cgroup);
+  rmSync(folder, { recursive: true });
+});
+
+const ARGV = [process.execPath, compiledPath('main.js'), 'probe', '--cgroup-root', cgroup];
+
+async function probe(wrapper: readonly string[] = [], flags: readonly string[] = []) {
+  const [program = '', ...args] = [...wrapper, ...ARGV, '-o', 'json', ...flags];
+  const { code, stdout, stderr } = await run(program, args);
+  const report: ProbeReport = JSON.parse(stdout === '' ? '{"items": []}' : stdout);
+  const texts = new Map(
+    report.items.map(({ feature, answer, reason }) => [feature, `${answer}: ${reason}`]),
+  );
+  const lacking = report.items.filter(({ answer }) => answer !== 'yes');
+  return { ...report, code, stderr, texts, lacking };
+}
+
+const cgroupsLeft = (): readonly string[] =>
+  readdirSync(cgroup).filter((name) => name.startsWith('fairlead-probe-'));
+
+describe('where everything works', () => {
+  test('each feature has an answer, nothing is left, and nothing of this namespace is changed', async () => {
+    const facts = async () => [
+      (await run('ip', ['-o', 'link'])).stdout,
+      (await run('iptables-save', [])).stdout.replace(/^#.*|\[\d+:\d+\]$/gm, ''),
+      (await run('sysctl', ['net.ipv4.conf.lo.route_localnet'])).stdout,
+    ];
+    const before = await facts();
+    const { code, lacking, texts, engine } = await probe();
+    expect(lacking).toEqual([]);
+    expect([...texts.keys()]).toEqual(FEATURE_NAMES);
+    expect(texts.get('socket programs')).toMatch(/^yes: 11 programs, \d+ instructions verified$/);
+    expect(engine).toMatchObject({ ok: true, sockets: 'bpf', packets: 'bpf', why: [] });
+    expect(code).toBe(0);
+    expect(cgroupsLeft()).toEqual([]);
+    expect(await facts()).toEqual(before);
+  });
+
+  test('as a table: what is there, and what a start does with it', async () => {
+    const [program = '', ...args] = [...ARGV, '--engine', 'iptables'];
+    const { stdout } = await run(program, args);
+    expect(stdout).toMatch(/^FEATURE +ANSWER +REASON +CONSEQUENCE +REMEDY$/m);
+    expect(stdout).toMatch(/^tcx +yes +- +- +-$/m);
+    expect(stdout).toMatch(/^--engine iptables: +sockets and packets by iptables$/m);
+  });
+});
+
+describe('where BPF is forbidden', () => {
+  const BPF_ALONE: readonly FeatureName[] = ['bpf()', 'connect4', 'tcx', 'packet programs'];
+
+  test.each(['EPERM', 'ENOSYS'] as const)(
+    'by a seccomp filter that answers %s: no, and Services are served by iptables',
+    async (errno) => {
+      const { code, texts, engine } = await probe([forbidBpf, `${constants.errno[errno]}`]);
+      expect(texts.get('CAP_BPF')).toBe('yes: ');
+      const reason = `no: a seccomp filter of this process answers bpf(2) with ${errno}`;
+      for (const feature of BPF_ALONE) {
+        expect(texts.get(feature), feature).toContain(reason);
+      }
+      expect(texts.get('iptables-nft')).toBe('yes: ');
+      expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
+      expect(code).toBe(3);
+    },
+  );
+
+  test('by missing capabilities: no; and what needs a network namespace could not be told', async () => {
+    const drop = ['setpriv', '--bounding-set', '-sys_admin,-bpf,-perfmon'];
+    const { code, texts, engine } = await probe(drop, ['--engine', 'bpf']);
+    expect(texts.get('CAP_BPF')).toBe('no: this process does not have it');
+    expect(texts.get('bpf()')).toBe('no: this process has neither CAP_BPF nor CAP_SYS_ADMIN');
+    const reason = 'could not tell: a new network namespace needs CAP_SYS_ADMIN';
+    expect(texts.get('iptables-nft')).toBe(reason);
+    expect(texts.get('cgroup links')).toBe(reason);
+    expect(engine).toMatchObject({ ok: false, code: 'NO_PRIVILEGE' });
+    expect(code).toBe(5);
+  });
+
+  test('CAP_BPF and CAP_PERFMON come with CAP_SYS_ADMIN', async () => {
+    const { texts } = await probe(['setpriv', '--bounding-set', '-bpf,-perfmon']);
+    expect(texts.get('CAP_BPF')).toBe('yes: by CAP_SYS_ADMIN');
+    expect(texts.get('bpf()')).toBe('yes: ');
+  });
+});
+
+test('without a cgroup v2 hierarchy the answer is no, with what to do; packets are not affected', async () => {
+  const script = `umount -l "${findCgroup2()}" && exec "$@"`;
+  const unmounted = ['unshare', '--mount', 'sh', '-c', script, 'sh'];
+  const [program = '', ...args] = [...unmounted, ...ARGV.slice(0, 3), '-o', 'json'];
+  const { stdout, code } = await run(program, args);
+  const { items, engine }: ProbeReport = JSON.parse(stdout);
+  const answers = new Map(items.map(({ feature, ...rest }) => [feature, rest]));
+  expect(answers.get('cgroup v2')).toMatchObject({
+    answer: 'no',
+    reason: expect.stringMatching(/cgroup v2 hierarchy is mounted.*mount -t cgroup2/),
+  });
+  expect(answers.get('connect4')).toMatchObject({
+    answer: 'could not tell',
+    reason: 'no cgroup v2 hierarchy is mounted, writable',
+  });
+  expect(answers.get('packet programs')?.answer).toBe('yes');
+  expect(engine).toMatchObject({ ok: true, sockets: 'iptables', packets: 'iptables' });
+  expect(code).toBe(3);
+});
+
+test('without iptables in PATH the answer is no, and why', async () => {
+  const { texts, engine } = await probe(['env', 'PATH=/nowhere'], ['--engine', 'iptables']);
+  expect(texts.get('iptables-nft')).toMatch(/^no: iptables-nft-restore was not found: install/);
+  expect(texts.get('xt_recent')).toBe('could not tell: no iptables works here, see iptables-nft');
+  expect(engine).toMatchObject({ ok: false, code: 'NO_IPTABLES' });
+});
+
+describe('when it is killed', () => {
+  /** With the process that tries, once that is in the cgroup. */
+  async function startProbe() {
+    const [program = '', ...args] = ARGV;
+    const lines: string[] = [];
+    const child = start(program, args, { onStdoutLine: (line) => lines.push(line) });
+    const inside = await until(() => listProcesses(cgroup)[0], 'the process that tries');
+    return { child, inside, lines };
+  }
+
+  test('from outside, its cgroup is removed and no process is left', async () => {
+    const { child } = await startProbe();
+    child.kill('SIGKILL');
+    await child.exited;
+    await until(
+      () => cgroupsLeft().length === 0 && listProcesses(cgroup).length === 0,
+      'no cgroup',
+    );
+  });
+
+  test('inside, one feature could not be told, and the others are tried by the next process', async () => {
+    const { child, inside, lines } = await startProbe();
+    process.kill(Number(inside), 'SIGKILL');
+    await child.exited;
+    const doubts = lines.filter((line) => line.includes('could not tell'));
+    expect(doubts).toHaveLength(1);
+    expect(doubts[0]).toContain('the attempt ended with 137');
+    expect(cgroupsLeft()).toEqual([]);
+  });
+});
