@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // KUBE-EXT-: which set the clients of an external address or NodePort get, and who of them is masqueraded.
 // KUBE-FW-: who may use a load balancer address with source ranges. Both in nat.
-import type { Scope, ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
+import type { ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
 import { type ServiceChains, servicePortName } from '../rules/names.ts';
-import type { Chain, Rule } from '../rules/types.ts';
+import type { Rule } from '../rules/types.ts';
 import { isFilled, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
 import { fromPods, jumpTo, MASQUERADE } from './targets.ts';
@@ -19,32 +19,23 @@ interface Clients {
   readonly routed: string | undefined;
 }
 
-/** Positions are matched in their order: pods, processes of the node, everyone else. */
-export function externalChain(
+/** Of KUBE-EXT-. Positions are matched in their order: pods, processes of the node, everyone else. */
+export const externalRules = (
   chains: ServiceChains,
   port: ServicePortPlan,
   rules: TrafficRules,
   context: ServiceContext,
-): Chain {
-  const setOf = (scope: Scope): string => chains[scope];
-  return {
-    name: chains.external,
-    rules: clientsOf(rules, servicePortName(port), context).flatMap(
-      ({ rule, match, masqueraded, routed }): readonly Rule[] => [
+): readonly Rule[] =>
+  clientsOf(rules, servicePortName(port), context).flatMap(
+    ({ rule, match, masqueraded, routed }): readonly Rule[] => {
+      const comment = routed === undefined ? {} : { comment: routed };
+      const target = jumpTo(chains[rule.scope]);
+      return [
         ...(rule.masquerade ? [{ comment: masqueraded, ...match, target: MASQUERADE }] : []),
-        ...(isFilled(port, rule)
-          ? [
-              {
-                ...(routed !== undefined && { comment: routed }),
-                ...match,
-                target: jumpTo(setOf(rule.scope)),
-              },
-            ]
-          : []),
-      ],
-    ),
-  };
-}
+        ...(isFilled(port, rule) ? [{ ...comment, ...match, target }] : []),
+      ];
+    },
+  );
 
 function clientsOf(
   { pod, host, outside }: TrafficRules,
@@ -75,22 +66,22 @@ function clientsOf(
   return [pods, processes, everyone];
 }
 
-/** What it does not accept is not translated, and dropped by KUBE-PROXY-FIREWALL, as the rule without a target says. */
-export function firewallChain(
+/**
+ * Of KUBE-FW-. What it does not accept is not translated, and dropped by KUBE-PROXY-FIREWALL, as the rule without a
+ * target says.
+ */
+export function sourceRangeRules(
   chains: ServiceChains,
   port: ServicePortPlan,
   sourceRanges: readonly string[],
-): Chain {
+): readonly Rule[] {
   const owner = servicePortName(port);
-  return {
-    name: chains.firewall,
-    rules: [
-      ...sourceRanges.map((prefix) => ({
-        comment: `${owner} loadbalancer IP`,
-        source: { prefix },
-        target: jumpTo(chains.external),
-      })),
-      { comment: `other traffic to ${owner} will be dropped by KUBE-PROXY-FIREWALL` },
-    ],
-  };
+  return [
+    ...sourceRanges.map((prefix) => ({
+      comment: `${owner} loadbalancer IP`,
+      source: { prefix },
+      target: jumpTo(chains.external),
+    })),
+    { comment: `other traffic to ${owner} will be dropped by KUBE-PROXY-FIREWALL` },
+  ];
 }

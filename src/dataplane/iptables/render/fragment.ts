@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one Service has in the rules of one family: chains of its own, and rules in chains that all Services share.
+import { exactList } from '../../../lib/compact.ts';
 import type { Chain, Rule } from '../rules/types.ts';
 
 export interface Fragment {
@@ -38,12 +39,24 @@ export const NO_FRAGMENT: Fragment = {
   strayClusterIps: [],
 };
 
-const LISTS = Object.keys(NO_FRAGMENT) as readonly (keyof Fragment)[];
-
 /** In their order. */
 export function joinFragments(fragments: readonly Fragment[]): Fragment {
   if (fragments.length === 1) return fragments[0] ?? NO_FRAGMENT;
-  return Object.fromEntries(
-    LISTS.map((list) => [list, fragments.flatMap((fragment) => [...fragment[list]])]),
-  ) as unknown as Fragment;
+  const join = <T>(list: (fragment: Fragment) => readonly T[]): readonly T[] => {
+    const joined: T[] = [];
+    // Not flatMap, which is ten times slower for lists that are mostly empty.
+    for (const fragment of fragments) for (const item of list(fragment)) joined.push(item);
+    return exactList(joined);
+  };
+  return {
+    chains: join(({ chains }) => chains),
+    services: join(({ services }) => services),
+    nodePorts: join(({ nodePorts }) => nodePorts),
+    refusals: join(({ refusals }) => refusals),
+    externalRefusals: join(({ externalRefusals }) => externalRefusals),
+    firewall: join(({ firewall }) => firewall),
+    healthChecks: join(({ healthChecks }) => healthChecks),
+    clusterIps: join(({ clusterIps }) => clusterIps),
+    strayClusterIps: join(({ strayClusterIps }) => strayClusterIps),
+  };
 }

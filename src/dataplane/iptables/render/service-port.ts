@@ -4,16 +4,10 @@ import { hostPrefix, prefixContains } from '../../../lib/ip.ts';
 import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
-import {
-  backendChain,
-  clusterIpMasquerading,
-  frontendMatch,
-  type NamedBackend,
-  namedBackends,
-  setChain,
-} from './backend-chains.ts';
-import { externalChain, firewallChain } from './external-chains.ts';
+import { clusterIpMasquerading, frontendMatch, renderSet, setRules } from './backend-chains.ts';
+import { externalRules, sourceRangeRules } from './external-chains.ts';
 import type { Fragment } from './fragment.ts';
+import { lazyChain } from './lazy-chain.ts';
 import { refusalRules } from './refusals.ts';
 import { isServed, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
@@ -60,25 +54,27 @@ function ownChains(parts: Parts, context: ServiceContext): readonly Chain[] {
   ]);
   const sets = (['cluster', 'local'] as const)
     .filter((scope) => scopes.has(scope) && port[scope].length > 0)
-    .map((scope) => ({ scope, backends: namedBackends(port, scope) }));
+    .map((scope) => renderSet(port, scope, context));
   const masquerading = (scope: Scope): readonly Rule[] =>
     clusterIp?.rules.outside.scope === scope ? clusterIpMasquerading(clusterIp, port, context) : [];
   return [
-    ...(isOpen ? [externalChain(chains, port, rules, context)] : []),
-    ...(isOpen && ranges !== undefined ? [firewallChain(chains, port, ranges)] : []),
-    ...sets.map(({ scope, backends }) =>
-      setChain(chains[scope], port, backends, context, masquerading(scope)),
+    ...(isOpen
+      ? [lazyChain(chains.external, () => externalRules(chains, port, rules, context))]
+      : []),
+    ...(isOpen && ranges !== undefined
+      ? [lazyChain(chains.firewall, () => sourceRangeRules(chains, port, ranges))]
+      : []),
+    ...sets.map((set) =>
+      lazyChain(chains[set.scope], () => setRules(port, set, context, masquerading(set.scope))),
     ),
-    ...distinct(sets.flatMap(({ backends }) => backends)).map((backend) =>
-      backendChain(backend, port, context),
-    ),
+    ...distinct(sets.flatMap(({ backends }) => backends)),
   ];
 }
 
 /** Both sets may have a backend. */
-const distinct = (backends: readonly NamedBackend[]): readonly NamedBackend[] => [
-  ...new Map(backends.map((backend) => [backend.chain, backend])).values(),
-];
+function distinct(chains: readonly Chain[]): readonly Chain[] {
+  return [...new Map(chains.map((chain) => [chain.name, chain])).values()];
+}
 
 const KIND_TEXT = {
   ClusterIP: 'cluster IP',

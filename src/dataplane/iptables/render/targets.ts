@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matches and targets that several chains use.
+import { isZeroPrefix } from '../../../lib/ip.ts';
 import type { LocalDetector } from '../../../plan/types.ts';
 import { KUBE_MARK_MASQ } from '../rules/names.ts';
 import type { Rule, Target } from '../rules/types.ts';
@@ -28,9 +29,13 @@ export function fromPods(detector: LocalDetector): Match {
   }
 }
 
-/** What others send. What a process of the node sends has no device yet. */
-export function notFromPods(detector: LocalDetector): Match {
+/**
+ * What others send; undefined: nobody else does, which iptables-nft refuses to say. What a process of the node sends
+ * has no device yet.
+ */
+export function notFromPods(detector: LocalDetector): Match | undefined {
   const { source, inInterface } = fromPods(detector);
+  if (source !== undefined && isZeroPrefix(source.prefix)) return undefined;
   return {
     ...(source && { source: { ...source, not: true } }),
     ...(inInterface && { inInterface: { ...inInterface, not: true } }),

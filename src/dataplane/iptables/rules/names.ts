@@ -36,11 +36,18 @@ export function serviceChains(port: NamedPort): ServiceChains {
   };
 }
 
+type BackendAddress = Pick<Backend, 'address' | 'port'>;
+
 /** KUBE-SEP-: one backend of one service port. */
-export const endpointChain = (
-  port: NamedPort,
-  { address, port: number }: Pick<Backend, 'address' | 'port'>,
-): string => flatText('KUBE-SEP-', shortDigest(hashedText(port) + hostPort(address, number)));
+export const endpointChain = (port: NamedPort, backend: BackendAddress): string =>
+  endpointChains(port)(backend);
+
+/** The same for many backends: what they have in common is made once. */
+export function endpointChains(port: NamedPort): (backend: BackendAddress) => string {
+  const common = hashedText(port);
+  return ({ address, port: number }) =>
+    flatText('KUBE-SEP-', shortDigest(common + hostPort(address, number)));
+}
 
 /** Chains of a single service port: those that go with it. */
 export const isServiceChain = (name: string): boolean => /^KUBE-(SVC|SVL|EXT|FW|SEP)-/.test(name);

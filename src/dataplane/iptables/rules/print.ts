@@ -89,7 +89,10 @@ function matches(rule: Rule, family: Family): readonly string[] {
     ...(mark === undefined ? [] : ['-m', 'mark', ...not(mark), '--mark', masked(mark)]),
     ...connectionStates(rule.states),
     ...protocolMatch(rule),
-    ...(rule.accounting === undefined ? [] : ['-m', 'nfacct', '--nfacct-name', rule.accounting]),
+    // Two blanks before the name, as its extension prints them.
+    ...(rule.accounting === undefined
+      ? []
+      : ['-m', 'nfacct', '--nfacct-name', ` ${rule.accounting}`]),
   ];
 }
 
