@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that kube-proxy writes for every story against those that are rendered for it: the same chains, rules and
+// comments, but for known differences. FAIRLEAD_CASES=1,13 plays only these.
+import { describe, expect, test } from 'vitest';
+import { render } from '../../../src/dataplane/iptables/render/render.ts';
+import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
+import { endpointChain, serviceChains } from '../../../src/dataplane/iptables/rules/names.ts';
+import { printRuleset } from '../../../src/dataplane/iptables/rules/print.ts';
+import { FAMILIES, type Family, type ObjectChange } from '../../../src/model/types.ts';
+import { createPlanner } from '../../../src/plan/planner.ts';
+import type { Plan, PlanSettings } from '../../../src/plan/types.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { insideNamespace } from '../../../src/sys/netns.ts';
+import { CLUSTER, fixture, named, type Story } from '../../conformance/story.ts';
+import type { Stage } from '../../support/fixture/stage.ts';
+import { playable } from '../../support/fixture/stories/table.ts';
+import { useStage } from '../../support/fixture/tests.ts';
+import { compareRules, DIFFERENCES } from '../../support/iptables/kube-proxy-differences.ts';
+import { chainsOf, type SavedChains } from '../../support/iptables/saved.ts';
+import { DEFAULTS } from '../../support/iptables/story-rulesets.ts';
+import { isMissing, oracle } from './oracle.ts';
+
+/** kube-proxy does not start with these settings, or its answer is not always the same (differences.yaml). */
+const SKIPPED: readonly Story['case'][] = ['node-port-keywords', 'conflict', 'slice-moves'];
+
+const TOOL: Readonly<Record<Family, string>> = {
+  IPv4: 'iptables-legacy-save',
+  IPv6: 'ip6tables-legacy-save',
+};
+
+/** By which the stage knows that kube-proxy has synced. */
+const SENTINEL = {
+  namespace: 'default',
+  name: 'sentinel',
+  portName: 'turn',
+  protocol: 'TCP',
+} as const;
+
+const SENTINEL_CHAINS = new Set([
+  serviceChains(SENTINEL).cluster,
+  ...['10.1.1.5', '10.1.1.6', '2001:db8:1:1::5', '2001:db8:1:1::6'].map((address) =>
+    endpointChain(SENTINEL, { address, port: 8080 }),
+  ),
+]);
+
+/** Chains of Kubernetes and the jumps to them, without what the fixture has besides. */
+const relevant = (chains: SavedChains): SavedChains =>
+  new Map(
+    [...chains]
+      .filter(([name]) => !SENTINEL_CHAINS.has(name.split(' ')[1] ?? ''))
+      .map(([name, rules]): [string, readonly string[]] => [
+        name,
+        rules.filter(
+          (rule) => !rule.includes('default/sentinel') && / (-A|-j) KUBE-/.test(` ${rule}`),
+        ),
+      ])
+      .filter(([name, rules]) => name.includes(' KUBE-') || rules.length > 0),
+  );
+
+async function held(stage: Stage, node: string, family: Family): Promise<SavedChains> {
+  const { namespace } = stage.cluster.tools(node);
+  const [program = '', ...args] = insideNamespace(namespace, [TOOL[family]]);
+  const { code, stdout, stderr } = await run(program, args);
+  if (code !== 0) throw new Error(stderr);
+  return relevant(chainsOf(stdout));
+}
+
+/** kube-proxy counts packets where the kernel can. */
+const COUNTING: RenderSettings = {
+  ...DEFAULTS,
+  accounting: ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'],
+};
+
+const isCounting = (chains: SavedChains): boolean =>
+  [...chains.values()].flat().some((rule) => rule.includes('--nfacct-name'));
+
+async function expectEqual(stage: Stage, story: Story, plan: Plan): Promise<void> {
+  for (const family of FAMILIES) {
+    const theirs = await held(stage, story.settings.nodeName, family);
+    const rulesets = render(plan, isCounting(theirs) ? COUNTING : DEFAULTS);
+    const ruleset = rulesets.find((one) => one.family === family)!;
+    const ours = relevant(chainsOf(printRuleset(ruleset)));
+    const { unknown, known } = compareRules(story.case, ours, theirs);
+    for (const name of known) seen.add(name);
+    expect(unknown, family).toEqual([]);
+  }
+}
+
+/** Names of differences. */
+const seen = new Set<string>();
+
+const nodePort = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
+const dual: ObjectChange = { type: 'put', ...named({ use: 'dual', patch: { spec: nodePort } }) };
+
+/** What no story needs: a NodePort of both families without endpoints. */
+const refused = (title: string, settings: Partial<PlanSettings>): Story => ({
+  name: `a NodePort without endpoints ${title}`,
+  case: 'refused-node-port',
+  settings: { ...fixture.settings, ...settings },
+  steps: [CLUSTER, { changes: [dual] }],
+});
+
+const stories = [
+  ...playable().filter(({ case: name }) => !SKIPPED.includes(name)),
+  refused('at all addresses', {}),
+  refused('at those of a prefix', { nodePortAddresses: ['192.0.2.0/24'] }),
+];
+
+describe.skipIf(isMissing)('iptables', () => {
+  const stage = useStage({ network: 'routed', mode: 'iptables', start: oracle('iptables') });
+  test.for(stories)('$name', { timeout: 120_000 }, async (story) => {
+    const { settings, steps } = story;
+    const [cluster, first, ...later] = steps;
+    const planner = createPlanner(settings);
+    const objects = [...cluster!.changes, ...first!.changes];
+    await stage().reset(objects, settings);
+    await expectEqual(stage(), story, planner.apply(objects).plan);
+    for (const { changes } of later) {
+      await stage().change(changes);
+      await expectEqual(stage(), story, planner.apply(changes).plan);
+    }
+  });
+
+  test.skipIf(process.env['FAIRLEAD_CASES'] !== undefined)('each known difference is one', () => {
+    expect([...seen].sort()).toEqual([...new Set(DIFFERENCES.map(({ name }) => name))].sort());
+  });
+});
