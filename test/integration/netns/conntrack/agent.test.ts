@@ -3,7 +3,6 @@
 // than it. The rules stand for kube-proxy's. What is stale goes, and nothing else.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Agent } from '../../../../src/lab/agent.ts';
-import type { Manifest } from '../../../../src/lab/manifests.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { insideNamespace, ipBatch } from '../../../../src/sys/netns.ts';
@@ -12,6 +11,7 @@ import type { TrackedFlow } from '../../../support/conntrack.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { getInSandbox } from '../../../support/scrape.ts';
 import { until, untilHolds } from '../../../support/until.ts';
+import { terminating } from './changed-slices.ts';
 import { startTableProcess, type TableProcess } from './table-process.ts';
 
 const WEB = { n: 10, protocol: 'UDP', nodePort: 30080 } as const;
@@ -232,12 +232,3 @@ describe('a client that keeps its port', () => {
     await answeredBy(socket, 'b');
   });
 });
-
-function terminating(slice: Manifest, isServing: boolean): Manifest {
-  const { endpoints } = slice as unknown as { endpoints: readonly object[] };
-  const conditions = { ready: false, serving: isServing, terminating: true };
-  return {
-    ...slice,
-    endpoints: endpoints.map((endpoint) => ({ ...endpoint, conditions })),
-  } as Manifest;
-}
