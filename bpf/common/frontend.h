@@ -289,26 +289,36 @@ static __always_inline __u32 range_of(const struct address *a, enum family famil
 	       16;
 }
 
-/* Whether a frontend may exist that answers for all other ports of the address. */
-static __always_inline bool may_own_ports(const struct address *a, enum family family)
+/* Whether the bit of fl_not_service is 0. */
+static __always_inline bool is_open_range(__u32 range)
+{
+	__u32 word = range / RANGES_PER_WORD;
+	__u64 *none = bpf_map_lookup_elem(&fl_not_service, &word);
+
+	return !none || !(*(const volatile __u64 *)none >> (range % RANGES_PER_WORD) & 1);
+}
+
+/* Whether a frontend may exist that has this address. */
+static __always_inline bool may_be_frontend(const struct address *a, enum family family)
 {
 	__u32 range = range_of(a, family) % RANGES;
-	__u32 word = range / RANGES_PER_WORD;
-	__u64 *none;
 
-	if (family == FAMILY_IPV6)
-		word += RANGES / RANGES_PER_WORD;
-	none = bpf_map_lookup_elem(&fl_not_service, &word);
-	return !none || !(*(const volatile __u64 *)none >> (range % RANGES_PER_WORD) & 1);
+	return is_open_range(family == FAMILY_IPV6 ? RANGES + range : range);
+}
+
+static __always_inline bool may_be_node_port(__u16 port)
+{
+	return is_open_range(2 * RANGES + port);
 }
 
 static __always_inline __u32 find_frontend(const struct request *r, enum family family)
 {
-	__u32 id = probe_exact(r, family);
+	bool has_frontends = may_be_frontend(&r->address, family);
+	__u32 id = has_frontends ? probe_exact(r, family) : 0;
 
-	if (!id && answers_node_ports(r, family))
+	if (!id && may_be_node_port(r->port) && answers_node_ports(r, family))
 		id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
-	if (!id && may_own_ports(&r->address, family))
+	if (!id && has_frontends)
 		id = frontend_at(r, MATCH_ANY_OTHER_PORT, family);
 	return id;
 }

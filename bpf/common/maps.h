@@ -172,15 +172,15 @@ struct {
 } fl_range SEC(".maps");
 
 /*
- * Ranges of addresses without ClusterIPs, one bit each, see range_of(). 1: no frontend of the range
- * answers for all other ports, and a miss needs no look-up for one. 0, the initial value: look up.
- * The agent clears a bit before it publishes a frontend and sets it after the last one is removed.
- * Key: index of a word, first the IPv4 ranges, then the IPv6 ones.
+ * Ranges of addresses without frontends, see range_of(), and port numbers without NodePorts, one
+ * bit each. 1: there is no frontend, and no look-up is needed. 0, the initial value: look up. The
+ * agent clears a bit before it publishes a frontend and sets it after the last one is removed. Key:
+ * index of a word, first the IPv4 ranges, then the IPv6 ones, then the ports.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2 * RANGES / RANGES_PER_WORD);
+	__uint(max_entries, 3 * RANGES / RANGES_PER_WORD);
 	__type(key, __u32);
 	__type(value, __u64);
 } fl_not_service SEC(".maps");

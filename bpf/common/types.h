@@ -336,7 +336,7 @@ struct node_address6_key {
 	__u8 address[16];
 };
 
-/* Bits of fl_not_service for each family. */
+/* Bits of fl_not_service for each family, and for the ports of NodePorts. */
 #define RANGES		65536
 #define RANGES_PER_WORD 64
 

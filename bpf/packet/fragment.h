@@ -65,7 +65,7 @@ static __always_inline int on_stray(struct packet *p, enum family family)
 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->address = p->wire.destination;
-	if (!may_own_ports(&r->address, family) || !frontend_at(r, MATCH_ANY_OTHER_PORT, family))
+	if (!may_be_frontend(&r->address, family) || !frontend_at(r, MATCH_ANY_OTHER_PORT, family))
 		return LEAVE;
 	count_reason(REASON_DROPPED_FRAGMENT);
 	return TC_ACT_SHOT;

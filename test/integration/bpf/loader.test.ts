@@ -8,7 +8,7 @@ import { attachLayer } from '../../../src/dataplane/bpf/loader/attach.ts';
 import { listPinned, removePinned } from '../../../src/dataplane/bpf/loader/cleanup.ts';
 import { type Layer, socketLayer } from '../../../src/dataplane/bpf/loader/layer.ts';
 import { linkPin, preparePins } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { isPinnedMap, type mapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
+import { isPinnedMap, mapPin, parseMapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
 import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
 import { addonPath } from '../native/support/child.ts';
 import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/resources.ts';
@@ -96,9 +96,9 @@ test('a map pinned by an earlier version is rejected by name', async () => {
   const object = openObject(readFileSync(socketObject), { name: 'versions' });
   const names = object.maps.filter(isPinnedMap);
   object.close();
-  const versions = Object.fromEntries(names.map((name) => [name, 1])) as Parameters<
-    typeof mapPin
-  >[1];
+  const versions = Object.fromEntries(
+    names.map((name) => [name, parseMapPin(mapPin(name))?.version]),
+  ) as Parameters<typeof mapPin>[1];
   expect(() => preparePins(bpfRoot, versions)).not.toThrow();
   const later = { ...versions, fl_service: 2 } as typeof versions;
   expect(() => preparePins(bpfRoot, later)).toThrow(/fl_service has another .* fl_service_v2/);

@@ -165,6 +165,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select({ to: node, port: 30_080 }).verdict).toBe('leave');
     });
 
+    test('are looked up only by the ports of some', () => {
+      const words = new BigUint64Array(drive.object.map('fl_not_service').mmap());
+      const bit = rangeOf(
+        encodeFrontendKey({ family, address: undefined, port: 30_080, protocol: 'TCP' }),
+      );
+      words.fill(2n ** 64n - 1n);
+      expect(drive.select({ to: node, port: 30_080 }).verdict).toBe('leave');
+      words[Math.floor(bit / RANGES_PER_WORD)]! &= ~(1n << BigInt(bit % RANGES_PER_WORD));
+      expect(drive.select({ to: node, port: 30_080 }).id).toBe(1);
+    });
+
     test('an exact frontend comes before the wildcard', () => {
       backend(2);
       drive.putFrontend({
@@ -197,7 +208,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       const bits = new BigUint64Array(drive.object.map('fl_not_service').mmap());
       const range = rangeOf(
         encodeFrontendKey({ family, address: vip, port: 0, protocol: undefined }),
-      )!;
+      );
       const word = Math.floor(range / RANGES_PER_WORD);
       const bit = 1n << BigInt(range % RANGES_PER_WORD);
       bits.fill(2n ** 64n - 1n);
@@ -205,8 +216,10 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
       expect(drive.select(other).verdict).toBe('refuse');
       bits.fill(0n);
       bits[word]! |= bit;
-      expect(drive.select(other)).toMatchObject({ verdict: 'leave', reason: REASON.notFrontend });
-      expect(drive.select({ to: vip, port: 80 }).verdict).toBe('refuse');
+      for (const port of [80, 81]) {
+        const seen = drive.select({ to: vip, port });
+        expect(seen).toMatchObject({ verdict: 'leave', reason: REASON.notFrontend });
+      }
     });
   });
 

@@ -323,6 +323,6 @@ export const rangeFamily = (bytes: Uint8Array): Family => (bytes[1] === 6 ? 'IPv
 export const SKIPPED_CGROUPS_OFFSET = 0;
 export const NODE_PORTS_OFFSET = 4;
 
-/** fl_not_service: bits for each family. */
+/** fl_not_service: bits for each family, and for the ports of NodePorts. */
 export const RANGES = 65_536;
 export const RANGES_PER_WORD = 64;

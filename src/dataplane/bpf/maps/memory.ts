@@ -104,7 +104,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       SIZE.source_range_key,
       SIZE.source_range,
     ),
-    notService: memoryArray('fl_not_service', (2 * RANGES) / RANGES_PER_WORD, 8),
+    notService: memoryArray('fl_not_service', (3 * RANGES) / RANGES_PER_WORD, 8),
     runtime: memoryArray('fl_runtime', 1, SIZE.runtime_flags),
   });
 }

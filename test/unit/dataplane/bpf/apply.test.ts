@@ -149,7 +149,7 @@ describe('the other ports of a ClusterIP', () => {
   });
 });
 
-describe('ranges without a ClusterIP', () => {
+describe('ranges without frontends', () => {
   /** Numbers of the bits that are 0. */
   const open = ({ notService }: MemoryTables) =>
     [...notService.bytes].flatMap((byte, at) =>
@@ -159,9 +159,9 @@ describe('ranges without a ClusterIP', () => {
     servicePort(name, [clusterIp(address)], [], { family });
   const at = (a: number, b: number) => a * 256 + b;
 
-  test('are known from the first sync on, and follow the ClusterIPs', () => {
+  test('are known from the first sync on, and follow the frontends', () => {
     const { tables, dataplane } = start();
-    expect(open(tables)).toHaveLength(2 * 65_536);
+    expect(open(tables)).toHaveLength(3 * 65_536);
     applyAll(dataplane, planOf(web('a', '10.96.0.10'), web('b', '10.96.7.7')));
     expect(open(tables)).toEqual([at(10, 96)]);
     dataplane.apply(planOf(web('b', '10.96.7.7'), web('c', '172.20.0.1')), [
@@ -173,6 +173,19 @@ describe('ranges without a ClusterIP', () => {
     expect(open(tables)).toEqual([at(172, 20)]);
     dataplane.apply(planOf(), ['default/c']);
     expect(open(tables)).toEqual([]);
+  });
+
+  test('external addresses have ranges, NodePorts their port', () => {
+    const { tables, dataplane } = start();
+    const external = (name: string, address: string) =>
+      servicePort(name, [{ ...clusterIp(address), kind: 'ExternalIP' }], []);
+    applyAll(
+      dataplane,
+      planOf(external('a', '192.0.2.7'), servicePort('b', [localNodePort(30080)], [])),
+    );
+    expect(open(tables)).toEqual([at(192, 0), 2 * 65_536 + 30_080]);
+    dataplane.apply(planOf(external('a', '192.0.2.7')), ['default/b']);
+    expect(open(tables)).toEqual([at(192, 0)]);
   });
 
   test('IPv6: addresses of one /96 share a range', () => {

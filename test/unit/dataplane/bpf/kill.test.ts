@@ -43,10 +43,9 @@ function members(tables: Tables, ref: SetRef): string {
   return found.sort().join();
 }
 
-/** Whether sockets take it that no frontend answers for all other ports of this address. */
+/** Whether sockets take it that there is no frontend in this range. */
 function isPassedOver({ notService }: Tables, key: Uint8Array): boolean {
   const range = rangeOf(key);
-  if (range === undefined) return false;
   const word = Math.floor(range / RANGES_PER_WORD);
   const bits = notService.view(word).getBigUint64(notService.offset(word), true);
   return ((bits >> BigInt(range % RANGES_PER_WORD)) & 1n) === 1n;
@@ -61,7 +60,7 @@ function met(tables: Tables): Readonly<Record<string, string>> {
     expect(encodeFrontendKey(record.key)).toEqual(key);
     if (record.key.address === undefined && nodePorts === 0)
       throw new Error('no socket looks for it');
-    if (isPassedOver(tables, key)) throw new Error('no socket looks for owners of ports there');
+    if (isPassedOver(tables, key)) throw new Error('no socket looks for a frontend there');
     return [frontendText(record.key), members(tables, record.rules.host)];
   });
   return Object.fromEntries(rows);

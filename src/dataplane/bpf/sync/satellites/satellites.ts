@@ -7,8 +7,8 @@ import { nameOf } from '../../maps/names.ts';
 import type { Tables } from '../../maps/tables.ts';
 import { writeFailure } from '../failure.ts';
 import { addPort, removePort } from '../ledger.ts';
-import { isNodePortKey, type PreparedPort } from '../service-port/update.ts';
-import { closeRanges, openRanges } from './service-ranges.ts';
+import type { PreparedPort } from '../service-port/update.ts';
+import { closeRanges, isNodePortKey, openRanges } from './service-ranges.ts';
 import { SOURCE_RANGES } from './source-ranges.ts';
 import { refusePort, type Satellite, type Sync } from './sync.ts';
 
@@ -27,7 +27,7 @@ function writeNodePorts({ runtime }: Tables, count: number): void {
   runtime.view(0).setUint32(runtime.offset(0) + NODE_PORTS_OFFSET, count, true);
 }
 
-/** Sockets look for a wildcard-port frontend only in ranges with ClusterIPs. */
+/** Programs look for a frontend only in ranges of addresses, and by ports of NodePorts, that have one. */
 const SERVICE_RANGES: Satellite = {
   put({ ledger, prepared }) {
     const keys = prepared.flatMap(({ puts }) => puts.filter(({ isNew }) => isNew));

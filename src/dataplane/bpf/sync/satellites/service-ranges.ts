@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_not_service: ranges of addresses without ClusterIPs, in which programs need not look for a frontend that
-// answers for all other ports. Derived from the frontends, not from ServiceCIDRs: a ClusterIP outside them is
-// served, too. Pure bookkeeping over one array table.
+// fl_not_service: ranges of addresses without frontends, and port numbers without NodePorts, for which programs need not
+// look. Derived from the frontends, not from ServiceCIDRs: a ClusterIP outside them is served, too. Pure bookkeeping
+// over one array table.
 import { RANGES, RANGES_PER_WORD } from '../../maps/layout.ts';
 import type { ArrayTable } from '../../maps/tables.ts';
 
 export interface ServiceRanges {
-  /** Number of frontends that answer for all other ports of their address, by range; absent: none. */
+  /** Number of frontends by range; absent: none. */
   readonly counts: Map<number, number>;
   /** Ranges whose bit may be 0 though it could be 1. */
   readonly cleared: Set<number>;
@@ -20,12 +20,9 @@ export const createServiceRanges = (): ServiceRanges => ({
   isWritten: false,
 });
 
-/**
- * Number of the bit for the address of a frontend key; undefined if the key is not one for all other ports.
- * As range_of() in bpf/common/frontend.h.
- */
-export function rangeOf(key: Uint8Array): number | undefined {
-  if (wordAt(key, key.length - 4) !== 0) return undefined;
+/** Number of the bit for a frontend key. As may_be_frontend() and may_be_node_port() in bpf/common/frontend.h. */
+export function rangeOf(key: Uint8Array): number {
+  if (isNodePortKey(key)) return 2 * RANGES + portOf(key);
   if (key.length === 8) return wordAt(key, 0) >>> 16;
   const hash =
     Math.imul(wordAt(key, 0), 0x9e3779b1) +
@@ -33,6 +30,15 @@ export function rangeOf(key: Uint8Array): number | undefined {
     Math.imul(wordAt(key, 8), 0xc2b2ae35);
   return RANGES + ((hash >>> 16) & 0xffff);
 }
+
+/** A frontend key without an address: it is found under every address of the node. */
+export function isNodePortKey(key: Uint8Array): boolean {
+  for (let at = 0; at < key.length - 4; at += 1) if (key[at] !== 0) return false;
+  return true;
+}
+
+const portOf = (key: Uint8Array): number =>
+  (key[key.length - 4] ?? 0) | ((key[key.length - 3] ?? 0) << 8);
 
 /** Without a view, which would move the key off the heap. */
 const wordAt = (bytes: Uint8Array, at: number): number =>
@@ -45,7 +51,6 @@ const wordAt = (bytes: Uint8Array, at: number): number =>
 /** Counts a frontend that was added (1) or removed (-1). */
 export function countFrontend(ranges: ServiceRanges, key: Uint8Array, change: 1 | -1): void {
   const range = rangeOf(key);
-  if (range === undefined) return;
   const count = (ranges.counts.get(range) ?? 0) + change;
   if (count > 0) {
     ranges.counts.set(range, count);
@@ -63,7 +68,7 @@ export function openRanges(
 ): void {
   for (const key of keys) {
     const range = rangeOf(key);
-    if (range === undefined || ranges.counts.has(range)) continue;
+    if (ranges.counts.has(range)) continue;
     writeBit(table, range, false);
     ranges.cleared.add(range);
   }
@@ -82,7 +87,7 @@ export function closeRanges(ranges: ServiceRanges, table: ArrayTable): void {
 }
 
 function writeAll(counts: ServiceRanges['counts'], table: ArrayTable): void {
-  const words = new BigUint64Array((2 * RANGES) / RANGES_PER_WORD).fill(2n ** 64n - 1n);
+  const words = new BigUint64Array((3 * RANGES) / RANGES_PER_WORD).fill(2n ** 64n - 1n);
   for (const range of counts.keys()) {
     const word = Math.floor(range / RANGES_PER_WORD);
     words[word] = (words[word] ?? 0n) & ~(1n << BigInt(range % RANGES_PER_WORD));

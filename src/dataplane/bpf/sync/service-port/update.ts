@@ -28,7 +28,7 @@ import {
   withItem,
   without,
 } from '../ledger.ts';
-import { countFrontend } from '../satellites/service-ranges.ts';
+import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSet } from './render.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
@@ -157,11 +157,6 @@ function isInKernel(ledger: Ledger, record: PortRecord, { frontend, value }: Fro
 }
 
 /** True for any address of the node: all bytes before port and protocol are zero. */
-export function isNodePortKey(key: Uint8Array): boolean {
-  for (let at = 0; at < key.length - 4; at += 1) if (key[at] !== 0) return false;
-  return true;
-}
-
 /** Notes that the kernel now has this frontend, and that no other port has it any more. */
 export function ownFrontend(
   ledger: Ledger,
