@@ -15,6 +15,7 @@
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"
+#include "packet/plain.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -26,6 +27,7 @@ static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum 
 	__be16 type = skb->protocol;
 	__u32 network = 0;
 
+	p->is_plain = false;
 	if (link == LINK_ETHERNET)
 		type = skip_vlan_tags(skb, &network);
 	if (link == LINK_TUNNEL)
@@ -36,7 +38,10 @@ static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum 
 	if (!p->secret)
 		return 0;
 	if (type == bpf_htons(ETH_P_IP)) {
-		*parsed = fl_parse4(skb, network);
+		if (link != LINK_TUNNEL && parse_plain4(skb, p, LINK_HEADER(link)))
+			*parsed = PARSED_FLOW;
+		else
+			*parsed = fl_parse4(skb, network);
 		return FAMILY_IPV4;
 	}
 	if (type == bpf_htons(ETH_P_IPV6)) {
@@ -58,11 +63,15 @@ static __always_inline int ingress4(struct __sk_buff *skb, struct packet *p)
 
 	if (p->is_fragment && !fl_know_ports())
 		return fl_stray4();
-	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, FAMILY_IPV4)) {
+	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port,
+		      FAMILY_IPV4)) {
 		set_now(p);
 		action = fl_request4(skb);
-		if (action == UNDECIDED)
-			action = fl_reply4(skb);
+	}
+	if (action == UNDECIDED &&
+	    is_marked(p, MARKS_INGRESS, &p->wire.destination, ANY_PORT, FAMILY_IPV4)) {
+		set_now(p);
+		action = fl_reply4(skb);
 	}
 	if (action != UNDECIDED)
 		return action;
@@ -75,11 +84,15 @@ static __always_inline int ingress6(struct __sk_buff *skb, struct packet *p)
 
 	if (p->is_fragment && !fl_know_ports())
 		return fl_stray6();
-	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, FAMILY_IPV6)) {
+	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port,
+		      FAMILY_IPV6)) {
 		set_now(p);
 		action = fl_request6(skb);
-		if (action == UNDECIDED)
-			action = fl_reply6(skb);
+	}
+	if (action == UNDECIDED &&
+	    is_marked(p, MARKS_INGRESS, &p->wire.destination, ANY_PORT, FAMILY_IPV6)) {
+		set_now(p);
+		action = fl_reply6(skb);
 	}
 	if (action != UNDECIDED)
 		return action;
@@ -118,11 +131,34 @@ static __always_inline int ingress(struct __sk_buff *skb, enum link link)
 	return family == FAMILY_IPV4 ? ingress4(skb, p) : ingress6(skb, p);
 }
 
+static __always_inline int egress4(struct __sk_buff *skb, const struct packet *p)
+{
+	int action;
+
+	if (!may_have_nat(p, FAMILY_IPV4))
+		return LEAVE;
+	action = fl_egress_main4(skb);
+	if (action == UNDECIDED)
+		action = fl_egress_new4(skb);
+	return action == UNDECIDED ? LEAVE : action;
+}
+
+static __always_inline int egress6(struct __sk_buff *skb, const struct packet *p)
+{
+	int action;
+
+	if (!may_have_nat(p, FAMILY_IPV6))
+		return LEAVE;
+	action = fl_egress_main6(skb);
+	if (action == UNDECIDED)
+		action = fl_egress_new6(skb);
+	return action == UNDECIDED ? LEAVE : action;
+}
+
 static __always_inline int egress(struct __sk_buff *skb, enum link link)
 {
 	struct packet *p = this_packet();
 	enum parsed parsed = PARSED_OTHER;
-	int action;
 	__u8 family;
 
 	if (!p)
@@ -132,12 +168,9 @@ static __always_inline int egress(struct __sk_buff *skb, enum link link)
 		return icmp_egress(skb, family);
 	if (parsed == PARSED_OTHER || (p->is_fragment && !fl_know_ports()))
 		return LEAVE;
-	if (p->wire.protocol != PROTOCOL_TCP && has_node_ports())
+	if (p->wire.protocol != PROTOCOL_TCP && may_be_node_port(p->wire.source_port))
 		family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
-	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
-	if (action == UNDECIDED)
-		action = family == FAMILY_IPV4 ? fl_egress_new4(skb) : fl_egress_new6(skb);
-	return action == UNDECIDED ? LEAVE : action;
+	return family == FAMILY_IPV4 ? egress4(skb, p) : egress6(skb, p);
 }
 
 SEC("tc") int fl_ingress(struct __sk_buff *skb)

@@ -61,6 +61,7 @@ struct packet {
 	struct request request;
 	struct choice choice;
 	__u64 secret;
+	__u64 tick;	 /* of the kernel's timer, when `now` was read from the clock */
 	__u32 now;	 /* seconds */
 	__u32 length;	 /* of the network packet */
 	__u32 network;	 /* offset of its header */
@@ -69,15 +70,17 @@ struct packet {
 	__u32 icmp;	 /* of an ICMP error: offset of its header */
 	__u32 quoted_network;
 	__u32 fragment_id;
-	__u16 port;	  /* as `address` */
-	__u16 ended_port; /* SNAT port of a flow that has ended, met in the search; 0: none */
+	__u16 port;	   /* as `address` */
+	__u16 ended_port;  /* SNAT port of a flow that has ended, met in the search; 0: none */
+	__u16 ip_checksum; /* of the IPv4 header, as in the packet; only if is_plain */
 	__u8 tcp_flags;
 	__u8 syn;		/* as in struct nat; 0: not a first packet of TCP */
 	__u8 has_checksum;	/* the transport header has one, and it covers the addresses */
 	__u8 is_fragment;	/* of any kind */
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
-	__u8 pad[2];
+	__u8 is_plain;		/* see plain.h */
+	__u8 pad[7];
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 };
 
@@ -151,10 +154,13 @@ static __always_inline void reverse(const struct tuple *from, struct tuple *to)
 /* A compile-time constant: destinations at ingress, or backends at egress. */
 enum marks { MARKS_INGRESS = 0, MARKS_EGRESS = MARK_LINES };
 
+/* In place of a port: SNAT addresses are marked as such, because they have thousands of ports. */
+#define ANY_PORT 0
+
 static __always_inline __u8 *mark_of(const struct packet *p, enum marks marks,
-				     const struct address *a, enum family family)
+				     const struct address *a, __u16 port, enum family family)
 {
-	__u32 hash = mix_address(p->secret, a, family) >> 32;
+	__u32 hash = mix(mix_address(p->secret, a, family), port) >> 32;
 	__u32 line = marks + hash / MARKS_PER_LINE % MARK_LINES;
 	struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
 
@@ -162,17 +168,17 @@ static __always_inline __u8 *mark_of(const struct packet *p, enum marks marks,
 }
 
 static __always_inline bool is_marked(const struct packet *p, enum marks marks,
-				      const struct address *a, enum family family)
+				      const struct address *a, __u16 port, enum family family)
 {
-	__u8 *mark = mark_of(p, marks, a, family);
+	__u8 *mark = mark_of(p, marks, a, port, family);
 
 	return !mark || *mark;
 }
 
 static __always_inline void set_mark(const struct packet *p, enum marks marks,
-				     const struct address *a, enum family family)
+				     const struct address *a, __u16 port, enum family family)
 {
-	__u8 *mark = mark_of(p, marks, a, family);
+	__u8 *mark = mark_of(p, marks, a, port, family);
 
 	if (mark && !*mark)
 		*mark = 1;
@@ -181,9 +187,14 @@ static __always_inline void set_mark(const struct packet *p, enum marks marks,
 /* --- the packet --------------------------------------------------------------------------------
  */
 
-/* Not for every packet: reading the clock costs as much as a look-up. */
+/* Seconds need no more than one reading of the clock, and one division, for each tick. */
 static __always_inline void set_now(struct packet *p)
 {
+	__u64 tick = bpf_jiffies64();
+
+	if (p->tick == tick)
+		return;
+	p->tick = tick;
 	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
 }
 

@@ -8,6 +8,7 @@
 #define FAIRLEAD_REWRITE_H
 
 #include "packet/parse.h"
+#include "packet/sum.h"
 
 enum side { SIDE_SOURCE, SIDE_DESTINATION } PACKED_ENUM;
 
@@ -93,6 +94,39 @@ static __always_inline int rewrite_port(struct __sk_buff *skb, struct packet *p,
 	       bpf_skb_store_bytes(skb, offset, &to, sizeof(to), 0);
 }
 
+/*
+ * The same for a plain packet with a checksum, of which one store writes what the IP header ends
+ * with and the ports behind it: the header's checksum, addresses and ports. That keeps the sum of
+ * all these words, which the kernel's complete checksum of the packet is made of.
+ */
+static __always_inline int rewrite_plain4(struct __sk_buff *skb, struct packet *p, enum side side,
+					  __be32 from, __u16 from_port)
+{
+	union {
+		__be16 half[8];
+		__be32 word[4];
+	} head;
+	__be32 to = p->address.word[3];
+	int error = 0;
+
+	if (from != to) {
+		error = bpf_l4_csum_replace(skb, checksum_offset(p), from, to,
+					    checksum_flags(p) | BPF_F_PSEUDO_HDR | sizeof(to));
+		p->ip_checksum = ~fold((__u64)(__u16)~p->ip_checksum + (__u32)~from + to);
+	}
+	if (from_port != p->port)
+		error |= bpf_l4_csum_replace(skb, checksum_offset(p), bpf_htons(from_port),
+					     bpf_htons(p->port),
+					     checksum_flags(p) | sizeof(from_port));
+	head.half[1] = p->ip_checksum;
+	head.word[1] = side == SIDE_SOURCE ? to : p->wire.source.word[3];
+	head.word[2] = side == SIDE_SOURCE ? p->wire.destination.word[3] : to;
+	head.half[6] = bpf_htons(side == SIDE_SOURCE ? p->port : p->wire.source_port);
+	head.half[7] = bpf_htons(side == SIDE_SOURCE ? p->wire.destination_port : p->port);
+	return error | bpf_skb_store_bytes(skb, p->network + offsetof(struct iphdr, check),
+					   &head.half[1], sizeof(head) - sizeof(head.half[0]), 0);
+}
+
 /* To p->address and p->port, which are then also those of p->wire. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *p, enum side side,
 				   enum family family)
@@ -101,6 +135,12 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *p, enum
 	__u16 *port = side == SIDE_SOURCE ? &p->wire.source_port : &p->wire.destination_port;
 	int error = 0;
 
+	if (family == FAMILY_IPV4 && p->is_plain && p->has_checksum) {
+		error = rewrite_plain4(skb, p, side, address->word[3], *port);
+		*address = p->address;
+		*port = p->port;
+		return error;
+	}
 	if (!is_same_address(address, &p->address))
 		error = family == FAMILY_IPV4 ? rewrite_address4(skb, p, side, address->word[3])
 					      : rewrite_address6(skb, p, side, address);

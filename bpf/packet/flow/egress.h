@@ -56,7 +56,7 @@ static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p,
 		count_reason(REASON_DROPPED_NO_PORT);
 		return false;
 	}
-	set_mark(p, MARKS_INGRESS, &p->snat.destination, family);
+	set_mark(p, MARKS_INGRESS, &p->snat.destination, ANY_PORT, family);
 	put_address(snat_address_of(nat, family), &p->snat.destination, family);
 	barrier();
 	*(volatile __u16 *)&nat->snat_port = p->snat.destination_port;
@@ -162,13 +162,17 @@ static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum
 	if (!p)
 		return LEAVE;
 	if (tier == TIER_MAIN) {
-		if (!is_marked(p, MARKS_EGRESS, &p->wire.source, family) &&
-		    !is_marked(p, MARKS_EGRESS, &p->wire.destination, family))
-			return LEAVE;
 		set_now(p);
 		set_sorted(&p->wire, &p->nat);
 	}
 	return on_egress_in(skb, p, tier, family);
+}
+
+/* Whether there may be a flow between the two sides of the packet, one of which is a backend. */
+static __always_inline bool may_have_nat(const struct packet *p, enum family family)
+{
+	return is_marked(p, MARKS_EGRESS, &p->wire.source, p->wire.source_port, family) ||
+	       is_marked(p, MARKS_EGRESS, &p->wire.destination, p->wire.destination_port, family);
 }
 
 __noinline int fl_egress_main4(struct __sk_buff *skb)

@@ -264,8 +264,8 @@ static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, e
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))
 		return unanswered(REASON_DROPPED_NO_PORT);
-	set_mark(p, MARKS_INGRESS, &p->wire.destination, family);
-	set_mark(p, MARKS_EGRESS, &p->backend, family);
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port, family);
+	set_mark(p, MARKS_EGRESS, &p->backend, p->flow.backend_port, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	count_opened(p->flow.backend_id);
@@ -320,7 +320,8 @@ static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
 	struct packet *p = this_packet();
 	struct nat *nat;
 
-	if (!p || !is_marked(p, MARKS_EGRESS, &p->wire.destination, family))
+	if (!p ||
+	    !is_marked(p, MARKS_EGRESS, &p->wire.destination, p->wire.destination_port, family))
 		return LEAVE;
 	set_now(p);
 	set_sorted(&p->wire, &p->nat);

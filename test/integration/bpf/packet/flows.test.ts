@@ -322,6 +322,18 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=1`)).toContain('RST');
   });
 
+  test('marks are of an address and a port: another port of the backend is not looked up', () => {
+    establish();
+    drive.edit('fl_mark', (value) => value.fill(0));
+    drive.putBackend({ id: 2, address: PLACES[family].pod(5), port: 9090 });
+    const set = drive.putSet(40, [2]);
+    drive.putFrontend({ address: PLACES[family].vip, port: 81, rules: { host: { set } } });
+    expect(drive.ingress(`${client()} > ${vip(81)} tcp SYN`)).toContain(pod(5, 9090));
+    expect(drive.egress(`${pod(5, 9090)} > ${client()} tcp SYN ACK`)).toContain(vip(81));
+    const unmarked = `${pod(5)} > ${node(40_000)} tcp ACK`;
+    expect(drive.ingress(unmarked)).toBe(unmarked);
+  });
+
   test('session affinity: clients are told apart by their address', () => {
     publish(drive, family, { backends: [{}, {}], affinitySeconds: 100 });
     const backends = Array.from({ length: 20 }, (_, n) =>

@@ -4,6 +4,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { mapPin, parseMapPin } from '../../../../src/dataplane/bpf/loader/versions.ts';
 import { PACKET_MAPS } from '../../../../src/dataplane/bpf/packet/layer.ts';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
@@ -133,7 +134,7 @@ test.each([
   const talk = async (): Promise<string> => (await stream.talk('again')).kind;
   expect(await talk()).toBe('answered');
   await agent.kill();
-  if (isOlder) rmSync(join(node.instance.bpfRoot, 'maps', 'fl_mark'));
+  if (isOlder) rmSync(join(node.instance.bpfRoot, 'maps', mapPin('fl_mark')));
   agent = await node.startAgent();
   expect(await talk()).toBe('answered');
   await stream.close();
@@ -142,7 +143,9 @@ test.each([
 test('--devices none removes the programs of an earlier agent, and its flows', async () => {
   const { bpfRoot } = node.instance;
   const packetMaps = (): readonly string[] =>
-    readdirSync(join(bpfRoot, 'maps')).filter((map) => PACKET_MAPS.includes(map));
+    readdirSync(join(bpfRoot, 'maps'))
+      .map((pin) => parseMapPin(pin)?.map ?? pin)
+      .filter((map) => PACKET_MAPS.includes(map));
   await agent.stop();
   expect(packetMaps()).toEqual(PACKET_MAPS.toSorted());
   agent = await node.startAgent(['--devices', 'none']);
