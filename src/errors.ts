@@ -32,6 +32,8 @@ export const ERRORS = {
   ATTACH_FAILED: EXIT.failed,
   ALREADY_RUNNING: EXIT.failed,
   BPF_ROOT_IN_USE: EXIT.failed,
+  RULES_IN_USE: EXIT.failed,
+  CLEANUP_FAILED: EXIT.failed,
   NOT_RUNNING: EXIT.degraded,
   BAD_OPTION: EXIT.usage,
   NO_MANIFESTS: EXIT.usage,

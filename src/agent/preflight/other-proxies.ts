@@ -28,6 +28,8 @@ type Ask = (url: string) => Promise<string>;
 
 /** The default of kube-proxy's metricsBindAddress. */
 const PROXY_MODE_URL = 'http://127.0.0.1:10249/proxyMode';
+const METRICS_URL = 'http://127.0.0.1:10249/metrics';
+const MODES = ['iptables', 'nftables', 'ipvs'];
 
 /** One text for each, with the evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
 export async function findOtherProxies(
@@ -58,12 +60,26 @@ export async function findKubeProxy(
     isRunning ? [] : findRules(runProgram),
     ask(PROXY_MODE_URL),
   ]);
-  const hasAnswered = ['iptables', 'nftables', 'ipvs'].includes(mode.trim());
+  const hasAnswered = MODES.includes(mode.trim());
   return [
     ...findProcesses(root).filter((text) => text.startsWith('kube-proxy')),
     ...(hasAnswered ? [`kube-proxy (${PROXY_MODE_URL} responds with ${mode.trim()})`] : []),
     ...rules,
   ];
+}
+
+/**
+ * A kube-proxy that runs now, in this network namespace. In a container its process may not be visible, and others have
+ * it built in: then its port is asked, at which fairlead answers as well, but with metrics of its own.
+ */
+export async function findServingKubeProxy(root = '/', ask: Ask = askBriefly): Promise<string[]> {
+  const processes = findProcesses(root).filter((text) => text.startsWith('kube-proxy '));
+  if (processes.length > 0) return processes;
+  const mode = (await ask(PROXY_MODE_URL)).trim();
+  if (!MODES.includes(mode)) return [];
+  const metrics = await ask(METRICS_URL);
+  if (metrics === '' || metrics.includes('\nfairlead_')) return [];
+  return [`kube-proxy (${PROXY_MODE_URL} responds with ${mode})`];
 }
 
 function findProcesses(root: string): string[] {
@@ -88,14 +104,22 @@ export function isInitialNamespace(root = '/'): boolean {
   return own !== undefined && own === linkOf(join(root, 'proc/1/ns/net'));
 }
 
+/** kube-proxy may have used another iptables than the node has by default. */
+const SAVE_PROGRAMS = [
+  'iptables-save',
+  ...['iptables-nft', 'iptables-legacy', 'ip6tables-nft', 'ip6tables-legacy'].map(
+    (name) => `${name}-save`,
+  ),
+];
+
 /** kube-proxy's rules remain in effect after it stops. A tool that is not installed lists no rules. */
 async function findRules(runProgram: Run): Promise<string[]> {
-  const [nft, iptables] = await Promise.all([
+  const [nft, ...saved] = await Promise.all([
     runProgram('nft', ['list', 'tables']),
-    runProgram('iptables-save', ['-t', 'nat']),
+    ...SAVE_PROGRAMS.map((program) => runProgram(program, ['-t', 'nat'])),
   ]);
   const hasTable = nft.code === 0 && /^table ip6? kube-proxy$/m.test(nft.stdout);
-  const hasChain = iptables.code === 0 && /^:KUBE-SERVICES /m.test(iptables.stdout);
+  const hasChain = saved.some(({ code, stdout }) => code === 0 && /^:KUBE-SERVICES /m.test(stdout));
   return [
     ...(hasTable ? ['kube-proxy (nftables table kube-proxy)'] : []),
     ...(hasChain ? ['kube-proxy (iptables chain KUBE-SERVICES)'] : []),

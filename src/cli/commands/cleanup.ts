@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each.
+// `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each; with --kube-proxy
+// what kube-proxy has left instead.
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
 import { FairleadError } from '../../errors.ts';
@@ -21,11 +22,22 @@ interface CleanupOptions extends InstancePaths {
 
 export function cleanupCommand(): Command {
   return new Command('cleanup')
-    .description('remove the programs, links, maps, iptables rules and files of an instance')
+    .description(
+      'remove the programs, links, maps, iptables rules and files of an instance, or what kube-proxy has left',
+    )
     .option('--bpf-root <dir>', 'directory where its maps and links are pinned', DEFAULT_BPF_ROOT)
     .option('--run-dir <dir>', 'directory of its admin socket and state', DEFAULT_RUN_DIR)
+    .option(
+      '--kube-proxy',
+      'remove the rules, tables, ipsets and devices that kube-proxy has left, instead of an instance',
+      false,
+    )
     .option('--dry-run', 'only print what would be removed', false)
-    .action(cleanupInstance);
+    .action(async ({ kubeProxy, ...options }: CleanupOptions & { readonly kubeProxy: boolean }) => {
+      if (!kubeProxy) return cleanupInstance(options);
+      const { cleanupKubeProxy } = await import('../leftovers/cleanup.ts');
+      return cleanupKubeProxy(options);
+    });
 }
 
 /** Throws ALREADY_RUNNING, IPTABLES_IN_USE, except on a dry run, which changes nothing. */

@@ -170,7 +170,7 @@ async function warnOfKubeProxy({ source, own, engine }: Config, log: Logger): Pr
   }
   const effect = 'this agent translates packets first, so that the rules of kube-proxy match none';
   const advice =
-    'remove kube-proxy, then its rules with `kube-proxy --cleanup`; or leave packets to it with --devices none';
+    'remove kube-proxy, then its rules with `fairlead cleanup --kube-proxy`; or leave packets to it with --devices none';
   log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
 }
 

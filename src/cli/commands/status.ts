@@ -8,6 +8,7 @@ import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { addRunDirOption, durationMs } from '../flags.ts';
+import { createLeftoverWarning } from '../leftovers/warning.ts';
 import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
 import { type Report, statusText } from '../view/status-text.ts';
 
@@ -39,9 +40,10 @@ export function statusCommand(): Command {
 
 async function status({ runDir, output, watch, wait, timeout }: StatusOptions): Promise<void> {
   if (wait) await waitUntilReady(runDir, timeout);
+  const leftovers = createLeftoverWarning();
   await show(
     async () => {
-      const report = await reportOf(runDir);
+      const report = await reportOf(runDir, leftovers);
       // Set before printing: the reader of a pipe may have closed it by then.
       process.exitCode = report.health.state === 'in sync' ? EXIT.fine : EXIT.degraded;
       const { kind } = output;
@@ -53,14 +55,19 @@ async function status({ runDir, output, watch, wait, timeout }: StatusOptions): 
   );
 }
 
-async function reportOf(runDir: string): Promise<Report> {
+async function reportOf(
+  runDir: string,
+  leftovers: () => Promise<string | undefined>,
+): Promise<Report> {
   const asked = (await askAgent(runDir, '/v1/status')) as Report;
+  const warning = await leftovers();
   const rows = (await askAgent(runDir, '/v1/services')) as readonly ServiceRow[];
   const frontends = countFrontends(rows);
   const limits = rows.flatMap(({ namespace, name, frontend, limits: reasons }) =>
     reasons.map((reason) => ({ service: `${namespace}/${name}`, frontend, reason })),
   );
-  return { ...asked, health: healthOf(asked, frontends), frontends, limits };
+  const warnings = warning === undefined ? [] : [warning];
+  return { ...asked, health: healthOf(asked, frontends), frontends, limits, warnings };
 }
 
 async function waitUntilReady(runDir: string, timeoutMs: number): Promise<void> {

@@ -23,6 +23,8 @@ export interface Report extends Status {
   readonly health: Health;
   readonly frontends: FrontendCounts;
   readonly limits: readonly Limited[];
+  /** Of the node, not of the agent. */
+  readonly warnings?: readonly string[];
 }
 
 type Line = readonly [title: string, text: string];
@@ -36,6 +38,7 @@ export function statusText(report: Report, isWide: boolean): string {
     ...(report.source === undefined ? [] : sourceLines(report)),
     ...(report.isReady ? programLines(report) : []),
     ...problemLines(report),
+    ...(report.warnings ?? []).map((text) => ['Warning', text] as const),
     ...limitLines(report, isWide),
     ...(report.isReady && isWide ? wideLines(report) : []),
   ];

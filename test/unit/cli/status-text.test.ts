@@ -244,3 +244,8 @@ test('a cluster: the server, why it was chosen, the last answer of each kind, pr
     expect(text.split('\n')).toEqual(expect.arrayContaining(lines));
   }
 });
+
+test('what kube-proxy has left is a warning', () => {
+  const report = { ...reportOf(), warnings: ['kube-proxy has left 2 jumps'] };
+  expect(statusText(report, false)).toContain('Warning:    kube-proxy has left 2 jumps');
+});

@@ -41,6 +41,18 @@ const startAgent = async ({ node }: Situation, flags: readonly string[] = []): P
   running.push((await node.startAgent(flags)).child);
 };
 
+const LEFT_RULES = `*filter
+:KUBE-FORWARD - [0:0]
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j RETURN
+COMMIT
+`;
+
 const SETUPS: Readonly<Record<string, Setup>> = {
   'A connection is refused at once': async (situation) => {
     situation.node.manifests.put('web.yaml', service('web', { n: 10 }, []));
@@ -128,6 +140,12 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     situation.node.manifests.put('web.yaml', service('dns', { n: 10 }, situation.node.servers));
     await startAgent(situation);
     await endAll();
+  },
+  'kube-proxy has left its rules': async (situation) => {
+    const argv = ['iptables-legacy-restore', '--noflush'];
+    const [program = '', ...args] = insideSandbox(situation.node.self, argv);
+    expect(await run(program, args, { stdin: LEFT_RULES })).toMatchObject({ code: 0 });
+    await startAgent(situation);
   },
 };
 

@@ -4,7 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { findKubeProxy, findOtherProxies } from '../../../../src/agent/preflight/other-proxies.ts';
+import {
+  findKubeProxy,
+  findOtherProxies,
+  findServingKubeProxy,
+} from '../../../../src/agent/preflight/other-proxies.ts';
 
 let root = '';
 beforeEach(() => {
@@ -105,4 +109,34 @@ describe('kube-proxy alone is detected', () => {
   test('not by what else answers on that port', async () => {
     expect(await findIt('<html>not found</html>')).toEqual([]);
   });
+});
+
+describe('kube-proxy that runs now', () => {
+  const serving = (answers: Outputs) =>
+    findServingKubeProxy(root, async (url) => answers[new URL(url).pathname] ?? '');
+
+  test('by its process in this network namespace, not by its rules', async () => {
+    expect(await serving({})).toEqual([]);
+    process_('71', 'kube-proxy', 'net:[1]');
+    process_('72', 'kube-proxy', 'net:[9]');
+    expect(await serving({})).toEqual(['kube-proxy (pid 71)']);
+  });
+
+  test('by its port, unless fairlead answers there', async () => {
+    const metrics = 'kubeproxy_x 1\n';
+    expect(await serving({ '/proxyMode': 'ipvs', '/metrics': metrics })).toEqual([
+      'kube-proxy (http://127.0.0.1:10249/proxyMode responds with ipvs)',
+    ]);
+    expect(
+      await serving({ '/proxyMode': 'iptables', '/metrics': `${metrics}fairlead_x 1\n` }),
+    ).toEqual([]);
+    expect(await serving({ '/proxyMode': '<html>' })).toEqual([]);
+  });
+});
+
+test('rules of the iptables that is not the default are found, too', async () => {
+  const saved = '*nat\n:KUBE-SERVICES - [0:0]\n';
+  for (const program of ['iptables-legacy-save', 'ip6tables-nft-save']) {
+    expect(await find({ [program]: saved })).toEqual(['kube-proxy (iptables chain KUBE-SERVICES)']);
+  }
 });

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kube-proxy has left in this network namespace, and the commands that remove it. src/dataplane/leftovers decides.
+import { toolsOf } from '../../dataplane/iptables/restore/tools.ts';
+import { ipvsRemoval, ipvsRows } from '../../dataplane/leftovers/ipvs.ts';
+import type { LeftoversFound, RemovalStep } from '../../dataplane/leftovers/leftover.ts';
+import { type Needed, neededBy } from '../../dataplane/leftovers/needed.ts';
+import { nftRemoval, nftRows } from '../../dataplane/leftovers/nftables.ts';
+import { keepingTracked, ruleRemoval, ruleRows } from '../../dataplane/leftovers/rules.ts';
+import { translatedConnections } from '../../dataplane/leftovers/tracking.ts';
+import { run } from '../../sys/exec.ts';
+import { readIpvs, readNft, readRules, trackedConnections, type VariantRules } from './read.ts';
+
+export interface Scan extends LeftoversFound {
+  /** Where fairlead's own iptables engine has programmed the same chains: `iptables-nft IPv4`. */
+  readonly fairleads: readonly string[];
+  /** Tools that could not be asked, and why. */
+  readonly unread: readonly string[];
+  /** Rules before the sets that they refer to. */
+  readonly removals: readonly Removal[];
+}
+
+export interface Removal {
+  /** `iptables-nft IPv4`, `nft -f -` */
+  readonly name: string;
+  /** @returns why it failed */
+  run(): Promise<string | undefined>;
+}
+
+const NOTHING: Needed = { rules: new Map(), nft: new Map() };
+
+export async function scanLeftovers(runProgram = run): Promise<Scan> {
+  const rules = await readRules(runProgram);
+  const hasRules = rules.value.some(({ found }) => found.tables.length > 0);
+  const nft = await readNft(runProgram, hasRules);
+  const ipvs = await readIpvs(runProgram);
+  const isAny = hasRules || nft.value.tables.length > 0;
+  const needed = isAny ? neededBy(rules.value, nft.value, translated()) : NOTHING;
+  const removed = rules.value.map((one) => keeping(one, needed));
+  const ofNft = nftRows(nft.value, needed.nft);
+  const rows = [
+    ...removed.map((one) => ruleRows(one.found, one.where)),
+    ofNft,
+    ipvsRows(ipvs.value),
+  ];
+  const steps = [
+    ...(ofNft.leftovers.length === 0 ? [] : nftRemoval(nft.value, needed.nft)),
+    ...ipvsRemoval(ipvs.value),
+  ];
+  return {
+    leftovers: rows.flatMap(({ leftovers }) => leftovers),
+    kept: rows.flatMap(({ kept }) => kept),
+    fairleads: rules.value.flatMap(({ found, where }) => (found.isFairleads ? [where] : [])),
+    unread: [...rules.unread, ...nft.unread, ...ipvs.unread],
+    removals: [...removed.flatMap(restoring), ...steps.map(running)],
+  };
+}
+
+function translated(): ReturnType<typeof translatedConnections> | undefined {
+  const table = trackedConnections();
+  return table === undefined ? undefined : translatedConnections(table);
+}
+
+function keeping(one: VariantRules, needed: Needed): VariantRules {
+  const reason = needed.rules.get(one.family);
+  return reason === undefined ? one : { ...one, found: keepingTracked(one.found, reason) };
+}
+
+/** One transaction for each table. */
+function restoring({ found, family, variant, where }: VariantRules): readonly Removal[] {
+  const input = ruleRemoval(found);
+  if (input === '') return [];
+  const { restore } = toolsOf(family, variant);
+  return [{ name: where, run: async () => (await restore(input))?.reason }];
+}
+
+const running = ({ program, args, stdin }: RemovalStep): Removal => ({
+  name: [program, ...args].join(' '),
+  run: async () => {
+    const { code, stderr } = await run(program, args, stdin === undefined ? {} : { stdin });
+    if (code === 0) return undefined;
+    return code === 127 ? `install ${program}` : stderr.trim().split('\n').join('; ');
+  },
+});

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line of `fairlead status` about what kube-proxy has left.
+import { findServingKubeProxy } from '../../agent/preflight/other-proxies.ts';
+import { leftoversText } from '../../dataplane/leftovers/leftover.ts';
+import { scanLeftovers } from './scan.ts';
+
+/** Listing the rules of ten thousand Services takes a second: not at every line of `status --watch`. */
+const RESCAN_MS = 30_000;
+
+/** undefined: nothing is left, kube-proxy serves this node, or this process may not look. */
+export function createLeftoverWarning(): () => Promise<string | undefined> {
+  let last: { readonly atMs: number; readonly text: string | undefined } | undefined;
+  return async () => {
+    if (last === undefined || performance.now() - last.atMs > RESCAN_MS) {
+      last = { text: await warning().catch(() => undefined), atMs: performance.now() };
+    }
+    return last.text;
+  };
+}
+
+async function warning(): Promise<string | undefined> {
+  const { leftovers } = await scanLeftovers();
+  if (leftovers.length === 0 || (await findServingKubeProxy()).length > 0) return undefined;
+  return `kube-proxy has left ${leftoversText(leftovers)}: list them with \`fairlead cleanup --kube-proxy --dry-run\`, remove them without --dry-run`;
+}
