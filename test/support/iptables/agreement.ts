@@ -18,6 +18,8 @@ export interface Rendered {
   readonly plan: Plan;
   readonly rulesets: readonly Ruleset[];
   readonly settings: RenderSettings;
+  /** Addresses that the node has besides those of its Node object, as a balancer's on its loopback device. */
+  readonly bound?: readonly string[];
 }
 
 /** Shares of backends are rounded to ten digits in the rules, and to fractions of 2^31 in the kernel. */
@@ -64,12 +66,17 @@ interface Traced {
   readonly world: World;
 }
 
-function traced({ plan, rulesets }: Rendered, packet: Packet, memory?: Memory): Traced {
+function traced({ plan, rulesets, bound = [] }: Rendered, packet: Packet, memory?: Memory): Traced {
   const family = familyOf(packet.source);
   const ruleset = rulesets.find((one) => one.family === family);
   if (ruleset === undefined) throw new Error(`no rules of ${family}`);
   const client = clientOf(plan, packet);
-  const world = worldOf(plan, packet, client, memory);
+  const world: World = {
+    isLocal: (address) => bound.includes(address) || isOwn(plan, packet, client, address),
+    isRecent: (list, address, seconds) =>
+      list === memory?.list && address === packet.source && memory.ageSeconds < seconds,
+    snatAddress: plan.node.addresses[family] ?? 'the node',
+  };
   const start: TracedPacket = {
     ...packet,
     sourcePort: 40_000,
@@ -82,15 +89,10 @@ function traced({ plan, rulesets }: Rendered, packet: Packet, memory?: Memory): 
 }
 
 /** A process of the node has all the node's addresses, and one that is not in its Node object if it sends from there. */
-const worldOf = (plan: Plan, packet: Packet, { kind }: Client, memory?: Memory): World => ({
-  isLocal: (address) =>
-    isLoopback(address) ||
-    plan.node.localAddresses.includes(address) ||
-    (kind === 'host process' && address === packet.source),
-  isRecent: (list, address, seconds) =>
-    list === memory?.list && address === packet.source && memory.ageSeconds < seconds,
-  snatAddress: plan.node.addresses[familyOf(packet.source)] ?? 'the node',
-});
+const isOwn = (plan: Plan, packet: Packet, { kind }: Client, address: string): boolean =>
+  isLoopback(address) ||
+  plan.node.localAddresses.includes(address) ||
+  (kind === 'host process' && address === packet.source);
 
 function interfaceOf(plan: Plan, packet: Packet, { kind, position }: Client): string | undefined {
   if (kind === 'host process') return undefined;

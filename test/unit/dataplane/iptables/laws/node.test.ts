@@ -65,6 +65,11 @@ describe('later packets of a connection', () => {
     const unknown = { ...TO_SERVICE, destinationPort: 81 };
     expect(verdict(unknown)).toBe('reject');
     expect(verdict({ ...unknown, state: 'ESTABLISHED' })).toBe('unmatched');
+    const sent = { ...unknown, source: NODE, inInterface: undefined };
+    expect(verdict(sent)).toBe('reject');
+    expect(verdict({ ...sent, state: 'ESTABLISHED' })).toBe('unmatched');
+    const isTcpLiberal = { settings: { isTcpLiberal: true } };
+    expect(verdict({ ...unknown, state: 'INVALID' }, isTcpLiberal)).toBe('unmatched');
   });
 
   it('that conntrack does not know are dropped where they would be forwarded', () => {

@@ -4,17 +4,27 @@ import { describe, it } from 'vitest';
 import { buildAll } from '../../../../../src/plan/build.ts';
 import { fixture } from '../../../../conformance/story.ts';
 import { objectsOf, POLICIES, VARIANTS } from '../../../../conformance/table-states.ts';
-import { expectAgreement } from './expect.ts';
+import { expectAgreement, SETTINGS } from './expect.ts';
 
 /** A client makes no difference to the objects. */
 const STATES = VARIANTS.filter(({ client }) => client === 'pod');
+
+/** The node's own addresses count as pods', too: that goes before their being the node's. */
+const ALL_OF_THE_NODE = ['192.0.2.0/24', '2001:db8::/64'];
 
 describe('rules of the table', () => {
   for (const kind of ['ClusterIP', 'ExternalIP'] as const) {
     for (const policy of POLICIES) {
       it(`${kind === 'ClusterIP' ? 'internal' : 'external'} policy ${policy}`, () => {
-        for (const state of STATES)
-          expectAgreement(buildAll(objectsOf(kind, policy, state), fixture.settings));
+        for (const state of STATES) {
+          const objects = objectsOf(kind, policy, state);
+          expectAgreement(buildAll(objects, fixture.settings));
+          expectAgreement(
+            buildAll(objects, { ...fixture.settings, clusterCidrs: ALL_OF_THE_NODE }),
+            [],
+            SETTINGS.slice(0, 1),
+          );
+        }
       });
     }
   }
