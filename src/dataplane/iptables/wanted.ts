@@ -4,6 +4,7 @@
 import type { Family } from '../../model/types.ts';
 import type { WantedTable } from './diff/diff.ts';
 import { textOfRules } from './diff/text.ts';
+import { isServiceChain } from './rules/names.ts';
 import { printJumpRule, printRule } from './rules/print.ts';
 import type { Chain, Rule, Ruleset, Table } from './rules/types.ts';
 
@@ -18,8 +19,11 @@ export function rulesetPrinter(family: Family): PrintRuleset {
     ruleTexts.set(rule, text);
     return text;
   };
+  // Those of a Service are printed with their chain, and made for it: a text for each would only be thrown away.
+  const printerOf = ({ name }: Chain): ((rule: Rule) => string) =>
+    isServiceChain(name) ? (rule) => printRule(rule, family) : textOfRule;
   const textOfChain = (chain: Chain): string => {
-    const text = chainTexts.get(chain) ?? textOfRules(chain.rules.map(textOfRule));
+    const text = chainTexts.get(chain) ?? textOfRules(chain.rules.map(printerOf(chain)));
     chainTexts.set(chain, text);
     return text;
   };
