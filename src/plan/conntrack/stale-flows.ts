@@ -25,8 +25,8 @@ interface Target {
   readonly family: Family;
   readonly protocol: Protocol;
   readonly port: number;
-  /** `address:port` of backends whose flows stay (`isGone`: whose flows must go). */
-  readonly backends: ReadonlySet<string>;
+  /** Whether this `address|port` is a backend whose flows stay (`isGone`: whose flows must go). */
+  readonly isBackend: (key: string) => boolean;
   /** The frontend is no more: only what it had sent to its backends is ours to cut. */
   readonly isGone: boolean;
 }
@@ -41,8 +41,17 @@ const frontendKey = (
   { family, protocol }: Pick<ServicePortPlan, 'family' | 'protocol'>,
 ): string => `${protocol}|${hostPort(address ?? family, port)}`;
 
-const backendKeys = (backends: BackendList): ReadonlySet<string> =>
-  new Set(backends.map(({ address, port }) => hostPort(address, port)));
+/** Most frontends of a scope have no flow at all: the set is made when the first one is judged. */
+function lookupIn(backends: BackendList): Target['isBackend'] {
+  let keys: ReadonlySet<string> | undefined;
+  return (key) => {
+    keys ??= new Set(keysOf(backends));
+    return keys.has(key);
+  };
+}
+
+const keysOf = (backends: BackendList): readonly string[] =>
+  backends.map(({ address, port }) => hostPort(address, port));
 
 /** One Service, and what it was; undefined: it was not there, or is no more. */
 export interface ServiceChange {
@@ -70,10 +79,10 @@ const targetsOf = (
   { family, protocol, serving, frontends }: ServicePortPlan,
   isGone: boolean,
 ): readonly (readonly [key: string, target: Target])[] => {
-  const backends = backendKeys(serving);
+  const isBackend = lookupIn(serving);
   return frontends.map((frontend) => [
     frontendKey(frontend, { family, protocol }),
-    { family, protocol, port: frontend.port, backends, isGone },
+    { family, protocol, port: frontend.port, isBackend, isGone },
   ]);
 };
 
@@ -96,15 +105,12 @@ function addCurrent(
   for (const port of cleanedPorts(after)) {
     for (const [key, target] of targetsOf(port, false)) {
       const was = old.get(key);
-      const isUnchanged = was !== undefined && isSame(backendKeysOf(was), backendKeysOf(port));
+      const isUnchanged = was !== undefined && isSame(keysOf(was.serving), keysOf(port.serving));
       if (isUnchanged) scope.delete(key);
       else scope.set(key, target);
     }
   }
 }
-
-const backendKeysOf = (port: ServicePortPlan): readonly string[] =>
-  port.serving.map(({ address, port: number }) => hostPort(address, number));
 
 /** By family: whether entries of that protocol to that port can be in the scope. Families that have none are absent. */
 export type ScopePorts = ReadonlyMap<Family, (protocol: Protocol, port: number) => boolean>;
@@ -153,5 +159,5 @@ function targetOf(
 }
 
 function isVictim(target: Target, { replySource, replySourcePort }: Flow): boolean {
-  return target.backends.has(hostPort(replySource, replySourcePort)) === target.isGone;
+  return target.isBackend(hostPort(replySource, replySourcePort)) === target.isGone;
 }
