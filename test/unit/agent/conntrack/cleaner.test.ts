@@ -191,6 +191,16 @@ test('what was read of an interrupted dump is used, and the rest is read again',
   expect(left()).toEqual([]);
 });
 
+test('a pass that is closed deletes and reports nothing any more', async () => {
+  kernel.entries = [entry('10.1.1.4')];
+  const pass = sync(dns, endpoints('10.1.1.5'));
+  cleaner.close();
+  await pass;
+  expect(reads).toEqual(['IPv4']);
+  expect(left()).toEqual(['10.1.1.4']);
+  expect([...cleaned, ...lines]).toEqual([]);
+});
+
 test('nothing happens after close', async () => {
   await sync(dns, endpoints('10.1.1.5'));
   await sync(endpoints('10.1.1.6'));
