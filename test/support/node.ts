@@ -11,6 +11,7 @@ import type { Pod } from '../../src/lab/wiring.ts';
 import type { Status } from '../../src/observe/status.ts';
 import { askAgent } from '../../src/server/admin-socket.ts';
 import type { Child } from '../../src/sys/exec.ts';
+import { createProgrammed, type Programmed } from './dataplane/programmed.ts';
 import { leftoversOf } from './leftovers.ts';
 
 export interface NodeShape {
@@ -34,6 +35,7 @@ export interface TestNode {
   startAgent(flags?: readonly string[]): Promise<Agent>;
   /** The admin API of the running agent. */
   status(): Promise<Status>;
+  readonly programmed: Programmed;
 }
 
 export interface TestNodes {
@@ -96,6 +98,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
     pods: (...names) => names.map(find),
     startAgent: (flags = []) => startAgent(instance, flags),
     status: async () => (await askAgent(instance.runDir, '/v1/status')) as Status,
+    programmed: createProgrammed(instance),
   };
 }
 

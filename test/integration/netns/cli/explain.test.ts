@@ -85,7 +85,7 @@ async function explained(from: string, to: string): Promise<Answer> {
 
 /** Names of the pods that answered, or the ways the connections failed: `TIMEOUT` is the client's own. */
 async function reached(client: Client, target: Target): Promise<readonly string[]> {
-  const { hits, failures } = await client.burst(target, { connections: 20, timeoutMs: 300 });
+  const { hits, failures } = await client.burst(target, { connections: 20, timeoutMs: 1_000 });
   const codes = Object.keys(failures).map((code) => (code === 'TIMEOUT' ? 'ETIMEDOUT' : code));
   return [...Object.keys(hits), ...codes].sort();
 }

@@ -75,7 +75,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     running.push(start(program, args, {}));
     await until(async () => ((await node.status()).staleSockets?.limits ?? []).length > 0, {
       what: 'the first pass over stale sockets',
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
     });
   },
   'An object has no effect': async (situation) => {
@@ -103,7 +103,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
       async () => (await node.status().catch(() => undefined))?.problems.some(isRefused),
       {
         what: 'a problem of the API server',
-        timeoutMs: 15_000,
+        timeoutMs: 60_000,
       },
     );
   },
@@ -174,7 +174,7 @@ function fairlead(situation: Situation, args: readonly string[]): Promise<RunRes
   const [program = '', ...rest] = commandOf(situation, all);
   const foreign = { status: '--bpf-root', bypass: '--run-dir' }[args[0] ?? ''];
   const own = rest.filter((arg, at) => arg !== foreign && rest[at - 1] !== foreign);
-  return run(program, foreign === undefined ? rest : own, { timeoutMs: 15_000 });
+  return run(program, foreign === undefined ? rest : own, { timeoutMs: 60_000 });
 }
 
 async function endAll(): Promise<void> {

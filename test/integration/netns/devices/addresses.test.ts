@@ -5,10 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { untilHolds } from '../../../support/until.ts';
-
-/** Shorter than the intervals of anything that polls. */
-const AT_ONCE_MS = 2_000;
+import { AT_ONCE_MS, until, untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {
@@ -21,7 +18,7 @@ afterAll(() => node?.remove());
 
 const ip = (...lines: string[]): Promise<void> => ipBatch(lines, node.self.namespace);
 const answers = async (address: string): Promise<boolean> => {
-  const answer = await node.client().once({ address, port: 30080, protocol: 'TCP' }, 1_000);
+  const answer = await node.client().once({ address, port: 30080, protocol: 'TCP' });
   return answer.kind !== 'failed' && answer.backend === 'web';
 };
 const untilAnswering = (address: string, isAnswering: boolean): Promise<void> =>
@@ -44,6 +41,9 @@ test('an address of a device counts while the device is up', async () => {
   await ip('link set spare up');
   await untilAnswering('10.1.1.98', true);
   await ip('link set spare name other');
+  const isKnown = async (): Promise<boolean> =>
+    (await node.status()).devices.some(({ name }) => name === 'other');
+  await until(isKnown, 'the new name');
   expect(await answers('10.1.1.98')).toBe(true);
   await ip('link del other');
   await untilAnswering('10.1.1.98', false);

@@ -46,7 +46,7 @@ test(`killed and restarted ${ROUNDS} times under TCP and UDP traffic: no connect
   expect(tcpReport.failures).toEqual([]);
   expect(udpReport.failures).toEqual([]);
   expect(Object.keys(tcpReport.hits).sort()).toEqual(['web-1', 'web-2', 'web-3']);
-}, 120_000);
+}, 300_000);
 
 test('SIGTERM: exits with 0 at once, traffic continues, changes wait for the next agent', async () => {
   const load = await node.client().startLoad(target(web));
@@ -76,7 +76,7 @@ test('cleanup fails while the agent runs; after cleanup nothing is translated', 
   await agent.stop();
   const done = await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
   expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('removed') });
-  const after = await node.client().once(target(web), 1_000);
+  const after = await node.client().once(target(web));
   expect(after.kind).toBe('failed');
   agent = await node.startAgent();
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });

@@ -91,20 +91,26 @@ test('a client that is idle for the timeout may get another backend', async () =
 
 test('every connection renews the timeout', async () => {
   const seen = new Set<string>();
-  const endMs = performance.now() + 5_000;
-  let nextMs = 0;
+  const timeoutMs = renewed.affinitySeconds * 1_000;
+  let [beganMs, usedMs] = [0, 0];
   await until(
     async () => {
-      if (performance.now() > nextMs) {
-        seen.add(await backendOf(node.client(3), renewed));
-        nextMs = performance.now() + 700;
+      const askedMs = performance.now();
+      if (askedMs < usedMs + 700) return false;
+      const backend = await backendOf(node.client(3), renewed);
+      // With other work on the machine a pause may be as long as the time-out, and proves nothing: it begins anew.
+      if (performance.now() - usedMs >= timeoutMs) {
+        seen.clear();
+        beganMs = askedMs;
       }
-      return performance.now() > endMs;
+      seen.add(backend);
+      usedMs = askedMs;
+      return askedMs - beganMs > 2.5 * timeoutMs;
     },
-    { what: 'use for longer than the time-out', timeoutMs: 10_000 },
+    { what: 'use for longer than the time-out', timeoutMs: 60_000 },
   );
   expect(seen.size).toBe(1);
-});
+}, 90_000);
 
 test('a client whose backend is removed gets another one and stays with it', async () => {
   const client = node.client(2);
@@ -130,12 +136,13 @@ test('a client keeps its backend while others are added and removed', async () =
   const pods = node.pods(...POD_NAMES).filter(({ name }) => name === own || name === 'web-1');
   const load = await client.startLoad(target(long));
   for (const endpoints of [pods, node.pods(...POD_NAMES), pods]) {
-    const before = (await load.read()).connections;
     const ready = endpoints.map((pod) => ({ pod }));
     node.manifests.put('long.yaml', [
       ...service('long', long, []).slice(0, 1),
       ...slices('long', ready),
     ]);
+    await node.programmed();
+    const before = (await load.read()).connections;
     await until(async () => (await load.read()).connections > before + 100, { what: 'more use' });
   }
   const { hits, failureCount } = await load.stop();

@@ -40,8 +40,8 @@ function publish(nodePort: number | undefined, targetPort = TARGET_PORT): void {
   node.manifests.put('web.yaml', service('web', spec, node.servers));
 }
 
-async function reached(port: number): Promise<string> {
-  const answer = await node.client().once({ protocol: 'TCP', address: NODE_IP, port }, AT_ONCE_MS);
+async function reached(port: number, address = NODE_IP): Promise<string> {
+  const answer = await node.client().once({ protocol: 'TCP', address, port }, AT_ONCE_MS);
   return answer.kind === 'answered' ? answer.backend : answer.code;
 }
 
@@ -49,7 +49,8 @@ const WILDCARD: Bind = ['tcp4', '0.0.0.0', NODE_PORT];
 
 async function publishAndWait(): Promise<void> {
   publish(NODE_PORT);
-  await untilHolds(async () => expect(await reached(NODE_PORT)).toBe('web-1'));
+  for (const address of [NODE_IP, NODE_IP6])
+    await untilHolds(async () => expect(await reached(NODE_PORT, address)).toBe('web-1'));
 }
 
 test('a process of the node cannot bind the address and port of a NodePort, any other it can', async () => {

@@ -38,9 +38,9 @@ const bypass = (...args: string[]) =>
 
 async function isServed(index: number): Promise<boolean> {
   const answers = [
-    await node.client(index).once(target(web, 'IPv4'), 500),
-    await node.client(index).once(target(web, 'IPv6'), 500),
-    await node.client(index).once(target(dns), 500),
+    await node.client(index).once(target(web, 'IPv4')),
+    await node.client(index).once(target(web, 'IPv6')),
+    await node.client(index).once(target(dns)),
   ];
   const kinds = new Set(answers.map(({ kind }) => kind));
   expect(kinds.size).toBe(1);
@@ -85,11 +85,11 @@ test('it applies to descendant cgroups, and outlives the agent', async () => {
   const client = await startClient(below);
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
   await bypass('add', sandbox.cgroup);
-  expect((await client.once(target(web), 500)).kind).toBe('failed');
+  expect((await client.once(target(web))).kind).toBe('failed');
   await agent.kill();
-  expect((await client.once(target(web), 500)).kind).toBe('failed');
+  expect((await client.once(target(web))).kind).toBe('failed');
   agent = await node.startAgent();
-  expect((await client.once(target(web), 500)).kind).toBe('failed');
+  expect((await client.once(target(web))).kind).toBe('failed');
   expect(await isServed(0)).toBe(true);
   await bypass('remove', sandbox.cgroup);
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
@@ -101,7 +101,7 @@ async function isAnsweredWith(bypassed: string, cgroup: string): Promise<boolean
   const client = await startClient({ ...node.sandboxes[0]!, cgroup });
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
   expect(await bypass('add', bypassed)).toMatchObject({ code: 0, stderr: '' });
-  const { kind } = await client.once(target(web), 500);
+  const { kind } = await client.once(target(web));
   expect(await bypass('remove', bypassed)).toMatchObject({ code: 0 });
   expect(await client.once(target(web))).toMatchObject({ kind: 'answered' });
   return kind === 'answered';

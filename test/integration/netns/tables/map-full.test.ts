@@ -36,12 +36,12 @@ test('more Services than frontends: the error names the last one, the others are
     }
   });
   for (const n of [1, 2, 3, 4]) expect(await hitsOf({ n })).toEqual(['a', 'b']);
-  expect((await node.client().once(target({ n: 5 }), 500)).kind).toBe('failed');
+  expect((await node.client().once(target({ n: 5 }))).kind).toBe('failed');
   node.manifests.remove('svc-1.yaml');
   await untilHolds(async () => {
     expect(await failures()).toEqual([]);
-    expect(await node.client().once(target({ n: 5 }), 500)).toMatchObject({ kind: 'answered' });
-  }, 15_000);
+    expect(await node.client().once(target({ n: 5 }))).toMatchObject({ kind: 'answered' });
+  });
   expect(await hitsOf({ n: 5 })).toEqual(['a', 'b']);
 });
 
@@ -66,7 +66,7 @@ test('more backends than ids: the Service keeps its old backends and gets the ne
   await untilHolds(async () => {
     expect(await failures()).toEqual([]);
     expect(await hitsOf(grown)).toEqual(['a', 'e']);
-  }, 15_000);
+  });
   const report = await load.stop();
   expect(report.failures).toEqual([]);
 });
