@@ -17,6 +17,8 @@ export interface Removal {
   /** Of the event loop. */
   readonly p99Ms: number;
   readonly maxMs: number;
+  /** The most CPU time between two turns of it. */
+  readonly turnMs: number;
   readonly rssMiB: number;
 }
 

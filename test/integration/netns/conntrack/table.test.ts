@@ -64,17 +64,17 @@ test('200,000 entries neither stall the event loop nor fill the memory', async (
   await table.trackMany(DNS, 100_000);
   const none = await table.remove('SCTP', 53);
   const all = await table.remove('UDP', 53);
-  for (const { entries, deleted, elapsedMs, p99Ms, maxMs, rssMiB } of [none, all]) {
-    const figures = [elapsedMs, p99Ms, maxMs, rssMiB].map((value) => value.toFixed(1));
-    const [took, p99, max, rss] = figures;
+  for (const { entries, deleted, elapsedMs, p99Ms, maxMs, turnMs, rssMiB } of [none, all]) {
+    const figures = [elapsedMs, p99Ms, maxMs, turnMs, rssMiB].map((value) => value.toFixed(1));
+    const [took, p99, max, turn, rss] = figures;
     process.stdout.write(
-      `${entries} entries read, ${deleted} deleted in ${took} ms; event loop late by ${p99} ms (p99), ${max} ms (max); ${rss} MiB\n`,
+      `${entries} entries read, ${deleted} deleted in ${took} ms; event loop late by ${p99} ms (p99), ${max} ms (max), longest turn ${turn} ms of CPU; ${rss} MiB\n`,
     );
   }
   expect(none).toMatchObject({ entries: 200_000, deleted: 0, isWhole: true });
   expect(all).toMatchObject({ entries: 200_000, deleted: 100_000, isWhole: true });
-  // The highest of all also counts what other processes did to this one.
-  expect(Math.max(none.p99Ms, all.p99Ms)).toBeLessThan(20);
+  // How late the event loop is also tells what other processes did to this one: that is only shown.
+  expect(Math.max(none.turnMs, all.turnMs)).toBeLessThan(60);
   expect(all.rssMiB).toBeLessThan(150);
   expect(await table.remove('UDP', 5300)).toMatchObject({ entries: 100_000, deleted: 100_000 });
 });
