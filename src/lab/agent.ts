@@ -54,7 +54,7 @@ export interface Agent {
   stop(): Promise<number>;
 }
 
-const READY_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 60_000;
 
 /** Runs the agent and waits for `ready`. Throws with the end of its log if it exits. */
 export async function startAgent(

@@ -65,8 +65,17 @@ export function ownNamespaces(prefix: string): string[] {
 /** Removes what crashed runs have left, and returns their prefixes. */
 export function removeLeftovers(): string[] {
   const dead = records().filter(({ pid, startTicks }) => readStartTicks(pid) !== startTicks);
-  for (const record of dead) removeOwned(record);
+  for (const record of dead) removeDead(record);
   return dead.map(({ prefix }) => prefix);
+}
+
+/** Another run may be removing the same: what it has removed meanwhile is missed once, not twice. */
+function removeDead(record: Ownership): void {
+  try {
+    removeOwned(record);
+  } catch {
+    if (existsSync(record.directory)) removeOwned(record);
+  }
 }
 
 /** Records that the owner keeps it until told to remove it: see `removeKept`. */

@@ -14,7 +14,7 @@ export interface Sandbox {
   readonly cgroup: string;
 }
 
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 
 /** A compiled program of this package. Tests start the compiled ones too: Node runs no TypeScript. */
 export function compiledPath(file: string): string {

@@ -14,7 +14,8 @@ import type {
 } from './client/protocol.ts';
 import { type Sandbox, startProgram } from './sandbox.ts';
 
-const DEFAULT_TIMEOUT_MS = 3_000;
+/** What is answered or refused at all is so much sooner, except on a machine with much other work. */
+const DEFAULT_TIMEOUT_MS = 10_000;
 
 export interface BurstOptions {
   readonly connections: number;

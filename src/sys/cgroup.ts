@@ -66,12 +66,12 @@ export function listProcesses(path: string): number[] {
  * Kills all processes in a cgroup that fairlead created, then removes it with its descendants. Blocks until the
  * kernel has removed it; throws after `timeoutMs`. Succeeds if the cgroup does not exist.
  */
-export function removeCgroup(path: string, timeoutMs = 5_000): void {
+export function removeCgroup(path: string, timeoutMs = 20_000): void {
   const deadlineMs = Date.now() + timeoutMs;
   while (existsSync(path)) {
-    // Again in every round: a process may have forked between the listing and the signal.
-    for (const pid of listProcesses(path)) kill(pid);
     try {
+      // Again in every round: a process may have forked between the listing and the signal.
+      for (const pid of listProcesses(path)) kill(pid);
       removeEmpty(path);
     } catch (error) {
       if (Date.now() > deadlineMs) throw error;

@@ -135,7 +135,7 @@ export function start(program: string, args: readonly string[], options: StartOp
 }
 
 /** Sends SIGTERM to a child, SIGKILL after `graceMs`, and returns its exit code. */
-export async function stop(child: Child, graceMs = 5_000): Promise<number> {
+export async function stop(child: Child, graceMs = 20_000): Promise<number> {
   child.kill('SIGTERM');
   const insist = setTimeout(() => child.kill('SIGKILL'), graceMs);
   const code = await child.exited;

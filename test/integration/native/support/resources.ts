@@ -110,7 +110,14 @@ function sweep(folder: string, remove: (path: string, name: string) => void): vo
   if (!existsSync(folder)) return;
   for (const name of readdirSync(folder)) {
     const owner = /^flt(\d+)x\d+$/.exec(name)?.[1];
-    if (owner !== undefined && !existsSync(`/proc/${owner}`)) remove(join(folder, name), name);
+    if (owner === undefined || existsSync(`/proc/${owner}`)) continue;
+    const path = join(folder, name);
+    try {
+      remove(path, name);
+    } catch (error) {
+      // Another run may be sweeping as well.
+      if (existsSync(path)) throw error;
+    }
   }
 }
 
