@@ -29,7 +29,8 @@ export async function showAgentDeath(stage: Stage): Promise<PhaseResult> {
   return result('agent death', isOk, report, { readyAfterMs, connectionsWithoutAgent: carried });
 }
 
-const REFUSED_AT_ONCE_MS = 200;
+/** Told apart from a connection that times out; how long it took is shown. */
+const REFUSED_AT_ONCE_MS = 2_000;
 
 export async function showRefusal(stage: Stage): Promise<PhaseResult> {
   const { screen } = stage;

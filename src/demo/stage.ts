@@ -100,7 +100,7 @@ const POLL_INTERVAL_MS = 20;
 export async function awaitLoad(
   load: RunningLoad,
   isEnough: (report: LoadReport) => boolean,
-  timeoutMs = 5_000,
+  timeoutMs = 30_000,
 ): Promise<LoadReport | undefined> {
   const deadlineMs = performance.now() + timeoutMs;
   while (performance.now() < deadlineMs) {
