@@ -45,7 +45,7 @@ export async function startClusterAgent(
   const child = start(program, rest, { onStderrLine: (line) => log.push(line) });
   await until(() => log.some((line) => line.includes('"msg":"ready"')), {
     what: `the agent to be ready; its log: ${log.slice(-5).join('\n')}`,
-    timeoutMs: 15_000,
+    timeoutMs: 60_000,
   });
   return {
     log,

@@ -61,7 +61,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
   test('start the agent unchanged, and its ports answer in the node’s namespace', async () => {
     agent = startWith(writeConfig('config.conf'));
     await agent.said('"msg":"ready"');
-    await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 20_000);
+    await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 60_000);
     expect(await ask(10256, '/healthz')).toMatchObject({ status: 200 });
     expect(await ask(10256, '/livez')).toMatchObject({ status: 200 });
     expect(await ask(10256, '/readyz')).toMatchObject({ status: 200 });
@@ -115,7 +115,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     await untilHolds(async () => {
       expect(await ask(10256, '/healthz')).toMatchObject({ status: 200 });
       expect(await ask(10249, '/healthz')).toMatchObject({ status: 200 });
-    }, 15_000);
+    }, 60_000);
   });
 
   test('its Events reach the API server, including those from before it was connected', async () => {
@@ -130,7 +130,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
           'FailedToStartMetricServer n1',
         ]),
       );
-    }, 5_000);
+    }, 60_000);
   });
 
   test('with bindAddressHardFail it exits on a port in use, and traffic continues', async () => {

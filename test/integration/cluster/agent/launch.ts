@@ -27,7 +27,7 @@ export function launch(
   const log: string[] = [];
   const keep = (line: string): void => void log.push(line);
   const child = start(shell, rest, { onStderrLine: keep, onStdoutLine: keep });
-  const said = async (text: string, timeoutMs = 20_000): Promise<string> => {
+  const said = async (text: string, timeoutMs = 60_000): Promise<string> => {
     try {
       return await until(() => log.find((line) => line.includes(text)), { what: text, timeoutMs });
     } catch (cause) {

@@ -39,7 +39,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
   const above = (series: string, value: number): Promise<void> =>
     untilHolds(
       async () => expect(await scrapes.value(series), series).toBeGreaterThan(value),
-      30_000,
+      60_000,
     );
   const conflict = (name: string): Promise<unknown> =>
     addService(stage.plane.api, name, { externalIPs: ['198.51.100.10'] });
@@ -47,7 +47,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
   test('not ready while the API server does not answer, then ready', async () => {
     stage.server.inject({ answer: () => 'silence' });
     const started = stage.startAgent();
-    await untilHolds(async () => expect(await scrapes.value('fairlead_ready')).toBe(0), 20_000);
+    await untilHolds(async () => expect(await scrapes.value('fairlead_ready')).toBe(0), 60_000);
     states['not ready'] = [await scrapes.take()];
     stage.server.mend();
     stage.server.resetAll();
@@ -55,7 +55,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     await above('fairlead_ready', 0);
     await above('fairlead_watch_last_activity_timestamp_seconds{kind="Service"}', 1.7e9);
     states['nothing heard'] = [await scrapes.take()];
-  }, 60_000);
+  }, 240_000);
 
   test('two Services with one address: an Event for the second', async () => {
     // Of two Services created in the same second, the name decides.
@@ -64,7 +64,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     await untilHolds(async () => {
       const told = (await events()).map(({ reason, regarding }) => [reason, regarding.name]);
       expect(told).toContainEqual(['InvalidService', 'b-late']);
-    }, 20_000);
+    }, 60_000);
   });
 
   test('Events that are rejected, and more than the queue holds', async () => {
@@ -77,7 +77,7 @@ describe.skipIf(!readiness.isReady)('metrics of an agent on an API server', () =
     for (let k = 0; k < CONFLICTS; k++) await conflict(`more-${k}`);
     await above('fairlead_events_dropped_total', 0);
     stage.server.mend();
-  }, 60_000);
+  }, 240_000);
 
   test('every documented metric has changed', () => {
     expect(scrapes.unmoved(API_SERVER_METRICS)).toEqual([]);

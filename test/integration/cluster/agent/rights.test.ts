@@ -65,7 +65,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
   test('three capabilities and system:node-proxier are enough', async () => {
     const agent = launch(node, argsFor('proxy'), only(NEEDED));
     await agent.said('"msg":"ready"');
-    await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 20_000);
+    await untilHolds(async () => expect(await reached()).toEqual(['web-1']), 60_000);
     expect((await node.status()).problems).toEqual([]);
     expect(agent.log.filter((line) => /"level":"(warn|error)"/.test(line))).toEqual([]);
     expect(await agent.stop()).toBe(0);
@@ -96,7 +96,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
           reason: expect.stringMatching(/403: user "fairlead-test:nobody" may not read them; bind/),
         },
       ]);
-    }, 20_000);
+    }, 60_000);
     expect(await reached()).toEqual(['web-1']);
     expect(await agent.stop()).toBe(0);
     expect(await reached()).toEqual(['web-1']);

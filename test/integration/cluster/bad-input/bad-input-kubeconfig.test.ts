@@ -38,7 +38,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     hosts = join(folder, 'hosts');
     const first = start(good());
     await first.said('"msg":"ready"');
-    await untilHolds(async () => expect(await served.reached()).toEqual(['web-1']), 20_000);
+    await untilHolds(async () => expect(await served.reached()).toEqual(['web-1']), 60_000);
     await first.stop();
   }, 180_000);
   afterAll(() => served?.remove());

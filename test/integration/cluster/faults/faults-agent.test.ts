@@ -33,7 +33,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await addWeb(plane, node);
     agent = await startAgent();
     const backends = async () => (await kernel('web')).flatMap(({ kernel }) => kernel);
-    await untilHolds(async () => expect(await backends()).toHaveLength(2), 20_000);
+    await untilHolds(async () => expect(await backends()).toHaveLength(2), 60_000);
   }, 180_000);
   afterAll(async () => {
     await agent?.stop();
@@ -46,9 +46,8 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     load = await node.client().startLoad({ protocol: 'TCP', address, port: 80 });
   });
   afterEach(async () => {
-    const { failures, connections } = await load.stop();
-    expect(failures).toEqual([]);
-    expect(connections).toBeGreaterThan(50);
+    await untilHolds(async () => expect((await load.read()).connections).toBeGreaterThan(50));
+    expect((await load.stop()).failures).toEqual([]);
   });
 
   const startAgent = (flags: readonly string[] = []): Promise<ClusterAgent> =>
@@ -74,7 +73,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     const { connections } = await load.read();
     await untilHolds(async () => {
       expect((await load.read()).connections).toBeGreaterThan(connections + more);
-    }, 30_000);
+    }, 60_000);
   }
 
   test('history compacted (410): the agent lists again and accepts the list at once', async () => {
@@ -87,7 +86,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }, 60_000);
     const { watches } = await status();
     expect(watches.map(({ counters }) => counters.suspiciousLists)).toEqual([0, 0, 0, 0]);
-  }, 120_000);
+  }, 240_000);
 
   test('a server that accepts connections but never answers: a new agent waits, traffic continues', async () => {
     await agent.kill();
@@ -101,7 +100,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }
     agent = await starting;
     await follows('after-pause');
-  }, 120_000);
+  }, 240_000);
 
   test('the first of two API servers dies: the agent uses the second and does not suspect a new store', async () => {
     const second = await plane.addServer();
@@ -135,7 +134,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     try {
       await untilHolds(async () => expect((await status()).problems).toHaveLength(4), 60_000);
       const said = () => log.filter((line) => line.includes('HTTP 401: Unauthorized'));
-      await untilHolds(() => expect(said()).toHaveLength(1), 20_000);
+      await untilHolds(() => expect(said()).toHaveLength(1), 60_000);
       await traffic(200);
       expect(refused.hasExited()).toBe(false);
       expect(said()).toEqual([expect.stringContaining('"kinds":"all"')]);
@@ -144,5 +143,5 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }
     agent = await startAgent();
     await follows('after-refusal');
-  }, 120_000);
+  }, 240_000);
 });

@@ -70,16 +70,18 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     await follow();
     await stage.plane.server.kill();
     stage.clock.setSpeed(60);
-    await untilHolds(async () => expect((await stage.status()).problems).toHaveLength(4), 30_000);
+    await untilHolds(async () => expect((await stage.status()).problems).toHaveLength(4), 60_000);
     const fromMs = await youngestMs();
     const tried = await counts.ended('broken');
+    const triesSince = async (): Promise<readonly number[]> =>
+      [...(await counts.ended('broken'))].map(([kind, tries]) => tries - tried.get(kind)!);
     await untilHolds(async () => {
       expect(await youngestMs()).toBeGreaterThan(fromMs + FIVE_MINUTES_MS);
-    }, 30_000);
-    for (const [kind, tries] of await counts.ended('broken')) {
-      expect(tries - tried.get(kind)!).toBeGreaterThan(FEWEST_TRIES);
-      expect(tries - tried.get(kind)!).toBeLessThan(MOST_TRIES);
-    }
+      expect(Math.min(...(await triesSince()))).toBeGreaterThan(FEWEST_TRIES);
+    }, 60_000);
+    const tries = Math.max(...(await triesSince()));
+    const outages = ((await youngestMs()) - fromMs) / FIVE_MINUTES_MS;
+    expect(tries).toBeLessThan(MOST_TRIES * outages);
     stage.clock.setSpeed(10);
     await stage.plane.server.start();
     await stage.follows('after-five-minutes');
@@ -87,7 +89,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     stage.clock.setSpeed(1);
     expect(await counts.suspicious()).toBe(0);
     expect(sum(await counts.ended('replaced'))).toBe(0);
-  }, 60_000);
+  }, 240_000);
 
   test('stepping the wall clock forwards and back has no effect', async () => {
     await follow({ clock: wallClock });
@@ -102,18 +104,18 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     for (const reason of ['silent', 'broken', 'late'] as const) {
       expect(sum(await counts.ended(reason)), reason).toBe(0);
     }
-  }, 60_000);
+  }, 240_000);
 
   test('a jump of hours, as after a suspended machine: watches are reopened without a list', async () => {
     const clock = await makeClock();
     await follow({ clock });
     clock.setOffset(10_000);
-    await untilHolds(async () => expect(least(await counts.ended('silent'))).toBe(1), 20_000);
+    await untilHolds(async () => expect(least(await counts.ended('silent'))).toBe(1), 60_000);
     await stage.follows('after-pause');
     expect(await askNode(stage.node, 10256, '/healthz')).toMatchObject({ status: 200 });
     expect(await counts.lists()).toBe(0);
     clock.remove();
-  }, 60_000);
+  }, 240_000);
 
   test('an expired token is reported once, and its renewal is picked up', async () => {
     const account = await makeServiceAccount(stage.plane, 'fairlead');
@@ -129,9 +131,9 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
       const { problems } = await stage.status();
       const expired = expect.stringMatching(/^HTTP 401: Unauthorized: the token expired at /);
       expect(problems.map(({ reason }) => reason)).toEqual(Array(4).fill(expired));
-    }, 30_000);
+    }, 60_000);
     const told = () => stage.log.filter((line) => line.includes('HTTP 401'));
-    await untilHolds(() => expect(told()).toHaveLength(1), 20_000);
+    await untilHolds(() => expect(told()).toHaveLength(1), 60_000);
     await stage.traffic(500);
     expect(told()).toEqual([expect.stringContaining('the token expired at')]);
     account.write(await account.token());
@@ -139,7 +141,7 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     await untilFollowed(stage.status);
     expect(await counts.suspicious()).toBe(0);
     stage.clock.setSpeed(1);
-  }, 90_000);
+  }, 240_000);
 
   test('a token renewed in time: the old one is never used again', async () => {
     const account = await makeServiceAccount(stage.plane, 'renewed');
@@ -149,13 +151,16 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     account.write(renewed);
     const first = stage.server.asked.length;
     stage.server.resetAll();
-    await untilHolds(async () => expect(least(await counts.ended('broken'))).toBe(1), 20_000);
+    await untilHolds(
+      async () => expect(least(await counts.ended('broken'))).toBeGreaterThan(0),
+      60_000,
+    );
     await stage.follows('after-timely-renewal');
     await untilFollowed(stage.status);
     const shown = stage.server.asked.slice(first).map(({ authorization }) => authorization);
     expect(new Set(shown)).toEqual(new Set([`Bearer ${renewed}`]));
     expect((await stage.status()).unauthorizedRetries).toBe(0);
-  }, 60_000);
+  }, 240_000);
 
   test('a store that was lost and refilled by hand: traffic continues', async () => {
     await follow();
@@ -170,11 +175,11 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     expect(await stage.inKernel()).toEqual(expect.arrayContaining(['web', 'forgotten']));
     await addNode(api, NODE);
     await addWeb(stage.plane, stage.node, { clusterIP: web.spec?.clusterIP ?? '' });
-    await untilHolds(async () => expect(await slicesOfWeb()).toHaveLength(2), 30_000);
+    await untilHolds(async () => expect(await slicesOfWeb()).toHaveLength(2), 60_000);
     stage.clock.setSpeed(10);
     await untilHolds(async () => expect(await stage.inKernel()).not.toContain('forgotten'), 60_000);
     await stage.traffic(200);
     await stage.follows('after-the-loss');
     await untilHolds(async () => expect(await stage.inKernel()).toContain('web'));
-  }, 120_000);
+  }, 240_000);
 });

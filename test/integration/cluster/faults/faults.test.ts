@@ -119,7 +119,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
           const seen = await services();
           return seen.names.includes('kubernetes') && seen;
         },
-        { what: 'the Service kubernetes', timeoutMs: 15_000 },
+        { what: 'the Service kubernetes', timeoutMs: 60_000 },
       );
       expect(fresh.names).toEqual(['kubernetes']);
       expect(Number(fresh.version)).toBeLessThan(Number(version));

@@ -15,11 +15,14 @@ import { prepareCluster } from '../programs/binaries.ts';
 import { countFromNow, sum, untilFollowed } from './fault-counts.ts';
 
 const readiness = await prepareCluster();
+const isMeasuring = process.env['FAIRLEAD_OUTAGES'] !== undefined;
 const OUTAGES = Number(process.env['FAIRLEAD_OUTAGES'] ?? 2);
 const OUTAGE_MS = 10_000;
-/** With a single node there is no jitter. */
-const MEDIAN_MS = 2_000;
-const LONGEST_MS = 5_000;
+/**
+ * With a single node there is no jitter. The limits of a machine with other work are only below what a backoff
+ * that counted the outage would take, 11 s and more.
+ */
+const [MEDIAN_MS, LONGEST_MS] = isMeasuring ? [2_000, 5_000] : [9_000, 10_000];
 
 describe.skipIf(!readiness.isReady)('an API server that stops and comes back', () => {
   let plane: ControlPlane;

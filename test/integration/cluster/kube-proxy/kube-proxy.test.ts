@@ -70,7 +70,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     const isAnswered = async () => (await client.once(target)).kind === 'answered';
     const proxy = await startKubeProxy(plane, node, options);
     try {
-      await until(isAnswered, { what: 'an answer', timeoutMs: 15_000 });
+      await until(isAnswered, { what: 'an answer', timeoutMs: 60_000 });
       const mode = await fetch(`${proxy.metricsUrl}/proxyMode`);
       expect(await mode.text()).toBe(options.mode);
       expect(await askFromPod()).toBe('ok');

@@ -79,7 +79,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
   test('kube-proxy alone: packets from outside are served, sockets are not translated', async () => {
     await untilHolds(
       async () => expect(await reached(outside, nodePort)).toEqual(['web-1', 'web-2']),
-      20_000,
+      60_000,
     );
     // The pods of these tests have no route to ClusterIPs, so only socket hooks can serve them.
     expect(await reached(node, inside, 2)).toEqual(['EHOSTUNREACH']);
@@ -90,7 +90,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     agent = await startBeside();
     await untilHolds(
       async () => expect(await reached(node, inside)).toEqual(['web-1', 'web-2']),
-      20_000,
+      60_000,
     );
     expect(await reached(node, nodePort)).toEqual(['web-1', 'web-2']);
     expect((await askNode(node, 10266, '/readyz')).status).toBe(200);
@@ -103,7 +103,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     const { failures, connections } = await visits.stop();
     expect(failures).toEqual([]);
     expect(connections).toBeGreaterThan(100);
-  }, 60_000);
+  }, 240_000);
 
   test('fairlead takes the packets over with --devices auto, warns, and disturbs no client', async () => {
     const visits = await outside.client().startLoad(nodePort);
@@ -117,16 +117,16 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       const args = ['connections', 'web', '-o', 'json', ...ownPaths(node.instance)];
       const { stdout } = await runCommand(node.instance, args);
       expect(JSON.parse(stdout)).not.toEqual([]);
-    }, 20_000);
+    }, 60_000);
     const { failures } = await visits.stop();
     expect(failures).toEqual([]);
     await agent.stop();
     agent = await startBeside();
     await untilHolds(
       async () => expect(await reached(outside, nodePort)).toEqual(['web-1', 'web-2']),
-      20_000,
+      60_000,
     );
-  }, 60_000);
+  }, 240_000);
 
   test('kube-proxy is removed with its rules: clients from outside fail, sockets of the node do not', async () => {
     const load = await node.client().startLoad(inside);

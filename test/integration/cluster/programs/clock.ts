@@ -2,7 +2,7 @@
 // A fake clock for one program, timers included: faster, slower, or stepped while the program runs. Uses
 // libfaketime (Debian package libfaketime), which intercepts the program's C library calls; nothing else on
 // the machine is affected.
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { run } from '../../../../src/sys/exec.ts';
@@ -42,7 +42,11 @@ export async function prepareFaults(): Promise<Readiness> {
 export async function makeClock({ speed = 1, only }: ClockOptions = {}): Promise<FakeClock> {
   const directory = mkdtempSync(join(tmpdir(), 'fairlead-clock-'));
   const file = join(directory, 'clock');
-  const set = (text: string): void => writeFileSync(file, `${text}\n`);
+  // Replaced as a whole: an agent that read an empty file would have the real time for a moment.
+  const set = (text: string): void => {
+    writeFileSync(`${file}.new`, `${text}\n`);
+    renameSync(`${file}.new`, file);
+  };
   set(`+0 x${speed}`);
   return {
     runner: [

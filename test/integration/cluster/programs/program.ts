@@ -7,7 +7,7 @@ import { pause } from '../../../support/pause.ts';
 import { until } from '../../../support/until.ts';
 
 const LINES_KEPT = 400;
-const STOP_GRACE_MS = 15_000;
+const STOP_GRACE_MS = 60_000;
 
 export interface Program {
   readonly name: string;

@@ -159,7 +159,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
         const pod = await api.get<{ metadata: object }>(`${podsPath('shop')}/p1-1`);
         return 'deletionTimestamp' in pod.metadata;
       },
-      { what: 'the Pod to be told to end', timeoutMs: 15_000 },
+      { what: 'the Pod to be told to end', timeoutMs: 60_000 },
     );
     await removePod(api, 'p1-1', 'shop');
     await fleet.kubectl('wait', 'namespace/shop', '--for=delete', '--timeout=60s');
@@ -168,7 +168,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
       expect(code).toMatch(/^E[A-Z]+$/);
       expect(others).toEqual([]);
     }
-  }, 90_000);
+  }, 240_000);
 
   const statuses = (port: number, path: string): Promise<number[]> =>
     Promise.all(fleet.nodes.map((node) => statusOf(node, port, path)));
@@ -176,7 +176,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     port: number,
     path: string,
     wanted: readonly number[],
-    timeoutMs = 15_000,
+    timeoutMs = 60_000,
   ): Promise<void> {
     const isWanted = async (): Promise<boolean> => {
       const seen = await statuses(port, path);

@@ -116,7 +116,7 @@ function asFleet(
     right: async (wanted) => {
       await until(() => isRight(plane.api, nodes, wanted), {
         what: 'all agents to be right',
-        timeoutMs: 30_000,
+        timeoutMs: 90_000,
       });
     },
     addPod: async (pod, labels, namespace = 'default') => {
