@@ -10,6 +10,7 @@ import { type Layer, socketLayer } from '../../../src/dataplane/bpf/loader/layer
 import { linkPin, preparePins } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { isPinnedMap, mapPin, parseMapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
 import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
+import { untilHolds } from '../../support/until.ts';
 import { addonPath } from '../native/support/child.ts';
 import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/resources.ts';
 import { classifyObject, socketObject } from './support/drive.ts';
@@ -130,7 +131,8 @@ test('a failure midway removes what was attached and pinned', async () => {
     code: 'ATTACH_FAILED',
   });
   expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
-  expect(run('bpftool', 'cgroup', 'show', cgroup)).not.toContain('fl_');
+  // The kernel frees a link that nobody holds any more a moment later.
+  await untilHolds(() => expect(run('bpftool', 'cgroup', 'show', cgroup)).not.toContain('fl_'));
 });
 
 test('two objects share pinned maps; links are named program@device, dots escaped', () => {

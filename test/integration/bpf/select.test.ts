@@ -11,6 +11,7 @@ import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
 import { rangeOf } from '../../../src/dataplane/bpf/sync/satellites/service-ranges.ts';
 import type { Family } from '../../../src/model/types.ts';
 import type { Plan } from '../../../src/plan/types.ts';
+import { until } from '../../support/until.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
 /** Index of fl_reason (bpf/common/types.h). */
@@ -433,18 +434,29 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
 
     test('expires after its timeout', async () => {
       publishSticky(ids, { affinitySeconds: 1 });
-      const id = first();
-      expect(idsOf(many(to, 20))).toEqual([id]);
+      // Within the timeout, also on a machine with other work.
+      const chosen = await until(() => {
+        const startedMs = performance.now();
+        const ids = idsOf(many(to, 20));
+        return performance.now() - startedMs < 1_000 && ids;
+      }, '20 connections within the timeout');
+      expect(chosen).toHaveLength(1);
       await new Promise((resolve) => setTimeout(resolve, 1_050));
       expect(drive.select(to).byAffinity).toBe(false);
     });
 
     test('is renewed by each connection', async () => {
       publishSticky(ids, { affinitySeconds: 1 });
-      const id = first();
-      for (let n = 0; n < 4; n++) {
+      let [id, usedMs] = [first(), performance.now()];
+      for (let renewals = 0; renewals < 4; renewals++) {
         await new Promise((resolve) => setTimeout(resolve, 400));
-        expect(drive.select(to)).toMatchObject({ id, byAffinity: true });
+        const askedMs = performance.now();
+        const choice = drive.select(to);
+        // With other work on the machine a pause may be as long as the timeout, and proves nothing: it begins anew.
+        if (performance.now() - usedMs < 900)
+          expect(choice).toMatchObject({ id, byAffinity: true });
+        else renewals = -1;
+        [id, usedMs] = [choice.id, askedMs];
       }
     });
 

@@ -59,6 +59,7 @@ describe.skipIf(missing !== undefined)('test runs', () => {
 
   test('a packet program returns its verdict, its packet, its context and a duration', () => {
     const dataIn = frame();
+    const startedNs = process.hrtime.bigint();
     const ran = program('first_tc').testRun({
       dataIn,
       contextIn: new Uint8Array(192),
@@ -68,7 +69,8 @@ describe.skipIf(missing !== undefined)('test runs', () => {
     expect(ran.dataOut).toEqual(dataIn);
     expect(ran.contextOut.length).toBe(192);
     expect(new Uint32Array(ran.contextOut.buffer)[2]).toBe(3);
-    expect(ran.durationNs).toBeLessThan(100_000);
+    // Of one of the runs.
+    expect(1_000 * ran.durationNs).toBeLessThan(Number(process.hrtime.bigint() - startedNs));
     const counted = object!.map('plain').get(u32(0)) ?? new Uint8Array(8);
     expect(new BigUint64Array(counted.buffer)[0]).toBe(1_000n);
   });

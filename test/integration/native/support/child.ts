@@ -46,7 +46,7 @@ export function endOfChild<Input>(
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: 20_000,
+      timeout: 60_000,
       env: { ...process.env, ...env },
     });
     const text = { stdout: '', stderr: '' };
