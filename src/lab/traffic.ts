@@ -15,7 +15,7 @@ import type {
 import { type Sandbox, startProgram } from './sandbox.ts';
 
 /** What is answered or refused at all is so much sooner, except on a machine with much other work. */
-const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_TIMEOUT_MS = 5_000;
 
 export interface BurstOptions {
   readonly connections: number;

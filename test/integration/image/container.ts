@@ -67,7 +67,7 @@ export async function startContainer(machine: Machine, spec: ContainerSpec): Pro
     exec: (...argv) => finish(crun('exec', id, ...argv)),
     said: async (text) => {
       const find = (): boolean => log.some((line) => line.includes(text)) || child.hasExited();
-      await until(find, { what: text, timeoutMs: 30_000 });
+      await until(find, { what: text, timeoutMs: 120_000 });
       if (!log.some((line) => line.includes(text))) throw new Error(log.slice(-8).join('\n'));
     },
     remove: async () => {

@@ -85,7 +85,7 @@ describe.skipIf(!built.isReady)('the image', () => {
     test('its agent serves the node’s pods', async () => {
       agent = await start('fairlead', 'main');
       await agent.said('"msg":"ready"');
-      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 20_000);
+      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 60_000);
       expect(problems(agent)).toEqual([]);
     });
 
@@ -144,7 +144,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       await patch('set', 'image', 'daemonset/kube-proxy', 'kube-proxy=fairlead:0.1.0');
       const agent = await start('kube-proxy', 'main');
       await agent.said('"msg":"ready"');
-      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 20_000);
+      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 60_000);
       expect(problems(agent)).toEqual([]);
       await agent.remove();
       // As docs/install.md warns: its pins were in the container.
@@ -155,7 +155,7 @@ describe.skipIf(!built.isReady)('the image', () => {
       await patch('patch', 'daemonset', 'kube-proxy', '--patch-file', PATCH);
       const agent = await start('kube-proxy', 'main');
       await agent.said('"msg":"ready"');
-      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 20_000);
+      await untilHolds(async () => expect(await stage.reached()).toEqual(['web-1']), 60_000);
       const next = await replace(agent, 'kube-proxy');
       expect(problems(next)).toEqual([]);
       expect((await next.exec('fairlead', 'status')).code).toBe(0);

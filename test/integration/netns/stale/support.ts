@@ -42,7 +42,7 @@ export function runHeld(
   const lines: string[] = [];
   const [shell = '', ...argv] = insideSandbox(sandbox, [program, ...words.map(String)]);
   const child = start(shell, argv, { onStdoutLine: (line) => lines.push(line) });
-  const says: Program['says'] = (wanted, timeoutMs = 10_000) =>
+  const says: Program['says'] = (wanted, timeoutMs = 20_000) =>
     until(
       () =>
         lines.find((line) => (typeof wanted === 'string' ? line === wanted : wanted.test(line))),
@@ -63,7 +63,7 @@ export function runHeld(
           const line = lines.filter((each) => each.startsWith('answered '))[before];
           return line === undefined ? undefined : Number(line.split(' ')[1]);
         },
-        { what: 'an exchange over every socket', timeoutMs: 15_000 },
+        { what: 'an exchange over every socket', timeoutMs: 60_000 },
       );
     },
   };
