@@ -17,7 +17,7 @@ const NODE_ADDRESS = '10.1.1.1';
 const CLUSTER_IP = { ...target(WEB), isConnected: true };
 const NODE_PORT = { ...CLUSTER_IP, address: NODE_ADDRESS, port: WEB.nodePort };
 /** Of the next pass, after a pause of at least a second. */
-const PASS_MS = 15_000;
+const PASS_MS = 45_000;
 
 let nodes: TestNodes;
 let n1: TestNode;
