@@ -53,11 +53,20 @@ const isMomentary = (error: unknown): boolean =>
 
 /** In one line. What forbids bpf(2) says more than the call that has failed first. */
 function textOf(error: unknown, feature: FeatureName): string {
-  const reason = reasonOf(error).split('\n', 1)[0] ?? '';
+  const lines = reasonOf(error)
+    .split('\n')
+    .map((line) => line.trim());
+  const reason = shortened(lines.filter((line) => line !== '').join(' '));
   if (error instanceof CouldNotTell || !USES_BPF.includes(FEATURES[feature].group)) return reason;
   const facts = { status: ownStatus(), lockdown: readLockdown() };
   return forbiddenBy(errnoOf(error, reason), facts) ?? reason;
 }
+
+/** The verifier's last words may be long. */
+const MOST_CHARACTERS = 300;
+
+const shortened = (text: string): string =>
+  text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS)}…`;
 
 const USES_BPF: readonly Feature['group'][] = ['BPF', 'sockets', 'packets'];
 

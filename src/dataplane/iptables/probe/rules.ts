@@ -42,10 +42,14 @@ async function findWriter(sandbox: ProbeSandbox): Promise<Tools> {
   return tools;
 }
 
+/** Without any extension but that of its protocol. */
+const PLAIN_RULE = `-A OUTPUT -p udp -m udp --dport ${FREE_PORT} -j ACCEPT`;
+
 async function firstWriter(): Promise<Tools | undefined> {
   for (const variant of VARIANTS) {
     const tools = toolsOf('IPv4', variant);
-    if ((await tools.restore('*filter\n-F OUTPUT\nCOMMIT\n')) === undefined) return tools;
+    const failure = await tools.restore(`*filter\n-F OUTPUT\n${PLAIN_RULE}\nCOMMIT\n`);
+    if (failure === undefined) return tools;
   }
   return undefined;
 }

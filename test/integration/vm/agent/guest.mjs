@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { addTunnel, buildNetwork, removeTunnel } from './network.mjs';
 import { NODE_PORT, writeObjects } from './objects.mjs';
+import { checkProbe } from './probe.mjs';
 import { burst, devices, fairlead, OWN, PATIENCE_MS, say, serve, startAgent } from './programs.mjs';
 
 const WORDS = readFileSync('/proc/cmdline', 'utf8').split(/\s/);
@@ -78,6 +79,7 @@ function end(child, signal) {
 }
 
 async function main() {
+  if (WORDS.includes('probe')) return checkProbe(check);
   mkdirSync('/cgroup/n1');
   buildNetwork();
   writeObjects();

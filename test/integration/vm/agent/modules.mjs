@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // node modules.mjs FOLDER OUTPUT NAME...: copies these modules, which a kernel's package has below FOLDER, and those that they
-// need, uncompressed into OUTPUT. Their names begin with numbers, in the order in which they can be loaded.
+// need, uncompressed into OUTPUT; of `NAME?` only if it is a module. Their names begin with numbers, in the order in which they can be loaded.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +39,10 @@ function needs(module) {
   return text.split(',').flatMap((name) => (name === '' ? [] : [name.replaceAll('-', '_')]));
 }
 
-for (const name of names) add(name);
+for (const name of names) {
+  const plain = name.replace('?', '');
+  if (plain === name || paths.has(plain)) add(plain);
+}
 mkdirSync(output, { recursive: true });
 for (const [index, [name, bytes]] of [...found].entries()) {
   writeFileSync(join(output, `${String(index).padStart(2, '0')}-${name}.ko`), bytes);

@@ -52,10 +52,10 @@ export function startAgent() {
   });
 }
 
-/** @param {readonly string[]} words */
-export function fairlead(words) {
+/** @param {readonly string[]} words @param {number} timeout */
+export function fairlead(words, timeout = PATIENCE_MS) {
   const [program = '', ...args] = [...MAIN, ...words];
-  const result = spawnSync(program, args, { encoding: 'utf8', timeout: PATIENCE_MS });
+  const result = spawnSync(program, args, { encoding: 'utf8', timeout });
   if (result.stdout === '') say(`# ${words[0]}: ${result.signal ?? ''} ${result.stderr}`);
   return result;
 }
