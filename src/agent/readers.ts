@@ -18,6 +18,7 @@ export function readersOf(
   return {
     version: packageVersion(),
     engine: () => dataplane.capabilities.dataplane,
+    fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,
     plan: () => agent.state().plan,
     sourceProblems: () => source.problems(),

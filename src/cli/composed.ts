@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dataplanes that an agent composes (dataplanes.ts opens them), for commands that explain without one.
+
+import type { Engine } from '../config/types.ts';
 import { bpfCapabilities, type Capabilities, IPTABLES } from '../dataplane/capabilities.ts';
 import type { DataplaneSettings } from './dataplanes.ts';
 
@@ -7,6 +9,6 @@ import type { DataplaneSettings } from './dataplanes.ts';
 export const composed = ({
   engine,
   devices,
-}: Pick<DataplaneSettings, 'engine' | 'devices'>): readonly Capabilities[] => [
+}: Pick<DataplaneSettings, 'devices'> & { readonly engine: Engine }): readonly Capabilities[] => [
   engine === 'iptables' ? IPTABLES : bpfCapabilities({ packets: devices !== undefined }),
 ];

@@ -3,23 +3,36 @@
 // interface in src/dataplane/dataplane.ts.
 import type { OpenDataplane } from '../agent/instance.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
+import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
+import { holds } from '../agent/probe/forbidden.ts';
 import type { Engine } from '../config/types.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
-import { openBpfDataplane } from '../dataplane/bpf/open.ts';
+import { type BpfSettings, openBpfDataplane } from '../dataplane/bpf/open.ts';
 import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
+import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import { type IptablesSettings, openIptablesDataplane } from '../dataplane/iptables/open.ts';
 import { listRules, type RulesPart, removeRules } from '../dataplane/iptables/restore/cleanup.ts';
 import { lockRules, type RulesLock } from '../dataplane/iptables/restore/instance-lock.ts';
 import { createRouter } from '../dataplane/router.ts';
-import type { Snapshot } from '../dataplane/snapshot.ts';
+import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
+import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
+import type { NetworkFollower } from '../sys/netlink/follow.ts';
+import { ownStatus } from '../sys/probe-sandbox.ts';
+import { explained, explainLater } from './probe/ask.ts';
 
 export interface DataplaneSettings {
-  readonly engine: Engine;
+  /** The one to begin with, and why it is not bpf although --engine is auto. */
+  readonly engine: 'bpf' | 'iptables';
+  readonly reason?: string | undefined;
+  /** --engine: with auto iptables serves what bpf cannot. */
+  readonly asked: Engine;
   readonly iptables: Omit<IptablesSettings, 'holder'>;
+  /** Called before iptables serves sockets and packets. */
+  readonly beforeRules: () => void;
   /** undefined: the root of the cgroup v2 hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -40,21 +53,89 @@ export interface DataplaneSettings {
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */
 export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDataplane {
-  const { engine, iptables, bpfRoot, runDir, nodeName, cgroupRoot: asked, ...layers } = settings;
-  const holder = { command: 'agent', nodeName, runDir };
+  const { engine, reason } = settings;
   if (engine === 'iptables') {
-    return async () => createRouter([await openIptablesDataplane({ ...iptables, holder }, log)]);
+    const fallback = reason === undefined ? undefined : { what: BOTH, reason };
+    return () => onlyRules(settings, fallback, log);
   }
   checkKernel();
-  const { path: cgroupRoot } = checkCgroupRoot(asked);
+  const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
   return async (network) => {
+    const facts = fallbackFacts(settings.bpfRoot, settings.devices !== undefined);
     try {
-      const bpf = { bpfRoot, holder, cgroupRoot, ...layers };
-      return createRouter([await openBpfDataplane(bpf, { network, log })]);
-    } catch (error) {
-      throw namingCapabilities(error);
+      return await withRules(
+        await openBpf({ ...settings, cgroupRoot }, { network, log }),
+        settings,
+        log,
+      );
+    } catch (thrown) {
+      const error = namingCapabilities(thrown);
+      if (settings.asked === 'bpf' || !mayFallBack(error, facts)) {
+        throw await explained(error, settings.asked);
+      }
+      const fallback = { what: BOTH, reason: error.message };
+      return await onlyRules(settings, fallback, log);
     }
   };
+}
+
+const BOTH = 'sockets and packets' as const;
+
+type Opening = Pick<DataplaneSettings, 'nodeName' | 'runDir' | 'iptables' | 'asked'>;
+
+const holderOf = ({ nodeName, runDir }: Opening) => ({ command: 'agent', nodeName, runDir });
+
+const openBpf = (
+  settings: Omit<BpfSettings, 'holder'> & Opening,
+  parts: { readonly network: NetworkFollower; readonly log: Logger },
+): Promise<Dataplane> => openBpfDataplane({ ...settings, holder: holderOf(settings) }, parts);
+
+const openRules = (settings: Opening, log: Logger): Promise<Dataplane> =>
+  openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
+
+async function onlyRules(
+  settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
+  fallback: Fallback | undefined,
+  log: Logger,
+): Promise<ComposedDataplane> {
+  if (fallback !== undefined) log.warn({ ...fallback }, FALLBACK_MESSAGE);
+  try {
+    settings.beforeRules();
+    const dataplane = createRouter([await openRules(settings, log)], fallback);
+    if (fallback !== undefined) explainLater(log);
+    return dataplane;
+  } catch (error) {
+    throw withReasonOfBpf(error, fallback);
+  }
+}
+
+/** Neither works. */
+function withReasonOfBpf(error: unknown, fallback: Fallback | undefined): unknown {
+  if (fallback === undefined || !(error instanceof FairleadError)) return error;
+  const { code, message, detail } = error;
+  return new FairleadError(code, `${message}; and eBPF cannot serve: ${fallback.reason}`, detail);
+}
+
+const FALLBACK_MESSAGE = 'eBPF cannot serve all of this node, iptables does';
+
+/** With auto, what the kernel refused of bpf is served by rules; if these cannot be written either, by nobody, as with bpf. */
+async function withRules(
+  bpf: Dataplane,
+  settings: Opening,
+  log: Logger,
+): Promise<ComposedDataplane> {
+  const [refused] = bpf.installation.refused;
+  if (refused === undefined || settings.asked === 'bpf') return createRouter([bpf]);
+  const fallback: Fallback = { what: 'packets', reason: refused.reason };
+  try {
+    const rules = await openRules(settings, log);
+    log.warn({ ...fallback }, FALLBACK_MESSAGE);
+    explainLater(log);
+    return createRouter([bpf, rules], fallback);
+  } catch (error) {
+    log.warn({ reason: reasonOf(error) }, 'iptables cannot serve packets either');
+    return createRouter([bpf]);
+  }
 }
 
 /** What is programmed below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
@@ -72,6 +153,13 @@ export const removeWrittenRules = (): readonly RulesPart[] => removeRules();
 /** Nobody else writes rules here until it is closed. Throws IPTABLES_IN_USE. */
 export const lockWrittenRules = (runDir: string): Promise<RulesLock> =>
   lockRules({ command: 'cleanup', runDir });
+
+/** As of now: an opening that fails midway may leave nothing, but must not be asked afterwards. */
+export const fallbackFacts = (bpfRoot: string, servesPackets: boolean): FallbackFacts => ({
+  servesPackets,
+  isAttached: listPinned(bpfRoot).links.length > 0,
+  mayWriteRules: holds({ status: ownStatus() }, 'CAP_NET_ADMIN'),
+});
 
 /** What `removeProgrammed` would remove. */
 export const listProgrammed = (bpfRoot: string): PinnedParts => listPinned(bpfRoot);

@@ -70,7 +70,7 @@ export interface LogSettings {
   readonly format: 'json' | 'text';
 }
 
-/** auto means bpf. */
+/** auto: bpf, and iptables for what this node cannot do with eBPF. */
 export type Engine = 'auto' | 'bpf' | 'iptables';
 
 export interface Config {

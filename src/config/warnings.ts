@@ -23,7 +23,7 @@ function isSet(value: unknown): boolean {
 const ROWS: readonly Row[] = [
   [
     ['mode'],
-    'remapped to auto: fairlead has no such engine, and auto means bpf',
+    'remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
     (value) => value === 'ipvs' || value === 'nftables',
   ],
   [['enableProfiling'], 'ignored: there is no pprof handler'],

@@ -2,7 +2,14 @@
 // Merges the results of several dataplanes.
 import type { Capabilities, OriginCapabilities } from './capabilities.ts';
 import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
-import type { Counters, Installation, PortConnections, PortTraffic, Snapshot } from './snapshot.ts';
+import type {
+  Counters,
+  Fallback,
+  Installation,
+  PortConnections,
+  PortTraffic,
+  Snapshot,
+} from './snapshot.ts';
 
 /** Starts all at once and awaits all of them; then rejects with the first error, if there was one. */
 export async function allOf<T, R>(
@@ -91,12 +98,17 @@ function mergeServed(
   };
 }
 
-/** Location and refusal error are those of the first one. */
-export const mergeInstallations = ([first, ...others]: readonly [
-  Dataplane,
-  ...Dataplane[],
-]): Installation => ({
-  ...first.installation,
-  hooks: [first, ...others].flatMap(({ installation }) => installation.hooks),
-  refused: [first, ...others].flatMap(({ installation }) => installation.refused),
-});
+/** Location and refusal error are those of the first one. What falls back to another is not refused. */
+export function mergeInstallations(
+  [first, ...others]: readonly [Dataplane, ...Dataplane[]],
+  fallback?: Fallback,
+): Installation {
+  const all = [first, ...others].map(({ installation }) => installation);
+  return {
+    ...first.installation,
+    hooks: all.flatMap(({ hooks }) => hooks),
+    iptables: all.find(({ iptables }) => iptables !== undefined)?.iptables,
+    refused: fallback === undefined ? all.flatMap(({ refused }) => refused) : [],
+    fallback,
+  };
+}

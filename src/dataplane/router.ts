@@ -23,22 +23,28 @@ import {
 } from './merge.ts';
 import { createMember, type Member } from './router-member.ts';
 import { createSharing } from './share.ts';
-import type { Counters, DeviceView, Installation, Snapshot } from './snapshot.ts';
+import type { Counters, DeviceView, Fallback, Installation, Snapshot } from './snapshot.ts';
 import { createTurns } from './turns.ts';
 
-/** @param dataplanes in the order in which they are asked; at least one */
-export function createRouter(dataplanes: readonly [Dataplane, ...Dataplane[]]): ComposedDataplane {
+/**
+ * @param dataplanes in the order in which they are asked; at least one
+ * @param fallback why the last one is among them, if --engine auto has added it
+ */
+export function createRouter(
+  dataplanes: readonly [Dataplane, ...Dataplane[]],
+  fallback?: Fallback,
+): ComposedDataplane {
   const [first, ...others] = dataplanes;
-  return others.length === 0 ? onlyOne(first) : new Router(dataplanes);
+  return others.length === 0 ? onlyOne(first, fallback) : new Router(dataplanes, fallback);
 }
 
 /** Nothing can move, so there is nothing to order and nothing to remember. */
-function onlyOne(dataplane: Dataplane): ComposedDataplane {
+function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
   const sharing = createSharing([dataplane.capabilities], 0);
   return {
     capabilities: dataplane.capabilities,
     dataplanes: [dataplane.capabilities],
-    installation: dataplane.installation,
+    installation: mergeInstallations([dataplane], fallback),
     sync: (plan, changed, addresses) => dataplane.sync(sharing.planOf(plan), changed, addresses),
     audit: (plan, addresses) => dataplane.audit(sharing.planOf(plan), addresses),
     held: () => dataplane.held(),
@@ -59,11 +65,11 @@ class Router implements ComposedDataplane {
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
 
-  constructor(dataplanes: readonly [Dataplane, ...Dataplane[]]) {
+  constructor(dataplanes: readonly [Dataplane, ...Dataplane[]], fallback?: Fallback) {
     const capabilities = dataplanes.map((dataplane) => dataplane.capabilities);
     this.dataplanes = capabilities;
     this.capabilities = mergeCapabilities(capabilities);
-    this.installation = mergeInstallations(dataplanes);
+    this.installation = mergeInstallations(dataplanes, fallback);
     this.#all = dataplanes;
     this.#members = dataplanes.map((dataplane, index) =>
       createMember(dataplane, createSharing(capabilities, index)),

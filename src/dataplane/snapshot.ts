@@ -154,6 +154,14 @@ export interface Installation {
   readonly iptables?: IptablesInstallation | undefined;
   /** Layers that the settings ask for and the kernel refused. */
   readonly refused: readonly { readonly layer: string; readonly reason: string }[];
+  /** What --engine auto lets iptables serve, because eBPF cannot; undefined: nothing. */
+  readonly fallback?: Fallback | undefined;
+}
+
+export interface Fallback {
+  readonly what: 'sockets and packets' | 'packets';
+  /** Why eBPF cannot serve it. */
+  readonly reason: string;
 }
 
 /** Which of the two lists of rules on a node is written. */

@@ -34,6 +34,8 @@ export interface Status {
   readonly refusesWith: 'ECONNREFUSED' | 'EPERM';
   /** Layers that the kernel refused: what they would serve is not served. */
   readonly refused: Installation['refused'];
+  /** What iptables serves because eBPF cannot. */
+  readonly fallback?: Installation['fallback'];
   /** The network devices of the node; none if no programs are attached to devices. */
   readonly devices: readonly DeviceView[];
   readonly source: {

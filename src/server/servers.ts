@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import type { SyncFacts } from '../agent/agent.ts';
 import type { ListenAddress } from '../config/addresses.ts';
+import type { Fallback } from '../dataplane/snapshot.ts';
 import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { isNodeEligible } from '../model/node/eligibility.ts';
@@ -83,11 +84,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     record: (...event) => events.record(...event),
   });
   events.record('Starting', self, 'fairlead is starting');
-  events.record(
-    'ModeSelected',
-    self,
-    `dataplane ${parts.readers.engine()}: Services are translated at the socket`,
-  );
+  events.record('ModeSelected', self, modeText(parts.readers.engine(), parts.readers.fallback()));
   return {
     events,
     ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
@@ -118,6 +115,13 @@ interface Parts {
   readonly events: EventRecorder;
   readonly serviceHealth: ServiceHealthServers;
   readonly pending: PendingChanges;
+}
+
+/** `dataplane iptables: Services are translated by rules; sockets and packets, because …`. */
+function modeText(engine: string | undefined, fallback: Fallback | undefined): string {
+  const how = engine === 'iptables' ? 'by rules' : 'at the socket';
+  const why = fallback && `; ${fallback.what} by iptables, because ${fallback.reason}`;
+  return `dataplane ${engine}: Services are translated ${how}${why ?? ''}`;
 }
 
 const serverReaders = (parts: Parts & { readonly shown: Shown }): ServerReaders => ({

@@ -2,7 +2,7 @@
 // What fairlead does on a node, by the answers of a probe: which dataplane serves what, and how. Pure.
 //   engineOf(results, 'auto') -> { ok: true, sockets: 'bpf', packets: 'iptables', why: ['packet programs: …'] }
 import type { ErrorCode } from '../../errors.ts';
-import type { FeatureName } from './features.ts';
+import { FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
 
 export type Engine = 'auto' | 'bpf' | 'iptables';
@@ -31,6 +31,8 @@ export interface Refused {
   readonly ok: false;
   readonly code: ErrorCode;
   readonly reason: string;
+  /** What would change it. */
+  readonly remedy: string;
 }
 
 /** In the order of causes: the first that is missing is the reason. */
@@ -83,9 +85,14 @@ export function engineOf(results: Results, asked: Engine): Served | Refused {
   if (asked === 'iptables') return rules === undefined ? byIptables([]) : noIptables(rules);
   if (sockets === undefined) return byBpf(results, asked === 'auto' && rules === undefined);
   const why = textOf(results, sockets);
-  if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why };
+  const { remedy } = FEATURES[sockets];
+  if (asked === 'bpf') return { ok: false, code: CODES[sockets], reason: why, remedy };
   if (rules === undefined) return byIptables([why]);
-  return { ok: false, code: 'NO_IPTABLES', reason: `eBPF: ${why}; iptables: ${rules}` };
+  return {
+    ...{ ok: false, code: 'NO_IPTABLES' },
+    reason: `eBPF: ${why}; iptables: ${rules.reason}`,
+    remedy: `for eBPF: ${remedy}; for iptables: ${rules.remedy}`,
+  };
 }
 
 function byBpf(results: Results, hasRules: boolean): Served {
@@ -136,7 +143,13 @@ const byIptables = (why: readonly string[]): Served => ({
   ways: NO_WAYS,
 });
 
-const noIptables = (reason: string): Refused => ({ ok: false, code: 'NO_IPTABLES', reason });
+type Problem = Pick<Refused, 'reason' | 'remedy'>;
+
+const noIptables = (problem: Problem): Refused => ({
+  ok: false,
+  code: 'NO_IPTABLES',
+  ...problem,
+});
 
 /** undefined: packets can be served by eBPF. */
 function packetsProblem(results: Results): string | undefined {
@@ -147,12 +160,15 @@ function packetsProblem(results: Results): string | undefined {
 }
 
 /** undefined: rules of IPv4 can serve Services. */
-function iptablesProblem(results: Results): string | undefined {
+function iptablesProblem(results: Results): Problem | undefined {
   const missing = firstNo(results, RULES);
-  if (missing !== undefined) return textOf(results, missing);
+  if (missing !== undefined) {
+    return { reason: textOf(results, missing), remedy: FEATURES[missing].remedy };
+  }
   const variants = ['iptables-nft', 'iptables-legacy'] as const;
   if (variants.some((name) => answerOf(results, name) !== 'no')) return undefined;
-  return variants.map((name) => textOf(results, name)).join('; ');
+  const reason = variants.map((name) => textOf(results, name)).join('; ');
+  return { reason, remedy: FEATURES['iptables-nft'].remedy };
 }
 
 const firstNo = <Name extends FeatureName>(

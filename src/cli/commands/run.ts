@@ -10,7 +10,7 @@ import {
   type OpenDataplane,
   startInstance,
 } from '../../agent/instance.ts';
-import { checkCapabilities, checkCgroupRoot } from '../../agent/preflight/checks.ts';
+import { checkCgroupRoot } from '../../agent/preflight/checks.ts';
 import { findOtherInstances } from '../../agent/preflight/other-instances.ts';
 import {
   findKubeProxy,
@@ -41,6 +41,7 @@ import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { dataplaneOf } from '../dataplanes.ts';
 import { deviceSettings } from '../device-settings.ts';
+import { type ChosenEngine, chooseEngine } from '../engine.ts';
 import { say } from '../output.ts';
 import { type InstancePaths, partsText, removeInstance } from '../remove-instance.ts';
 import { catchSignals } from '../signals.ts';
@@ -80,14 +81,11 @@ async function run(command: Command): Promise<void> {
 
 async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const { config, file } = loaded;
-  if (config.engine !== 'iptables') checkCapabilities();
+  const chosen = chooseEngine(config);
   if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
-  if (needsRouteLocalnet(config)) logSettings(applySysctls([ROUTE_LOCALNET]), log);
-  const settings = await settingsOf(loaded, log);
-  await warnOfOthers(config, log);
-  warnOfKubeProxy(config, log).catch((err: unknown) => {
-    log.warn({ err }, 'cannot tell whether kube-proxy serves this node, too');
-  });
+  const settings = await settingsOf(loaded, chosen, log);
+  await warnOfOthers({ ...config, engine: chosen.engine }, log);
+  if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   // Before anything is attached: a start that is ended halfway would leave it behind.
   const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
@@ -158,7 +156,13 @@ async function warnOfOthers({ source, own, engine }: Config, log: Logger): Promi
  * Beside kube-proxy on the same API server nothing breaks, and with --devices none it serves all packets. Listing its
  * rules may take seconds, for which a start does not wait.
  */
-async function warnOfKubeProxy({ source, own, engine }: Config, log: Logger): Promise<void> {
+function warnOfKubeProxy(config: Config, log: Logger): void {
+  findAndWarn(config, log).catch((err: unknown) => {
+    log.warn({ err }, 'cannot tell whether kube-proxy serves this node, too');
+  });
+}
+
+async function findAndWarn({ source, own, engine }: Config, log: Logger): Promise<void> {
   const isIptables = engine === 'iptables';
   if (source.kind === 'manifests' || (own.devices.includes('none') && !isIptables)) return;
   const found = await findKubeProxy({ isRunning: isIptables });
@@ -174,10 +178,21 @@ async function warnOfKubeProxy({ source, own, engine }: Config, log: Logger): Pr
   log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
 }
 
+/** Also if bpf was tried first. */
+function beforeRules(config: Config, log: Logger): void {
+  const byRules = { ...config, engine: 'iptables' as const };
+  if (needsRouteLocalnet(byRules)) logSettings(applySysctls([ROUTE_LOCALNET]), log);
+  warnOfKubeProxy(byRules, log);
+}
+
 const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
   cgroupRoot === undefined ? undefined : resolve(cgroupRoot);
 
-async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSettings> {
+async function settingsOf(
+  loaded: LoadedConfig,
+  chosen: ChosenEngine,
+  log: Logger,
+): Promise<InstanceSettings> {
   const { config, flags } = loaded;
   const { own, servers } = config;
   return {
@@ -193,7 +208,9 @@ async function settingsOf(loaded: LoadedConfig, log: Logger): Promise<InstanceSe
         resetsTcp: own.resetsTcp,
         answersPing: own.answersPing,
         devices: deviceSettings(config),
-        engine: config.engine,
+        ...chosen,
+        asked: config.engine,
+        beforeRules: () => beforeRules(config, log),
         iptables: {
           masqueradeBit: config.netfilter.masqueradeBit,
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,

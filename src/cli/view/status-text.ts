@@ -82,12 +82,13 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 }
 
 function programLines(report: Report): readonly Line[] {
-  const { dataplanes, refusesWith, bpfRoot, iptables, sync, devices } = report;
+  const { dataplanes, refusesWith, bpfRoot, iptables, fallback, sync, devices } = report;
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
     ['Dataplane', `${parts.join(', ')}; refused connections return ${refusesWith}`],
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
+    ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
@@ -106,6 +107,10 @@ function hookTexts({ hooks, cgroupRoot }: Report): readonly string[] {
     ...(adopted === 0 ? [] : [`${adopted} adopted from the previous agent`]),
   ];
 }
+
+/** `packets by iptables: the kernel refused a program: …`. */
+const fallbackText = ({ what, reason }: NonNullable<Status['fallback']>): string =>
+  `${what} by iptables: ${reason}`;
 
 /** `nft (9 rules in nft, 0 in legacy), IPv4 and IPv6`. */
 const iptablesText = ({ variant, why, families }: NonNullable<Status['iptables']>): string =>

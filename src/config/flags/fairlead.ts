@@ -15,7 +15,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'engine',
       'string',
       'engine',
-      'dataplane: bpf, iptables, or auto, which means bpf (default auto)',
+      'dataplane: bpf, iptables, or auto: bpf, and iptables for what this node cannot do with eBPF (default auto)',
     ),
     choices: ['auto', 'bpf', 'iptables'],
   },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
-import type { StaleSocketsState, Traffic } from '../../dataplane/snapshot.ts';
+import type { Fallback, StaleSocketsState, Traffic } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
@@ -31,6 +31,8 @@ export interface AgentReaders {
   readonly version: string;
   /** Name of the dataplane that programs the kernel. */
   readonly engine: () => string | undefined;
+  /** What iptables serves because eBPF cannot. */
+  readonly fallback: () => Fallback | undefined;
   readonly isReady: () => boolean;
   readonly plan: () => Plan | undefined;
   /** Of a folder of manifests: files and objects that cannot be read. */

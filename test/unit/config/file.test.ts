@@ -206,7 +206,12 @@ test.each(badValues)('the value of %s is rejected', (yaml, says) => {
 });
 
 const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = [
-  ['mode: ipvs', ['mode: remapped to auto: fairlead has no such engine, and auto means bpf']],
+  [
+    'mode: ipvs',
+    [
+      'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
+    ],
+  ],
   [
     'mode: iptables',
     ['mode: remapped: selects the iptables engine; leave it empty, or set engine, for bpf'],

@@ -123,6 +123,15 @@ const SETUPS: Readonly<Record<string, Setup>> = {
   'The agent does not start: the kernel': async (situation) => {
     situation.wrapper = withMounts('mount -t tmpfs none /sys/kernel/btf');
   },
+  'Services are served by iptables, not by eBPF': async (situation) => {
+    const { node } = situation;
+    const wrapper = withMounts('mount -t tmpfs none /sys/kernel/btf');
+    const manifests = ['--manifests', node.manifests.path];
+    const run = ['run', ...instanceFlags(node), ...manifests];
+    const [program = '', ...args] = commandOf({ node, wrapper }, run);
+    running.push(start(program, args, {}));
+    await until(async () => (await node.status()).isReady, 'ready');
+  },
   'The agent does not start: another agent': (situation) => startAgent(situation),
   'The agent does not start: pins of another layout': async ({ node }) => {
     await pinMap(join(node.instance.bpfRoot, 'maps', 'fl_service_v999'));

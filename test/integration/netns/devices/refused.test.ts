@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that refuses the packet object: the agent serves sockets alone, and says so.
+// A kernel that refuses the packet object, with --engine bpf: the agent serves sockets alone, and says so.
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -40,7 +40,7 @@ afterAll(() => {
 test('the agent starts without packets, serves sockets, and status names the reason', async () => {
   const [web] = node.pods('web');
   node.manifests.put('web.yaml', service('web', { n: 10 }, [web!]));
-  const agent = await node.startAgent(['--devices', 'auto']);
+  const agent = await node.startAgent(['--devices', 'auto', '--engine', 'bpf']);
   const target = { address: '10.96.0.10', port: 80, protocol: 'TCP' } as const;
   expect(await node.client().once(target, AT_ONCE_MS)).toMatchObject({ backend: 'web' });
   expect(agent.log.filter((line) => line.includes('only sockets of this node'))).toHaveLength(1);

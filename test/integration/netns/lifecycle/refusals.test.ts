@@ -32,6 +32,8 @@ function start({ flags = {}, wrapper = [] }: Attempt): Promise<RunResult> {
     '--cgroup-root': instance.cgroupRoot,
     '--bpf-root': instance.bpfRoot,
     '--run-dir': instance.runDir,
+    // With auto iptables would serve.
+    '--engine': 'bpf',
     ...flags,
   };
   const args = ['run', ...Object.entries(all).flat()];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead probe` where everything works, where something is forbidden or missing, and when it is killed.
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { constants, tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FEATURE_NAMES, type FeatureName } from '../../../../src/agent/probe/features.ts';
@@ -9,22 +8,20 @@ import type { ProbeReport } from '../../../../src/agent/probe/report.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { findCgroup2, listProcesses, removeCgroup } from '../../../../src/sys/cgroup.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
+import { compileForbidBpf, type ForbidBpf } from '../../../support/seccomp/forbid-bpf.ts';
 import { until } from '../../../support/until.ts';
 
 /** Probes make their cgroups below it. */
 const cgroup = join(findCgroup2() ?? '', `fl-probe-${process.pid}`);
-const folder = mkdtempSync(join(tmpdir(), 'fl-probe-'));
-const forbidBpf = join(folder, 'forbid-bpf');
+let forbidBpf: ForbidBpf;
 
 beforeAll(async () => {
   mkdirSync(cgroup);
-  const source = new URL('forbid-bpf.c', import.meta.url).pathname;
-  const built = await run('cc', ['-Wall', '-Werror', '-o', forbidBpf, source]);
-  expect(built.stderr).toBe('');
+  forbidBpf = await compileForbidBpf();
 });
 afterAll(() => {
   removeCgroup(cgroup);
-  rmSync(folder, { recursive: true });
+  forbidBpf?.remove();
 });
 
 const ARGV = [process.execPath, compiledPath('main.js'), 'probe', '--cgroup-root', cgroup];
@@ -76,7 +73,7 @@ describe('where BPF is forbidden', () => {
   test.each(['EPERM', 'ENOSYS'] as const)(
     'by a seccomp filter that answers %s: no, and Services are served by iptables',
     async (errno) => {
-      const { code, texts, engine } = await probe([forbidBpf, `${constants.errno[errno]}`]);
+      const { code, texts, engine } = await probe(forbidBpf.with(errno));
       expect(texts.get('CAP_BPF')).toBe('yes: ');
       const reason = `no: a seccomp filter of this process answers bpf(2) with ${errno}`;
       for (const feature of BPF_ALONE) {
@@ -135,12 +132,19 @@ test('without iptables in PATH the answer is no, and why', async () => {
 });
 
 describe('when it is killed', () => {
+  /** Not a program that it has started. */
+  const isInside = (pid: number): boolean =>
+    readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--inside');
+
   /** With the process that tries, once that is in the cgroup. */
   async function startProbe() {
     const [program = '', ...args] = ARGV;
     const lines: string[] = [];
     const child = start(program, args, { onStdoutLine: (line) => lines.push(line) });
-    const inside = await until(() => listProcesses(cgroup)[0], 'the process that tries');
+    const inside = await until(
+      () => listProcesses(cgroup).find(isInside),
+      'the process that tries',
+    );
     return { child, inside, lines };
   }
 

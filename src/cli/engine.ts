@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine that a start begins with: what --engine says, or for auto eBPF unless this process, the kernel or the node
+// lacks something that shows at once. What shows only when the programs are loaded is dataplanes.ts's.
+import { resolve } from 'node:path';
+import { checkCapabilities, checkCgroupRoot, checkKernel } from '../agent/preflight/checks.ts';
+import { mayFallBack } from '../agent/probe/fallback.ts';
+import type { Config } from '../config/types.ts';
+import { fallbackFacts } from './dataplanes.ts';
+
+export interface ChosenEngine {
+  readonly engine: 'bpf' | 'iptables';
+  /** Why eBPF cannot serve this node; undefined: it can, or was not asked for. */
+  readonly reason?: string;
+}
+
+/** Throws FairleadError if the engine that was asked for cannot work. */
+export function chooseEngine(
+  { engine: asked, own }: Pick<Config, 'engine' | 'own'>,
+  check: (cgroupRoot: string | undefined) => void = checkBpf,
+): ChosenEngine {
+  if (asked === 'iptables') return { engine: 'iptables' };
+  try {
+    check(own.cgroupRoot === undefined ? undefined : resolve(own.cgroupRoot));
+    return { engine: 'bpf' };
+  } catch (error) {
+    const facts = fallbackFacts(resolve(own.bpfRoot), !own.devices.includes('none'));
+    if (asked === 'bpf' || !mayFallBack(error, facts)) throw error;
+    return { engine: 'iptables', reason: error.message };
+  }
+}
+
+function checkBpf(cgroupRoot: string | undefined): void {
+  checkCapabilities();
+  checkKernel();
+  checkCgroupRoot(cgroupRoot);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// --engine auto where eBPF cannot serve, or not all of it: iptables does, and log and status say why. With a forced
+// engine, and where it would do harm, the start fails with the reason that a probe finds.
+import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runCommand } from '../../../../src/lab/agent.ts';
+import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { startClient } from '../../../../src/lab/traffic.ts';
+import { type Child, run, start, stop } from '../../../../src/sys/exec.ts';
+import { bpfObjectPath, packageRoot } from '../../../../src/sys/package.ts';
+import { service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { compileForbidBpf, type ForbidBpf } from '../../../support/seccomp/forbid-bpf.ts';
+import { AT_ONCE_MS, until } from '../../../support/until.ts';
+
+const OBJECT = 'packet.bpf.o';
+const web = { n: 10 };
+const UP = ['link set out up', 'link set out-peer up', 'route add default dev out'];
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+let forbidBpf: ForbidBpf;
+let withoutPackets: string;
+
+beforeAll(async () => {
+  forbidBpf = await compileForbidBpf();
+  withoutPackets = mkdtempSync(join(tmpdir(), 'fairlead-refused-'));
+  const built = dirname(bpfObjectPath(OBJECT));
+  for (const name of readdirSync(built))
+    copyFileSync(join(built, name), join(withoutPackets, name));
+  copyFileSync(join(packageRoot(), 'build/bpf-test/refused.bpf.o'), join(withoutPackets, OBJECT));
+  node = await startOneNode(['web']);
+  node.manifests.put('web.yaml', service('web', web, node.servers));
+  // A node without a default route answers itself that there is none, before any rule.
+  for (const line of ['link add out type veth peer name out-peer', ...UP]) {
+    const [program = '', ...args] = insideSandbox(node.self, ['ip', ...line.split(' ')]);
+    expect((await run(program, args)).stderr).toBe('');
+  }
+});
+afterAll(() => {
+  node?.remove();
+  forbidBpf?.remove();
+  rmSync(withoutPackets, { recursive: true, force: true });
+});
+
+function startWith(wrapper: readonly string[], flags: readonly string[] = []) {
+  const { instance } = node;
+  const { manifests, cgroupRoot, bpfRoot, runDir } = instance;
+  const paths = ['--cgroup-root', cgroupRoot, '--bpf-root', bpfRoot, '--run-dir', runDir];
+  const source = ['--manifests', manifests.path, '--hostname-override', 'n1'];
+  const main = [process.execPath, compiledPath('main.js'), 'run', ...source, ...paths, ...flags];
+  const [program = '', ...args] = insideSandbox(instance.sandbox, [...wrapper, ...main]);
+  const log: string[] = [];
+  const child = start(program, args, { onStderrLine: (line) => log.push(line) });
+  return { child, log };
+}
+
+const ready = (log: readonly string[]) =>
+  until(() => log.some((line) => line.includes('"msg":"ready"')), `ready: ${log.slice(-3)}`);
+
+const statusText = async () => {
+  const at = ['--run-dir', node.instance.runDir];
+  return await runCommand(node.instance, ['status', ...at]);
+};
+
+async function end(child: Child): Promise<void> {
+  expect(await stop(child)).toBe(0);
+  const at = ['--run-dir', node.instance.runDir, '--bpf-root', node.instance.bpfRoot];
+  expect((await runCommand(node.instance, ['cleanup', ...at])).code).toBe(0);
+}
+
+/** From a process of the node. */
+async function once() {
+  const client = await startClient(node.self);
+  try {
+    return await client.once(target(web), AT_ONCE_MS);
+  } finally {
+    await client.stop();
+  }
+}
+
+test('BPF is forbidden: iptables serves, is in sync, and says why', async () => {
+  const { child, log } = startWith(forbidBpf.with('EPERM'));
+  await ready(log);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+  const { code, stdout } = await statusText();
+  expect(stdout).toMatch(/^Dataplane: +iptables;/m);
+  expect(stdout).toMatch(/^Fallback: +sockets and packets by iptables: the kernel refused/m);
+  expect(code, stdout).toBe(0);
+  const cause = await until(
+    () => log.find((line) => line.includes('a probe found the cause')),
+    'it',
+  );
+  expect(cause).toContain('bpf(): a seccomp filter of this process answers bpf(2) with EPERM');
+  await end(child);
+});
+
+test('the packet programs are refused: sockets by eBPF, packets by iptables', async () => {
+  const { child, log } = startWith(['env', `FAIRLEAD_BPF_DIR=${withoutPackets}`]);
+  await ready(log);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+  const { code, stdout } = await statusText();
+  expect(stdout).toMatch(/^Dataplane: +bpf \+ iptables, 11 hooks on /m);
+  expect(stdout).toMatch(/^Fallback: +packets by iptables: the kernel refused a program/m);
+  expect(code, stdout).toBe(0);
+  const args = ['--from', '192.0.2.1', '--to', '10.96.0.10:80/tcp', '-o', 'json'];
+  const at = ['--run-dir', node.instance.runDir];
+  const explained = await runCommand(node.instance, ['explain', ...args, ...at]);
+  expect(JSON.parse(explained.stdout)).toMatchObject({ dataplane: 'iptables' });
+  await end(child);
+});
+
+/** The only line on stderr that is not a line of the log. */
+const lastWords = (log: readonly string[]): string =>
+  log.filter((line) => !line.startsWith('{')).join('\n');
+
+test('a forced engine fails, with the reason of the probe and what would change it', async () => {
+  const { child, log } = startWith(forbidBpf.with('ENOSYS'), ['--engine', 'bpf']);
+  expect(await child.exited).toBe(5);
+  expect(lastWords(log)).toMatch(
+    /^fairlead: --engine bpf cannot work on this node: bpf\(\): a seccomp filter of this process answers bpf\(2\) with ENOSYS; what would change it: allow bpf\(2\) in the seccomp profile/,
+  );
+});
+
+test('with --devices none, where packets are left to somebody else, auto fails as well', async () => {
+  const { child, log } = startWith(forbidBpf.with('EPERM'), ['--devices', 'none']);
+  expect(await child.exited).toBe(5);
+  expect(lastWords(log)).toMatch(/^fairlead: the kernel refused \(.*EPERM/);
+});
+
+test('where programs of an earlier agent are attached auto fails, and they go on', async () => {
+  const first = await node.startAgent();
+  await first.stop();
+  const { child, log } = startWith(forbidBpf.with('EPERM'));
+  expect(await child.exited).not.toBe(0);
+  expect(lastWords(log)).not.toBe('');
+  expect(log.filter((line) => line.includes('iptables does'))).toEqual([]);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+});
