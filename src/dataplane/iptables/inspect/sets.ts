@@ -45,11 +45,10 @@ interface Set {
 
 const NOBODY: Set = { backends: [], affinitySeconds: 0 };
 
-/** The first set that such a client is sent to; a firewall chain leads on to the external one. */
+/** The first set that such a client is sent to, if source ranges let it through. */
 function followed(rulesOf: RulesOf, chain: string, isHost: boolean): Set {
-  for (const rule of rulesOf(chain)) {
+  for (const rule of rulesOf(chain.replace('KUBE-FW-', 'KUBE-EXT-'))) {
     const target = rule.target?.kind === 'jump' ? rule.target.chain : '';
-    if (/^KUBE-(?:EXT|XLB)-/.test(target)) return followed(rulesOf, target, isHost);
     if (/^KUBE-SV[CL]-/.test(target) && matches(rule, isHost)) return setOf(rulesOf, target);
   }
   return NOBODY;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The iptables dataplane over tables in memory: everything but the kernel and the programs.
+import { IPTABLES } from '../../../src/dataplane/capabilities.ts';
+import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
+import {
+  createIptablesDataplane,
+  type IptablesParts,
+} from '../../../src/dataplane/iptables/dataplane.ts';
+import { createRenderer } from '../../../src/dataplane/iptables/render/render.ts';
+import { familyRules } from '../../../src/dataplane/iptables/restore/family-rules.ts';
+import { SYSTEM_CLOCK } from '../../../src/sys/clock.ts';
+import { type MemoryTools, memoryTools } from './memory-tools.ts';
+import { DEFAULTS } from './story-rulesets.ts';
+
+export interface MemoryIptables {
+  readonly dataplane: Dataplane;
+  readonly IPv4: MemoryTools;
+  readonly IPv6: MemoryTools;
+}
+
+/** Unless a test has other parts, it never waits and never looks whether the rules are there. */
+export function memoryIptables(
+  parts: Partial<IptablesParts> = {},
+  { IPv4, IPv6 } = { IPv4: memoryTools(), IPv6: memoryTools() },
+): MemoryIptables {
+  const dataplane = createIptablesDataplane({
+    capabilities: IPTABLES,
+    installation: { hooks: [], refusesWith: 'ECONNREFUSED', refused: [] },
+    families: new Map([
+      ['IPv4', familyRules(IPv4)],
+      ['IPv6', familyRules(IPv6)],
+    ]),
+    render: createRenderer(DEFAULTS).render,
+    clock: { ...SYSTEM_CLOCK, after: () => () => undefined },
+    ...{ minSyncPeriodMs: 0, syncPeriodMs: 30_000 },
+    close: () => undefined,
+    log: { warn: () => undefined },
+    ...parts,
+  });
+  return { dataplane, IPv4, IPv6 };
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// iptables of one family without a kernel: tables in memory, and everything that was asked of them.
+import type { Failure } from '../../../src/dataplane/iptables/restore/failure.ts';
+import type { Tools } from '../../../src/dataplane/iptables/restore/tools.ts';
+import type { TableName } from '../../../src/dataplane/iptables/rules/types.ts';
+import { restored, type Tables } from './restored.ts';
+
+const BUILT_IN: Readonly<Record<TableName, readonly string[]>> = {
+  mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+};
+
+export interface MemoryTools extends Tools {
+  /** The inputs of iptables-restore, since the last call. */
+  inputs(): readonly string[];
+  /** How often iptables-save ran, since the last call. */
+  saves(): number;
+  /** Of the restores from now on; undefined: they work. */
+  failure: Failure | undefined;
+  /** Runs iptables-restore as somebody else. */
+  restoreAsOther(input: string): void;
+  /** As iptables-save prints them. */
+  text(): string;
+  /** Removes all rules and all chains that are not built in. */
+  flush(): void;
+}
+
+export function memoryTools(): MemoryTools {
+  let tables = empty();
+  let inputs: string[] = [];
+  let saves = 0;
+  return {
+    failure: undefined,
+    inputs: () => inputs.splice(0),
+    saves() {
+      const count = saves;
+      saves = 0;
+      return count;
+    },
+    async save() {
+      saves += 1;
+      return textOf(tables);
+    },
+    async restore(input) {
+      inputs = [...inputs, input];
+      if (this.failure !== undefined) return this.failure;
+      tables = restored(tables, input);
+      return undefined;
+    },
+    hasChain: async (table, chain) => tables.get(table)?.has(chain) === true,
+    restoreAsOther(input) {
+      tables = restored(tables, input);
+    },
+    text: () => textOf(tables),
+    flush() {
+      tables = empty();
+    },
+  };
+}
+
+const empty = (): Tables =>
+  new Map(
+    Object.entries(BUILT_IN).map(([table, chains]) => [
+      table as TableName,
+      new Map(chains.map((chain) => [chain, ''])),
+    ]),
+  );
+
+const textOf = (tables: Tables): string =>
+  [...tables]
+    .map(([table, chains]) =>
+      [
+        `*${table}`,
+        ...[...chains.keys()].map(
+          (chain) => `:${chain} ${BUILT_IN[table].includes(chain) ? 'ACCEPT' : '-'} [0:0]`,
+        ),
+        ...[...chains].flatMap(([chain, text]) =>
+          text === '' ? [] : text.split('\n').map((rule) => `-A ${chain} ${rule}`),
+        ),
+        'COMMIT\n',
+      ].join('\n'),
+    )
+    .join('');

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the iptables dataplane asks of iptables: as little as possible, and everything again after a failure.
+import { expect, test } from 'vitest';
+import type { Plan } from '../../../../src/plan/types.ts';
+import { memoryIptables } from '../../../support/iptables/memory-dataplane.ts';
+import { backend, clusterIp, planOf, servicePort } from '../bpf/plans.ts';
+
+const web = (...backends: readonly string[]) =>
+  servicePort(
+    'web',
+    [clusterIp('10.96.0.10')],
+    backends.map((address) => backend(address)),
+  );
+const DNS = servicePort('dns', [clusterIp('10.96.0.53', 53)], [backend('10.1.1.53', 53)]);
+
+/** The plan with one Service as another plan has it, all others identical. */
+const withService = (plan: Plan, key: string, other: Plan): Plan => ({
+  ...plan,
+  services: new Map([...plan.services, [key, other.services.get(key)!]]),
+});
+
+const PLAN = planOf(web('10.1.1.5', '10.1.1.6'), DNS);
+const FAILURE = { reason: 'iptables-nft-restore failed at line 3, `-A x`: no', line: '-A x' };
+
+test('a sync without a change asks for nothing', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  expect([IPv4.saves(), IPv4.inputs().length]).toEqual([1, 1]);
+  expect(await dataplane.sync(PLAN, ['default/web'], [])).toMatchObject({ applied: 0, failed: [] });
+  expect([IPv4.saves(), IPv4.inputs()]).toEqual([0, []]);
+});
+
+test('of a changed Service only what differs is written, without reading', async () => {
+  const { dataplane, IPv4, IPv6 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  const before = [IPv4.saves(), IPv4.inputs(), IPv6.saves(), IPv6.inputs()];
+  expect(before.length).toBe(4);
+  const next = withService(PLAN, 'default/web', planOf(web('10.1.1.6', '10.1.1.7')));
+  const { applied } = await dataplane.sync(next, ['default/web'], []);
+  const [input = ''] = IPv4.inputs();
+  expect(input.split('\n').map((line) => line.replaceAll(/[A-Z2-7]{16}/g, 'x'))).toEqual([
+    '*nat',
+    ':KUBE-SVC-x - [0:0]',
+    ':KUBE-SEP-x - [0:0]',
+    ':KUBE-SEP-x - [0:0]',
+    '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.6:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-x',
+    '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.7:8080" -j KUBE-SEP-x',
+    '-A KUBE-SEP-x -s 10.1.1.7/32 -m comment --comment "default/web:http" -j KUBE-MARK-MASQ',
+    '-A KUBE-SEP-x -p tcp -m comment --comment "default/web:http" -m tcp -j DNAT --to-destination 10.1.1.7:8080',
+    '-X KUBE-SEP-x',
+    'COMMIT',
+    '',
+  ]);
+  expect([applied, IPv4.saves(), IPv6.saves(), IPv6.inputs()]).toEqual([3, 0, 0, []]);
+});
+
+test('a failed restore is told with its reason, and everything is read and written again', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  const before = IPv4.text();
+  IPv4.saves();
+  IPv4.failure = FAILURE;
+  const next = withService(PLAN, 'default/web', planOf(web('10.1.1.7')));
+  await expect(dataplane.sync(next, ['default/web'], [])).rejects.toThrow(FAILURE.reason);
+  expect(IPv4.text()).toBe(before);
+  IPv4.failure = undefined;
+  IPv4.restoreAsOther(
+    '*nat\n-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\nCOMMIT\n',
+  );
+  await dataplane.sync(next, [], []);
+  expect(IPv4.saves()).toBe(1);
+  expect(IPv4.text()).toContain('10.1.1.7:8080');
+  expect(IPv4.text()).toContain('-A PREROUTING -m comment');
+});
+
+test('one family that fails does not keep the other from being written', async () => {
+  const { dataplane, IPv4, IPv6 } = memoryIptables();
+  IPv4.failure = FAILURE;
+  await expect(dataplane.sync(PLAN, 'all', [])).rejects.toThrow(FAILURE.reason);
+  expect(IPv6.text()).toContain(':KUBE-PROXY-CANARY');
+});
+
+test('what a previous kube-proxy has left is taken over where it stands', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  const whole = IPv4.text();
+  const stale = 'KUBE-SVC-AAAAAAAAAAAAAAAA';
+  IPv4.restoreAsOther(
+    `*nat\n:${stale} - [0:0]\n:CNI-1 - [0:0]\n-A KUBE-SERVICES -d 10.96.0.99/32 -j ${stale}\n-A CNI-1 -j ACCEPT\nCOMMIT\n`,
+  );
+  const next = memoryIptables({}, { IPv4, IPv6: memoryIptables().IPv6 });
+  await next.dataplane.sync(PLAN, 'all', []);
+  expect(IPv4.text()).toBe(
+    whole
+      .replace(/(\*nat\n(?::.*\n)*)/, '$1:CNI-1 - [0:0]\n')
+      .replace(/(\*nat\n(?:.*\n)*?)COMMIT/, '$1-A CNI-1 -j ACCEPT\nCOMMIT'),
+  );
+});
+
+test('an audit reports what others have changed, not what the plan has changed meanwhile', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.restoreAsOther(
+    '*nat\n-A KUBE-SERVICES -j ACCEPT\n-D OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\nCOMMIT\n*filter\n:KUBE-FORWARD - [0:0]\nCOMMIT\n',
+  );
+  const next = withService(PLAN, 'default/web', planOf(web('10.1.1.7')));
+  const { drift, report } = await dataplane.audit(next, []);
+  expect(drift.map(({ text }) => text)).toEqual([
+    'IPv4 filter KUBE-FORWARD: missing `-m conntrack --ctstate INVALID -j DROP` and 2 more',
+    'IPv4 nat KUBE-SERVICES: has `-j ACCEPT`',
+    'IPv4 nat OUTPUT: missing: -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+  ]);
+  expect(report.applied).toBeGreaterThan(drift.length);
+  expect(IPv4.text()).toContain('10.1.1.7:8080');
+  expect((await dataplane.audit(next, [])).drift).toEqual([]);
+});
+
+test('the next sync begins no sooner than the minimum sync period after one that has written', async () => {
+  let nowMs = 5_000;
+  const waits: number[] = [];
+  const clock = {
+    nowMs: () => nowMs,
+    monotonicMs: () => nowMs,
+    random: () => 0,
+    after(delayMs: number, action: () => void) {
+      if (delayMs === 30_000) return () => undefined;
+      waits.push(delayMs);
+      nowMs += delayMs;
+      queueMicrotask(action);
+      return () => undefined;
+    },
+  };
+  const { dataplane } = memoryIptables({ clock, minSyncPeriodMs: 1_000 });
+  await dataplane.sync(PLAN, 'all', []);
+  nowMs += 300;
+  await dataplane.sync(PLAN, ['default/web'], []);
+  await dataplane.sync(planOf(DNS), ['default/web'], []);
+  expect(waits).toEqual([700]);
+});
+
+test('flushed rules are missed, in any table', async () => {
+  let look: () => void = () => undefined;
+  const clock = {
+    nowMs: () => 0,
+    monotonicMs: () => 0,
+    random: () => 0,
+    after(_: number, action: () => void) {
+      look = action;
+      return () => undefined;
+    },
+  };
+  const { dataplane, IPv4, IPv6 } = memoryIptables({ clock });
+  let losses = 0;
+  dataplane.onLoss?.(() => losses++);
+  const looked = async (): Promise<number> => {
+    look();
+    await dataplane.snapshot();
+    await new Promise(setImmediate);
+    return losses;
+  };
+  expect(await looked()).toBe(0);
+  await dataplane.sync(PLAN, 'all', []);
+  expect(await looked()).toBe(0);
+  IPv6.restoreAsOther('*nat\n:KUBE-PROXY-CANARY - [0:0]\n-X KUBE-PROXY-CANARY\nCOMMIT\n');
+  expect(await looked()).toBe(1);
+  await dataplane.audit(PLAN, []);
+  IPv4.flush();
+  expect(await looked()).toBe(2);
+  expect((await dataplane.audit(PLAN, [])).drift.length).toBeGreaterThan(10);
+});
+
+test('close ends a sync that waits, and nothing is written afterwards', async () => {
+  const { dataplane, IPv4 } = memoryIptables({ minSyncPeriodMs: 60_000 });
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.inputs();
+  const waiting = dataplane.sync(planOf(DNS), ['default/web'], []);
+  dataplane.close();
+  await expect(waiting).rejects.toThrow('closed');
+  expect(IPv4.inputs()).toEqual([]);
+});
