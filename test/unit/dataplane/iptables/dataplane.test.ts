@@ -80,7 +80,7 @@ test('one family that fails does not keep the other from being written', async (
   expect(IPv6.text()).toContain(':KUBE-PROXY-CANARY');
 });
 
-test('what a previous kube-proxy has left is taken over where it stands', async () => {
+test('what a previous kube-proxy has left is adopted in place', async () => {
   const { dataplane, IPv4 } = memoryIptables();
   await dataplane.sync(PLAN, 'all', []);
   const whole = IPv4.text();
