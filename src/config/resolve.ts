@@ -52,7 +52,7 @@ export function resolveConfig(input: ConfigInput): Config {
     ...config,
     warnings: [
       ...given.warnings,
-      ...warningsOf(proxyInput.value, proxy.locate),
+      ...warningsOf(proxyInput.value, proxy.locate, config.engine),
       ...config.warnings,
     ],
   };

@@ -4,12 +4,12 @@
 
 import { type Locate, valueAt } from './diagnostics.ts';
 import type { KubeProxyInput } from './file/schema.ts';
-import type { Diagnostic, FieldPath } from './types.ts';
+import type { Diagnostic, Engine, FieldPath } from './types.ts';
 
 type Row = readonly [path: FieldPath, reason: string, applies?: (value: unknown) => boolean];
 
 const NO_IPVS = 'ignored: fairlead does not use IPVS';
-const AT_ONCE = 'ignored: every change is programmed at once';
+const AT_ONCE = 'ignored by the bpf engine: every change is programmed at once';
 const NO_POLLING = 'ignored: fairlead holds one watch per resource and does not poll';
 const isZeroDuration = (value: unknown): boolean => value === '0s';
 
@@ -70,8 +70,23 @@ function isNotDefault(usual: unknown): (value: unknown) => boolean {
   return (value) => isSet(value) && value !== usual;
 }
 
-export function warningsOf(input: Partial<KubeProxyInput>, locate: Locate): readonly Diagnostic[] {
-  const warnings = ROWS.flatMap(([path, reason, applies = isSet]) =>
+/** Settings that the iptables engine uses. */
+const OF_IPTABLES: readonly string[] = [
+  'iptables.minSyncPeriod',
+  // The flag sets both.
+  'nftables.minSyncPeriod',
+  'iptables.localhostNodePorts',
+];
+
+export function warningsOf(
+  input: Partial<KubeProxyInput>,
+  locate: Locate,
+  engine: Engine,
+): readonly Diagnostic[] {
+  const rows = ROWS.filter(
+    ([path]) => engine !== 'iptables' || !OF_IPTABLES.includes(path.join('.')),
+  );
+  const warnings = rows.flatMap(([path, reason, applies = isSet]) =>
     applies(valueAt(input, path)) ? [{ ...locate(path), reason }] : [],
   );
   for (const gate of Object.keys(input.featureGates ?? {})) {

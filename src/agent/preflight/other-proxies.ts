@@ -31,8 +31,14 @@ const PROXY_MODE_URL = 'http://127.0.0.1:10249/proxyMode';
 const METRICS_URL = 'http://127.0.0.1:10249/metrics';
 const MODES = ['iptables', 'nftables', 'ipvs'];
 
+interface Asked {
+  /** What a kube-proxy has left does not count. */
+  readonly isRunning: boolean;
+}
+
 /** One text for each, with the evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
 export async function findOtherProxies(
+  { isRunning }: Asked = { isRunning: false },
   root = '/',
   runProgram: Run = runBriefly,
 ): Promise<string[]> {
@@ -41,17 +47,16 @@ export async function findOtherProxies(
   return [
     ...processes,
     ...(hasKubelet || !isInitialNamespace(root) ? [] : kubeletFiles(root)),
-    ...(await findRules(runProgram)),
+    ...(isRunning ? [] : await findRules(runProgram)),
   ];
 }
 
 /**
  * The evidence that kube-proxy serves this node, too. In a container neither its process nor the tools that list
  * its rules may be visible; its port is. Ask before this agent listens there itself.
- * @param isRunning what a kube-proxy has left does not count
  */
 export async function findKubeProxy(
-  { isRunning }: { readonly isRunning: boolean } = { isRunning: false },
+  { isRunning }: Asked = { isRunning: false },
   root = '/',
   runProgram: Run = runBriefly,
   ask: Ask = askBriefly,

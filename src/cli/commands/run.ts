@@ -138,9 +138,10 @@ async function startOrRemove(
 
 /** Before anything is attached. */
 async function warnOfOthers({ source, own, engine }: Config, log: Logger): Promise<void> {
+  const isIptables = engine === 'iptables';
   const found = [
-    ...(source.kind === 'manifests' ? await findOtherProxies() : []),
-    ...(engine === 'iptables'
+    ...(source.kind === 'manifests' ? await findOtherProxies({ isRunning: isIptables }) : []),
+    ...(isIptables
       ? []
       : findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path)),
   ];

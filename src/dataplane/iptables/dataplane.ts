@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of iptables as a dataplane: renders the plan, which costs little for Services that did not change, and writes
-// the chains that differ, each family in one iptables-restore. A failed one changes no table in part, and is told
-// to the caller, who retries everything.
+// the chains that differ, each family in one iptables-restore, not more often than the minimum sync period allows. A failed one
+// changes no table in part, and is told to the caller, who retries.
 import { FairleadError } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
@@ -14,17 +14,18 @@ import type { Entry } from '../entry.ts';
 import { allOf } from '../merge.ts';
 import type { Counters, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
-import type { WantedTable } from './diff/diff.ts';
 import { heldFrontends, snapshotOf } from './inspect/view.ts';
-import type { Audited, FamilyRules } from './restore/family-rules.ts';
-import type { Ruleset } from './rules/types.ts';
-import { rulesetPrinter } from './wanted.ts';
+import {
+  createWriter,
+  type Extent,
+  type Writer,
+  type WriterParts,
+  type Written,
+} from './restore/writer.ts';
 
-export interface IptablesParts {
+export interface IptablesParts extends WriterParts {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
-  readonly families: ReadonlyMap<Family, FamilyRules>;
-  readonly render: (plan: Plan) => readonly Ruleset[];
   readonly clock: Clock;
   /** From the end of a sync that has written to the start of the next. */
   readonly minSyncPeriodMs: number;
@@ -37,28 +38,16 @@ export interface IptablesParts {
 export const createIptablesDataplane = (parts: IptablesParts): Dataplane =>
   new IptablesDataplane(parts);
 
-/** What was different in one family. */
-interface Written extends Partial<Audited> {
-  readonly family: Family;
-}
-
-type WriteFamily = (
-  rules: FamilyRules,
-  wanted: readonly WantedTable[],
-  isFullDue: boolean,
-) => Promise<Partial<Audited>>;
-
 class IptablesDataplane implements Dataplane {
   readonly capabilities: Capabilities;
   readonly installation: Installation;
   readonly #parts: IptablesParts;
-  readonly #printers: ReadonlyMap<Family, ReturnType<typeof rulesetPrinter>>;
+  readonly #writer: Writer;
   readonly #turns = createTurns();
   readonly #closing = new AbortController();
   #notBeforeMs = Number.NEGATIVE_INFINITY;
   /** Something is written: there are rules to be missed. */
   #isWritten = false;
-  #isFullDue = false;
   #cancelLook: () => void = () => undefined;
   #tellLoss = (): void => undefined;
 
@@ -66,8 +55,7 @@ class IptablesDataplane implements Dataplane {
     this.#parts = parts;
     this.capabilities = parts.capabilities;
     this.installation = parts.installation;
-    const families = [...parts.families.keys()];
-    this.#printers = new Map(families.map((family) => [family, rulesetPrinter(family)]));
+    this.#writer = createWriter(parts);
     this.#lookLater();
   }
 
@@ -79,19 +67,12 @@ class IptablesDataplane implements Dataplane {
         this.#closing.signal,
       );
       this.#throwIfClosed();
-      const isFull = changed === 'all';
-      const outcome = await this.#write(plan, async (rules, wanted, isFullDue) => ({
-        changes: await rules.write(wanted, isFull || isFullDue),
-      }));
-      return reportOf(outcome);
+      return (await this.#write(plan, changed)).report;
     });
   }
 
   audit(plan: Plan): Promise<AuditReport> {
-    return this.#turn(async () => {
-      const outcome = await this.#write(plan, (rules, wanted) => rules.audit(wanted));
-      return { drift: driftOf(outcome.written), report: reportOf(outcome) };
-    });
+    return this.#turn(() => this.#write(plan, 'audit'));
   }
 
   async held(): Promise<Iterable<HeldFrontend>> {
@@ -139,36 +120,25 @@ class IptablesDataplane implements Dataplane {
     if (this.#closing.signal.aborted) throw new Error('the dataplane is closed');
   }
 
-  async #write(plan: Plan, write: WriteFamily): Promise<Outcome> {
-    const { clock, families, minSyncPeriodMs } = this.#parts;
+  async #write(plan: Plan, extent: Extent): Promise<AuditReport> {
+    const { clock, minSyncPeriodMs } = this.#parts;
     const startedMs = clock.monotonicMs();
-    // At once, because the plan is a live view.
-    const wanted = this.#wanted(plan);
-    const isFullDue = this.#isFullDue;
-    this.#isFullDue = true;
-    const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
-      const rules = families.get(family);
-      return { family, ...(rules && (await write(rules, tables, isFullDue))) };
-    }).finally(() => {
+    const { written, failed } = await this.#writer.write(plan, extent).finally(() => {
       this.#notBeforeMs = clock.monotonicMs() + minSyncPeriodMs;
     });
-    this.#isFullDue = false;
     this.#isWritten = true;
-    if (appliedBy(written) === 0) this.#notBeforeMs = 0;
-    return { written, elapsedMs: clock.monotonicMs() - startedMs };
-  }
-
-  #wanted(plan: Plan): readonly (readonly [Family, readonly WantedTable[]])[] {
-    return this.#parts.render(plan).flatMap((ruleset) => {
-      const print = this.#printers.get(ruleset.family);
-      return print === undefined ? [] : [[ruleset.family, print(ruleset)] as const];
-    });
+    const applied = written.reduce((sum, { changes }) => sum + changes.length, 0);
+    if (applied === 0) this.#notBeforeMs = Number.NEGATIVE_INFINITY;
+    const elapsedMs = clock.monotonicMs() - startedMs;
+    return { drift: driftOf(written), report: { applied, failed, elapsedMs } };
   }
 
   #saved(): Promise<readonly (readonly [Family, string])[]> {
-    return this.#turn(() =>
-      allOf([...this.#parts.families], async ([family, rules]) => [family, await rules.save()]),
-    );
+    this.#throwIfClosed();
+    return allOf([...this.#parts.families], async ([family, rules]) => [
+      family,
+      await rules.save(),
+    ]);
   }
 
   #lookLater(): void {
@@ -194,22 +164,8 @@ class IptablesDataplane implements Dataplane {
   }
 }
 
-interface Outcome {
-  readonly written: readonly Written[];
-  readonly elapsedMs: number;
-}
-
-const appliedBy = (written: readonly Written[]): number =>
-  written.reduce((sum, { changes = [] }) => sum + changes.length, 0);
-
-const reportOf = ({ written, elapsedMs }: Outcome): SyncReport => ({
-  applied: appliedBy(written),
-  failed: [],
-  elapsedMs,
-});
-
 const driftOf = (written: readonly Written[]): readonly Entry[] =>
-  written.flatMap(({ family, drift = [] }) =>
+  written.flatMap(({ family, drift }) =>
     drift.map(
       ({ table, chain, text }): Entry => ({
         id: { kind: 'chain', family, table, chain },

@@ -223,7 +223,7 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
   ],
   [
     'iptables: {minSyncPeriod: 2s}',
-    ['iptables.minSyncPeriod: ignored: every change is programmed at once'],
+    ['iptables.minSyncPeriod: ignored by the bpf engine: every change is programmed at once'],
   ],
   ['iptables: {localhostNodePorts: true}', []],
   [

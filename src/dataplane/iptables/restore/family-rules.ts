@@ -8,14 +8,26 @@ import { diffTables, type WantedTable } from '../diff/diff.ts';
 import { isOurs, isShared } from '../diff/ours.ts';
 import { restoreInput } from '../diff/restore-input.ts';
 import { heldTables, TABLES } from '../diff/text.ts';
+import type { Failure } from './failure.ts';
 import type { Tools } from './tools.ts';
+
+/** @see RESTORE_FAILED in errors.ts */
+export class RestoreError extends FairleadError {
+  /** That failed; undefined: not known. */
+  readonly line: string | undefined;
+
+  constructor({ reason, line }: Failure) {
+    super('RESTORE_FAILED', reason);
+    this.line = line;
+  }
+}
 
 /** In each table: without it, somebody has removed all rules there. */
 const CANARY = 'KUBE-PROXY-CANARY';
 
 export interface FamilyRules {
   /**
-   * Writes what differs, each table in one transaction; throws RESTORE_FAILED.
+   * Writes what differs, each table in one transaction; throws RestoreError.
    * @param isFull what is held is read first, and what nothing wants is removed
    * @returns what was different
    */
@@ -68,7 +80,7 @@ class WrittenRules implements FamilyRules {
     this.#held = undefined;
     if (input !== '') {
       const failure = await this.#tools.restore(input);
-      if (failure !== undefined) throw new FairleadError('RESTORE_FAILED', failure.reason);
+      if (failure !== undefined) throw new RestoreError(failure);
     }
     applyDiffs(held, diffs);
     shareTexts(held, wanted);

@@ -36,7 +36,7 @@ const run = (outputs: Outputs) => async (program: string) => {
   const stdout = outputs[program];
   return { stdout: stdout ?? '', stderr: '', code: stdout === undefined ? 127 : 0 };
 };
-const find = (outputs: Outputs = {}) => findOtherProxies(root, run(outputs));
+const find = (outputs: Outputs = {}) => findOtherProxies({ isRunning: false }, root, run(outputs));
 
 test('a standalone machine has none', async () => {
   process_('7', 'kubectl', 'net:[1]');

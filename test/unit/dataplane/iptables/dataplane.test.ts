@@ -2,7 +2,7 @@
 // What the iptables dataplane asks of iptables: as little as possible, and everything again after a failure.
 import { expect, test } from 'vitest';
 import type { Plan } from '../../../../src/plan/types.ts';
-import { memoryIptables } from '../../../support/iptables/memory-dataplane.ts';
+import { memoryIptables } from '../../../support/iptables/memory/dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from '../bpf/plans.ts';
 
 const web = (...backends: readonly string[]) =>
@@ -71,6 +71,38 @@ test('a failed restore is told with its reason, and everything is read and writt
   expect(IPv4.saves()).toBe(1);
   expect(IPv4.text()).toContain('10.1.1.7:8080');
   expect(IPv4.text()).toContain('-A PREROUTING -m comment');
+});
+
+test('a Service of which a rule is refused keeps what it had, and all others are written', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.refuse('10.1.1.7:8080');
+  const changed = withService(PLAN, 'default/web', planOf(web('10.1.1.7')));
+  const dns = servicePort('dns', [clusterIp('10.96.0.53', 53)], [backend('10.1.1.54', 53)]);
+  const next = withService(changed, 'default/dns', planOf(dns));
+  const { failed } = await dataplane.sync(next, ['default/web', 'default/dns'], []);
+  expect(failed).toMatchObject([
+    { service: 'default/web', code: 'WRITE_FAILED', reason: 'refused' },
+  ]);
+  expect(IPv4.text()).toContain('10.1.1.5:8080');
+  expect(IPv4.text()).not.toContain('10.1.1.7:8080');
+  expect(IPv4.text()).toContain('10.1.1.54:53');
+  // Not retried with every change of another one.
+  IPv4.inputs();
+  await dataplane.sync(withService(next, 'default/dns', planOf(DNS)), ['default/dns'], []);
+  expect(IPv4.inputs().length).toBe(1);
+  IPv4.refuse(undefined);
+  expect((await dataplane.sync(next, ['default/web'], [])).failed).toEqual([]);
+  expect(IPv4.text()).toContain('10.1.1.7:8080');
+});
+
+test('a new Service of which a rule is refused is not written at all', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  IPv4.refuse('10.1.1.6:8080');
+  const { failed } = await dataplane.sync(PLAN, 'all', []);
+  expect(failed.map(({ service }) => service)).toEqual(['default/web']);
+  expect(IPv4.text()).not.toContain('10.96.0.10/32');
+  expect(IPv4.text()).toContain('10.96.0.53/32');
 });
 
 test('one family that fails does not keep the other from being written', async () => {

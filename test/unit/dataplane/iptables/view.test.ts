@@ -7,7 +7,7 @@ import { frontendKeyText } from '../../../../src/dataplane/entry.ts';
 import { heldTexts } from '../../../../src/dataplane/share.ts';
 import { backendRows } from '../../../../src/observe/backend-rows.ts';
 import { serviceRows } from '../../../../src/observe/service-rows.ts';
-import { memoryIptables } from '../../../support/iptables/memory-dataplane.ts';
+import { memoryIptables } from '../../../support/iptables/memory/dataplane.ts';
 import { storyRulesets } from '../../../support/iptables/story-rulesets.ts';
 
 describe.each(storyRulesets())('$file $story.name', ({ states }) => {

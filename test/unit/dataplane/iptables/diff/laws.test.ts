@@ -12,7 +12,7 @@ import { isOfService, isShared } from '../../../../../src/dataplane/iptables/dif
 import { restoreInput } from '../../../../../src/dataplane/iptables/diff/restore-input.ts';
 import { TABLES } from '../../../../../src/dataplane/iptables/diff/text.ts';
 import type { TableName } from '../../../../../src/dataplane/iptables/rules/types.ts';
-import { restored, type Tables } from '../../../../support/iptables/restored.ts';
+import { restored, type Tables } from '../../../../support/iptables/memory/restored.ts';
 
 const SERVICE_CHAINS = ['A', 'B', 'C'].flatMap((letter) =>
   ['SVC', 'SEP'].map((kind) => `KUBE-${kind}-${letter.repeat(16)}`),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // iptables of one family without a kernel: tables in memory, and everything that was asked of them.
-import type { Failure } from '../../../src/dataplane/iptables/restore/failure.ts';
-import type { Tools } from '../../../src/dataplane/iptables/restore/tools.ts';
-import type { TableName } from '../../../src/dataplane/iptables/rules/types.ts';
+import type { Failure } from '../../../../src/dataplane/iptables/restore/failure.ts';
+import type { Tools } from '../../../../src/dataplane/iptables/restore/tools.ts';
+import type { TableName } from '../../../../src/dataplane/iptables/rules/types.ts';
 import { restored, type Tables } from './restored.ts';
 
 const BUILT_IN: Readonly<Record<TableName, readonly string[]>> = {
@@ -18,6 +18,8 @@ export interface MemoryTools extends Tools {
   saves(): number;
   /** Of the restores from now on; undefined: they work. */
   failure: Failure | undefined;
+  /** Refuses lines with this text from now on; undefined: none. */
+  refuse(text: string | undefined): void;
   /** Runs iptables-restore as somebody else. */
   restoreAsOther(input: string): void;
   /** As iptables-save prints them. */
@@ -30,8 +32,12 @@ export function memoryTools(): MemoryTools {
   let tables = empty();
   let inputs: string[] = [];
   let saves = 0;
+  let refused: string | undefined;
   return {
     failure: undefined,
+    refuse(text) {
+      refused = text;
+    },
     inputs: () => inputs.splice(0),
     saves() {
       const count = saves;
@@ -45,6 +51,8 @@ export function memoryTools(): MemoryTools {
     async restore(input) {
       inputs = [...inputs, input];
       if (this.failure !== undefined) return this.failure;
+      const line = refused && input.split('\n').find((one) => one.includes(`${refused}`));
+      if (line) return { reason: 'refused', line };
       tables = restored(tables, input);
       return undefined;
     },

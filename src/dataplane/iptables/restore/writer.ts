@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the rules of a plan, all families at once. A Service of which the kernel refuses a rule keeps the rules that it
+// had, so that all others are written.
+import { FairleadError } from '../../../errors.ts';
+import type { Family } from '../../../model/types.ts';
+import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
+import type { FailedEntry } from '../../dataplane.ts';
+import { allOf } from '../../merge.ts';
+import type { WantedTable } from '../diff/diff.ts';
+import { ownerOf } from '../diff/owner.ts';
+import type { Ruleset } from '../rules/types.ts';
+import { type PrintRuleset, rulesetPrinter } from '../wanted.ts';
+import { type Audited, type FamilyRules, RestoreError } from './family-rules.ts';
+
+export interface WriterParts {
+  readonly families: ReadonlyMap<Family, FamilyRules>;
+  readonly render: (plan: Plan) => readonly Ruleset[];
+}
+
+/** What was different in one family. */
+export interface Written extends Audited {
+  readonly family: Family;
+}
+
+export interface Outcome {
+  readonly written: readonly Written[];
+  readonly failed: readonly FailedEntry[];
+}
+
+/** `audit`: all, and what others have changed is found out. */
+export type Extent = 'audit' | 'all' | Iterable<ServiceKey>;
+
+export interface Writer {
+  /** Throws RESTORE_FAILED if it is not known whose rule is refused, or many are. */
+  write(plan: Plan, extent: Extent): Promise<Outcome>;
+}
+
+export const createWriter = (parts: WriterParts): Writer => new RulesWriter(parts);
+
+/** Each costs a restore that fails. */
+const MOST_REFUSED = 10;
+
+class RulesWriter implements Writer {
+  readonly #parts: WriterParts;
+  readonly #printers: ReadonlyMap<Family, PrintRuleset>;
+  /** Of Services that keep the rules that they had. */
+  readonly #refused = new Map<ServiceKey, string>();
+  /** As they were written last. */
+  #services: ReadonlyMap<ServiceKey, ServicePlan> = new Map();
+  /** Something has failed since everything was written. */
+  #isFullDue = false;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+    const families = [...parts.families.keys()];
+    this.#printers = new Map(families.map((family) => [family, rulesetPrinter(family)]));
+  }
+
+  async write(plan: Plan, extent: Extent): Promise<Outcome> {
+    if (typeof extent === 'string') this.#refused.clear();
+    else for (const key of extent) this.#refused.delete(key);
+    for (;;) {
+      try {
+        const written = await this.#writeAll(plan, extent);
+        return { written, failed: this.#failed(plan) };
+      } catch (error) {
+        const owner = error instanceof RestoreError ? ownerOf(error.line, plan) : undefined;
+        const isNew = owner !== undefined && !this.#refused.has(owner);
+        if (!isNew || this.#refused.size >= MOST_REFUSED) throw error;
+        this.#refused.set(owner, error instanceof FairleadError ? error.message : String(error));
+      }
+    }
+  }
+
+  async #writeAll(plan: Plan, extent: Extent): Promise<readonly Written[]> {
+    // The plan's own is a live view.
+    const services = this.#writable(plan);
+    const wanted = this.#wanted({ ...plan, services });
+    const isFull = typeof extent === 'string' || this.#isFullDue;
+    this.#isFullDue = true;
+    const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
+      const rules = this.#parts.families.get(family);
+      if (rules === undefined) return { family, changes: [], drift: [] };
+      if (extent === 'audit') return { family, ...(await rules.audit(tables)) };
+      return { family, changes: await rules.write(tables, isFull), drift: [] };
+    });
+    this.#isFullDue = false;
+    this.#services = services;
+    return written;
+  }
+
+  /** Those that are refused as they were before. */
+  #writable({ services }: Plan): ReadonlyMap<ServiceKey, ServicePlan> {
+    if (this.#refused.size === 0) return new Map(services);
+    return new Map(
+      [...services].flatMap(([key, service]) => {
+        const writable = this.#refused.has(key) ? this.#services.get(key) : service;
+        return writable === undefined ? [] : [[key, writable]];
+      }),
+    );
+  }
+
+  #wanted(plan: Plan): readonly (readonly [Family, readonly WantedTable[]])[] {
+    return this.#parts.render(plan).flatMap((ruleset) => {
+      const print = this.#printers.get(ruleset.family);
+      return print === undefined ? [] : [[ruleset.family, print(ruleset)] as const];
+    });
+  }
+
+  #failed({ services }: Plan): readonly FailedEntry[] {
+    return [...this.#refused].flatMap(([key, reason]): readonly FailedEntry[] => {
+      const port = services.get(key)?.ports[0]?.key;
+      if (port === undefined) return [];
+      const id = { kind: 'service-port', port } as const;
+      return [{ id, text: `rules of ${key}`, code: 'WRITE_FAILED', reason, service: key }];
+    });
+  }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two writers of one network namespace: the second is told who the first is.
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { lockRules } from '../../../../../src/dataplane/iptables/restore/instance-lock.ts';
+import { findLockHolder } from '../../../../../src/dataplane/iptables/restore/lock-holder.ts';
+
+const NAME = `\0fairlead-test-${process.pid}`;
+
+test('one at a time', async () => {
+  const first = await lockRules(
+    { command: 'agent', nodeName: 'n1', runDir: '/run/fairlead' },
+    NAME,
+  );
+  const second = lockRules({ command: 'cleanup', runDir: '/run/other' }, NAME);
+  await expect(second).rejects.toMatchObject({
+    code: 'IPTABLES_IN_USE',
+    message: `the rules of this network namespace are written by another fairlead (agent with pid ${process.pid}, node n1, --run-dir /run/fairlead): stop it first`,
+  });
+  first.close();
+  first.close();
+  const third = await lockRules({ command: 'cleanup', runDir: '/run/other' }, NAME);
+  third.close();
+});
+
+test('the holder of the xtables lock is found in /proc', () => {
+  const root = mkdtempSync(join(tmpdir(), 'locks-'));
+  const path = join(root, 'xtables.lock');
+  writeFileSync(path, '');
+  const { ino } = statSync(path);
+  mkdirSync(join(root, '712'));
+  writeFileSync(join(root, '712/comm'), 'flanneld\n');
+  const locks = (lines: readonly string[]): void =>
+    writeFileSync(join(root, 'locks'), `${lines.join('\n')}\n`);
+  locks([
+    `1: POSIX  ADVISORY  WRITE 9 08:01:${ino} 0 EOF`,
+    `2: FLOCK  ADVISORY  WRITE 712 08:01:${ino} 0 EOF`,
+  ]);
+  expect(findLockHolder(path, root)).toEqual({ pid: 712, program: 'flanneld' });
+  locks([`2: FLOCK  ADVISORY  WRITE 0 08:01:${ino} 0 EOF`]);
+  expect(findLockHolder(path, root)).toBeUndefined();
+  locks([`2: FLOCK  ADVISORY  WRITE 712 08:01:${ino + 1} 0 EOF`]);
+  expect(findLockHolder(path, root)).toBeUndefined();
+  expect(findLockHolder(join(root, 'nothing'), root)).toBeUndefined();
+  rmSync(root, { recursive: true });
+});
