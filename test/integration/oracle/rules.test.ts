@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules that kube-proxy writes for every story against those that are rendered for it: the same chains, rules and
 // comments, but for known differences. FAIRLEAD_CASES=1,13 plays only these.
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { render } from '../../../src/dataplane/iptables/render/render.ts';
 import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
@@ -12,12 +13,14 @@ import type { Plan, PlanSettings } from '../../../src/plan/types.ts';
 import { run } from '../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../src/sys/netns.ts';
 import { CLUSTER, fixture, named, type Story } from '../../conformance/story.ts';
+import { drawn, storyOf } from '../../support/fixture/histories.ts';
 import type { Stage } from '../../support/fixture/stage.ts';
 import { playable } from '../../support/fixture/stories/table.ts';
 import { useStage } from '../../support/fixture/tests.ts';
 import { compareRules, DIFFERENCES } from '../../support/iptables/kube-proxy-differences.ts';
 import { chainsOf, type SavedChains } from '../../support/iptables/saved.ts';
 import { DEFAULTS } from '../../support/iptables/story-rulesets.ts';
+import { repeatable } from '../../support/random.ts';
 import { isMissing, oracle } from './oracle.ts';
 
 /** kube-proxy does not start with these settings, or its answer is not always the same (differences.yaml). */
@@ -89,36 +92,84 @@ async function expectEqual(stage: Stage, story: Story, plan: Plan): Promise<void
 /** Names of differences. */
 const seen = new Set<string>();
 
-const nodePort = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
-const dual: ObjectChange = { type: 'put', ...named({ use: 'dual', patch: { spec: nodePort } }) };
-
-/** What no story needs: a NodePort of both families without endpoints. */
-const refused = (title: string, settings: Partial<PlanSettings>): Story => ({
-  name: `a NodePort without endpoints ${title}`,
-  case: 'refused-node-port',
+const own = (
+  name: Story['case'],
+  changes: readonly ObjectChange[],
+  settings: Partial<PlanSettings> = {},
+): Story => ({
+  name: String(name),
+  case: name,
   settings: { ...fixture.settings, ...settings },
-  steps: [CLUSTER, { changes: [dual] }],
+  steps: [CLUSTER, { changes }],
 });
+
+const put = (use: string, patch: Record<string, unknown>): ObjectChange => ({
+  type: 'put',
+  ...named({ use, patch }),
+});
+
+const PORTS = [
+  { name: 'http', port: 80, protocol: 'TCP', nodePort: 30_080 },
+  { name: 'dns', port: 53, protocol: 'UDP', nodePort: 30_053 },
+  { name: 'diameter', port: 3868, protocol: 'SCTP', nodePort: 30_868 },
+];
+
+/** What a Service can have, all of it at once: several ports, both families, affinity, ranges, health checks. */
+const everything = [
+  put('dual', {
+    spec: {
+      type: 'LoadBalancer',
+      ports: PORTS,
+      externalIPs: ['203.0.113.20', '203.0.113.21'],
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32_000,
+      loadBalancerSourceRanges: ['192.0.2.0/24', '198.51.100.0/24', '2001:db8::/48'],
+      sessionAffinity: 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+    },
+    status: {
+      loadBalancer: {
+        ingress: [{ ip: '203.0.113.10' }, { ip: '203.0.113.11' }, { ip: '2001:db8:cb00::10' }],
+      },
+    },
+  }),
+  ...['ab', 'ab6'].map((slice) =>
+    put(slice, { ports: PORTS.map(({ name, protocol }) => ({ name, protocol, port: 8080 })) }),
+  ),
+];
+
+const refused = put('dual', { spec: { type: 'NodePort', ports: PORTS } });
 
 const stories = [
   ...playable().filter(({ case: name }) => !SKIPPED.includes(name)),
-  refused('at all addresses', {}),
-  refused('at those of a prefix', { nodePortAddresses: ['192.0.2.0/24'] }),
+  own('everything', everything),
+  own('everything on a node without endpoints', everything, { nodeName: 'n3' }),
+  own('refused-node-port', [refused]),
+  own('refused-node-port', [refused], { nodePortAddresses: ['192.0.2.0/24'] }),
 ];
+
+const STATES = Number(process.env['FAIRLEAD_HISTORIES'] ?? 20);
+
+/** Each state replaces the one before it. */
+async function expectAllEqual(stage: Stage, { settings, steps, ...story }: Story): Promise<void> {
+  const [cluster, first, ...later] = steps;
+  const planner = createPlanner(settings);
+  const objects = [...cluster!.changes, ...first!.changes];
+  await stage.reset(objects, settings);
+  await expectEqual(stage, { ...story, settings, steps }, planner.apply(objects).plan);
+  for (const { changes } of later) {
+    await stage.change(changes);
+    await expectEqual(stage, { ...story, settings, steps }, planner.apply(changes).plan);
+  }
+}
 
 describe.skipIf(isMissing)('iptables', () => {
   const stage = useStage({ network: 'routed', mode: 'iptables', start: oracle('iptables') });
-  test.for(stories)('$name', { timeout: 120_000 }, async (story) => {
-    const { settings, steps } = story;
-    const [cluster, first, ...later] = steps;
-    const planner = createPlanner(settings);
-    const objects = [...cluster!.changes, ...first!.changes];
-    await stage().reset(objects, settings);
-    await expectEqual(stage(), story, planner.apply(objects).plan);
-    for (const { changes } of later) {
-      await stage().change(changes);
-      await expectEqual(stage(), story, planner.apply(changes).plan);
-    }
+  test.for(stories)('$name', { timeout: 120_000 }, (story) => expectAllEqual(stage(), story));
+
+  test(`${STATES} random Services`, { timeout: STATES * 30_000 }, async () => {
+    const isEqual = fc.asyncProperty(drawn, (state) => expectAllEqual(stage(), storyOf(state)));
+    await fc.assert(isEqual, repeatable(STATES));
   });
 
   test.skipIf(process.env['FAIRLEAD_CASES'] !== undefined)('each known difference is one', () => {

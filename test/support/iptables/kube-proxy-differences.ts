@@ -89,8 +89,11 @@ const EXTERNAL: readonly Difference[] = [
 
 export const DIFFERENCES: readonly Difference[] = [...OTHER_PORTS, ...NODE_PORTS, ...EXTERNAL];
 
-/** Chains whose order is that of Services, which is a random one in kube-proxy. */
-const UNORDERED = /KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL)$/;
+/**
+ * Chains whose order is that of Services, which is a random one in kube-proxy, or that of source ranges, which the plan
+ * sorts.
+ */
+const UNORDERED = /KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|FW-\w+)$/;
 
 export interface Compared {
   /** `+` in kube-proxy's rules alone, `-` in ours alone, `~` in another order; each with its chain. */

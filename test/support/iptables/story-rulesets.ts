@@ -37,7 +37,7 @@ export const storyRulesets = (): readonly StoryStates[] =>
     readStories(file).map((story) => ({ file, story, states: statesOf(story) })),
   );
 
-function statesOf({ settings, steps }: Story): readonly StoryState[] {
+export function statesOf({ settings, steps }: Story): readonly StoryState[] {
   const planner = createPlanner(settings);
   const renderer = createRenderer(DEFAULTS);
   return steps.map((step) => {

@@ -21,7 +21,10 @@ interface Parts {
   readonly external: readonly Frontend[];
 }
 
-export function renderPort(port: ServicePortPlan, context: ServiceContext): Fragment {
+export function renderPort(
+  port: ServicePortPlan,
+  context: ServiceContext,
+): Omit<Fragment, 'healthChecks'> {
   const parts: Parts = {
     port,
     chains: serviceChains(port),
@@ -33,7 +36,6 @@ export function renderPort(port: ServicePortPlan, context: ServiceContext): Frag
     chains: ownChains(parts, context),
     services: served.flatMap((frontend) => serviceRule(parts, frontend)),
     nodePorts: served.flatMap((frontend) => nodePortRules(parts, frontend, context)),
-    healthChecks: [],
     ...otherPorts(port, context),
     ...refusalRules(port, parts.chains),
   };

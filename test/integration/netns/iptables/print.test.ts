@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // iptables-restore accepts the rules of every state of every story, and iptables-save prints them back letter by letter:
 // that is what comparing the text of chains relies on. With both kinds of iptables, in both families.
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { printRuleset } from '../../../../src/dataplane/iptables/rules/print.ts';
 import type { Rule, Ruleset } from '../../../../src/dataplane/iptables/rules/types.ts';
 import type { Family } from '../../../../src/model/types.ts';
+import { drawn, storyOf } from '../../../support/fixture/histories.ts';
 import { isAvailable, readBack, VARIANTS } from '../../../support/iptables/read-back.ts';
 import { chainsOf, type SavedChains } from '../../../support/iptables/saved.ts';
-import { storyRulesets } from '../../../support/iptables/story-rulesets.ts';
+import { statesOf, storyRulesets } from '../../../support/iptables/story-rulesets.ts';
+import { SEED } from '../../../support/random.ts';
 
 const available = await Promise.all(VARIANTS.map(isAvailable));
 
@@ -35,10 +38,15 @@ async function expectReadBack(
   }
 }
 
-const textsOf = (family: Family): readonly string[] => {
-  const rulesets = storyRulesets().flatMap(({ states }) => states.flatMap((one) => one.rulesets));
-  return [...new Set(rulesets.filter((one) => one.family === family).map(printRuleset))];
-};
+const distinctTexts = (rulesets: readonly Ruleset[], family: Family): readonly string[] => [
+  ...new Set(rulesets.filter((one) => one.family === family).map(printRuleset)),
+];
+
+const textsOf = (family: Family): readonly string[] =>
+  distinctTexts(
+    storyRulesets().flatMap(({ states }) => states.flatMap((one) => one.rulesets)),
+    family,
+  );
 
 test.each(WAYS)(
   'the rules of every story: $variant, $family',
@@ -49,6 +57,12 @@ test.each(WAYS)(
     await expectReadBack(way, texts);
   },
 );
+
+test.each(WAYS)('random Services: $variant, $family', { timeout: 180_000 }, async (way) => {
+  const drawings = fc.sample(drawn, { numRuns: 60, seed: SEED });
+  const rulesets = drawings.flatMap((state) => statesOf(storyOf(state)).at(-1)!.rulesets);
+  await expectReadBack(way, distinctTexts(rulesets, way.family));
+});
 
 /** Everything a rule can have, in several values. */
 const rulesOf = (family: Family): readonly Rule[] => {
