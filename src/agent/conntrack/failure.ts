@@ -9,7 +9,7 @@ export interface ConntrackFailure {
 
 const EFFECT = 'clients of UDP Services may keep sending to a backend that is gone';
 const NO_MODULE =
-  'this kernel has no nf_conntrack_netlink: load it with `modprobe nf_conntrack_netlink` on the node';
+  'this kernel has no nf_conntrack_netlink: if it tracks connections, run `modprobe nf_conntrack_netlink` on the node';
 
 /** By the errno's name. */
 const REASONS: Readonly<Record<string, string>> = {
