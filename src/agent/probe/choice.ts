@@ -73,6 +73,9 @@ const RULES = [
   'xt_addrtype',
   'xt_mark',
   'xt_statistic',
+  'xt_sctp',
+  'MASQUERADE',
+  'REJECT',
 ] as const satisfies readonly FeatureName[];
 
 /**

@@ -210,6 +210,13 @@ export const FEATURES = {
   xt_addrtype: match('xt_addrtype', 'NodePorts: which addresses are local', NO_RULES),
   xt_mark: match('xt_mark', 'masquerade', NO_RULES),
   xt_statistic: match('xt_statistic', 'the choice between endpoints', NO_RULES),
+  xt_sctp: match('xt_sctp', 'Services of SCTP, and refusing other ports', NO_RULES),
+  MASQUERADE: match('xt_MASQUERADE', "the node's address as the source", NO_RULES),
+  REJECT: match(
+    'ipt_REJECT (ip6t_REJECT)',
+    'refusing connections to Services without endpoints',
+    NO_RULES,
+  ),
   xt_recent: match(
     'xt_recent',
     'session affinity by rules',

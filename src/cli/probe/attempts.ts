@@ -87,6 +87,10 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   xt_addrtype: match('-m addrtype --dst-type LOCAL'),
   xt_mark: match('-m mark --mark 0x0/0x4000'),
   xt_statistic: match('-m statistic --mode random --probability 1.0'),
+  xt_sctp: (sandbox) =>
+    rules.restoreRule('filter', '-A OUTPUT -p sctp -m sctp --dport 9 -j ACCEPT', sandbox),
+  MASQUERADE: (sandbox) => rules.restoreRule('nat', '-A POSTROUTING -j MASQUERADE', sandbox),
+  REJECT: rules.rejectByRule,
   xt_recent: match('-m recent --name fairlead-probe --set --rsource'),
   xt_nfacct: (sandbox) => {
     sandbox.network();

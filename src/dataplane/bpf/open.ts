@@ -134,10 +134,13 @@ async function openPackets(
     sizes: maxEntries(mapSizes),
     ...{ bpfRoot, resetsTcp, answersPing, network, log },
   };
-  return orWithoutPackets(() => openPacketLayer(devices, parts), {
+  const opened = await orWithoutPackets(() => openPacketLayer(devices, parts), {
     log,
     isAttached: devicePins(pinFolder(bpfRoot).links).length > 0,
   });
+  // Refused after its maps were pinned.
+  if (opened.layer === undefined) removePacketLayer(bpfRoot);
+  return opened;
 }
 
 function readObject(name: string): Uint8Array {

@@ -2,6 +2,7 @@
 // The packet layer: its programs are loaded and follow the devices of the node. What an earlier agent attached is
 // adopted, or, without this layer, removed.
 import { basename } from 'node:path';
+import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
@@ -12,6 +13,7 @@ import { detachPinned, devicePins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
 import { createDeviceFollower, type DeviceFollower } from '../devices/follower.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
+import { lackOfHooks } from '../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
@@ -101,6 +103,13 @@ export async function openPacketLayer(
     opened.push(totals);
     const follower = followDevices(settings, loaded, parts);
     opened.push(follower);
+    const lack = lackOfHooks(follower.devices());
+    if (lack !== undefined) {
+      throw new FairleadError(
+        'ATTACH_FAILED',
+        `the kernel has neither tcx nor clsact (${lack}): load the modules sch_ingress and cls_bpf`,
+      );
+    }
     return {
       devices: () => follower.devices(),
       totals: () => totals.read(),

@@ -67,6 +67,30 @@ export async function matchPacket(words: string, sandbox: ProbeSandbox): Promise
   });
 }
 
+/** Of what no packet can be sent through without more of the kernel. */
+export async function restoreRule(
+  table: Table,
+  rule: string,
+  sandbox: ProbeSandbox,
+): Promise<void> {
+  await withRule(await findWriter(sandbox), { table, rule }, () => Promise.resolve());
+}
+
+/** The port is open: only the rule can refuse it. */
+export async function rejectByRule(sandbox: ProbeSandbox): Promise<void> {
+  const tools = await findWriter(sandbox);
+  await withServer('127.0.0.1', async (port) => {
+    const rule = `-A OUTPUT -p tcp -m tcp --dport ${port} -j REJECT`;
+    await withRule(tools, { table: 'filter', rule }, async () => {
+      const isConnected = await connectOnce('127.0.0.1', port).then(
+        () => true,
+        () => false,
+      );
+      if (isConnected) throw new Error('a rule that rejects lets a connection pass');
+    });
+  });
+}
+
 /** While `work` runs conntrack knows a connection, which a rule of IPv4 has made it look at. */
 export async function whileTracked<T>(sandbox: ProbeSandbox, work: () => T): Promise<T> {
   const tools = await findWriter(sandbox);
@@ -77,17 +101,20 @@ export async function whileTracked<T>(sandbox: ProbeSandbox, work: () => T): Pro
   });
 }
 
+type Table = 'nat' | 'filter';
+
 /** No other rule is in the chain. A rule of nat is removed: the next iptables that is tried must not find it. */
 async function withRule<T>(
   tools: Tools,
-  { table, rule }: { readonly table: 'nat' | 'filter'; readonly rule: string },
+  { table, rule }: { readonly table: Table; readonly rule: string },
   work: () => Promise<T>,
 ): Promise<T> {
-  const failure = await tools.restore(`*${table}\n-F OUTPUT\n${rule}\nCOMMIT\n`);
+  const [, chain = ''] = /^-A (\S+)/.exec(rule) ?? [];
+  const failure = await tools.restore(`*${table}\n-F ${chain}\n${rule}\nCOMMIT\n`);
   if (failure !== undefined) throw new Error(failure.reason);
   try {
     return await work();
   } finally {
-    if (table === 'nat') await tools.restore('*nat\n-F OUTPUT\nCOMMIT\n');
+    if (table === 'nat') await tools.restore(`*nat\n-F ${chain}\nCOMMIT\n`);
   }
 }

@@ -5,7 +5,17 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { addTunnel, buildNetwork, removeTunnel } from './network.mjs';
 import { NODE_PORT, writeObjects } from './objects.mjs';
 import { checkProbe } from './probe.mjs';
-import { burst, devices, fairlead, OWN, PATIENCE_MS, say, serve, startAgent } from './programs.mjs';
+import {
+  agentStatus,
+  burst,
+  devices,
+  fairlead,
+  OWN,
+  PATIENCE_MS,
+  say,
+  serve,
+  startAgent,
+} from './programs.mjs';
 
 const WORDS = readFileSync('/proc/cmdline', 'utf8').split(/\s/);
 const HAS_TCX = WORDS.includes('tcx');
@@ -78,12 +88,31 @@ function end(child, signal) {
   return ended;
 }
 
+/** Without sch_ingress no device takes programs: sockets are served by eBPF, packets by iptables. */
+async function checkRules() {
+  const { stdout } = fairlead(
+    ['probe', '-o', 'json', '--cgroup-root', '/cgroup', '--timeout', '240'],
+    900_000,
+  );
+  const { engine } = JSON.parse(stdout);
+  check(engine.sockets === 'bpf' && engine.packets === 'iptables', 'a probe says so', engine);
+  const { child } = await startAgent();
+  const { dataplanes, fallback, refused } = await agentStatus();
+  const isRight = dataplanes.join() === 'bpf,iptables' && refused.length === 0;
+  check(isRight && fallback?.what === 'packets', 'sockets by eBPF, packets by iptables', fallback);
+  check(/clsact/.test(fallback?.reason), 'with the reason', fallback);
+  const saw = burst(`tcp 192.0.2.11 ${NODE_PORT} 24 20000 - 0 6`);
+  check(saw === BOTH, 'TCP from outside reaches local and remote backends', saw);
+  await end(child, 'SIGTERM');
+}
+
 async function main() {
   if (WORDS.includes('probe')) return checkProbe(check);
   mkdirSync('/cgroup/n1');
   buildNetwork();
   writeObjects();
   await Promise.all([serve('a', ['10.1.1.5', '2001:db8:1:1::5']), serve('b', ['10.1.2.5'])]);
+  if (WORDS.includes('rules')) return checkRules();
   const first = await startAgent();
   await checkDevices('ipip');
   checkTraffic('VLAN on bond, ipip');

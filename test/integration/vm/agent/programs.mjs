@@ -62,8 +62,16 @@ export function fairlead(words, timeout = PATIENCE_MS) {
 
 /** @typedef {{name: string, isAttached: boolean, role: string, reason: string, ingress: string[], egress: string[]}} Device */
 
-/** Not by `fairlead status`, which gives up where an emulated machine has not begun yet. @returns {Promise<Map<string, Device>>} */
-export function devices() {
+/** @returns {Promise<Map<string, Device>>} */
+export async function devices() {
+  const { devices: all } = await agentStatus();
+  return new Map(all.map((device) => [device.name, device]));
+}
+
+/** @typedef {{devices: Device[], dataplanes: string[], refused: unknown[], fallback?: {what: string, reason: string}}} Status */
+
+/** Not by `fairlead status`, which gives up where an emulated machine has not begun yet. @returns {Promise<Status>} */
+export function agentStatus() {
   return new Promise((resolve, reject) => {
     const options = { socketPath: `${RUN_DIR}/agent.sock`, path: '/v1/status', agent: false };
     const request = http.get(options, (response) => {
@@ -71,9 +79,7 @@ export function devices() {
       const parts = [];
       response.setEncoding('utf8').on('data', (part) => parts.push(part));
       response.on('end', () => {
-        /** @type {Device[]} */
-        const all = JSON.parse(parts.join('')).devices;
-        resolve(new Map(all.map((device) => [device.name, device])));
+        resolve(JSON.parse(parts.join('')));
       });
     });
     request.setTimeout(PATIENCE_MS, () => request.destroy(new Error('status: no answer')));
