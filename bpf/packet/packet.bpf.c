@@ -10,7 +10,7 @@
  */
 #include "packet/answer/ping.h"
 #include "packet/flow/egress.h"
-#include "packet/flow/new_flow.h"
+#include "packet/flow/first.h"
 #include "packet/flow/own.h"
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
@@ -19,37 +19,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Family of the packet, 0: leave it, as what is not IP. Fills the packet's record. */
-static __always_inline __u8 begin(struct __sk_buff *skb, struct packet *p, enum link link,
-				  enum parsed *parsed)
-{
-	const struct packet_settings *s = packet_settings();
-	__be16 type = skb->protocol;
-	__u32 network = 0;
-
-	p->is_plain = false;
-	if (link == LINK_ETHERNET)
-		type = skip_vlan_tags(skb, &network);
-	if (link == LINK_TUNNEL)
-		network = skip_outer_headers(skb);
-	p->has_mac = link == LINK_ETHERNET;
-	p->secret = s ? s->secret : 0;
-	/* Before the first sync: flows made without the key would be lost when it is written. */
-	if (!p->secret)
-		return 0;
-	if (type == bpf_htons(ETH_P_IP)) {
-		if (link != LINK_TUNNEL && parse_plain4(skb, p, LINK_HEADER(link)))
-			*parsed = PARSED_FLOW;
-		else
-			*parsed = fl_parse4(skb, network);
-		return FAMILY_IPV4;
-	}
-	if (type == bpf_htons(ETH_P_IPV6)) {
-		*parsed = fl_parse6(skb, network);
-		return FAMILY_IPV6;
-	}
-	return 0;
-}
+/* --- ingress -----------------------------------------------------------------------------------
+ */
 
 /* Nothing from a device may reach what listens on loopback addresses only (CVE-2020-8558). */
 static __always_inline bool is_martian(const struct packet *p, enum family family)
@@ -57,46 +28,21 @@ static __always_inline bool is_martian(const struct packet *p, enum family famil
 	return is_loopback(&p->wire.destination, family);
 }
 
-static __always_inline int ingress4(struct __sk_buff *skb, struct packet *p)
+static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	int action = UNDECIDED;
 
-	if (p->is_fragment && !fl_know_ports())
-		return fl_stray4();
-	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port,
-		      FAMILY_IPV4)) {
+	if (is_marked(p, MARKS_INGRESS, &p->wire.destination,
+		      port_mark(p, p->wire.destination_port), family)) {
 		set_now(p);
-		action = fl_request4(skb);
+		action = request(skb, family);
 	}
 	if (action == UNDECIDED &&
-	    is_marked(p, MARKS_INGRESS, &p->wire.destination, ANY_PORT, FAMILY_IPV4)) {
+	    is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family)) {
 		set_now(p);
-		action = fl_reply4(skb);
+		action = reply(skb, family);
 	}
-	if (action != UNDECIDED)
-		return action;
-	return p->is_later_fragment ? fl_stray4() : on_first(skb, FAMILY_IPV4);
-}
-
-static __always_inline int ingress6(struct __sk_buff *skb, struct packet *p)
-{
-	int action = UNDECIDED;
-
-	if (p->is_fragment && !fl_know_ports())
-		return fl_stray6();
-	if (is_marked(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port,
-		      FAMILY_IPV6)) {
-		set_now(p);
-		action = fl_request6(skb);
-	}
-	if (action == UNDECIDED &&
-	    is_marked(p, MARKS_INGRESS, &p->wire.destination, ANY_PORT, FAMILY_IPV6)) {
-		set_now(p);
-		action = fl_reply6(skb);
-	}
-	if (action != UNDECIDED)
-		return action;
-	return p->is_later_fragment ? fl_stray6() : on_first(skb, FAMILY_IPV6);
+	return action == UNDECIDED ? on_no_flow(skb, p, family) : action;
 }
 
 static __always_inline int icmp_ingress(struct __sk_buff *skb, __u8 family)
@@ -106,6 +52,58 @@ static __always_inline int icmp_ingress(struct __sk_buff *skb, __u8 family)
 	return fl_read_error6(skb) ? fl_error_in6(skb) : fl_answer_ping6(skb);
 }
 
+/* What is no plain packet. */
+static __always_inline int other_ingress(struct __sk_buff *skb, enum link link)
+{
+	struct packet *p = this_packet();
+	enum parsed parsed = PARSED_OTHER;
+	__u8 family;
+
+	if (!p)
+		return LEAVE;
+	family = parse(skb, link, &parsed);
+	if (parsed == PARSED_OTHER)
+		return LEAVE;
+	if (is_martian(p, family))
+		return unanswered(REASON_DROPPED_MARTIAN);
+	if (parsed == PARSED_ICMP)
+		return icmp_ingress(skb, family);
+	if (p->is_fragment && !fl_know_ports())
+		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
+	return family == FAMILY_IPV4 ? ingress_of(skb, p, FAMILY_IPV4)
+				     : ingress_of(skb, p, FAMILY_IPV6);
+}
+
+__noinline int fl_other_in(struct __sk_buff *skb)
+{
+	return other_ingress(skb, LINK_ETHERNET);
+}
+
+static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p)
+{
+	if (is_martian(p, FAMILY_IPV4))
+		return unanswered(REASON_DROPPED_MARTIAN);
+	return ingress_of(skb, p, FAMILY_IPV4);
+}
+
+/* --- egress ------------------------------------------------------------------------------------
+ */
+
+static __always_inline int egress_of(struct __sk_buff *skb, const struct packet *p,
+				     enum family family)
+{
+	int action;
+
+	if (p->wire.protocol != PROTOCOL_TCP && may_be_node_port(p->wire.source_port))
+		family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+	if (!may_have_nat(p, family))
+		return LEAVE;
+	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
+	if (action == UNDECIDED)
+		action = family == FAMILY_IPV4 ? fl_egress_new4(skb) : fl_egress_new6(skb);
+	return action == UNDECIDED ? LEAVE : action;
+}
+
 static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)
 {
 	if (family == FAMILY_IPV4)
@@ -113,7 +111,8 @@ static __always_inline int icmp_egress(struct __sk_buff *skb, __u8 family)
 	return fl_read_error6(skb) ? fl_error_out6(skb) : LEAVE;
 }
 
-static __always_inline int ingress(struct __sk_buff *skb, enum link link)
+/* What is no plain packet. */
+static __always_inline int other_egress(struct __sk_buff *skb, enum link link)
 {
 	struct packet *p = this_packet();
 	enum parsed parsed = PARSED_OTHER;
@@ -121,75 +120,66 @@ static __always_inline int ingress(struct __sk_buff *skb, enum link link)
 
 	if (!p)
 		return LEAVE;
-	family = begin(skb, p, link, &parsed);
-	if (parsed == PARSED_OTHER)
-		return LEAVE;
-	if (is_martian(p, family))
-		return unanswered(REASON_DROPPED_MARTIAN);
-	if (parsed == PARSED_ICMP)
-		return icmp_ingress(skb, family);
-	return family == FAMILY_IPV4 ? ingress4(skb, p) : ingress6(skb, p);
-}
-
-static __always_inline int egress4(struct __sk_buff *skb, const struct packet *p)
-{
-	int action;
-
-	if (!may_have_nat(p, FAMILY_IPV4))
-		return LEAVE;
-	action = fl_egress_main4(skb);
-	if (action == UNDECIDED)
-		action = fl_egress_new4(skb);
-	return action == UNDECIDED ? LEAVE : action;
-}
-
-static __always_inline int egress6(struct __sk_buff *skb, const struct packet *p)
-{
-	int action;
-
-	if (!may_have_nat(p, FAMILY_IPV6))
-		return LEAVE;
-	action = fl_egress_main6(skb);
-	if (action == UNDECIDED)
-		action = fl_egress_new6(skb);
-	return action == UNDECIDED ? LEAVE : action;
-}
-
-static __always_inline int egress(struct __sk_buff *skb, enum link link)
-{
-	struct packet *p = this_packet();
-	enum parsed parsed = PARSED_OTHER;
-	__u8 family;
-
-	if (!p)
-		return LEAVE;
-	family = begin(skb, p, link, &parsed);
+	family = parse(skb, link, &parsed);
 	if (parsed == PARSED_ICMP)
 		return icmp_egress(skb, family);
 	if (parsed == PARSED_OTHER || (p->is_fragment && !fl_know_ports()))
 		return LEAVE;
-	if (p->wire.protocol != PROTOCOL_TCP && may_be_node_port(p->wire.source_port))
-		family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
-	return family == FAMILY_IPV4 ? egress4(skb, p) : egress6(skb, p);
+	return family == FAMILY_IPV4 ? egress_of(skb, p, FAMILY_IPV4)
+				     : egress_of(skb, p, FAMILY_IPV6);
 }
 
+__noinline int fl_other_out(struct __sk_buff *skb)
+{
+	return other_egress(skb, LINK_ETHERNET);
+}
+
+/* --- programs ----------------------------------------------------------------------------------
+ */
+
+/*
+ * Of a packet whose record may be filled. NULL: leave it. Before the first sync there is no key,
+ * and flows made without it would be lost when it is written.
+ */
+static __always_inline struct packet *begin(bool has_mac)
+{
+	const struct packet_settings *s = packet_settings();
+	struct packet *p = this_packet();
+
+	if (!p || !s || !s->secret)
+		return NULL;
+	p->secret = s->secret;
+	p->has_mac = has_mac;
+	p->is_plain = false;
+	return p;
+}
+
+/* Plain packets are all that is here, so that their instructions are in few lines of the cache. */
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
-	return ingress(skb, LINK_ETHERNET);
+	struct packet *p = begin(true);
+
+	if (!p)
+		return LEAVE;
+	return parse_plain4(skb, p, ETH_HLEN) ? plain_ingress(skb, p) : fl_other_in(skb);
 }
 
 SEC("tc") int fl_egress(struct __sk_buff *skb)
 {
-	return egress(skb, LINK_ETHERNET);
+	struct packet *p = begin(true);
+
+	if (!p)
+		return LEAVE;
+	return parse_plain4(skb, p, ETH_HLEN) ? egress_of(skb, p, FAMILY_IPV4) : fl_other_out(skb);
 }
 
 /* For devices without Ethernet headers: tun, ipip, WireGuard, PPP. */
 SEC("tc") int fl_ingress_l3(struct __sk_buff *skb)
 {
-	return ingress(skb, LINK_TUNNEL);
+	return begin(false) ? other_ingress(skb, LINK_TUNNEL) : LEAVE;
 }
 
 SEC("tc") int fl_egress_l3(struct __sk_buff *skb)
 {
-	return egress(skb, LINK_NONE);
+	return begin(false) ? other_egress(skb, LINK_NONE) : LEAVE;
 }

@@ -37,6 +37,9 @@ union leg {
 	struct snat6 snat6;
 };
 
+/* Keeps what is seldom done out of the lines of the cache that most packets need. */
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
 /* What a step returns if the next one decides; else a TC_ACT_*. */
 #define UNDECIDED 256
 
@@ -49,38 +52,40 @@ union leg {
 enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
 struct packet {
-	struct tuple wire;   /* the packet as it stands now */
-	struct tuple nat;    /* key of the nat leg */
-	struct tuple snat;   /* key of the snat leg */
-	struct tuple quoted; /* by an ICMP error */
-	struct flow flow;    /* copy of the flow leg, or a new one */
-	struct address backend;
-	struct address frontend; /* of the nat leg */
-	struct address address;	 /* what a side of the packet is rewritten to */
-	union leg leg;
-	struct request request;
-	struct choice choice;
-	__u64 secret;
-	__u64 tick;	 /* of the kernel's timer, when `now` was read from the clock */
-	__u32 now;	 /* seconds */
-	__u32 length;	 /* of the network packet */
-	__u32 network;	 /* offset of its header */
-	__u32 transport; /* offset of the header behind it, or of a later fragment's data; of
-			    an ICMP error: of the one that it quotes */
-	__u32 icmp;	 /* of an ICMP error: offset of its header */
-	__u32 quoted_network;
-	__u32 fragment_id;
+	struct tuple wire; /* the packet as it stands now */
 	__u16 port;	   /* as `address` */
-	__u16 ended_port;  /* SNAT port of a flow that has ended, met in the search; 0: none */
 	__u16 ip_checksum; /* of the IPv4 header, as in the packet; only if is_plain */
 	__u8 tcp_flags;
 	__u8 syn;		/* as in struct nat; 0: not a first packet of TCP */
 	__u8 has_checksum;	/* the transport header has one, and it covers the addresses */
+	__u8 is_plain;		/* see plain.h */
 	__u8 is_fragment;	/* of any kind */
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
-	__u8 is_plain;		/* see plain.h */
-	__u8 pad[7];
+	__u8 pad;
+	__u32 length;	 /* of the network packet */
+	__u32 network;	 /* offset of its header */
+	__u32 transport; /* offset of the header behind it, or of a later fragment's data; of
+			    an ICMP error: of the one that it quotes */
+	__u32 now;	 /* seconds */
+	__u64 tick;	 /* of the kernel's timer, when `now` was read from the clock */
+	__u64 secret;
+	struct address address; /* what a side of the packet is rewritten to */
+	/* What all packets use ends here; what some use follows. */
+	struct tuple nat; /* key of the nat leg */
+	struct flow flow; /* copy of the flow leg, or a new one */
+	struct address backend;
+	struct address frontend; /* of the nat leg */
+	struct tuple snat;	 /* key of the snat leg */
+	struct tuple quoted;	 /* by an ICMP error */
+	union leg leg;
+	struct request request;
+	struct choice choice;
+	__u32 icmp; /* of an ICMP error: offset of its header */
+	__u32 quoted_network;
+	__u32 fragment_id;
+	__u16 ended_port; /* SNAT port of a flow that has ended, met in the search; 0: none */
+	__u8 pad2[2];
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 };
 
@@ -155,31 +160,49 @@ static __always_inline void reverse(const struct tuple *from, struct tuple *to)
 enum marks { MARKS_INGRESS = 0, MARKS_EGRESS = MARK_LINES };
 
 /* In place of a port: SNAT addresses are marked as such, because they have thousands of ports. */
-#define ANY_PORT 0
+#define SNAT_PORTS 0
 
-static __always_inline __u8 *mark_of(const struct packet *p, enum marks marks,
-				     const struct address *a, __u16 port, enum family family)
+/* With the port of a backend: the egress program has something to do with requests to it. */
+#define REQUESTS_TO 0x1000000
+
+static __always_inline __u32 port_mark(const struct packet *p, __u16 port)
 {
-	__u32 hash = mix(mix_address(p->secret, a, family), port) >> 32;
-	__u32 line = marks + hash / MARKS_PER_LINE % MARK_LINES;
-	struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
-
-	return found ? &found->mark[hash % MARKS_PER_LINE] : NULL;
+	return (__u32)(__u8)p->wire.protocol << 16 | port;
 }
 
-static __always_inline bool is_marked(const struct packet *p, enum marks marks,
-				      const struct address *a, __u16 port, enum family family)
+static __always_inline __u8 *mark_at(enum marks marks, __u64 hash)
 {
-	__u8 *mark = mark_of(p, marks, a, port, family);
+	__u32 line = marks + (hash >> 32) / MARKS_PER_LINE % MARK_LINES;
+	struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
 
+	return found ? &found->mark[(hash >> 32) % MARKS_PER_LINE] : NULL;
+}
+
+/*
+ * The address is marked, too, and asked for first: most packets have one that is not, and marks of
+ * ports of clients would come into the caches, one line for each connection.
+ */
+static __always_inline bool is_marked(const struct packet *p, enum marks marks,
+				      const struct address *a, __u32 port, enum family family)
+{
+	__u64 hash = mix_address(p->secret, a, family);
+	__u8 *mark = mark_at(marks, hash);
+
+	if (mark && !*mark)
+		return false;
+	mark = mark_at(marks, mix(hash, port));
 	return !mark || *mark;
 }
 
 static __always_inline void set_mark(const struct packet *p, enum marks marks,
-				     const struct address *a, __u16 port, enum family family)
+				     const struct address *a, __u32 port, enum family family)
 {
-	__u8 *mark = mark_of(p, marks, a, port, family);
+	__u64 hash = mix_address(p->secret, a, family);
+	__u8 *mark = mark_at(marks, hash);
 
+	if (mark && !*mark)
+		*mark = 1;
+	mark = mark_at(marks, mix(hash, port));
 	if (mark && !*mark)
 		*mark = 1;
 }

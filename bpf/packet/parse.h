@@ -309,4 +309,25 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 	return parse_transport(skb, p, header);
 }
 
+/* Family of the packet, 0: leave it, as what is not IP. Fills the packet's record. */
+static __always_inline __u8 parse(struct __sk_buff *skb, enum link link, enum parsed *parsed)
+{
+	__be16 type = skb->protocol;
+	__u32 network = 0;
+
+	if (link == LINK_ETHERNET)
+		type = skip_vlan_tags(skb, &network);
+	if (link == LINK_TUNNEL)
+		network = skip_outer_headers(skb);
+	if (type == bpf_htons(ETH_P_IP)) {
+		*parsed = fl_parse4(skb, network);
+		return FAMILY_IPV4;
+	}
+	if (type == bpf_htons(ETH_P_IPV6)) {
+		*parsed = fl_parse6(skb, network);
+		return FAMILY_IPV6;
+	}
+	return 0;
+}
+
 #endif

@@ -12,9 +12,6 @@
 /* Version and header length of an IPv4 packet without options. */
 #define PLAIN_IPV4 0x45
 
-/* Bytes before the network header. */
-#define LINK_HEADER(link) ((link) == LINK_ETHERNET ? ETH_HLEN : 0)
-
 struct plain4 {
 	struct iphdr ip;
 	union {
@@ -38,7 +35,8 @@ static __always_inline bool parse_plain4(struct __sk_buff *skb, struct packet *p
 	const void *end = (void *)(long)skb->data_end;
 	__u32 length;
 
-	if ((const void *)(&h->udp + 1) > end || *(const __u8 *)h != PLAIN_IPV4 ||
+	if (skb->protocol != bpf_htons(ETH_P_IP) || (const void *)(&h->udp + 1) > end ||
+	    *(const __u8 *)h != PLAIN_IPV4 ||
 	    h->ip.frag_off & bpf_htons(IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT))
 		return false;
 	length = bpf_ntohs(h->ip.tot_len);

@@ -56,7 +56,7 @@ static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p,
 		count_reason(REASON_DROPPED_NO_PORT);
 		return false;
 	}
-	set_mark(p, MARKS_INGRESS, &p->snat.destination, ANY_PORT, family);
+	set_mark(p, MARKS_INGRESS, &p->snat.destination, SNAT_PORTS, family);
 	put_address(snat_address_of(nat, family), &p->snat.destination, family);
 	barrier();
 	*(volatile __u16 *)&nat->snat_port = p->snat.destination_port;
@@ -168,11 +168,14 @@ static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum
 	return on_egress_in(skb, p, tier, family);
 }
 
-/* Whether there may be a flow between the two sides of the packet, one of which is a backend. */
+/* Whether it may be a reply of a backend, or a request that on_request_out() does not just leave.
+ */
 static __always_inline bool may_have_nat(const struct packet *p, enum family family)
 {
-	return is_marked(p, MARKS_EGRESS, &p->wire.source, p->wire.source_port, family) ||
-	       is_marked(p, MARKS_EGRESS, &p->wire.destination, p->wire.destination_port, family);
+	return is_marked(p, MARKS_EGRESS, &p->wire.source, port_mark(p, p->wire.source_port),
+			 family) ||
+	       is_marked(p, MARKS_EGRESS, &p->wire.destination,
+			 port_mark(p, p->wire.destination_port) | REQUESTS_TO, family);
 }
 
 __noinline int fl_egress_main4(struct __sk_buff *skb)

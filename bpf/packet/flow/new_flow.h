@@ -6,8 +6,7 @@
 #ifndef FAIRLEAD_NEW_FLOW_H
 #define FAIRLEAD_NEW_FLOW_H
 
-#include "packet/answer/refuse.h"
-#include "packet/answer/reset.h"
+#include "packet/answer/answer.h"
 #include "packet/flow/direct.h"
 #include "packet/flow/request.h"
 
@@ -35,20 +34,6 @@ static __always_inline bool is_to_frontend(struct packet *p, enum family family)
 	r->port = p->wire.destination_port;
 	r->protocol = p->wire.protocol;
 	return find_frontend(r, family);
-}
-
-__noinline int fl_is_to_frontend4(void)
-{
-	struct packet *p = this_packet();
-
-	return p && is_to_frontend(p, FAMILY_IPV4);
-}
-
-__noinline int fl_is_to_frontend6(void)
-{
-	struct packet *p = this_packet();
-
-	return p && is_to_frontend(p, FAMILY_IPV6);
 }
 
 /* Fills the rest: where the packet comes from. */
@@ -264,8 +249,13 @@ static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, e
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))
 		return unanswered(REASON_DROPPED_NO_PORT);
-	set_mark(p, MARKS_INGRESS, &p->wire.destination, p->wire.destination_port, family);
-	set_mark(p, MARKS_EGRESS, &p->backend, p->flow.backend_port, family);
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
+		 family);
+	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
+	/* Otherwise requests are left at egress, see on_request_out(). */
+	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
+		set_mark(p, MARKS_EGRESS, &p->backend,
+			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	count_opened(p->flow.backend_id);
@@ -320,8 +310,8 @@ static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
 	struct packet *p = this_packet();
 	struct nat *nat;
 
-	if (!p ||
-	    !is_marked(p, MARKS_EGRESS, &p->wire.destination, p->wire.destination_port, family))
+	if (!p || !is_marked(p, MARKS_EGRESS, &p->wire.destination,
+			     port_mark(p, p->wire.destination_port), family))
 		return LEAVE;
 	set_now(p);
 	set_sorted(&p->wire, &p->nat);
@@ -341,49 +331,6 @@ __noinline int fl_direct4(struct __sk_buff *skb)
 __noinline int fl_direct6(struct __sk_buff *skb)
 {
 	return on_direct(skb, FAMILY_IPV6);
-}
-
-/* --- a packet without a flow -------------------------------------------------------------------
- */
-
-/*
- * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
- * connection of the node's own, or of one that netfilter masquerades, which has the number of a
- * NodePort: there the kernel knows, and sends the RST.
- */
-static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, enum family family)
-{
-	const struct packet_settings *s = packet_settings();
-
-	p->choice.reason = REASON_UNKNOWN_CONNECTION;
-	count_choice(&p->choice);
-	set_now(p);
-	if (!s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family))
-		return LEAVE;
-	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
-}
-
-static __always_inline int on_first(struct __sk_buff *skb, enum family family)
-{
-	struct packet *p = this_packet();
-	int verdict;
-
-	if (!p)
-		return LEAVE;
-	if (!(family == FAMILY_IPV4 ? fl_is_to_frontend4() : fl_is_to_frontend6()))
-		return p->syn ? (family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb)) : LEAVE;
-	set_client(skb, p, family);
-	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
-	if (verdict == VERDICT_LEAVE)
-		return LEAVE;
-	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
-		return on_unknown(skb, p, family);
-	count_choice(&p->choice);
-	if (verdict == VERDICT_DROP)
-		return TC_ACT_SHOT;
-	if (verdict == VERDICT_REFUSE)
-		return family == FAMILY_IPV4 ? fl_refuse4(skb) : fl_refuse6(skb);
-	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 
 #endif

@@ -38,7 +38,7 @@ static __always_inline int note_own(struct packet *p, enum family family)
 			held->seen_seconds = p->now;
 		return 0;
 	}
-	set_mark(p, MARKS_INGRESS, &p->wire.source, ANY_PORT, family);
+	set_mark(p, MARKS_INGRESS, &p->wire.source, SNAT_PORTS, family);
 	put_own_snat(p, TIER_NEW, family);
 	return 0;
 }

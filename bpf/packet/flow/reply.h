@@ -56,4 +56,9 @@ __noinline int fl_reply6(struct __sk_buff *skb)
 	return on_reply(skb, FAMILY_IPV6);
 }
 
+static __always_inline int reply(struct __sk_buff *skb, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_reply4(skb) : fl_reply6(skb);
+}
+
 #endif

@@ -173,7 +173,7 @@ static __always_inline int to_backend(struct __sk_buff *skb, struct packet *p, e
 {
 	int action = LEAVE;
 
-	if (p->flow.client_port != p->wire.source_port)
+	if (unlikely(p->flow.client_port != p->wire.source_port))
 		action = set_source(skb, p, &p->wire.source, p->flow.client_port, family);
 	if (action != LEAVE)
 		return action;
@@ -188,11 +188,15 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 
 	if (!flow || !read_flow(p, flow, family))
 		return UNDECIDED;
-	set_nat_key(p);
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
 		    p->flow.state != FLOW_CLOSED && !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
-	if (!goes_on(p, family) || (account(p, flow), !is_tended && !tend(p, flow, tier, family))) {
+	if (unlikely(!is_tended))
+		set_nat_key(p);
+	if (unlikely(!goes_on(p, family) ||
+		     (account(p, flow), !is_tended && !tend(p, flow, tier, family)))) {
+		if (is_tended)
+			set_nat_key(p);
 		if (family == FAMILY_IPV4)
 			fl_forget4();
 		else
@@ -202,25 +206,40 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 	return to_backend(skb, p, family);
 }
 
-static __always_inline int on_request(struct __sk_buff *skb, enum family family)
+static __always_inline int on_request(struct __sk_buff *skb, enum tier tier, enum family family)
 {
 	struct packet *p = this_packet();
-	int action;
 
-	if (!p)
-		return LEAVE;
-	action = on_request_in(skb, p, TIER_MAIN, family);
-	return action == UNDECIDED ? on_request_in(skb, p, TIER_NEW, family) : action;
+	return p ? on_request_in(skb, p, tier, family) : LEAVE;
 }
 
-__noinline int fl_request4(struct __sk_buff *skb)
+__noinline int fl_request_main4(struct __sk_buff *skb)
 {
-	return on_request(skb, FAMILY_IPV4);
+	return on_request(skb, TIER_MAIN, FAMILY_IPV4);
 }
 
-__noinline int fl_request6(struct __sk_buff *skb)
+__noinline int fl_request_main6(struct __sk_buff *skb)
 {
-	return on_request(skb, FAMILY_IPV6);
+	return on_request(skb, TIER_MAIN, FAMILY_IPV6);
+}
+
+__noinline int fl_request_new4(struct __sk_buff *skb)
+{
+	return on_request(skb, TIER_NEW, FAMILY_IPV4);
+}
+
+__noinline int fl_request_new6(struct __sk_buff *skb)
+{
+	return on_request(skb, TIER_NEW, FAMILY_IPV6);
+}
+
+static __always_inline int request(struct __sk_buff *skb, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_request_main4(skb) : fl_request_main6(skb);
+
+	if (action != UNDECIDED)
+		return action;
+	return family == FAMILY_IPV4 ? fl_request_new4(skb) : fl_request_new6(skb);
 }
 
 #endif

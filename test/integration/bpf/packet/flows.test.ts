@@ -306,7 +306,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(marks(), 'no flows').toBe(0);
     establish();
     const few = marks();
-    expect(few).toBeLessThan(4);
+    expect(few).toBeLessThan(8);
     markOlderFlows(
       drive.object.map('fl_mark'),
       flowTables((name) => drive.object.map(name)),
@@ -321,6 +321,20 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.egress(reply)).toBe(reply);
     expect(drive.ingress(`${client()} > ${vip()} tcp ACK ack=1`)).toContain('RST');
   });
+
+  test.each([
+    ['TCP', 'tcp SYN', {}, 4],
+    ['TCP', 'tcp SYN', masquerade, 7],
+    ['UDP', 'udp payload=5', {}, 5],
+  ] as const)(
+    'egress looks up requests of %s, %s, %j, if it may have to do with them',
+    (protocol, word, rule, marks) => {
+      publish(drive, family, { protocol, ...rule });
+      request(word);
+      const all = drive.object.map('fl_mark').readAll().values;
+      expect(all.reduce((sum, mark) => sum + mark, 0)).toBe(marks);
+    },
+  );
 
   test('marks are of an address and a port: another port of the backend is not looked up', () => {
     establish();

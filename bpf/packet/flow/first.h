@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets without a flow, at ingress: is it for a Service, and does it begin a flow? */
+#ifndef FAIRLEAD_FIRST_H
+#define FAIRLEAD_FIRST_H
+
+#include "packet/answer/refuse.h"
+#include "packet/answer/reset.h"
+#include "packet/flow/new_flow.h"
+#include "packet/fragment.h"
+
+/*
+ * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
+ * connection of the node's own, or of one that netfilter masquerades, which has the number of a
+ * NodePort: there the kernel knows, and sends the RST.
+ */
+static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+
+	p->choice.reason = REASON_UNKNOWN_CONNECTION;
+	count_choice(&p->choice);
+	set_now(p);
+	if (!s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family))
+		return LEAVE;
+	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
+}
+
+static __always_inline int direct(struct __sk_buff *skb, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
+}
+
+static __always_inline int on_first(struct __sk_buff *skb, enum family family)
+{
+	struct packet *p = this_packet();
+	int verdict;
+
+	if (!p)
+		return LEAVE;
+	if (!is_to_frontend(p, family))
+		return p->syn ? direct(skb, family) : LEAVE;
+	set_client(skb, p, family);
+	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	if (verdict == VERDICT_LEAVE)
+		return LEAVE;
+	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
+		return on_unknown(skb, p, family);
+	count_choice(&p->choice);
+	if (verdict == VERDICT_DROP)
+		return TC_ACT_SHOT;
+	if (verdict == VERDICT_REFUSE)
+		return family == FAMILY_IPV4 ? fl_refuse4(skb) : fl_refuse6(skb);
+	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+}
+
+__noinline int fl_first4(struct __sk_buff *skb)
+{
+	return on_first(skb, FAMILY_IPV4);
+}
+
+__noinline int fl_first6(struct __sk_buff *skb)
+{
+	return on_first(skb, FAMILY_IPV6);
+}
+
+/* Later fragments are no first packets, whatever their ports. */
+static __always_inline int on_no_flow(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	if (p->is_later_fragment)
+		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
+	if (!may_be_frontend(&p->wire.destination, family) &&
+	    !may_be_node_port(p->wire.destination_port))
+		return p->syn ? direct(skb, family) : LEAVE;
+	return family == FAMILY_IPV4 ? fl_first4(skb) : fl_first6(skb);
+}
+
+#endif
