@@ -93,7 +93,8 @@ function programLines(report: Report): readonly Line[] {
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
-    ['Capacity', capacityText(report.tables)],
+    // Chains have no capacity.
+    ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
   ];
 }
