@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
 const script = fileURLToPath(new URL('../../../scripts/test-vm', import.meta.url));
-const TIMEOUT_MS = 600_000;
+const TIMEOUT_MS = 1_500_000;
 
 test.each([
   ['5.10', '--agent'],

@@ -11,7 +11,7 @@
 
 #include "guest.h"
 
-#define PATIENCE_MS 2000
+#define PATIENCE_MS 20000
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
