@@ -19,7 +19,7 @@ const VIP = '10.96.0.10';
 const NODE_ADDRESS = '10.1.1.1';
 const METRICS_PORT = 10249;
 /** Of the next pass, after a pause of at least a second. */
-const PASS_MS = 15_000;
+const PASS_MS = 45_000;
 
 let nodes: TestNodes;
 let n1: TestNode;
@@ -167,8 +167,11 @@ describe('entries', () => {
       expect(body).toContain(`${name}_deleted_entries_total{ip_family="IPv6"} 1\n`);
       expect(body).toContain(`${name}_sync_duration_seconds_count{ip_family="IPv4"} 1\n`);
     });
-    const line = agent.log.find((text) => text.includes('stale conntrack entries deleted'));
-    expect(JSON.parse(line ?? '{}')).toMatchObject({ level: 'info', family: 'IPv4', deleted: 3 });
+    const line = await until(
+      () => agent.log.find((text) => text.includes('stale conntrack entries deleted')),
+      'the log line',
+    );
+    expect(JSON.parse(line)).toMatchObject({ level: 'info', family: 'IPv4', deleted: 3 });
     expect(agent.log.filter((text) => text.includes('cannot be deleted'))).toEqual([]);
   });
 });

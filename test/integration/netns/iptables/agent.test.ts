@@ -111,15 +111,12 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
 
   test('a Service without endpoints is refused, and serves again when it has one', async () => {
     node.manifests.put('web.yaml', service('web', web, []));
-    await until(async () => (await node.client().once(target(web))).kind === 'failed', {
-      what: 'a refusal',
-    });
+    await node.programmed();
     const { hits, failures } = await node.client().burst(target(web), { connections: 3 });
     expect({ hits, failures }).toEqual({ hits: {}, failures: { ECONNREFUSED: 3 } });
     node.manifests.put('web.yaml', service('web', web, node.pods('web-2')));
-    await until(async () => (await node.client().once(target(web))).kind === 'answered', {
-      what: 'an answer',
-    });
+    await node.programmed();
+    expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
   });
 
   test('the views show what is in the kernel', async () => {
@@ -153,7 +150,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
       what: 'all rules again',
     });
     expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
-    expect((await node.status()).sync.driftTotal).toBeGreaterThan(0);
+    await until(async () => (await node.status()).sync.driftTotal > 0, 'the report');
     for (const rule of OTHERS) await inNode(`iptables-${variant}`, '-w', '5', ...rule.split(' '));
     await inNode(`iptables-${variant}`, '-w', '5', '-t', 'nat', '-D', 'PREROUTING', '1');
     const audited = await runCommand(node.instance, ['audit', '--run-dir', node.instance.runDir]);
