@@ -47,8 +47,6 @@ class RulesWriter implements Writer {
   readonly #refused = new Map<ServiceKey, string>();
   /** As they were written last. */
   #services: ReadonlyMap<ServiceKey, ServicePlan> = new Map();
-  /** Something has failed since everything was written. */
-  #isFullDue = false;
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
@@ -76,15 +74,13 @@ class RulesWriter implements Writer {
     // The plan's own is a live view.
     const services = this.#writable(plan);
     const wanted = this.#wanted({ ...plan, services });
-    const isFull = typeof extent === 'string' || this.#isFullDue;
-    this.#isFullDue = true;
+    const isFull = typeof extent === 'string';
     const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
       const rules = this.#parts.families.get(family);
       if (rules === undefined) return { family, changes: [], drift: [] };
       if (extent === 'audit') return { family, ...(await rules.audit(tables)) };
       return { family, changes: await rules.write(tables, isFull), drift: [] };
     });
-    this.#isFullDue = false;
     this.#services = services;
     return written;
   }
