@@ -3,6 +3,7 @@
 // them fails to start, those before it are closed.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
+import type { Predecessor } from '../dataplane/predecessor.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
@@ -20,6 +21,7 @@ import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
+import { createHandOver } from './hand-over/hand-over.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -33,6 +35,8 @@ export interface InstanceSettings {
   readonly plan: PlanSettings;
   readonly source: Source;
   readonly openDataplane: OpenDataplane;
+  /** All engines: those that this agent does not run may have been run by an earlier one. */
+  readonly predecessors: readonly Predecessor[];
   readonly runDir: string;
   readonly auditIntervalMs: number;
   readonly servers: ServersSettings;
@@ -104,11 +108,30 @@ async function compose(
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
+  handOver(settings.predecessors, dataplane, { agent, closers, log });
   admin.serve(
     routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source, addresses }),
   );
   start(source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
   return { agent, configWritten: servers.configWritten, stop };
+}
+
+/** From the engines that this agent does not run. */
+function handOver(
+  predecessors: readonly Predecessor[],
+  { dataplanes }: ComposedDataplane,
+  {
+    agent,
+    closers,
+    log,
+  }: Pick<Lifetime, 'closers'> & { readonly agent: Agent; readonly log: Logger },
+): void {
+  const running = new Set(dataplanes.map(({ dataplane }) => dataplane));
+  for (const predecessor of predecessors.filter(({ engine }) => !running.has(engine))) {
+    const ending = createHandOver(predecessor, log);
+    closers.push(ending);
+    agent.listen({ onSync: (facts) => ending.synced(facts) });
+  }
 }
 
 /** The source is read while the kernel checks the programs, but not before what refuses a start at once. */

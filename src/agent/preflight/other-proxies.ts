@@ -109,7 +109,10 @@ export function isInitialNamespace(root = '/'): boolean {
   return own !== undefined && own === linkOf(join(root, 'proc/1/ns/net'));
 }
 
-/** kube-proxy may have used another iptables than the node has by default. */
+/**
+ * kube-proxy may have used another iptables than the node has by default. Without `-t`, which would load the module of
+ * the table, they list those that there are.
+ */
 const SAVE_PROGRAMS = [
   'iptables-save',
   ...['iptables-nft', 'iptables-legacy', 'ip6tables-nft', 'ip6tables-legacy'].map(
@@ -121,7 +124,7 @@ const SAVE_PROGRAMS = [
 async function findRules(runProgram: Run): Promise<string[]> {
   const [nft, ...saved] = await Promise.all([
     runProgram('nft', ['list', 'tables']),
-    ...SAVE_PROGRAMS.map((program) => runProgram(program, ['-t', 'nat'])),
+    ...SAVE_PROGRAMS.map((program) => runProgram(program, [])),
   ]);
   const hasTable = nft.code === 0 && /^table ip6? kube-proxy$/m.test(nft.stdout);
   const hasChain = saved.some(({ code, stdout }) => code === 0 && /^:KUBE-SERVICES /m.test(stdout));

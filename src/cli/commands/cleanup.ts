@@ -7,6 +7,7 @@ import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 
 import { lockWrittenRules } from '../dataplanes.ts';
+import { allEngines } from '../leftovers/engines.ts';
 import { print } from '../output.ts';
 import {
   type InstanceParts,
@@ -18,6 +19,8 @@ import {
 
 interface CleanupOptions extends InstancePaths {
   readonly dryRun: boolean;
+  /** What established connections need stays. */
+  readonly drain?: boolean;
 }
 
 export function cleanupCommand(): Command {
@@ -30,6 +33,11 @@ export function cleanupCommand(): Command {
     .option(
       '--kube-proxy',
       'remove the rules, tables, ipsets and devices that kube-proxy has left, instead of an instance',
+      false,
+    )
+    .option(
+      '--drain',
+      'begin no connection any more, but keep translating those that are established; remove the rest when run again after they have ended',
       false,
     )
     .option('--dry-run', 'only print what would be removed', false)
@@ -47,12 +55,32 @@ export async function cleanupInstance(options: CleanupOptions): Promise<void> {
     return;
   }
   await refuseWhileRunning(options.runDir);
+  if (options.drain === true && (await isNeeded(options))) return;
   const lock = await lockWrittenRules(options.runDir);
   try {
     report('removed', removeInstance(options), options.bpfRoot);
   } finally {
     lock.close();
   }
+}
+
+/** Ends serving; true if connections need what is left. */
+async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
+  let isAny = false;
+  for (const predecessor of allEngines(bpfRoot, { command: 'cleanup', runDir })) {
+    if ((await predecessor.look()).isServing) {
+      await predecessor.stopServing();
+      print(`${predecessor.engine} serves no new connections any more`);
+    }
+    const { isLeft, connections } = await predecessor.look();
+    if (!isLeft || connections === 0) continue;
+    isAny = true;
+    const count = connections === undefined ? 'some connections' : `${connections} connections`;
+    print(
+      `kept what ${predecessor.engine} needs to translate ${count}: run this again when they have ended, or without --drain`,
+    );
+  }
+  return isAny;
 }
 
 function report(verb: string, parts: InstanceParts, bpfRoot: string): void {

@@ -42,6 +42,7 @@ import { addAllFlags, flagValues } from '../config-flags.ts';
 import { dataplaneOf } from '../dataplanes.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine } from '../engine.ts';
+import { allEngines } from '../leftovers/engines.ts';
 import { say } from '../output.ts';
 import { type InstancePaths, partsText, removeInstance } from '../remove-instance.ts';
 import { catchSignals } from '../signals.ts';
@@ -199,6 +200,11 @@ async function settingsOf(
   return {
     plan: config.plan,
     source: await sourceOf(loaded, log),
+    predecessors: allEngines(resolve(own.bpfRoot), {
+      command: 'agent',
+      nodeName: config.plan.nodeName,
+      runDir: resolve(own.runDir),
+    }),
     openDataplane: dataplaneOf(
       {
         cgroupRoot: rootOf(own),

@@ -27,21 +27,27 @@ export interface VariantRules extends FoundRules {
   readonly variant: Variant | undefined;
 }
 
+/** Whose rules are looked for. */
+type Owned = 'kube-proxy' | 'fairlead';
+
 const NO_NFT: NftState = { tables: [], othersNat: new Set(), othersTrack: new Set() };
 const LIST_TIMEOUT_MS = 60_000;
 
 /** Of both kinds of iptables, whichever the node uses: kube-proxy may have used the other one. */
-export async function readRules(runProgram: RunProgram): Promise<Read<readonly VariantRules[]>> {
-  const named = await readVariants(['nft', 'legacy'], runProgram);
+export async function readRules(
+  runProgram: RunProgram,
+  of: Owned = 'kube-proxy',
+): Promise<Read<readonly VariantRules[]>> {
+  const named = await readVariants(['nft', 'legacy'], { runProgram, of });
   // A node usually has one of them.
   if (named.value.length > 0) return { ...named, unread: named.unread.filter(isFailure) };
-  const plain = await readVariants([undefined], runProgram);
+  const plain = await readVariants([undefined], { runProgram, of });
   return plain.value.length > 0 ? plain : named;
 }
 
 async function readVariants(
   variants: readonly (Variant | undefined)[],
-  runProgram: RunProgram,
+  { runProgram, of }: { readonly runProgram: RunProgram; readonly of: Owned },
 ): Promise<Read<readonly VariantRules[]>> {
   const value: VariantRules[] = [];
   const unread: string[] = [];
@@ -55,7 +61,7 @@ async function readVariants(
       }
       const held = heldTables(result.stdout);
       const where = `${variant === undefined ? 'iptables' : `iptables-${variant}`} ${family}`;
-      value.push({ family, variant, where, held, found: ruleLeftovers(held) });
+      value.push({ family, variant, where, held, found: ruleLeftovers(held, of) });
     }
   }
   return { value, unread };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kube-proxy has left in this network namespace, and the commands that remove it. src/dataplane/leftovers decides.
 import { toolsOf } from '../../dataplane/iptables/restore/tools.ts';
+import { OF_FAIRLEAD } from '../../dataplane/leftovers/chains.ts';
 import { ipvsRemoval, ipvsRows } from '../../dataplane/leftovers/ipvs.ts';
 import type { LeftoversFound, RemovalStep } from '../../dataplane/leftovers/leftover.ts';
 import { type Needed, neededBy } from '../../dataplane/leftovers/needed.ts';
 import { nftRemoval, nftRows } from '../../dataplane/leftovers/nftables.ts';
+import { ownerOf } from '../../dataplane/leftovers/own-rules.ts';
 import { keepingTracked, ruleRemoval, ruleRows } from '../../dataplane/leftovers/rules.ts';
 import { translatedConnections } from '../../dataplane/leftovers/tracking.ts';
 import { run } from '../../sys/exec.ts';
@@ -60,9 +62,9 @@ function translated(): ReturnType<typeof translatedConnections> | undefined {
   return table === undefined ? undefined : translatedConnections(table);
 }
 
-function keeping(one: VariantRules, needed: Needed): VariantRules {
+function keeping(one: VariantRules, needed: Needed, marker?: string): VariantRules {
   const reason = needed.rules.get(one.family);
-  return reason === undefined ? one : { ...one, found: keepingTracked(one.found, reason) };
+  return reason === undefined ? one : { ...one, found: keepingTracked(one.found, reason, marker) };
 }
 
 /** One transaction for each table. */
@@ -81,3 +83,27 @@ const running = ({ program, args, stdin }: RemovalStep): Removal => ({
     return code === 127 ? `install ${program}` : stderr.trim().split('\n').join('; ');
   },
 });
+
+/** The rules of fairlead's own iptables engine: those that serve or, without, what is kept for connections. */
+export interface OwnRules {
+  readonly isServing: boolean;
+  readonly isLeft: boolean;
+  /** Connections that need something of them. */
+  readonly isNeeded: boolean;
+  readonly removals: readonly Removal[];
+}
+
+export async function scanOwnRules(runProgram = run): Promise<OwnRules> {
+  const { value: rules } = await readRules(runProgram, 'fairlead');
+  const isLeft = rules.some(({ found }) => found.tables.length > 0);
+  if (!isLeft) return { isServing: false, isLeft, isNeeded: false, removals: [] };
+  const nft = await readNft(runProgram, true);
+  const needed = neededBy(rules, nft.value, translated());
+  const removed = rules.map((one) => keeping(one, needed, OF_FAIRLEAD));
+  return {
+    isServing: rules.some(({ held }) => ownerOf(held) === 'fairlead'),
+    isLeft,
+    isNeeded: removed.some(({ found }) => found.kept.length > 0),
+    removals: removed.flatMap(restoring),
+  };
+}

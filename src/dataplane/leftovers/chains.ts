@@ -15,7 +15,7 @@ const OF_IPVS: Readonly<Record<TableName, readonly string[]>> = {
 };
 
 /** Written by fairlead alone, which refuses the other ports of ClusterIPs there. */
-const OF_FAIRLEAD = 'KUBE-CLUSTER-IPS';
+export const OF_FAIRLEAD = 'KUBE-CLUSTER-IPS';
 
 export const isKubeProxys = (table: TableName, chain: string): boolean =>
   chain === OF_FAIRLEAD

@@ -4,8 +4,9 @@
 import { type HeldTable, type HeldTables, rulesIn, TABLES } from '../iptables/diff/text.ts';
 import { BUILT_IN } from '../iptables/rules/parse.ts';
 import type { TableName } from '../iptables/rules/types.ts';
-import { isFairleads, isKubeProxys, isKubeProxysJump, targetOf } from './chains.ts';
+import { isKubeProxys, isKubeProxysJump, targetOf } from './chains.ts';
 import type { Kept, LeftoversFound } from './leftover.ts';
+import { ownerOf } from './own-rules.ts';
 
 export interface RuleLeftovers {
   readonly tables: readonly TableLeftovers[];
@@ -30,10 +31,14 @@ interface Jump {
 const MARKS = 'KUBE-MARK-MASQ';
 const MASQUERADES = 'KUBE-POSTROUTING';
 
-export function ruleLeftovers(held: HeldTables): RuleLeftovers {
-  if (isFairleads(held.get('filter') ?? new Map())) {
-    return { tables: [], kept: [], isFairleads: true };
-  }
+/** @param of whose chains are meant */
+export function ruleLeftovers(
+  held: HeldTables,
+  of: 'kube-proxy' | 'fairlead' = 'kube-proxy',
+): RuleLeftovers {
+  const owner = ownerOf(held);
+  const isMeant = (owner === 'other') === (of === 'kube-proxy');
+  if (!isMeant) return { tables: [], kept: [], isFairleads: owner !== 'other' };
   const found = TABLES.map((name) => leftoversIn(name, held.get(name) ?? new Map()));
   return {
     tables: found
@@ -91,10 +96,17 @@ function neededBy(foreign: readonly Jump[], held: HeldTable): ReadonlyMap<string
 /** Has rules with `-m conntrack`, and matches no packet without a jump to it. */
 const TRACKS = 'KUBE-FORWARD';
 
-/** @param reason why connections still have to be tracked; see tracking.ts */
-export function keepingTracked(found: RuleLeftovers, reason: string): RuleLeftovers {
+/**
+ * @param reason why connections still have to be tracked; see tracking.ts
+ * @param marker a chain that stays, too, and says whose it is
+ */
+export function keepingTracked(
+  found: RuleLeftovers,
+  reason: string,
+  marker?: string,
+): RuleLeftovers {
   const isTracker = (table: TableLeftovers, chain: string): boolean =>
-    table.name === 'filter' && chain === TRACKS;
+    table.name === 'filter' && (chain === TRACKS || chain === marker);
   if (!found.tables.some((table) => table.chains.some(({ name }) => isTracker(table, name)))) {
     return found;
   }
@@ -142,10 +154,13 @@ export function ruleRows({ tables, kept }: RuleLeftovers, where: string): Leftov
   };
 }
 
-/** Jumps first, then the chains; '' if there is nothing. nat comes first, as it was written last. */
+/** filter last: its chains tell whose the others are, should this be ended halfway. */
+const ORDER: readonly TableName[] = ['nat', 'mangle', 'filter'];
+
+/** Jumps first, then the chains; '' if there is nothing. */
 export const ruleRemoval = ({ tables }: RuleLeftovers): string =>
   tables
-    .toReversed()
+    .toSorted((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name))
     .map(({ name, jumps, chains }) =>
       [
         `*${name}`,

@@ -97,6 +97,16 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
   return bytes;
 }
 
+/** Later than any clock: a takeover that has not begun. */
+export const NEVER_RESETS = 0xffff_ffff;
+
+/** The settings of programs whose place another engine takes, until this one starts again. */
+export function withoutResets(settings: Uint8Array): Uint8Array {
+  const copy = settings.slice();
+  new DataView(copy.buffer).setUint32(68, NEVER_RESETS, true);
+  return copy;
+}
+
 /** What a later agent keeps of settings. */
 export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom'>;
 

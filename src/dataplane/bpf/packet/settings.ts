@@ -10,6 +10,7 @@ import {
   decodeKeptSettings,
   encodePacketSettings,
   type KeptSettings,
+  NEVER_RESETS,
   PACKET_SIZE,
   type PacketSettings,
 } from '../maps/packet-layout.ts';
@@ -48,9 +49,9 @@ export function followSettings(
     answersPing: answerPing,
   }: { readonly resetsTcp: boolean; readonly answersPing: boolean },
 ): (node: Plan['node']) => void {
-  const kept =
-    decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)) ??
-    firstSettings();
+  const kept = keptOrFirst(
+    decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)),
+  );
   let last: string | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
     const following = { nodeAddress, localPorts: localPortRange() };
@@ -71,6 +72,14 @@ export function followSettings(
 function firstSettings(): KeptSettings {
   const now = Number(process.hrtime.bigint() / 1_000_000_000n);
   return { secret: randomSecret(), resetUnknownFrom: now + Math.min(now, TAKEOVER_SECONDS) };
+}
+
+/** After another engine had its place, connections are unknown to the maps again. */
+function keptOrFirst(kept: KeptSettings | undefined): KeptSettings {
+  if (kept === undefined) return firstSettings();
+  return kept.resetUnknownFrom === NEVER_RESETS
+    ? { ...firstSettings(), secret: kept.secret }
+    : kept;
 }
 
 /** Never 0, which stands for none. */

@@ -16,7 +16,17 @@ export interface Removal {
   readonly jumps: readonly { readonly from: string; readonly rule: string }[];
 }
 
+/** A kube-proxy that runs after us takes over all chains but that one, which nothing jumps to then. */
+const isKubeProxys = (held: HeldTables): boolean => {
+  const filter = held.get('filter') ?? new Map<string, string>();
+  const isUsed = [...filter.values()].some((rules) => rules.includes(` -j ${OF_FAIRLEAD}`));
+  return filter.has('KUBE-SERVICES') && !isUsed;
+};
+
 export const removals = (held: HeldTables): readonly Removal[] =>
+  isKubeProxys(held) ? [{ table: 'filter', chains: [OF_FAIRLEAD], jumps: [] }] : allRemovals(held);
+
+const allRemovals = (held: HeldTables): readonly Removal[] =>
   TABLES.flatMap((name) => {
     const removal = removalOf(name, held.get(name) ?? new Map());
     return removal.chains.length + removal.jumps.length === 0 ? [] : [removal];

@@ -2,6 +2,7 @@
 // Which rules of a node are kube-proxy's, and what removes them and nothing else.
 import { describe, expect, test } from 'vitest';
 import { heldTables } from '../../../../src/dataplane/iptables/diff/text.ts';
+import { ownerOf } from '../../../../src/dataplane/leftovers/own-rules.ts';
 import {
   keepingTracked,
   remainingRules,
@@ -80,7 +81,7 @@ test('kube-proxy’s chains and jumps, and nothing of the kubelet or of plugins'
 });
 
 test('jumps go before the chains that they lead to', () => {
-  const [nat = ''] = ruleRemoval(found).split('*filter');
+  const [nat = ''] = ruleRemoval(found).split('*mangle');
   expect(nat).toMatchInlineSnapshot(`
     "*nat
     -D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
@@ -167,4 +168,47 @@ test('what remains is what others have', () => {
   const rules = remainingRules(heldTables(NODE), found);
   expect(rules).toHaveLength(6);
   expect(rules.filter((rule) => /KUBE-(?!FIREWALL|POD)/.test(rule))).toEqual([]);
+});
+
+describe('rules of fairlead’s own iptables engine', () => {
+  const MARKER = ':KUBE-CLUSTER-IPS - [0:0]';
+  const ours = heldTables(
+    NODE.replace(':KUBE-FORWARD', `${MARKER}\n:KUBE-FORWARD`).replace(
+      '-A KUBE-POD-FW',
+      '-A KUBE-SERVICES -d 10.96.0.0/12 -p tcp -j KUBE-CLUSTER-IPS\n-A KUBE-POD-FW',
+    ),
+  );
+  const retired = heldTables(
+    `*filter\n:KUBE-FORWARD - [0:0]\n${MARKER}\n-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n`,
+  );
+
+  test('serve, are kept for connections, or are kube-proxy’s', () => {
+    expect(ownerOf(ours)).toBe('fairlead');
+    expect(ownerOf(retired)).toBe('fairlead, retired');
+    expect(ownerOf(heldTables(NODE))).toBe('other');
+    expect(ownerOf(heldTables(NODE.replace(':KUBE-FORWARD', `${MARKER}\n:KUBE-FORWARD`)))).toBe(
+      'other',
+    );
+  });
+
+  test('go with a hand-over, but for what tracks connections and says whose it is', () => {
+    const going = keepingTracked(ruleLeftovers(ours, 'fairlead'), 'one', 'KUBE-CLUSTER-IPS');
+    const input = ruleRemoval(going);
+    expect(input).not.toMatch(/^(?::|-X )KUBE-(?:FORWARD|CLUSTER-IPS)/m);
+    expect(input).toMatch(/^-X KUBE-SERVICES$/m);
+    expect(input.split('*').map((table) => table.split('\n')[0])).toEqual([
+      '',
+      'nat',
+      'mangle',
+      'filter',
+    ]);
+    expect(ruleRemoval(ruleLeftovers(retired, 'fairlead'))).toMatch(/-X KUBE-CLUSTER-IPS/);
+    expect(ruleLeftovers(heldTables(NODE), 'fairlead').tables).toEqual([]);
+  });
+
+  test('are no leftovers of kube-proxy, not even those that are kept', () => {
+    for (const held of [ours, retired]) {
+      expect(ruleLeftovers(held)).toEqual({ tables: [], kept: [], isFairleads: true });
+    }
+  });
 });
