@@ -69,6 +69,8 @@ async function proceed(
       log.info({ engine }, 'the other engine is removed');
       return 'done';
     }
+    const { connections } = facts;
+    if (hasStopped) log.info({ engine, connections }, 'the other engine stays for its connections');
     return step;
   }
 }
