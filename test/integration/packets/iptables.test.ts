@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As stories.test.ts, cases.test.ts and histories.test.ts, on the rules that fairlead writes with `--engine iptables`.
-import { describe } from 'vitest';
-import { allCases } from '../../support/fixture/cases/all.ts';
-import { fairleadRules } from '../../support/fixture/proxies/fairlead.ts';
-import { FAIRLEAD_RULE_MODES } from '../../support/fixture/proxies/proxy.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
-import { testHistories, testPlayed, useStage } from '../../support/fixture/tests.ts';
+// As stories.test.ts, cases.test.ts and histories.test.ts, on the rules that fairlead writes with `--engine iptables` on a
+// node that uses iptables-nft. test/integration/networks has iptables-legacy.
+import { testRules } from '../../support/fixture/rules.ts';
 
-describe.each(FAIRLEAD_RULE_MODES)('%s', (mode) => {
-  const stage = useStage({ network: 'routed', mode, start: fairleadRules(mode) });
-  testPlayed(stage, { table: mode, stories: playable(), cases: allCases() });
-  testHistories(stage);
-});
+testRules('fairlead-iptables-nft');
