@@ -29,13 +29,16 @@ function changesIn(
       ),
     ),
     ...jumps.map(({ from, rule, count }) =>
-      change(from, `${count === 0 ? 'missing' : `${count} times`}: ${rule}`),
+      change(
+        from,
+        count === 0 ? `missing ${listed([rule])}` : `has ${listed([rule])} ${count} times`,
+      ),
     ),
     ...[...removed, ...emptied].map((chain) => change(chain, 'of no Service')),
   ];
 }
 
-/** `2 rules missing, 1 not ours`, or that only the order is another. */
+/** ``missing `-j A` and 2 more; has `-j B` ``, or that only the order is another. */
 function differenceText(before: readonly string[], wanted: readonly string[]): string {
   const missing = without(wanted, before);
   const foreign = without(before, wanted);

@@ -155,7 +155,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
     await inNode(`iptables-${variant}`, '-w', '5', '-t', 'nat', '-D', 'PREROUTING', '1');
     const audited = await runCommand(node.instance, ['audit', '--run-dir', node.instance.runDir]);
     expect(audited.stdout).toContain(
-      'IPv4 nat PREROUTING: missing: -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+      'IPv4 nat PREROUTING: missing `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES`',
     );
     expect(ofUs(await saved())).toEqual(whole);
   });

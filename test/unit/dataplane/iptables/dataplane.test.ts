@@ -140,7 +140,7 @@ test('an audit reports what others have changed, not what the plan has changed m
   expect(drift.map(({ text }) => text)).toEqual([
     'IPv4 filter KUBE-FORWARD: missing `-m conntrack --ctstate INVALID -j DROP` and 2 more',
     'IPv4 nat KUBE-SERVICES: has `-j ACCEPT`',
-    'IPv4 nat OUTPUT: missing: -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+    'IPv4 nat OUTPUT: missing `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES`',
   ]);
   expect(report.applied).toBeGreaterThan(drift.length);
   expect(IPv4.text()).toContain('10.1.1.7:8080');
