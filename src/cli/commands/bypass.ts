@@ -16,9 +16,10 @@ import {
   lineageOf,
   ROOT_CGROUP_ID,
 } from '../../sys/cgroup.ts';
-import { openPinnedLink } from '../../sys/native.ts';
-import { addBpfRootOption } from '../flags.ts';
+import { type BpfMap, openPinnedLink } from '../../sys/native.ts';
+import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, terminalWidth } from '../output.ts';
+import { fromMaps } from '../served-by-rules.ts';
 import { type Column, table } from '../view/table.ts';
 
 /** CGROUP_LEVELS in bpf/socket/context.h: the root's is 0. */
@@ -26,7 +27,14 @@ const MAX_LEVEL = 63;
 
 interface BypassOptions {
   readonly bpfRoot: string;
+  readonly runDir: string;
 }
+
+const RULES_BYPASS_NONE =
+  ', whose rules translate the packets of every cgroup: none can be bypassed';
+
+const inBypassMap = <T>(options: BypassOptions, use: (map: BpfMap) => T): Promise<T> =>
+  fromMaps(options, RULES_BYPASS_NONE, () => withBypassMap(options.bpfRoot, use));
 
 interface ListOptions extends BypassOptions {
   readonly output: OutputFormat;
@@ -37,7 +45,7 @@ export function bypassCommand(): Command {
     'manage cgroups whose sockets are not translated',
   );
   const sub = (name: string, description: string): Command =>
-    addBpfRootOption(command.command(name).description(description));
+    addBpfRootOption(addRunDirOption(command.command(name).description(description)));
   sub('add', 'exempt the sockets of a cgroup and its descendants from translation')
     .argument('<cgroup>', 'a cgroup v2 directory; an ancestor of --cgroup-root exempts all sockets')
     .action((path: string, options: BypassOptions) => add(realCgroup(path), options));
@@ -47,16 +55,16 @@ export function bypassCommand(): Command {
     .action(remove);
   const list = sub('list', 'list bypassed cgroups with id, path and whether they still exist');
   addOutputOption(list, ['table', 'json', 'yaml']).action(async (options: ListOptions) =>
-    print(await listText(withBypassMap(options.bpfRoot, readIds), options.output)),
+    print(await listText(await inBypassMap(options, readIds), options.output)),
   );
   return command;
 }
 
-function add(path: string, { bpfRoot }: BypassOptions): void {
+async function add(path: string, options: BypassOptions): Promise<void> {
   const id = cgroupId(path);
   checkLevel(path);
-  checkHooks(path, bpfRoot);
-  withBypassMap(bpfRoot, (map) => putId(map, id));
+  checkHooks(path, options.bpfRoot);
+  await inBypassMap(options, (map) => putId(map, id));
   print(`bypassed: ${path} (cgroup id ${id})`);
 }
 
@@ -64,23 +72,23 @@ interface RemoveOptions extends BypassOptions {
   readonly gone: boolean;
 }
 
-function remove(path: string | undefined, { bpfRoot, gone }: RemoveOptions): void {
-  if ((path === undefined) !== gone) {
+async function remove(path: string | undefined, options: RemoveOptions): Promise<void> {
+  if ((path === undefined) !== options.gone) {
     throw new FairleadError('BAD_OPTION', 'name either a cgroup or --gone');
   }
   if (path === undefined) {
-    removeGone(bpfRoot);
+    await removeGone(options);
     return;
   }
   const id = /^\d+$/.test(path) ? BigInt(path) : cgroupId(realCgroup(path));
-  if (!withBypassMap(bpfRoot, (map) => deleteId(map, id))) {
+  if (!(await inBypassMap(options, (map) => deleteId(map, id)))) {
     throw new FairleadError('NOT_FOUND', `cgroup ${path} (id ${id}) is not bypassed`);
   }
   print(`no longer bypassed: ${path}`);
 }
 
-function removeGone(bpfRoot: string): void {
-  const removed = withBypassMap(bpfRoot, (map) => {
+async function removeGone(options: BypassOptions): Promise<void> {
+  const removed = await inBypassMap(options, (map) => {
     const rows = bypassRows(readIds(map));
     if (rows.some(({ state }) => state === 'not visible here')) {
       throw new FairleadError(

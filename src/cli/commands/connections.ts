@@ -11,9 +11,13 @@ import { list } from '../connections/list.ts';
 import { connectionsBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { addSelectionOptions, checkNames, isInScope } from '../selection.ts';
+import { fromMaps } from '../served-by-rules.ts';
 import { parseAddressFilter } from '../view/address-filter.ts';
 
 const DEFAULT_LIMIT = 1000;
+
+const KEPT_BY_CONNTRACK =
+  ': their connections are kept by conntrack, and `conntrack -L --dst-nat` lists them';
 
 type OpenConnections = (bpfRoot: string) => Connections;
 
@@ -49,7 +53,7 @@ export function connectionsCommand(open: OpenConnections = connectionsBelow): Co
     .option('--dry-run', 'with --drop-stale: only print what would be deleted', false);
   return addBpfRootOption(addRunDirOption(command)).action(
     async (names: readonly string[], options: ConnectionOptions) => {
-      const opened = open(options.bpfRoot);
+      const opened = await fromMaps(options, KEPT_BY_CONNTRACK, () => open(options.bpfRoot));
       try {
         await listOrDrop(opened, names, options);
       } finally {
