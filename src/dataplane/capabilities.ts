@@ -31,6 +31,8 @@ export interface Capabilities {
   readonly changesSctpPorts: boolean;
   /** Knows the chosen backend when it masquerades: see mayKeepLocalClient. */
   readonly keepsLocalClients: boolean;
+  /** Counts the connections of frontends and backends, those that it refuses or drops, and those that are open. */
+  readonly countsConnections: boolean;
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -62,18 +64,23 @@ export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Cap
   },
   changesSctpPorts: false,
   keepsLocalClients: true,
+  countsConnections: true,
 });
 
 /** With --devices none: the socket hooks alone. */
 export const BPF: Capabilities = bpfCapabilities({ packets: false });
 
-/** IPTABLES: rules see every packet of the node, and masquerade before they know which backend is chosen. */
+/**
+ * IPTABLES: rules see every packet of the node, and masquerade before they know which backend is chosen. They count
+ * packets, from 0 whenever their chain is written: connections are known to conntrack alone.
+ */
 export const iptablesCapabilities = (families: readonly Family[]): Capabilities => ({
   dataplane: 'iptables',
   families,
   serves: { pod: PACKETS, host: PACKETS, packet: PACKETS },
   changesSctpPorts: true,
   keepsLocalClients: false,
+  countsConnections: false,
 });
 
 /** On a node with both families. */

@@ -84,6 +84,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   },
   changesSctpPorts: all.some(({ changesSctpPorts }) => changesSctpPorts),
   keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
+  countsConnections: all.some(({ countsConnections }) => countsConnections),
 });
 
 function mergeServed(

@@ -25,10 +25,11 @@ export interface FrontendView {
   readonly internalEmpty: 'reject' | 'drop';
   readonly externalEmpty: 'reject' | 'drop';
   readonly affinitySeconds: number;
-  readonly connections: number;
-  readonly refused: number;
-  readonly dropped: number;
-  readonly affinityHits: number;
+  /** This and the next three undefined: this dataplane does not count connections. */
+  readonly connections?: number | undefined;
+  readonly refused?: number | undefined;
+  readonly dropped?: number | undefined;
+  readonly affinityHits?: number | undefined;
   /** Of packets that were translated; undefined: not known, or the packet layer is not loaded. */
   readonly toBackend?: Traffic;
   readonly toClient?: Traffic;
@@ -40,12 +41,15 @@ export interface BackendView {
   /** `address:port`. */
   readonly backend: string;
   readonly port: PortId;
-  readonly id: number;
-  readonly generation: number;
+  /** Its entry in the maps; undefined: this dataplane has none. */
+  readonly id?: number;
+  readonly generation?: number;
   readonly state: 'active' | 'terminating' | 'free' | 'gone';
-  readonly isLocal: boolean;
-  readonly connections: number;
-  readonly open: number;
+  /** undefined: not programmed, so that only the plan knows it. */
+  readonly isLocal?: boolean;
+  /** This and the next undefined: this dataplane does not count connections. */
+  readonly connections?: number;
+  readonly open?: number;
 }
 
 export interface Snapshot {

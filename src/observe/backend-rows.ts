@@ -16,13 +16,16 @@ export interface BackendRow {
   readonly isDesired: boolean;
   readonly kernelState: KernelState;
   readonly state: string;
-  readonly isLocal: boolean;
-  readonly connections: number;
-  readonly open: number;
+  /** undefined: known to the plan alone, which does not have it. */
+  readonly isLocal?: boolean | undefined;
+  /** This and the next undefined: its dataplane does not count connections. */
+  readonly connections?: number;
+  readonly open?: number;
   /** The dataplane that has it; '' if none has. */
   readonly dataplane: string;
-  readonly id: number;
-  readonly generation: number;
+  /** This and the next undefined: it has no entry in the maps. */
+  readonly id?: number;
+  readonly generation?: number;
 }
 
 interface WantedBackend {
@@ -56,9 +59,9 @@ export function backendRows(
   const found = new Set<string>();
   for (const view of kernel) {
     const key = `${portText(view.port)} ${view.backend}`;
-    const isWanted = wanted.has(key);
     found.add(key);
-    rows.push(heldRow(view, labelsOf(plan, view.port), plan === undefined ? undefined : isWanted));
+    const known = { isLocal: wanted.get(key)?.isLocal, labels: labelsOf(plan, view.port) };
+    rows.push(heldRow(view, known, plan === undefined ? undefined : wanted.has(key)));
   }
   for (const [key, missing] of wanted) {
     if (!found.has(key)) rows.push(missingRow(missing, labelsOf(plan, missing.port)));
@@ -69,7 +72,12 @@ export function backendRows(
   );
 }
 
-function heldRow(view: BackendView, labels: string, isWanted: boolean | undefined): BackendRow {
+/** @param known to the plan */
+function heldRow(
+  view: BackendView,
+  { isLocal, labels }: Pick<BackendRow, 'isLocal' | 'labels'>,
+  isWanted: boolean | undefined,
+): BackendRow {
   const { port, ...rest } = view;
   return {
     namespace: port.namespace,
@@ -77,6 +85,7 @@ function heldRow(view: BackendView, labels: string, isWanted: boolean | undefine
     port: port.portName,
     family: port.family,
     ...rest,
+    isLocal: rest.isLocal ?? isLocal,
     labels,
     isDesired: isWanted ?? false,
     kernelState: backendState(view, isWanted),
@@ -102,10 +111,6 @@ function missingRow({ port, backend, isLocal }: WantedBackend, labels: string): 
     kernelState: 'missing',
     state: '',
     isLocal,
-    connections: 0,
-    open: 0,
     dataplane: '',
-    id: 0,
-    generation: 0,
   };
 }

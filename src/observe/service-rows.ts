@@ -44,10 +44,11 @@ export interface ServiceRow {
   readonly servedBy: readonly string[];
   /** `not served by bpf: packets from outside`; empty if all intended clients are served. */
   readonly limits: readonly string[];
-  readonly connections: number;
-  readonly refused: number;
-  readonly dropped: number;
-  readonly affinityHits: number;
+  /** This and the next three are sums over the dataplanes that count; undefined: none of those that have it does. */
+  readonly connections?: number | undefined;
+  readonly refused?: number | undefined;
+  readonly dropped?: number | undefined;
+  readonly affinityHits?: number | undefined;
   /** Packets that were translated; undefined: not known, or the packet layer is not loaded. */
   readonly toBackend?: Traffic;
   readonly toClient?: Traffic;
@@ -215,8 +216,10 @@ function kernelOnlyRow(view: FrontendView, hasPlan: boolean): ServiceRow {
 }
 
 function countersOf(views: readonly FrontendView[]) {
-  const sum = (count: (view: FrontendView) => number): number =>
-    views.reduce((total, view) => total + count(view), 0);
+  const sum = (count: (view: FrontendView) => number | undefined): number | undefined => {
+    const counts = views.map(count).filter((one) => one !== undefined);
+    return counts.length === 0 ? undefined : counts.reduce((total, one) => total + one, 0);
+  };
   return {
     connections: sum(({ connections }) => connections),
     refused: sum(({ refused }) => refused),

@@ -27,6 +27,8 @@ export interface Status {
   readonly readyAt: string | undefined;
   /** In the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly string[];
+  /** Those of them that do not count connections. */
+  readonly uncounted: readonly string[];
   readonly cgroupRoot?: string | undefined;
   readonly bpfRoot?: string | undefined;
   readonly iptables?: Installation['iptables'];
@@ -84,6 +86,9 @@ export function statusOf(parts: StatusParts): Status {
     isReady: state.isReady,
     readyAt: state.readyAt?.toISOString(),
     dataplanes: dataplanes.map(({ dataplane }) => dataplane),
+    uncounted: dataplanes.flatMap(({ dataplane, countsConnections }) =>
+      countsConnections ? [] : [dataplane],
+    ),
     ...installation,
     devices: parts.dataplane.devices(),
     source: {

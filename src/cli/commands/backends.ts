@@ -5,8 +5,11 @@ import type { Command } from 'commander';
 import { type BackendRow, backendRows } from '../../observe/backend-rows.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
-import type { Column } from '../view/table.ts';
+import { type Column, countOf } from '../view/table.ts';
 import { listCommand } from './list.ts';
+
+const localText = ({ isLocal }: BackendRow): string =>
+  isLocal === undefined ? '' : isLocal ? 'yes' : 'no';
 
 const COLUMNS: readonly Column<Rated<BackendRow>>[] = [
   { title: 'NAMESPACE', cell: (row) => row.namespace },
@@ -15,13 +18,13 @@ const COLUMNS: readonly Column<Rated<BackendRow>>[] = [
   { title: 'BACKEND', cell: (row) => row.backend },
   { title: 'ENDPOINT', cell: (row) => row.state, spareRank: 1 },
   { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
-  { title: 'CONNECTIONS', cell: (row) => String(row.connections) },
-  { title: 'OPEN', cell: (row) => String(row.open) },
+  { title: 'CONNECTIONS', cell: (row) => countOf(row.connections) },
+  { title: 'OPEN', cell: (row) => countOf(row.open) },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
-  { title: 'LOCAL', isWide: true, cell: (row) => (row.isLocal ? 'yes' : 'no') },
+  { title: 'LOCAL', isWide: true, cell: (row) => localText(row) },
   { title: 'DATAPLANE', isWide: true, cell: (row) => row.dataplane },
-  { title: 'ID', isWide: true, cell: (row) => String(row.id) },
-  { title: 'GENERATION', isWide: true, cell: (row) => String(row.generation) },
+  { title: 'ID', isWide: true, cell: (row) => countOf(row.id) },
+  { title: 'GENERATION', isWide: true, cell: (row) => countOf(row.generation) },
 ];
 
 export const backendsCommand = (): Command =>

@@ -29,7 +29,7 @@ export interface Row {
   readonly namespace: string;
   readonly name: string;
   readonly labels: string;
-  readonly connections: number;
+  readonly connections?: number | undefined;
 }
 
 export interface ListSpec<R extends Row> {

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { type ServiceRow, serviceRows } from '../../observe/service-rows.ts';
 import { type Rated, rateText } from '../view/rate.ts';
 import { STATE_TEXT } from '../view/state.ts';
-import type { Column } from '../view/table.ts';
+import { type Column, countOf } from '../view/table.ts';
 import { bytesText, packetsText } from '../view/traffic-text.ts';
 import { listCommand } from './list.ts';
 
@@ -22,9 +22,9 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'FAMILY', cell: (row) => row.family, spareRank: 5 },
   { title: 'BACKENDS', cell: countText },
   { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
-  { title: 'CONNECTIONS', cell: (row) => String(row.connections), spareRank: 1 },
-  { title: 'REFUSED', cell: (row) => String(row.refused), spareRank: 4 },
-  { title: 'DROPPED', cell: (row) => String(row.dropped), spareRank: 6 },
+  { title: 'CONNECTIONS', cell: (row) => countOf(row.connections), spareRank: 1 },
+  { title: 'REFUSED', cell: (row) => countOf(row.refused), spareRank: 4 },
+  { title: 'DROPPED', cell: (row) => countOf(row.dropped), spareRank: 6 },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
   { title: 'PACKETS', isWide: true, cell: packetsText },
   { title: 'BYTES', isWide: true, cell: bytesText },

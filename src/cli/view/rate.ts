@@ -2,11 +2,12 @@
 // New connections per second, from two readings of the same counters.
 
 export interface Counted {
-  readonly connections: number;
+  /** undefined: not counted. */
+  readonly connections?: number | undefined;
 }
 
 export type Rated<R> = R & {
-  /** undefined: the row has no earlier reading. */
+  /** undefined: the row has no earlier reading, or is not counted. */
   readonly newPerSecond: number | undefined;
 };
 
@@ -23,9 +24,11 @@ export function rated<R extends Counted>(
   const earlier = new Map(before?.rows.map((row) => [keyOf(row), row.connections]));
   const seconds = (now.atMs - (before?.atMs ?? now.atMs)) / 1000;
   return now.rows.map((row) => {
+    const { connections } = row;
     const count = earlier.get(keyOf(row));
+    const isCounted = count !== undefined && connections !== undefined;
     // The counter of a frontend that was recreated starts at 0.
-    const grown = count === undefined ? undefined : Math.max(0, row.connections - count);
+    const grown = isCounted ? Math.max(0, connections - count) : undefined;
     return {
       ...row,
       newPerSecond: grown === undefined || seconds <= 0 ? undefined : grown / seconds,

@@ -82,10 +82,26 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 }
 
 function programLines(report: Report): readonly Line[] {
-  const { dataplanes, refusesWith, bpfRoot, iptables, fallback, sync, devices } = report;
+  const {
+    dataplanes,
+    uncounted = [],
+    refusesWith,
+    bpfRoot,
+    iptables,
+    fallback,
+    sync,
+    devices,
+  } = report;
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
-    ['Dataplane', `${parts.join(', ')}; refused connections return ${refusesWith}`],
+    [
+      'Dataplane',
+      [
+        parts.join(', '),
+        `refused connections return ${refusesWith}`,
+        ...uncountedTexts(dataplanes, uncounted),
+      ].join('; '),
+    ],
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
@@ -97,6 +113,13 @@ function programLines(report: Report): readonly Line[] {
     ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
   ];
+}
+
+/** `connections are not counted`, or by which dataplane they are not. */
+function uncountedTexts(all: readonly string[], uncounted: readonly string[]): readonly string[] {
+  if (uncounted.length === 0) return [];
+  const by = uncounted.length === all.length ? '' : ` by ${uncounted.join(' and ')}`;
+  return [`connections${by} are not counted`];
 }
 
 /** `11 hooks on /sys/fs/cgroup`, `3 adopted from the previous agent`. */

@@ -25,6 +25,10 @@ export interface Table {
   readonly hidden: readonly string[];
 }
 
+/** '' if it is not known, which a table shows as `-`. */
+export const countOf = (count: number | undefined): string =>
+  count === undefined ? '' : String(count);
+
 const GAP = '   ';
 /** How many items of a list are shown, tried in this order. */
 const LIST_LENGTHS = [Number.POSITIVE_INFINITY, 8, 5, 3, 2, 1];

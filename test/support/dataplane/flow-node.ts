@@ -53,7 +53,7 @@ export function createFlowNode(): FlowNode {
     idsOf(text) {
       const found = snapshotOf(tables).backends.find((view) => view.backend === text);
       if (found === undefined) throw new TypeError(`no backend ${text}`);
-      const { id: backendId, generation, port } = found;
+      const { id: backendId = 0, generation = 0, port } = found;
       const serviceId = port.name === 'web' ? (port.family === 'IPv4' ? 1 : 2) : 3;
       return { backendId, generation, serviceId, frontendId: serviceId };
     },

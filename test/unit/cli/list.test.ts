@@ -44,6 +44,22 @@ const BACKEND: BackendRow = {
   ...{ connections: 5, open: 2, dataplane: 'bpf', id: 1, generation: 1 },
 };
 
+/** Of a dataplane that counts nothing. */
+const UNCOUNTED_SERVICE: ServiceRow = {
+  ...without(SERVICE, ['connections', 'refused', 'dropped', 'affinityHits']),
+  ...{ namespace: 'rules', servedBy: ['iptables'] },
+};
+const UNCOUNTED_BACKEND: BackendRow = {
+  ...without(BACKEND, ['connections', 'open', 'id', 'generation']),
+  ...{ namespace: 'rules', dataplane: 'iptables' },
+};
+
+function without<T extends object, K extends keyof T>(row: T, keys: readonly K[]): Omit<T, K> {
+  const left = { ...row };
+  for (const key of keys) delete left[key];
+  return left;
+}
+
 let runDir = '';
 let socket: AgentSocket;
 let served = 0;
@@ -53,7 +69,7 @@ beforeAll(async () => {
   socket = await serveSocket(runDir, {
     // Each reading has a hundred more connections than the previous one.
     '/v1/services': () =>
-      SERVICES.map((row) => ({ ...row, connections: row.connections + 100 * served++ })),
+      SERVICES.map((row) => ({ ...row, connections: (row.connections ?? 0) + 100 * served++ })),
     '/v1/backends': () => [BACKEND],
   });
 });
@@ -170,3 +186,34 @@ test('jsonpath fills a template, and one newline ends it', async () => {
   const { stdout } = await printed(servicesCommand(), '-o', template);
   expect(stdout).toBe('web=ok\nweb=ok\ndns=missing\n');
 });
+
+test('what a dataplane does not count is `-`, also the rate, and not in JSON', async () => {
+  const uncounted = join(runDir, 'uncounted');
+  const agent = await serveSocket(uncounted, {
+    '/v1/services': () => [UNCOUNTED_SERVICE],
+    '/v1/backends': () => [UNCOUNTED_BACKEND],
+  });
+  try {
+    const of = async (command: Command, ...args: readonly string[]) => {
+      const { stdout } = await printed(command, '--run-dir', uncounted, ...args);
+      return stdout;
+    };
+    const services = cellsOf(await of(servicesCommand(), '-o', 'wide'));
+    expect(services).toMatchObject({ CONNECTIONS: '-', REFUSED: '-', DROPPED: '-', 'NEW/S': '-' });
+    const backends = cellsOf(await of(backendsCommand(), '-o', 'wide'));
+    expect(backends).toMatchObject({ CONNECTIONS: '-', OPEN: '-', 'NEW/S': '-', ID: '-' });
+    expect(JSON.parse(await of(servicesCommand(), '-o', 'json'))).toMatchObject({
+      items: [UNCOUNTED_SERVICE],
+    });
+    expect(await of(servicesCommand(), '-o', 'json')).not.toMatch(/connections|newPerSecond|null/);
+    expect(await of(servicesCommand(), '-o', 'yaml')).not.toMatch(/connections|newPerSecond|null/);
+  } finally {
+    agent.close();
+  }
+});
+
+/** Of the first row, by title. */
+function cellsOf(text: string): Readonly<Record<string, string>> {
+  const [titles = [], cells = []] = text.split('\n').map((line) => line.split(/ {2,}/));
+  return Object.fromEntries(titles.map((title, at) => [title, cells[at] ?? '']));
+}

@@ -16,6 +16,7 @@ const STATUS: Status = {
   isReady: true,
   readyAt: '2026-01-01T00:00:01.000Z',
   dataplanes: ['bpf'],
+  uncounted: [],
   cgroupRoot: '/cg',
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
@@ -248,4 +249,21 @@ test('a cluster: the server, why it was chosen, the last answer of each kind, pr
 test('what kube-proxy has left is a warning', () => {
   const report = { ...reportOf(), warnings: ['kube-proxy has left 2 jumps'] };
   expect(statusText(report, false)).toContain('Warning:    kube-proxy has left 2 jumps');
+});
+
+test.each([
+  [['bpf'], [], 'bpf; refused connections return ECONNREFUSED'],
+  [
+    ['iptables'],
+    ['iptables'],
+    'iptables; refused connections return ECONNREFUSED; connections are not counted',
+  ],
+  [
+    ['bpf', 'iptables'],
+    ['iptables'],
+    'bpf + iptables; refused connections return ECONNREFUSED; connections by iptables are not counted',
+  ],
+])('dataplanes %j: which of them do not count connections', (dataplanes, uncounted, expected) => {
+  const report = reportOf({ dataplanes, uncounted, cgroupRoot: undefined });
+  expect(statusText(report, false)).toContain(`Dataplane:  ${expected}\n`);
 });

@@ -92,6 +92,7 @@ const capabilitiesArbitrary = fc.record({
   serves: fc.record({ pod: servedArbitrary, host: servedArbitrary, packet: servedArbitrary }),
   changesSctpPorts: fc.boolean(),
   keepsLocalClients: fc.boolean(),
+  countsConnections: fc.boolean(),
 });
 const portsArbitrary = fc.array(
   fc.record({

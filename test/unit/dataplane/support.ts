@@ -28,6 +28,7 @@ export const LAST_RESORT: Capabilities = {
   serves: { pod: EVERYTHING, host: EVERYTHING, packet: EVERYTHING },
   changesSctpPorts: true,
   keepsLocalClients: false,
+  countsConnections: false,
 };
 
 /** `web 10.96.0.10:80/TCP`, and `web 10.96.0.10:*` for the refusal of the other ports. */

@@ -164,6 +164,18 @@ describe('services: with two dataplanes', () => {
     });
   });
 
+  test('connections are the sum over those that count, and absent if none does', () => {
+    const none = { connections: undefined, refused: undefined };
+    const sums = (...views: readonly ReturnType<typeof by>[]) =>
+      serviceRows(plan, views, [BPF, PACKETS]).map(({ connections, refused }) => [
+        connections,
+        refused,
+      ]);
+    expect(sums(by('bpf', { refused: 3 }), by('tc', none))).toEqual([[2, 3]]);
+    expect(sums(by('bpf', none), by('tc', none))).toEqual([[undefined, undefined]]);
+    expect(sums()).toEqual([[undefined, undefined]]);
+  });
+
   test('without an agent each says by whom it is programmed', () => {
     const rows = serviceRows(undefined, [by('bpf'), by('tc')], []);
     expect(rows.map(({ servedBy }) => servedBy)).toEqual([['bpf'], ['tc']]);

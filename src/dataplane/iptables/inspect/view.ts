@@ -84,11 +84,10 @@ function whenEmpty({ target }: Rule): Pick<FrontendView, 'internalEmpty' | 'exte
   return { internalEmpty: verdict, externalEmpty: verdict };
 }
 
-/** Rules do not count connections in a way that survives their next change. */
+/** Without counters: see IPTABLES. */
 const emptyView = (id: FrontendId, port: PortId): FrontendView => ({
   ...{ dataplane, id, port, internal: [], external: [], affinitySeconds: 0 },
   ...{ internalEmpty: 'reject', externalEmpty: 'reject' },
-  ...{ connections: 0, refused: 0, dropped: 0, affinityHits: 0 },
 });
 
 /** `default/web:http cluster IP`; without a colon for an unnamed port. */
@@ -134,9 +133,7 @@ function backendViews(frontends: readonly FrontendView[]): readonly BackendView[
   for (const { port, internal, external } of frontends) {
     for (const backend of [...internal, ...external]) {
       views.set(`${JSON.stringify(port)} ${backend}`, {
-        ...{ dataplane, backend, port, id: 0, generation: 0, state: 'active' },
-        // Not in the rules.
-        ...{ isLocal: false, connections: 0, open: 0 },
+        ...{ dataplane, backend, port, state: 'active' },
       });
     }
   }

@@ -105,7 +105,10 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
       const answer = await client.once({ protocol: 'TCP', address, port });
       expect([address, answer.kind]).toEqual([address, 'answered']);
     }
-    expect((await node.status()).dataplanes).toEqual(['iptables']);
+    expect(await node.status()).toMatchObject({
+      dataplanes: ['iptables'],
+      uncounted: ['iptables'],
+    });
     expect((await node.status()).iptables).toMatchObject({ variant, families: ['IPv4', 'IPv6'] });
   });
 
@@ -136,6 +139,9 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
       ]),
     );
     expect(rows.filter(({ kernelState }) => kernelState !== 'ok')).toEqual([]);
+    expect(rows.filter((row) => 'connections' in row || 'refused' in row)).toEqual([]);
+    const listed = await runCommand(node.instance, ['connections', ...ownPaths(node.instance)]);
+    expect(listed).toMatchObject({ code: 4, stderr: expect.stringContaining('conntrack -L') });
   });
 
   test('rules that somebody flushes or deletes come back, and are reported', async () => {

@@ -28,7 +28,7 @@ function putOnly(family: AddressType): void {
   node.manifests.put('web.yaml', [svc('web', WEB), ...of]);
 }
 
-async function backends(): Promise<Pick<BackendRow, 'id' | 'family' | 'connections' | 'open'>[]> {
+async function backends(): Promise<readonly object[]> {
   const args = ['backends', '-o', 'json', '--run-dir', node.instance.runDir];
   const { stdout } = await runCommand(node.instance, args);
   return (JSON.parse(stdout) as { items: BackendRow[] }).items.map(

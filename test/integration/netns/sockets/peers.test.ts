@@ -117,7 +117,7 @@ async function counts(kind: AddressKind): Promise<Record<string, { made: number;
   const family = kind === 'IPv6' ? 'IPv6' : 'IPv4';
   const rows = (JSON.parse(stdout) as { items: BackendRow[] }).items;
   const totals: Record<string, { made: number; open: number }> = {};
-  for (const { name, connections, open } of rows.filter((row) => row.family === family)) {
+  for (const { name, connections = 0, open = 0 } of rows.filter((row) => row.family === family)) {
     const service = name.replace(/:.*/, '');
     const before = totals[service] ?? { made: 0, open: 0 };
     totals[service] = { made: before.made + connections, open: before.open + open };
