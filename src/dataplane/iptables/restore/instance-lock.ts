@@ -19,6 +19,7 @@ export interface RulesLock {
 
 const NAME = '\0fairlead-iptables';
 const ANSWER_MS = 1_000;
+const MOST_CHARACTERS = 500;
 
 /** Throws IPTABLES_IN_USE. */
 export async function lockRules(holder: RulesHolder, name = NAME): Promise<RulesLock> {
@@ -45,16 +46,22 @@ function isListening(server: Server, name: string): Promise<boolean> {
   });
 }
 
+/** Any process of the namespace may have the name: neither a slow nor an endless answer keeps anyone waiting. */
 function askHolder(name: string): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
     const socket = createConnection(name);
-    socket.setEncoding('utf8').setTimeout(ANSWER_MS, () => socket.destroy());
-    socket.on('data', (part: string) => {
+    const deadline = setTimeout(() => socket.destroy(), ANSWER_MS);
+    socket.setEncoding('utf8').on('data', (part: string) => {
       text += part;
+      if (text.length > MOST_CHARACTERS) socket.destroy();
     });
     socket.on('error', () => undefined);
-    socket.on('close', () => resolve(text === '' ? 'a process that does not answer' : text));
+    socket.on('close', () => {
+      clearTimeout(deadline);
+      const answer = text.slice(0, MOST_CHARACTERS);
+      resolve(answer === '' ? 'a process that does not answer' : answer);
+    });
   });
 }
 

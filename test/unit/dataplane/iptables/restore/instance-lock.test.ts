@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two writers of one network namespace: the second is told who the first is.
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { lockRules } from '../../../../../src/dataplane/iptables/restore/instance-lock.ts';
 import { findLockHolder } from '../../../../../src/dataplane/iptables/restore/lock-holder.ts';
 
@@ -23,6 +24,47 @@ test('one at a time', async () => {
   first.close();
   const third = await lockRules({ command: 'cleanup', runDir: '/run/other' }, NAME);
   third.close();
+});
+
+const closings: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closings.splice(0)) close();
+});
+
+/** Somebody else has the name. */
+async function held(serve: (socket: Socket) => void): Promise<void> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    serve(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(NAME, resolve));
+  closings.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+}
+
+async function refusal(): Promise<string> {
+  const error = await lockRules({ command: 'agent', runDir: '/run/other' }, NAME).catch(String);
+  expect(error).toContain('written by another fairlead');
+  return String(error);
+}
+
+test('a holder that is silent is not waited for', async () => {
+  await held(() => undefined);
+  expect(await refusal()).toContain('a process that does not answer');
+});
+
+test('an answer that never ends is cut off', async () => {
+  await held((socket) => {
+    const more = (): void => {
+      if (!socket.destroyed) socket.write('x'.repeat(60), () => setTimeout(more, 10));
+    };
+    more();
+  });
+  expect((await refusal()).length).toBeLessThan(700);
 });
 
 test('the holder of the xtables lock is found in /proc', () => {
