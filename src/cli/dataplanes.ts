@@ -14,7 +14,11 @@ import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import { type IptablesSettings, openIptablesDataplane } from '../dataplane/iptables/open.ts';
-import { listRules, type RulesPart, removeRules } from '../dataplane/iptables/restore/cleanup.ts';
+import {
+  listRules,
+  removeRules,
+  type WrittenRules,
+} from '../dataplane/iptables/restore/cleanup.ts';
 import { lockRules, type RulesLock } from '../dataplane/iptables/restore/instance-lock.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
@@ -145,10 +149,10 @@ export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpf
 export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnections(bpfRoot);
 
 /** The iptables rules that fairlead has written in this network namespace. */
-export const listWrittenRules = (): readonly RulesPart[] => listRules();
+export const listWrittenRules = (): WrittenRules => listRules();
 
 /** Removes them. Throws RESTORE_FAILED. */
-export const removeWrittenRules = (): readonly RulesPart[] => removeRules();
+export const removeWrittenRules = (): WrittenRules => removeRules();
 
 /** Nobody else writes rules here until it is closed. Throws IPTABLES_IN_USE. */
 export const lockWrittenRules = (runDir: string): Promise<RulesLock> =>

@@ -55,7 +55,7 @@ const filesOf = (runDir: string): readonly string[] =>
 
 /** `9 links, 16 maps, 40 chains, 1 file`; empty if there is nothing. */
 export function partsText({ links, maps, rules, files }: InstanceParts): string {
-  const chains = rules.reduce((sum, part) => sum + part.chains, 0);
+  const chains = rules.parts.reduce((sum, part) => sum + part.chains, 0);
   return [
     counted(links.length, 'link'),
     counted(maps.length, 'map'),

@@ -86,9 +86,10 @@ async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
 function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
   for (const name of parts.links) print(`${verb} link ${name} (with its program)`);
   for (const name of parts.maps) print(`${verb} map ${name}`);
-  for (const { table, chains, jumps } of parts.rules) {
+  for (const { table, chains, jumps } of parts.rules.parts) {
     print(`${verb} ${chains} chains and ${jumps} jumps to them in table ${table}`);
   }
+  for (const text of parts.rules.kept) print(`kept ${text}`);
   for (const path of parts.files) print(`${verb} file ${path}`);
   const summary = partsText(parts);
   print(

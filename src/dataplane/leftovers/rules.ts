@@ -4,7 +4,7 @@
 import { type HeldTable, type HeldTables, rulesIn, TABLES } from '../iptables/diff/text.ts';
 import { BUILT_IN } from '../iptables/rules/parse.ts';
 import type { TableName } from '../iptables/rules/types.ts';
-import { isKubeProxys, isKubeProxysJump, targetOf } from './chains.ts';
+import { isKubeProxys, isKubeProxysJump, OF_FAIRLEAD, targetOf } from './chains.ts';
 import type { Kept, LeftoversFound } from './leftover.ts';
 import { ownerOf } from './own-rules.ts';
 
@@ -47,6 +47,14 @@ export function ruleLeftovers(
     kept: found.flatMap(({ kept }) => kept),
     isFairleads: false,
   };
+}
+
+/** Of fairlead's own rules, with the chain that a kube-proxy does not know which took the others over. */
+export function ownLeftovers(held: HeldTables): RuleLeftovers {
+  const rules = ownerOf(held) === 'other' ? held.get('filter')?.get(OF_FAIRLEAD) : undefined;
+  if (rules === undefined) return ruleLeftovers(held, 'fairlead');
+  const chains = [{ name: OF_FAIRLEAD, rules: rulesIn(rules).length }];
+  return { tables: [{ name: 'filter', jumps: [], chains }], kept: [], isFairleads: true };
 }
 
 function leftoversIn(

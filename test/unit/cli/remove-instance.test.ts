@@ -8,28 +8,30 @@ import { listInstance, partsText, removeInstance } from '../../../src/cli/remove
 import { serveSocket } from '../../../src/server/admin-socket.ts';
 import { writeRemembered } from '../../../src/source/apiserver/transport/remembered.ts';
 
+const NO_RULES = { parts: [], kept: [] };
+
 test('every file of a run directory is found and removed', async () => {
   const runDir = mkdtempSync(join(tmpdir(), 'run-'));
   const socket = await serveSocket(runDir, {});
   await writeRemembered(runDir, ['https://192.0.2.1:6443']);
   const paths = { runDir, bpfRoot: join(runDir, 'nowhere') };
   expect(
-    listInstance(paths, () => [])
+    listInstance(paths, () => NO_RULES)
       .files.map((path) => path.slice(runDir.length + 1))
       .sort(),
   ).toEqual(readdirSync(runDir).sort());
-  expect(partsText(removeInstance(paths, () => []))).toBe('2 files');
+  expect(partsText(removeInstance(paths, () => NO_RULES))).toBe('2 files');
   expect(readdirSync(runDir)).toEqual([]);
   socket.close();
   rmSync(runDir, { recursive: true });
 });
 
 test.each([
-  [{ links: [], maps: [], rules: [], files: [] }, ''],
+  [{ links: [], maps: [], rules: NO_RULES, files: [] }, ''],
   [
     {
       ...{ links: ['a'], maps: ['b', 'c'], files: [] },
-      rules: [{ table: 'nat of iptables-nft', chains: 3, jumps: 3 }],
+      rules: { ...NO_RULES, parts: [{ table: 'nat of iptables-nft', chains: 3, jumps: 3 }] },
     },
     '1 link, 2 maps, 3 chains',
   ],

@@ -61,12 +61,12 @@ const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 
 /**
  * Pings and everything else without ports passes. KUBE-CLUSTER-IPS is long, so only what is sent to a ClusterIP's range
- * enters it, unless a ClusterIP is in no known range.
+ * enters it, unless a ClusterIP is in no known range. There is always a jump: it tells our rules from kube-proxy's.
  */
 function clusterIpJumps({ services, serviceCidrs }: SharedParts): readonly Rule[] {
   const comment = 'kubernetes cluster IPs, ports of no service';
   const ranges: readonly Rule[] =
-    services.strayClusterIps.length > 0
+    services.strayClusterIps.length > 0 || serviceCidrs.length === 0
       ? [{}]
       : serviceCidrs.map((prefix) => ({ destination: { prefix } }));
   return ranges.flatMap((range) =>

@@ -4,7 +4,7 @@
 import { FairleadError } from '../../../errors.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type RunOptions, type RunResult, runSync } from '../../../sys/exec.ts';
-import { isWrittenByUs, type Removal, removalInput, removals } from '../diff/remove.ts';
+import { ownLeftovers, type RuleLeftovers, ruleRemoval } from '../../leftovers/rules.ts';
 import { heldTables } from '../diff/text.ts';
 import { restoreFailure } from './failure.ts';
 import { findLockHolder } from './lock-holder.ts';
@@ -19,23 +19,28 @@ export interface RulesPart {
   readonly jumps: number;
 }
 
+export interface WrittenRules {
+  readonly parts: readonly RulesPart[];
+  /** What has to stay because rules of others need it: `nat KUBE-MARK-MASQ of iptables-nft: a rule of X needs it: …`. */
+  readonly kept: readonly string[];
+}
+
 export type RunSync = (program: string, args: readonly string[], options?: RunOptions) => RunResult;
 
 interface Found {
   readonly family: Family;
   readonly variant: Variant;
-  readonly removals: readonly Removal[];
+  readonly leftovers: RuleLeftovers;
 }
 
-export const listRules = (runProgram: RunSync = runSync): readonly RulesPart[] =>
-  findRules(runProgram).flatMap(partsOf);
+export const listRules = (runProgram: RunSync = runSync): WrittenRules =>
+  writtenRules(findRules(runProgram));
 
 /** @returns what it has removed. Throws RESTORE_FAILED. */
-export function removeRules(runProgram: RunSync = runSync): readonly RulesPart[] {
-  return findRules(runProgram).flatMap((found) => {
-    remove(found, runProgram);
-    return partsOf(found);
-  });
+export function removeRules(runProgram: RunSync = runSync): WrittenRules {
+  const found = findRules(runProgram);
+  for (const one of found) remove(one, runProgram);
+  return writtenRules(found);
 }
 
 /** Of each list of rules that this machine has; both may have been used, one after the other. */
@@ -45,22 +50,29 @@ function findRules(runProgram: RunSync): readonly Found[] {
   );
   return pairs.flatMap(({ family, variant }): readonly Found[] => {
     const { code, stdout } = runProgram(programName(family, variant, 'save'), []);
-    if (code !== 0) return [];
-    const held = heldTables(stdout);
-    return isWrittenByUs(held) ? [{ family, variant, removals: removals(held) }] : [];
+    return code === 0 ? [{ family, variant, leftovers: ownLeftovers(heldTables(stdout)) }] : [];
   });
 }
 
-const partsOf = ({ family, variant, removals: found }: Found): readonly RulesPart[] =>
-  found.map(({ table, chains, jumps }) => ({
-    table: `${table} of ${programName(family, variant)}`,
-    chains: chains.length,
-    jumps: jumps.length,
-  }));
+const writtenRules = (found: readonly Found[]): WrittenRules => ({
+  parts: found.flatMap(({ family, variant, leftovers }) =>
+    leftovers.tables.map(({ name, chains, jumps }) => ({
+      table: `${name} of ${programName(family, variant)}`,
+      chains: chains.length,
+      jumps: jumps.length,
+    })),
+  ),
+  kept: found.flatMap(({ family, variant, leftovers }) =>
+    leftovers.kept.map(
+      ({ what, reason }) => `${what} of ${programName(family, variant)}: ${reason}`,
+    ),
+  ),
+});
 
-function remove({ family, variant, removals: found }: Found, runProgram: RunSync): void {
+function remove({ family, variant, leftovers }: Found, runProgram: RunSync): void {
+  const input = ruleRemoval(leftovers);
+  if (input === '') return;
   const program = programName(family, variant, 'restore');
-  const input = removalInput(found);
   const result = runProgram(program, RESTORE_ARGUMENTS, { stdin: input });
   if (result.code === 0) return;
   const waited = { waitSeconds: LOCK_WAIT_SECONDS, lockHolder: findLockHolder };

@@ -117,7 +117,10 @@ describe('refusal of a ClusterIP’s other ports', () => {
     const anywhere = ['tcp', 'udp', 'sctp'].map((name) => `-A KUBE-SERVICES -p ${name}`);
     expect(jumps([range(['172.16.0.0/16']), ...web('web', 1, 1)])).toEqual(anywhere);
     expect(jumps(web('web', 1, 1))).toEqual(anywhere);
-    expect(jumps([])).toEqual([]);
+  });
+
+  it('has a jump without any ClusterIP, which tells these rules from kube-proxy’s', () => {
+    expect(jumps([])).toEqual(['tcp', 'udp', 'sctp'].map((name) => `-A KUBE-SERVICES -p ${name}`));
   });
 
   it('comes after what the Service’s own ports without endpoints answer', () => {
