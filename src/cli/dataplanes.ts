@@ -19,7 +19,11 @@ import {
   removeRules,
   type WrittenRules,
 } from '../dataplane/iptables/restore/cleanup.ts';
-import { lockRules, type RulesLock } from '../dataplane/iptables/restore/instance-lock.ts';
+import {
+  isLockedElsewhere,
+  lockRules,
+  type RulesLock,
+} from '../dataplane/iptables/restore/instance-lock.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
@@ -151,8 +155,9 @@ export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnecti
 /** The iptables rules that fairlead has written in this network namespace. */
 export const listWrittenRules = (): WrittenRules => listRules();
 
-/** Removes them. Throws RESTORE_FAILED. */
-export const removeWrittenRules = (): WrittenRules => removeRules();
+/** Removes them, unless they are those of another agent that runs. Throws RESTORE_FAILED. */
+export const removeWrittenRules = (): WrittenRules =>
+  isLockedElsewhere() ? { parts: [], kept: [] } : removeRules();
 
 /** Nobody else writes rules here until it is closed. Throws IPTABLES_IN_USE. */
 export const lockWrittenRules = (runDir: string): Promise<RulesLock> =>

@@ -2,6 +2,7 @@
 // One agent for the rules of a network namespace: an abstract socket, which belongs to the namespace as the rules do,
 // also where two containers share nothing else. The kernel releases it when the process ends, also after SIGKILL. Who asks
 // for it is told who has it.
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createConnection, createServer, type Server } from 'node:net';
 import { FairleadError } from '../../../errors.ts';
 
@@ -17,7 +18,12 @@ export interface RulesLock {
   close(): void;
 }
 
-const NAME = '\0fairlead-iptables';
+const NAME = 'fairlead-iptables';
+
+/** Of its full length, to which Node 20 fills it up and newer ones do not: to the kernel these are different names. */
+const SUN_PATH = 108;
+const abstract = (name: string): string => `\0${name}`.padEnd(SUN_PATH, '\0');
+
 const ANSWER_MS = 1_000;
 const MOST_CHARACTERS = 500;
 
@@ -36,13 +42,43 @@ export async function lockRules(holder: RulesHolder, name = NAME): Promise<Rules
   return { close: () => void server.close() };
 }
 
+/** True if another process has it. Synchronous, for exit handlers: what is asked is the kernel's list of sockets. */
+export function isLockedElsewhere(name = NAME): boolean {
+  const own = ownSockets();
+  return socketsNamed(name).some((inode) => !own.has(inode));
+}
+
+/** Of /proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`, with @ for each zero. */
+function socketsNamed(name: string): readonly string[] {
+  const listed = abstract(name).replaceAll('\0', '@');
+  return readFileSync('/proc/net/unix', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/ +/))
+    .flatMap(([, , , , , , inode, path]) =>
+      path === listed && inode !== undefined ? [inode] : [],
+    );
+}
+
+const ownSockets = (): ReadonlySet<string> =>
+  new Set(
+    readdirSync('/proc/self/fd').flatMap((fd) => /^socket:\[(\d+)\]$/.exec(linkOf(fd))?.[1] ?? []),
+  );
+
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return ''; // That of the folder itself is closed.
+  }
+}
+
 function isListening(server: Server, name: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(false);
       else reject(error);
     });
-    server.listen(name, () => resolve(true));
+    server.listen(abstract(name), () => resolve(true));
   });
 }
 
@@ -50,7 +86,7 @@ function isListening(server: Server, name: string): Promise<boolean> {
 function askHolder(name: string): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
-    const socket = createConnection(name);
+    const socket = createConnection(abstract(name));
     const deadline = setTimeout(() => socket.destroy(), ANSWER_MS);
     socket.setEncoding('utf8').on('data', (part: string) => {
       text += part;

@@ -174,6 +174,17 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
     );
   });
 
+  test('an agent of the other engine that takes back what it did leaves these rules', async () => {
+    const before = ofUs(await saved());
+    const { bpfRoot, runDir } = node.instance;
+    const paths = ['--run-dir', `${runDir}-2`, '--bpf-root', `${bpfRoot}/second`];
+    const engine = ['--engine', 'bpf', '--devices', 'none'];
+    const other = await node.startAgent([...paths, ...engine, '--ephemeral']);
+    await other.stop();
+    expect(other.log.join('\n')).toContain('stopped and removed');
+    expect(ofUs(await saved())).toEqual(before);
+  });
+
   test('an agent that starts again changes nothing; cleanup leaves what others have', async () => {
     const before = ofUs(await saved());
     expect(await agent.stop()).toBe(0);

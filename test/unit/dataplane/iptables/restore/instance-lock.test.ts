@@ -5,10 +5,15 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { lockRules } from '../../../../../src/dataplane/iptables/restore/instance-lock.ts';
+import {
+  isLockedElsewhere,
+  lockRules,
+} from '../../../../../src/dataplane/iptables/restore/instance-lock.ts';
 import { findLockHolder } from '../../../../../src/dataplane/iptables/restore/lock-holder.ts';
+import { start, stop } from '../../../../../src/sys/exec.ts';
+import { until } from '../../../../support/until.ts';
 
-const NAME = `\0fairlead-test-${process.pid}`;
+const NAME = `fairlead-test-${process.pid}`;
 
 test('one at a time', async () => {
   const first = await lockRules(
@@ -39,7 +44,7 @@ async function held(serve: (socket: Socket) => void): Promise<void> {
     socket.on('error', () => undefined);
     serve(socket);
   });
-  await new Promise<void>((resolve) => server.listen(NAME, resolve));
+  await new Promise<void>((resolve) => server.listen(`\0${NAME}`.padEnd(108, '\0'), resolve));
   closings.push(() => {
     server.close();
     for (const socket of sockets) socket.destroy();
@@ -51,6 +56,22 @@ async function refusal(): Promise<string> {
   expect(error).toContain('written by another fairlead');
   return String(error);
 }
+
+test('its own lock is not somebody else’s; that of another process is', async () => {
+  expect(isLockedElsewhere(NAME)).toBe(false);
+  const lock = await lockRules({ command: 'agent', runDir: '/run/fairlead' }, NAME);
+  expect(isLockedElsewhere(NAME)).toBe(false);
+  lock.close();
+  const script = `require('net').createServer().listen('\\0${NAME}'.padEnd(108, '\\0'), () => console.log('held'))`;
+  const lines: string[] = [];
+  const other = start(process.execPath, ['-e', script], {
+    onStdoutLine: (line) => lines.push(line),
+  });
+  await until(() => lines.includes('held'), { what: 'the other process' });
+  expect(isLockedElsewhere(NAME)).toBe(true);
+  await stop(other);
+  expect(isLockedElsewhere(NAME)).toBe(false);
+});
 
 test('a holder that is silent is not waited for', async () => {
   await held(() => undefined);
