@@ -8,6 +8,8 @@ export interface RunOptions {
   readonly stdin?: string;
   /** The program is killed after this long and reported with code 124, as timeout(1) does. */
   readonly timeoutMs?: number;
+  /** It is killed when this process ends, unless by SIGKILL: nothing it does may come after that. */
+  readonly endsWithUs?: true;
 }
 
 /** `code`: exit code; 128 + n after signal n; 124 after a timeout; 127 if it could not be started. */
@@ -31,9 +33,10 @@ const COMMON = {
 } as const satisfies Options;
 const MAX_OUTPUT_CHARACTERS = 64 * 1024 * 1024;
 
-const toTheEnd = ({ stdin = '', timeoutMs = DEFAULT_TIMEOUT_MS }: RunOptions) =>
+const toTheEnd = ({ stdin = '', timeoutMs = DEFAULT_TIMEOUT_MS, endsWithUs }: RunOptions) =>
   ({
     ...COMMON,
+    detached: endsWithUs !== true,
     input: stdin,
     timeout: timeoutMs,
     maxBuffer: MAX_OUTPUT_CHARACTERS,

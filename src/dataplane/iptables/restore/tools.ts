@@ -15,8 +15,11 @@ const WAIT = ['-w', String(LOCK_WAIT_SECONDS)];
 export const RESTORE_ARGUMENTS: readonly string[] = ['--noflush', '--counters', ...WAIT];
 /** Of iptables for a chain that does not exist. */
 const NO_CHAIN = 1;
-/** A restore of 200,000 rules takes a minute on a slow machine. */
-const TIMEOUT_MS = 300_000;
+/**
+ * A restore of 200,000 rules takes a minute on a slow machine. One that outlived its agent would overwrite what the next
+ * one has written.
+ */
+const LONG: RunOptions = { timeoutMs: 300_000, endsWithUs: true };
 
 export type RunProgram = (
   program: string,
@@ -62,13 +65,15 @@ export function toolsOf(
   return {
     async save({ counters } = {}) {
       const args = counters === true ? ['-c'] : [];
-      const result = await runProgram(programs.save, args, { timeoutMs: TIMEOUT_MS });
+      const result = await runProgram(programs.save, args, LONG);
       if (result.code === 0) return result.stdout;
       throw new Error(failureOf(programs.save, '', result).reason);
     },
     async restore(input) {
-      const options = { stdin: input, timeoutMs: TIMEOUT_MS };
-      const result = await runProgram(programs.restore, RESTORE_ARGUMENTS, options);
+      const result = await runProgram(programs.restore, RESTORE_ARGUMENTS, {
+        ...LONG,
+        stdin: input,
+      });
       return result.code === 0 ? undefined : failureOf(programs.restore, input, result);
     },
     async hasChain(table, chain) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes wrong with iptables on a node: each is told in one line that says what to do, no table is changed in part, and
 // it comes right by itself when the cause is gone.
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -79,6 +79,32 @@ sed 's/-m recent /-m nosuch /' | $real "$@"
   });
   await until(async () => !(await status()).includes('Failed'), { what: 'no failure' });
   await agent.stop();
+  process.env['PATH'] = environment.PATH;
+}, 90_000);
+
+test('what an agent has begun to write ends with it: the next one is not overwritten', async () => {
+  const [flag, begun] = [join(folder, 'slow'), join(folder, 'begun')];
+  const slow = join(folder, 'slow-tools');
+  await run('mkdir', ['-p', slow]);
+  writeFileSync(
+    join(slow, 'iptables-nft-restore'),
+    `#!/bin/sh
+[ -e ${flag} ] || exec /usr/sbin/iptables-nft-restore "$@"
+echo $$ >${begun}
+exec sleep 600
+`,
+    { mode: 0o755 },
+  );
+  process.env['PATH'] = `${slow}:${environment.PATH ?? ''}`;
+  agent = await node.startAgent(FLAGS);
+  writeFileSync(flag, '');
+  node.manifests.put('begun.yaml', service('begun', { n: 13 }, node.servers));
+  const pid = await until(() => existsSync(begun) && readFileSync(begun, 'utf8').trim(), {
+    what: 'it to begin',
+  });
+  await until(() => existsSync(`/proc/${pid}`), { what: 'it to run' });
+  await agent.stop();
+  await until(() => !existsSync(`/proc/${pid}`), { what: 'it to end' });
   process.env['PATH'] = environment.PATH;
 }, 90_000);
 
