@@ -13,17 +13,7 @@ import { type BpfSettings, openBpfDataplane } from '../dataplane/bpf/open.ts';
 import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
-import { type IptablesSettings, openIptablesDataplane } from '../dataplane/iptables/open.ts';
-import {
-  listRules,
-  removeRules,
-  type WrittenRules,
-} from '../dataplane/iptables/restore/cleanup.ts';
-import {
-  isLockedElsewhere,
-  lockRules,
-  type RulesLock,
-} from '../dataplane/iptables/restore/instance-lock.ts';
+import type { IptablesSettings } from '../dataplane/iptables/open.ts';
 import { createRouter } from '../dataplane/router.ts';
 import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
@@ -98,8 +88,11 @@ const openBpf = (
   parts: { readonly network: NetworkFollower; readonly log: Logger },
 ): Promise<Dataplane> => openBpfDataplane({ ...settings, holder: holderOf(settings) }, parts);
 
-const openRules = (settings: Opening, log: Logger): Promise<Dataplane> =>
-  openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
+/** Loaded only if it is needed: what runs programs takes 8 MiB. */
+async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {
+  const { openIptablesDataplane } = await import('../dataplane/iptables/open.ts');
+  return openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
+}
 
 async function onlyRules(
   settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
@@ -151,17 +144,6 @@ export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpf
 
 /** The connections below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
 export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnections(bpfRoot);
-
-/** The iptables rules that fairlead has written in this network namespace. */
-export const listWrittenRules = (): WrittenRules => listRules();
-
-/** Removes them, unless they are those of another agent that runs. Throws RESTORE_FAILED. */
-export const removeWrittenRules = (): WrittenRules =>
-  isLockedElsewhere() ? { parts: [], kept: [] } : removeRules();
-
-/** Nobody else writes rules here until it is closed. Throws IPTABLES_IN_USE. */
-export const lockWrittenRules = (runDir: string): Promise<RulesLock> =>
-  lockRules({ command: 'cleanup', runDir });
 
 /** As of now: an opening that fails midway may leave nothing, but must not be asked afterwards. */
 export const fallbackFacts = (bpfRoot: string, servesPackets: boolean): FallbackFacts => ({

@@ -4,12 +4,8 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { socketPath } from '../server/admin-socket.ts';
-import {
-  listProgrammed,
-  listWrittenRules,
-  removeProgrammed,
-  removeWrittenRules,
-} from './dataplanes.ts';
+import { listProgrammed, removeProgrammed } from './dataplanes.ts';
+import { listWrittenRules, removeWrittenRules } from './leftovers/written-rules.ts';
 
 /** Written by src/source/apiserver/transport/remembered.ts. */
 const REMEMBERED = 'api-servers.json';

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// nfnetlink requests of this process's network namespace: entries of conntrack, objects of nfacct.
+// nfnetlink requests of this process's network namespace: entries of conntrack, objects of nfacct, tables and chains.
+import { readFileSync } from 'node:fs';
+import { reasonOf } from '../errors.ts';
 import { NLM_F, netlinkRequest } from './netlink/request.ts';
+import { attribute, joined } from './netlink/wire.ts';
 
 const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */
@@ -9,10 +12,19 @@ const NFACCT = 7 << 8;
 const IPCTNL_MSG_CT_GET = 1;
 const NFNL_MSG_ACCT_NEW = 0;
 const NFACCT_NAME = 1;
+const NFTABLES = 10 << 8;
+const NFT_MSG_GETTABLE = 1;
+const NFT_MSG_GETCHAIN = 4;
+const NFTA_TABLE_NAME = 1;
+const NFTA_CHAIN_TABLE = 1;
+const NFTA_CHAIN_NAME = 3;
 const AF_INET = 2;
+const AF_INET6 = 10;
 
 /** `struct nfgenmsg`. */
-const header = (family: number): readonly number[] => [family, 0, 0, 0];
+const header = (family: number): Uint8Array => Uint8Array.of(family, 0, 0, 0);
+const nameAttribute = (type: number, name: string): Uint8Array =>
+  attribute(type, new TextEncoder().encode(`${name}\0`));
 
 /** Connections of IPv4 that conntrack has. Throws the kernel's errno. */
 export const countTracked = (): number =>
@@ -20,16 +32,57 @@ export const countTracked = (): number =>
     protocol: NETLINK_NETFILTER,
     type: CTNETLINK | IPCTNL_MSG_CT_GET,
     flags: NLM_F.DUMP,
-    body: Uint8Array.from(header(AF_INET)),
+    body: header(AF_INET),
   }).length;
 
-/** @param name up to 7 characters of ASCII */
 export function addAccount(name: string): void {
-  const text = new TextEncoder().encode(name.padEnd(8, '\0'));
   netlinkRequest({
     protocol: NETLINK_NETFILTER,
     type: NFACCT | NFNL_MSG_ACCT_NEW,
     flags: NLM_F.ACK | NLM_F.CREATE | NLM_F.EXCL,
-    body: Uint8Array.of(...header(0), 4 + text.length, 0, NFACCT_NAME, 0, ...text),
+    body: joined([header(0), nameAttribute(NFACCT_NAME, name)]),
   });
+}
+
+type Family = 'IPv4' | 'IPv6';
+
+/** A chain of nf_tables, as iptables-nft writes it. */
+export const mayHaveChain = (family: Family, table: string, chain: string): boolean =>
+  mayHave(family, NFT_MSG_GETCHAIN, [
+    nameAttribute(NFTA_CHAIN_TABLE, table),
+    nameAttribute(NFTA_CHAIN_NAME, chain),
+  ]);
+
+/** A table of nf_tables. */
+export const mayHaveTable = (family: Family, table: string): boolean =>
+  mayHave(family, NFT_MSG_GETTABLE, [nameAttribute(NFTA_TABLE_NAME, table)]);
+
+/** True also if the kernel refuses to tell: only a program that has the rights can find out then. */
+function mayHave(family: Family, message: number, names: readonly Uint8Array[]): boolean {
+  try {
+    netlinkRequest({
+      protocol: NETLINK_NETFILTER,
+      type: NFTABLES | message,
+      flags: 0,
+      body: joined([header(family === 'IPv4' ? AF_INET : AF_INET6), ...names]),
+    });
+    return true;
+  } catch (error) {
+    // EINVAL: the kernel has no nf_tables.
+    return !['ENOENT', 'EINVAL'].includes(reasonOf(error));
+  }
+}
+
+const LEGACY_TABLES: Readonly<Record<Family, string>> = {
+  IPv4: '/proc/net/ip_tables_names',
+  IPv6: '/proc/net/ip6_tables_names',
+};
+
+/** Whether a table of iptables-legacy is in use: one that is not is not loaded either. */
+export function hasLegacyTable(family: Family, table: string): boolean {
+  try {
+    return readFileSync(LEGACY_TABLES[family], 'utf8').split('\n').includes(table);
+  } catch {
+    return false;
+  }
 }

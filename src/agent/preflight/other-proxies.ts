@@ -5,7 +5,9 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
+import { FAMILIES } from '../../model/types.ts';
 import type { RunResult } from '../../sys/exec.ts';
+import { hasLegacyTable, mayHaveChain, mayHaveTable } from '../../sys/netfilter.ts';
 
 /** Process names (comm, at most 15 characters) and the components they stand for. */
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -32,13 +34,22 @@ const METRICS_URL = 'http://127.0.0.1:10249/metrics';
 const MODES = ['iptables', 'nftables', 'ipvs'];
 
 interface Asked {
-  /** What a kube-proxy has left does not count. */
-  readonly isRunning: boolean;
+  /** What a kube-proxy may have left is looked for with programs. */
+  readonly readsRules: boolean;
 }
+
+/** Cheap, because each start asks: without programs, which take milliseconds each, and 8 MiB to run them. */
+export const mayHaveProxyRules = (): boolean =>
+  FAMILIES.some(
+    (family) =>
+      mayHaveChain(family, 'nat', 'KUBE-SERVICES') ||
+      mayHaveTable(family, 'kube-proxy') ||
+      hasLegacyTable(family, 'nat'),
+  );
 
 /** One text for each, with the evidence: `kube-proxy (pid 712)`. @param root of the file system, for tests */
 export async function findOtherProxies(
-  { isRunning }: Asked = { isRunning: false },
+  { readsRules }: Asked,
   root = '/',
   runProgram: Run = runBriefly,
 ): Promise<string[]> {
@@ -47,7 +58,7 @@ export async function findOtherProxies(
   return [
     ...processes,
     ...(hasKubelet || !isInitialNamespace(root) ? [] : kubeletFiles(root)),
-    ...(isRunning ? [] : await findRules(runProgram)),
+    ...(readsRules ? await findRules(runProgram) : []),
   ];
 }
 
@@ -56,13 +67,13 @@ export async function findOtherProxies(
  * its rules may be visible; its port is. Ask before this agent listens there itself.
  */
 export async function findKubeProxy(
-  { isRunning }: Asked = { isRunning: false },
+  { readsRules }: Asked,
   root = '/',
   runProgram: Run = runBriefly,
   ask: Ask = askBriefly,
 ): Promise<string[]> {
   const [rules, mode] = await Promise.all([
-    isRunning ? [] : findRules(runProgram),
+    readsRules ? findRules(runProgram) : [],
     ask(PROXY_MODE_URL),
   ]);
   const hasAnswered = MODES.includes(mode.trim());
@@ -127,12 +138,16 @@ async function findRules(runProgram: Run): Promise<string[]> {
     ...SAVE_PROGRAMS.map((program) => runProgram(program, [])),
   ]);
   const hasTable = nft.code === 0 && /^table ip6? kube-proxy$/m.test(nft.stdout);
-  const hasChain = saved.some(({ code, stdout }) => code === 0 && /^:KUBE-SERVICES /m.test(stdout));
+  const hasChain = saved.some(({ code, stdout }) => code === 0 && isKubeProxys(stdout));
   return [
     ...(hasTable ? ['kube-proxy (nftables table kube-proxy)'] : []),
     ...(hasChain ? ['kube-proxy (iptables chain KUBE-SERVICES)'] : []),
   ];
 }
+
+/** Rules of fairlead's own iptables engine have the same names, and one more. */
+const isKubeProxys = (saved: string): boolean =>
+  /^:KUBE-SERVICES /m.test(saved) && !/^:KUBE-CLUSTER-IPS /m.test(saved);
 
 const ASK_TIMEOUT_MS = 1_000;
 

@@ -6,8 +6,8 @@ import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.t
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 
-import { lockWrittenRules } from '../dataplanes.ts';
 import { allEngines } from '../leftovers/engines.ts';
+import { lockWrittenRules } from '../leftovers/written-rules.ts';
 import { print } from '../output.ts';
 import {
   type InstanceParts,

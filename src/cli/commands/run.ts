@@ -16,6 +16,7 @@ import {
   findKubeProxy,
   findOtherProxies,
   isInitialNamespace,
+  mayHaveProxyRules,
 } from '../../agent/preflight/other-proxies.ts';
 import { applySysctls, countCpus, type SysctlResult } from '../../agent/preflight/sysctls.ts';
 import { watchConfigFile } from '../../config/file/watch.ts';
@@ -44,7 +45,6 @@ import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine } from '../engine.ts';
 import { allEngines } from '../leftovers/engines.ts';
 import { say } from '../output.ts';
-import { type InstancePaths, partsText, removeInstance } from '../remove-instance.ts';
 import { catchSignals } from '../signals.ts';
 
 export function runCommand(): Command {
@@ -88,12 +88,15 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   await warnOfOthers({ ...config, engine: chosen.engine }, log);
   if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
+  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
+  // At the exit nothing can be loaded any more.
+  const removal = isEphemeral ? await import('../remove-instance.ts') : undefined;
   // Before anything is attached: a start that is ended halfway would leave it behind.
   const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
-  const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
-  const instance = isEphemeral
-    ? await startOrRemove(settings, paths, log)
-    : await startInstance(settings, log);
+  const instance =
+    removal === undefined
+      ? await startInstance(settings, log)
+      : await startOrRemove(settings, () => void removal.removeInstance(paths), log);
   const watch =
     file === undefined
       ? undefined
@@ -107,11 +110,14 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
     if (!isEphemeral) log.info({ signal }, 'stopped, traffic keeps flowing');
     process.exit(0);
   };
-  if (isEphemeral) {
+  if (removal !== undefined) {
     // Also runs after an uncaught error.
     process.once('exit', () => {
       instance.stop();
-      log.info({ removed: partsText(removeInstance(paths)) }, 'stopped and removed');
+      log.info(
+        { removed: removal.partsText(removal.removeInstance(paths)) },
+        'stopped and removed',
+      );
     });
   }
   onSignal(stop);
@@ -120,7 +126,7 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
 /** A start that fails after the hooks were attached, as when a port is taken, removes them; a refused one nothing. */
 async function startOrRemove(
   settings: InstanceSettings,
-  paths: InstancePaths,
+  remove: () => void,
   log: Logger,
 ): Promise<Instance> {
   let isAttached = false;
@@ -132,7 +138,7 @@ async function startOrRemove(
   try {
     return await startInstance({ ...settings, openDataplane }, log);
   } catch (error) {
-    if (isAttached) removeInstance(paths);
+    if (isAttached) remove();
     throw error;
   }
 }
@@ -140,8 +146,9 @@ async function startOrRemove(
 /** Before anything is attached. */
 async function warnOfOthers({ source, own, engine }: Config, log: Logger): Promise<void> {
   const isIptables = engine === 'iptables';
+  const readsRules = !isIptables && mayHaveProxyRules();
   const found = [
-    ...(source.kind === 'manifests' ? await findOtherProxies({ isRunning: isIptables }) : []),
+    ...(source.kind === 'manifests' ? await findOtherProxies({ readsRules }) : []),
     ...(isIptables
       ? []
       : findOtherInstances(resolve(own.bpfRoot), checkCgroupRoot(rootOf(own)).path)),
@@ -167,7 +174,7 @@ function warnOfKubeProxy(config: Config, log: Logger): void {
 async function findAndWarn({ source, own, engine }: Config, log: Logger): Promise<void> {
   const isIptables = engine === 'iptables';
   if (source.kind === 'manifests' || (own.devices.includes('none') && !isIptables)) return;
-  const found = await findKubeProxy({ isRunning: isIptables });
+  const found = await findKubeProxy({ readsRules: !isIptables && mayHaveProxyRules() });
   if (found.length === 0) return;
   if (isIptables) {
     const effect = 'both write the same iptables rules, and each undoes what the other has written';

@@ -5,7 +5,6 @@ import { isUnexplained } from '../../agent/probe/fallback.ts';
 import type { ProbeReport } from '../../agent/probe/report.ts';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
-import { run } from '../../sys/exec.ts';
 
 /** A probe takes two seconds, and longer on a busy node. */
 const TIMEOUT_MS = 30_000;
@@ -16,6 +15,7 @@ export type AskProbe = (engine: Engine) => Promise<ProbeReport | undefined>;
 export const askProbe: AskProbe = async (engine) => {
   const words = ['probe', '--output', 'json', '--engine', engine];
   const argv = [process.argv[1] ?? '', ...words];
+  const { run } = await import('../../sys/exec.ts');
   const { stdout } = await run(process.execPath, argv, { timeoutMs: TIMEOUT_MS });
   try {
     return JSON.parse(stdout) as ProbeReport;

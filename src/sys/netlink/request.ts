@@ -2,7 +2,7 @@
 // One netlink request and the whole answer to it. The kernel answers before send() returns.
 import { getSystemErrorName } from 'node:util';
 import * as native from '../native.ts';
-import { DONE_MESSAGE, ERROR_MESSAGE, type Message, messagesIn, u32 } from './wire.ts';
+import { DONE_MESSAGE, ERROR_MESSAGE, type Message, messagesIn, request, u32 } from './wire.ts';
 
 export interface Request {
   readonly protocol: number;
@@ -14,20 +14,11 @@ export interface Request {
 
 export const NLM_F = { ACK: 0x4, DUMP: 0x300, EXCL: 0x200, CREATE: 0x400 };
 
-const HEADER = 16;
-const NLM_F_REQUEST = 0x1;
-
 /** Throws an Error whose message is the errno's name. */
 export function netlinkRequest({ protocol, type, flags, body }: Request): readonly Message[] {
-  const bytes = new Uint8Array(HEADER + body.length);
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, bytes.length, true);
-  view.setUint16(4, type, true);
-  view.setUint16(6, NLM_F_REQUEST | flags, true);
-  bytes.set(body, HEADER);
   const socket = native.openNetlink({ protocol });
   try {
-    socket.send(bytes);
+    socket.send(request({ type, flags }, body));
     return answerOf(socket);
   } finally {
     socket.close();

@@ -36,7 +36,7 @@ const run = (outputs: Outputs) => async (program: string) => {
   const stdout = outputs[program];
   return { stdout: stdout ?? '', stderr: '', code: stdout === undefined ? 127 : 0 };
 };
-const find = (outputs: Outputs = {}) => findOtherProxies({ isRunning: false }, root, run(outputs));
+const find = (outputs: Outputs = {}) => findOtherProxies({ readsRules: true }, root, run(outputs));
 
 test('a standalone machine has none', async () => {
   process_('7', 'kubectl', 'net:[1]');
@@ -77,9 +77,14 @@ test("kube-proxy's rules are detected without its process", async () => {
   ]);
 });
 
+test('rules of fairlead’s own iptables engine are not kube-proxy’s', async () => {
+  const saved = '*filter\n:KUBE-CLUSTER-IPS - [0:0]\nCOMMIT\n*nat\n:KUBE-SERVICES - [0:0]\n';
+  expect(await find({ 'iptables-save': saved })).toEqual([]);
+});
+
 describe('kube-proxy alone is detected', () => {
   const findIt = (body: string, outputs: Outputs = {}) =>
-    findKubeProxy({ isRunning: false }, root, run(outputs), async () => body);
+    findKubeProxy({ readsRules: true }, root, run(outputs), async () => body);
 
   test('by its process, not by a kubelet or another proxy', async () => {
     process_('70', 'kubelet', 'net:[1]');
@@ -102,7 +107,7 @@ describe('kube-proxy alone is detected', () => {
 
   test('by its rules not, if it has to be running', async () => {
     const outputs = { 'iptables-save': ':KUBE-SERVICES - [0:0]\n' };
-    const found = await findKubeProxy({ isRunning: true }, root, run(outputs), async () => '');
+    const found = await findKubeProxy({ readsRules: false }, root, run(outputs), async () => '');
     expect(found).toEqual([]);
   });
 
