@@ -100,6 +100,8 @@ export interface BpfProgram {
     contextIn?: Uint8Array;
     dataOutSize?: number;
     repeat?: number;
+    /** BPF_F_TEST_* of the kernel. */
+    flags?: number;
   }): {
     readonly retval: number;
     readonly durationNs: number;
@@ -178,14 +180,31 @@ export interface BpfObject {
   loadAsync(): Promise<void>;
   readonly maps: readonly string[];
   readonly programs: readonly { readonly name: string; readonly section: string }[];
+  /**
+   * The fields of key and value of a map as it is declared, by the object's BTF: `path bit width`, separated by commas,
+   * each down to what has no fields itself (an array of bytes is one field). Before the load, or after it; empty texts: the
+   * declaration has no types.
+   */
+  mapLayout(map: string): {
+    readonly key: string;
+    readonly value: string;
+    /** As declared, or as set. */
+    readonly maxEntries: number;
+  };
   /** Handles of their own: they stay valid after the object is closed. */
   map(name: string): BpfMap;
   program(name: string): BpfProgram;
   close(): void;
 }
 
-/** `name` (default 'object') begins the names of .rodata, .data and .bss maps. */
-export function openObject(bytes: Uint8Array, options?: { name?: string }): BpfObject;
+/**
+ * `name` (default 'object') begins the names of .rodata, .data and .bss maps. `kernelTypes`: BTF in which relocations of
+ * fields and types are found, instead of that of the running kernel, for which libbpf takes 11 MiB.
+ */
+export function openObject(
+  bytes: Uint8Array,
+  options?: { name?: string; kernelTypes?: Uint8Array },
+): BpfObject;
 export function openPinnedMap(path: string): BpfMap;
 export function openPinnedProgram(path: string): BpfProgram;
 export function openPinnedLink(path: string): BpfLink;
@@ -292,8 +311,36 @@ export function fileSystemType(path: string): number;
  * the lock. Released when the descriptor and every copy a child inherited are closed.
  */
 export function lockExclusively(fd: number): boolean;
-/** Cookie of the calling process's network namespace (SO_NETNS_COOKIE, 5.14), or undefined. */
-export function netnsCookie(): bigint | undefined;
+/**
+ * Who listens at the abstract UNIX socket of this name, filled up with zeros to its full length, in the calling process's
+ * network namespace; undefined: nobody, or its queue is full.
+ */
+export function abstractListener(
+  name: string,
+): { readonly pid: number; readonly uid: number } | undefined;
+/**
+ * Sends `bytes` (1 to 64 KiB) and open `descriptors` (1 to 253) over a connected UNIX stream socket, without waiting: whoever
+ * receives them has the same open files, and the caller keeps its own. Throws EAGAIN if the socket's buffer is full.
+ */
+export function sendDescriptors(
+  socket: number,
+  bytes: Uint8Array,
+  descriptors: readonly number[],
+): void;
+/**
+ * The next bytes, and the descriptors sent with them, without waiting; undefined if there are none yet, no bytes at the end.
+ * The caller must close the descriptors. Bytes of two messages with descriptors are never returned together.
+ */
+export function receiveDescriptors(
+  socket: number,
+): { readonly bytes: Uint8Array; readonly descriptors: readonly number[] } | undefined;
+/**
+ * Cookie of the network namespace `netns` (default: the caller's; another needs CAP_SYS_ADMIN), or undefined before Linux 5.14
+ * (SO_NETNS_COOKIE).
+ */
+export function netnsCookie(options?: { netns?: number }): bigint | undefined;
+/** IPv4 and IPv6 addresses of its devices besides the loopback device, by index of the device. */
+export function netnsAddresses(options?: { netns?: number }): readonly string[];
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
 export function waitGracePeriod(): Promise<void>;
 /**

@@ -4,14 +4,8 @@
 
 #include <string.h>
 
-#include <memory>
-
 namespace fairlead {
 namespace {
-
-struct BtfFreer {
-  void operator()(btf* types) const { btf__free(types); }
-};
 
 const btf_type* Resolve(Layout layout) {
   const btf_type* type = btf__type_by_id(layout.types, layout.id);
@@ -133,10 +127,11 @@ std::string LayoutDifference(const std::string& path, Layout wanted, Layout foun
 }
 
 std::string MapLayoutDifference(const bpf_map* wanted, const bpf_object* object,
-                                const bpf_map_info& found) {
+                                const bpf_map_info& found, KernelTypes* types) {
   const btf* declared = bpf_object__btf(object);
   if (declared == nullptr || found.btf_id == 0) return "";
-  std::unique_ptr<btf, BtfFreer> existing(btf__load_from_kernel_by_id(found.btf_id));
+  std::unique_ptr<btf, BtfFreer>& existing = (*types)[found.btf_id];
+  if (!existing) existing.reset(btf__load_from_kernel_by_id(found.btf_id));
   if (!existing) return "";
   auto compare = [&](const char* part, uint32_t mine, uint32_t theirs) -> std::string {
     if (mine == 0 || theirs == 0) return "";

@@ -8,9 +8,18 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 
+#include <map>
+#include <memory>
 #include <string>
 
 namespace fairlead {
+
+struct BtfFreer {
+  void operator()(btf* types) const { btf__free(types); }
+};
+
+// The BTF of maps that exist, by its id: all maps of one object have the same, which is read once.
+using KernelTypes = std::map<uint32_t, std::unique_ptr<btf, BtfFreer>>;
 
 struct Layout {
   const btf* types;
@@ -24,7 +33,7 @@ std::string LayoutDifference(const std::string& path, Layout wanted, Layout foun
 
 // The same for key and value of a map by its BTF; empty if the kernel has none for it.
 std::string MapLayoutDifference(const bpf_map* wanted, const bpf_object* object,
-                                const bpf_map_info& found);
+                                const bpf_map_info& found, KernelTypes* types);
 
 }  // namespace fairlead
 

@@ -4,19 +4,42 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "map/map.h"
+#include "object/fields.h"
 #include "object/load.h"
 #include "object/load_async.h"
 #include "object/rodata.h"
 #include "program/program.h"
 
 namespace fairlead {
-ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name) {
+namespace {
+
+// A file in memory, because libbpf takes a path. Not valid if it cannot be made: then libbpf reads
+// the kernel's types.
+Fd FileOf(Bytes bytes) {
+  if (bytes.empty()) return Fd();
+  Fd file(memfd_create("fairlead-btf", MFD_CLOEXEC));
+  if (!file.is_valid() ||
+      write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+    return Fd();
+  }
+  return file;
+}
+
+}  // namespace
+
+ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name, Bytes kernel_types) {
   ForgetLibbpfMessages();
-  LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = name.c_str());
-  ObjectPointer object(bytes.empty() ? nullptr
-                                     : bpf_object__open_mem(bytes.data(), bytes.size(), &options));
+  Fd types = FileOf(kernel_types);
+  std::string path = "/proc/self/fd/" + std::to_string(types.get());
+  LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = name.c_str(),
+              .btf_custom_path = types.is_valid() ? path.c_str() : nullptr);
+  ObjectPointer object(
+      bytes.empty() ? nullptr : bpf_object__open_mem(bytes.data(), bytes.size(), &options),
+      ObjectCloser{std::move(types)});
   if (!object) {
     ThrowErrno(env, bytes.empty() ? EINVAL : errno, "bpf_object__open_mem", LibbpfMessages());
   }
@@ -105,6 +128,7 @@ Napi::Value BpfObject::SetExpectedAttachType(const Napi::CallbackInfo& info) {
 Napi::Value BpfObject::Load(const Napi::CallbackInfo& info) {
   Args args(info, "object.load", &is_open_);
   if (!CheckLoaded(args, false)) return {};
+  state_.kernel_types.clear();
   Failure failure;
   if (!LoadObject(state_.object.get(), &failure)) return Throw(info.Env(), failure);
   state_.is_loaded = true;
@@ -120,6 +144,7 @@ Napi::Value BpfObject::LoadAsync(const Napi::CallbackInfo& info) {
   Args args(info, "object.loadAsync", &is_open_);
   if (!CheckLoaded(args, false)) return {};
   state_.is_loading = true;
+  state_.kernel_types.clear();
   return QueueLoad(*this);
 }
 
@@ -146,6 +171,23 @@ Napi::Value BpfObject::Programs(const Napi::CallbackInfo& info) {
     programs.Set(programs.Length(), entry);
   }
   return programs;
+}
+
+Napi::Value BpfObject::MapLayout(const Napi::CallbackInfo& info) {
+  Args args(info, "object.mapLayout", &is_open_);
+  std::string name = args.Text(args.At(0), "map");
+  if (!CheckIdle(args)) return {};
+  bpf_map* map = FindMap(args, name);
+  if (map == nullptr) return {};
+  const btf* types = bpf_object__btf(state_.object.get());
+  auto fields = [&](uint32_t id) {
+    return Napi::String::New(info.Env(), types == nullptr ? "" : FieldsOf(types, id));
+  };
+  Napi::Object layout = Napi::Object::New(info.Env());
+  layout.Set("key", fields(bpf_map__btf_key_type_id(map)));
+  layout.Set("value", fields(bpf_map__btf_value_type_id(map)));
+  layout.Set("maxEntries", Napi::Number::New(info.Env(), bpf_map__max_entries(map)));
+  return layout;
 }
 
 Napi::Value BpfObject::Map(const Napi::CallbackInfo& info) {
@@ -181,6 +223,7 @@ Napi::Value BpfObject::Program(const Napi::CallbackInfo& info) {
 Napi::Value BpfObject::Close(const Napi::CallbackInfo& info) {
   is_open_ = false;
   state_.object.reset();
+  state_.kernel_types.clear();
   return info.Env().Undefined();
 }
 
@@ -195,7 +238,8 @@ Napi::Function BpfObject::Define(Napi::Env env) {
        InstanceMethod<&BpfObject::SetExpectedAttachType>("setExpectedAttachType"),
        InstanceMethod<&BpfObject::Load>("load"), InstanceMethod<&BpfObject::LoadAsync>("loadAsync"),
        InstanceAccessor<&BpfObject::Maps>("maps"),
-       InstanceAccessor<&BpfObject::Programs>("programs"), InstanceMethod<&BpfObject::Map>("map"),
+       InstanceAccessor<&BpfObject::Programs>("programs"),
+       InstanceMethod<&BpfObject::MapLayout>("mapLayout"), InstanceMethod<&BpfObject::Map>("map"),
        InstanceMethod<&BpfObject::Program>("program"), InstanceMethod<&BpfObject::Close>("close")});
 }
 
@@ -204,9 +248,12 @@ static Napi::Value OpenObject(const Napi::CallbackInfo& info) {
   Napi::Value name_value = args.Option(1, "name");
   std::string name = "object";
   if (!name_value.IsUndefined()) name = args.Text(name_value, "name");
+  Napi::Value types_value = args.Option(1, "kernelTypes");
+  Bytes kernel_types = {};
+  if (!types_value.IsUndefined()) kernel_types = args.AnyBytes(types_value, "kernelTypes");
   Bytes bytes = args.AnyBytes(args.At(0), "bytes");
   if (!args.ok()) return {};
-  ObjectPointer object = OpenMemory(info.Env(), bytes, name);
+  ObjectPointer object = OpenMemory(info.Env(), bytes, name, kernel_types);
   if (!object) return {};
   ObjectState state;
   state.object = std::move(object);

@@ -10,20 +10,28 @@
 #include <string>
 
 #include "binding/handle.h"
+#include "object/layout.h"
+#include "system/fd.h"
 
 namespace fairlead {
 
+// libbpf reads `kernel_types` by its path when the object is loaded.
 struct ObjectCloser {
-  void operator()(bpf_object* object) const { bpf_object__close(object); }
+  Fd kernel_types;
+  void operator()(bpf_object* object) { bpf_object__close(object); }
 };
 using ObjectPointer = std::unique_ptr<bpf_object, ObjectCloser>;
 
-// Null with the error thrown if the bytes are no BPF object. The bytes are not kept.
-ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name);
+// Null with the error thrown if the bytes are no BPF object. The bytes are not kept. With
+// `kernel_types`, BTF, relocations are found in it and not in that of the kernel.
+ObjectPointer OpenMemory(Napi::Env env, Bytes bytes, const std::string& name,
+                         Bytes kernel_types = {});
 
 struct ObjectState {
   // Shared with a load that runs on another thread, which may outlast the handle.
   std::shared_ptr<bpf_object> object;
+  // Of the maps that it reuses, until it is loaded.
+  KernelTypes kernel_types;
   bool is_loaded = false;
   bool is_loading = false;
 };
@@ -48,6 +56,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   Napi::Value LoadAsync(const Napi::CallbackInfo& info);
   Napi::Value Maps(const Napi::CallbackInfo& info);
   Napi::Value Programs(const Napi::CallbackInfo& info);
+  Napi::Value MapLayout(const Napi::CallbackInfo& info);
   Napi::Value Map(const Napi::CallbackInfo& info);
   Napi::Value Program(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);

@@ -36,7 +36,7 @@ Napi::Value BpfObject::Reuse(Args& args, bpf_map* map, int fd, const std::string
     return ThrowErrno(args.env(), errno, "bpf_obj_get_info_by_fd", from);
   }
   std::string differences = Differences(map, actual);
-  std::string layout = MapLayoutDifference(map, state_.object.get(), actual);
+  std::string layout = MapLayoutDifference(map, state_.object.get(), actual, &state_.kernel_types);
   if (!layout.empty()) differences += (differences.empty() ? "" : "; ") + layout;
   if (!differences.empty()) {
     return ThrowCode(args.env(), "INCOMPATIBLE", "bpf_map__reuse_fd",

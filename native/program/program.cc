@@ -72,12 +72,14 @@ TestRunInput BpfProgram::ReadTestRun(Args& args) {
   Napi::Value context = args.Option(0, "contextIn");
   Napi::Value out_size = args.Option(0, "dataOutSize");
   Napi::Value repeat = args.Option(0, "repeat");
+  Napi::Value flags = args.Option(0, "flags");
   TestRunInput input;
   if (!data.IsUndefined()) input.data = args.AnyBytes(data, "dataIn");
   if (!context.IsUndefined()) input.context = args.AnyBytes(context, "contextIn");
   uint32_t enough = input.data.empty() ? 0 : input.data.size() + kOutputSlack;
   input.out_size = args.Uint32Or(out_size, "dataOutSize", enough);
   input.repeat = args.Uint32Or(repeat, "repeat", 0);
+  input.flags = args.Uint32Or(flags, "flags", 0);
   if (input.out_size > kLargestOutput) args.Refuse("dataOutSize must be at most 1 MiB");
   if (input.repeat > INT32_MAX) args.Refuse("repeat must be at most 2147483647");
   return input;
@@ -101,6 +103,7 @@ Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
   options.ctx_out = pointer(context_out);
   options.ctx_size_out = context_out.size();
   options.repeat = input.repeat;
+  options.flags = input.flags;
   if (bpf_prog_test_run_opts(state_.fd.get(), &options) != 0) {
     return ThrowErrno(info.Env(), errno, "bpf_prog_test_run_opts", "program " + state_.name);
   }

@@ -30,6 +30,7 @@ struct TestRunInput {
   Bytes context;
   uint32_t out_size = 0;
   uint32_t repeat = 0;
+  uint32_t flags = 0;
 };
 
 class BpfProgram : public Handle<BpfProgram, ProgramState> {

@@ -25,6 +25,8 @@ class Fd {
 
   bool is_valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  // To another owner.
+  int Release() { return std::exchange(fd_, -1); }
   void Reset() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }

@@ -51,9 +51,10 @@ bool RunInNetns(const Fd& netns, const std::function<void()>& work, Failure* fai
     return false;
   }
   pthread_join(thread, nullptr);
+  if (visit.error == 0) return true;
   failure->error = visit.error;
   failure->op = "setns";
-  return visit.error == 0;
+  return false;
 }
 
 }  // namespace fairlead

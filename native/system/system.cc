@@ -6,7 +6,10 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
+
+#include <cstring>
 
 #include "addon.h"
 #include "binding/args.h"
@@ -15,10 +18,6 @@
 
 namespace fairlead {
 namespace {
-
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71
-#endif
 
 Napi::Value PossibleCpus(const Napi::CallbackInfo& info) {
   int count = libbpf_num_possible_cpus();
@@ -83,16 +82,31 @@ Napi::Value LockExclusively(const Napi::CallbackInfo& info) {
   return ThrowErrno(info.Env(), errno, "flock");
 }
 
-Napi::Value NetnsCookie(const Napi::CallbackInfo& info) {
-  Fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket_fd.is_valid()) return ThrowErrno(info.Env(), errno, "socket");
-  uint64_t cookie = 0;
-  socklen_t size = sizeof(cookie);
-  if (getsockopt(socket_fd.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) != 0) {
-    if (errno == ENOPROTOOPT) return info.Env().Undefined();
-    return ThrowErrno(info.Env(), errno, "getsockopt", "SO_NETNS_COOKIE");
+// The credentials are those of its listen(2), whether or not it accepts. A full queue says nothing
+// (EAGAIN).
+Napi::Value AbstractListener(const Napi::CallbackInfo& info) {
+  Args args(info, "abstractListener");
+  std::string name = args.Text(args.At(0), "name");
+  struct sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (args.ok() && name.size() >= sizeof(address.sun_path)) args.Refuse("name is too long");
+  if (!args.ok()) return {};
+  memcpy(address.sun_path + 1, name.data(), name.size());
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_valid()) return ThrowErrno(info.Env(), errno, "socket");
+  if (connect(fd.get(), reinterpret_cast<struct sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == ECONNREFUSED || errno == EAGAIN) return info.Env().Undefined();
+    return ThrowErrno(info.Env(), errno, "connect", name);
   }
-  return Napi::BigInt::New(info.Env(), cookie);
+  struct ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return ThrowErrno(info.Env(), errno, "getsockopt", "SO_PEERCRED");
+  }
+  Napi::Object found = Napi::Object::New(info.Env());
+  found.Set("pid", Napi::Number::New(info.Env(), peer.pid));
+  found.Set("uid", Napi::Number::New(info.Env(), peer.uid));
+  return found;
 }
 
 Napi::Value LibbpfVersion(const Napi::CallbackInfo& info) {
@@ -110,7 +124,7 @@ void RegisterSystem(Napi::Env env, Addon&, Napi::Object exports) {
   exports.Set("unshareMounts", Napi::Function::New<UnshareMounts>(env, "unshareMounts"));
   exports.Set("fileSystemType", Napi::Function::New<FileSystemType>(env, "fileSystemType"));
   exports.Set("lockExclusively", Napi::Function::New<LockExclusively>(env, "lockExclusively"));
-  exports.Set("netnsCookie", Napi::Function::New<NetnsCookie>(env, "netnsCookie"));
+  exports.Set("abstractListener", Napi::Function::New<AbstractListener>(env, "abstractListener"));
   exports.Set("libbpfVersion", Napi::Function::New<LibbpfVersion>(env, "libbpfVersion"));
 }
 

@@ -3,10 +3,12 @@
 // first call, so that commands that do not need the kernel work without it. FAIRLEAD_ADDON names another file
 // (the sanitizer build in tests).
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type * as surface from '../../native/index.d.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
+import { ELF_BYTES, processorOf } from '../lib/processor.ts';
 import { packageRoot } from './package.ts';
 
 export type {
@@ -39,8 +41,24 @@ function addon(): Native {
   } catch (error) {
     throw new FairleadError(
       'NO_ADDON',
-      `cannot load the addon ${file}: ${reasonOf(error).split('\n', 1)[0]}; run: npm run build:native`,
+      `cannot load the addon ${file}: ${reasonNotLoaded(file, error)}`,
     );
+  }
+}
+
+/** For a library of another processor the C library's reason is that there is no such file. */
+function reasonNotLoaded(file: string, error: unknown): string {
+  const built = processorOfFile(file);
+  return built === undefined || built === process.arch
+    ? `${reasonOf(error).split('\n', 1)[0]}; run: npm run build:native`
+    : `it is built for ${built}, and this is ${process.arch}; use the image of this processor, or run: npm run build:native`;
+}
+
+function processorOfFile(file: string): string | undefined {
+  try {
+    return processorOf(readFileSync(file).subarray(0, ELF_BYTES));
+  } catch {
+    return undefined; // There is no such file.
   }
 }
 
@@ -67,7 +85,15 @@ export const fileSystemType: Native['fileSystemType'] = (...args) =>
   addon().fileSystemType(...args);
 export const lockExclusively: Native['lockExclusively'] = (...args) =>
   addon().lockExclusively(...args);
-export const netnsCookie: Native['netnsCookie'] = () => addon().netnsCookie();
+export const abstractListener: Native['abstractListener'] = (...args) =>
+  addon().abstractListener(...args);
+export const sendDescriptors: Native['sendDescriptors'] = (...args) =>
+  addon().sendDescriptors(...args);
+export const receiveDescriptors: Native['receiveDescriptors'] = (...args) =>
+  addon().receiveDescriptors(...args);
+export const netnsCookie: Native['netnsCookie'] = (...args) => addon().netnsCookie(...args);
+export const netnsAddresses: Native['netnsAddresses'] = (...args) =>
+  addon().netnsAddresses(...args);
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
 export const readIterator: Native['readIterator'] = (...args) => addon().readIterator(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>

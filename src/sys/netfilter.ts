@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../errors.ts';
 import { NLM_F, netlinkRequest } from './netlink/request.ts';
-import { attribute, joined } from './netlink/wire.ts';
+import { attribute, attributeIn, joined, viewOf } from './netlink/wire.ts';
 
 const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */
@@ -15,6 +15,8 @@ const NFACCT_NAME = 1;
 const NFTABLES = 10 << 8;
 const NFT_MSG_GETTABLE = 1;
 const NFT_MSG_GETCHAIN = 4;
+const NFT_MSG_GETGEN = 16;
+const NFTA_GEN_ID = 1;
 const NFTA_TABLE_NAME = 1;
 const NFTA_CHAIN_TABLE = 1;
 const NFTA_CHAIN_NAME = 3;
@@ -22,6 +24,7 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 
 /** `struct nfgenmsg`. */
+const HEADER_SIZE = 4;
 const header = (family: number): Uint8Array => Uint8Array.of(family, 0, 0, 0);
 const nameAttribute = (type: number, name: string): Uint8Array =>
   attribute(type, new TextEncoder().encode(`${name}\0`));
@@ -70,6 +73,19 @@ function mayHave(family: Family, message: number, names: readonly Uint8Array[]):
   } catch (error) {
     // EINVAL: the kernel has no nf_tables.
     return !['ENOENT', 'EINVAL'].includes(reasonOf(error));
+  }
+}
+
+/** Grows with every change of any table of nf_tables in this network namespace; undefined: the kernel does not tell. */
+export function rulesGeneration(): number | undefined {
+  try {
+    const type = NFTABLES | NFT_MSG_GETGEN;
+    const asked = { protocol: NETLINK_NETFILTER, type, flags: 0, body: header(0) };
+    const [body = new Uint8Array()] = netlinkRequest(asked).map((answer) => answer.body);
+    const id = attributeIn(viewOf(body), { from: HEADER_SIZE, to: body.length }, NFTA_GEN_ID);
+    return id === undefined ? undefined : viewOf(body).getUint32(id.from);
+  } catch {
+    return undefined;
   }
 }
 

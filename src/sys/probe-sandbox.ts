@@ -2,11 +2,11 @@
 // A network namespace, a bpf file system and a cgroup to try things in, for one process. The namespaces are those that the
 // process was started in, and end with it; the cgroup is removed by whoever made it. What could not be set up throws
 // CouldNotTell where it is asked for.
-import { existsSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../errors.ts';
 import { CouldNotTell } from '../lib/could-not-tell.ts';
-import { findCgroup2 } from './cgroup.ts';
+import { findCgroup2, removeCgroup } from './cgroup.ts';
 import { raiseLoopback } from './loopback.ts';
 import * as native from './native.ts';
 
@@ -85,12 +85,15 @@ function mountOwnBpffs(): string {
   return join(path, 'probe');
 }
 
+const REMOVED_MS = 5_000;
+
 function leaveCgroup(cgroup: Prepared['cgroup']): void {
   if ('problem' in cgroup || !existsSync(cgroup.path)) return;
   for (const path of [dirname(cgroup.path), findCgroup2() ?? '']) {
     try {
       enterCgroup(path);
-      rmdirSync(cgroup.path);
+      // A program that an attempt has started may still be there.
+      removeCgroup(cgroup.path, REMOVED_MS);
       return;
     } catch {
       // A cgroup with controllers takes no processes: the next.
@@ -100,3 +103,12 @@ function leaveCgroup(cgroup: Prepared['cgroup']): void {
 
 /** Of this process, from /proc/self/status. */
 export const ownStatus = (): string => readFileSync('/proc/self/status', 'utf8');
+
+/** undefined: the kernel has no lockdown, or securityfs is not mounted. */
+export function readLockdown(): string | undefined {
+  try {
+    return readFileSync('/sys/kernel/security/lockdown', 'utf8');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every way a program can end, blocking and not.
+
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { type RunResult, run, runSync, start, stop } from '../../../src/sys/exec.ts';
+import { endTied, type RunResult, run, runSync, start, stop } from '../../../src/sys/exec.ts';
+import { until } from '../../support/until.ts';
 
 const sh = (script: string): readonly [string, readonly string[]] => ['sh', ['-c', script]];
 
@@ -93,4 +98,18 @@ test('stop escalates from SIGTERM to SIGKILL', async () => {
 
 test('a program that cannot be started throws', () => {
   expect(() => start('no-such-program', [])).toThrow(/no-such-program.*installed/);
+});
+
+test('programs that end with this process have ended when endTied() returns', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'exec-'));
+  const file = join(folder, 'pid');
+  const tied = run(...sh(`echo $$ >${file}; exec sleep 60`), { endsWithUs: true });
+  const other = run(...sh('sleep 0.5; echo other'));
+  const pid = await until(() => existsSync(file) && readFileSync(file, 'utf8').trim(), 'its start');
+  endTied();
+  // Nobody has reaped it yet.
+  expect(readFileSync(`/proc/${pid}/status`, 'utf8')).toMatch(/^State:\s+Z/m);
+  expect(await tied).toMatchObject({ code: 137 });
+  expect(await other).toMatchObject({ code: 0, stdout: 'other\n' });
+  rmSync(folder, { recursive: true });
 });
