@@ -60,6 +60,19 @@ static __always_inline bool read_backend(__u32 id, enum family family, struct ba
 	return family == FAMILY_IPV4 ? read_backend4(id, b) : read_backend6(id, b);
 }
 
+/* The backend is not in use any more, or the id belongs to another one by now. */
+static __always_inline bool is_gone(__u32 id, __u32 service_id, __u16 generation,
+				    enum family family)
+{
+	struct backend b;
+
+	if (!read_backend(id, family, &b))
+		return false;
+	if (b.generation != generation || b.service_id != service_id)
+		return true;
+	return b.state != BACKEND_ACTIVE && b.state != BACKEND_TERMINATING;
+}
+
 /*
  * Functions named `fl_*` are global: the verifier checks them once, for any arguments, instead of
  * at each call.

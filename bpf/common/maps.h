@@ -60,6 +60,18 @@ struct {
 } fl_slot_block SEC(".maps");
 
 /*
+ * Rounds through sets of round robin. Written and read by the programs, each CPU its own; not
+ * atomic: a task that preempts another one may choose the same slot. Key: number of the set's first
+ * block, modulo TURNS.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TURNS);
+	__type(key, __u32);
+	__type(value, struct turn);
+} fl_turn SEC(".maps");
+
+/*
  * Backends. Written by the agent through shared memory; after publication only `state` changes.
  * Read by the programs. Key: backend id; one id space across both families, 0 is never used.
  * Resized by the agent, together with fl_backend6 and fl_be_stat.

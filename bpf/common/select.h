@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Selection: request -> find frontend -> backend of the flow or of session affinity, else random ->
- * choice. Reads the agent's maps, writes only fl_affinity, and does not count. Independent of
- * sockets and packets: hooks translate to and from these two structs, and tests run it with
- * PROG_TEST_RUN.
+ * Selection: request -> find frontend -> backend of the flow or of session affinity, else by the
+ * algorithm of the set -> choice. Reads the agent's maps, writes only what the next selections
+ * need (fl_affinity), and does not count. Independent of sockets and packets: hooks translate to
+ * and from these two structs, and tests run it with PROG_TEST_RUN.
  */
 #ifndef FAIRLEAD_SELECT_H
 #define FAIRLEAD_SELECT_H
 
 #include "common/address.h"
+#include "common/algorithm.h"
 #include "common/backend.h"
 #include "common/frontend.h"
 
@@ -137,18 +138,9 @@ static __always_inline bool choose_remembered(const struct route *route,
 	return try_candidate(&from, SOURCE_AFFINITY, route, family, c);
 }
 
-/* False if the slot's backend is not the Service's: the set was read while it was replaced. */
-static __always_inline bool choose_new(const struct route *route, enum family family,
-				       struct choice *c)
-{
-	struct candidate from = {.id = fl_random_member(route->rule.block, route->rule.members)};
-
-	return try_candidate(&from, SOURCE_SET, route, family, c);
-}
-
 /*
- * The source that ranges are compared with. A socket of the node that is bound to no address will
- * have one of the node's. False: not known yet.
+ * The address that packets of the request have as their source. A socket of the node that is bound
+ * to no address will have one of the node's. False: not known yet.
  */
 static __always_inline bool find_source(const struct request *r, enum family family,
 					struct address *source)
@@ -166,6 +158,39 @@ static __always_inline bool find_source(const struct request *r, enum family fam
 	else
 		*source = *as_address(node->address6);
 	return !is_unspecified(source, family);
+}
+
+/* A source that is not known yet is that of session affinity: all sockets of a pod are one. */
+static __always_inline __u32 member_by_source(const struct request *r,
+					      const struct traffic_rule *rule, enum family family)
+{
+	struct address source;
+	__u64 high, low;
+
+	if (!find_source(r, family, &source))
+		source = r->source;
+	__builtin_memcpy(&high, &source.byte[0], sizeof(high));
+	__builtin_memcpy(&low, &source.byte[8], sizeof(low));
+	return fl_member_by_source(rule->block, rule->members, high, low);
+}
+
+static __always_inline __u32 new_member(const struct request *r, const struct traffic_rule *rule,
+					enum family family)
+{
+	if (rule->kind == SET_RANDOM)
+		return fl_random_member(rule->block, rule->members);
+	if (rule->kind == SET_SOURCE_HASH)
+		return member_by_source(r, rule, family);
+	return fl_member_by(rule->kind, rule->block, rule->members);
+}
+
+/* False if the slot's backend is not the Service's: the set was read while it was replaced. */
+static __always_inline bool choose_new(const struct request *r, const struct route *route,
+				       enum family family, struct choice *c)
+{
+	struct candidate from = {.id = new_member(r, &route->rule, family)};
+
+	return try_candidate(&from, SOURCE_SET, route, family, c);
 }
 
 /*
@@ -226,7 +251,7 @@ static __always_inline bool choose(const struct request *r, const struct route *
 	}
 	__builtin_memcpy(client.client, r->source.byte, sizeof(client.client));
 	if (!(is_first && choose_remembered(route, &client, family, c)) &&
-	    !choose_new(route, family, c))
+	    !choose_new(r, route, family, c))
 		return false;
 	decide_translation(r, family, c);
 	if (route->affinity_seconds && c->verdict == VERDICT_TRANSLATE)

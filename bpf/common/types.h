@@ -71,7 +71,11 @@ struct frontend_ref {
 };
 
 enum set_kind {
-	SET_RANDOM = 0, /* every member is equally likely */
+	SET_RANDOM = 0,		      /* every member is equally likely */
+	SET_WEIGHTED_RANDOM = 1,      /* every entry of the table is */
+	SET_ROUND_ROBIN = 2,	      /* members in turn, by each CPU for itself */
+	SET_WEIGHTED_ROUND_ROBIN = 3, /* entries of the table in turn */
+	SET_SOURCE_HASH = 4,	      /* an entry of the table, by the source's address */
 } PACKED_ENUM;
 
 /* A struct of its own: see struct frontend_flags. */
@@ -90,9 +94,10 @@ struct traffic_rule_flags {
 /*
  * The traffic rule for clients of one position: a set and its flags, in one word that is read and
  * written atomically. The set is a run of fl_slot_block: the service id, then `members` backend ids
- * in ascending order, so that session affinity finds a member by binary search; an id may occur
- * more than once (weights). Kinds that select by a table have it in the blocks that follow. The
- * slots after the last member are 0. A run is immutable while any rule refers to it.
+ * in ascending order, so that session affinity finds a member by binary search. Kinds that select
+ * by a table have it in the blocks that follow, as another run: the number of its entries, then
+ * members, each as often as its weight says, as far apart as possible. The slots after the last
+ * one of a run are 0. Both are immutable while any rule refers to them.
  */
 struct traffic_rule {
 	__u32 block;   /* the run's first */
@@ -132,7 +137,17 @@ struct frontend {
 
 /* A run of these is a set: see struct traffic_rule. */
 struct slot_block {
-	__u32 slot[SLOTS_PER_BLOCK]; /* backend ids; the first of a run: the service id */
+	__u32 slot[SLOTS_PER_BLOCK]; /* backend ids; first in a run: see struct traffic_rule */
+};
+
+/* Elements of fl_turn. If more sets than these are in use, two may share one: then each choice of
+ * either begins a round. */
+#define TURNS 4096
+
+/* Where one CPU is in its round through a set. */
+struct turn {
+	__u32 block; /* the set: its first block */
+	__u32 slot;  /* of the latest choice, in the members or the table; 0: there was none */
 };
 
 struct backend4 {
@@ -224,7 +239,9 @@ enum reason {
 	/* Of sockets: */
 	REASON_REFUSED_BIND = 28, /* a process of the node wanted to bind a NodePort */
 	/* Of packets: */
-	REASON_PING_ANSWERED = 29, /* an echo request to an address in fl_ping */
+	REASON_PING_ANSWERED = 29,	  /* an echo request to an address in fl_ping */
+	REASON_HALF_OPEN_EVICTED = 30,	  /* a half-open flow lost its SNAT port to a new one */
+	REASON_REFUSED_STALE_SOCKET = 31, /* of a connected UDP socket whose backend is gone */
 };
 
 /* --- ranges of source addresses ---------------------------------------------------------------
@@ -344,6 +361,8 @@ struct node_address6_key {
 struct runtime_flags {
 	__u32 skipped_cgroups; /* number of entries of fl_cgroup_skip: 0 saves every look-up */
 	__u32 node_ports;      /* number of wildcard frontends: 0 saves the second look-up */
+	__u32 refused_sockets; /* number of entries of fl_refused_sock: 0 saves every look-up */
+	__u32 pad;
 };
 
 /* If a size changes here, the layout does: change the codecs and the versions of the pins too. */
@@ -353,6 +372,7 @@ _Static_assert(sizeof(struct frontend_ref) == 4, "frontend_ref");
 _Static_assert(sizeof(struct traffic_rule) == 8, "traffic_rule: read with one 64-bit load");
 _Static_assert(sizeof(struct frontend) == 64, "frontend: one cache line");
 _Static_assert(sizeof(struct slot_block) == 64, "slot_block: one cache line");
+_Static_assert(sizeof(struct turn) == 8, "turn");
 _Static_assert(sizeof(struct backend4) == 16, "backend4");
 _Static_assert(sizeof(struct backend6) == 32, "backend6");
 _Static_assert(sizeof(struct service_name) == 200, "service_name");
@@ -371,6 +391,6 @@ _Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
 _Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");
 _Static_assert(sizeof(struct node) == 20, "node");
 _Static_assert(sizeof(struct cgroup_skip) == 4, "cgroup_skip");
-_Static_assert(sizeof(struct runtime_flags) == 8, "runtime_flags");
+_Static_assert(sizeof(struct runtime_flags) == 16, "runtime_flags");
 
 #endif

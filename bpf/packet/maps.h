@@ -5,7 +5,8 @@
  *
  * Flows begin in tables of half-open flows, which evict the least recently used one when they are
  * full, and move to the main tables once the backend has answered. A flood of half-open flows
- * therefore evicts only its like.
+ * therefore evicts only its like. A few hundred connections may begin in the main tables
+ * (credit.h).
  */
 #ifndef FAIRLEAD_PACKET_MAPS_H
 #define FAIRLEAD_PACKET_MAPS_H
@@ -178,6 +179,19 @@ struct {
 	__type(key, struct ping_key);
 	__type(value, __u32);
 } fl_ping SEC(".maps");
+
+/*
+ * Connected UDP sockets whose backend is gone, and which the agent may not destroy: the next
+ * datagram of one is refused. Written by the agent; read by the packet programs when
+ * fl_runtime.refused_sockets is not 0. Key: socket cookie. Full: the agent leaves the others alone.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, __u32);
+} fl_refused_sock SEC(".maps");
 
 /* Settings, one element. Written by the agent; read by the packet programs. */
 struct {

@@ -89,13 +89,17 @@ static __always_inline int plain_ingress(struct __sk_buff *skb, struct packet *p
 /* --- egress ------------------------------------------------------------------------------------
  */
 
-static __always_inline int egress_of(struct __sk_buff *skb, const struct packet *p,
-				     enum family family)
+static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	int action;
 
-	if (p->wire.protocol != PROTOCOL_TCP && may_be_node_port(p->wire.source_port))
-		family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+	if (p->wire.protocol != PROTOCOL_TCP) {
+		set_now(p);
+		if (is_left_at_egress(p, family))
+			return LEAVE;
+		if (may_be_node_port(p->wire.source_port))
+			family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+	}
 	if (!may_have_nat(p, family))
 		return LEAVE;
 	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
@@ -151,6 +155,7 @@ static __always_inline struct packet *begin(bool has_mac)
 	p->secret = s->secret;
 	p->has_mac = has_mac;
 	p->is_plain = false;
+	p->former_backend = 0;
 	return p;
 }
 

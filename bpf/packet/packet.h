@@ -40,6 +40,9 @@ union leg {
 /* Keeps what is seldom done out of the lines of the cache that most packets need. */
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
+/* No more than this, of a batch, are between ingress and egress on one CPU. */
+#define LEFT_PACKETS 16
+
 /* What a step returns if the next one decides; else a TC_ACT_*. */
 #define UNDECIDED 256
 
@@ -62,13 +65,15 @@ struct packet {
 	__u8 is_fragment;	/* of any kind */
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
-	__u8 pad;
-	__u32 length;	 /* of the network packet */
-	__u32 network;	 /* offset of its header */
-	__u32 transport; /* offset of the header behind it, or of a later fragment's data; of
-			    an ICMP error: of the one that it quotes */
-	__u32 now;	 /* seconds */
-	__u64 tick;	 /* of the kernel's timer, when `now` was read from the clock */
+	__u8 may_end;		/* of a FIN or RST: it has a sequence number that is not forged */
+	tcp_progress progress;	/* of TCP: what the packet says, if it is the client's */
+	__u32 length;		/* of the network packet */
+	__u32 network;		/* offset of its header */
+	__u32 transport;	/* offset of the header behind it, or of a later fragment's data; of
+				   an ICMP error: of the one that it quotes */
+	__u32 now;		/* seconds */
+	__u64 tick;		/* of the kernel's timer, when `now` was read from the clock */
+	__u32 former_backend;	/* id: the same flow has ended there before; 0: it has not */
 	__u64 secret;
 	struct address address; /* what a side of the packet is rewritten to */
 	/* What all packets use ends here; what some use follows. */
@@ -84,9 +89,19 @@ struct packet {
 	__u32 icmp; /* of an ICMP error: offset of its header */
 	__u32 quoted_network;
 	__u32 fragment_id;
-	__u16 ended_port; /* SNAT port of a flow that has ended, met in the search; 0: none */
-	__u8 pad2[2];
+	/* SNAT ports that were met in the search, see snat.h; 0: none. */
+	__u16 ended_port;
+	__u16 half_open_port;
+	__u32 ended_seen; /* as in struct snat */
+	__u32 half_open_seen;
+	__u8 begins_in_main; /* the flow of this packet, see credit.h */
+	__u8 follows_answer; /* the backend has answered the client before */
+	__u16 pad;
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
+	/* Of packets before. */
+	__u64 left[LEFT_PACKETS]; /* see leave_at_egress() */
+	__u32 credit;
+	__u32 credit_at; /* when it was last raised */
 };
 
 /* Of the packet that this CPU works on. One element. */
@@ -219,6 +234,35 @@ static __always_inline void set_now(struct packet *p)
 		return;
 	p->tick = tick;
 	p->now = bpf_ktime_get_ns() / NS_PER_SECOND;
+}
+
+/* A packet in this second; no two have the same, and nobody else can tell what it is. */
+static __always_inline __u64 hash_of_now(const struct packet *p, enum family family)
+{
+	return mix(hash_tuple(p->secret, &p->wire, family), p->now);
+}
+
+/*
+ * At ingress: the egress program has nothing to do with the packet, as it stands now. A packet
+ * takes no CPU but this one on its way, unless the kernel spreads packets; then, and if something
+ * else has changed it, the egress program finds out by itself.
+ */
+static __always_inline void leave_at_egress(struct packet *p, enum family family)
+{
+	__u64 hash = hash_of_now(p, family);
+
+	p->left[hash % LEFT_PACKETS] = hash;
+}
+
+static __always_inline bool is_left_at_egress(struct packet *p, enum family family)
+{
+	__u64 hash = hash_of_now(p, family);
+	__u64 *left = &p->left[hash % LEFT_PACKETS];
+
+	if (*left != hash)
+		return false;
+	*left = 0;
+	return true;
 }
 
 /* A connection begins. Every UDP datagram may begin one. */

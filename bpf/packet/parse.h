@@ -127,6 +127,11 @@ static __always_inline __u8 syn_of(const struct tcphdr *tcp)
 	return hash ? hash : 1;
 }
 
+static __always_inline tcp_progress progress_of_tcp(const struct tcphdr *tcp)
+{
+	return (bpf_ntohl(tcp->seq) & 0xffff0000) | bpf_ntohl(tcp->ack_seq) >> 16;
+}
+
 static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packet *p)
 {
 	struct tcphdr tcp;
@@ -139,6 +144,7 @@ static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packe
 	p->wire.destination_port = bpf_ntohs(tcp.dest);
 	p->tcp_flags = ((__u8 *)&tcp)[13];
 	p->syn = syn_of(&tcp);
+	p->progress = progress_of_tcp(&tcp);
 	p->has_checksum = true;
 	return PARSED_FLOW;
 }

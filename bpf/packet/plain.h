@@ -24,6 +24,7 @@ static __always_inline bool parse_plain_tcp(struct packet *p, const struct tcphd
 {
 	p->tcp_flags = ((const __u8 *)tcp)[13];
 	p->syn = syn_of(tcp);
+	p->progress = progress_of_tcp(tcp);
 	p->has_checksum = true;
 	return tcp->doff >= sizeof(*tcp) / 4;
 }

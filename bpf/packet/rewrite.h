@@ -7,10 +7,7 @@
 #ifndef FAIRLEAD_REWRITE_H
 #define FAIRLEAD_REWRITE_H
 
-#include "packet/parse.h"
-#include "packet/sum.h"
-
-enum side { SIDE_SOURCE, SIDE_DESTINATION } PACKED_ENUM;
+#include "packet/head.h"
 
 #define TCP_CHECKSUM  16
 #define UDP_CHECKSUM  6
@@ -136,7 +133,8 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct packet *p, enum
 	int error = 0;
 
 	if (family == FAMILY_IPV4 && p->is_plain && p->has_checksum) {
-		error = rewrite_plain4(skb, p, side, address->word[3], *port);
+		error = ip_summed_at ? rewrite_head4(skb, p, side)
+				     : rewrite_plain4(skb, p, side, address->word[3], *port);
 		*address = p->address;
 		*port = p->port;
 		return error;

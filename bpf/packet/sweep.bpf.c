@@ -167,7 +167,9 @@ static __always_inline long sweep_snat(const void *key, struct snat *snat, const
 		return 0;
 	sum->entries += 1;
 	read_key(key, &p->quoted, family);
-	if (!is_orphan(p, snat->seen_seconds, p->quoted.protocol) || has_nat(p, snat, family))
+	if (snat->client_end.reserved ? age_of(p->now, snat->seen_seconds) <= RESERVED_SECONDS
+				      : !is_orphan(p, snat->seen_seconds, p->quoted.protocol) ||
+						has_nat(p, snat, family))
 		return 0;
 	delete_snat(TIER_MAIN, &p->quoted, family);
 	delete_snat(TIER_NEW, &p->quoted, family);

@@ -80,15 +80,23 @@ struct flow {
 	struct flow_flags flags;
 };
 
+/*
+ * How far a TCP connection has come, by the client's packets: the upper half of its sequence number
+ * in the upper half, and that of what it acknowledges in the lower one. 0: not known.
+ */
+typedef __u32 tcp_progress;
+
 struct flow4 {
 	struct flow flow;
 	__u8 backend_address[4];
-	__u32 pad;
+	tcp_progress progress;
 };
 
 struct flow6 {
 	struct flow flow;
 	__u8 backend_address[16];
+	tcp_progress progress;
+	__u32 pad;
 };
 
 struct nat_flags {
@@ -97,7 +105,7 @@ struct nat_flags {
 	__u8 replied : 1;
 	__u8 backend_fin : 1;
 	__u8 reset : 1; /* the backend sent a RST, or the client of a masqueraded flow */
-	__u8 fresh : 1; /* no flow had this leg before */
+	__u8 fresh : 1; /* no flow is known to have had this leg before */
 };
 
 struct nat {
@@ -128,7 +136,18 @@ struct nat6 {
 struct tcp_end {
 	__u8 fin : 1;
 	__u8 reset : 1;
+	/* The client has sent something after an answer, the backend anything, and UDP too. */
+	__u8 answered : 1;
+	/* Only of the client: the flow is gone, no other one gets the port, see RESERVED_SECONDS.
+	 */
+	__u8 reserved : 1;
 };
+
+/*
+ * How long the SNAT port of a connection that both sides have ended is nobody else's, as long as
+ * others are free: the backend may have the connection in TIME-WAIT. As nf_conntrack's.
+ */
+#define RESERVED_SECONDS 120
 
 struct snat {
 	__u32 check;
@@ -211,6 +230,9 @@ struct ping_key {
 	__u8 address[16]; /* IPv4: v4-mapped */
 };
 
+/* A hold is at most as long as this. */
+#define HOLD_SECONDS 2
+
 /* One element of fl_packet. */
 struct packet_settings {
 	__u64 secret; /* key of all hashes of flows; must not change while there are flows */
@@ -224,7 +246,12 @@ struct packet_settings {
 	__u8 pad;
 	__u16 local_first; /* ports that Linux gives to connections of the node itself */
 	__u16 local_last;
-	__u8 pad2[2];
+	/*
+	 * Low bits of the second since boot until which no connection begins: first packets are
+	 * dropped, and sent again by their clients, while flows are carried over to other maps. 0:
+	 * never. It ends by itself, see HOLD_SECONDS, should the agent be killed meanwhile.
+	 */
+	__u16 hold_until;
 	/*
 	 * Seconds since boot: until then a TCP packet to a frontend that belongs to no known flow
 	 * is left to conntrack, which may know it from an earlier proxy; then it is answered by a
@@ -292,7 +319,7 @@ _Static_assert(sizeof(struct flow) == 48, "flow");
 _Static_assert(sizeof(struct nat) == 32, "nat");
 _Static_assert(sizeof(struct snat) == 12, "snat");
 _Static_assert(sizeof(struct flow4) == 56, "flow4: with key and header 128 bytes");
-_Static_assert(sizeof(struct flow6) == 64, "flow6");
+_Static_assert(sizeof(struct flow6) == 72, "flow6: with key and header 168 bytes");
 _Static_assert(sizeof(struct nat4) == 40, "nat4");
 _Static_assert(sizeof(struct nat6) == 64, "nat6");
 _Static_assert(sizeof(struct snat4) == 16, "snat4");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Whether a TCP socket belongs to the kernel or to MPTCP, which the context does not tell. Reads
- * kernel structs at the offsets that libbpf finds in the running kernel's BTF; code for fields that
- * a kernel lacks is removed before its verifier checks the programs.
+ * kernel structs at the offsets that libbpf finds in the running kernel's BTF, or in the part of it
+ * that src/sys/btf/structs.ts gives it, which has to name the same; code for fields that a kernel
+ * lacks is removed before its verifier checks the programs.
  */
 #ifndef FAIRLEAD_KERNEL_H
 #define FAIRLEAD_KERNEL_H

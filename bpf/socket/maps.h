@@ -3,6 +3,7 @@
 #ifndef FAIRLEAD_SOCKET_MAPS_H
 #define FAIRLEAD_SOCKET_MAPS_H
 
+#include "common/stored.h"
 #include "common/types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -18,18 +19,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct socket_peer);
 } fl_tcp_sock SEC(".maps");
-
-/*
- * The same for connected UDP sockets, and for TCP sockets that do not fit into fl_tcp_sock or that
- * are closed without a hook. Written and read by the socket hooks; freed with the socket, so there
- * is no capacity and no eviction.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct socket_peer);
-} fl_sock SEC(".maps");
 
 /* The same for unconnected UDP sockets: the first UDP_PEERS Services that a socket sent to. */
 struct {

@@ -92,18 +92,10 @@ struct stale_socket {
 
 _Static_assert(sizeof(struct stale_socket) == 88, "stale_socket");
 
-/* The backend is not in use any more, or the id belongs to another one by now. */
 static __always_inline bool is_stale(const struct socket_peer *peer)
 {
-	struct backend b;
-
-	if (!peer->backend_id || !peer->family)
-		return false;
-	if (!read_backend(peer->backend_id, peer->family, &b))
-		return false;
-	if (b.generation != peer->generation || b.service_id != peer->service_id)
-		return true;
-	return b.state != BACKEND_ACTIVE && b.state != BACKEND_TERMINATING;
+	return peer->backend_id && peer->family &&
+	       is_gone(peer->backend_id, peer->service_id, peer->generation, peer->family);
 }
 
 static __always_inline bool is_ipv4(const struct sock_common *sk)

@@ -39,6 +39,17 @@ struct {
 	__type(value, __u64);
 } fl_picked SEC(".maps");
 
+/* Which backends were picked, one after the other, after how many there are. Written by
+ * fl_drive_order. */
+#define MOST_IN_ORDER 4095
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 + MOST_IN_ORDER);
+	__type(key, __u32);
+	__type(value, __u64);
+} fl_order SEC(".maps");
+
 /* One element. Written by the test's writer (epochs) and by fl_drive_watch (the rest). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -104,6 +115,28 @@ SEC("xdp") int fl_drive_count(struct xdp_md *ctx)
 	picked = bpf_map_lookup_elem(&fl_picked, &choice.backend_id);
 	if (picked)
 		*picked += 1;
+	return XDP_PASS;
+}
+
+/* A repeated run stays on one CPU. */
+SEC("xdp") int fl_drive_order(struct xdp_md *ctx)
+{
+	struct drive *drive = drive_of(ctx);
+	struct choice choice = {};
+	struct request request;
+	__u32 zero = 0, at;
+	__u64 *count, *picked;
+
+	count = bpf_map_lookup_elem(&fl_order, &zero);
+	if (!drive || !count)
+		return XDP_ABORTED;
+	request = drive->request;
+	select_any(&request, &choice);
+	*count += 1;
+	at = *count;
+	picked = bpf_map_lookup_elem(&fl_order, &at);
+	if (picked)
+		*picked = choice.backend_id;
 	return XDP_PASS;
 }
 

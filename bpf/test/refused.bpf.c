@@ -3,10 +3,13 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+/* The loader writes it, as that of the packet programs. */
+const volatile __u32 ip_summed_at = 0;
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
 	(void)skb;
-	return *(volatile int *)64;
+	return *(volatile int *)64 + (int)ip_summed_at;
 }

@@ -74,6 +74,20 @@ static __always_inline bool make_room(struct __sk_buff *skb, const struct packet
 	       !bpf_skb_adjust_room(skb, headers, BPF_ADJ_ROOM_MAC, 0);
 }
 
+/* A chunk header and the initiate tag of an INIT. */
+#define SCTP_QUOTED_CHUNK 8
+
+/* The transport header. An association that begins is recognized by its initiate tag alone, which
+ * is in the first chunk (RFC 9260, 10.). */
+static __always_inline __u64 size_of_quote(struct __sk_buff *skb, const struct packet *p, __u64 at)
+{
+	__u64 size = at + header_size(p->wire.protocol);
+
+	if (p->wire.protocol == PROTOCOL_SCTP && skb->len >= p->network + size + SCTP_QUOTED_CHUNK)
+		size += SCTP_QUOTED_CHUNK;
+	return size;
+}
+
 static __always_inline int refuse(struct __sk_buff *skb, enum family family)
 {
 	__u32 headers =
@@ -88,7 +102,7 @@ static __always_inline int refuse(struct __sk_buff *skb, enum family family)
 	if (!take_token())
 		return unanswered(REASON_ANSWER_LIMITED);
 	at = (__u64)p->transport - p->network;
-	size = at + header_size(p->wire.protocol);
+	size = size_of_quote(skb, p, at);
 	if (size < ICMP_HEADER_SIZE || size > MAX_QUOTE ||
 	    bpf_skb_load_bytes(skb, p->network, p->quote, size))
 		return unanswered(REASON_NOT_ANSWERED);

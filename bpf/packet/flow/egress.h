@@ -23,7 +23,7 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 	if (p->tcp_flags & TCP_FIN)
 		nat->flags.backend_fin = 1;
 	if (p->tcp_flags & TCP_RST)
-		nat->flags.reset = 1;
+		nat->flags.reset |= p->may_end;
 	else if (nat->flags.reset && goes_on_after_reset(p))
 		nat->flags.reset = 0;
 }
@@ -36,6 +36,111 @@ static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, co
 	if (action != LEAVE || nat->client_port == p->wire.destination_port)
 		return action;
 	return set_destination(skb, p, &p->wire.destination, nat->client_port, family);
+}
+
+/* --- resets -----------------------------------------------------------------------------------
+ */
+
+/* The snat leg has not noted the RST of the backend yet: only the flow leg tells a forged one. */
+static __always_inline void note_backend_reset(struct packet *p, struct nat *nat,
+					       enum family family)
+{
+	struct snat *snat;
+
+	if (!set_snat_key(p, nat, family))
+		return;
+	snat = find_snat(TIER_MAIN, &p->snat, family);
+	if (!snat)
+		snat = find_snat(TIER_NEW, &p->snat, family);
+	if (snat)
+		note_end(p, &snat->backend_end);
+}
+
+/* A RST, of either side, of the nat leg of p->nat. */
+static __always_inline void on_reset(struct packet *p, struct nat *nat, enum family family)
+{
+	bool is_request = ascends(&p->wire) == nat->flags.client_is_source;
+	tcp_progress progress = 0;
+	struct flow *flow;
+
+	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
+	set_flow_key(p, nat, family);
+	flow = find_flow_of(p, family);
+	if (flow)
+		progress = *progress_of(flow, family);
+	p->wire = p->quoted;
+	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
+	if (!is_request)
+		note_backend_reset(p, nat, family);
+}
+
+__noinline int fl_reset_seen4(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
+
+	if (nat)
+		on_reset(p, nat, FAMILY_IPV4);
+	return 0;
+}
+
+__noinline int fl_reset_seen6(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
+
+	if (nat)
+		on_reset(p, nat, FAMILY_IPV6);
+	return 0;
+}
+
+/* --- the first packet of a backend --------------------------------------------------------------
+ */
+
+/*
+ * It came to the SNAT port of the flow of p->nat: so it answers that one, and is of no older
+ * connection. A backend that has a former connection from that port in TIME-WAIT answers a SYN with
+ * an ACK, which the client must see: it ends that connection by a RST, and sends the SYN again at
+ * once.
+ */
+static __always_inline bool is_answer_to_snat(struct packet *p, struct nat *nat, enum family family)
+{
+	const struct tuple *key = &p->nat;
+	struct address client;
+	struct snat *snat;
+	__u16 port;
+
+	if (!set_snat_key(p, nat, family))
+		return false;
+	client = nat->flags.client_is_source ? key->source : key->destination;
+	port = nat->flags.client_is_source ? key->source_port : key->destination_port;
+	snat = find_snat_of(p, family);
+	return snat && snat->backend_end.answered &&
+	       snat->check == check_of(p, &p->snat, &client, port, family);
+}
+
+static __always_inline bool leave_first(struct packet *p, enum family family)
+{
+	struct nat *nat = find_nat_of(p, family);
+
+	if (!nat || is_answer_to_snat(p, nat, family))
+		return false;
+	leave_to_older(p, nat, family);
+	return true;
+}
+
+__noinline int fl_leave_first4(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? leave_first(p, FAMILY_IPV4) : false;
+}
+
+__noinline int fl_leave_first6(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? leave_first(p, FAMILY_IPV6) : false;
 }
 
 /* --- masqueraded requests ----------------------------------------------------------------------
@@ -52,6 +157,7 @@ static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p,
 		count_reason(REASON_DROPPED_NO_ADDRESS);
 		return false;
 	}
+	p->follows_answer = false;
 	if (!take_any_port(skb, p, tier, family)) {
 		count_reason(REASON_DROPPED_NO_PORT);
 		return false;
@@ -78,8 +184,9 @@ static __always_inline bool keep_snat(struct __sk_buff *skb, struct packet *p, s
 	if (is_kept(p, nat, tier))
 		return true;
 	if (p->tcp_flags & TCP_RST)
-		nat->flags.reset = 1;
+		nat->flags.reset |= p->may_end;
 	nat->seen_seconds = p->now;
+	p->follows_answer = nat->flags.replied;
 	return take_port(skb, p->snat.destination_port, tier, family);
 }
 
@@ -145,12 +252,13 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 	if (nat.check != check_of(p, &p->nat, &p->frontend,
 				  two_ports(nat.frontend_port, nat.client_port), family))
 		return UNDECIDED;
+	if (unlikely(p->tcp_flags & TCP_RST))
+		family == FAMILY_IPV4 ? fl_reset_seen4() : fl_reset_seen6();
 	if (ascends(&p->wire) == nat.flags.client_is_source)
 		return on_request_out(skb, p, found, tier, family);
-	if (is_of_older(p, &nat)) {
-		leave_to_older(p, found, family);
+	if (unlikely(is_of_older(p, &nat)) &&
+	    (family == FAMILY_IPV4 ? fl_leave_first4() : fl_leave_first6()))
 		return LEAVE;
-	}
 	account_reply(p, found);
 	return to_client(skb, p, &nat, family);
 }

@@ -5,6 +5,7 @@
 
 #include "packet/answer/refuse.h"
 #include "packet/answer/reset.h"
+#include "packet/answer/stale.h"
 #include "packet/flow/new_flow.h"
 #include "packet/fragment.h"
 
@@ -25,9 +26,28 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, e
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
 }
 
-static __always_inline int direct(struct __sk_buff *skb, enum family family)
+/* While flows are carried over to other maps, one that begins would be known to half of the
+ * programs. */
+static __always_inline bool is_held(struct packet *p)
 {
-	return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
+	const struct packet_settings *s = packet_settings();
+
+	/* Nobody sends a datagram again. */
+	if (!s || !s->hold_until || p->wire.protocol == PROTOCOL_UDP)
+		return false;
+	set_now(p);
+	return (__u16)(s->hold_until - (__u16)p->now) <= HOLD_SECONDS;
+}
+
+/* For no frontend. */
+static __always_inline int on_other(struct __sk_buff *skb, const struct packet *p,
+				    enum family family)
+{
+	if (p->syn)
+		return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
+	if (p->wire.protocol == PROTOCOL_UDP && unlikely(refuses_sockets()))
+		return family == FAMILY_IPV4 ? fl_datagram4(skb) : fl_datagram6(skb);
+	return LEAVE;
 }
 
 static __always_inline int on_first(struct __sk_buff *skb, enum family family)
@@ -38,7 +58,9 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 	if (!p)
 		return LEAVE;
 	if (!is_to_frontend(p, family))
-		return p->syn ? direct(skb, family) : LEAVE;
+		return on_other(skb, p, family);
+	if (is_held(p))
+		return TC_ACT_SHOT;
 	set_client(skb, p, family);
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
 	if (verdict == VERDICT_LEAVE)
@@ -70,7 +92,7 @@ static __always_inline int on_no_flow(struct __sk_buff *skb, struct packet *p, e
 		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
 	if (!may_be_frontend(&p->wire.destination, family) &&
 	    !may_be_node_port(p->wire.destination_port))
-		return p->syn ? direct(skb, family) : LEAVE;
+		return on_other(skb, p, family);
 	return family == FAMILY_IPV4 ? fl_first4(skb) : fl_first6(skb);
 }
 

@@ -126,6 +126,41 @@ static __always_inline bool goes_on_after_reset(const struct packet *p)
 	return !(p->tcp_flags & (TCP_RST | TCP_SYN));
 }
 
+/*
+ * Sequence numbers of one connection that are seen one after the other differ by no more than its
+ * window, so that one that is farther away is forged. In units of 64 KiB: 8 MiB.
+ */
+#define NEAR_SEQUENCES 128
+
+static __always_inline bool is_near(__u16 a, __u16 b)
+{
+	return (__u16)(a - b + NEAR_SEQUENCES) <= 2 * NEAR_SEQUENCES;
+}
+
+/* Whether the packet may be of the client of a flow that has come so far. */
+static __always_inline bool is_of_sender(const struct packet *p, tcp_progress flow)
+{
+	return !flow || is_near(p->progress >> 16, flow >> 16);
+}
+
+/* Whether it may be of its backend: it continues what the client acknowledges. */
+static __always_inline bool is_of_receiver(const struct packet *p, tcp_progress flow)
+{
+	return !flow || is_near(p->progress >> 16, flow);
+}
+
+/*
+ * Of the client. What is forged, and far away, leaves it as it is. What it acknowledges may jump by
+ * a whole window, when a gap is filled.
+ */
+static __always_inline void note_progress(const struct packet *p, tcp_progress *flow)
+{
+	if ((p->tcp_flags & (TCP_SYN | TCP_RST | TCP_ACK)) != TCP_ACK || *flow == p->progress)
+		return;
+	if (is_of_sender(p, *flow))
+		*flow = p->progress;
+}
+
 /* From what both sides have sent. */
 static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
 {
@@ -193,7 +228,7 @@ static __always_inline void note_end(const struct packet *p, struct tcp_end *end
 	if (p->tcp_flags & TCP_FIN)
 		end->fin = 1;
 	if (p->tcp_flags & TCP_RST)
-		end->reset = 1;
+		end->reset |= p->may_end;
 	else if (end->reset && goes_on_after_reset(p))
 		end->reset = 0;
 }
@@ -205,16 +240,34 @@ static __always_inline bool is_ended(const struct snat *snat)
 	       snat->backend_end.reset;
 }
 
-static __always_inline void delete_own_snat(struct packet *p, __u32 check, enum tier tier,
-					    enum family family)
+/* Both sides have sent a FIN, and none a RST: one of them has the connection in TIME-WAIT. */
+static __always_inline bool is_in_time_wait(const struct snat *snat)
+{
+	return (snat->client_end.fin & snat->backend_end.fin) &&
+	       !(snat->client_end.reset | snat->backend_end.reset);
+}
+
+/* A port that is reserved may be evicted: the main table is for flows. */
+static __always_inline void end_own_snat(struct packet *p, __u32 check, enum tier tier,
+					 enum family family)
 {
 	struct snat *snat = find_snat(tier, &p->snat, family);
 
-	if (snat && snat->check == check)
-		delete_snat(tier, &p->snat, family);
+	if (!snat || snat->check != check)
+		return;
+	if (is_in_time_wait(snat)) {
+		snat->client_end.reserved = 1;
+		if (tier == TIER_NEW)
+			return;
+		put_snat(TIER_NEW, &p->snat, snat, BPF_ANY, family);
+	}
+	delete_snat(tier, &p->snat, family);
 }
 
-/* Deletes the snat leg of a nat leg. Its port may be another flow's by now, which keeps it. */
+/*
+ * Deletes the snat leg of a nat leg, or leaves it to reserve its port. The port may be another
+ * flow's by now, which keeps it.
+ */
 static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum family family)
 {
 	const struct tuple *key = &p->nat;
@@ -227,8 +280,8 @@ static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum 
 	client = nat->flags.client_is_source ? key->source : key->destination;
 	port = nat->flags.client_is_source ? key->source_port : key->destination_port;
 	check = check_of(p, &p->snat, &client, port, family);
-	delete_own_snat(p, check, TIER_MAIN, family);
-	delete_own_snat(p, check, TIER_NEW, family);
+	end_own_snat(p, check, TIER_NEW, family);
+	end_own_snat(p, check, TIER_MAIN, family);
 }
 
 /* Deletes all legs of the flow of the request on the wire. */

@@ -7,6 +7,7 @@
 #define FAIRLEAD_NEW_FLOW_H
 
 #include "packet/answer/answer.h"
+#include "packet/flow/credit.h"
 #include "packet/flow/direct.h"
 #include "packet/flow/request.h"
 
@@ -101,6 +102,20 @@ static __always_inline void make_flow(struct packet *p)
 	p->backend = c->address;
 }
 
+/* Where the flow begins; in the other tables if the main one is full. */
+static __always_inline bool put_first_nat(struct packet *p, enum family family)
+{
+	long error = -1;
+
+	if (p->begins_in_main) {
+		error = put_nat(TIER_MAIN, &p->nat, &p->leg, BPF_NOEXIST, family);
+		if (!error || error == -EEXIST)
+			return !error;
+		p->begins_in_main = false;
+	}
+	return put_nat(TIER_NEW, &p->nat, &p->leg, BPF_NOEXIST, family) == 0;
+}
+
 /*
  * Makes the nat leg with this port of the client. False: it would be that of another flow. A leg
  * that the same flow left behind begins anew, with its SNAT port.
@@ -115,11 +130,14 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	set_nat_key(p);
 	make_nat(p, family);
 	nat = find_nat_of(p, family);
-	p->leg.nat.flags.fresh = !nat;
+	p->leg.nat.flags.fresh = !nat && p->former_backend != p->flow.backend_id;
 	if (!nat)
-		return put_nat(TIER_NEW, &p->nat, &p->leg, BPF_NOEXIST, family) == 0;
+		return put_first_nat(p, family);
 	if (nat->check != p->leg.nat.check)
 		return false;
+	/* The flow goes where its nat leg is: in the main table nothing would promote that. */
+	if (p->begins_in_main && !find_nat(TIER_MAIN, &p->nat, family))
+		p->begins_in_main = false;
 	nat->flags = p->leg.nat.flags;
 	nat->syn = p->syn;
 	return true;
@@ -237,6 +255,8 @@ static __always_inline bool put_new_flow(struct packet *p, enum family family)
 	p->flow.check = flow_check(p, family);
 	p->leg.flow = p->flow;
 	put_address(backend_of(&p->leg.flow), &p->backend, family);
+	if (p->begins_in_main && !put_flow(TIER_MAIN, &p->wire, &p->leg, BPF_ANY, family))
+		return true;
 	return put_flow(TIER_NEW, &p->wire, &p->leg, BPF_ANY, family) == 0;
 }
 
@@ -245,6 +265,7 @@ static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, e
 {
 	set_now(p);
 	make_flow(p);
+	p->begins_in_main = take_credit(p);
 	if (p->wire.protocol == PROTOCOL_SCTP && p->flow.backend_port != p->wire.destination_port)
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))

@@ -6,6 +6,7 @@
 #ifndef FAIRLEAD_REQUEST_H
 #define FAIRLEAD_REQUEST_H
 
+#include "packet/flow/credit.h"
 #include "packet/flow/legs.h"
 #include "packet/rewrite.h"
 
@@ -77,6 +78,13 @@ __noinline int fl_forget6(void)
 	return 0;
 }
 
+/* Of a promotion that failed. A leg that began in the main table has no other copy, and stays. */
+static __always_inline void undo_nat(struct packet *p, enum family family)
+{
+	if (find_nat(TIER_NEW, &p->nat, family))
+		delete_nat(TIER_MAIN, &p->nat, family);
+}
+
 /*
  * Into the main tables, the flow leg last: whoever finds it there finds the others. If one does not
  * fit, all stay where they are.
@@ -98,7 +106,7 @@ static __always_inline bool promote(struct packet *p, struct flow *flow, struct 
 	if (put_flow(TIER_MAIN, &p->wire, flow, BPF_ANY, family)) {
 		if (snat)
 			delete_snat(TIER_MAIN, &p->snat, family);
-		delete_nat(TIER_MAIN, &p->nat, family);
+		undo_nat(p, family);
 		return false;
 	}
 	delete_flow(TIER_NEW, &p->wire, family);
@@ -135,6 +143,10 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 			count_reason(REASON_FLOW_TABLE_FULL);
 		return true;
 	}
+	if (tier == TIER_MAIN && p->flow.state == FLOW_NEW && is_answered(p, flow, nat)) {
+		flow->state = FLOW_ESTABLISHED;
+		give_credit(p);
+	}
 	flow->state = state_of(flow, nat);
 	return true;
 }
@@ -154,18 +166,23 @@ static __always_inline bool goes_on(struct packet *p, enum family family)
 }
 
 /* Not atomic: packets of one flow meet on two CPUs seldom, and then only a count is lost. */
-static __always_inline void account(struct packet *p, struct flow *flow)
+static __always_inline void account(struct packet *p, struct flow *flow, enum family family)
 {
+	tcp_progress *progress = progress_of(flow, family);
+
 	flow->packets += 1;
 	flow->bytes += p->length;
 	if (flow->seen_seconds != p->now)
 		flow->seen_seconds = p->now;
-	if (p->tcp_flags & TCP_FIN)
-		flow->flags.client_fin = 1;
-	if (p->tcp_flags & TCP_RST)
-		flow->flags.reset = 1;
-	else if (flow->flags.reset && goes_on_after_reset(p))
+	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)) && is_of_sender(p, *progress)) {
+		if (p->tcp_flags & TCP_FIN)
+			flow->flags.client_fin = 1;
+		if (p->tcp_flags & TCP_RST)
+			flow->flags.reset = 1;
+	}
+	if (unlikely(flow->flags.reset) && goes_on_after_reset(p))
 		flow->flags.reset = 0;
+	note_progress(p, progress);
 }
 
 /* The client's port differs for the backend only if two of its flows would look the same to it. */
@@ -177,7 +194,11 @@ static __always_inline int to_backend(struct __sk_buff *skb, struct packet *p, e
 		action = set_source(skb, p, &p->wire.source, p->flow.client_port, family);
 	if (action != LEAVE)
 		return action;
-	return set_destination(skb, p, &p->backend, p->flow.backend_port, family);
+	action = set_destination(skb, p, &p->backend, p->flow.backend_port, family);
+	/* Of TCP the egress program leaves it by its mark alone. */
+	if (p->wire.protocol != PROTOCOL_TCP && !p->flow.flags.masquerade)
+		leave_at_egress(p, family);
+	return action;
 }
 
 static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
@@ -190,13 +211,15 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 		return UNDECIDED;
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
-		    p->flow.state != FLOW_CLOSED && !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
+		    p->flow.state != FLOW_NEW && p->flow.state != FLOW_CLOSED &&
+		    !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
 	if (unlikely(!is_tended))
 		set_nat_key(p);
 	if (unlikely(!goes_on(p, family) ||
-		     (account(p, flow), !is_tended && !tend(p, flow, tier, family)))) {
+		     (account(p, flow, family), !is_tended && !tend(p, flow, tier, family)))) {
 		if (is_tended)
 			set_nat_key(p);
+		p->former_backend = p->flow.backend_id;
 		if (family == FAMILY_IPV4)
 			fl_forget4();
 		else

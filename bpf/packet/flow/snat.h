@@ -126,35 +126,76 @@ static __always_inline void note_request(const struct packet *p, struct snat *sn
 	if (p->tcp_flags & TCP_SYN) {
 		__builtin_memset(&snat->client_end, 0, sizeof(snat->client_end));
 		__builtin_memset(&snat->backend_end, 0, sizeof(snat->backend_end));
-	}
+	} else if (p->follows_answer)
+		snat->client_end.answered = 1;
 	note_end(p, &snat->client_end);
 }
 
-/* Makes the snat leg of p->snat for the source of the packet. */
+/*
+ * Makes the snat leg of p->snat for the source of the packet. If the main table is full, it is in
+ * the other one.
+ */
 static __always_inline bool put_own_snat(struct packet *p, enum tier tier, enum family family)
 {
+	long error;
+
 	__builtin_memset(&p->leg, 0, sizeof(p->leg));
 	p->leg.snat.check = snat_check(p, family);
 	p->leg.snat.seen_seconds = p->now;
 	p->leg.snat.client_port = p->wire.source_port;
 	note_end(p, &p->leg.snat.client_end);
 	put_address(client_of(&p->leg.snat), &p->wire.source, family);
-	return put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family) == 0;
+	error = put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family);
+	if (tier == TIER_MAIN && error && error != -EEXIST)
+		error = put_snat(TIER_NEW, &p->snat, &p->leg, BPF_NOEXIST, family);
+	return !error;
+}
+
+/* Deletes the snat leg of p->snat. */
+static __always_inline void drop_snat(struct packet *p, enum family family)
+{
+	delete_snat(TIER_MAIN, &p->snat, family);
+	delete_snat(TIER_NEW, &p->snat, family);
+}
+
+/* Of the flows that might give up their port: the one that has ended, or begun, first. */
+static __always_inline void note_candidate(struct packet *p, const struct snat *held,
+					   bool is_in_main)
+{
+	__u32 age = age_of(p->now, held->seen_seconds);
+
+	if (is_ended(held)) {
+		if (!p->ended_port || age > age_of(p->now, p->ended_seen)) {
+			p->ended_port = p->snat.destination_port;
+			p->ended_seen = held->seen_seconds;
+		}
+	} else if (!is_in_main && !held->client_end.answered) {
+		if (!p->half_open_port || age > age_of(p->now, p->half_open_seen)) {
+			p->half_open_port = p->snat.destination_port;
+			p->half_open_seen = held->seen_seconds;
+		}
+	}
 }
 
 /* Whether the port of p->snat is this flow's, now or from before. */
 static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
 					   enum family family)
 {
-	struct snat *held = find_snat_of(p, family);
+	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
+	bool is_in_main = held != NULL;
 
+	if (!held)
+		held = find_snat(TIER_NEW, &p->snat, family);
 	if (held && held->check == snat_check(p, family)) {
-		note_request(p, held);
-		return true;
+		if (!held->client_end.reserved) {
+			note_request(p, held);
+			return true;
+		}
+		drop_snat(p, family);
+		held = NULL;
 	}
 	if (held) {
-		if (!p->ended_port && is_ended(held))
-			p->ended_port = p->snat.destination_port;
+		note_candidate(p, held, is_in_main);
 		return false;
 	}
 	if (is_of_client(p, family) || is_of_socket(skb, p, family))
@@ -204,48 +245,55 @@ static __always_inline bool is_local_port(const struct packet_settings *s, const
 	return p->wire.protocol != PROTOCOL_SCTP && port >= s->local_first && port <= s->local_last;
 }
 
-/* Deletes the snat leg of p->snat if its flow has ended. */
-static __always_inline int drop_ended(struct packet *p, enum family family)
+__noinline int fl_drop_snat4(void)
 {
-	struct snat *held = find_snat_of(p, family);
+	struct packet *p = this_packet();
 
-	if (held && is_ended(held)) {
-		delete_snat(TIER_MAIN, &p->snat, family);
-		delete_snat(TIER_NEW, &p->snat, family);
-	}
+	if (p)
+		drop_snat(p, FAMILY_IPV4);
 	return 0;
 }
 
-__noinline int fl_drop_ended4(void)
+__noinline int fl_drop_snat6(void)
 {
 	struct packet *p = this_packet();
 
-	return p ? drop_ended(p, FAMILY_IPV4) : 0;
-}
-
-__noinline int fl_drop_ended6(void)
-{
-	struct packet *p = this_packet();
-
-	return p ? drop_ended(p, FAMILY_IPV6) : 0;
+	if (p)
+		drop_snat(p, FAMILY_IPV6);
+	return 0;
 }
 
 /*
- * The port of a flow that has ended, instead of waiting for its time to run out, as conntrack does
- * it. Only if no other is free: the backend may still have the former connection in TIME-WAIT. What
+ * A port that was met in the search, instead of waiting for the time of its flow to run out. What
  * follows from the former client finds the leg of another flow, and gets another port.
  */
-static __always_inline bool take_ended(struct __sk_buff *skb, struct packet *p, enum tier tier,
-				       enum family family)
+static __always_inline bool take_from_other(struct __sk_buff *skb, struct packet *p, __u16 port,
+					    enum tier tier, enum family family)
 {
-	if (!p->ended_port)
+	if (!port)
 		return false;
-	p->snat.destination_port = p->ended_port;
+	p->snat.destination_port = port;
 	if (family == FAMILY_IPV4)
-		fl_drop_ended4();
+		fl_drop_snat4();
 	else
-		fl_drop_ended6();
-	return take_port(skb, p->ended_port, tier, family);
+		fl_drop_snat6();
+	return take_port(skb, port, tier, family);
+}
+
+/*
+ * Only if no port is free: the backend may have a connection that has ended in TIME-WAIT, as
+ * nf_conntrack drops closing entries early. After that the port of a half-open flow: a flood of
+ * them would have all.
+ */
+static __always_inline bool take_held_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+					   enum family family)
+{
+	if (take_from_other(skb, p, p->ended_port, tier, family))
+		return true;
+	if (!take_from_other(skb, p, p->half_open_port, tier, family))
+		return false;
+	count_reason(REASON_HALF_OPEN_EVICTED);
+	return true;
 }
 
 /* True: p->snat is the key of the flow's new snat leg. */
@@ -258,7 +306,10 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 	if (!s)
 		return false;
 	p->ended_port = 0;
-	if (!is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family))
+	p->half_open_port = 0;
+	/* Port 0 of UDP asks for no answer, and stands for none in the nat leg. */
+	if (p->wire.source_port && !is_local_port(s, p) &&
+	    take_port(skb, p->wire.source_port, tier, family))
 		return true;
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
@@ -266,7 +317,7 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 		if (take_port(skb, probed_port(s, hash, probe), tier, family))
 			return true;
 	}
-	if (take_ended(skb, p, tier, family))
+	if (take_held_port(skb, p, tier, family))
 		return true;
 	return is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family);
 }

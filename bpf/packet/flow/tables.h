@@ -6,6 +6,8 @@
 #ifndef FAIRLEAD_TABLES_H
 #define FAIRLEAD_TABLES_H
 
+#include <linux/errno.h>
+
 #include "packet/packet.h"
 
 /* Established flows, and half-open ones. */
@@ -109,6 +111,12 @@ static __always_inline void put_address(__u8 *to, const struct address *a, enum 
 		words[0] = a->word[3];
 	else
 		__builtin_memcpy(words, a->word, sizeof(a->word));
+}
+
+static __always_inline tcp_progress *progress_of(struct flow *flow, enum family family)
+{
+	return family == FAMILY_IPV4 ? &((struct flow4 *)flow)->progress
+				     : &((struct flow6 *)flow)->progress;
 }
 
 /* Where a value of each leg has its addresses. */

@@ -7,14 +7,14 @@ import { followNode } from '../../../src/dataplane/bpf/node-map.ts';
 import { BPF, bpfCapabilities, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
 import type { ClientPosition } from '../../../src/plan/types.ts';
-import { answerOfTables } from '../../conformance/bpf-tables.ts';
 import {
   type Answer,
   type Asked,
   type Subject,
   testConformance,
 } from '../../conformance/conformance.ts';
-import { programTables } from '../../conformance/program-tables.ts';
+import { answerOfTables } from '../../conformance/subjects/bpf-tables.ts';
+import { programTables } from '../../conformance/subjects/program-tables.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
 const VERDICTS = { leave: 'none', translate: 'forward', refuse: 'reject', drop: 'drop' } as const;
@@ -59,8 +59,12 @@ function answerOfKernel(drive: Drive, offered: Answer, asked: Asked): Answer {
   };
 }
 
+/** Each story reads the whole arrays when it adopts what the one before has programmed: no story needs more. */
+const ELEMENTS = 1024;
+const ARRAYS = ['frontend', 'slot_block', 'backend4', 'backend6', 'fe_stat', 'be_stat'];
+
 /** Loaded once: each story adopts and removes what the previous one has programmed. */
-const drive = new Drive();
+const drive = new Drive(Object.fromEntries(ARRAYS.map((name) => [`fl_${name}`, ELEMENTS])));
 const tables = kernelTables((name) => drive.object.map(name));
 afterAll(() => drive.close());
 

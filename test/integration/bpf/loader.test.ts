@@ -6,14 +6,20 @@ import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { attachLayer } from '../../../src/dataplane/bpf/loader/attach.ts';
 import { listPinned, removePinned } from '../../../src/dataplane/bpf/loader/cleanup.ts';
-import { type Layer, socketLayer } from '../../../src/dataplane/bpf/loader/layer.ts';
+import {
+  ETHERNET_PROGRAMS,
+  L3_PROGRAMS,
+  type Layer,
+  socketLayer,
+} from '../../../src/dataplane/bpf/loader/layer.ts';
 import { linkPin, preparePins } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { isPinnedMap, mapPin, parseMapPin } from '../../../src/dataplane/bpf/loader/versions.ts';
+import { packetPrograms } from '../../../src/dataplane/bpf/packet/programs.ts';
 import { openObject, openPinnedLink, openPinnedMap } from '../../../src/sys/native.ts';
 import { untilHolds } from '../../support/until.ts';
 import { addonPath } from '../native/support/child.ts';
 import { makeBpffs, makeCgroup, makeNetns, run } from '../native/support/resources.ts';
-import { classifyObject, socketObject } from './support/drive.ts';
+import { classifyObject, packetObject, socketObject } from './support/drive.ts';
 
 const HOLDER = { command: 'cleanup', runDir: '/nonexistent' };
 
@@ -44,12 +50,43 @@ test('cleanup keeps foreign pins in the same folder', async () => {
   attached.close();
   const removed = removePinned(bpfRoot, HOLDER);
   expect(removed.links).toHaveLength(11);
-  expect(removed.maps).toHaveLength(22);
+  expect(removed.maps).toHaveLength(23);
   const left = others.filter((path) => existsSync(join(bpfRoot, path)));
   expect(left).toEqual(others);
   expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
   expect(existsSync(join(bpfRoot, 'cilium', 'fl_connect4'))).toBe(true);
   expect(listPinned(bpfRoot)).toEqual({ links: [], maps: [] });
+});
+
+test('programs that are verified apart share all maps, also with those that are loaded later', async () => {
+  const { bpfRoot } = sandbox();
+  const object = fileURLToPath(new URL('../../../build/bpf-test/devices.bpf.o', import.meta.url));
+  const layer = (programs: readonly string[]): Layer =>
+    packetPrograms(readFileSync(object), programs, [{}]);
+  const first = await attachLayer({ layer: layer(ETHERNET_PROGRAMS), bpfRoot, sizes: {} });
+  expect([...first.programs.keys()].sort()).toEqual(ETHERNET_PROGRAMS.toSorted());
+  const { maps } = first;
+  const later = await attachLayer({ layer: layer(L3_PROGRAMS), bpfRoot, sizes: {}, maps });
+  expect([...later.programs.keys()].sort()).toEqual(L3_PROGRAMS.toSorted());
+  expect(maps.get('seen')?.readAll().count).toBe(0);
+  for (const program of [...first.programs.values(), ...later.programs.values()]) {
+    program.testRun({ dataIn: new Uint8Array(64) });
+  }
+  expect(maps.get('seen')?.readAll().count).toBe(4);
+  later.close();
+  first.close();
+});
+
+test('what was made can be taken back, but not what was there before', async () => {
+  const { bpfRoot, cgroup } = sandbox();
+  (await attachLayer({ layer: socket(cgroup), bpfRoot, sizes: {} })).close();
+  const before = listPinned(bpfRoot);
+  const layer = packetPrograms(readFileSync(packetObject), []);
+  const maps = await attachLayer({ layer, bpfRoot, sizes: {} });
+  expect(maps.programs.size).toBe(0);
+  expect(listPinned(bpfRoot).maps).toContain('maps/fl_ping');
+  maps.undo();
+  expect(listPinned(bpfRoot)).toEqual(before);
 });
 
 test('cleanup does not follow symbolic links out of the folder', async () => {
@@ -61,7 +98,7 @@ test('cleanup does not follow symbolic links out of the folder', async () => {
   symlinkSync(join(one, 'maps'), join(other, 'maps'));
   symlinkSync(join(one, 'links'), join(other, 'links'));
   expect(removePinned(other, HOLDER)).toEqual({ links: [], maps: [] });
-  expect(listPinned(one).maps).toHaveLength(22);
+  expect(listPinned(one).maps).toHaveLength(23);
   expect(removePinned(one, HOLDER).links).toHaveLength(11);
 });
 
@@ -154,7 +191,7 @@ test('two objects share pinned maps; links are named program@device, dots escape
   ];
   expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
   expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });
-  expect(seen.pins.maps).toHaveLength(22);
+  expect(seen.pins.maps).toHaveLength(23);
   expect(seen.pins.links.sort()).toEqual(['fl_classify@v0%2e100', 'fl_connect4']);
 });
 

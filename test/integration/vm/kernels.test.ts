@@ -7,7 +7,8 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
 const script = fileURLToPath(new URL('../../../scripts/test-vm', import.meta.url));
-const TIMEOUT_MS = 600_000;
+/** Only for a virtual machine that neither computes nor ends: scripts/test-vm bounds its processor time. */
+const TIMEOUT_MS = 1_800_000;
 
 test.each(['5.10', '6.1', '6.12'])(
   'every check holds on Linux %s',

@@ -27,13 +27,37 @@ struct frame {
   uint32_t size;
 };
 
+// In bits; negative if the type has no such member, nor have anonymous ones in it.
+static int64_t member_offset(const struct btf* types, uint32_t id, const char* name) {
+  const struct btf_type* type = btf__type_by_id(types, id);
+  if (type == NULL || !btf_is_composite(type)) return -1;
+  for (int i = 0; i < btf_vlen(type); i++) {
+    const struct btf_member* member = &btf_members(type)[i];
+    const char* own = btf__name_by_offset(types, member->name_off);
+    int64_t inner = own[0] == '\0' ? member_offset(types, member->type, name)
+                                   : -(strcmp(own, name) != 0);
+    if (inner >= 0) return inner + btf_member_bit_offset(type, i);
+  }
+  return -1;
+}
+
+static bool set_summed_offset(struct bpf_object* object) {
+  struct btf* types = btf__load_vmlinux_btf();
+  int32_t id = types == NULL ? -1 : btf__find_by_name_kind(types, "sk_buff", BTF_KIND_STRUCT);
+  int64_t offset = id < 0 ? -1 : member_offset(types, id, "ip_summed");
+  uint32_t value = offset;
+  btf__free(types);
+  printf("# sk_buff.ip_summed at bit %d\n", (int)offset);
+  return offset > 0 && set_variable(object, "ip_summed_at", &value, sizeof(value));
+}
+
 static struct bpf_object* load_packet_object(void) {
   static char logs[MAX_PROGRAMS][LOG_SIZE];
   struct bpf_object* object = bpf_object__open_file(PACKET_PATH, NULL);
   struct bpf_program* program;
   struct bpf_map* map;
   int count = 0;
-  if (object == NULL) return NULL;
+  if (object == NULL || !set_summed_offset(object)) return NULL;
   bpf_object__for_each_map(map, object) {
     if (bpf_map__max_entries(map) > 4096) bpf_map__set_max_entries(map, 4096);
   }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that are refused, dropped or malformed.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildFrame } from '../../../support/packets/build.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, pod } = names(family);
@@ -33,6 +29,19 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(inner).toContain(more);
     expect(inner).not.toContain('!ip-checksum');
     expect(drive.reasons()).toEqual({ REFUSED_NO_BACKENDS: 1 });
+  });
+
+  /** Linux ends an association that begins if the error quotes its initiate tag, the second word of the first chunk. */
+  test.each([
+    [40, 20],
+    [4, 12],
+  ])('of SCTP with %i bytes of chunks it quotes %i bytes', (payload, quoted) => {
+    publish(drive, family, { protocol: 'SCTP', ...none });
+    const sent = buildFrame(`${client()} > ${vip()} sctp payload=${payload}`);
+    const { frame } = drive.run('fl_ingress', sent);
+    const [ipSize, answerSize] = family === 'IPv4' ? [20, 28] : [40, 48];
+    expect(frame.length).toBe(14 + answerSize + ipSize + quoted);
+    expect(frame.subarray(-quoted)).toEqual(sent.subarray(14 + ipSize, 14 + ipSize + quoted));
   });
 
   test('the answer goes to where the packet came from', () => {

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that lie: about who sent them, about being replies, about where their headers are; and packets that another
 // program has rewritten in between. Broken headers are in answers.test.ts, forged errors in icmp.test.ts.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildFrame } from '../../../support/packets/build.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 const LEFT = 0xffffffff;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead connections` reads what the packet programs wrote: every state, in both families.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { connectionsOf } from '../../../../src/dataplane/bpf/flows/connections.ts';
 import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
@@ -8,14 +8,10 @@ import { arrayTable, kernelTables } from '../../../../src/dataplane/bpf/maps/ker
 import { encodeServiceName, encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import type { Connection } from '../../../../src/dataplane/connections.ts';
 import { memoryFlowTable } from '../../../support/dataplane/flow-bytes.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 const traffic = () => arrayTable(drive.object.map('fl_traffic'));
 const listed = (): readonly Connection[] => {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fragments of a datagram of 2,000 bytes: each one becomes the fragment of the translated datagram.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildFrame } from '../../../support/packets/build.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 const LEFT = 0xffffffff;
 

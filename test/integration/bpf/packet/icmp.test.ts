@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ICMP errors about packets of flows, from both sides: what they quote is what their receiver sent.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { buildFrame } from '../../../support/packets/build.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections from the node to elsewhere, of its own or masqueraded by netfilter, whose port has the number of a NodePort: what comes
 // back is no request to the NodePort.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { PacketDrive } from './support/packet-drive.ts';
+import { describe, expect, test } from 'vitest';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 const NODE_PORT = 30_080;
 

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Echo requests to addresses of Services.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodePingKey } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { describeFrame } from '../../../support/packets/describe.ts';
-import { PacketDrive } from './support/packet-drive.ts';
+import { sharedDrive } from './support/shared-drive.ts';
 import { PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive({ answerPing: true });
-});
-afterEach(() => drive.close());
+const drive = sharedDrive({ answerPing: true });
 
 const TTL = { IPv4: 22, IPv6: 21 } as const;
 

@@ -3,15 +3,11 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { PacketDrive } from './support/packet-drive.ts';
+import { describe, expect, test } from 'vitest';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 const masquerade = { rule: { masquerade: true } };
 const sourcePort = (line: string): number => Number(/:(\d+) > /.exec(line)?.[1] ?? 0);
@@ -71,8 +67,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(sourcePort(from(1, 'tcp SYN', 50_000))).toBeGreaterThanOrEqual(61_000);
     expect(sourcePort(from(2, 'tcp SYN', 49_999))).toBe(49_999);
     drive.putSettings({ localPorts, snatPorts: { first: 61_000, last: 61_000 } });
-    const ports = [3, 4].map((n) => sourcePort(from(n, 'tcp SYN', 60_999)));
-    expect(ports).toEqual([61_000, 60_999]);
+    expect(sourcePort(from(3, 'tcp SYN', 60_999))).toBe(61_000);
+    answer(61_000);
+    from(3, 'tcp ACK', 60_999);
+    expect(sourcePort(from(4, 'tcp SYN', 60_999))).toBe(60_999);
+  });
+
+  test('port 0, from which a datagram asks for no answer, is never one', () => {
+    publish(drive, family, { ...masquerade, protocol: 'UDP' });
+    const ports = [1, 2].map(() => sourcePort(from(1, 'udp payload=1', 0)));
+    expect(ports[0]).toBeGreaterThanOrEqual(61_000);
+    expect(ports[1]).toBe(ports[0]);
   });
 
   test('a port is taken per backend: another backend’s flow may have it too', () => {
@@ -98,12 +103,63 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   test('no port left: dropped and counted, and nobody else’s port is used', () => {
     publish(drive, family, masquerade);
     drive.putSettings({ snatPorts: { first: 61_000, last: 61_003 } });
-    const lines = Array.from({ length: 12 }, (_, n) => from(n + 1));
+    const lines = Array.from({ length: 12 }, (_, n) => {
+      const line = from(n + 1);
+      if (line !== 'dropped') {
+        answer(sourcePort(line));
+        from(n + 1, 'tcp ACK');
+      }
+      return line;
+    });
     const ports = lines.filter((line) => line !== 'dropped').map(sourcePort);
     expect(new Set(ports).size).toBe(ports.length);
     expect(ports.length).toBeLessThanOrEqual(5);
     expect(ports.length).toBeGreaterThan(1);
     expect(drive.reasons()).toEqual({ DROPPED_NO_PORT: 12 - ports.length });
+  });
+
+  test.each(['TCP', 'UDP'] as const)(
+    '%s: half-open flows of one client do not use them up',
+    (protocol) => {
+      publish(drive, family, { ...masquerade, protocol });
+      drive.putSettings({ snatPorts: { first: 61_000, last: 61_003 } });
+      const word = protocol === 'TCP' ? 'tcp SYN' : 'udp payload=1';
+      const established = sourcePort(from(1, word, 61_000));
+      for (let n = 0; n < 4; n++) {
+        drive.through(
+          `${pod(5)} > ${node(established)} ${protocol === 'TCP' ? 'tcp SYN ACK' : 'udp payload=1'}`,
+        );
+        from(1, protocol === 'TCP' ? 'tcp ACK' : word, 61_000);
+      }
+      // Ports that are taken by others: 61,000 is the first client's, the rest is half-open.
+      const flood = Array.from({ length: 100 }, (_, n) => from(2, word, 40_000 + n));
+      const others = Array.from({ length: 50 }, (_, n) => from(3 + n, word, 40_000));
+      expect([...flood, ...others]).not.toContain('dropped');
+      expect([...flood, ...others].map(sourcePort)).not.toContain(established);
+      expect(drive.reasons()).toEqual({ HALF_OPEN_EVICTED: expect.any(Number) });
+      const last = sourcePort(others.at(-1)!);
+      const reply = protocol === 'TCP' ? 'tcp SYN ACK' : 'udp payload=2';
+      expect(drive.through(`${pod(5)} > ${node(last)} ${reply}`)).toBe(
+        `${vip()} > ${at.port(other(52), 40_000)} ${reply}`,
+      );
+      expect(sourcePort(from(1, protocol === 'TCP' ? 'tcp ACK' : word, 61_000))).toBe(established);
+    },
+  );
+
+  test('of half-open flows the oldest gives up its port', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+    from(1);
+    from(2);
+    drive.edit(`fl_new_snat${family === 'IPv4' ? 4 : 6}`, (value) => {
+      const view = new DataView(value.buffer, value.byteOffset);
+      if (view.getUint16(8, true) === 40_000 && value.at(family === 'IPv4' ? 15 : 27) === 2) {
+        view.setUint32(4, view.getUint32(4, true) - 5, true);
+      }
+    });
+    expect(sourcePort(from(3)), 'that of the second').toBe(61_000);
+    expect(answer(40_000)).toBe(answerTo(1));
+    expect(drive.reasons()).toEqual({ HALF_OPEN_EVICTED: 1 });
   });
 
   /** Establishes the flow of a client, which has this SNAT port, and ends it. */
@@ -177,10 +233,47 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(answer(61_000), 'after the end of the former flow').toBe(answerTo(3));
   });
 
-  test('a port of a flow that has not ended is nobody else’s', () => {
+  test('a backend that has the former connection in TIME-WAIT: the client is told, and ends it', () => {
     publish(drive, family, masquerade);
     drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
     from(1);
+    play(2, ENDS['FINs of both']);
+    expect(sourcePort(from(3))).toBe(61_000);
+    expect(answer(61_000, 'ACK ack=77')).toBe(answerTo(3, 'ACK ack=77'));
+    expect(from(3, 'tcp RST seq=77')).toBe(`${node(61_000)} > ${pod(5)} tcp RST seq=77`);
+    expect(sourcePort(from(3)), 'the SYN again').toBe(61_000);
+    expect(answer(61_000)).toBe(answerTo(3));
+    expect(from(3, 'tcp ACK')).toBe(`${node(61_000)} > ${pod(5)} tcp ACK`);
+    expect(drive.reasons()).toEqual({});
+  });
+
+  test.each([true, false])(
+    'so it is when the client begins again from its port, masqueraded: %s',
+    (isMasqueraded) => {
+      publish(drive, family, { rule: { masquerade: isMasqueraded } });
+      const client = at.port(other(1), 40_000);
+      const seen = isMasqueraded ? node(40_000) : client;
+      const back = (flags: string): string => drive.through(`${pod(5)} > ${seen} tcp ${flags}`);
+      for (const packet of ['client SYN', 'backend SYN ACK', 'client ACK']) {
+        const [side, ...flags] = packet.split(' ');
+        if (side === 'client') from(1, `tcp ${flags.join(' ')}`);
+        else back(flags.join(' '));
+      }
+      back('FIN ACK');
+      from(1, 'tcp FIN ACK');
+      from(1, 'tcp SYN seq=900');
+      expect(back('ACK ack=77')).toBe(`${vip()} > ${client} tcp ACK ack=77`);
+      expect(from(1, 'tcp RST seq=77')).toBe(`${seen} > ${pod(5)} tcp RST seq=77`);
+      from(1, 'tcp SYN seq=900');
+      expect(back('SYN ACK')).toBe(`${vip()} > ${client} tcp SYN ACK`);
+      expect(drive.reasons()).toEqual({});
+    },
+  );
+
+  test('a port of a flow that has not ended is nobody else’s', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+    play(1, []);
     play(2, ['client FIN ACK', 'backend ACK']);
     expect(from(3)).toBe('dropped');
   });

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translation of packets at ingress and at egress: what comes in, what goes out.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { PacketDrive } from './support/packet-drive.ts';
+import { describe, expect, test } from 'vitest';
+import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-let drive: PacketDrive;
-beforeEach(() => {
-  drive = new PacketDrive();
-});
-afterEach(() => drive.close());
+const drive = sharedDrive();
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);

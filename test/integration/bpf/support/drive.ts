@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import {
   ADDRESS_SCOPE,
   BACKEND_STATE,
+  blocksFor,
   decodeU32,
   EMPTY_SET,
   encodeBackend,
@@ -14,12 +15,14 @@ import {
   encodeRange,
   encodeRangeKey,
   encodeU32,
+  hasTable,
   NODE_PORTS_OFFSET,
   POSITION,
   POSITIONS,
   type Position,
   PROTOCOL_NUMBER,
   type RuleValue,
+  type SetKind,
   type SetRef,
   SIZE,
   SLOTS_PER_BLOCK,
@@ -157,9 +160,15 @@ export class Drive {
   /**
    * @param sizes elements of maps
    * @param path of an object that has the maps of common/maps.h
+   * @param rodata settings that are written before load
    */
-  constructor(sizes: Readonly<Record<string, number>> = {}, path = driveObject) {
+  constructor(
+    sizes: Readonly<Record<string, number>> = {},
+    path = driveObject,
+    rodata: Readonly<Record<string, Uint8Array>> = {},
+  ) {
     this.object = openObject(readFileSync(path), { name: 'drive' });
+    for (const [name, value] of Object.entries(rodata)) this.object.setRodata(name, value);
     for (const name of this.object.maps) {
       if (/^fl_(be|fr|fe|slot|traf|new)/.test(name)) this.shrink(name);
     }
@@ -176,12 +185,31 @@ export class Drive {
     this.object.close();
   }
 
+  /** Once the maps have been emptied. */
+  countFrontendsAnew(): void {
+    this.#frontends = 0;
+  }
+
   /** A set of service id 1. Ids are written in the given order, which should be ascending. */
   putSet(block: number, ids: readonly number[], serviceId = 1): SetRef {
     if (ids.length === 0) return EMPTY_SET;
     const slots = new Uint32Array(this.object.map('fl_slot_block').mmap());
     slots.set([serviceId, ...ids], block * SLOTS_PER_BLOCK);
     return { block, members: ids.length, kind: 'random' };
+  }
+
+  /** A set of another kind, with the table that it chooses from if it has one. */
+  putSetOfKind(
+    kind: SetKind,
+    block: number,
+    ids: readonly number[],
+    table: readonly number[] = [],
+  ): SetRef {
+    const set = { ...this.putSet(block, ids), kind };
+    const slots = new Uint32Array(this.object.map('fl_slot_block').mmap());
+    const at = (block + blocksFor(ids.length)) * SLOTS_PER_BLOCK;
+    if (hasTable(kind)) slots.set([table.length, ...table], at);
+    return set;
   }
 
   /** A frontend that is put again keeps its id. */
@@ -258,6 +286,15 @@ export class Drive {
 
   putNodePorts(count: number): void {
     new DataView(this.object.map('fl_runtime').mmap()).setUint32(NODE_PORTS_OFFSET, count, true);
+  }
+
+  /** The backend ids that so many new connections get, all on one CPU. */
+  inOrder(request: Request, times: number): readonly number[] {
+    const order = new BigUint64Array(this.object.map('fl_order').mmap());
+    order.fill(0n);
+    const dataIn = encodeRequest(request);
+    this.object.program('fl_drive_order').testRun({ dataIn, repeat: times });
+    return Array.from(order.subarray(1, 1 + Number(order[0])), Number);
   }
 
   select(request: Request): Choice {

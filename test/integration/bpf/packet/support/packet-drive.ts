@@ -14,7 +14,9 @@ import {
   type PacketSettings,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { DEFAULT_SETTINGS } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
 import type { Family } from '../../../../../src/model/types.ts';
+import { kernelStructs } from '../../../../../src/sys/btf/structs.ts';
 import type { BpfProgram } from '../../../../../src/sys/native.ts';
 import {
   type FlowText,
@@ -39,6 +41,7 @@ const ACTIONS: Readonly<Record<number, string>> = {
 
 export const SETTINGS: PacketSettings = {
   ...DEFAULT_SETTINGS,
+  timeoutSeconds: flowTimeouts(DEFAULT_TIMES),
   secret: 0x0123456789abcdefn,
   localPorts: { first: 1, last: 0 }, // none
   nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
@@ -46,6 +49,12 @@ export const SETTINGS: PacketSettings = {
   resetUnknownFrom: 0,
   answerPing: false,
 };
+
+interface LoadSettings {
+  /** Half-open connections that may be in the main tables; none unless told, so that tests see them move. */
+  readonly mainCredit?: number;
+  readonly canReadKernel?: boolean;
+}
 
 /** Frontend id that no other frontend of a test has. */
 const WILDCARD = 4000;
@@ -62,8 +71,12 @@ export class PacketDrive extends Drive {
   constructor(
     settings: Partial<PacketSettings> = {},
     sizes: Readonly<Record<string, number>> = {},
+    { mainCredit = 0, canReadKernel = true }: LoadSettings = {},
   ) {
-    super(sizes, packetObject);
+    super(sizes, packetObject, {
+      main_credit: encodeU32(mainCredit),
+      ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
+    });
     this.putSettings(settings);
   }
 

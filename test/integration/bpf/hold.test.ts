@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// While flows are carried over to other maps no flow begins, and those that there are go on.
+import { describe, expect, test } from 'vitest';
+import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { sharedDrive } from './packet/support/shared-drive.ts';
+import { names, publish } from './packet/support/stage.ts';
+
+const drive = sharedDrive();
+const HOLD_UNTIL = 66;
+const now = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
+
+function holdUntil(second: number): void {
+  const map = drive.object.map('fl_packet');
+  const settings = map.get(encodeU32(0))!;
+  new DataView(settings.buffer, settings.byteOffset).setUint16(HOLD_UNTIL, second & 0xffff, true);
+  map.put(encodeU32(0), settings);
+}
+
+describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
+  const { client, vip, pod } = names(family);
+  const syn = (n: number): string => drive.ingress(`${client(40_000 + n)} > ${vip()} tcp SYN`);
+  const isTranslated = (line: string): void => expect(line).toContain(`> ${pod(5)}`);
+
+  test('first packets are dropped, also those that would be answered, and flows go on', () => {
+    publish(drive, family);
+    isTranslated(syn(1));
+    holdUntil(now() + 2);
+    expect(syn(2)).toBe('dropped');
+    expect(drive.ingress(`${client(40_003)} > ${vip()} tcp ACK payload=3`)).toBe('dropped');
+    isTranslated(drive.ingress(`${client(40_001)} > ${vip()} tcp ACK payload=3`));
+    holdUntil(0);
+    isTranslated(syn(2));
+  });
+
+  test('a hold ends by itself', () => {
+    publish(drive, family);
+    holdUntil(now() - 1);
+    isTranslated(syn(4));
+    // Of an agent that was killed long ago.
+    holdUntil(now() + 30_000);
+    isTranslated(syn(5));
+  });
+});

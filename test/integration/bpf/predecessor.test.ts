@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent with another engine sees of an earlier one's maps, in this version's layout and in another one: whether
+// it serves, and its live flows, for which its programs stay.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { flowTables } from '../../../src/dataplane/bpf/flows/kernel.ts';
+import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
+import { migrateMaps } from '../../../src/dataplane/bpf/loader/migration/migrate.ts';
+import { CARRYING } from '../../../src/dataplane/bpf/loader/migration/policy.ts';
+import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
+import { bpfPredecessor } from '../../../src/dataplane/bpf/loader/retire.ts';
+import { closeAll } from '../../../src/dataplane/bpf/loader/undo.ts';
+import {
+  type MapVersions,
+  mapPin,
+  type PinnedMap,
+  parseMapPin,
+} from '../../../src/dataplane/bpf/loader/versions.ts';
+import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import {
+  decodeKeptSettings,
+  encodePacketSettings,
+  NEVER_RESETS,
+} from '../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { DEFAULT_SETTINGS } from '../../../src/dataplane/bpf/packet/settings.ts';
+import { DEFAULT_TIMES, flowTimeouts } from '../../../src/dataplane/bpf/packet/timeouts.ts';
+import { type BpfMap, openPinnedMap } from '../../../src/sys/native.ts';
+import { putFlow, UDP } from '../../support/dataplane/flow-bytes.ts';
+import { makeBpffs, type TestResource } from '../native/support/resources.ts';
+import { mapsObject } from './support/layouts.ts';
+
+const HOLDER = { command: 'agent', runDir: '/nonexistent' };
+const NAMES = Object.keys(CARRYING) as PinnedMap[];
+const raised = (by: number): MapVersions =>
+  Object.fromEntries(
+    NAMES.map((name) => [name, (parseMapPin(mapPin(name))?.version ?? 1) + by]),
+  ) as MapVersions;
+const now = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
+
+let bpffs: TestResource;
+let objects: Readonly<Record<'present' | 'other', Uint8Array>>;
+let bpfRoot: string;
+let count = 0;
+
+beforeAll(() => {
+  bpffs = makeBpffs();
+  objects = { present: mapsObject('present'), other: mapsObject('other') };
+}, 120_000);
+afterAll(() => bpffs?.release());
+beforeEach(() => {
+  count += 1;
+  bpfRoot = join(bpffs.path, `root${count}`);
+  mkdirSync(pinFolder(bpfRoot).maps, { recursive: true });
+});
+afterEach(() => rmSync(bpfRoot, { recursive: true, force: true }));
+
+async function migrate(layout: 'present' | 'other'): Promise<void> {
+  const layer = { name: 'maps', objects: [{ bytes: objects[layout], rodata: [{}] }], hooks: [] };
+  const carry = await migrateMaps({
+    ...{ bpfRoot, layers: [layer], sizes: {}, versions: raised(layout === 'other' ? 1 : 0) },
+    storage: {
+      object: () => {
+        throw new Error('this kernel cannot');
+      },
+      lost: () => undefined,
+    },
+  });
+  await carry.before('sockets');
+  await carry.before('flows');
+  await carry.linked();
+  await carry.after();
+}
+
+const withMap = <T>(name: PinnedMap, use: (map: BpfMap) => T): T => {
+  const map = openPinnedMap(join(pinFolder(bpfRoot).maps, mapPin(name)));
+  try {
+    return use(map);
+  } finally {
+    map.close();
+  }
+};
+
+/** Maps of this version with three flows that live, and three that do not. */
+async function pinFlows(): Promise<void> {
+  const layer = {
+    ...{ name: 'maps', hooks: [] },
+    objects: [{ bytes: objects.present, rodata: [{}] }],
+  };
+  const options = { folder: pinFolder(bpfRoot), sizes: {}, versions: raised(0) };
+  const { maps } = await loadLayer(layer, options, []);
+  const flows = flowTables((name) => maps.get(name)!);
+  const flow = { frontend: '192.0.2.10:80', backend: '10.1.1.5:8080', seenSeconds: now() };
+  const six = { frontend: '[2001:db8::10]:80', backend: '[fd00::5]:8080' };
+  putFlow(flows, { ...flow, client: '203.0.113.1:1001', seenSeconds: now() - 5000 });
+  putFlow(flows, { ...flow, ...six, client: '[2001:db8::1]:1002' });
+  putFlow(flows, { ...flow, client: '203.0.113.1:1003', protocol: UDP });
+  putFlow(flows, { ...flow, client: '203.0.113.1:1004', state: 'closed' });
+  putFlow(flows, { ...flow, client: '203.0.113.1:1005', state: 'new', seenSeconds: 1 });
+  putFlow(flows, { ...flow, client: '203.0.113.1:1006', protocol: UDP, seenSeconds: 1 });
+  const settings = {
+    ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
+    ...{ timeoutSeconds: flowTimeouts(DEFAULT_TIMES), resetGone: false, answerPing: false },
+    localPorts: { first: 1, last: 2 },
+  };
+  maps.get('fl_packet')!.put(encodeU32(0), encodePacketSettings(settings));
+  maps.get('fl_frontend4')!.put(new Uint8Array(8).fill(3), encodeU32(1));
+  closeAll(maps.values());
+  // As a start of that version does: it records the fields.
+  await migrate('present');
+}
+
+describe.each(['present', 'other'] as const)('the layout is the %s one', (layout) => {
+  test('flows that live are seen once it has ceased to serve', async () => {
+    await pinFlows();
+    if (layout === 'other') await migrate('other');
+    const predecessor = bpfPredecessor(bpfRoot, HOLDER);
+    expect(await predecessor.look()).toEqual({
+      ...{ isServing: true, isLeft: true, connections: undefined },
+    });
+    await predecessor.stopServing();
+    expect(await predecessor.look()).toEqual({ isServing: false, isLeft: true, connections: 3 });
+    if (layout === 'other') await migrate('present');
+    const kept = withMap('fl_packet', (map) => decodeKeptSettings(map.get(encodeU32(0))!));
+    expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS });
+    await predecessor.remove();
+    expect(await predecessor.look()).toEqual({ isServing: false, isLeft: false, connections: 0 });
+  });
+});
+
+test('fields that are not recorded: it says so, and nothing is removed', async () => {
+  await pinFlows();
+  await migrate('other');
+  rmSync(join(bpfRoot, 'layouts'), { recursive: true });
+  const predecessor = bpfPredecessor(bpfRoot, HOLDER);
+  await predecessor.stopServing();
+  await expect(predecessor.look()).rejects.toMatchObject({
+    code: 'OTHER_LAYOUT',
+    message: expect.stringContaining('fairlead cleanup'),
+  });
+});
