@@ -44,7 +44,7 @@ export interface BpfParts {
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
-  readonly packets?: Omit<PacketLayer, 'traffic' | 'close'>;
+  readonly packets?: Omit<PacketLayer, 'traffic' | 'refuseSockets' | 'close'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -119,6 +119,11 @@ class BpfDataplane implements Dataplane {
 
   held(): Promise<Iterable<HeldFrontend>> {
     return this.#turn(async (core) => [...heldFrontends(core.ledger)]);
+  }
+
+  async heldDatagrams(): Promise<Iterable<HeldFrontend>> {
+    const held = [...(await this.held())];
+    return held.filter(({ id }) => id.protocol === 'UDP' || id.protocol === 'SCTP');
   }
 
   async snapshot(): Promise<Snapshot> {

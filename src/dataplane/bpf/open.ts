@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BPF dataplane of one instance: programs attached (or those of an earlier agent adopted), tables over
 // its maps. Throws FairleadError; then nothing is left attached that was not there before.
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { FairleadError } from '../../errors.ts';
 import type { Logger } from '../../log.ts';
+import { type KernelStructs, kernelStructs } from '../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
@@ -12,21 +14,26 @@ import type { Dataplane } from '../dataplane.ts';
 import type { Installation } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { devicePins } from './devices/device-pins.ts';
-import { type Attached, attachLayer } from './loader/attach.ts';
-import { canSetRetval, socketLayer } from './loader/layer.ts';
+import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
+import { canSetRetval, type Layer, socketLayer } from './loader/layer.ts';
 import { lockPins, type PinHolder } from './loader/lock.ts';
+import { type Carry, NOTHING_TO_CARRY } from './loader/migration/carry.ts';
+import { type MigrationOptions, migrateMaps } from './loader/migration/migrate.ts';
 import { pinFolder } from './loader/pins.ts';
 import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { followNode } from './node-map.ts';
+import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
   openPacketLayer,
   type PacketLayer,
   removePacketLayer,
 } from './packet/layer.ts';
+import { neededPrograms, packetSettings } from './packet/programs.ts';
 import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
+import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
@@ -41,6 +48,8 @@ export interface BpfSettings {
   readonly resetsTcp: boolean;
   /** Echo requests to addresses of Services are answered. */
   readonly answersPing: boolean;
+  /** How long conntrack keeps its entries, and the packet programs their flows. */
+  readonly conntrack: ConntrackTimes;
   /** undefined: no programs on devices, sockets alone are served. */
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
@@ -50,16 +59,19 @@ export interface BpfSettings {
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
+const CARRY_OBJECT = 'carry.bpf.o';
 
 interface OpenParts {
   /** Of the node; the caller closes it. */
   readonly network: NetworkFollower;
   readonly log: Logger;
+  /** Told each step of a migration of maps before it is done. */
+  readonly step?: (name: string) => void;
 }
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log }: OpenParts,
+  { network, log, step }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -68,23 +80,77 @@ export async function openBpfDataplane(
   };
   try {
     opened.push(lockPins(bpfRoot, holder));
-    const attached = await attachLayer({
-      layer: socketLayer(readObject(SOCKET_OBJECT), {
-        cgroupRoot,
-        netnsCookie: netnsCookie(),
-        protectsNodePorts: settings.protectsNodePorts,
-      }),
-      bpfRoot,
-      sizes: maxEntries(mapSizes),
+    const structs = kernelStructs();
+    const layer = socketLayer(readObject(SOCKET_OBJECT), {
+      cgroupRoot,
+      netnsCookie: netnsCookie(),
+      protectsNodePorts: settings.protectsNodePorts,
+      kernelTypes: structs.ofSockets,
     });
+    const sizes = maxEntries(mapSizes);
+    const carry = await migrateMaps({
+      ...{ bpfRoot, sizes, step, storage: storageOf(log) },
+      ...migratedLayers(bpfRoot, layer),
+    });
+    opened.push(carry);
+    checkLayer({ layer, bpfRoot });
+    const early = await beginPackets(settings, structs, network);
+    const attached = await attachSockets({ layer, bpfRoot, sizes }, carry, early);
     opened.push(attached);
-    const { layer: packets, refused } = await openPackets(settings, { network, log });
+    const { layer: packets, refused } = await openPackets(settings, {
+      ...{ network, log, carry, early },
+    });
     if (packets !== undefined) opened.push(packets);
+    await endMigration(carry, log);
     return overMaps(attached, settings, { close, log, refused, ...(packets && { packets }) });
   } catch (error) {
     close();
     throw error;
   }
+}
+
+/** undefined: no programs on devices. */
+async function beginPackets(
+  { devices, bpfRoot, mapSizes }: BpfSettings,
+  structs: KernelStructs,
+  network: NetworkFollower,
+): Promise<EarlyPrograms | undefined> {
+  if (devices === undefined) return undefined;
+  const object = (): Uint8Array => readObject(PACKET_OBJECT);
+  const names = neededPrograms(network.current(), devices.policy, bpfRoot);
+  const parts = { object, bpfRoot, sizes: maxEntries(mapSizes) };
+  return beginPrograms(parts, { names, rodata: packetSettings(structs) });
+}
+
+/** Takes the other programs back if these fail. */
+async function attachSockets(
+  options: AttachOptions,
+  carry: Carry,
+  early: EarlyPrograms | undefined,
+): Promise<Attached> {
+  const beforeLinks = async (): Promise<void> => void (await carry.before('sockets'));
+  try {
+    return await attachLayer({ ...options, beforeLinks, maps: early?.maps });
+  } catch (error) {
+    await early?.undo();
+    throw error;
+  }
+}
+
+/** One warning for each map. */
+function storageOf(log: Logger): MigrationOptions['storage'] {
+  const lost = new Set<string>();
+  return {
+    object: () => readObject(CARRY_OBJECT),
+    lost: (map, err) => {
+      if (lost.has(map)) return;
+      lost.add(map);
+      log.warn(
+        { map, err },
+        'records of open sockets could not be carried over: they may show the address of their backend in place of the Service until they are closed',
+      );
+    },
+  };
 }
 
 type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
@@ -115,32 +181,92 @@ function overMaps(
     outcomes: () => readReasons(reasons),
     followNode: followNode(attached.map('fl_node')),
     staleSockets: (isServed) =>
-      createStaleSockets({ options, resetsTcp, waitGracePeriod, log: parts.log }, isServed),
+      createStaleSockets(
+        {
+          ...{ options, resetsTcp, waitGracePeriod, log: parts.log },
+          refuse: parts.packets?.refuseSockets,
+        },
+        isServed,
+      ),
     ...parts,
   });
 }
 
+type MigratedLayers = Pick<MigrationOptions, 'layers' | 'optional' | 'digest'>;
+
+/** That of packets may be refused, unless an earlier agent has attached it. */
+function migratedLayers(bpfRoot: string, sockets: Layer): MigratedLayers {
+  const packets = layerOf('packet layer', PACKET_OBJECT);
+  const sweep = layerOf('sweep of flows', SWEEP_OBJECT);
+  const digest = createHash('sha256');
+  for (const { objects } of [sockets, packets, sweep]) {
+    for (const { bytes } of objects) digest.update(bytes);
+  }
+  return {
+    ...(isPacketLayerAttached(bpfRoot)
+      ? { layers: [sockets, packets], optional: [sweep] }
+      : { layers: [sockets], optional: [packets, sweep] }),
+    digest: digest.digest('hex'),
+  };
+}
+
+/** Without its object it has no maps: that is reported where it is loaded. */
+function layerOf(name: string, object: string): Layer {
+  const objects = existsSync(bpfObjectPath(object))
+    ? [{ bytes: readObject(object), rodata: [{}] }]
+    : [];
+  return { name, objects, hooks: [] };
+}
+
+const isPacketLayerAttached = (bpfRoot: string): boolean =>
+  devicePins(pinFolder(bpfRoot).links).length > 0;
+
+/** Programs that were replaced may still run for a moment. */
+async function endMigration(carry: Carry, log: Logger): Promise<void> {
+  if (carry === NOTHING_TO_CARRY) return;
+  await carry.linked();
+  await waitGracePeriod();
+  await carry.after();
+  log.info(
+    { maps: carry.maps },
+    'maps got another layout or size, their entries were carried over',
+  );
+}
+
 async function openPackets(
-  { devices, bpfRoot, mapSizes, resetsTcp, answersPing }: BpfSettings,
-  { network, log }: OpenParts,
+  { devices, bpfRoot, mapSizes, resetsTcp, answersPing, conntrack }: BpfSettings,
+  {
+    network,
+    log,
+    carry,
+    early,
+  }: OpenParts & { readonly carry: Carry; readonly early: EarlyPrograms | undefined },
 ): Promise<OpenedPackets> {
-  if (devices === undefined) {
+  if (devices === undefined || early === undefined) {
     removePacketLayer(bpfRoot);
     return { layer: undefined, refused: [] };
   }
-  const parts = {
-    object: readObject(PACKET_OBJECT),
-    sweepObject: readObject(SWEEP_OBJECT),
-    sizes: maxEntries(mapSizes),
-    ...{ bpfRoot, resetsTcp, answersPing, network, log },
-  };
-  const opened = await orWithoutPackets(() => openPacketLayer(devices, parts), {
-    log,
-    isAttached: devicePins(pinFolder(bpfRoot).links).length > 0,
-  });
-  // Refused after its maps were pinned.
-  if (opened.layer === undefined) removePacketLayer(bpfRoot);
-  return opened;
+  const isAttached = isPacketLayerAttached(bpfRoot);
+  let opened: OpenedPackets | undefined;
+  try {
+    const parts = {
+      programs: early.programs,
+      sweepObject: readObject(SWEEP_OBJECT),
+      sizes: maxEntries(mapSizes),
+      timeouts: flowTimeouts(conntrack),
+      ...{ bpfRoot, resetsTcp, answersPing, network, log },
+      beforeLinks: async () => void (await carry.before('flows')),
+    };
+    opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
+    return opened;
+  } finally {
+    if (opened?.layer !== undefined) early.closeMaps();
+    else {
+      await early.close();
+      // Refused after its maps were pinned.
+      if (!isAttached) removePacketLayer(bpfRoot);
+    }
+  }
 }
 
 function readObject(name: string): Uint8Array {

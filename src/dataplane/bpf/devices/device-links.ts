@@ -20,6 +20,11 @@ export interface DeviceLinks {
    * device any more, or one in another network namespace, is removed.
    */
   adopt(): readonly Attachment[];
+  /**
+   * Loads the programs for devices of this kind. undefined: they are loaded. Rejects with what the kernel answered; the next
+   * call tries again.
+   */
+  load(isL3: boolean): Promise<void> | undefined;
   attach(target: DeviceTarget, direction: Direction): void;
   /** Fine if it, or the device, is gone. */
   detach(ifindex: number, direction: Direction): void;

@@ -10,6 +10,7 @@ import type { DeviceView } from '../../snapshot.ts';
 import { codeOf } from '../loader/errors.ts';
 import { type DeviceLinks, DIRECTIONS, type Direction } from './device-links.ts';
 import { type DeviceDecision, type DevicePolicy, decideDevices } from './policy.ts';
+import { createProgramLoads, type ProgramLoads } from './program-loads.ts';
 
 /** The map in which programs look up the device that they run on. */
 export interface DeviceTable {
@@ -64,6 +65,7 @@ class Follower implements DeviceFollower {
   readonly #held = new Map<number, Held>();
   readonly #failures = new Map<number, Failure>();
   readonly #backoff;
+  readonly #loads: ProgramLoads;
   readonly #stopListening: () => void;
   #isStarted = false;
   #decisions: readonly DeviceDecision[] = [];
@@ -76,6 +78,9 @@ class Follower implements DeviceFollower {
       { firstMs: 100, maxMs: 30_000, jitter: 'equal' },
       parts.clock.random,
     );
+    this.#loads = createProgramLoads(parts.links, parts.clock, () => {
+      if (!this.#isClosed) this.#reconcile();
+    });
     for (const { ifindex, name, isL3, direction } of parts.links.adopt()) {
       this.#hold(ifindex, { name, isL3 }).directions.add(direction);
     }
@@ -124,8 +129,18 @@ class Follower implements DeviceFollower {
     const detached = this.#detachOthers(wanted);
     this.#rename(wanted);
     for (const decision of wanted) this.#enter(decision);
-    const attached = new Set(ATTACH_ORDER.flatMap((one) => this.#attach(wanted, one)));
+    const served = wanted.filter((decision) => this.#hasPrograms(decision));
+    const attached = new Set(ATTACH_ORDER.flatMap((one) => this.#attach(served, one)));
     this.#report({ attached: [...attached], detached, before });
+  }
+
+  /** If they are being loaded, the device is reconciled again after that. */
+  #hasPrograms({ isL3, link: { ifindex } }: DeviceDecision): boolean {
+    const state = this.#loads.request(isL3);
+    if (state.kind === 'refused') {
+      this.#failures.set(ifindex, { reason: state.reason, isGone: false });
+    }
+    return state.kind === 'loaded';
   }
 
   /** Also those whose link header changed: they get other programs. */

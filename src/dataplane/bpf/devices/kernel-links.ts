@@ -5,6 +5,7 @@ import { existsSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { BpfLink, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
+import { ETHERNET_PROGRAMS, L3_PROGRAMS } from '../loader/layer.ts';
 import { linkPin, unpin } from '../loader/pins.ts';
 import { filterKey, findFilter, putFilter, removeFilter } from './clsact.ts';
 import {
@@ -23,8 +24,10 @@ import { type DevicePin, detachPinned, devicePins, openLinkPin } from './device-
 export type TcOrder = 'outer' | 'inner';
 
 export interface KernelLinksParts {
-  /** By name: those of DEVICE_PROGRAMS. The caller closes them, after the last call. */
+  /** By name: those of DEVICE_PROGRAMS that are loaded. The caller closes them, after the last call. */
   readonly programs: ReadonlyMap<string, BpfProgram>;
+  /** Adds others to `programs`; undefined: all are there. */
+  readonly load?: (names: readonly string[]) => Promise<void>;
   /** Folder of the pins. */
   readonly folder: string;
   readonly order: TcOrder;
@@ -66,6 +69,12 @@ class KernelLinks implements DeviceLinks {
       this.#placed.set(keyOf(ifindex, direction), { program, path, linkId });
       return [{ ifindex, name, isL3: program.endsWith('_l3'), direction }];
     });
+  }
+
+  load(isL3: boolean): Promise<void> | undefined {
+    const names = isL3 ? L3_PROGRAMS : ETHERNET_PROGRAMS;
+    const { programs, load } = this.#parts;
+    return names.every((name) => programs.has(name)) ? undefined : load?.(names);
   }
 
   attach({ ifindex, name, isL3 }: DeviceTarget, direction: Direction): void {

@@ -16,6 +16,7 @@ export interface FlowTable {
   readonly keySize: number;
   readonly valueSize: number;
   get(key: Uint8Array): Uint8Array | undefined;
+  put(key: Uint8Array, value: Uint8Array): void;
   /** False if the key was absent. */
   delete(key: Uint8Array): boolean;
   /** Every element once, a batch in memory at a time. What is put or deleted meanwhile may be missing. */

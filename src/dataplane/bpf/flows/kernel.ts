@@ -5,7 +5,7 @@ import type { BpfMap } from '../../../sys/native.ts';
 import type { ElementBatch, FlowTable, FlowTables, Tiers } from './flow-tables.ts';
 import { neverLess, readTotals, type Totals, type TotalsTables } from './traffic/totals.ts';
 
-export const FLOW_MAPS = [
+export const LEG_MAPS = [
   'fl_flow4',
   'fl_flow6',
   'fl_nat4',
@@ -18,10 +18,10 @@ export const FLOW_MAPS = [
   'fl_new_nat6',
   'fl_new_snat4',
   'fl_new_snat6',
-  'fl_traffic',
 ] as const;
+export type LegMap = (typeof LEG_MAPS)[number];
 
-type FlowMap = (typeof FLOW_MAPS)[number];
+export const FLOW_MAPS = [...LEG_MAPS, 'fl_traffic'] as const;
 /** About 300 KiB of IPv6 flows. */
 const BATCH_ELEMENTS = 2048;
 
@@ -30,6 +30,7 @@ export function flowTable(map: BpfMap): FlowTable {
   return {
     ...{ name, keySize, valueSize },
     get: (key) => map.get(key),
+    put: (key, value) => map.put(key, value),
     delete: (key) => map.delete(key),
     batches: () => batchesOf(map),
   };
@@ -44,10 +45,13 @@ function* batchesOf(map: BpfMap): Generator<ElementBatch> {
   }
 }
 
-export function flowTables(map: (name: FlowMap) => BpfMap): FlowTables {
-  const tiers = (main: FlowMap, halfOpen: FlowMap): Tiers => ({
-    main: flowTable(map(main)),
-    halfOpen: flowTable(map(halfOpen)),
+export const flowTables = (map: (name: LegMap) => BpfMap): FlowTables =>
+  flowTablesOf((name) => flowTable(map(name)));
+
+export function flowTablesOf(table: (name: LegMap) => FlowTable): FlowTables {
+  const tiers = (main: LegMap, halfOpen: LegMap): Tiers => ({
+    main: table(main),
+    halfOpen: table(halfOpen),
   });
   return {
     IPv4: {

@@ -51,7 +51,16 @@ export interface SnatLeg {
   readonly seenSeconds: number;
   /** As in the key of the nat leg. */
   readonly client: Side;
+  /** Both sides have ended the connection, by FINs. */
+  readonly isInTimeWait: boolean;
+  /** Its flow is gone: no other flow gets the port for some time. */
+  readonly isReserved: boolean;
 }
+
+/** Of struct tcp_end. */
+const END = { fin: 1, reset: 2, reserved: 8 } as const;
+const CLIENT_END = 10;
+const BACKEND_END = 11;
 
 const viewOf = (bytes: Uint8Array): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -113,11 +122,22 @@ export function decodeNat(bytes: Uint8Array, family: Family): NatLeg {
 
 export function decodeSnat(bytes: Uint8Array, family: Family): SnatLeg {
   const view = viewOf(bytes);
+  const client = view.getUint8(CLIENT_END);
+  const backend = view.getUint8(BACKEND_END);
   return {
     seenSeconds: view.getUint32(4, true),
     client: {
       address: addressAt(bytes, PACKET_SIZE.snat, family),
       port: view.getUint16(8, true),
     },
+    isInTimeWait: (client & backend & END.fin) !== 0 && ((client | backend) & END.reset) === 0,
+    isReserved: (client & END.reserved) !== 0,
   };
+}
+
+/** The value of a leg that is left to reserve its port. */
+export function reservedSnat(value: Uint8Array): Uint8Array {
+  const copy = value.slice();
+  copy[CLIENT_END] = (copy[CLIENT_END] ?? 0) | END.reserved;
+  return copy;
 }

@@ -54,7 +54,7 @@ function* orphanSnats(context: FlowContext, snatKeys: KeySet): Generator<Connect
     if (snatKeys.has(key)) continue;
     const tuple = decodeTuple(key, family);
     const leg = decodeSnat(value, family);
-    if (isNodesOwn(tuple, leg)) continue;
+    if (leg.isReserved || isNodesOwn(tuple, leg)) continue;
     if (hasLeg(flows, family, 'nat', snatToNatTuple(tuple, leg))) continue;
     yield orphan(context, {
       ...{ key, leg: 'snat', protocol: tuple.protocol },

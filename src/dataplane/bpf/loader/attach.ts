@@ -8,16 +8,24 @@ import type { Layer, Rodata } from './layer.ts';
 import { type Loaded, loadLayer } from './load.ts';
 import { type PinFolder, preparePins } from './pins.ts';
 import { closeAll, takeBack, type Undo } from './undo.ts';
+import type { MapVersions } from './versions.ts';
 
 export interface AttachOptions {
   readonly layer: Layer;
   readonly bpfRoot: string;
   /** max_entries by map name; others keep what the object declares. */
   readonly sizes: Readonly<Record<string, number>>;
+  /** Of this build; tests have others. */
+  readonly versions?: MapVersions | undefined;
+  /** Of a layer that is loaded: also those that are not pinned are shared with it. */
+  readonly maps?: ReadonlyMap<string, BpfMap> | undefined;
+  /** When everything is loaded, right before the first link is replaced. */
+  readonly beforeLinks?: () => Promise<void>;
 }
 
 export interface Attached {
   readonly map: (name: string) => BpfMap;
+  readonly maps: ReadonlyMap<string, BpfMap>;
   /** Those of `layer.keeps`. */
   readonly programs: ReadonlyMap<string, BpfProgram>;
   /** `insns`: instructions that the verifier walked. */
@@ -30,15 +38,30 @@ export interface Attached {
   readonly rodata: readonly Rodata[];
   /** What is pinned stays. */
   close(): void;
+  /** As if it had failed: what it made is removed. */
+  undo(): void;
+}
+
+/** What can refuse a start at once: before anything is loaded. Throws FairleadError. */
+export function checkLayer(options: Pick<AttachOptions, 'layer' | 'bpfRoot' | 'versions'>) {
+  const { layer, bpfRoot, versions } = options;
+  try {
+    const folder = preparePins(bpfRoot, versions);
+    checkPinnedLinks(layer.hooks, folder);
+    return folder;
+  } catch (error) {
+    throw asFairleadError(error, options);
+  }
 }
 
 export async function attachLayer(options: AttachOptions): Promise<Attached> {
-  const { layer, bpfRoot, sizes } = options;
+  const { layer, sizes, versions, maps } = options;
+  const folder = checkLayer(options);
   const undo: Undo = [];
   try {
-    const folder = preparePins(bpfRoot);
-    checkPinnedLinks(layer.hooks, folder);
-    return attachHooks(layer, await loadLayer(layer, { folder, sizes }, undo), folder, undo);
+    const loaded = await loadLayer(layer, { folder, sizes, versions, maps }, undo);
+    await options.beforeLinks?.();
+    return attachHooks(layer, loaded, folder, undo);
   } catch (error) {
     takeBack(undo);
     throw asFairleadError(error, options);
@@ -61,6 +84,7 @@ function attachHooks(
   closeAll([...programs].flatMap(([name, program]) => (kept.has(name) ? [] : [program])));
   return {
     map: (name) => mapNamed(maps, name),
+    maps,
     programs: kept,
     hooks: attached.map(({ name, isAdopted, insns }) => ({ name, isAdopted, insns })),
     rodata,
@@ -69,6 +93,7 @@ function attachHooks(
       closeAll(kept.values());
       closeAll(maps.values());
     },
+    undo: () => takeBack(undo),
   };
 }
 

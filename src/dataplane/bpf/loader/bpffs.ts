@@ -18,13 +18,26 @@ export function ensureBpffs(bpfRoot: string): void {
   }
   const isDefault = bpfRoot === DEFAULT_MOUNT || bpfRoot.startsWith(`${DEFAULT_MOUNT}/`);
   if (isDefault && existsSync(DEFAULT_MOUNT)) {
-    native.mountBpffs(DEFAULT_MOUNT);
+    mountDefault();
     return;
   }
   throw new FairleadError(
     'NO_BPFFS',
     `--bpf-root ${bpfRoot} is not on a bpf file system: mount one with \`mount -t bpf bpf ${dirname(bpfRoot)}\`, or use a folder below ${DEFAULT_MOUNT}`,
   );
+}
+
+/** In a container that takes a capability that an agent has no other use for. */
+function mountDefault(): void {
+  try {
+    native.mountBpffs(DEFAULT_MOUNT);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EPERM')) throw error;
+    throw new FairleadError(
+      'NO_BPFFS',
+      `no bpf file system is mounted at ${DEFAULT_MOUNT}, and this process may not mount one: run \`mount -t bpf bpf ${DEFAULT_MOUNT}\` on the node, and mount that folder into the container`,
+    );
+  }
 }
 
 /** Checked on the folder itself: Node reports mkdir(2) on a read-only file system as ENOENT. */

@@ -5,6 +5,8 @@ import { join, relative } from 'node:path';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned } from '../devices/device-pins.ts';
 import { lockExistingPins, type PinHolder } from './lock.ts';
+import { removeOtherGenerations } from './migration/generations.ts';
+import { removeFields } from './migration/records.ts';
 import { listPins, unpin } from './pins.ts';
 
 /** Pins by their path below bpfRoot. */
@@ -28,6 +30,8 @@ export function removePinned(bpfRoot: string, holder: PinHolder): PinnedParts {
     const parts = listPinned(bpfRoot);
     for (const name of parts.links) detachPinned(join(bpfRoot, name), removeFiltersOf);
     for (const name of parts.maps) unpin(join(bpfRoot, name));
+    removeOtherGenerations(bpfRoot);
+    removeFields(bpfRoot);
     lock.removeEmptyFolders();
     return parts;
   } finally {

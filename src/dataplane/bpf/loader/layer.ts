@@ -20,6 +20,12 @@ export interface LayerObject {
    * it does not have), the next is tried.
    */
   readonly rodata: readonly Rodata[];
+  /** BTF with what programs read of the kernel's structs; undefined: libbpf reads all of the kernel's. */
+  readonly kernelTypes?: Uint8Array | undefined;
+  /** Programs that are not loaded. */
+  readonly without?: readonly string[];
+  /** Programs that the kernel verifies while it verifies the others. */
+  readonly apart?: readonly string[];
 }
 
 export type Rodata = Readonly<Record<string, Uint8Array>>;
@@ -54,13 +60,11 @@ export const SOCKET_HOOKS: readonly string[] = [
   'fl_bind6',
 ];
 
-/** Attached to devices, which come and go: `_l3` to those whose packets have no Ethernet header. */
-export const DEVICE_PROGRAMS: readonly string[] = [
-  'fl_ingress',
-  'fl_egress',
-  'fl_ingress_l3',
-  'fl_egress_l3',
-];
+/** Attached to devices, which come and go. */
+export const ETHERNET_PROGRAMS: readonly string[] = ['fl_ingress', 'fl_egress'];
+/** To those whose packets have no Ethernet header. */
+export const L3_PROGRAMS: readonly string[] = ['fl_ingress_l3', 'fl_egress_l3'];
+export const DEVICE_PROGRAMS: readonly string[] = [...ETHERNET_PROGRAMS, ...L3_PROGRAMS];
 
 /** The programs whose links are pinned, of all layers. */
 export const isHookProgram = (program: string): boolean =>
@@ -72,10 +76,11 @@ export interface SocketSettings {
   readonly netnsCookie: bigint | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  readonly kernelTypes?: LayerObject['kernelTypes'];
 }
 
 export function socketLayer(bytes: Uint8Array, settings: SocketSettings): Layer {
-  const { cgroupRoot, netnsCookie, protectsNodePorts } = settings;
+  const { cgroupRoot, netnsCookie, protectsNodePorts, kernelTypes } = settings;
   const cookie = new Uint8Array(new BigUint64Array([netnsCookie ?? 0n]).buffer);
   const rodata = [true, false].map((canSetRetval) => ({
     node_netns_cookie: cookie,
@@ -85,7 +90,7 @@ export function socketLayer(bytes: Uint8Array, settings: SocketSettings): Layer 
   const target: Target = { kind: 'cgroup', path: cgroupRoot };
   return {
     name: 'socket layer',
-    objects: [{ bytes, rodata }],
+    objects: [{ bytes, rodata, kernelTypes }],
     hooks: SOCKET_HOOKS.map((program) => ({ program, target })),
   };
 }

@@ -2,7 +2,7 @@
 // The instance's pins on the bpf file system: <bpf-root>/maps/<map> and <bpf-root>/links/<program>. They
 // outlive the agent. --bpf-root may be shared with other programs: only fairlead's names are read or removed.
 import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
 import { isHookProgram } from './layer.ts';
 import { type MapVersions, mapPin, type PinnedMap, parseMapPin } from './versions.ts';
@@ -68,6 +68,10 @@ export function listPins(bpfRoot: string): { readonly links: string[]; readonly 
       .map((pin) => join(maps, pin)),
   };
 }
+
+/** A map that is pinned in any version; undefined: it is not. */
+export const formerPin = (bpfRoot: string, map: PinnedMap): string | undefined =>
+  listPins(bpfRoot).maps.find((path) => parseMapPin(basename(path))?.map === map);
 
 /** Names of the pins in a folder; none if it is missing or a symbolic link, which may point anywhere. */
 export function pinsIn(folder: string): readonly string[] {

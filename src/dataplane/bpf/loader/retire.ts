@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF engine of an earlier agent, when this agent serves with another one. Without frontends its programs begin no
+// The BPF engine of an earlier agent, of any version, when this agent serves with another one. Without frontends its programs begin no
 // connection, and go on to translate the packets of those that they began; they are detached when those have ended.
+import { basename } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
-import type { Connection } from '../../connections.ts';
+import { type BpfMap, openPinnedMap } from '../../../sys/native.ts';
 import type { Predecessor, PredecessorFacts } from '../../predecessor.ts';
-import { pinnedConnections } from '../flows/pinned.ts';
 import { encodeU32 } from '../maps/layout.ts';
-import { withoutResets } from '../maps/packet-layout.ts';
+import { RESET_UNKNOWN_AT, withoutResets } from '../maps/packet-layout.ts';
 import { listPinned, removePinned } from './cleanup.ts';
 import { lockExistingPins, type PinHolder } from './lock.ts';
-import { openPinned } from './open-pinned.ts';
+import { fieldAt } from './migration/fields.ts';
+import { readFields } from './migration/records.ts';
+import { openPin } from './open-pinned.ts';
+import { formerPin } from './pins.ts';
+import { type FormerFlow, formerFlows } from './retired/former-flows.ts';
+import { mapPin, type PinnedMap } from './versions.ts';
 
 const FRONTENDS = ['fl_frontend4', 'fl_frontend6'] as const;
 /** As long as conntrack keeps a UDP flow that was answered. */
@@ -50,55 +55,63 @@ function emptyMap(bpfRoot: string, name: (typeof FRONTENDS)[number]): void {
   });
 }
 
-/** Connections that the next engine begins are unknown to these programs: they must not be reset if this engine comes back. */
+/**
+ * Connections that the next engine begins are unknown to these programs: they must not be reset if this engine comes
+ * back. A version without that field resets none.
+ */
 function stopResets(bpfRoot: string): void {
-  withMap(bpfRoot, 'fl_packet', (map) => {
+  withMap(bpfRoot, 'fl_packet', (map, path) => {
     const settings = map.get(encodeU32(0));
-    if (settings !== undefined) map.put(encodeU32(0), withoutResets(settings));
+    const at = resetsAt(bpfRoot, path);
+    if (settings !== undefined && at !== undefined)
+      map.put(encodeU32(0), withoutResets(settings, at));
   });
 }
 
+function resetsAt(bpfRoot: string, path: string): number | undefined {
+  const pin = basename(path);
+  if (pin === mapPin('fl_packet')) return RESET_UNKNOWN_AT;
+  const fields = readFields(bpfRoot, pin)?.value;
+  if (fields === undefined) return undefined;
+  return fieldAt({ fields, bytes: 0 }, /(?:^|\.)reset_unknown_from$/)?.at;
+}
+
+/** Pinned by this version or by another one. undefined: it is not pinned. */
 function withMap<T>(
   bpfRoot: string,
-  name: Parameters<typeof openPinned>[1],
-  use: (map: ReturnType<typeof openPinned>) => T,
+  name: PinnedMap,
+  use: (map: BpfMap, path: string) => T,
 ): T | undefined {
-  let map: ReturnType<typeof openPinned>;
+  const path = formerPin(bpfRoot, name);
+  const map = path === undefined ? undefined : openIfPinned(bpfRoot, path);
+  if (path === undefined || map === undefined) return undefined;
   try {
-    map = openPinned(bpfRoot, name);
-  } catch (error) {
-    if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
-    throw error;
-  }
-  try {
-    return use(map);
+    return use(map, path);
   } finally {
     map.close();
   }
 }
 
-/** Of packets: sockets that were translated when they connected need no program any more. */
-function liveFlows(bpfRoot: string): number {
-  let connections: ReturnType<typeof pinnedConnections>;
+/** `fairlead cleanup` may remove it meanwhile. */
+function openIfPinned(bpfRoot: string, path: string): BpfMap | undefined {
   try {
-    connections = pinnedConnections(bpfRoot);
+    return openPin(bpfRoot, path, openPinnedMap);
   } catch (error) {
-    if (error instanceof FairleadError && error.code === 'NOT_FOUND') return 0;
+    if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
     throw error;
-  }
-  try {
-    const now = Number(process.hrtime.bigint() / 1_000_000_000n);
-    let count = 0;
-    for (const connection of connections.all('packet')) if (isLive(connection, now)) count += 1;
-    return count;
-  } finally {
-    connections.close();
   }
 }
 
-function isLive(connection: Connection, nowSeconds: number): boolean {
-  const view = connection.read();
-  if (view === undefined || view.state === 'closed' || view.state === 'orphan') return false;
-  if (connection.protocol === 'TCP' && view.state !== 'new') return true;
+/** Of packets: sockets that were translated when they connected need no program any more. */
+function liveFlows(bpfRoot: string): number {
+  const now = Number(process.hrtime.bigint() / 1_000_000_000n);
+  let count = 0;
+  for (const flow of formerFlows(bpfRoot)) if (isLive(flow, now)) count += 1;
+  return count;
+}
+
+function isLive({ protocol, view }: FormerFlow, nowSeconds: number): boolean {
+  if (view.state === 'closed') return false;
+  if (protocol === 'TCP' && view.state !== 'new') return true;
   return nowSeconds - (view.seenSeconds ?? 0) < UDP_SECONDS;
 }

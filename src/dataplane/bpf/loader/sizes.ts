@@ -34,3 +34,16 @@ export function maxEntries(tables: MapSizes): MapSizes {
   const sizes = Object.entries(tables).map(([name, entries]) => MAPS_OF[name]?.(entries));
   return Object.assign({}, ...sizes);
 }
+
+/** The least number of entries of the table behind a map that gives it room for `needed`. */
+export function sizeFor(
+  map: string,
+  needed: number,
+): { readonly table: string; readonly entries: number } | undefined {
+  for (const [table, sizes] of Object.entries(MAPS_OF)) {
+    const [none, one] = [sizes(0)[map], sizes(1)[map]];
+    if (none === undefined || one === undefined) continue;
+    return { table, entries: Math.ceil((needed - none) / (one - none)) };
+  }
+  return undefined;
+}

@@ -35,6 +35,8 @@ export const REASONS = [
   'ICMP_TRANSLATED',
   'REFUSED_BIND',
   'PING_ANSWERED',
+  'HALF_OPEN_EVICTED',
+  'REFUSED_STALE_SOCKET',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -55,7 +55,7 @@ export function arrayTable(map: BpfMap): ArrayTable {
   );
 }
 
-function hashTable(map: BpfMap): HashTable {
+export function hashTable(map: BpfMap): HashTable {
   const { name, maxEntries, keySize, valueSize } = map.info;
   return {
     name,

@@ -22,10 +22,12 @@ export const SIZE = {
   source_range_key: 24,
   source_range: 4,
   cgroup_skip: 4,
-  runtime_flags: 8,
+  runtime_flags: 16,
 } as const;
 
 export const SLOTS_PER_BLOCK = 16;
+/** Of a run: its first slot is the service id, or the length of a table. */
+export const blocksFor = (entries: number): number => Math.ceil((1 + entries) / SLOTS_PER_BLOCK);
 /** rule.members is 16 bits wide. */
 export const MAX_MEMBERS = 65_535;
 const SERVICE_NAME_SIZE = 196;
@@ -34,13 +36,27 @@ export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { TCP: 6, UDP
 export const BACKEND_STATE = { FREE: 0, ACTIVE: 1, TERMINATING: 2, GONE: 3 } as const;
 /** enum client_position: index of a frontend's rules. */
 export const POSITION = { unknown: 0, host: 1, pod: 2, outside: 3 } as const;
-export const SET_KIND = { random: 0 } as const;
+export const SET_KIND = {
+  random: 0,
+  'weighted-random': 1,
+  'round-robin': 2,
+  'weighted-round-robin': 3,
+  'source-hash': 4,
+} as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 export const RANGE_KIND = { allowed: 1, pod: 2 } as const;
 
 export type Position = keyof typeof POSITION;
 export const POSITIONS = Object.keys(POSITION) as readonly Position[];
 export type SetKind = keyof typeof SET_KIND;
+const SET_KINDS = Object.keys(SET_KIND) as readonly SetKind[];
+/** One of a later version is a set of members to this one. */
+export const setKindOf = (value: number): SetKind =>
+  SET_KINDS.find((kind) => SET_KIND[kind] === value) ?? 'random';
+
+/** A set of this kind has a table behind its members: see struct traffic_rule. */
+export const hasTable = (kind: SetKind): boolean => !TABLELESS.includes(kind);
+const TABLELESS: readonly SetKind[] = ['random', 'round-robin'];
 
 /** The location of a set; no members means empty. */
 export interface SetRef {
@@ -136,7 +152,7 @@ function readRule(at: DataView, offset: number): RuleValue {
   return {
     block: at.getUint32(offset, true),
     members: at.getUint16(offset + 4, true),
-    kind: 'random',
+    kind: setKindOf(at.getUint8(offset + 6)),
     whenEmpty: (flags & 1) === 0 ? 'reject' : 'drop',
     masquerade: (flags & 2) !== 0,
     keepsLocalClient: (flags & 4) !== 0,
@@ -319,9 +335,10 @@ export const encodeRange = (kind: keyof typeof RANGE_KIND, family: Family): Uint
 /** The family of a value of fl_range. */
 export const rangeFamily = (bytes: Uint8Array): Family => (bytes[1] === 6 ? 'IPv6' : 'IPv4');
 
-/** struct runtime_flags: numbers of bypassed cgroups and of wildcard frontends. */
+/** struct runtime_flags: numbers of bypassed cgroups, of wildcard frontends, and of sockets that are refused. */
 export const SKIPPED_CGROUPS_OFFSET = 0;
 export const NODE_PORTS_OFFSET = 4;
+export const REFUSED_SOCKETS_OFFSET = 8;
 
 /** fl_not_service: bits for each family, and for the ports of NodePorts. */
 export const RANGES = 65_536;

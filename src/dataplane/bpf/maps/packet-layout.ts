@@ -11,7 +11,7 @@ export const PACKET_SIZE = {
   tuple6: 40,
   flow: 48,
   flow4: 56,
-  flow6: 64,
+  flow6: 72,
   nat: 32,
   nat4: 40,
   nat6: 64,
@@ -97,13 +97,16 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
   return bytes;
 }
 
+/** Of reset_unknown_from. */
+export const RESET_UNKNOWN_AT = 68;
+
 /** Later than any clock: a takeover that has not begun. */
 export const NEVER_RESETS = 0xffff_ffff;
 
 /** The settings of programs whose place another engine takes, until this one starts again. */
-export function withoutResets(settings: Uint8Array): Uint8Array {
+export function withoutResets(settings: Uint8Array, at = RESET_UNKNOWN_AT): Uint8Array {
   const copy = settings.slice();
-  new DataView(copy.buffer).setUint32(68, NEVER_RESETS, true);
+  new DataView(copy.buffer).setUint32(at, NEVER_RESETS, true);
   return copy;
 }
 

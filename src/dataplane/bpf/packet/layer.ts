@@ -17,14 +17,15 @@ import { lackOfHooks } from '../devices/lack-of-hooks.ts';
 import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
-import { type Attached, attachLayer } from '../loader/attach.ts';
-import { DEVICE_PROGRAMS, type Layer } from '../loader/layer.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
+import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 import { markOlderFlows } from './marks.ts';
 import { followPing } from './ping.ts';
+import type { DevicePrograms } from './programs.ts';
+import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -46,6 +47,7 @@ export interface PacketLayer {
   latestTotals(): Promise<Totals | undefined>;
   /** How full the tables of flows were when they were last swept. */
   fill(): readonly TableFill[];
+  readonly refuseSockets: RefuseSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   /** Programs stay attached. */
@@ -53,8 +55,8 @@ export interface PacketLayer {
 }
 
 export interface PacketLayerParts {
-  /** The programs of devices. */
-  readonly object: Uint8Array;
+  /** Those that devices need now. */
+  readonly programs: Promise<DevicePrograms>;
   /** The program that deletes expired flows. */
   readonly sweepObject: Uint8Array;
   readonly bpfRoot: string;
@@ -63,42 +65,38 @@ export interface PacketLayerParts {
   readonly resetsTcp: boolean;
   /** Echo requests to addresses of Services are answered. */
   readonly answersPing: boolean;
+  /** How long flows live. */
+  readonly timeouts: PacketSettings['timeoutSeconds'];
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** When everything is loaded, right before the first link is replaced. */
+  readonly beforeLinks?: () => Promise<void>;
 }
-
-/** The layer as data: its programs are attached as devices come. */
-export const packetPrograms = (object: Uint8Array): Layer => ({
-  name: 'packet layer',
-  objects: [{ bytes: object, rodata: [{}] }],
-  hooks: [],
-  keeps: DEVICE_PROGRAMS,
-});
 
 /** After the socket layer, with which it shares maps. Throws FairleadError. */
 export async function openPacketLayer(
   settings: DeviceSettings,
   parts: PacketLayerParts,
 ): Promise<PacketLayer> {
-  const { object, sweepObject, bpfRoot, sizes, resetsTcp, answersPing, log } = parts;
-  const loaded = await attachLayer({ layer: packetPrograms(object), bpfRoot, sizes });
+  const { sweepObject, bpfRoot, sizes, resetsTcp, answersPing, timeouts, log } = parts;
+  const loaded = await parts.programs;
   const opened: { close(): void }[] = [loaded];
   const close = (): void => {
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
-    const followNode = followSettings(loaded.map('fl_packet'), { resetsTcp, answersPing });
+    const followNode = followSettings(loaded.map('fl_packet'), {
+      ...{ resetsTcp, answersPing, timeouts },
+    });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const flows = flowTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
-    const tables = { flows, traffic, capacity };
-    const sweep = { object: sweepObject, bpfRoot, sizes, tables, clock: SYSTEM_CLOCK, log };
-    const sweeping = await startSweeping(sweep);
-    opened.push(sweeping);
+    const tables = { flows, traffic, capacity, timeouts };
+    await parts.beforeLinks?.();
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const { frontend } = kernelTables(loaded.map);
+    const { frontend, runtime } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);
     const follower = followDevices(settings, loaded, parts);
@@ -110,12 +108,16 @@ export async function openPacketLayer(
         `the kernel has neither tcx nor clsact (${lack}): load the modules sch_ingress and cls_bpf`,
       );
     }
+    const sweep = { object: sweepObject, bpfRoot, sizes, tables, clock: SYSTEM_CLOCK, log };
+    const sweeping = startSweeping(sweep);
+    opened.push(sweeping);
     return {
       devices: () => follower.devices(),
       totals: () => totals.read(),
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),
       traffic,
+      refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan) {
         followNode(plan.node);
         followAddresses?.(plan);
@@ -135,14 +137,14 @@ export async function openPacketLayer(
 /** Closing it keeps the programs attached. */
 function followDevices(
   { policy, order }: DeviceSettings,
-  { map, programs }: Attached,
+  { map, programs, load }: DevicePrograms,
   { bpfRoot, log, network }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'>,
 ): DeviceFollower {
   return createDeviceFollower({
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
-      ...{ programs, order },
+      ...{ programs, load, order },
       folder: pinFolder(bpfRoot).links,
       links: () => network.current().links.values(),
     }),
@@ -152,7 +154,8 @@ function followDevices(
 /** Those of bpf/packet/maps.h. */
 export const PACKET_MAPS: readonly string[] = [
   ...FLOW_MAPS,
-  ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_packet', 'fl_answers'],
+  ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
+  'fl_answers',
 ];
 
 /**

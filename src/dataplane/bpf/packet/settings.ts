@@ -15,24 +15,10 @@ import {
   type PacketSettings,
 } from '../maps/packet-layout.ts';
 
-/**
- * As nf_conntrack's with kube-proxy's CLOSE_WAIT of an hour, in which one side may still prepare its answer; except
- * that a TCP connection may be silent for 6 hours, not a day.
- */
-export const TIMEOUTS: PacketSettings['timeoutSeconds'] = {
-  tcpNew: 20,
-  tcpEstablished: 21_600,
-  tcpHalfClosed: 3600,
-  tcpClosed: 10,
-  udpNew: 30,
-  udpEstablished: 120,
-};
-
 export const DEFAULT_SETTINGS: Omit<
   PacketSettings,
-  keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts'
+  keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts' | 'timeoutSeconds'
 > = {
-  timeoutSeconds: TIMEOUTS,
   answersPerSecond: 1000,
   /** Above the ports that Linux gives to the node's own connections (32768-60999). */
   snatPorts: { first: 61_000, last: 65_535 },
@@ -47,7 +33,12 @@ export function followSettings(
   {
     resetsTcp: resetGone,
     answersPing: answerPing,
-  }: { readonly resetsTcp: boolean; readonly answersPing: boolean },
+    timeouts: timeoutSeconds,
+  }: {
+    readonly resetsTcp: boolean;
+    readonly answersPing: boolean;
+    readonly timeouts: PacketSettings['timeoutSeconds'];
+  },
 ): (node: Plan['node']) => void {
   const kept = keptOrFirst(
     decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)),
@@ -57,7 +48,8 @@ export function followSettings(
     const following = { nodeAddress, localPorts: localPortRange() };
     const text = JSON.stringify(following);
     if (text === last) return;
-    const settings = { ...DEFAULT_SETTINGS, ...following, ...kept, resetGone, answerPing };
+    const chosen = { timeoutSeconds, resetGone, answerPing };
+    const settings = { ...DEFAULT_SETTINGS, ...following, ...kept, ...chosen };
     map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;
   };

@@ -11,8 +11,8 @@ import { createBatchSweep } from '../flows/sweep/batch-sweep.ts';
 import { createSweep, type Sweep } from '../flows/sweep/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { encodeU32 } from '../maps/layout.ts';
+import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
-import { TIMEOUTS } from './settings.ts';
 
 export interface Sweeping {
   /** How full the tables of flows were when they were last swept. */
@@ -29,6 +29,7 @@ export interface SweepingParts {
     readonly flows: FlowTables;
     readonly traffic: ArrayTable;
     readonly capacity: (name: string) => number;
+    readonly timeouts: PacketSettings['timeoutSeconds'];
   };
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -40,8 +41,24 @@ const ROUND_MS = 10_000;
 const PAUSE_FACTOR = 4;
 const PROGRAM = 'fl_sweep';
 
-/** After the packet layer, with which it shares maps. */
-export async function startSweeping(parts: SweepingParts): Promise<Sweeping> {
+/** After the packet layer, with which it shares maps. A start does not wait for the kernel to verify the program. */
+export function startSweeping(parts: SweepingParts): Sweeping {
+  let running: Sweeping | undefined;
+  let isClosed = false;
+  void loadSweeping(parts).then((loaded) => {
+    if (isClosed) loaded.close();
+    else running = loaded;
+  });
+  return {
+    fill: () => running?.fill() ?? [],
+    close() {
+      isClosed = true;
+      running?.close();
+    },
+  };
+}
+
+async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
   const { object, bpfRoot, sizes, log } = parts;
   try {
     const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
@@ -115,7 +132,6 @@ function createFullLog(log: Pick<Logger, 'warn'>): (tables: readonly TableFill[]
 const batchSweep = ({ tables }: SweepingParts): Sweep =>
   createBatchSweep({
     ...tables,
-    timeouts: TIMEOUTS,
     nowSeconds: () => Number(process.hrtime.bigint() / 1_000_000_000n),
   });
 

@@ -9,7 +9,7 @@ import { createKernelLinks } from '../devices/kernel-links.ts';
 import { attachLayer } from '../loader/attach.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { encodeU32 } from '../maps/layout.ts';
-import { packetPrograms } from '../packet/layer.ts';
+import { packetPrograms } from '../packet/programs.ts';
 import { loadSweep } from '../packet/sweeping.ts';
 import { detaching } from './kernel.ts';
 import { type LoadedParts, readObject, SMALL, withObject } from './objects.ts';

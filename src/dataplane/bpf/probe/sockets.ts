@@ -11,6 +11,7 @@ import { socketLayer } from '../loader/layer.ts';
 import { preparePins } from '../loader/pins.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { openBpfDataplane } from '../open.ts';
+import { DEFAULT_TIMES } from '../packet/timeouts.ts';
 import { openWay, type Way } from '../stale-sockets/mechanism.ts';
 import { readObject, SMALL, TABLE_SIZES, withObject } from './objects.ts';
 import { PROBE_ADDRESS, PROBE_PORT, planOf } from './plan.ts';
@@ -75,6 +76,7 @@ async function withSockets<T>(
         ...{ bpfRoot, cgroupRoot, mapSizes: TABLE_SIZES },
         holder: { command: 'probe', runDir: bpfRoot },
         ...{ resetsTcp: false, answersPing: false, devices: undefined, protectsNodePorts: false },
+        conntrack: DEFAULT_TIMES,
       },
       { network, log },
     );

@@ -19,10 +19,10 @@ import { destroyOwnSocket } from './probe.ts';
 export type Way = 'bpf_sock_destroy' | 'SOCK_DESTROY';
 
 export interface Mechanism {
-  /** undefined: stale sockets stay as they are. */
-  readonly way:
-    | { readonly name: Way; readonly destroyIn: DestroyIn; readonly finder: Loaded }
-    | undefined;
+  /** undefined: they cannot be found, and stay as they are. */
+  readonly finder: Loaded | undefined;
+  /** undefined: they cannot be destroyed. */
+  readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;
   /** What it cannot do, each with the reason. */
   readonly limits: readonly string[];
   close(): void;
@@ -46,12 +46,12 @@ export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
     const find = { bytes: readObject(FIND_OBJECT), rodata: FIND_SETTINGS };
     const finder = await load(find, ['fl_sock', 'fl_tcp_sock'], { options, undo });
     const { way, limits } = await firstWay({ options, undo });
-    if (way === undefined) return { way, limits, close };
-    return { way: { ...way, finder }, limits: [...limits, ...(await netnsLimits())], close };
+    const further = way === undefined ? [] : await netnsLimits();
+    return { finder, way, limits: [...limits, ...further], close };
   } catch (error) {
     close();
     const limit = `the programs that find stale sockets cannot be loaded: ${reasonOf(error)}`;
-    return { way: undefined, limits: [limit], close };
+    return { finder: undefined, way: undefined, limits: [limit], close };
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass over the stale sockets of this node: find, leave out those whose backend still serves, destroy the others
-// namespace by namespace. What cannot be destroyed is reported with its reason and affects no other socket.
+// namespace by namespace. What cannot be destroyed is refused by the packet programs with its next datagram, or else
+// reported with its reason, and affects no other socket.
 import { reasonOf } from '../../../errors.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
 import type { StaleSocket } from './socket.ts';
@@ -24,15 +25,21 @@ export interface PassParts {
   readonly isServed: (socket: StaleSocket) => boolean;
   /** Paths of the network namespaces with these inode numbers, of those that can be found. */
   readonly netnsPaths: (inodes: ReadonlySet<number>) => Promise<ReadonlyMap<number, string>>;
+  /** That of the agent's own namespace. */
+  readonly ownPath: string;
   /** Outcomes in the order of the sockets, which are all of the namespace at `path`. */
   readonly destroyIn: (
     path: string,
     sockets: readonly StaleSocket[],
   ) => Promise<readonly Outcome[]>;
+  /** Told the cookies of all sockets whose next datagram is to be refused; undefined: no programs on devices. */
+  readonly refuse?: ((cookies: readonly bigint[]) => void) | undefined;
 }
 
 export interface PassReport {
   readonly destroyed: readonly DestroyedSockets[];
+  /** How many are refused with their next datagram. */
+  readonly refused: number;
   readonly left: readonly LeftSockets[];
   /** Further sockets can be destroyed by another pass at once. */
   readonly hasMore: boolean;
@@ -50,20 +57,32 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
   const left = new Map<string, LeftSockets>(
     failures.map((reason) => [reason, { reason, count: 0 }]),
   );
+  const refused: bigint[] = [];
   for (const [netns, group] of namespaces) {
-    const outcomes = await outcomesIn(parts, paths.get(netns), group);
+    const path = paths.get(netns);
+    const outcomes = await outcomesIn(parts, path, group);
     for (const [index, socket] of group.entries()) {
       const outcome = outcomes[index] ?? 'gone';
       if (outcome === 'destroyed') addDestroyed(destroyed, socket);
+      else if (outcome !== 'gone' && canRefuse(parts, path, socket)) refused.push(socket.cookie);
       else if (outcome !== 'gone') addLeft(left, outcome.error);
     }
   }
+  parts.refuse?.(refused);
   return {
     destroyed: [...destroyed.values()],
+    refused: refused.length,
     left: [...left.values()],
     hasMore: !isWhole && destroyed.size > 0,
   };
 }
+
+/** What the node itself sends comes in by no device. */
+const canRefuse = (
+  { refuse, ownPath }: PassParts,
+  path: string | undefined,
+  { protocol, cookie }: StaleSocket,
+): boolean => refuse !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n;
 
 function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, StaleSocket[]> {
   const groups = new Map<number, StaleSocket[]>();

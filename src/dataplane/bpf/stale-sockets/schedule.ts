@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When passes over the stale sockets run: soon after a sync that made backends gone, several syncs together, and once
-// more a second later, which finds the sockets whose connect() was under way. One pass at a time; what fails is
-// logged once and never affects a sync.
+// more a second later, which finds the sockets whose connect() was under way. As long as sockets are refused, passes
+// look whether they are still there. One pass at a time; what fails is logged once and never affects a sync.
 import { reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
@@ -10,11 +10,14 @@ import type { PassReport } from './pass.ts';
 /** Collects the syncs of a rolling update. */
 export const BATCH_MS = 50;
 export const SECOND_LOOK_MS = 1_000;
+/** While sockets are refused, each datagram to an address that is no frontend costs a look-up. */
+export const REFUSED_LOOK_MS = 30_000;
 
 export interface Schedule {
   request(): void;
   counts(): {
     readonly destroyed: readonly DestroyedSockets[];
+    readonly refused: number;
     readonly left: readonly LeftSockets[];
   };
   /** A running pass ends by itself; none follows. */
@@ -51,19 +54,19 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
     if (!isRunning) runIn(BATCH_MS);
   };
 
-  /** True if another pass can destroy more at once. */
-  const pass = async (): Promise<boolean> => {
+  /** undefined: it was not completed. */
+  const pass = async (): Promise<PassReport | undefined> => {
     const startedAt = performance.now();
     try {
       await waitGracePeriod();
-      if (isClosed) return false;
+      if (isClosed) return undefined;
       const report = await runPass();
-      if (isClosed) return false;
+      if (isClosed) return undefined;
       tally.add(report, performance.now() - startedAt);
-      return report.hasMore;
+      return report;
     } catch (error) {
       if (!isClosed) tally.failed(reasonOf(error));
-      return false;
+      return undefined;
     }
   };
 
@@ -72,10 +75,11 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
     timer = undefined;
     isRequested = false;
     isRunning = true;
-    const hasMore = await pass();
+    const { hasMore, refused } = (await pass()) ?? { hasMore: false, refused: 0 };
     isRunning = false;
     if (isRequested || hasMore) request();
     else if (!isSecondLook) runIn(SECOND_LOOK_MS);
+    else if (refused > 0) runIn(REFUSED_LOOK_MS);
   };
 
   return {
@@ -92,6 +96,7 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
 function createTally(log: ScheduleParts['log']) {
   const destroyed = new Map<string, DestroyedSockets>();
   let left: readonly LeftSockets[] = [];
+  let refused = 0;
   let logged = '';
 
   const note = (): void => {
@@ -104,7 +109,7 @@ function createTally(log: ScheduleParts['log']) {
   };
 
   return {
-    counts: () => ({ destroyed: [...destroyed.values()], left }),
+    counts: () => ({ destroyed: [...destroyed.values()], refused, left }),
     add(report: PassReport, elapsedMs: number): void {
       for (const { protocol, family, count } of report.destroyed) {
         const key = `${protocol} ${family}`;
@@ -113,6 +118,13 @@ function createTally(log: ScheduleParts['log']) {
         const durationMs = Math.round(elapsedMs);
         log.info({ protocol, family, sockets: count, durationMs }, 'stale sockets destroyed');
       }
+      if (report.refused > refused) {
+        log.info(
+          { sockets: report.refused },
+          'stale sockets of pods are refused with their next datagram',
+        );
+      }
+      refused = report.refused;
       left = report.left;
       note();
     },

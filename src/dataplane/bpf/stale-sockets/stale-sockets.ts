@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Destroys sockets that are connected to a backend that is gone, so that their programs connect again: UDP sockets,
-// which would not notice, and on request TCP sockets (ADR 20). Loaded with the first pass, not during the start.
+// which would not notice, and on request TCP sockets (ADR 20). UDP sockets of pods that it may not destroy are refused
+// with their next datagram. Loaded with the first pass, not during the start.
 import type { Logger } from '../../../log.ts';
-import { netnsPaths } from '../../../sys/netns-paths.ts';
+import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
 import { findStaleSockets } from './finder.ts';
@@ -20,14 +21,16 @@ export interface StaleSockets {
 export interface StaleSocketsParts {
   readonly options: LoadOptions;
   readonly resetsTcp: boolean;
+  /** As PassParts has it. */
+  readonly refuse: PassParts['refuse'];
   readonly waitGracePeriod: () => Promise<void>;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-const NOTHING: PassReport = { destroyed: [], left: [], hasMore: false };
+const NOTHING: PassReport = { destroyed: [], refused: 0, left: [], hasMore: false };
 
 export function createStaleSockets(
-  { options, resetsTcp, waitGracePeriod, log }: StaleSocketsParts,
+  { options, resetsTcp, refuse, waitGracePeriod, log }: StaleSocketsParts,
   isServed: PassParts['isServed'],
 ): StaleSockets {
   let loading: Promise<Mechanism> | undefined;
@@ -47,12 +50,13 @@ export function createStaleSockets(
     waitGracePeriod,
     log,
     runPass: async () => {
-      const { way } = await load();
-      if (way === undefined || isClosed) return NOTHING;
-      const { destroyIn, finder } = way;
+      const { finder, way, limits } = await load();
+      if (finder === undefined || isClosed) return NOTHING;
+      if (way === undefined && refuse === undefined) return NOTHING;
       const find = (): ReturnType<typeof findStaleSockets> =>
         findStaleSockets({ loaded: finder, resetsTcp });
-      return runPass({ find, isServed, netnsPaths, destroyIn });
+      const destroyIn = way?.destroyIn ?? cannotDestroy(limits);
+      return runPass({ find, isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, refuse });
     },
   });
 
@@ -70,6 +74,11 @@ export function createStaleSockets(
     },
   };
 }
+
+const cannotDestroy =
+  (limits: readonly string[]): PassParts['destroyIn'] =>
+  async (_, sockets) =>
+    sockets.map(() => ({ error: limits.join('; ') }));
 
 /** Not a warning: privileges may be withheld on purpose. */
 function logLimits({ limits }: Mechanism, log: Pick<Logger, 'info'>): void {

@@ -8,15 +8,16 @@ import {
   BACKEND_STATE,
   backendServiceOffset,
   backendStateOffset,
+  blocksFor,
   decodeFrontend,
   decodeRangeKey,
   decodeServiceName,
   decodeU32,
   encodeFrontendKey,
+  hasTable,
   type RuleValue,
   rangeFamily,
   type SetRef,
-  SLOTS_PER_BLOCK,
   type SourceRangeKey,
 } from '../maps/layout.ts';
 import { portKeyOf } from '../maps/names.ts';
@@ -33,6 +34,7 @@ import {
   type PortRecord,
   type SetRecord,
   type SourceRange,
+  tableBlock,
   withItem,
 } from './ledger.ts';
 import { addRange, PODS, rangeValueOf } from './satellites/range-registry.ts';
@@ -77,7 +79,7 @@ export function adopt(tables: Tables): Adopted {
     frontendIds,
     serviceIds: new Set([...ports.keys(), ...rangeIdsWithin(ranges, tables.serviceName.capacity)]),
     blocks: records.flatMap(({ sets }) =>
-      sets.map((set) => ({ first: set.block, blocks: blocksOf(set.members) })),
+      sets.map((set) => ({ first: set.block, blocks: blocksOf(set) })),
     ),
   });
   for (const record of records) take(ledger, record);
@@ -212,15 +214,26 @@ const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index]);
 
 /** Equal refs are one set; a ref beyond the table is none (the next sync replaces it). */
-function readSet(table: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
+function readSet(slots: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | undefined {
   const { block, members: length, kind } = ref;
   if (length === 0) return undefined;
-  const known = port.sets.find((set) => set.block === block && set.members.length === length);
+  const known = port.sets.find(
+    (set) => set.block === block && set.members.length === length && set.kind === kind,
+  );
   if (known !== undefined) return known;
-  if (block + Math.ceil((1 + length) / SLOTS_PER_BLOCK) > table.length) return undefined;
-  const [serviceId, ...members] = readRun(table, block, length);
-  if (serviceId !== port.serviceId) return undefined;
-  const set: SetRecord = { block, kind, members, isDamaged: false };
+  if (block + blocksFor(length) > slots.length) return undefined;
+  const [serviceId, ...members] = readRun(slots, block, length);
+  const table = hasTable(kind) ? readTable(slots, tableBlock({ block, members })) : [];
+  if (serviceId !== port.serviceId || table === undefined) return undefined;
+  const set: SetRecord = { block, kind, members, table, isDamaged: false };
   port.sets = withItem(port.sets, set);
   return set;
+}
+
+/** undefined: it is not within the slots. */
+function readTable(slots: ArrayTable, block: number): readonly number[] | undefined {
+  if (block >= slots.length) return undefined;
+  const [length = 0] = readRun(slots, block, 0);
+  if (block + blocksFor(length) > slots.length) return undefined;
+  return readRun(slots, block, length).slice(1);
 }

@@ -22,6 +22,7 @@ import {
   type Ledger,
   type PortRecord,
   type SourceRange,
+  tableBlock,
 } from './ledger.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from './satellites/range-registry.ts';
 import { isEqual, readRun } from './service-port/sets.ts';
@@ -93,9 +94,12 @@ function auditName(ledger: Ledger, port: PortRecord): readonly Entry[] {
 function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
   const drift: Entry[] = [];
   for (const set of port.sets) {
-    const { block, members } = set;
+    const { block, members, table } = set;
     const run = readRun(tables.slotBlock, block, members.length);
-    if (isEqual(run, [port.serviceId, ...members])) continue;
+    const isSameTable =
+      table.length === 0 ||
+      isEqual(readRun(tables.slotBlock, tableBlock(set), table.length), [table.length, ...table]);
+    if (isSameTable && isEqual(run, [port.serviceId, ...members])) continue;
     const text = `set at block ${block} of ${port.key} differs`;
     drift.push({ id: { kind: 'set', port: port.key }, text });
     set.isDamaged = true;

@@ -7,17 +7,24 @@ import type { Family } from '../../../model/types.ts';
 import type { ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
-import { decodeFrontendKey, type Position, type SetKind, SLOTS_PER_BLOCK } from '../maps/layout.ts';
+import { blocksFor, decodeFrontendKey, type Position, type SetKind } from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './allocation/id-pool.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './allocation/slot-pool.ts';
 import { createServiceRanges, type ServiceRanges } from './satellites/service-ranges.ts';
 
-/** An immutable set in the kernel: `members` are backend ids, ascending; an id may occur more than once. */
-export interface SetRecord {
-  readonly block: number;
+/** What a set consists of. */
+export interface SetContent {
   readonly kind: SetKind;
+  /** Backend ids, ascending. */
   readonly members: readonly number[];
+  /** What the kind chooses from, if not from the members: ids, each as often as its weight says. */
+  readonly table: readonly number[];
+}
+
+/** An immutable set in the kernel. */
+export interface SetRecord extends SetContent {
+  readonly block: number;
   /** An audit found the kernel's copy changed: not reused, and retired once no frontend refers to it. */
   isDamaged: boolean;
 }
@@ -193,9 +200,13 @@ export const without = <T>(list: readonly T[], item: T): readonly T[] =>
 export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
-/** The service id precedes the members. */
-export const blocksOf = (members: readonly number[]): number =>
-  Math.ceil((1 + members.length) / SLOTS_PER_BLOCK);
+/** The service id precedes the members, the number of its entries the table. */
+export const blocksOf = ({ members, table }: Omit<SetContent, 'kind'>): number =>
+  blocksFor(members.length) + (table.length === 0 ? 0 : blocksFor(table.length));
+
+/** Where the table of a set begins: in a block of its own. */
+export const tableBlock = ({ block, members }: Pick<SetRecord, 'block' | 'members'>): number =>
+  block + blocksFor(members.length);
 
 export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.backends.length === 0 &&

@@ -10,6 +10,7 @@ import {
   decodeFrontend,
   decodeU32,
   encodeFrontendKey,
+  hasTable,
 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import {
   createMemoryTables,
@@ -24,11 +25,13 @@ import {
 import { readRun } from '../../../../src/dataplane/bpf/sync/service-port/sets.ts';
 import { createTableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { frontendText } from '../../../../src/dataplane/entry.ts';
+import { ALGORITHM_NAMES } from '../../../../src/plan/decide/balancing.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
+import { tableEntries } from '../../../support/dataplane/set-table.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
-const SIZES = { frontends: 64, backends: 512, slotBlocks: 128, services: 64 };
+const SIZES = { frontends: 64, backends: 512, slotBlocks: 256, services: 64 };
 
 const backends = fc
   .uniqueArray(fc.integer({ min: 1, max: 40 }), { maxLength: 36 })
@@ -44,19 +47,23 @@ const portArbitrary = (index: number): fc.Arbitrary<ServicePortPlan | undefined>
         hasNodePort: fc.boolean(),
         extraServing: backends,
         affinity: fc.constantFrom(0, 30),
+        algorithm: fc.constantFrom(...ALGORITHM_NAMES),
+        weights: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 40, maxLength: 40 }),
       })
-      .map(({ cluster, hasNodePort, extraServing, affinity }) =>
-        servicePort(
+      .map(({ cluster, hasNodePort, extraServing, affinity, algorithm, weights }) => {
+        const weighted = cluster.map((one, at) => ({ ...one, weight: weights[at] ?? 1 }));
+        return servicePort(
           `s${index}`,
           [clusterIp(`10.96.0.${index}`), ...(hasNodePort ? [localNodePort(30000 + index)] : [])],
-          cluster,
+          weighted,
           {
-            local: cluster.filter((b) => b.isLocal),
-            serving: [...cluster, ...extraServing],
+            local: weighted.filter((b) => b.isLocal),
+            serving: [...weighted, ...extraServing],
             affinityTimeoutSeconds: affinity,
+            algorithm,
           },
-        ),
-      ),
+        );
+      }),
     { nil: undefined },
   );
 
@@ -102,6 +109,8 @@ function assertConsistent(tables: MemoryTables): void {
       let previous = 0;
       if (ref.members === 0) continue;
       const [serviceId, ...ids] = readRun(tables.slotBlock, ref.block, ref.members);
+      const entries = tableEntries(tables, ref);
+      expect(hasTable(ref.kind) ? new Set(entries) : new Set(ids)).toEqual(new Set(ids));
       for (const [slot, id] of ids.entries()) {
         // A binary search finds members: ids must ascend.
         if (id <= previous) throw new Error(`ids do not ascend: ${previous}, ${id}`);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small plans by hand, so that dataplane tests need no model and no builder.
+import type { Algorithm } from '../../../../src/model/types.ts';
 import type {
   Backend,
   Frontend,
@@ -50,6 +51,7 @@ export interface PortOptions {
   readonly local?: readonly Backend[];
   readonly serving?: readonly Backend[];
   readonly affinityTimeoutSeconds?: number;
+  readonly algorithm?: Algorithm;
 }
 
 export function servicePort(
@@ -67,6 +69,7 @@ export function servicePort(
     protocol,
     family,
     affinityTimeoutSeconds,
+    ...(options.algorithm && { algorithm: options.algorithm }),
     cluster,
     local,
     serving: options.serving ?? cluster,

@@ -21,10 +21,17 @@ import {
   snatToNatTuple,
   withSnat,
 } from '../join.ts';
-import { decodeFlow, decodeNat, decodeSnat } from '../legs.ts';
+import { decodeFlow, decodeNat, decodeSnat, reservedSnat } from '../legs.ts';
 import { addTraffic } from '../traffic/ended.ts';
 import { decodeTuple, encodeTuple, TUPLE_SIZE } from '../tuple.ts';
-import { ageOf, hasExpired, type Moment, type Timeouts, timeoutOf } from './expiry.ts';
+import {
+  ageOf,
+  hasExpired,
+  type Moment,
+  RESERVED_SECONDS,
+  type Timeouts,
+  timeoutOf,
+} from './expiry.ts';
 import type { Sweep } from './sweep.ts';
 
 export interface BatchSweepOptions {
@@ -112,7 +119,7 @@ class BatchSweep implements Sweep {
       case 'nat':
         return this.#sweepNat(key, family);
       case 'snat':
-        return this.#sweepSnat(key, family);
+        return this.#sweepSnat(key, family, moment);
     }
   }
 
@@ -125,7 +132,7 @@ class BatchSweep implements Sweep {
     if (!hasExpired(joined, decodeTuple(key, family).protocol, moment)) return false;
     if (!deleteLeg(flows[family].flow, key)) return false;
     if (nat !== undefined) deleteLeg(flows[family].nat, nat.key);
-    if (snat !== undefined) deleteLeg(flows[family].snat, snat.key);
+    if (snat !== undefined) this.#endSnat(snat.key, family);
     const toClient = nat?.leg ?? { packets: 0, bytes: 0 };
     addTraffic(traffic, flow.leg.frontendId, { toBackend: flow.leg, toClient });
     this.#count('expired', 1);
@@ -144,22 +151,37 @@ class BatchSweep implements Sweep {
       if (equals(encodeTuple(owner, family), key)) return false;
     }
     const { snat } = withSnat(flows, family, { key, leg });
-    if (snat !== undefined) deleteLeg(flows[family].snat, snat.key);
+    if (snat !== undefined) this.#endSnat(snat.key, family);
     deleteLeg(flows[family].nat, key);
     this.#count('orphans', 1);
     return true;
   }
 
-  #sweepSnat(key: Uint8Array, family: Family): boolean {
+  /** As end_own_snat() in bpf/packet/flow/legs.h. */
+  #endSnat(key: Uint8Array, family: Family): void {
+    const tiers = this.#options.flows[family].snat;
+    const value = findLeg(tiers, key);
+    if (value === undefined) return;
+    if (!decodeSnat(value, family).isInTimeWait) {
+      deleteLeg(tiers, key);
+      return;
+    }
+    tiers.halfOpen.put(key, reservedSnat(value));
+    tiers.main.delete(key);
+  }
+
+  #sweepSnat(key: Uint8Array, family: Family, { nowSeconds }: Moment): boolean {
     const { flows } = this.#options;
     const value = findLeg(flows[family].snat, key);
     if (value === undefined) return false;
-    const tuple = snatToNatTuple(decodeTuple(key, family), decodeSnat(value, family));
+    const leg = decodeSnat(value, family);
+    const tuple = snatToNatTuple(decodeTuple(key, family), leg);
     const nat = findLeg(flows[family].nat, encodeTuple(tuple, family));
-    if (nat !== undefined) {
-      const owned = snatKeyOf(tuple, decodeNat(nat, family), family);
-      if (owned !== undefined && equals(owned, key)) return false;
-    }
+    const owned = nat && snatKeyOf(tuple, decodeNat(nat, family), family);
+    const isKept = leg.isReserved
+      ? ageOf(nowSeconds, leg.seenSeconds) <= RESERVED_SECONDS
+      : owned !== undefined && equals(owned, key);
+    if (isKept) return false;
     deleteLeg(flows[family].snat, key);
     this.#count('orphans', 1);
     return true;

@@ -6,6 +6,9 @@ import { type Joined, stateOf } from '../join.ts';
 
 export type Timeouts = PacketSettings['timeoutSeconds'];
 
+/** As in bpf/packet/types.h. */
+export const RESERVED_SECONDS = 120;
+
 /** Seconds of CLOCK_MONOTONIC, in 32 bits; a packet may have been seen a second later than this. */
 export const ageOf = (nowSeconds: number, seenSeconds: number): number =>
   Math.max(0, (nowSeconds - seenSeconds) | 0);

@@ -27,11 +27,15 @@ function knownIds({ ledger, record }: Allocation): ReadonlyMap<BackendKey, numbe
   return known;
 }
 
-/**
- * Reuses the port's backends or writes new ones; one that comes back is made ACTIVE again.
- * @returns their ids, ascending
- */
-export function ensureBackends(allocation: Allocation, wanted: BackendList): readonly number[] {
+/** The ids of backends. */
+export interface EnsuredBackends {
+  readonly ascending: readonly number[];
+  /** In the order in which they were asked for. */
+  readonly asked: readonly number[];
+}
+
+/** Reuses the port's backends or writes new ones; one that comes back is made ACTIVE again. */
+export function ensureBackends(allocation: Allocation, wanted: BackendList): EnsuredBackends {
   const { ledger, record, undos } = allocation;
   const known = knownIds(allocation);
   const created: number[] = [];
@@ -40,7 +44,7 @@ export function ensureBackends(allocation: Allocation, wanted: BackendList): rea
     record.backends = before;
     for (const id of created) giveBack(ledger, record, id);
   });
-  const ids = wanted.map((backend) => {
+  const asked = wanted.map((backend) => {
     const key = backendKey(backend, record.family);
     const id = known.get(key);
     if (id !== undefined) return activate(allocation, id, backend.isLocal);
@@ -49,12 +53,15 @@ export function ensureBackends(allocation: Allocation, wanted: BackendList): rea
     writeBackend(allocation, fresh, key, backend);
     return fresh;
   });
-  ids.sort(ascending);
+  const ids = isAscending(asked) ? asked : asked.toSorted(ascending);
   // A new port has exactly the backends it needs: one list serves both.
   if (before.length === 0) record.backends = ids;
   else if (created.length > 0) record.backends = exactList([...before, ...created].sort(ascending));
-  return ids;
+  return { ascending: ids, asked };
 }
+
+const isAscending = (ids: readonly number[]): boolean =>
+  ids.every((id, index) => index === 0 || (ids[index - 1] ?? 0) <= id);
 
 function takeBackendId({ ledger, record }: Allocation): number {
   const id = ledger.backendIds.take();

@@ -1,42 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sets of one service port: immutable runs of slots, shared by all traffic rules with equal content.
-import { EMPTY_SET, type SetRef, SLOTS_PER_BLOCK } from '../../maps/layout.ts';
+// The sets of one service port: immutable runs of slots, shared by all traffic rules with equal content. A set's table
+// is a second run, right behind the members.
+import { EMPTY_SET, hasTable, type SetRef, SLOTS_PER_BLOCK } from '../../maps/layout.ts';
 import type { ArrayTable } from '../../maps/tables.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
-import { blocksOf, type SetRecord, withItem, without } from '../ledger.ts';
+import {
+  blocksOf,
+  type SetContent,
+  type SetRecord,
+  tableBlock,
+  withItem,
+  without,
+} from '../ledger.ts';
 
 /**
  * Equal content is the same set; the empty set needs no block.
- * @param members ascending: bpf/common/select.h finds a remembered backend (affinity) by binary search
+ * @param content its members ascend: bpf/common/select.h finds a remembered backend (affinity) by binary search
  */
-export function ensureSet(
-  allocation: Allocation,
-  members: readonly number[],
-): SetRecord | undefined {
+export function ensureSet(allocation: Allocation, content: SetContent): SetRecord | undefined {
   const { ledger, record, undos } = allocation;
+  const { kind, members, table } = content;
   if (members.length === 0) return undefined;
-  for (const set of record.sets) {
-    if (!set.isDamaged && isEqual(set.members, members)) return set;
-  }
+  const known = record.sets.find((set) => !set.isDamaged && isSameContent(set, content));
+  if (known !== undefined) return known;
   const { slotBlock } = ledger.tables;
-  const block = ledger.blocks.take(blocksOf(members));
+  const block = ledger.blocks.take(blocksOf(content));
   if (block === undefined) {
     throw new TableFull(slotBlock.name, ledger.blocks.capacity, 'slot-blocks');
   }
-  writeSet(slotBlock, block, [record.serviceId, ...members]);
+  writeRun(slotBlock, block, [record.serviceId, ...members]);
   // Most ports have one set with all their backends: one list serves both.
   const shared = isEqual(record.backends, members) ? record.backends : members;
-  const set: SetRecord = { block, kind: 'random', members: shared, isDamaged: false };
+  const set: SetRecord = { block, kind, members: shared, table, isDamaged: false };
+  if (hasTable(kind)) writeRun(slotBlock, tableBlock(set), [table.length, ...table]);
   record.sets = withItem(record.sets, set);
   undos.push(() => {
     record.sets = without(record.sets, set);
-    ledger.blocks.give(block, blocksOf(members));
+    ledger.blocks.give(block, blocksOf(content));
   });
   return set;
 }
 
+const isSameContent = (a: SetContent, b: SetContent): boolean =>
+  a.kind === b.kind && isEqual(a.members, b.members) && isEqual(a.table, b.table);
+
 /** Whole blocks: unused slots are 0. */
-function writeSet(table: ArrayTable, first: number, slots: readonly number[]): void {
+function writeRun(table: ArrayTable, first: number, slots: readonly number[]): void {
   for (let from = 0, block = first; from < slots.length; from += SLOTS_PER_BLOCK, block += 1) {
     const view = table.view(block);
     const at = table.offset(block);
@@ -46,9 +55,9 @@ function writeSet(table: ArrayTable, first: number, slots: readonly number[]): v
   }
 }
 
-/** The contents of a run in the kernel: the service id, then `members` backend ids. */
-export function readRun(table: ArrayTable, first: number, members: number): readonly number[] {
-  return Array.from({ length: 1 + members }, (_, slot) => {
+/** The contents of a run in the kernel: its first slot, the service id or the length of a table, then the entries. */
+export function readRun(table: ArrayTable, first: number, entries: number): readonly number[] {
+  return Array.from({ length: 1 + entries }, (_, slot) => {
     const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
     return table.view(block).getUint32(table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK), true);
   });

@@ -32,6 +32,7 @@ import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSet } from './render.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
+import { setContent } from './table.ts';
 
 /** One frontend to be written: what the ledger will have, and the bytes. */
 export interface FrontendPut {
@@ -72,7 +73,7 @@ export function preparePort(
       const backends = renderSet(port, wanted, scope);
       return backends.length === 0
         ? undefined
-        : ensureSet(allocation, ensureBackends(allocation, backends));
+        : ensureSet(allocation, setContent(port, backends, ensureBackends(allocation, backends)));
     };
     const sets = { cluster: setOf('cluster'), local: setOf('local') };
     const puts = wanted
@@ -215,7 +216,7 @@ export function finalizePort(
   for (const set of record.sets) {
     if (record.frontends.some(({ sets }) => isAmong(sets, set))) continue;
     record.sets = without(record.sets, set);
-    ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set.members) });
+    ledger.retired.blocks.push({ first: set.block, blocks: blocksOf(set) });
   }
   retireUnused(ledger, record, port);
   if (record.frontends.length > 0 || record.backends.length > 0) return false;

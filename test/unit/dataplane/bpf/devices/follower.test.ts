@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs follow the devices: in which order things are written, what a failure affects, what an earlier agent left.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type {
   Attachment,
@@ -24,6 +25,8 @@ let adopted: Attachment[];
 let links: LinkSpec[];
 let changed: () => void;
 let current: Network;
+let loadL3: () => Promise<void> | undefined;
+let nowMs: number;
 
 beforeEach(() => {
   done = [];
@@ -34,6 +37,8 @@ beforeEach(() => {
   tableKeys = new Set();
   adopted = [];
   links = [{ ifindex: 2, name: 'eth0' }];
+  loadL3 = () => undefined;
+  nowMs = 0;
 });
 
 function act(text: string): void {
@@ -47,6 +52,7 @@ const deviceLinks: DeviceLinks = {
     for (const { ifindex, direction } of adopted) attached.set(`${direction} ${ifindex}`, '');
     return adopted;
   },
+  load: (isL3) => (isL3 ? loadL3() : undefined),
   attach({ ifindex, name, isL3 }, direction) {
     act(`${direction} ${ifindex}`);
     attached.set(`${direction} ${ifindex}`, `${name}${isL3 ? ' l3' : ''}`);
@@ -87,7 +93,7 @@ function start(patterns: readonly string[] = []): DeviceFollower {
     },
     clock: {
       nowMs: () => 0,
-      monotonicMs: () => 0,
+      monotonicMs: () => nowMs,
       random: () => 1,
       after: (delayMs, action) => {
         const retry = { action, delayMs };
@@ -157,6 +163,90 @@ describe('attaching', () => {
   test('nothing is done if nothing concerns it', () => {
     start();
     expect(change([...links, { ifindex: 5, name: 'dummy0', kind: 'dummy' }])).toEqual([]);
+  });
+});
+
+describe('programs that are loaded when a device needs them', () => {
+  const tun: LinkSpec = { ifindex: 4, name: 'tun0', kind: 'tun', type: 65_534 };
+  let loads: number;
+  let end: (refusal?: Error) => Promise<void>;
+
+  beforeEach(() => {
+    loads = 0;
+    loadL3 = () => {
+      loads += 1;
+      return new Promise<void>((resolve, reject) => {
+        end = async (refusal) => {
+          if (refusal === undefined) {
+            loadL3 = () => undefined;
+            resolve();
+          } else reject(refusal);
+          await nextTurn();
+        };
+      });
+    };
+  });
+
+  test('none without such a device', () => {
+    start();
+    change([...links, { ifindex: 5, name: 'eth1' }]);
+    expect(loads).toBe(0);
+  });
+
+  test('the device waits for them, others do not, and they are loaded once', async () => {
+    const follower = start();
+    const tun1 = { ...tun, ifindex: 5, name: 'tun1' };
+    expect(change([...links, tun])).toEqual(['put 4']);
+    expect(change([...links, tun, tun1, { ifindex: 6, name: 'eth1' }])).toEqual([
+      'put 6',
+      'put 5',
+      'egress 6',
+      'ingress 6',
+    ]);
+    expect(state(follower)['tun0']).toBe('not attached: it is up');
+    done = [];
+    await end();
+    expect(done).toEqual(['egress 4', 'egress 5', 'ingress 4', 'ingress 5']);
+    expect(attached.get('ingress 4')).toBe('tun0 l3');
+    expect([loads, warned, retries]).toEqual([1, [], []]);
+  });
+
+  test('a device that goes meanwhile gets none', async () => {
+    start();
+    change([...links, tun]);
+    expect(change(links)).toEqual(['delete 4']);
+    done = [];
+    await end();
+    expect(done).toEqual([]);
+  });
+
+  test('refused, the device fails alone, and they are not asked for again at once', async () => {
+    const follower = start();
+    change([...links, tun]);
+    await end(new Error('the kernel refused a program'));
+    expect(state(follower)).toEqual({
+      eth0: 'attached: it is up',
+      tun0: 'not attached (failed): the kernel refused a program',
+    });
+    expect(warned).toEqual(['tun0: the kernel refused a program']);
+    nowMs = 29_999;
+    retries[0]?.action();
+    expect([loads, warned.length]).toEqual([1, 1]);
+    nowMs = 30_000;
+    retries[0]?.action();
+    expect(loads).toBe(2);
+    await end();
+    expect(state(follower)['tun0']).toBe('attached: it is up');
+    expect(retries).toEqual([]);
+  });
+
+  test('after the end nothing is attached', async () => {
+    const follower = start();
+    change([...links, tun]);
+    follower.close();
+    done = [];
+    await end();
+    expect(done).toEqual([]);
   });
 });
 

@@ -68,6 +68,8 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(offsets('runtime_flags')).toEqual({
       skipped_cgroups: layout.SKIPPED_CGROUPS_OFFSET,
       node_ports: layout.NODE_PORTS_OFFSET,
+      refused_sockets: layout.REFUSED_SOCKETS_OFFSET,
+      pad: 12,
     });
   });
 
@@ -94,7 +96,14 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       Object.fromEntries(Object.entries(of).map(([name, value]) => [`${prefix}_${name}`, value]));
     expect(values('backend_state')).toEqual(prefixed('BACKEND', layout.BACKEND_STATE));
     expect(values('l4_protocol')).toMatchObject(prefixed('PROTOCOL', layout.PROTOCOL_NUMBER));
-    expect(values('set_kind')).toEqual({ SET_RANDOM: layout.SET_KIND.random });
+    expect(values('set_kind')).toEqual(
+      Object.fromEntries(
+        Object.entries(layout.SET_KIND).map(([kind, value]) => [
+          `SET_${kind.toUpperCase().replaceAll('-', '_')}`,
+          value,
+        ]),
+      ),
+    );
     expect(values('address_scope')).toEqual({
       SCOPE_NODE: layout.ADDRESS_SCOPE.node,
       SCOPE_LOOPBACK: layout.ADDRESS_SCOPE.loopback,

@@ -54,7 +54,8 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     });
     expect(offsets('packet_settings')).toMatchObject({
       ...{ secret: 0, timeout_seconds: 8, answers_per_second: 32, snat_first: 36, snat_last: 38 },
-      ...{ node_address4: 40, node_address6: 44, flags: 60, reset_unknown_from: 68 },
+      ...{ node_address4: 40, node_address6: 44, flags: 60 },
+      ...{ hold_until: 66, reset_unknown_from: 68 },
     });
     expect(offsets('traffic')).toEqual({
       packets: 0,

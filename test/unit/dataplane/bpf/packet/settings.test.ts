@@ -3,12 +3,14 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { decodeKeptSettings } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
-const KEPT = { resetsTcp: false, answersPing: false } as const;
+const timeouts = flowTimeouts(DEFAULT_TIMES);
+const KEPT = { resetsTcp: false, answersPing: false, timeouts } as const;
 const FLAGS_AT = 60;
-const HALF_CLOSED_AT = 16;
+const TIMEOUTS_AT = 8;
 const RESET_GONE = 1;
 
 let stored: Uint8Array;
@@ -63,9 +65,23 @@ test('addresses are written when they change, and only then', () => {
   expect(writes).toBe(2);
 });
 
-test('a half-closed connection is kept as long as kube-proxy has conntrack keep it', () => {
-  followSettings(map, KEPT)(node('192.0.2.1'));
-  expect(new DataView(stored.buffer, stored.byteOffset).getUint32(HALF_CLOSED_AT, true)).toBe(3600);
+const times = { tcpEstablishedSeconds: 7200, tcpCloseWaitSeconds: 60 };
+test.each([
+  ['as kube-proxy’s defaults', DEFAULT_TIMES, [20, 86_400, 3600, 10, 30, 120]],
+  [
+    'as its file says',
+    { ...times, udpSeconds: 5, udpStreamSeconds: 300 },
+    [20, 7200, 60, 10, 5, 300],
+  ],
+  [
+    'where the kernel’s are to stay, as by default',
+    { tcpEstablishedSeconds: 0, tcpCloseWaitSeconds: 0, udpSeconds: 0, udpStreamSeconds: 0 },
+    [20, 86_400, 3600, 10, 30, 120],
+  ],
+])('flows are kept %s', (_, conntrack, seconds) => {
+  followSettings(map, { ...KEPT, timeouts: flowTimeouts(conntrack) })(node('192.0.2.1'));
+  const view = new DataView(stored.buffer, stored.byteOffset + TIMEOUTS_AT);
+  expect(seconds.map((_, n) => view.getUint32(n * 4, true))).toEqual(seconds);
 });
 
 test('nothing is written before a plan is there', () => {

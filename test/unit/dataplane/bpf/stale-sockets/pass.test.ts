@@ -30,7 +30,11 @@ interface Given {
   readonly served?: bigint;
   readonly paths?: readonly number[];
   readonly outcome?: (socket: StaleSocket) => Outcome;
+  /** There are programs on devices. */
+  readonly canRefuse?: boolean;
 }
+
+const OWN = 99;
 
 function partsOf(given: Given): PassParts & { readonly asked: string[] } {
   const { sockets, isWhole = true, failures = [], outcome = () => 'destroyed' as const } = given;
@@ -43,11 +47,13 @@ function partsOf(given: Given): PassParts & { readonly asked: string[] } {
       asked.push(`paths ${[...inodes]}`);
       return new Map((given.paths ?? [...inodes]).map((inode) => [inode, `/ns/${inode}`]));
     },
+    ownPath: `/ns/${OWN}`,
     destroyIn: async (path, group) => {
       asked.push(`${path}: ${group.map(({ cookie }) => cookie)}`);
       if (path === '/ns/13') throw new Error('setns: EPERM');
       return group.map(outcome);
     },
+    ...(given.canRefuse && { refuse: (cookies) => void asked.push(`refuse ${cookies}`) }),
   };
 }
 
@@ -67,6 +73,7 @@ test('namespace by namespace, counted by protocol and family', async () => {
       { protocol: 'TCP', family: 'IPv4', count: 1 },
       { protocol: 'UDP', family: 'IPv6', count: 1 },
     ],
+    refused: 0,
     left: [],
     hasMore: false,
   });
@@ -75,7 +82,7 @@ test('namespace by namespace, counted by protocol and family', async () => {
 
 test('nothing stale: no namespace is looked for', async () => {
   const parts = partsOf({ sockets: [socket({ cookie: 9n })], served: 9n });
-  expect(await runPass(parts)).toEqual({ destroyed: [], left: [], hasMore: false });
+  expect(await runPass(parts)).toEqual({ destroyed: [], refused: 0, left: [], hasMore: false });
   expect(parts.asked).toEqual([]);
 });
 
@@ -111,4 +118,36 @@ test.each([
 ] as const)('another pass at once? %s', async (_, isWhole, outcome, hasMore) => {
   const parts = partsOf({ sockets: [socket()], isWhole, outcome: () => outcome });
   expect((await runPass(parts)).hasMore).toBe(hasMore);
+});
+
+test('what cannot be destroyed is refused: UDP sockets of pods whose cookie is known', async () => {
+  const parts = partsOf({
+    sockets: [
+      socket({ cookie: 1n, netns: 13 }),
+      socket({ cookie: 2n, netns: 12 }),
+      socket({ cookie: 3n, netns: 13, protocol: 'TCP' }),
+      socket({ cookie: 0n, netns: 13 }),
+      socket({ cookie: 4n, netns: OWN }),
+      socket({ cookie: 5n, netns: 5 }),
+    ],
+    paths: [5, 13, OWN],
+    outcome: ({ netns }) => (netns === OWN ? { error: 'EPERM' } : 'destroyed'),
+    canRefuse: true,
+  });
+  expect(await runPass(parts)).toEqual({
+    destroyed: [{ protocol: 'UDP', family: 'IPv4', count: 1 }],
+    refused: 2,
+    left: [
+      { reason: 'setns: EPERM', count: 2 },
+      { reason: 'EPERM', count: 1 },
+    ],
+    hasMore: false,
+  });
+  expect(parts.asked.at(-1)).toBe('refuse 1,2');
+});
+
+test('sockets that are no longer stale are no longer refused', async () => {
+  const parts = partsOf({ sockets: [], canRefuse: true });
+  expect((await runPass(parts)).refused).toBe(0);
+  expect(parts.asked).toEqual(['refuse ']);
 });

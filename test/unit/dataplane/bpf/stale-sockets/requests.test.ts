@@ -19,7 +19,7 @@ function open() {
     request: () => {
       asked.passes += 1;
     },
-    state: () => ({ way: 'SOCK_DESTROY', limits: [], destroyed: [], left: [] }),
+    state: () => ({ way: 'SOCK_DESTROY', limits: [], destroyed: [], refused: 0, left: [] }),
     close: () => {
       asked.isClosed = true;
     },

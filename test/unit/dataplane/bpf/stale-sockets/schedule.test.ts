@@ -5,11 +5,12 @@ import type { PassReport } from '../../../../../src/dataplane/bpf/stale-sockets/
 import {
   BATCH_MS,
   createSchedule,
+  REFUSED_LOOK_MS,
   type Schedule,
   SECOND_LOOK_MS,
 } from '../../../../../src/dataplane/bpf/stale-sockets/schedule.ts';
 
-const NOTHING: PassReport = { destroyed: [], left: [], hasMore: false };
+const NOTHING: PassReport = { destroyed: [], refused: 0, left: [], hasMore: false };
 const destroyed = (count: number): PassReport => ({
   ...NOTHING,
   destroyed: [{ protocol: 'UDP', family: 'IPv4', count }],
@@ -150,4 +151,20 @@ test('closed: no pass follows, not even after a wait', async () => {
   schedule.request();
   await after(10_000);
   expect(passes).toEqual([]);
+});
+
+test('as long as sockets are refused, passes follow; their number is logged when it grows', async () => {
+  const refused = (count: number): PassReport => ({ ...NOTHING, refused: count });
+  reports = [refused(2), refused(2), refused(1), NOTHING];
+  schedule.request();
+  await after(10 * REFUSED_LOOK_MS);
+  const second = BATCH_MS + SECOND_LOOK_MS;
+  expect(passes).toEqual([
+    BATCH_MS,
+    second,
+    second + REFUSED_LOOK_MS,
+    second + 2 * REFUSED_LOOK_MS,
+  ]);
+  expect(told).toEqual(['info stale sockets of pods are refused with their next datagram 2']);
+  expect(schedule.counts().refused).toBe(0);
 });

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs write into maps of an earlier generation while their links are being replaced.
+import { waitGracePeriod } from '../../../../sys/native.ts';
+import { pinFolder } from '../pins.ts';
+import { mapPin, parseMapPin } from '../versions.ts';
+import type { Known } from './changes.ts';
+import { addCounters } from './counters.ts';
+import { entriesOf, merge, putAbsent, TYPE } from './entries.ts';
+import { fillPair } from './fill.ts';
+import { oldGenerations, removeOtherGenerations } from './generations.ts';
+import { holdFlows, releaseFlows } from './hold.ts';
+import { closePairs, openPairs, type Pair } from './pairs.ts';
+import { removeFields } from './records.ts';
+import { carryStorage, type StoragePart } from './storage.ts';
+
+export interface Carry {
+  /** Those that got another layout or size. */
+  readonly maps: readonly string[];
+  /** Before the links of a layer are replaced. Returns whether there was anything. */
+  before(layer: 'sockets' | 'flows'): Promise<boolean>;
+  /** All links were replaced. */
+  linked(): Promise<void>;
+  /** When none of the old programs runs any more. Removes what they used. */
+  after(): Promise<void>;
+  close(): void;
+}
+
+export const NOTHING_TO_CARRY: Carry = {
+  maps: [],
+  before: async () => false,
+  linked: async () => undefined,
+  after: async () => undefined,
+  close: () => undefined,
+};
+
+export interface CarryOptions extends Known {
+  /** No program has used the maps yet. */
+  readonly isFresh: boolean;
+  /** undefined: records in the storage of sockets stay behind. */
+  readonly storage?: StoragePart | undefined;
+  readonly step?: ((name: string) => void) | undefined;
+}
+
+export function carryOver(options: CarryOptions): Carry {
+  const { isFresh, storage, step = () => undefined, ...known } = options;
+  const { bpfRoot } = known;
+  const pairs = oldGenerations(bpfRoot).flatMap((old) =>
+    openPairs(known, old, pinFolder(bpfRoot).maps),
+  );
+  const copied = new Map<Pair, ReadonlySet<string>>();
+  const close = (): void => closePairs(pairs.splice(0));
+  return {
+    maps: [...new Set(pairs.map(({ map }) => map))],
+    async before(layer) {
+      step(`carrying ${layer}`);
+      const mine = pairs.filter(({ carrying }) => carrying === layer);
+      const isHeld = layer === 'flows' && mine.length > 0;
+      if (isHeld) {
+        holdFlows(known);
+        // Programs that run now have not seen it.
+        await waitGracePeriod();
+      }
+      for (const pair of mine) {
+        if (isHeld) holdFlows(known);
+        if (isFresh) fillPair(pair);
+        else merge(pair.from, pair.to, pair);
+        if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
+      }
+      if (layer === 'sockets') await carryStored(pairs, storage);
+      if (isHeld) holdFlows(known);
+      step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
+      return mine.length > 0;
+    },
+    async linked() {
+      step('carrying the rest');
+      await carryStored(pairs, storage);
+      for (const pair of pairs) carryRest(pair, copied.get(pair));
+      releaseFlows(known);
+    },
+    async after() {
+      step('carrying the last');
+      for (const pair of pairs) carryRest(pair, copied.get(pair));
+      close();
+      step('removing old maps');
+      removeOtherGenerations(bpfRoot);
+      removeFields(bpfRoot, (pin) => parseMapPin(pin) === undefined || isOwnVersion(known, pin));
+      step('done');
+    },
+    close,
+  };
+}
+
+/** Before Linux 5.11 no program can: a start without these records is better than none. */
+async function carryStored(
+  pairs: readonly Pair[],
+  storage: StoragePart | undefined,
+): Promise<void> {
+  if (storage === undefined) return;
+  for (const pair of pairs.filter(({ carrying }) => carrying === 'storage')) {
+    try {
+      await carryStorage(pair, storage);
+    } catch (error) {
+      storage.lost(pair.map, error);
+    }
+  }
+}
+
+function isOwnVersion({ versions }: Known, pin: string): boolean {
+  const map = parseMapPin(pin)?.map;
+  return map !== undefined && mapPin(map, versions) === pin;
+}
+
+function carryRest(pair: Pair, copied: ReadonlySet<string> | undefined): void {
+  if (pair.carrying === 'counters') addCounters(pair);
+  else if (copied !== undefined) carrySockets(pair, copied);
+  else if (pair.carrying === 'sockets' || pair.carrying === 'flows')
+    merge(pair.from, pair.to, pair);
+}
+
+/** Their entries live as long as a socket: one that was closed meanwhile, by whichever program, has none. */
+const isKeyedBySocket = ({ carrying, to }: Pair): boolean =>
+  carrying === 'sockets' && to.info.type === TYPE.hash;
+
+function carrySockets({ from, to, converts }: Pair, copied: ReadonlySet<string>): void {
+  const left = new Set<string>();
+  for (const { key, value } of entriesOf(from)) {
+    const text = hex(key);
+    left.add(text);
+    if (!copied.has(text)) putAbsent(to, converts.key(key), converts.value(value));
+  }
+  for (const text of copied) if (!left.has(text)) to.delete(converts.key(Buffer.from(text, 'hex')));
+}
+
+const keysOf = ({ from }: Pair): ReadonlySet<string> =>
+  new Set([...entriesOf(from)].map(({ key }) => hex(key)));
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A map of an earlier generation and the one that takes its place.
+import { basename, join } from 'node:path';
+import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
+import { pinsIn } from '../pins.ts';
+import { mapPin, type PinnedMap, parseMapPin } from '../versions.ts';
+import { fieldsOf, type Known } from './changes.ts';
+import type { Converts, MergeOptions } from './entries.ts';
+import { converter, fieldAt } from './fields.ts';
+import { CARRYING, type Carrying } from './policy.ts';
+import { littleEndian } from './room.ts';
+
+export interface Pair {
+  readonly map: PinnedMap;
+  readonly from: BpfMap;
+  readonly to: BpfMap;
+  readonly carrying: Carrying;
+  readonly converts: Converts;
+  readonly seen: MergeOptions['seen'];
+}
+
+/** The maps of a generation that another one replaces. The caller closes them. */
+export function openPairs(known: Known, earlier: string, later: string): readonly Pair[] {
+  return pinsIn(earlier).flatMap((pin) => {
+    const map = parseMapPin(pin)?.map;
+    const path = map && join(later, mapPin(map, known.versions));
+    if (map === undefined || path === undefined || !known.declared.has(map)) return [];
+    if (!pinsIn(later).includes(basename(path))) return [];
+    const [from, to] = [openPinnedMap(join(earlier, pin)), openPinnedMap(path)];
+    if (from.info.id !== to.info.id)
+      return [pairOf(known, { map, from, to, path: join(earlier, pin) })];
+    from.close();
+    to.close();
+    return [];
+  });
+}
+
+interface Opened {
+  readonly map: PinnedMap;
+  readonly from: BpfMap;
+  readonly to: BpfMap;
+  /** Of `from`. */
+  readonly path: string;
+}
+
+function pairOf(known: Known, { map, from, to, path }: Opened): Pair {
+  const old = fieldsOf(known, path);
+  const wanted = known.declared.get(map) ?? old;
+  const value = { fields: wanted.value, bytes: to.info.valueSize };
+  const key = { fields: wanted.key, bytes: to.info.keySize };
+  const at = fieldAt(value, /(?:^|\.)seen_(?:seconds|ns)$/);
+  return {
+    ...{ map, from, to },
+    carrying: CARRYING[map],
+    converts: {
+      key: converter({ fields: old.key, bytes: from.info.keySize }, key),
+      value: converter({ fields: old.value, bytes: from.info.valueSize }, value),
+    },
+    seen: at && ((bytes) => littleEndian(bytes.subarray(at.at, at.at + at.bytes))),
+  };
+}
+
+export const closePairs = (pairs: readonly Pair[]): void => {
+  for (const { from, to } of pairs) {
+    from.close();
+    to.close();
+  }
+};

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flows that an earlier agent has pinned, whatever its version: for one that runs another engine, which migrates no
+// maps, and only has to know whether connections live.
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { FAMILIES, type Protocol } from '../../../../model/types.ts';
+import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
+import { bpfObjectPath } from '../../../../sys/package.ts';
+import type { ConnectionView } from '../../../connections.ts';
+import { viewOf } from '../../flows/flow-connections.ts';
+import { elementsOf, type FlowTable, type FlowTables } from '../../flows/flow-tables.ts';
+import { joinFlow } from '../../flows/join.ts';
+import { flowTable, flowTablesOf, LEG_MAPS, type LegMap } from '../../flows/kernel.ts';
+import { LEG_SIZE } from '../../flows/legs.ts';
+import { decodeTuple, TUPLE_SIZE } from '../../flows/tuple.ts';
+import { protocolOf } from '../../maps/layout.ts';
+import { declaredMaps, fieldsOf, type Known } from '../migration/changes.ts';
+import { openPin } from '../open-pinned.ts';
+import { formerPin } from '../pins.ts';
+import { mapPin } from '../versions.ts';
+import { convertedTable, type TableLayout } from './converted-table.ts';
+
+const PACKET_OBJECT = 'packet.bpf.o';
+
+export interface FormerFlow {
+  readonly protocol: Protocol;
+  readonly view: ConnectionView;
+}
+
+/** Every flow with a flow leg. Throws OTHER_LAYOUT if their version has not recorded its fields. */
+export function* formerFlows(bpfRoot: string): Generator<FormerFlow> {
+  const maps = new Map<LegMap, BpfMap>();
+  try {
+    for (const name of LEG_MAPS) {
+      const path = formerPin(bpfRoot, name);
+      if (path === undefined) return;
+      maps.set(name, openPin(bpfRoot, path, openPinnedMap));
+    }
+    yield* flowsIn(flowTablesOf(reader(bpfRoot, maps)));
+  } finally {
+    for (const map of maps.values()) map.close();
+  }
+}
+
+function* flowsIn(flows: FlowTables): Generator<FormerFlow> {
+  for (const family of FAMILIES) {
+    for (const { key } of elementsOf(flows[family].flow)) {
+      const joined = joinFlow(flows, family, key);
+      if (joined === undefined) continue;
+      const { protocol } = decodeTuple(key, family);
+      yield { protocol: protocolOf(protocol), view: viewOf(joined) };
+    }
+  }
+}
+
+function reader(bpfRoot: string, maps: ReadonlyMap<LegMap, BpfMap>): (name: LegMap) => FlowTable {
+  let known: Known | undefined;
+  return (name) => {
+    const map = maps.get(name);
+    const path = formerPin(bpfRoot, name);
+    if (map === undefined || path === undefined) throw new TypeError(`${name} is not pinned`);
+    const table = flowTable(map);
+    if (basename(path) === mapPin(name)) return table;
+    known ??= {
+      bpfRoot,
+      declared: declaredMaps([{ bytes: readFileSync(bpfObjectPath(PACKET_OBJECT)) }], {}),
+    };
+    return convertedTable(table, formerLayout(known, path, table), ownLayout(known, name));
+  };
+}
+
+function formerLayout(
+  known: Known,
+  path: string,
+  { keySize, valueSize }: Pick<FlowTable, 'keySize' | 'valueSize'>,
+): TableLayout {
+  const { key, value } = fieldsOf(known, path);
+  return { key: { fields: key, bytes: keySize }, value: { fields: value, bytes: valueSize } };
+}
+
+/** `fl_new_nat4` -> those of an IPv4 nat leg. */
+function ownLayout({ declared }: Known, name: LegMap): TableLayout {
+  const { key = '', value = '' } = declared.get(name) ?? {};
+  const family = name.endsWith('4') ? 'IPv4' : 'IPv6';
+  const leg = (['snat', 'nat', 'flow'] as const).find((one) => name.includes(one)) ?? 'flow';
+  return {
+    key: { fields: key, bytes: TUPLE_SIZE[family] },
+    value: { fields: value, bytes: LEG_SIZE[leg][family] },
+  };
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long the flows of the packet programs live: as long as kube-proxy's settings have conntrack keep its entries. Pure.
+import type { PacketSettings } from '../maps/packet-layout.ts';
+
+/** Of kube-proxy's conntrack section. 0: not set. */
+export interface ConntrackTimes {
+  readonly tcpEstablishedSeconds: number;
+  readonly tcpCloseWaitSeconds: number;
+  readonly udpSeconds: number;
+  readonly udpStreamSeconds: number;
+}
+
+/** kube-proxy's for TCP; it leaves UDP to nf_conntrack, whose are those of flowTimeouts(). */
+export const DEFAULT_TIMES: ConntrackTimes = {
+  tcpEstablishedSeconds: 86_400,
+  tcpCloseWaitSeconds: 3600,
+  udpSeconds: 0,
+  udpStreamSeconds: 0,
+};
+
+/** What is not set, or has no setting, is as nf_conntrack's, except that a SYN waits for 20 s, not two minutes. */
+export const flowTimeouts = (times: ConntrackTimes): PacketSettings['timeoutSeconds'] => ({
+  tcpNew: 20,
+  tcpEstablished: times.tcpEstablishedSeconds || DEFAULT_TIMES.tcpEstablishedSeconds,
+  tcpHalfClosed: times.tcpCloseWaitSeconds || DEFAULT_TIMES.tcpCloseWaitSeconds,
+  tcpClosed: 10,
+  udpNew: times.udpSeconds || 30,
+  udpEstablished: times.udpStreamSeconds || 120,
+});
