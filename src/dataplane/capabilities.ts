@@ -3,7 +3,8 @@
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
 //   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
-import type { Family, Protocol } from '../model/types.ts';
+import type { Algorithm, Family, Protocol } from '../model/types.ts';
+import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
 import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
 import type { Frontend, ServicePortPlan } from '../plan/types.ts';
@@ -33,6 +34,12 @@ export interface Capabilities {
   readonly keepsLocalClients: boolean;
   /** Counts the connections of frontends and backends, those that it refuses or drops, and those that are open. */
   readonly countsConnections: boolean;
+  /** The sockets of single cgroups can be left alone. */
+  readonly canBypass: boolean;
+  /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
+  readonly affinityClients: number | undefined;
+  /** Balancing algorithms; of others backends are chosen at random, by weight if those weigh. */
+  readonly algorithms: readonly Algorithm[];
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -65,22 +72,34 @@ export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Cap
   changesSctpPorts: false,
   keepsLocalClients: true,
   countsConnections: true,
+  canBypass: true,
+  affinityClients: undefined,
+  algorithms: ALGORITHM_NAMES,
 });
 
 /** With --devices none: the socket hooks alone. */
 export const BPF: Capabilities = bpfCapabilities({ packets: false });
 
+/** ip_list_tot of the kernel module xt_recent, unless it was loaded with another one. */
+export const RECENT_CLIENTS = 100;
+
 /**
  * IPTABLES: rules see every packet of the node, and masquerade before they know which backend is chosen. They count
  * packets, from 0 whenever their chain is written: connections are known to conntrack alone.
  */
-export const iptablesCapabilities = (families: readonly Family[]): Capabilities => ({
+export const iptablesCapabilities = (
+  families: readonly Family[],
+  affinityClients = RECENT_CLIENTS,
+): Capabilities => ({
   dataplane: 'iptables',
   families,
   serves: { pod: PACKETS, host: PACKETS, packet: PACKETS },
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,
+  canBypass: false,
+  affinityClients,
+  algorithms: ['random', 'weighted-random'],
 });
 
 /** On a node with both families. */
@@ -202,6 +221,15 @@ export const keepsLocalClient = (
   { keepsLocalClients }: Capabilities,
   frontend: Pick<Frontend, 'kind'>,
 ): boolean => keepsLocalClients && mayKeepLocalClient(frontend);
+
+/** How it chooses a backend where the plan asks for this algorithm. */
+export function usedAlgorithm(
+  { algorithms }: Pick<Capabilities, 'algorithms'>,
+  asked: Algorithm,
+): Algorithm {
+  if (algorithms.includes(asked)) return asked;
+  return BALANCING[asked].isWeighing ? 'weighted-random' : 'random';
+}
 
 /** One text per reason why some intended clients of the frontend are not served; empty if all are. */
 export function unservedTexts(

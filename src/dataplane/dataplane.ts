@@ -69,6 +69,8 @@ export interface Dataplane {
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
   /** What is programmed, also by a previous agent: cheaper than a snapshot. */
   held(): Promise<Iterable<HeldFrontend>>;
+  /** The same of UDP and SCTP alone: cheaper still. */
+  heldDatagrams?(): Promise<Iterable<HeldFrontend>>;
   /** Reads the programmed state. */
   snapshot(): Promise<Snapshot>;
   /** Cheap enough for every scrape: values that cannot be read synchronously are those of the last reading. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges the results of several dataplanes.
+import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import type { Capabilities, OriginCapabilities } from './capabilities.ts';
 import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
 import type {
@@ -85,7 +86,17 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   changesSctpPorts: all.some(({ changesSctpPorts }) => changesSctpPorts),
   keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
   countsConnections: all.some(({ countsConnections }) => countsConnections),
+  canBypass: all.some(({ canBypass }) => canBypass),
+  affinityClients: mostClients(all.map(({ affinityClients }) => affinityClients)),
+  algorithms: ALGORITHM_NAMES.filter((name) =>
+    all.some(({ algorithms }) => algorithms.includes(name)),
+  ),
 });
+
+const mostClients = (all: readonly (number | undefined)[]): number | undefined =>
+  all.reduce((most, one) =>
+    most === undefined || one === undefined ? undefined : Math.max(most, one),
+  );
 
 function mergeServed(
   all: readonly (OriginCapabilities | undefined)[],

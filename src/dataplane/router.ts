@@ -48,6 +48,7 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
     sync: (plan, changed, addresses) => dataplane.sync(sharing.planOf(plan), changed, addresses),
     audit: (plan, addresses) => dataplane.audit(sharing.planOf(plan), addresses),
     held: () => dataplane.held(),
+    heldDatagrams: () => datagramsOf(dataplane),
     snapshot: () => dataplane.snapshot(),
     counters: () => dataplane.counters(),
     devices: () => dataplane.devices?.() ?? [],
@@ -56,6 +57,9 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
     close: () => dataplane.close(),
   };
 }
+
+const datagramsOf = (dataplane: Dataplane): Promise<Iterable<HeldFrontend>> =>
+  dataplane.heldDatagrams?.() ?? dataplane.held();
 
 class Router implements ComposedDataplane {
   readonly capabilities: Capabilities;
@@ -111,6 +115,11 @@ class Router implements ComposedDataplane {
 
   async held(): Promise<Iterable<HeldFrontend>> {
     return (await allOf(this.#all, (dataplane) => dataplane.held())).flatMap((all) => [...all]);
+  }
+
+  async heldDatagrams(): Promise<Iterable<HeldFrontend>> {
+    const held = await allOf(this.#all, (dataplane) => datagramsOf(dataplane));
+    return held.flatMap((all) => [...all]);
   }
 
   async snapshot(): Promise<Snapshot> {

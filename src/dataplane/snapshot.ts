@@ -97,6 +97,8 @@ export interface StaleSocketsState {
   /** What that cannot do, and why; known after the first pass. */
   readonly limits: readonly string[];
   readonly destroyed: readonly DestroyedSockets[];
+  /** Of pods, of the latest pass: they are not destroyed, but refused with their next datagram. */
+  readonly refused: number;
   /** By the latest pass. */
   readonly left: readonly LeftSockets[];
 }

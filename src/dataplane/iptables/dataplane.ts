@@ -14,7 +14,9 @@ import type { Entry } from '../entry.ts';
 import { allOf } from '../merge.ts';
 import type { Counters, Installation, Snapshot } from '../snapshot.ts';
 import { createTurns } from '../turns.ts';
+import { datagramFrontends } from './inspect/datagrams.ts';
 import { heldFrontends, snapshotOf } from './inspect/view.ts';
+import type { OtherVariant } from './restore/other-variant.ts';
 import {
   createWriter,
   type Extent,
@@ -31,9 +33,15 @@ export interface IptablesParts extends WriterParts {
   readonly minSyncPeriodMs: number;
   /** How often it is looked whether the rules are there. */
   readonly syncPeriodMs: number;
+  /** One more with each transaction that changes rules, whoever commits it; undefined: not known. Cheap. */
+  readonly generation: () => number | undefined;
+  readonly otherVariant: OtherVariant;
   readonly close: () => void;
   readonly log: Pick<Logger, 'warn'>;
 }
+
+/** Between two times that all rules are read, in times of how long that took. */
+const READ_PAUSE = 20;
 
 export const createIptablesDataplane = (parts: IptablesParts): Dataplane =>
   new IptablesDataplane(parts);
@@ -48,6 +56,9 @@ class IptablesDataplane implements Dataplane {
   #notBeforeMs = Number.NEGATIVE_INFINITY;
   /** Something is written: there are rules to be missed. */
   #isWritten = false;
+  /** Of the kernel when the rules were as they should be. */
+  #generation: number | undefined;
+  #noReadBeforeMs = Number.NEGATIVE_INFINITY;
   #cancelLook: () => void = () => undefined;
   #tellLoss = (): void => undefined;
 
@@ -78,6 +89,11 @@ class IptablesDataplane implements Dataplane {
   async held(): Promise<Iterable<HeldFrontend>> {
     const saved = await this.#saved();
     return saved.flatMap(([family, text]) => [...heldFrontends(family, text)]);
+  }
+
+  async heldDatagrams(): Promise<Iterable<HeldFrontend>> {
+    const saved = await this.#turn(() => this.#saved());
+    return saved.flatMap(([family, text]) => datagramFrontends(family, text));
   }
 
   async snapshot(): Promise<Snapshot> {
@@ -123,14 +139,38 @@ class IptablesDataplane implements Dataplane {
   async #write(plan: Plan, extent: Extent): Promise<AuditReport> {
     const { clock, minSyncPeriodMs } = this.#parts;
     const startedMs = clock.monotonicMs();
+    const isFull = typeof extent === 'string';
+    const expected = this.#generationAfterWriting(isFull);
     const { written, failed } = await this.#writer.write(plan, extent).finally(() => {
+      this.#generation = undefined;
       this.#notBeforeMs = clock.monotonicMs() + minSyncPeriodMs;
     });
     this.#isWritten = true;
-    const applied = written.reduce((sum, { changes }) => sum + changes.length, 0);
+    this.#generation = expected();
+    const applied = written.reduce((sum, { changes }) => sum + changes, 0);
     if (applied === 0) this.#notBeforeMs = Number.NEGATIVE_INFINITY;
+    const left = await this.#parts.otherVariant.remove(isFull);
     const elapsedMs = clock.monotonicMs() - startedMs;
-    return { drift: driftOf(written), report: { applied, failed, elapsedMs } };
+    return {
+      drift: driftOf(written),
+      report: { applied, failed: [...failed, ...left], elapsedMs },
+    };
+  }
+
+  /**
+   * The kernel's generation, if nobody but this agent has written rules meanwhile; undefined: all rules are to be read.
+   * @param isFull they are read before they are written
+   */
+  #generationAfterWriting(isFull: boolean): () => number | undefined {
+    const { generation, families } = this.#parts;
+    const ours = (): number =>
+      [...families.values()].reduce((sum, rules) => sum + rules.transactions(), 0);
+    const [before, oursBefore] = [generation(), ours()];
+    const isKnown = before !== undefined && (isFull || before === this.#generation);
+    return () => {
+      const now = generation();
+      return isKnown && now === before + ours() - oursBefore ? now : undefined;
+    };
   }
 
   #saved(): Promise<readonly (readonly [Family, string])[]> {
@@ -147,13 +187,34 @@ class IptablesDataplane implements Dataplane {
     });
   }
 
-  /** Somebody may have flushed the rules: then an audit writes them again. */
+  /** Takes at most a twentieth of the time. */
+  async #isAsWritten(): Promise<boolean> {
+    const { clock, families } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    const found = await allOf([...families.values()], (rules) => rules.isAsWritten());
+    const endedMs = clock.monotonicMs();
+    this.#noReadBeforeMs = endedMs + READ_PAUSE * (endedMs - startedMs);
+    return found.every((one) => one);
+  }
+
+  /** In between a flush is noticed. */
+  async #isThere(): Promise<boolean> {
+    const { families } = this.#parts;
+    const found = await allOf([...families.values()], (rules) => rules.isThere());
+    return found.every((one) => one);
+  }
+
+  /** Somebody may have changed the rules: then an audit writes them again. */
   async #look(): Promise<void> {
     try {
       const isThere = await this.#turn(async () => {
-        if (!this.#isWritten) return true;
-        const found = await allOf([...this.#parts.families.values()], (rules) => rules.isThere());
-        return found.every((one) => one);
+        const generation = this.#parts.generation();
+        const isSame = generation !== undefined && generation === this.#generation;
+        if (!this.#isWritten || isSame) return true;
+        const isRead = this.#parts.clock.monotonicMs() >= this.#noReadBeforeMs;
+        const isFine = await (isRead ? this.#isAsWritten() : this.#isThere());
+        if (isRead && isFine) this.#generation = generation;
+        return isFine;
       });
       if (!isThere) this.#tellLoss();
     } catch (error) {

@@ -3,16 +3,22 @@
 // FairleadError; nothing is written before the first sync.
 import { readFileSync } from 'node:fs';
 import type { Logger } from '../../log.ts';
+import type { Family } from '../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
+import { endTied } from '../../sys/exec.ts';
+import { rulesGeneration } from '../../sys/netfilter.ts';
 import { iptablesCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
 import type { Installation } from '../snapshot.ts';
+import { mostClients } from './affinity/lists.ts';
 import { createIptablesDataplane } from './dataplane.ts';
 import { createRenderer } from './render/render.ts';
 import type { RenderSettings } from './render/settings.ts';
-import { familyRules } from './restore/family-rules.ts';
+import { type FamilyRules, familyRules } from './restore/family-rules.ts';
 import { type FoundTools, findTools } from './restore/find.ts';
 import { lockRules, type RulesHolder } from './restore/instance-lock.ts';
+import { createOtherVariant } from './restore/other-variant.ts';
+import { CHAINS_AT_ONCE } from './restore/variant.ts';
 
 export interface IptablesSettings
   extends Pick<RenderSettings, 'masqueradeBit' | 'hasLocalhostNodePorts'> {
@@ -26,6 +32,13 @@ export async function openIptablesDataplane(
   log: Logger,
 ): Promise<Dataplane> {
   const lock = await lockRules(holder);
+  // Whoever has the lock next finds what is written, not what is being written.
+  const close = (): void => {
+    endTied();
+    lock.close();
+  };
+  if (lock.warning !== undefined)
+    log.warn({ reason: lock.warning }, 'lock on the rules taken by another');
   try {
     const found = await findTools();
     log.info({ variant: found.variant, why: found.why }, 'iptables chosen');
@@ -39,19 +52,26 @@ export async function openIptablesDataplane(
       accounting: [],
     });
     return createIptablesDataplane({
-      capabilities: iptablesCapabilities([...found.families.keys()]),
+      capabilities: iptablesCapabilities([...found.families.keys()], mostClients()),
       installation: installationOf(found),
-      families: new Map([...found.families].map(([family, tools]) => [family, familyRules(tools)])),
+      families: familiesOf(found),
       render: renderer.render,
       clock: SYSTEM_CLOCK,
       ...{ minSyncPeriodMs, syncPeriodMs, log },
-      close: () => lock.close(),
+      generation: found.variant === 'nft' ? rulesGeneration : () => undefined,
+      otherVariant: createOtherVariant({ variant: found.variant, clock: SYSTEM_CLOCK, log }),
+      close,
     });
   } catch (error) {
-    lock.close();
+    close();
     throw error;
   }
 }
+
+const familiesOf = ({ variant, families }: FoundTools): ReadonlyMap<Family, FamilyRules> =>
+  new Map(
+    [...families].map(([family, tools]) => [family, familyRules(tools, CHAINS_AT_ONCE[variant])]),
+  );
 
 const installationOf = ({ variant, why, families }: FoundTools): Installation => ({
   hooks: [],

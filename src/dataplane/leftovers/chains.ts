@@ -2,6 +2,7 @@
 // Which chains of iptables and jumps to them are kube-proxy's. Names are compared whole: kube-router, the kubelet and plugins
 // of the container network have chains that begin with KUBE-, too. KUBE-FIREWALL stays, because the kubelet has rules in it.
 import { isOurs } from '../iptables/diff/ours.ts';
+import { type HeldTable, rulesIn } from '../iptables/diff/text.ts';
 import type { TableName } from '../iptables/rules/types.ts';
 
 /** Of ipvs mode alone; the others have the names of iptables mode. */
@@ -14,12 +15,12 @@ const OF_IPVS: Readonly<Record<TableName, readonly string[]>> = {
   nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
 };
 
-/** Written by fairlead alone, which refuses the other ports of ClusterIPs there. */
+/** Written by fairlead alone: in filter it refuses the other ports of ClusterIPs; that of nat is empty. */
 export const OF_FAIRLEAD = 'KUBE-CLUSTER-IPS';
 
 export const isKubeProxys = (table: TableName, chain: string): boolean =>
   chain === OF_FAIRLEAD
-    ? table === 'filter'
+    ? table !== 'mangle'
     : isOurs(table, chain) || OF_IPVS[table].includes(chain);
 
 /** kube-proxy's own jumps have one of its comments: `kubernetes service portals`. */
@@ -29,8 +30,8 @@ export const isKubeProxysJump = (rule: string): boolean =>
 /** The chain that a rule jumps or goes to. */
 export const targetOf = (rule: string): string | undefined => / -[jg] (\S+)/.exec(` ${rule}`)?.[1];
 
-/** Rules that fairlead's iptables engine keeps in sync: kube-proxy has no such jump, and removes it if it takes the chains over. */
-export const isFairleads = (filter: ReadonlyMap<string, string>): boolean =>
-  [...filter.values()].some((rules) =>
-    rules.split('\n').some((rule) => targetOf(rule) === OF_FAIRLEAD),
-  );
+/** A table that fairlead's iptables engine has written: kube-proxy has no such jump, and removes it if it takes the chains over. */
+export const isFairleads = (table: HeldTable): boolean => jumpsTo(table, OF_FAIRLEAD);
+
+const jumpsTo = (table: HeldTable, chain: string): boolean =>
+  [...table.values()].some((text) => rulesIn(text).some((rule) => targetOf(rule) === chain));

@@ -139,7 +139,7 @@ export function ipvsRows(state: IpvsState): LeftoversFound {
 
 const SERVER_OPTION = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
-/** After the rules, which refer to the sets. */
+/** After the rules, which refer to the sets. Without its sets and its device nobody could tell that a virtual server is kube-proxy's. */
 export function ipvsRemoval(state: IpvsState): readonly RemovalStep[] {
   const servers = state.servers.filter(isKubeProxys(state));
   return [
@@ -147,9 +147,18 @@ export function ipvsRemoval(state: IpvsState): readonly RemovalStep[] {
       program: 'ipvsadm',
       args: ['-D', SERVER_OPTION[protocol], hostPort(address, port)],
     })),
-    ...state.sets.map(({ name }) => ({ program: 'ipset', args: ['destroy', name] })),
+    ...state.sets.map(({ name }) => ({
+      ...{ program: 'ipset', args: ['destroy', name], after: 'ipvsadm' },
+      // The rules have been removed, but those of nf_tables refer to it for a little longer.
+      retryWhile: /in use by a kernel component/,
+    })),
     ...(state.addresses === undefined
       ? []
-      : [{ program: 'ip', args: ['link', 'delete', 'dev', IPVS_DEVICE] }]),
+      : [
+          {
+            ...{ program: 'ip', args: ['link', 'delete', 'dev', IPVS_DEVICE] },
+            after: 'ipvsadm',
+          },
+        ]),
   ];
 }

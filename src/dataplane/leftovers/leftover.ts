@@ -19,6 +19,10 @@ export interface RemovalStep {
   readonly program: string;
   readonly args: readonly string[];
   readonly stdin?: string;
+  /** A failure that ends by itself, in what the program prints. */
+  readonly retryWhile?: RegExp;
+  /** Not run if this program has failed before: it removes what tells whose the rest is. */
+  readonly after?: string;
 }
 
 /** Found, but not to be removed. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kube-proxy's rules in what iptables-save has printed, of one family and one iptables, -> what is to go, what has to stay
 // because rules of others need it, and the input of iptables-restore --noflush that removes it.
+
+import { chunksOf } from '../iptables/diff/split.ts';
 import { type HeldTable, type HeldTables, rulesIn, TABLES } from '../iptables/diff/text.ts';
 import { BUILT_IN } from '../iptables/rules/parse.ts';
 import type { TableName } from '../iptables/rules/types.ts';
@@ -15,13 +17,13 @@ export interface RuleLeftovers {
   readonly isFairleads: boolean;
 }
 
-interface TableLeftovers {
+export interface TableLeftovers {
   readonly name: TableName;
   readonly jumps: readonly Jump[];
   readonly chains: readonly { readonly name: string; readonly rules: number }[];
 }
 
-interface Jump {
+export interface Jump {
   readonly from: string;
   readonly to: string;
   readonly rule: string;
@@ -39,6 +41,11 @@ export function ruleLeftovers(
   const owner = ownerOf(held);
   const isMeant = (owner === 'other') === (of === 'kube-proxy');
   if (!isMeant) return { tables: [], kept: [], isFairleads: owner !== 'other' };
+  return anyLeftovers(held);
+}
+
+/** All chains that kube-proxy and fairlead have alike, whosever they are. */
+export const anyLeftovers = (held: HeldTables): RuleLeftovers => {
   const found = TABLES.map((name) => leftoversIn(name, held.get(name) ?? new Map()));
   return {
     tables: found
@@ -47,15 +54,7 @@ export function ruleLeftovers(
     kept: found.flatMap(({ kept }) => kept),
     isFairleads: false,
   };
-}
-
-/** Of fairlead's own rules, with the chain that a kube-proxy does not know which took the others over. */
-export function ownLeftovers(held: HeldTables): RuleLeftovers {
-  const rules = ownerOf(held) === 'other' ? held.get('filter')?.get(OF_FAIRLEAD) : undefined;
-  if (rules === undefined) return ruleLeftovers(held, 'fairlead');
-  const chains = [{ name: OF_FAIRLEAD, rules: rulesIn(rules).length }];
-  return { tables: [{ name: 'filter', jumps: [], chains }], kept: [], isFairleads: true };
-}
+};
 
 function leftoversIn(
   name: TableName,
@@ -164,18 +163,32 @@ export function ruleRows({ tables, kept }: RuleLeftovers, where: string): Leftov
 
 /** filter last: its chains tell whose the others are, should this be ended halfway. */
 const ORDER: readonly TableName[] = ['nat', 'mangle', 'filter'];
+/** They tell whose the other chains are, and go last. */
+const TELLING: ReadonlySet<string> = new Set([MARKS, OF_FAIRLEAD]);
 
-/** Jumps first, then the chains; '' if there is nothing. */
-export const ruleRemoval = ({ tables }: RuleLeftovers): string =>
+/**
+ * Jumps first, then the chains, emptied before any is removed; '' if there is nothing.
+ * @param most chains in one transaction; see CHAINS_AT_ONCE
+ */
+export const ruleRemoval = ({ tables }: RuleLeftovers, most = Number.POSITIVE_INFINITY): string =>
   tables
     .toSorted((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name))
-    .map(({ name, jumps, chains }) =>
-      [
-        `*${name}`,
-        ...jumps.map(({ from, rule }) => `-D ${from} ${rule}`),
-        ...chains.map((chain) => `:${chain.name} - [0:0]`),
-        ...chains.map((chain) => `-X ${chain.name}`),
-        'COMMIT\n',
-      ].join('\n'),
-    )
+    .flatMap((table) => tableRemoval(table, most).map((lines) => transaction(table.name, lines)))
     .join('');
+
+const transaction = (name: TableName, lines: readonly string[]): string =>
+  [`*${name}`, ...lines, 'COMMIT\n'].join('\n');
+
+function tableRemoval({ jumps, chains }: TableLeftovers, most: number): readonly string[][] {
+  const deleted = jumps.map(({ from, rule }) => `-D ${from} ${rule}`);
+  const names = chains.map(({ name }) => name);
+  const emptying = (name: string): string => `:${name} - [0:0]`;
+  const removing = (name: string): string => `-X ${name}`;
+  if (names.length <= most) return [[...deleted, ...names.map(emptying), ...names.map(removing)]];
+  const inTurn = names.toSorted((a, b) => Number(TELLING.has(a)) - Number(TELLING.has(b)));
+  return [
+    deleted,
+    ...chunksOf(inTurn.map(emptying), most),
+    ...chunksOf(inTurn.map(removing), most),
+  ].filter((lines) => lines.length > 0);
+}

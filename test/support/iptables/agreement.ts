@@ -2,6 +2,7 @@
 // Do the rules do with a packet what the plan says (src/plan/explain)? undefined, or all there is to know about why not.
 import type { RenderSettings } from '../../../src/dataplane/iptables/render/settings.ts';
 import type { Ruleset } from '../../../src/dataplane/iptables/rules/types.ts';
+import { hostPort } from '../../../src/lib/address-bytes.ts';
 import { familyOf, isLoopback } from '../../../src/lib/ip.ts';
 import { type Client, clientOf } from '../../../src/plan/explain/client.ts';
 import { explain } from '../../../src/plan/explain/explain.ts';
@@ -14,10 +15,13 @@ import { trace } from './trace.ts';
 import { type PossibleBackend, pathText, type Verdict, verdictOf } from './verdict.ts';
 
 /** A plan and what is to be the same. */
-export interface Rendered {
+export interface Rendered extends Known {
+  readonly settings: RenderSettings;
+}
+
+export interface Known {
   readonly plan: Plan;
   readonly rulesets: readonly Ruleset[];
-  readonly settings: RenderSettings;
   /** Addresses that the node has besides those of its Node object, as a balancer's on its loopback device. */
   readonly bound?: readonly string[];
 }
@@ -41,7 +45,7 @@ export function disagreement(rendered: Rendered, packet: Packet): string | undef
   const explanation = explain(plan, packet);
   const { paths, world } = traced(rendered, packet);
   const reason =
-    differenceOf(explanation, verdictOf(paths), packet, world) ??
+    differenceOf(explanation, verdictOf(paths), packet, { world, plan }) ??
     leftMark(paths) ??
     affinityDifference(rendered, packet, paths);
   return reason === undefined
@@ -66,7 +70,11 @@ interface Traced {
   readonly world: World;
 }
 
-function traced({ plan, rulesets, bound = [] }: Rendered, packet: Packet, memory?: Memory): Traced {
+export function traced(
+  { plan, rulesets, bound = [] }: Known,
+  packet: Packet,
+  memory?: Memory,
+): Traced {
   const family = familyOf(packet.source);
   const ruleset = rulesets.find((one) => one.family === family);
   if (ruleset === undefined) throw new Error(`no rules of ${family}`);
@@ -106,12 +114,12 @@ function differenceOf(
   explanation: Explanation,
   met: Verdict,
   packet: Packet,
-  world: World,
+  { world, plan }: { readonly world: World; readonly plan: Plan },
 ): string | undefined {
   const verdict = VERDICTS[explanation.verdict];
   if (isMartian(explanation, packet) && met.verdict === 'drop') return undefined;
   if (met.verdict !== verdict) return `${met.verdict} instead of ${verdict}`;
-  const wanted = wantedBackends(explanation, packet, world);
+  const wanted = wantedBackends(explanation, packet, world, weightsOf(plan, packet));
   const backends = (some: readonly PossibleBackend[]) =>
     some.map(({ backend }) => backend).join(' ');
   if (backends(wanted) !== backends(met.backends))
@@ -126,25 +134,45 @@ function differenceOf(
   return undefined;
 }
 
+/** `[2001:db8::1]:80` -> `2001:db8::1` */
+export const hostOf = (backend: string): string =>
+  backend.slice(0, backend.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
+
 /** To a loopback address from another: what is not translated is dropped before anybody asks for its port. */
 const isMartian = ({ verdict }: Explanation, { source, destination }: Packet): boolean =>
   isLoopback(destination) && !isLoopback(source) && (verdict === 'none' || verdict === 'reject');
 
+/** By `address:port`, where the algorithm weighs; absent = 1. */
+function weightsOf(plan: Plan, packet: Packet): ReadonlyMap<string, number> {
+  const match = matchDestination(plan, packet);
+  if (match.kind !== 'frontend' || match.port.algorithm === undefined) return new Map();
+  return new Map(
+    [...match.port.serving].map(({ address, port, weight = 1 }) => [
+      hostPort(address, port),
+      weight,
+    ]),
+  );
+}
+
 /**
- * All alike, and masqueraded as the traffic rule says, besides the backend that is its own client. What comes in for a
+ * Each with its share, and masqueraded as the traffic rule says, besides the backend that is its own client. What comes in for a
  * backend that has the node's own address leaves by no device, so nothing masquerades it and the node answers itself.
  */
 function wantedBackends(
   { backends, masquerade }: Explanation,
   { source, ...packet }: Packet,
   world: World,
+  weights: ReadonlyMap<string, number>,
 ): readonly PossibleBackend[] {
+  const weightOf = (backend: string): number => weights.get(backend) ?? 1;
+  const sum = backends.reduce((total, backend) => total + weightOf(backend), 0);
   const isSent = world.isLocal(source) && packet.sourceInterface === undefined;
   return backends.toSorted().map((backend) => {
-    const address = backend.slice(0, backend.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
+    const address = hostOf(backend);
     const isDelivered = !isSent && world.isLocal(address);
     const isMasqueraded = (masquerade || address === source) && !isDelivered;
-    return { backend, probability: 1 / backends.length, masquerade: isMasqueraded ? 'yes' : 'no' };
+    const probability = weightOf(backend) / sum;
+    return { backend, probability, masquerade: isMasqueraded ? 'yes' : 'no' };
   });
 }
 

@@ -20,6 +20,7 @@ const OTHER_PORTS: readonly Difference[] = [
     chain: /^filter KUBE-(CLUSTER-IPS|SERVICES)$/,
     ours: /KUBE-CLUSTER-IPS/,
   },
+  { name: 'unsigned-rules', chain: /^nat KUBE-(CLUSTER-IPS|MARK-MASQ)$/, ours: /KUBE-CLUSTER-IPS/ },
 ];
 
 const NODE_PORTS: readonly Difference[] = [

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { BPF, type Capabilities, ORIGINS, servedBy } from '../../../src/dataplane/capabilities.ts';
 import { shareOf } from '../../../src/dataplane/share.ts';
 import type { Protocol } from '../../../src/model/types.ts';
+import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { Frontend, Plan, ServicePortPlan } from '../../../src/plan/types.ts';
 import { clusterIp, localNodePort, planOf, servicePort } from './bpf/plans.ts';
 import { LAST_RESORT, linesOf, PACKETS, planLines } from './support.ts';
@@ -93,6 +94,9 @@ const capabilitiesArbitrary = fc.record({
   changesSctpPorts: fc.boolean(),
   keepsLocalClients: fc.boolean(),
   countsConnections: fc.boolean(),
+  canBypass: fc.boolean(),
+  affinityClients: fc.option(fc.nat(), { nil: undefined }),
+  algorithms: fc.subarray(ALGORITHM_NAMES),
 });
 const portsArbitrary = fc.array(
   fc.record({

@@ -29,6 +29,9 @@ export const LAST_RESORT: Capabilities = {
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,
+  canBypass: false,
+  affinityClients: 100,
+  algorithms: ['random'],
 };
 
 /** `web 10.96.0.10:80/TCP`, and `web 10.96.0.10:*` for the refusal of the other ports. */

@@ -20,7 +20,7 @@ function applyDiff(
 ): void {
   for (const { chain, isEmptied, rules } of filled) {
     const kept = isEmptied ? [] : rulesIn(table.get(chain) ?? '');
-    table.set(chain, textOfRules([...kept, ...rules]));
+    table.set(chain, kept.length === 0 ? rules : textOfRules([...kept, ...rulesIn(rules)]));
   }
   for (const { from, rule } of jumps.toReversed()) {
     const others = rulesIn(table.get(from) ?? '').filter((one) => one !== rule);

@@ -10,6 +10,14 @@ export interface ChainChange {
   readonly text: string;
 }
 
+/** How many chains differ. */
+export const countChanges = (diffs: readonly TableDiff[]): number =>
+  diffs.reduce(
+    (sum, { filled, jumps, removed, emptied }) =>
+      sum + filled.length + jumps.length + removed.length + emptied.length,
+    0,
+  );
+
 /** @param held before the diff is applied */
 export const changesOf = (diffs: readonly TableDiff[], held: HeldTables): readonly ChainChange[] =>
   diffs.filter((diff) => !isNothing(diff)).flatMap((diff) => changesIn(diff, held));
@@ -25,7 +33,9 @@ function changesIn(
     ...filled.map(({ chain, isNew, rules }) =>
       change(
         chain,
-        isNew ? 'missing' : differenceText(rulesIn(held.get(name)?.get(chain) ?? ''), rules),
+        isNew
+          ? 'missing'
+          : differenceText(rulesIn(held.get(name)?.get(chain) ?? ''), rulesIn(rules)),
       ),
     ),
     ...jumps.map(({ from, rule, count }) =>

@@ -14,7 +14,7 @@ const OF_TABLES: Readonly<Record<TableName, readonly string[]>> = {
   ],
   nat: [
     ...['KUBE-PROXY-CANARY', 'KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING'],
-    'KUBE-MARK-MASQ',
+    ...['KUBE-MARK-MASQ', 'KUBE-CLUSTER-IPS'],
   ],
 };
 

@@ -1,20 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // What iptables-restore --noflush is given. Chains are named first, which makes or empties them, so that rules may jump to any of
-// them, and are deleted last; each table takes effect as a whole at its COMMIT.
-import { isNothing, type TableDiff } from './diff.ts';
+// them, and are deleted last; what stands before a COMMIT takes effect as a whole.
+import { type FilledChain, isNothing, type TableDiff } from './diff.ts';
+import { splitDiff } from './split.ts';
 
-/** '' if there is nothing to do. */
-export const restoreInput = (diffs: readonly TableDiff[]): string =>
-  diffs
+/**
+ * '' if there is nothing to do.
+ * @param chainsAtOnce a table with more of them is written in several transactions
+ */
+export function restoreInput(
+  diffs: readonly TableDiff[],
+  chainsAtOnce = Number.POSITIVE_INFINITY,
+): string {
+  const lines = diffs
     .filter((diff) => !isNothing(diff))
-    .map((diff) => `*${diff.name}\n${linesOf(diff).join('\n')}\nCOMMIT\n`)
-    .join('');
+    .flatMap((diff) => splitDiff(diff, chainsAtOnce))
+    .flatMap((diff) => [`*${diff.name}`, ...linesOf(diff), 'COMMIT']);
+  // With the last end of line, so that the text is made only once.
+  return lines.length === 0 ? '' : [...lines, ''].join('\n');
+}
+
+/** Not rule by rule: of a large cluster these are half a million. */
+const linesOfRules = ({ chain, rules }: FilledChain): string =>
+  `-A ${chain} ${rules.replaceAll('\n', `\n-A ${chain} `)}`;
 
 function linesOf({ filled, jumps, removed, emptied }: TableDiff): readonly string[] {
   const named = filled.filter(({ isEmptied }) => isEmptied).map(({ chain }) => chain);
+  // iptables-legacy keeps its chains sorted: inserted in that order, 10,000 Services take 5 s less.
+  const chains = [...named, ...emptied, ...removed].sort();
   return [
-    ...[...named, ...emptied, ...removed].map((chain) => `:${chain} - [0:0]`),
-    ...filled.flatMap(({ chain, rules }) => rules.map((rule) => `-A ${chain} ${rule}`)),
+    ...chains.map((chain) => `:${chain} - [0:0]`),
+    ...filled.filter(({ rules }) => rules !== '').map(linesOfRules),
     ...jumps.flatMap(({ from, rule, count }) => Array<string>(count).fill(`-D ${from} ${rule}`)),
     // The last one inserted stands first.
     ...jumps.toReversed().map(({ from, rule }) => `-I ${from} ${rule}`),

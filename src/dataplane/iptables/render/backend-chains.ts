@@ -2,6 +2,7 @@
 // KUBE-SVC- and KUBE-SVL-: choose a backend of a set. KUBE-SEP-: one backend. Both in nat.
 import { hostPort } from '../../../lib/address-bytes.ts';
 import { hostPrefix } from '../../../lib/ip.ts';
+import { algorithmOf, BALANCING, weightFor } from '../../../plan/decide/balancing.ts';
 import type { Backend, Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { endpointChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
@@ -28,7 +29,7 @@ export function renderSet(
 
 /**
  * First what masquerades the ClusterIP's clients, then, with session affinity, the backend that a client had within
- * the time, then the choice: each of n backends with 1/n.
+ * the time, then the choice: each backend with its part of the weights that are left, 1/n if all are equal.
  */
 export function setRules(
   port: ServicePortPlan,
@@ -38,30 +39,33 @@ export function setRules(
 ): readonly Rule[] {
   const owner = servicePortName(port);
   const seconds = port.affinityTimeoutSeconds;
-  const choices = [...port[scope]].map(({ address, port: number }, index) => ({
-    chain: backends[index]?.name ?? '',
-    named: isLargeCluster ? {} : { comment: `${owner} -> ${hostPort(address, number)}` },
-    left: backends.length - index,
-  }));
-  const remembered = seconds === 0 ? [] : choices;
-  return [
-    ...masquerading,
-    ...remembered.map(({ chain, named }) => ({
-      ...named,
-      recent: { list: chain, action: { kind: 'check', seconds } } as const,
-      target: jumpTo(chain),
-    })),
-    ...choices.map(({ chain, named, left }) => ({
-      ...named,
-      ...chance(left),
-      target: jumpTo(chain),
-    })),
-  ];
+  const remembered: Rule[] = [];
+  const chosen: Rule[] = [];
+  const algorithm = algorithmOf(port);
+  const weightOf = weightFor(algorithm);
+  let left = BALANCING[algorithm].isWeighing
+    ? port[scope].map(weightOf).reduce((sum, weight) => sum + weight, 0)
+    : backends.length;
+  let index = 0;
+  for (const backend of port[scope]) {
+    const { address, port: number } = backend;
+    const chain = backends[index]?.name ?? '';
+    const weight = weightOf(backend);
+    const target = jumpTo(chain);
+    const named = isLargeCluster ? {} : { comment: `${owner} -> ${hostPort(address, number)}` };
+    chosen.push({ ...named, ...chance(weight, left), target });
+    left -= weight;
+    index += 1;
+    if (seconds === 0) continue;
+    const recent = { list: chain, action: { kind: 'check', seconds } } as const;
+    remembered.push({ ...named, recent, target });
+  }
+  return [...masquerading, ...remembered, ...chosen];
 }
 
-/** One of `left`, with the digits that kube-proxy writes. */
-const chance = (left: number): Rule =>
-  left === 1 ? {} : { probability: Number((1 / left).toFixed(10)) };
+/** `weight` of `left`, with the digits that kube-proxy writes. */
+const chance = (weight: number, left: number): Pick<Rule, 'probability'> =>
+  left === weight ? {} : { probability: Number((weight / left).toFixed(10)) };
 
 /** Like a lazy chain, but with what it needs in fields of its own: there are as many as endpoints. */
 class BackendChain implements Chain {
@@ -82,16 +86,17 @@ class BackendChain implements Chain {
   /** A backend that is its own client has to be masqueraded: it would answer itself directly otherwise (hairpin). */
   get rules(): readonly Rule[] {
     const { protocol, affinityTimeoutSeconds } = this.#port;
+    const hairpin: Rule = { source: { prefix: hostPrefix(this.#address) }, target: MASQUERADE };
+    const target = { kind: 'dnat', to: hostPort(this.#address, this.#number) } as const;
+    // Most rules of a large cluster.
+    if (this.#context.isLargeCluster && affinityTimeoutSeconds === 0) {
+      return [hairpin, { protocol, target }];
+    }
     const comment = this.#context.isLargeCluster ? {} : { comment: servicePortName(this.#port) };
     const remember = { recent: { list: this.name, action: { kind: 'set' } } } as const;
     return [
-      { ...comment, source: { prefix: hostPrefix(this.#address) }, target: MASQUERADE },
-      {
-        ...comment,
-        ...(affinityTimeoutSeconds > 0 && remember),
-        protocol,
-        target: { kind: 'dnat', to: hostPort(this.#address, this.#number) },
-      },
+      { ...comment, ...hairpin },
+      { ...comment, ...(affinityTimeoutSeconds > 0 && remember), protocol, target },
     ];
   }
 }

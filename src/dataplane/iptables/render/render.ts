@@ -27,34 +27,43 @@ export function createRenderer(settings: RenderSettings): Renderer {
     IPv4: createFamilyRenderer(settings, 'IPv4'),
     IPv6: createFamilyRenderer(settings, 'IPv6'),
   };
-  return { render: (plan) => FAMILIES.map((family) => families[family](plan)) };
+  return {
+    render(plan) {
+      const services = sortedServices(plan);
+      return FAMILIES.map((family) => families[family](plan, services));
+    },
+  };
 }
 
-type FamilyRenderer = (plan: Plan) => Ruleset;
+/** @param services of the plan, in the order of their rules */
+type FamilyRenderer = (plan: Plan, services: readonly ServicePlan[]) => Ruleset;
 
 function createFamilyRenderer(settings: RenderSettings, family: Family): FamilyRenderer {
   let isLarge = false;
   let known = new WeakMap<ServicePlan, Fragment>();
   let knownContext = '';
+  let last: { readonly fragments: readonly Fragment[]; readonly ruleset: Ruleset } | undefined;
   const fragmentOf = (service: ServicePlan, context: ServiceContext): Fragment => {
     const fragment = known.get(service) ?? renderService(service, context);
     known.set(service, fragment);
     return fragment;
   };
-  return (plan) => {
-    const services = sortedServices(plan);
+  return (plan, services) => {
     isLarge = isLargeCluster(endpointCount(services, family), isLarge);
     const addresses = nodePortAddresses(plan, settings, family);
     const context = contextOf(plan, settings, addresses, isLarge);
-    if (JSON.stringify(context) !== knownContext) {
+    const text = JSON.stringify([context, addresses]);
+    if (text !== knownContext) {
       known = new WeakMap();
-      knownContext = JSON.stringify(context);
+      last = undefined;
+      knownContext = text;
     }
     const fragments = services.map((service) => fragmentOf(service, context));
+    if (last !== undefined && areIdentical(last.fragments, fragments)) return last.ruleset;
     const { chains, ...shared } = joinFragments(fragments);
     const { serviceCidrs } = context;
     const parts: SharedParts = { family, settings, addresses, serviceCidrs, services: shared };
-    return {
+    const ruleset: Ruleset = {
       family,
       tables: [
         { name: 'mangle', chains: mangleChains(), jumps: [] },
@@ -62,8 +71,14 @@ function createFamilyRenderer(settings: RenderSettings, family: Family): FamilyR
         { name: 'nat', chains: [...natChains(parts), ...chains], jumps: NAT_JUMPS },
       ],
     };
+    last = { fragments, ruleset };
+    return ruleset;
   };
 }
+
+/** A change of a Service often concerns one family only. */
+const areIdentical = (some: readonly Fragment[], others: readonly Fragment[]): boolean =>
+  some.length === others.length && some.every((one, at) => one === others[at]);
 
 /** By name, so that equal plans give equal rules; kube-proxy's order is that of a map of Go, a random one. */
 const sortedServices = ({ services }: Plan): readonly ServicePlan[] =>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One service port -> its chains and its rules in shared chains. The plan has decided all policy.
-import { hostPrefix, prefixContains } from '../../../lib/ip.ts';
+import { canonicalPrefix, familyOf, hostPrefix, prefixContains } from '../../../lib/ip.ts';
 import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
@@ -120,8 +120,8 @@ function nodePortRules(
 function otherPorts(
   { namespace, name, refusesOtherPortsOf: address }: ServicePortPlan,
   { serviceCidrs }: ServiceContext,
-): Pick<Fragment, 'clusterIps' | 'strayClusterIps'> {
-  if (address === undefined) return { clusterIps: [], strayClusterIps: [] };
+): Pick<Fragment, 'clusterIps' | 'strayClusterIps' | 'strayRanges'> {
+  if (address === undefined) return { clusterIps: [], strayClusterIps: [], strayRanges: [] };
   const rules: readonly Rule[] = [
     {
       comment: `${namespace}/${name} has no such port`,
@@ -130,6 +130,10 @@ function otherPorts(
     },
   ];
   return serviceCidrs.some((cidr) => prefixContains(cidr, address))
-    ? { clusterIps: rules, strayClusterIps: [] }
-    : { clusterIps: [], strayClusterIps: rules };
+    ? { clusterIps: rules, strayClusterIps: [], strayRanges: [] }
+    : { clusterIps: [], strayClusterIps: rules, strayRanges: [rangeAround(address)] };
 }
+
+/** API servers before 1.33 have no ServiceCIDRs; their ranges are seldom larger than a /16, and of IPv6 than a /108. */
+const rangeAround = (address: string): string =>
+  canonicalPrefix(`${address}/${familyOf(address) === 'IPv4' ? 16 : 108}`) ?? hostPrefix(address);

@@ -54,21 +54,36 @@ export const natChains = ({ settings, addresses, services }: SharedParts): reado
   { name: KUBE_SERVICES, rules: [...services.services, ...nodePortJumps(addresses)] },
   { name: KUBE_NODEPORTS, rules: services.nodePorts },
   { name: KUBE_POSTROUTING, rules: postroutingRules(settings) },
-  { name: KUBE_MARK_MASQ, rules: [{ target: { kind: 'set-mark', ...markOf(settings) } }] },
+  {
+    name: KUBE_MARK_MASQ,
+    rules: [{ target: { kind: 'set-mark', ...markOf(settings) } }, OWNED],
+  },
+  { name: KUBE_CLUSTER_IPS, rules: [] },
 ];
+
+/**
+ * Tells our rules from kube-proxy's where those of filter have been flushed: kube-proxy writes KUBE-MARK-MASQ anew in
+ * each of its syncs. Only the first packets of masqueraded connections pass it.
+ */
+const OWNED: Rule = { comment: 'written by fairlead', target: jumpTo(KUBE_CLUSTER_IPS) };
 
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
 
+/** More jumps than these cost other connections as much as the chain. */
+const MOST_RANGES = 8;
+
 /**
- * Pings and everything else without ports passes. KUBE-CLUSTER-IPS is long, so only what is sent to a ClusterIP's range
- * enters it, unless a ClusterIP is in no known range. There is always a jump: it tells our rules from kube-proxy's.
+ * Pings and everything else without ports passes. KUBE-CLUSTER-IPS is long, so only what is sent to a range of ClusterIPs
+ * enters it: else each new connection of pods to each other passes a rule for each Service. There is always a jump: it tells
+ * our rules from kube-proxy's.
  */
 function clusterIpJumps({ services, serviceCidrs }: SharedParts): readonly Rule[] {
   const comment = 'kubernetes cluster IPs, ports of no service';
+  const prefixes = [...serviceCidrs, ...new Set(services.strayRanges)];
   const ranges: readonly Rule[] =
-    services.strayClusterIps.length > 0 || serviceCidrs.length === 0
+    prefixes.length === 0 || prefixes.length > MOST_RANGES
       ? [{}]
-      : serviceCidrs.map((prefix) => ({ destination: { prefix } }));
+      : prefixes.map((prefix) => ({ destination: { prefix } }));
   return ranges.flatMap((range) =>
     PROTOCOLS.map((protocol) => ({
       comment,

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes the rules that fairlead has written in this network namespace, whichever iptables it has used. Synchronous,
 // so that it can run in the exit handler of an agent. Rules of a kube-proxy are left alone.
+import { readFileSync } from 'node:fs';
 import { FairleadError } from '../../../errors.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type RunOptions, type RunResult, runSync } from '../../../sys/exec.ts';
-import { ownLeftovers, type RuleLeftovers, ruleRemoval } from '../../leftovers/rules.ts';
+import { ownLeftovers } from '../../leftovers/own-leftovers.ts';
+import { type RuleLeftovers, ruleRemoval } from '../../leftovers/rules.ts';
 import { heldTables } from '../diff/text.ts';
 import { restoreFailure } from './failure.ts';
 import { findLockHolder } from './lock-holder.ts';
-import { LOCK_WAIT_SECONDS, programName, RESTORE_ARGUMENTS } from './tools.ts';
-import type { Variant } from './variant.ts';
+import { LOCK_WAIT_SECONDS, LONG_MS, programName, RESTORE_ARGUMENTS } from './tools.ts';
+import { CHAINS_AT_ONCE, type Variant } from './variant.ts';
 
 /** Rules of one family and table. */
 export interface RulesPart {
@@ -48,10 +50,20 @@ function findRules(runProgram: RunSync): readonly Found[] {
   const pairs = FAMILIES.flatMap((family) =>
     (['nft', 'legacy'] as const).map((variant) => ({ family, variant })),
   );
+  const guard = { isGuardNeeded: isLoopbackRouted() };
   return pairs.flatMap(({ family, variant }): readonly Found[] => {
     const { code, stdout } = runProgram(programName(family, variant, 'save'), []);
-    return code === 0 ? [{ family, variant, leftovers: ownLeftovers(heldTables(stdout)) }] : [];
+    if (code !== 0) return [];
+    return [{ family, variant, leftovers: ownLeftovers(heldTables(stdout), guard) }];
   });
+}
+
+function isLoopbackRouted(): boolean {
+  try {
+    return readFileSync('/proc/sys/net/ipv4/conf/all/route_localnet', 'utf8').trim() !== '0';
+  } catch {
+    return true;
+  }
 }
 
 const writtenRules = (found: readonly Found[]): WrittenRules => ({
@@ -70,10 +82,10 @@ const writtenRules = (found: readonly Found[]): WrittenRules => ({
 });
 
 function remove({ family, variant, leftovers }: Found, runProgram: RunSync): void {
-  const input = ruleRemoval(leftovers);
+  const input = ruleRemoval(leftovers, CHAINS_AT_ONCE[variant]);
   if (input === '') return;
   const program = programName(family, variant, 'restore');
-  const result = runProgram(program, RESTORE_ARGUMENTS, { stdin: input });
+  const result = runProgram(program, RESTORE_ARGUMENTS, { stdin: input, timeoutMs: LONG_MS });
   if (result.code === 0) return;
   const waited = { waitSeconds: LOCK_WAIT_SECONDS, lockHolder: findLockHolder };
   const { reason } = restoreFailure({ program, input, result, ...waited });

@@ -55,7 +55,7 @@ function lockedText({ program, result, waitSeconds, lockHolder }: Attempt): stri
   }
   const holder = lockHolder();
   const who = holder === undefined ? 'another program' : `${holder.program} (pid ${holder.pid})`;
-  return `${program} waited ${waitSeconds} s for the xtables lock, which ${who} holds: will retry; if it lasts, end that program`;
+  return `${program} waited ${waitSeconds} s for the xtables lock, which ${who} holds: if it keeps it, end that program`;
 }
 
 interface Line {

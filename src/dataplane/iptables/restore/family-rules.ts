@@ -3,10 +3,11 @@
 // is held from what it has written itself; after a failure it reads.
 import { FairleadError } from '../../../errors.ts';
 import { applyDiffs, type MutableTables } from '../diff/apply.ts';
-import { type ChainChange, changesOf } from '../diff/changes.ts';
-import { diffTables, type WantedTable } from '../diff/diff.ts';
+import { type ChainChange, changesOf, countChanges } from '../diff/changes.ts';
+import { changedSince, diffTables, type WantedTable } from '../diff/diff.ts';
 import { isOurs, isShared } from '../diff/ours.ts';
 import { restoreInput } from '../diff/restore-input.ts';
+import { isAsWritten } from '../diff/same.ts';
 import { heldTables, TABLES } from '../diff/text.ts';
 import type { Failure } from './failure.ts';
 import type { Tools } from './tools.ts';
@@ -22,6 +23,9 @@ export class RestoreError extends FairleadError {
   }
 }
 
+/** Shorter than `fairlead services` waits for its answer. */
+const VIEW_MS = 20_000;
+
 /** In each table: without it, somebody has removed all rules there. */
 const CANARY = 'KUBE-PROXY-CANARY';
 
@@ -29,36 +33,48 @@ export interface FamilyRules {
   /**
    * Writes what differs, each table in one transaction; throws RestoreError.
    * @param isFull what is held is read first, and what nothing wants is removed
-   * @returns what was different
+   * @returns how many chains were different
    */
-  write(wanted: readonly WantedTable[], isFull: boolean): Promise<readonly ChainChange[]>;
+  write(wanted: readonly WantedTable[], isFull: boolean): Promise<number>;
   /** The same as a full write. @returns what somebody else has changed since the last one */
   audit(wanted: readonly WantedTable[]): Promise<Audited>;
-  /** What iptables-save prints. */
+  /** That were committed since the start: each is one step of the kernel's generation. */
+  transactions(): number;
+  /** What iptables-save prints, for somebody who waits for it. */
   save(): Promise<string>;
+  /** False if somebody has changed rules since they were written. Reads all of them. */
+  isAsWritten(): Promise<boolean>;
   /** False if somebody has removed the rules of a table since they were written. */
   isThere(): Promise<boolean>;
 }
 
 export interface Audited {
   readonly drift: readonly ChainChange[];
-  readonly changes: readonly ChainChange[];
+  /** How many chains were different. */
+  readonly changes: number;
 }
 
-export const familyRules = (tools: Tools): FamilyRules => new WrittenRules(tools);
+/** @param chainsAtOnce @see restoreInput */
+export const familyRules = (tools: Tools, chainsAtOnce?: number): FamilyRules =>
+  new WrittenRules(tools, chainsAtOnce);
 
 class WrittenRules implements FamilyRules {
   readonly #tools: Tools;
+  readonly #chainsAtOnce: number | undefined;
   /** undefined: to be read. */
   #held: MutableTables | undefined;
+  /** What has made it so. */
+  #written: readonly WantedTable[] | undefined;
+  #transactions = 0;
 
-  constructor(tools: Tools) {
+  constructor(tools: Tools, chainsAtOnce: number | undefined) {
     this.#tools = tools;
+    this.#chainsAtOnce = chainsAtOnce;
   }
 
-  async write(wanted: readonly WantedTable[], isFull: boolean): Promise<readonly ChainChange[]> {
-    const held = isFull || this.#held === undefined ? await this.#read() : this.#held;
-    return this.#writeOver(held, wanted);
+  async write(wanted: readonly WantedTable[], isFull: boolean): Promise<number> {
+    if (isFull || this.#held === undefined) return this.#writeOver(await this.#read(), wanted);
+    return this.#writeOver(this.#held, wanted, this.#written);
   }
 
   async audit(wanted: readonly WantedTable[]): Promise<Audited> {
@@ -72,24 +88,35 @@ class WrittenRules implements FamilyRules {
   async #writeOver(
     held: MutableTables,
     wanted: readonly WantedTable[],
-  ): Promise<readonly ChainChange[]> {
-    const diffs = diffTables(held, wanted);
-    const input = restoreInput(diffs);
-    const changes = changesOf(diffs, held);
+    written?: readonly WantedTable[],
+  ): Promise<number> {
+    const diffs = diffTables(held, wanted, written);
+    const input = restoreInput(diffs, this.#chainsAtOnce);
     // Until it is known that everything is written.
     this.#held = undefined;
     if (input !== '') {
       const failure = await this.#tools.restore(input);
       if (failure !== undefined) throw new RestoreError(failure);
+      this.#transactions += input.match(/^COMMIT$/gm)?.length ?? 0;
     }
     applyDiffs(held, diffs);
-    shareTexts(held, wanted);
+    shareTexts(held, wanted, written);
     this.#held = held;
-    return changes;
+    this.#written = wanted;
+    return countChanges(diffs);
+  }
+
+  transactions(): number {
+    return this.#transactions;
   }
 
   save(): Promise<string> {
-    return this.#tools.save();
+    return this.#tools.save({ timeoutMs: VIEW_MS });
+  }
+
+  async isAsWritten(): Promise<boolean> {
+    const written = this.#held;
+    return written === undefined || isAsWritten(written, heldTables(await this.#tools.save()));
   }
 
   async isThere(): Promise<boolean> {
@@ -114,9 +141,15 @@ const asWritten = (known: MutableTables, wanted: readonly WantedTable[]): readon
   });
 
 /** Of two equal texts only one is kept. */
-function shareTexts(held: MutableTables, wanted: readonly WantedTable[]): void {
-  for (const { name, chains } of wanted) {
-    const table = held.get(name);
-    for (const [chain, text] of chains) if (table?.get(chain) === text) table.set(chain, text);
+function shareTexts(
+  held: MutableTables,
+  wanted: readonly WantedTable[],
+  written: readonly WantedTable[] | undefined,
+): void {
+  for (const one of wanted) {
+    const table = held.get(one.name);
+    for (const [chain, text] of changedSince(written, one) ?? one.chains) {
+      if (text !== undefined && table?.get(chain) === text) table.set(chain, text);
+    }
   }
 }

@@ -22,8 +22,11 @@ export interface FoundTools extends Choice {
 
 /** Throws NO_IPTABLES. */
 export async function findTools(runProgram: RunProgram = run): Promise<FoundTools> {
-  const nft = await readingBy('nft', runProgram);
-  const legacy = await readingBy('legacy', runProgram, { proves: 'reason' in nft });
+  const [nft, listed] = await Promise.all([
+    readingBy('nft', runProgram),
+    readingBy('legacy', runProgram),
+  ]);
+  const legacy = 'reason' in nft ? await proven(listed, runProgram) : listed;
   const choice = chooseVariant({ nft, legacy });
   if (choice === undefined) {
     const reasons = [nft, legacy].flatMap((one) => ('reason' in one ? [one.reason] : []));
@@ -42,40 +45,54 @@ async function familiesOf(
 ): Promise<Pick<FoundTools, 'families' | 'missing'>> {
   const families = new Map<Family, Tools>();
   const missing: { family: Family; reason: string }[] = [];
-  for (const family of FAMILIES) {
-    const { code, stderr } = await runProgram(programName(family, variant, 'save'), ['-t', 'nat']);
+  const asked = FAMILIES.map(async (family) => {
+    const program = programName(family, variant, 'save');
+    return { family, program, ...(await runProgram(program, ['-t', 'nat'])) };
+  });
+  for (const { family, program, code, stderr } of await Promise.all(asked)) {
     if (code === 0) families.set(family, toolsOf(family, variant, runProgram));
-    else missing.push({ family, reason: firstLine(stderr) });
+    else missing.push({ family, reason: code === 127 ? missingText(program) : firstLine(stderr) });
   }
   return { families, missing };
 }
 
-/**
- * Of legacy, iptables-save lists the tables that exist, and succeeds without any.
- * @param proves the kernel is asked for a table, too, which loads its module: only if nft does not work
- */
-async function readingBy(
-  variant: Variant,
-  runProgram: RunProgram,
-  { proves } = { proves: false },
-): Promise<Reading | Unusable> {
-  const name = (await has(variant, runProgram)) ? variant : undefined;
-  if (name === undefined && (await plainVariant(runProgram)) !== variant) {
-    return { reason: missingText(programName('IPv4', variant, 'save')) };
-  }
-  const outputs: string[] = [];
-  for (const family of FAMILIES) {
+async function readingBy(variant: Variant, runProgram: RunProgram): Promise<Reading | Unusable> {
+  const name = await nameOf(variant, runProgram);
+  if (name === 'none') return { reason: missingText(programName('IPv4', variant, 'save')) };
+  const saved = FAMILIES.map(async (family) => {
     const program = programName(family, name, 'save');
-    const { code, stdout, stderr } = await runProgram(program, []);
+    return { family, program, ...(await runProgram(program, [])) };
+  });
+  const outputs: string[] = [];
+  for (const { family, program, code, stdout, stderr } of await Promise.all(saved)) {
     if (code === 0) outputs.push(stdout);
     else if (family === 'IPv4') return { reason: `${program}: ${firstLine(stderr)}` };
   }
-  if (proves) {
-    const program = programName('IPv4', name, 'save');
-    const { code, stderr } = await runProgram(program, ['-t', 'nat']);
-    if (code !== 0) return { reason: `${program}: ${firstLine(stderr)}` };
-  }
   return readingOf(outputs);
+}
+
+/**
+ * Of legacy, iptables-save lists the tables that exist, and succeeds without any. Asking for one loads its module: only if
+ * nft does not work.
+ */
+async function proven(
+  legacy: Reading | Unusable,
+  runProgram: RunProgram,
+): Promise<Reading | Unusable> {
+  const name = await nameOf('legacy', runProgram);
+  if ('reason' in legacy || name === 'none') return legacy;
+  const program = programName('IPv4', name, 'save');
+  const { code, stderr } = await runProgram(program, ['-t', 'nat']);
+  return code === 0 ? legacy : { reason: `${program}: ${firstLine(stderr)}` };
+}
+
+/** undefined: it is what the plain name is. */
+async function nameOf(
+  variant: Variant,
+  runProgram: RunProgram,
+): Promise<Variant | 'none' | undefined> {
+  if (await has(variant, runProgram)) return variant;
+  return (await plainVariant(runProgram)) === variant ? undefined : 'none';
 }
 
 async function has(variant: Variant, runProgram: RunProgram): Promise<boolean> {

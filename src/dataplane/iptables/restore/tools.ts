@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // iptables-save and iptables-restore of one family. A restore is one transaction for each table: it takes effect at
 // COMMIT or, if a line before it fails, not at all.
+import { FairleadError } from '../../../errors.ts';
 import type { Family } from '../../../model/types.ts';
 import { type RunOptions, type RunResult, run } from '../../../sys/exec.ts';
 import type { TableName } from '../rules/types.ts';
@@ -19,7 +20,8 @@ const NO_CHAIN = 1;
  * A restore of 200,000 rules takes a minute on a slow machine. One that outlived its agent would overwrite what the next
  * one has written.
  */
-const LONG: RunOptions = { timeoutMs: 300_000, endsWithUs: true };
+export const LONG_MS = 300_000;
+const LONG: RunOptions = { timeoutMs: LONG_MS, endsWithUs: true };
 
 export type RunProgram = (
   program: string,
@@ -29,7 +31,7 @@ export type RunProgram = (
 
 export interface Tools {
   /** Rules with their counters if asked. Throws if they cannot be read. */
-  save(options?: { readonly counters?: true }): Promise<string>;
+  save(options?: { readonly counters?: true; readonly timeoutMs?: number }): Promise<string>;
   /** @returns undefined if everything is written, else what failed */
   restore(input: string): Promise<Failure | undefined>;
   /** False only if it is certain that there is no such chain. */
@@ -63,11 +65,11 @@ export function toolsOf(
       lockHolder: findLockHolder,
     });
   return {
-    async save({ counters } = {}) {
+    async save({ counters, timeoutMs = LONG_MS } = {}) {
       const args = counters === true ? ['-c'] : [];
-      const result = await runProgram(programs.save, args, LONG);
+      const result = await runProgram(programs.save, args, { ...LONG, timeoutMs });
       if (result.code === 0) return result.stdout;
-      throw new Error(failureOf(programs.save, '', result).reason);
+      throw new FairleadError('RESTORE_FAILED', failureOf(programs.save, '', result).reason);
     },
     async restore(input) {
       const result = await runProgram(programs.restore, RESTORE_ARGUMENTS, {

@@ -7,10 +7,17 @@
 
 export type Variant = 'nft' | 'legacy';
 
+/** In one transaction: more take longer with nft, and with legacy each transaction writes the whole table. */
+export const CHAINS_AT_ONCE: Readonly<Record<Variant, number>> = {
+  nft: 500,
+  legacy: Number.POSITIVE_INFINITY,
+};
+
 /** What `iptables-VARIANT-save` of both families says. */
 export interface Reading {
   /** The kubelet's chains are there: KUBE-IPTABLES-HINT or, before Kubernetes 1.24, KUBE-KUBELET-CANARY. */
   readonly hasHint: boolean;
+  /** Without those of KUBE-FIREWALL, which stays where a kubelet or a proxy has been. */
   readonly rules: number;
 }
 
@@ -43,6 +50,9 @@ export function chooseVariant({ nft, legacy }: VariantFacts): Choice | undefined
 export function readingOf(outputs: readonly string[]): Reading {
   return {
     hasHint: outputs.some((output) => /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output)),
-    rules: outputs.reduce((sum, output) => sum + (output.match(/^-A /gm)?.length ?? 0), 0),
+    rules: outputs.reduce(
+      (sum, output) => sum + (output.match(/^-A (?!.*\bKUBE-FIREWALL\b)/gm)?.length ?? 0),
+      0,
+    ),
   };
 }

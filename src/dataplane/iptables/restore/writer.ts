@@ -7,7 +7,7 @@ import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
 import type { FailedEntry } from '../../dataplane.ts';
 import { allOf } from '../../merge.ts';
 import type { WantedTable } from '../diff/diff.ts';
-import { ownerOf } from '../diff/owner.ts';
+import { serviceOfLine } from '../diff/service-of-line.ts';
 import type { Ruleset } from '../rules/types.ts';
 import { type PrintRuleset, rulesetPrinter } from '../wanted.ts';
 import { type Audited, type FamilyRules, RestoreError } from './family-rules.ts';
@@ -62,7 +62,7 @@ class RulesWriter implements Writer {
         const written = await this.#writeAll(plan, extent);
         return { written, failed: this.#failed(plan) };
       } catch (error) {
-        const owner = error instanceof RestoreError ? ownerOf(error.line, plan) : undefined;
+        const owner = error instanceof RestoreError ? serviceOfLine(error.line, plan) : undefined;
         const isNew = owner !== undefined && !this.#refused.has(owner);
         if (!isNew || this.#refused.size >= MOST_REFUSED) throw error;
         this.#refused.set(owner, error instanceof FairleadError ? error.message : String(error));
@@ -77,7 +77,7 @@ class RulesWriter implements Writer {
     const isFull = typeof extent === 'string';
     const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
       const rules = this.#parts.families.get(family);
-      if (rules === undefined) return { family, changes: [], drift: [] };
+      if (rules === undefined) return { family, changes: 0, drift: [] };
       if (extent === 'audit') return { family, ...(await rules.audit(tables)) };
       return { family, changes: await rules.write(tables, isFull), drift: [] };
     });

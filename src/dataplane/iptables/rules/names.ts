@@ -64,5 +64,5 @@ export const KUBE_PROXY_FIREWALL = 'KUBE-PROXY-FIREWALL';
 export const KUBE_FIREWALL = 'KUBE-FIREWALL';
 /** An empty chain in each table: if it is gone, so are the rules. */
 export const KUBE_PROXY_CANARY = 'KUBE-PROXY-CANARY';
-/** Not one of kube-proxy's: refuses the ports of ClusterIPs that no Service has. */
+/** Not one of kube-proxy's: in filter it refuses the ports of ClusterIPs that no Service has; in nat it is empty. */
 export const KUBE_CLUSTER_IPS = 'KUBE-CLUSTER-IPS';

@@ -71,15 +71,13 @@ test('more backends than ids: the Service keeps its old backends and gets the ne
   expect(report.failures).toEqual([]);
 });
 
-test('sizes other than those of the pinned maps are rejected with the remedy; traffic continues', async () => {
+test('sizes too small for what the pinned maps hold are rejected with the remedy; traffic continues', async () => {
   node = await startOneNode(['a', 'b']);
   node.manifests.put('web.yaml', service('web', { n: 1 }, node.servers));
-  const agent = await node.startAgent(['--map-size', 'frontends=64']);
+  const agent = await node.startAgent(['--map-size', 'backends=64']);
   await agent.stop();
-  await expect(node.startAgent(['--map-size', 'frontends=128'])).rejects.toThrow(
-    /fairlead cleanup/,
-  );
+  await expect(node.startAgent(['--map-size', 'backends=1'])).rejects.toThrow(/fairlead cleanup/);
   expect(await hitsOf({ n: 1 })).toEqual(['a', 'b']);
-  await node.startAgent(['--map-size', 'frontends=64']);
+  await node.startAgent(['--map-size', 'backends=128']);
   expect(await hitsOf({ n: 1 })).toEqual(['a', 'b']);
 });

@@ -33,6 +33,8 @@ export function memoryIptables(
     render: createRenderer(DEFAULTS).render,
     clock: { ...SYSTEM_CLOCK, after: () => () => undefined },
     ...{ minSyncPeriodMs: 0, syncPeriodMs: 30_000 },
+    generation: () => undefined,
+    otherVariant: { remove: async () => [] },
     close: () => undefined,
     log: { warn: () => undefined },
     ...parts,

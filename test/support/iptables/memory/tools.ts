@@ -16,6 +16,8 @@ export interface MemoryTools extends Tools {
   inputs(): readonly string[];
   /** How often iptables-save ran, since the last call. */
   saves(): number;
+  /** Transactions of everybody, as the kernel's generation counts them. */
+  commits(): number;
   /** Of the restores from now on; undefined: they work. */
   failure: Failure | undefined;
   /** Refuses lines with this text from now on; undefined: none. */
@@ -32,6 +34,11 @@ export function memoryTools(): MemoryTools {
   let tables = empty();
   let inputs: string[] = [];
   let saves = 0;
+  let commits = 0;
+  const commit = (input: string): void => {
+    tables = restored(tables, input);
+    commits += input.match(/^COMMIT$/gm)?.length ?? 0;
+  };
   let refused: string | undefined;
   return {
     failure: undefined,
@@ -44,6 +51,7 @@ export function memoryTools(): MemoryTools {
       saves = 0;
       return count;
     },
+    commits: () => commits,
     async save() {
       saves += 1;
       return textOf(tables);
@@ -53,15 +61,14 @@ export function memoryTools(): MemoryTools {
       if (this.failure !== undefined) return this.failure;
       const line = refused && input.split('\n').find((one) => one.includes(`${refused}`));
       if (line) return { reason: 'refused', line };
-      tables = restored(tables, input);
+      commit(input);
       return undefined;
     },
     hasChain: async (table, chain) => tables.get(table)?.has(chain) === true,
-    restoreAsOther(input) {
-      tables = restored(tables, input);
-    },
+    restoreAsOther: commit,
     text: () => textOf(tables),
     flush() {
+      commits += 1;
       tables = empty();
     },
   };

@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest';
 import type { Plan } from '../../../../src/plan/types.ts';
 import { memoryIptables } from '../../../support/iptables/memory/dataplane.ts';
+import { memoryTools } from '../../../support/iptables/memory/tools.ts';
 import { backend, clusterIp, planOf, servicePort } from '../bpf/plans.ts';
 
 const web = (...backends: readonly string[]) =>
@@ -40,9 +41,9 @@ test('of a changed Service only what differs is written, without reading', async
   const [input = ''] = IPv4.inputs();
   expect(input.split('\n').map((line) => line.replaceAll(/[A-Z2-7]{16}/g, 'x'))).toEqual([
     '*nat',
+    ':KUBE-SEP-x - [0:0]',
+    ':KUBE-SEP-x - [0:0]',
     ':KUBE-SVC-x - [0:0]',
-    ':KUBE-SEP-x - [0:0]',
-    ':KUBE-SEP-x - [0:0]',
     '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.6:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-x',
     '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.7:8080" -j KUBE-SEP-x',
     '-A KUBE-SEP-x -s 10.1.1.7/32 -m comment --comment "default/web:http" -j KUBE-MARK-MASQ',
@@ -170,26 +171,39 @@ test('the next sync begins no sooner than the minimum sync period after one that
   expect(waits).toEqual([700]);
 });
 
-test('flushed rules are missed, in any table', async () => {
+/** A dataplane that looks after its rules when it is told to. */
+function looking({ hasGeneration = false } = {}) {
   let look: () => void = () => undefined;
+  const state = { nowMs: 0, losses: 0, hasSlowReads: false };
   const clock = {
     nowMs: () => 0,
-    monotonicMs: () => 0,
+    monotonicMs: () => {
+      if (state.hasSlowReads) state.nowMs += 1000;
+      return state.nowMs;
+    },
     random: () => 0,
     after(_: number, action: () => void) {
       look = action;
       return () => undefined;
     },
   };
-  const { dataplane, IPv4, IPv6 } = memoryIptables({ clock });
-  let losses = 0;
-  dataplane.onLoss?.(() => losses++);
+  const tools = { IPv4: memoryTools(), IPv6: memoryTools() };
+  const { IPv4, IPv6 } = tools;
+  const generation = (): number | undefined =>
+    hasGeneration ? IPv4.commits() + IPv6.commits() : undefined;
+  const { dataplane } = memoryIptables({ clock, generation }, tools);
+  dataplane.onLoss?.(() => state.losses++);
   const looked = async (): Promise<number> => {
     look();
-    await dataplane.snapshot();
+    await dataplane.held();
     await new Promise(setImmediate);
-    return losses;
+    return state.losses;
   };
+  return { dataplane, IPv4, IPv6, looked, state };
+}
+
+test('flushed rules are missed, in any table', async () => {
+  const { dataplane, IPv4, IPv6, looked } = looking();
   expect(await looked()).toBe(0);
   await dataplane.sync(PLAN, 'all', []);
   expect(await looked()).toBe(0);
@@ -199,6 +213,106 @@ test('flushed rules are missed, in any table', async () => {
   IPv4.flush();
   expect(await looked()).toBe(2);
   expect((await dataplane.audit(PLAN, [])).drift.length).toBeGreaterThan(10);
+});
+
+const DELETED =
+  '*nat\n-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\nCOMMIT\n';
+const OF_OTHERS = '*nat\n:CNI - [0:0]\n-I PREROUTING -j CNI\nCOMMIT\n';
+
+test('a rule that somebody deletes is missed, too, and what others write is theirs', async () => {
+  const { dataplane, IPv4, looked } = looking();
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.restoreAsOther(OF_OTHERS);
+  expect(await looked()).toBe(0);
+  IPv4.restoreAsOther(DELETED);
+  expect(await looked()).toBe(1);
+  expect((await dataplane.audit(PLAN, [])).drift.map(({ text }) => text)).toEqual([
+    expect.stringContaining('IPv4 nat PREROUTING: missing'),
+  ]);
+  expect(await looked()).toBe(1);
+});
+
+/** Of the look that follows; what the test itself reads does not count. */
+async function savesOf({ IPv4, looked }: ReturnType<typeof looking>): Promise<number> {
+  IPv4.saves();
+  await looked();
+  return IPv4.saves() - 1;
+}
+
+const MOVED = withService(PLAN, 'default/web', planOf(web('10.1.1.7')));
+
+test('rules are read only after somebody else has written any', async () => {
+  const rules = looking({ hasGeneration: true });
+  const { dataplane, IPv4 } = rules;
+  await dataplane.sync(PLAN, 'all', []);
+  expect(await savesOf(rules)).toBe(0);
+  IPv4.restoreAsOther(OF_OTHERS);
+  expect(await savesOf(rules)).toBe(1);
+  expect(await savesOf(rules)).toBe(0);
+  await dataplane.sync(MOVED, ['default/web'], []);
+  expect(await savesOf(rules)).toBe(0);
+});
+
+const WRITTEN_BY_OTHERS: readonly {
+  readonly when: string;
+  readonly write: (rules: ReturnType<typeof looking>) => Promise<unknown>;
+}[] = [
+  {
+    when: 'before a sync, which does not read',
+    write: ({ dataplane, IPv4 }) => {
+      IPv4.restoreAsOther(DELETED);
+      return dataplane.sync(MOVED, ['default/web'], []);
+    },
+  },
+  {
+    when: 'while a sync writes',
+    write: ({ dataplane, IPv4 }) => {
+      const { restore } = IPv4;
+      IPv4.restore = (input) => {
+        IPv4.restoreAsOther(DELETED);
+        return restore.call(IPv4, input);
+      };
+      return dataplane.sync(MOVED, ['default/web'], []);
+    },
+  },
+  {
+    when: 'after an audit has read and before it has written',
+    write: ({ dataplane, IPv4 }) => {
+      const { save } = IPv4;
+      IPv4.save = async () => {
+        const text = await save.call(IPv4);
+        IPv4.restoreAsOther(DELETED);
+        return text;
+      };
+      return dataplane.audit(MOVED, []);
+    },
+  },
+];
+
+test.each(WRITTEN_BY_OTHERS)('what others write $when is missed', async ({ write }) => {
+  const rules = looking({ hasGeneration: true });
+  const { save, restore } = rules.IPv4;
+  await rules.dataplane.sync(PLAN, 'all', []);
+  await write(rules);
+  Object.assign(rules.IPv4, { save, restore });
+  const losses = await rules.looked();
+  const { drift } = await rules.dataplane.audit(MOVED, []);
+  expect([losses, drift.length > 0]).toEqual([1, true]);
+});
+
+test('where reading takes long, a flush is still noticed in each period, and an edit later', async () => {
+  const { dataplane, IPv4, looked, state } = looking({ hasGeneration: true });
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.restoreAsOther(OF_OTHERS);
+  state.hasSlowReads = true;
+  expect(await looked()).toBe(0);
+  state.hasSlowReads = false;
+  IPv4.restoreAsOther(DELETED);
+  expect(await looked()).toBe(0);
+  state.nowMs += 60_000;
+  expect(await looked()).toBe(1);
+  IPv4.flush();
+  expect(await looked()).toBe(2);
 });
 
 test('close ends a sync that waits, and nothing is written afterwards', async () => {

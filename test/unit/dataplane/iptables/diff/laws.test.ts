@@ -94,6 +94,9 @@ const wantedTables: fc.Arbitrary<readonly WantedTable[]> = fc
     })),
   );
 
+/** In one transaction, or in several. */
+const chainsAtOnce = fc.constantFrom(1, 2, 4, Number.POSITIVE_INFINITY);
+
 const mutable = (tables: Tables): MutableTables =>
   new Map([...tables].map(([name, chains]) => [name, new Map(chains)]));
 
@@ -101,8 +104,8 @@ const lines = (text = ''): readonly string[] => text.split('\n').filter((line) =
 
 test('what is restored is what is wanted, and nothing of others is touched', () => {
   fc.assert(
-    fc.property(tablesOf, wantedTables, (held, wanted) => {
-      const after = restored(held, restoreInput(diffTables(held, wanted)));
+    fc.property(tablesOf, wantedTables, chainsAtOnce, (held, wanted, most) => {
+      const after = restored(held, restoreInput(diffTables(held, wanted), most));
       for (const { name, chains, jumps } of wanted) {
         const table = after.get(name)!;
         for (const [chain, text] of chains) {
@@ -125,11 +128,11 @@ test('what is restored is what is wanted, and nothing of others is touched', () 
 
 test('what is remembered of a restore is what the kernel has', () => {
   fc.assert(
-    fc.property(tablesOf, wantedTables, (held, wanted) => {
+    fc.property(tablesOf, wantedTables, chainsAtOnce, (held, wanted, most) => {
       const diffs = diffTables(held, wanted);
       const remembered = mutable(held);
       applyDiffs(remembered, diffs);
-      expect(remembered).toEqual(restored(held, restoreInput(diffs)));
+      expect(remembered).toEqual(restored(held, restoreInput(diffs, most)));
     }),
   );
 });

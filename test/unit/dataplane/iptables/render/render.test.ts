@@ -105,22 +105,34 @@ describe('refusal of a ClusterIP’s other ports', () => {
     },
   });
   const jumps = (changes: readonly ObjectChange[]): readonly string[] =>
-    matching(linesOf(changes), /-j KUBE-CLUSTER-IPS/).map((line) => line.split(' -m ')[0] ?? '');
+    matching(linesOf(changes), /^-A KUBE-SERVICES .*-j KUBE-CLUSTER-IPS/).map(
+      (line) => line.split(' -m ')[0] ?? '',
+    );
+
+  const protocols = ['tcp', 'udp', 'sctp'];
+  const anywhere = protocols.map((name) => `-A KUBE-SERVICES -p ${name}`);
 
   it('is looked for in the range of ClusterIPs only', () => {
-    const protocols = ['tcp', 'udp', 'sctp'];
     const inRange = protocols.map((name) => `-A KUBE-SERVICES -d 10.96.0.0/16 -p ${name}`);
     expect(jumps([range(['10.96.0.0/16', 'fd00:96::/112']), ...web('web', 1, 1)])).toEqual(inRange);
   });
 
-  it('is looked for everywhere if a ClusterIP is in no known range', () => {
-    const anywhere = ['tcp', 'udp', 'sctp'].map((name) => `-A KUBE-SERVICES -p ${name}`);
-    expect(jumps([range(['172.16.0.0/16']), ...web('web', 1, 1)])).toEqual(anywhere);
-    expect(jumps(web('web', 1, 1))).toEqual(anywhere);
+  it('is looked for in the /16, or /108, of a ClusterIP in no known range', () => {
+    const around = (ranges: readonly string[]): readonly string[] =>
+      ranges.flatMap((to) => protocols.map((name) => `-A KUBE-SERVICES -d ${to} -p ${name}`));
+    expect(jumps(web('web', 1, 1))).toEqual(around(['10.96.0.0/16']));
+    const others = [range(['172.16.0.0/16']), ...web('a', 1, 1), ...web('b', 2, 1)];
+    expect(jumps(others)).toEqual(around(['172.16.0.0/16', '10.96.0.0/16']));
+  });
+
+  it('is looked for everywhere if ClusterIPs are in many unknown ranges', () => {
+    const cidrs = Array.from({ length: 8 }, (_, n) => `172.${n + 16}.0.0/16`);
+    expect(jumps([range(cidrs)])).toHaveLength(8 * protocols.length);
+    expect(jumps([range(cidrs), ...web('web', 1, 1)])).toEqual(anywhere);
   });
 
   it('has a jump without any ClusterIP, which tells these rules from kube-proxy’s', () => {
-    expect(jumps([])).toEqual(['tcp', 'udp', 'sctp'].map((name) => `-A KUBE-SERVICES -p ${name}`));
+    expect(jumps([])).toEqual(anywhere);
   });
 
   it('comes after what the Service’s own ports without endpoints answer', () => {

@@ -45,7 +45,7 @@ test('the lock, with its holder and without', () => {
   const stderr = `Another app is currently holding the xtables lock; still 5s 0us time ahead to have a chance to grab the lock...\nAnother app is currently holding the xtables lock. Stopped waiting after 5s.\n`;
   const lockHolder = () => ({ pid: 712, program: 'flanneld' });
   expect(failing(stderr, { lockHolder })).toBe(
-    'iptables-nft-restore waited 5 s for the xtables lock, which flanneld (pid 712) holds: will retry; if it lasts, end that program',
+    'iptables-nft-restore waited 5 s for the xtables lock, which flanneld (pid 712) holds: if it keeps it, end that program',
   );
   expect(failing(stderr)).toContain('the xtables lock, which another program holds');
 });

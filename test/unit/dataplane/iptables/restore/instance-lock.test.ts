@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, test } from 'vitest';
 import {
   isLockedElsewhere,
   lockRules,
@@ -14,20 +14,23 @@ import { start, stop } from '../../../../../src/sys/exec.ts';
 import { until } from '../../../../support/until.ts';
 
 const NAME = `fairlead-test-${process.pid}`;
+const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+const NAMES = { socket: NAME, file: join(folder, 'rules.lock') };
+afterAll(() => rmSync(folder, { recursive: true }));
 
 test('one at a time', async () => {
   const first = await lockRules(
     { command: 'agent', nodeName: 'n1', runDir: '/run/fairlead' },
-    NAME,
+    NAMES,
   );
-  const second = lockRules({ command: 'cleanup', runDir: '/run/other' }, NAME);
+  const second = lockRules({ command: 'cleanup', runDir: '/run/other' }, NAMES);
   await expect(second).rejects.toMatchObject({
     code: 'IPTABLES_IN_USE',
     message: `the rules of this network namespace are written by another fairlead (agent with pid ${process.pid}, node n1, --run-dir /run/fairlead): stop it first`,
   });
   first.close();
   first.close();
-  const third = await lockRules({ command: 'cleanup', runDir: '/run/other' }, NAME);
+  const third = await lockRules({ command: 'cleanup', runDir: '/run/other' }, NAMES);
   third.close();
 });
 
@@ -52,15 +55,15 @@ async function held(serve: (socket: Socket) => void): Promise<void> {
 }
 
 async function refusal(): Promise<string> {
-  const error = await lockRules({ command: 'agent', runDir: '/run/other' }, NAME).catch(String);
+  const error = await lockRules({ command: 'agent', runDir: '/run/other' }, NAMES).catch(String);
   expect(error).toContain('written by another fairlead');
   return String(error);
 }
 
 test('its own lock is not somebody else’s; that of another process is', async () => {
-  expect(isLockedElsewhere(NAME)).toBe(false);
-  const lock = await lockRules({ command: 'agent', runDir: '/run/fairlead' }, NAME);
-  expect(isLockedElsewhere(NAME)).toBe(false);
+  expect(isLockedElsewhere(NAMES)).toBe(false);
+  const lock = await lockRules({ command: 'agent', runDir: '/run/fairlead' }, NAMES);
+  expect(isLockedElsewhere(NAMES)).toBe(false);
   lock.close();
   const script = `require('net').createServer().listen('\\0${NAME}'.padEnd(108, '\\0'), () => console.log('held'))`;
   const lines: string[] = [];
@@ -68,9 +71,9 @@ test('its own lock is not somebody else’s; that of another process is', async 
     onStdoutLine: (line) => lines.push(line),
   });
   await until(() => lines.includes('held'), { what: 'the other process' });
-  expect(isLockedElsewhere(NAME)).toBe(true);
+  expect(isLockedElsewhere(NAMES)).toBe(true);
   await stop(other);
-  expect(isLockedElsewhere(NAME)).toBe(false);
+  expect(isLockedElsewhere(NAMES)).toBe(false);
 });
 
 test('a holder that is silent is not waited for', async () => {

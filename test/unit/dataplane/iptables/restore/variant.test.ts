@@ -29,13 +29,17 @@ test.each<[title: string, nft: Reading | Unusable, legacy: Reading | Unusable, c
 });
 
 const MANGLE = '*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n';
-const FILTER =
-  '*filter\n:INPUT ACCEPT [9:1]\n:KUBE-FIREWALL - [0:0]\n-A INPUT -j KUBE-FIREWALL\nCOMMIT\n';
+const FILTER = '*filter\n:INPUT ACCEPT [9:1]\n:CNI-INPUT - [0:0]\n-A INPUT -j CNI-INPUT\nCOMMIT\n';
 
 test.each<[title: string, outputs: readonly string[], reading: Reading]>([
   ['nothing', ['', ''], rules(0)],
   ['rules of both families', [FILTER, FILTER], rules(2)],
   ['the canary of an old kubelet', [FILTER, MANGLE], hint(1)],
+  [
+    'the guard of loopback addresses, which may be left of any proxy, is no rule:',
+    [FILTER.replaceAll('CNI-INPUT', 'KUBE-FIREWALL')],
+    rules(0),
+  ],
   ['the hint of a new one', [MANGLE.replace('KUBELET-CANARY', 'IPTABLES-HINT')], hint(0)],
   [
     "kube-proxy's canary, which it puts where it runs itself",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose rule a line of iptables-restore is: by its comment, or by its chain.
+// The Service that a line of iptables-restore belongs to: by its comment, or by its chain.
 import type { Plan, ServiceKey, ServicePortPlan } from '../../../plan/types.ts';
 import { endpointChain, serviceChains } from '../rules/names.ts';
 import { isOfService } from './ours.ts';
 
 /** undefined: nobody's, or not known. */
-export function ownerOf(line: string | undefined, plan: Plan): ServiceKey | undefined {
+export function serviceOfLine(line: string | undefined, plan: Plan): ServiceKey | undefined {
   const comment = /--comment "([^"]*)"/.exec(line ?? '')?.[1] ?? '';
   const named = [...comment.matchAll(/[^\s/:]+\/[^\s/:]+/g)].map(([key]) => key);
   const chain = /^-\w (\S+)/.exec(line ?? '')?.[1] ?? '';

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dataplane cannot do for anything that it serves, in the words of every view; what it cannot serve at all is
+// in capabilities.ts.
+//   lacksOf(IPTABLES) -> [{ dataplane: 'iptables', code: 'COUNTERS', reason: 'connections are not counted' }, …]
+import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
+import type { Capabilities } from './capabilities.ts';
+
+export const LACKS = {
+  COUNTERS: 'connections are not counted or listed',
+  BYPASS: 'no cgroup can be bypassed',
+  AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
+  ALGORITHMS: 'backends are chosen at random instead of by %a',
+} as const;
+
+export type LackCode = keyof typeof LACKS;
+
+export interface Lack {
+  readonly dataplane: string;
+  readonly code: LackCode;
+  readonly reason: string;
+}
+
+export function lacksOf(capabilities: Capabilities): readonly Lack[] {
+  const { dataplane, countsConnections, canBypass, affinityClients } = capabilities;
+  const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
+  const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
+  const isLacking: Readonly<Record<LackCode, boolean>> = {
+    COUNTERS: !countsConnections,
+    BYPASS: !canBypass,
+    AFFINITY_CLIENTS: affinityClients !== undefined,
+    ALGORITHMS: lacking.length > 0,
+  };
+  return (Object.keys(LACKS) as LackCode[])
+    .filter((code) => isLacking[code])
+    .map((code) => ({
+      dataplane,
+      code,
+      reason: LACKS[code].replace('%d', `${affinityClients}`).replace('%a', unweighted.join(', ')),
+    }));
+}

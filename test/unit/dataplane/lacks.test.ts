@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dataplane cannot do for anything that it serves is the same in every view: one table, and docs/semantics.md
+// has it as well.
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { BPF, IPTABLES, iptablesCapabilities } from '../../../src/dataplane/capabilities.ts';
+import { LACKS, lacksOf } from '../../../src/dataplane/lacks.ts';
+import type { FrontendView } from '../../../src/dataplane/snapshot.ts';
+import type { Algorithm } from '../../../src/model/types.ts';
+import { answer } from '../../../src/observe/answer.ts';
+import { serviceRows } from '../../../src/observe/service-rows.ts';
+import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
+
+const portWith = (affinityTimeoutSeconds: number) =>
+  servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.1')], { affinityTimeoutSeconds });
+
+const VIEW: FrontendView = {
+  dataplane: 'iptables',
+  id: { family: 'IPv4', address: '10.96.0.10', port: 80, protocol: 'TCP' },
+  port: {
+    ...{ namespace: 'default', name: 'web', portName: 'http' },
+    ...{ protocol: 'TCP', family: 'IPv4' },
+  },
+  internal: ['10.1.1.1:8080'],
+  external: ['10.1.1.1:8080'],
+  affinitySeconds: 600,
+  internalEmpty: 'reject',
+  externalEmpty: 'reject',
+};
+
+describe('iptables', () => {
+  test('counts no connections, bypasses no cgroup, and remembers few clients', () => {
+    expect(lacksOf(IPTABLES).map(({ dataplane, reason }) => `${dataplane}: ${reason}`)).toEqual([
+      'iptables: connections are not counted or listed',
+      'iptables: no cgroup can be bypassed',
+      'iptables: session affinity remembers 100 clients for each endpoint',
+      'iptables: backends are chosen at random instead of by round-robin, source-hash',
+    ]);
+  });
+
+  test('remembers as many as the module was loaded for', () => {
+    expect(lacksOf(iptablesCapabilities(['IPv4'], 4_000))).toContainEqual({
+      dataplane: 'iptables',
+      code: 'AFFINITY_CLIENTS',
+      reason: 'session affinity remembers 4000 clients for each endpoint',
+    });
+  });
+});
+
+test('bpf lacks none of it', () => {
+  expect(lacksOf(BPF)).toEqual([]);
+});
+
+describe('a Service with session affinity', () => {
+  const packet = { source: '127.0.0.1', destination: '10.96.0.10', destinationPort: 80 } as const;
+  const stepsBy = (seconds: number, capabilities: typeof BPF) =>
+    answer(
+      planOf(portWith(seconds)),
+      { ...packet, protocol: 'TCP' },
+      { dataplanes: [capabilities] },
+    )
+      .steps.filter(({ rule }) => rule === 'affinity')
+      .map(({ result, reason }) => `${result}: ${reason}`);
+
+  test('explain says how many clients iptables remembers', () => {
+    expect(stepsBy(600, IPTABLES)).toEqual([
+      expect.stringMatching(/^ClientIP: /),
+      'limited: iptables: session affinity remembers 100 clients for each endpoint',
+    ]);
+    expect(stepsBy(600, BPF)).toEqual([expect.stringMatching(/^ClientIP: /)]);
+    expect(stepsBy(0, IPTABLES)).toEqual([]);
+  });
+
+  test('so does `services`, where iptables has programmed it', () => {
+    const limits = (seconds: number, views: readonly FrontendView[]) =>
+      serviceRows(planOf(portWith(seconds)), views, [BPF, IPTABLES]).map(
+        ({ affinityClients }) => affinityClients,
+      );
+    expect(limits(600, [VIEW])).toEqual([100]);
+    expect(limits(600, [{ ...VIEW, dataplane: 'bpf' }])).toEqual([undefined]);
+    expect(limits(600, [VIEW, { ...VIEW, dataplane: 'bpf' }])).toEqual([100]);
+    expect(limits(0, [VIEW])).toEqual([undefined]);
+  });
+});
+
+describe('a Service with an algorithm', () => {
+  const rr = (algorithm: Algorithm) => {
+    const backends = [backend('10.1.1.1'), backend('10.1.1.2')];
+    return planOf(servicePort('web', [clusterIp('10.96.0.10')], backends, { algorithm }));
+  };
+  const packet = { source: '127.0.0.1', destination: '10.96.0.10', destinationPort: 80 } as const;
+  const stepsBy = (algorithm: Algorithm, capabilities: typeof BPF) =>
+    answer(rr(algorithm), { ...packet, protocol: 'TCP' }, { dataplanes: [capabilities] })
+      .steps.filter(({ rule }) => rule === 'algorithm')
+      .map(({ result }) => result);
+
+  test('explain says what iptables does instead', () => {
+    expect(stepsBy('round-robin', IPTABLES)).toEqual(['round-robin', 'random']);
+    expect(stepsBy('weighted-round-robin', IPTABLES)).toEqual([
+      'weighted-round-robin',
+      'weighted-random',
+    ]);
+    expect(stepsBy('source-hash', IPTABLES)).toEqual(['source-hash', 'weighted-random']);
+    expect(stepsBy('weighted-random', IPTABLES)).toEqual(['weighted-random']);
+    expect(stepsBy('round-robin', BPF)).toEqual(['round-robin']);
+  });
+
+  test('so does `services`, where iptables has programmed it', () => {
+    const used = (algorithm: Algorithm, views: readonly FrontendView[]) =>
+      serviceRows(rr(algorithm), views, [BPF, IPTABLES]).map(
+        ({ algorithm: asked, usedAlgorithm }) => [asked, usedAlgorithm],
+      );
+    expect(used('round-robin', [VIEW])).toEqual([['round-robin', 'random']]);
+    expect(used('round-robin', [{ ...VIEW, dataplane: 'bpf' }])).toEqual([
+      ['round-robin', undefined],
+    ]);
+    expect(used('random', [VIEW])).toEqual([['random', undefined]]);
+  });
+});
+
+test('docs/semantics.md has each, and nothing else', () => {
+  const page = readFileSync(new URL('../../../docs/semantics.md', import.meta.url), 'utf8');
+  const [, section = ''] = page.split('\n## What each engine cannot do\n');
+  const codes = [...section.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code);
+  expect(codes).toEqual(Object.keys(LACKS));
+});
