@@ -23,6 +23,7 @@ export const ERRORS = {
   OLD_KERNEL: EXIT.unsupported,
   NO_BPFFS: EXIT.unsupported,
   NO_IPTABLES: EXIT.unsupported,
+  NO_PROGRAM: EXIT.unsupported,
   IPTABLES_IN_USE: EXIT.failed,
   RESTORE_FAILED: EXIT.failed,
   OTHER_LAYOUT: EXIT.failed,
@@ -30,7 +31,9 @@ export const ERRORS = {
   OTHER_CGROUP: EXIT.failed,
   PROGRAM_REFUSED: EXIT.unsupported,
   ATTACH_FAILED: EXIT.failed,
+  NO_SPACE: EXIT.failed,
   ALREADY_RUNNING: EXIT.failed,
+  TAKE_OVER_FAILED: EXIT.failed,
   BPF_ROOT_IN_USE: EXIT.failed,
   RULES_IN_USE: EXIT.failed,
   CLEANUP_FAILED: EXIT.failed,
@@ -44,6 +47,8 @@ export const ERRORS = {
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+export const isErrorCode = (text: string): text is ErrorCode => Object.hasOwn(ERRORS, text);
 
 /** What failed, on which thing, why, and what to do, in one line. */
 export class FairleadError extends Error {
@@ -61,6 +66,16 @@ export class FairleadError extends Error {
     return ERRORS[this.code];
   }
 }
+
+/** True if a file system or its quota is full. */
+export const isOutOfSpace = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && ['ENOSPC', 'EDQUOT'].includes(String(error.code));
+
+export const noSpace = (runDir: string, error: unknown): FairleadError =>
+  new FairleadError(
+    'NO_SPACE',
+    `the file system of --run-dir ${runDir} is full (${reasonOf(error)}): free some space or inodes there, or name a directory of another one`,
+  );
 
 /** The message of whatever was thrown. */
 export function reasonOf(error: unknown): string {

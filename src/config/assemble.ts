@@ -54,6 +54,7 @@ export function assemble(parts: Parts): {
   const findings: Findings = { problems: [], warnings: [] };
   checkCombinations(parts, nodeName, findings);
   const { iptables } = document;
+  const rules = document.mode === 'nftables' ? document.nftables : iptables;
   const config: Config = {
     plan: planSettings(parts, nodeName),
     source: sourceOf(parts),
@@ -65,8 +66,8 @@ export function assemble(parts: Parts): {
     },
     syncPeriodMs: ms(activeSection(document).syncPeriod),
     netfilter: {
-      minSyncPeriodMs: ms(iptables.minSyncPeriod),
-      masqueradeBit: (document.mode === 'nftables' ? document.nftables : iptables).masqueradeBit,
+      minSyncPeriodMs: ms(rules.minSyncPeriod),
+      masqueradeBit: rules.masqueradeBit,
       localhostNodePorts: iptables.localhostNodePorts,
       snatNodeInternalIp: iptables.snatNodeInternalIP ?? false,
     },
@@ -133,6 +134,7 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     nodePortAddresses: isStrict ? ['primary'] : nodePortAddresses,
     ...(bindAddress !== undefined && { bindAddress }),
     allowExternalIps: own.allowExternalIPs ?? true,
+    ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
   };
 }
 

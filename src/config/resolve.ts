@@ -14,7 +14,7 @@ import { KUBE_PROXY_API, KUBE_PROXY_KIND, kubeProxySchema } from './file/schema.
 import { type FlagDocuments, type FlagValues, flagLocator, readFlags } from './flags/flags.ts';
 import { type Config, type Diagnostic, diagnosticText } from './types.ts';
 import { problemsOf } from './validate.ts';
-import { warningsOf } from './warnings.ts';
+import { ownWarningsOf, warningsOf } from './warnings.ts';
 
 export interface ConfigInput {
   /** --config: its path as the user wrote it, and its text. */
@@ -53,6 +53,7 @@ export function resolveConfig(input: ConfigInput): Config {
     warnings: [
       ...given.warnings,
       ...warningsOf(proxyInput.value, proxy.locate, config.engine),
+      ...ownWarningsOf(ownInput.value, own.locate, config.engine),
       ...config.warnings,
     ],
   };

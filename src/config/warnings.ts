@@ -3,6 +3,7 @@
 // each, with the reason, and only if the setting has a value.
 
 import { type Locate, valueAt } from './diagnostics.ts';
+import type { OwnInput } from './file/fairlead-schema.ts';
 import type { KubeProxyInput } from './file/schema.ts';
 import type { Diagnostic, Engine, FieldPath } from './types.ts';
 
@@ -50,7 +51,7 @@ const ROWS: readonly Row[] = [
     ['iptables', 'snatNodeInternalIP'],
     'ignored: the source address is that of the interface a packet leaves by',
   ],
-  [['ipvs', 'scheduler'], 'ignored: a backend is selected at random for each connection'],
+  [['ipvs', 'scheduler'], 'ignored: see algorithm in FairleadConfiguration'],
   [['ipvs', 'excludeCIDRs'], NO_IPVS],
   [['ipvs', 'strictARP'], NO_IPVS],
   [['ipvs', 'tcpTimeout'], NO_IPVS],
@@ -78,6 +79,47 @@ const OF_IPTABLES: readonly string[] = [
   'iptables.localhostNodePorts',
 ];
 
+const ALL_PACKETS = 'ignored by the iptables engine: its rules see every packet of the node';
+
+/** Fields of FairleadConfiguration that only the bpf engine uses. */
+const OF_BPF: readonly Row[] = [
+  [['cgroupRoot'], ALL_PACKETS],
+  [['mapSizes'], 'ignored by the iptables engine: it has no maps'],
+  [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
+  [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
+  [
+    ['resetTCPConnections'],
+    'ignored by the iptables engine: TCP connections are left to end by themselves',
+  ],
+  [['answerPing'], 'ignored by the iptables engine: pings are not answered'],
+  [
+    ['nodePortBindProtection'],
+    'ignored by the iptables engine: processes of the node can bind NodePorts',
+  ],
+  [
+    ['algorithm'],
+    'remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
+    (value) => isSet(value) && value !== 'random' && value !== 'weighted-random',
+  ],
+  [['metricsTopServices'], 'ignored by the iptables engine: connections are not counted'],
+];
+
+/** With `auto` they apply wherever eBPF serves. */
+export const ownWarningsOf = (
+  input: Partial<OwnInput>,
+  locate: Locate,
+  engine: Engine,
+): readonly Diagnostic[] => (engine === 'iptables' ? rowsThatApply(OF_BPF, input, locate) : []);
+
+const rowsThatApply = (
+  rows: readonly Row[],
+  input: object,
+  locate: Locate,
+): readonly Diagnostic[] =>
+  rows.flatMap(([path, reason, applies = isSet]) =>
+    applies(valueAt(input, path)) ? [{ ...locate(path), reason }] : [],
+  );
+
 export function warningsOf(
   input: Partial<KubeProxyInput>,
   locate: Locate,
@@ -86,9 +128,7 @@ export function warningsOf(
   const rows = ROWS.filter(
     ([path]) => engine !== 'iptables' || !OF_IPTABLES.includes(path.join('.')),
   );
-  const warnings = rows.flatMap(([path, reason, applies = isSet]) =>
-    applies(valueAt(input, path)) ? [{ ...locate(path), reason }] : [],
-  );
+  const warnings = [...rowsThatApply(rows, input, locate)];
   for (const gate of Object.keys(input.featureGates ?? {})) {
     const reason = 'ignored: fairlead has no feature gates';
     warnings.push({ ...locate(['featureGates', gate]), reason });

@@ -79,6 +79,21 @@ export function readLabels(object: JsonRecord, reject: Reject): JsonRecord {
   return readRecord(metadata?.['labels'], 'metadata.labels', reject) ?? {};
 }
 
+/** The annotation's text; absent = undefined, anything but text is rejected. */
+export function readAnnotation(
+  object: JsonRecord,
+  name: string,
+  reject: Reject,
+): string | undefined {
+  // What is wrong with the metadata itself is said where labels are read.
+  const metadata = readRecord(object['metadata'], 'metadata', () => undefined);
+  const annotations = readRecord(metadata?.['annotations'], 'metadata.annotations', reject);
+  if (annotations === undefined || !Object.hasOwn(annotations, name)) return undefined;
+  return readString(annotations[name], annotationField(name), reject);
+}
+
+export const annotationField = (name: string): string => `metadata.annotations["${name}"]`;
+
 /** `app=web,tier=front`, sorted: one text weighs a fraction of a record. Values that are no text do not count. */
 export function labelText(labels: JsonRecord): string {
   const pairs = Object.entries(labels).flatMap(([key, value]) =>

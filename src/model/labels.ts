@@ -9,5 +9,9 @@ export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 /** Of a Node. */
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
+/** Of a Service: how its backends are chosen. */
+export const ALGORITHM_ANNOTATION = 'fairlead.io/algorithm';
+/** Of a slice: the weights of its endpoints. */
+export const WEIGHTS_ANNOTATION = 'fairlead.io/weights';
 /** Of a slice: when the change behind it happened, for the programming latency metric. */
 export const TRIGGER_TIME_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';

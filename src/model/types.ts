@@ -55,6 +55,14 @@ export interface ServicePort {
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 
+/** How a backend is chosen for a new connection; `weighted-` and the last: in proportion to weights. */
+export type Algorithm =
+  | 'random'
+  | 'weighted-random'
+  | 'round-robin'
+  | 'weighted-round-robin'
+  | 'source-hash';
+
 /** A Service (core/v1) that a proxy must serve; what it need not serve is never projected. */
 export interface Service {
   readonly namespace: string;
@@ -73,6 +81,8 @@ export interface Service {
   readonly externalPolicy: TrafficPolicy;
   /** 0 = no affinity. */
   readonly affinityTimeoutSeconds: number;
+  /** Absent = the default of the node. */
+  readonly algorithm?: Algorithm;
   /** Canonical prefixes allowed to use the load balancer addresses; undefined = everyone. */
   readonly sourceRanges: PerFamily<readonly string[] | undefined>;
   /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */
@@ -109,6 +119,8 @@ export interface EndpointColumns {
   readonly addresses: readonly string[];
   /** Equal traits are mostly the same object. */
   readonly traits: readonly EndpointTraits[];
+  /** `weights[i]` is that of `addresses[i]`; 0 = no new connections. Absent = all have 1. */
+  readonly weights?: readonly number[];
 }
 
 /** An EndpointSlice (discovery.k8s.io/v1) that belongs to a Service; each of its addresses once. */

@@ -10,10 +10,13 @@ import {
   refusedBy,
   type Served,
   servedBy,
+  usedAlgorithm,
 } from '../dataplane/capabilities.ts';
 import type { HeldFrontend } from '../dataplane/dataplane.ts';
 import type { FrontendId } from '../dataplane/entry.ts';
+import { lacksOf } from '../dataplane/lacks.ts';
 import { isLoopback } from '../lib/ip.ts';
+import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
@@ -67,7 +70,12 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   const isKept = isUnchanged || answersDirectly(dataplanes, served, found, client);
   return {
     ...explanation,
-    steps: [...explanation.steps, dataplaneStep(dataplane, reason)],
+    steps: [
+      ...explanation.steps,
+      ...affinityStep(dataplanes, dataplane, explanation),
+      ...algorithmStep(dataplanes, dataplane, explanation),
+      dataplaneStep(dataplane, reason),
+    ],
     dataplane: dataplane ?? null,
     limits: dataplane === undefined ? limits.map(limitText) : [],
     source: isForwarded ? (explanation.masquerade && !isKept ? 'node' : 'client') : null,
@@ -121,6 +129,40 @@ const dataplaneStep = (dataplane: string | undefined, reason: string): ExplainSt
   result: dataplane ?? 'none',
   reason: reason === '' ? `served by ${dataplane}` : reason,
 });
+
+/** Where the plan has session affinity: what the dataplane makes of it. */
+function affinityStep(
+  dataplanes: readonly Capabilities[],
+  dataplane: string | undefined,
+  { steps }: Explanation,
+): readonly ExplainStep[] {
+  const serving = dataplanes.find((known) => known.dataplane === dataplane);
+  if (serving === undefined || !steps.some(({ rule }) => rule === 'affinity')) return [];
+  return lacksOf(serving)
+    .filter(({ code }) => code === 'AFFINITY_CLIENTS')
+    .map(({ reason }) => ({
+      rule: 'affinity',
+      result: 'limited',
+      reason: `${dataplane}: ${reason}`,
+    }));
+}
+
+/** Where the plan has an algorithm that the dataplane cannot: what it uses instead. */
+function algorithmStep(
+  dataplanes: readonly Capabilities[],
+  dataplane: string | undefined,
+  { steps }: Explanation,
+): readonly ExplainStep[] {
+  const serving = dataplanes.find((known) => known.dataplane === dataplane);
+  const asked = ALGORITHM_NAMES.find((name) =>
+    steps.some(({ rule, result }) => rule === 'algorithm' && result === name),
+  );
+  if (serving === undefined || asked === undefined) return [];
+  const used = usedAlgorithm(serving, asked);
+  if (used === asked) return [];
+  const reason = `${dataplane} cannot choose by ${asked}`;
+  return [{ rule: 'algorithm', result: used, reason }];
+}
 
 /** A pod's 127.0.0.1 belongs to its own network namespace and never reaches the node. */
 function ownLoopback({ destination }: Packet, { kind, reason }: Client): Answer {

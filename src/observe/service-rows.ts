@@ -7,11 +7,13 @@ import {
   servedByTexts,
   servingDataplanes,
   unservedTexts,
+  usedAlgorithm,
 } from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
-import type { TrafficPolicy } from '../model/types.ts';
+import type { Algorithm, TrafficPolicy } from '../model/types.ts';
+import { algorithmOf } from '../plan/decide/balancing.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type KernelState, sorted } from './rows.ts';
 
@@ -29,6 +31,14 @@ export interface ServiceRow {
   readonly internalTrafficPolicy: TrafficPolicy | undefined;
   readonly externalTrafficPolicy: TrafficPolicy | undefined;
   readonly affinitySeconds: number;
+  /** How many clients are remembered for each endpoint, where that is limited. */
+  readonly affinityClients?: number;
+  /** How a backend is chosen; undefined: no agent runs. */
+  readonly algorithm?: Algorithm;
+  /** Of a dataplane that has programmed it and cannot choose so: how it does. */
+  readonly usedAlgorithm?: Algorithm;
+  /** `10.1.1.5:8080=3` of backends whose weight is not 1, sorted; 0 = gets no new connections. */
+  readonly weights?: readonly string[];
   /** Of clients that may use it, with the address itself; undefined: all may, or no agent runs. */
   readonly sourceRanges: readonly string[] | undefined;
   /** Backends for clients on this node, sorted; empty if the plan or the kernel lacks the frontend. */
@@ -132,6 +142,9 @@ function plannedRow(
     labels: service.labels ?? '',
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
+    ...affinityLimit(port, programmed),
+    ...algorithmsOf(port, programmed),
+    weights: weightsOf(port),
     sourceRanges: frontend.sourceRanges,
     desired: namesOf(port[host.scope]),
     kernel: viewFor('pod')?.internal.toSorted() ?? [],
@@ -148,6 +161,18 @@ function plannedRow(
     limits: unservedTexts(dataplanes, port, frontend),
     ...countersOf(views),
   };
+}
+
+/** The least of those that have programmed it. */
+function affinityLimit(
+  { affinityTimeoutSeconds }: ServicePortPlan,
+  { dataplanes, views }: Programmed,
+): Pick<ServiceRow, 'affinityClients'> {
+  if (affinityTimeoutSeconds === 0) return {};
+  const limits = dataplanes
+    .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
+    .flatMap(({ affinityClients }) => affinityClients ?? []);
+  return limits.length === 0 ? {} : { affinityClients: Math.min(...limits) };
 }
 
 function plannedState(
@@ -180,6 +205,24 @@ function policiesOf({
     externalTrafficPolicy: policy(frontends.find(({ kind }) => kind !== 'ClusterIP')),
   };
 }
+
+function algorithmsOf(
+  port: ServicePortPlan,
+  { dataplanes, views }: Programmed,
+): Pick<ServiceRow, 'algorithm' | 'usedAlgorithm'> {
+  const algorithm = algorithmOf(port);
+  const other = dataplanes
+    .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
+    .map((one) => usedAlgorithm(one, algorithm))
+    .find((used) => used !== algorithm);
+  return { algorithm, ...(other !== undefined && { usedAlgorithm: other }) };
+}
+
+/** Of all that serve: one of weight 0 is in no set. */
+const weightsOf = ({ serving }: ServicePortPlan): readonly string[] =>
+  [...serving].flatMap(({ address, port, weight }) =>
+    weight === undefined ? [] : `${hostPort(address, port)}=${weight}`,
+  );
 
 const terminatingOf = ({ serving }: ServicePortPlan): readonly string[] =>
   [...serving]

@@ -3,6 +3,7 @@
 import { release } from 'node:os';
 import type { AgentState } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
+import { type Lack, lacksOf } from '../dataplane/lacks.ts';
 import type {
   DeviceView,
   Hook,
@@ -27,8 +28,8 @@ export interface Status {
   readonly readyAt: string | undefined;
   /** In the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly string[];
-  /** Those of them that do not count connections. */
-  readonly uncounted: readonly string[];
+  /** What those of them that are in use cannot do for anything that they serve. */
+  readonly lacks: readonly Lack[];
   readonly cgroupRoot?: string | undefined;
   readonly bpfRoot?: string | undefined;
   readonly iptables?: Installation['iptables'];
@@ -68,6 +69,8 @@ export interface StatusParts {
   readonly dataplane: ComposedDataplane;
   readonly source: Source;
   readonly state: AgentState;
+  /** Of the start: kernel settings that could not be written. */
+  readonly warnings?: readonly Problem[];
 }
 
 export function statusOf(parts: StatusParts): Status {
@@ -86,9 +89,7 @@ export function statusOf(parts: StatusParts): Status {
     isReady: state.isReady,
     readyAt: state.readyAt?.toISOString(),
     dataplanes: dataplanes.map(({ dataplane }) => dataplane),
-    uncounted: dataplanes.flatMap(({ dataplane, countsConnections }) =>
-      countsConnections ? [] : [dataplane],
-    ),
+    lacks: dataplanes.flatMap(lacksOf),
     ...installation,
     devices: parts.dataplane.devices(),
     source: {
@@ -108,7 +109,7 @@ export function statusOf(parts: StatusParts): Status {
     tables,
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
-    problems: problemsOf(source, state.plan?.rejections ?? []),
+    problems: [...(parts.warnings ?? []), ...problemsOf(source, state.plan?.rejections ?? [])],
   };
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
 // No kernel terms, and no policy left for a dataplane to interpret.
-import type { Family, Protocol, Rejection } from '../model/types.ts';
+import type { Algorithm, Family, Protocol, Rejection } from '../model/types.ts';
 
 /**
  * Who opens the connection, seen from this node, as kube-proxy tells them apart: `pod` = source matched by the local
@@ -34,6 +34,8 @@ export interface Backend {
   readonly isLocal: boolean;
   /** True if not ready, but serving while it terminates: chosen only if nothing better is ready (KEP-1669). */
   readonly isTerminating: boolean;
+  /** Its share of new connections is its part of the sum of a set's weights; absent = 1. 0 is in no set. */
+  readonly weight?: number;
 }
 
 /** The part of an array of backends that readers need. */
@@ -72,13 +74,15 @@ export interface ServicePortPlan {
   readonly family: Family;
   /** 0 = no affinity; else ClientIP with this sliding timeout, shared by all frontends of the port. */
   readonly affinityTimeoutSeconds: number;
+  /** How a backend of a set is chosen for a new connection, unless session affinity remembers one; absent = random. */
+  readonly algorithm?: Algorithm;
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
   /** The topology hints that restricted `cluster` (KEP-2433, KEP-3015); absent = none did. */
   readonly topology?: 'same-node' | 'same-zone';
   /**
-   * Every endpoint that is ready or serving, of all nodes, ignoring policies: flows to these are not touched,
+   * Every endpoint that is ready or serving, of all nodes, ignoring policies and weights: flows to these are not touched,
    * and their backends stay valid for sockets already using them.
    */
   readonly serving: BackendList;
@@ -178,4 +182,6 @@ export interface PlanSettings {
   readonly bindAddress?: string;
   /** The mitigation for CVE-2020-8554: false rejects spec.externalIPs. */
   readonly allowExternalIps: boolean;
+  /** Of Services that do not choose one; absent = random. */
+  readonly algorithm?: Algorithm;
 }

@@ -3,9 +3,9 @@
 
 import { createMemoryTables } from '../../src/dataplane/bpf/maps/memory.ts';
 import { BPF, bpfCapabilities, type Capabilities } from '../../src/dataplane/capabilities.ts';
-import { answerOfTables, positionInTables } from './bpf-tables.ts';
 import { type Asked, testConformance } from './conformance.ts';
-import { programTables } from './program-tables.ts';
+import { answerOfTables, positionInTables } from './subjects/bpf-tables.ts';
+import { programTables } from './subjects/program-tables.ts';
 
 const SIZES = { frontends: 256, backends: 256, slotBlocks: 256, services: 64 };
 

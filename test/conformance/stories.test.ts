@@ -9,6 +9,7 @@ import { explain } from '../../src/plan/explain/explain.ts';
 import { createPlanner, type Planner } from '../../src/plan/planner.ts';
 import type { Plan, PlanDelta } from '../../src/plan/types.ts';
 import { changesIn } from '../unit/plan/support.ts';
+import { STORIES } from './conformance.ts';
 import { expectationOf, flowOf, packetOf, readStories, type Step, type Story } from './story.ts';
 
 type Order = (changes: readonly ObjectChange[]) => readonly (readonly ObjectChange[])[];
@@ -103,7 +104,7 @@ function play(story: Story, order: Order, isUninterrupted: boolean): void {
   }
 }
 
-for (const file of ['clusterip.yaml', 'endpoints.yaml', 'policies.yaml']) {
+for (const file of STORIES) {
   describe(file, () => {
     for (const story of readStories(file)) {
       it(story.name, () => {

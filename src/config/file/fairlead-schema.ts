@@ -2,6 +2,7 @@
 // FairleadConfiguration: a second document in kube-proxy's file, which kube-proxy never reads, so that
 // rolling back is a change of image.
 import { z } from 'zod';
+import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { parseDuration } from '../duration.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
@@ -27,6 +28,10 @@ export const ownSchema = z.strictObject({
   engine: z.enum(['auto', 'bpf', 'iptables']).nullish(),
   /** Remove everything from the kernel when the agent stops. */
   ephemeral: z.boolean().nullish(),
+  /** Take over from an agent of this instance that runs. */
+  takeOver: z.boolean().nullish(),
+  /** Written when the agent is ready. */
+  readyFile: text,
   /** Folder of manifests to read instead of watching an API server. */
   manifests: text,
   apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
@@ -54,6 +59,8 @@ export const ownSchema = z.strictObject({
   tcOrder: z.enum(['outer', 'inner']).nullish(),
   auditInterval: interval.nullish(),
   allowExternalIPs: z.boolean().nullish(),
+  /** How a backend is chosen, of Services that do not say it. */
+  algorithm: z.enum(ALGORITHM_NAMES).nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
   /** Answer echo requests to addresses of Services. */
@@ -70,6 +77,9 @@ export type OwnInput = z.infer<typeof ownSchema>;
 
 export interface OwnSettings {
   readonly isEphemeral: boolean;
+  /** An agent of this instance that runs is replaced without a gap. */
+  readonly takesOver: boolean;
+  readonly readyFile: string | undefined;
   /** undefined = the whole hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -103,6 +113,8 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
   };
   return {
     isEphemeral: input.ephemeral ?? false,
+    takesOver: input.takeOver ?? false,
+    readyFile: input.readyFile ?? undefined,
     cgroupRoot: input.cgroupRoot ?? undefined,
     bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
     runDir: input.runDir ?? DEFAULT_RUN_DIR,

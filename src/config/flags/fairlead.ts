@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
+import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { type FlagRow, own } from './row.ts';
 
 export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
@@ -26,10 +27,22 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'remove everything from the kernel when the agent stops (default: traffic keeps flowing)',
   ),
   own(
+    'take-over',
+    'bool',
+    'takeOver',
+    'take over from an agent that runs with the same --run-dir: it goes on until this one serves, and its ports listen all the while (default: such an agent is an error)',
+  ),
+  own(
+    'ready-file',
+    'string',
+    'readyFile',
+    'file that is there while this agent is ready: for probes that must not be answered by another one',
+  ),
+  own(
     'cgroup-root',
     'string',
     'cgroupRoot',
-    'cgroup v2 directory whose sockets are served (default: the whole hierarchy)',
+    'cgroup v2 directory whose sockets are served by eBPF (default: the whole hierarchy)',
   ),
   own(
     'bpf-root',
@@ -76,23 +89,32 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'allowExternalIPs',
     'serve spec.externalIPs (default true; see CVE-2020-8554)',
   ),
+  {
+    ...own(
+      'algorithm',
+      'string',
+      'algorithm',
+      `how a backend is chosen for Services without the annotation fairlead.io/algorithm: ${ALGORITHM_NAMES.join(', ')} (default random)`,
+    ),
+    choices: ALGORITHM_NAMES,
+  },
   own(
     'reset-tcp-connections',
     'bool',
     'resetTCPConnections',
-    'reset TCP connections whose endpoint no longer serves (default: they are left to end by themselves)',
+    'reset TCP connections whose endpoint no longer serves (default: they are left to end by themselves; bpf engine only)',
   ),
   own(
     'answer-ping',
     'bool',
     'answerPing',
-    'answer pings (ICMP echo requests) to ClusterIPs, load balancer addresses and external IPs (default false)',
+    'answer pings (ICMP echo requests) to ClusterIPs, load balancer addresses and external IPs (default false; bpf engine only)',
   ),
   own(
     'nodeport-bind-protection',
     'bool',
     'nodePortBindProtection',
-    'processes of the node cannot bind NodePorts (default true)',
+    'processes of the node cannot bind NodePorts (default true; bpf engine only)',
   ),
   {
     ...own('log-level', 'string', 'logLevel', 'debug, info, warn or error (default info)'),
@@ -106,6 +128,6 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'metrics-top-services',
     'int',
     'metricsTopServices',
-    'number of Services, the busiest first, with their own counters on /metrics (default 0)',
+    'number of Services, the busiest first, with their own counters on /metrics (default 0; bpf engine only)',
   ),
 ];

@@ -25,7 +25,7 @@ const PROCESS_FLAGS: readonly FlagRow[] = [
     'cleanup',
     'bool',
     '',
-    'remove the programs, links and maps of this instance from the kernel and exit',
+    'remove the programs, links, maps, iptables rules and files of this instance and exit',
   ),
   always(
     'init-only',
@@ -168,13 +168,13 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
     'iptables-sync-period',
     'duration',
     'iptables.syncPeriod nftables.syncPeriod',
-    'half the age at which a change that is not programmed fails /healthz (default 30s)',
+    'how often the iptables engine looks whether its rules were flushed, and half the age at which a change that is not programmed fails /healthz (default 30s)',
   ),
   proxy(
     'iptables-min-sync-period',
     'duration',
     'iptables.minSyncPeriod nftables.minSyncPeriod',
-    'no effect: every change is programmed at once',
+    'iptables engine: minimum time between two writes of rules; bpf programs every change at once (default 1s)',
   ),
   proxy(
     'ipvs-sync-period',

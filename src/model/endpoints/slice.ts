@@ -21,6 +21,7 @@ import type {
 } from '../types.ts';
 import { type EndpointReading, readEndpoint } from './endpoint.ts';
 import { sortEndpoints } from './order.ts';
+import { readWeights } from './weights.ts';
 
 /** Presence of the key is enough: the slice serves DNS alone, not a proxy. */
 
@@ -47,6 +48,7 @@ function readSlice(
   const family = readFamily(object['addressType'], reject);
   if (owner === undefined || family === undefined) return undefined;
   const { addresses, traits } = readEndpoints(object['endpoints'], family, reading);
+  const weights = readWeights(object, addresses, reject);
   return {
     name: ref.name,
     service: flatText(ref.namespace, '/', owner),
@@ -54,6 +56,7 @@ function readSlice(
     ports: sharing.slicePorts(readSlicePorts(object['ports'], reject)),
     addresses,
     traits,
+    ...(weights !== undefined && { weights }),
   };
 }
 

@@ -25,9 +25,8 @@ interface Target {
   readonly family: Family;
   readonly protocol: Protocol;
   readonly port: number;
-  /** Whether this `address|port` is a backend whose flows stay (`isGone`: whose flows must go). */
-  readonly isBackend: (key: string) => boolean;
-  /** The frontend is no more: only what it had sent to its backends is ours to cut. */
+  readonly isStale: (flow: Flow) => boolean;
+  /** The frontend is no more: of its flows others decide, too, who may have it now. */
   readonly isGone: boolean;
 }
 
@@ -37,16 +36,16 @@ export type StaleScope = ReadonlyMap<string, Target>;
 const hostPort = (address: string, port: number): string => `${address}|${port}`;
 
 const frontendKey = (
-  { address, port }: Frontend,
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
   { family, protocol }: Pick<ServicePortPlan, 'family' | 'protocol'>,
 ): string => `${protocol}|${hostPort(address ?? family, port)}`;
 
 /** Most frontends of a scope have no flow at all: the set is made when the first one is judged. */
-function lookupIn(backends: BackendList): Target['isBackend'] {
+function lookupIn(backends: BackendList): (flow: Flow) => boolean {
   let keys: ReadonlySet<string> | undefined;
-  return (key) => {
+  return ({ replySource, replySourcePort }) => {
     keys ??= new Set(keysOf(backends));
-    return keys.has(key);
+    return keys.has(hostPort(replySource, replySourcePort));
   };
 }
 
@@ -68,9 +67,53 @@ export function staleScope(changes: readonly ServiceChange[]): StaleScope {
   return scope;
 }
 
-/** Of two changes, one after the other. */
+/** Of two changes, one after the other: what a frontend had sent to older backends is stale also when it is gone. */
 export const joinedScopes = (earlier: StaleScope, later: StaleScope): StaleScope =>
-  new Map([...earlier, ...later]);
+  new Map([
+    ...earlier,
+    ...[...later].map(([key, target]) => [key, joinedTarget(earlier.get(key), target)] as const),
+  ]);
+
+const joinedTarget = (earlier: Target | undefined, later: Target): Target =>
+  earlier === undefined || !later.isGone
+    ? later
+    : { ...later, isStale: (flow) => later.isStale(flow) || earlier.isStale(flow) };
+
+/** A frontend that an earlier agent has programmed: `address` as in Frontend. */
+export interface FormerFrontend {
+  readonly family: Family;
+  readonly address: string | undefined;
+  readonly port: number | undefined;
+  readonly protocol: Protocol | undefined;
+}
+
+/**
+ * Frontends of an earlier agent that no Service of the plan has: they were deleted while no agent ran. Their backends are
+ * not known, but whatever was translated there was translated by us.
+ */
+export function formerScope(
+  former: Iterable<FormerFrontend>,
+  services: Iterable<ServicePlan>,
+): StaleScope {
+  const current = new Set<string>();
+  for (const service of services) {
+    for (const port of cleanedPorts(service)) {
+      for (const frontend of port.frontends) current.add(frontendKey(frontend, port));
+    }
+  }
+  const scope = new Map<string, Target>();
+  for (const { family, address, port, protocol } of former) {
+    if (port === undefined || protocol === undefined || protocol === 'TCP') continue;
+    const key = frontendKey({ address, port }, { family, protocol });
+    if (!current.has(key)) {
+      scope.set(key, { family, protocol, port, isStale: isTranslated, isGone: true });
+    }
+  }
+  return scope;
+}
+
+const isTranslated = ({ destination, destinationPort, replySource, replySourcePort }: Flow) =>
+  destination !== replySource || destinationPort !== replySourcePort;
 
 const cleanedPorts = (service: ServicePlan | undefined): readonly ServicePortPlan[] =>
   service === undefined ? [] : service.ports.filter(({ protocol }) => protocol !== 'TCP');
@@ -79,10 +122,12 @@ const targetsOf = (
   { family, protocol, serving, frontends }: ServicePortPlan,
   isGone: boolean,
 ): readonly (readonly [key: string, target: Target])[] => {
-  const isBackend = lookupIn(serving);
+  const goesToBackend = lookupIn(serving);
+  // Of a frontend that is no more, only what it had sent to its backends is ours to cut.
+  const isStale = isGone ? goesToBackend : (flow: Flow) => !goesToBackend(flow);
   return frontends.map((frontend) => [
     frontendKey(frontend, { family, protocol }),
-    { family, protocol, port: frontend.port, isBackend, isGone },
+    { family, protocol, port: frontend.port, isStale, isGone },
   ]);
 };
 
@@ -141,7 +186,7 @@ export function staleFlows<F extends Flow>(
   if (scope.size === 0) return victims;
   for (const flow of flows) {
     const target = targetOf(scope, flow, localAddresses);
-    if (target !== undefined && isVictim(target, flow)) victims.push(flow);
+    if (target?.isStale(flow) === true) victims.push(flow);
   }
   return victims;
 }
@@ -156,8 +201,4 @@ function targetOf(
   if (exact !== undefined || !localAddresses.has(destination)) return exact;
   const family = destination.includes(':') ? 'IPv6' : 'IPv4';
   return scope.get(`${protocol}|${hostPort(family, destinationPort)}`);
-}
-
-function isVictim(target: Target, { replySource, replySourcePort }: Flow): boolean {
-  return target.isBackend(hostPort(replySource, replySourcePort)) === target.isGone;
 }

@@ -12,15 +12,17 @@ class Columns implements BackendList {
   readonly ports: Column<number>;
   readonly areLocal: Column<boolean>;
   readonly areTerminating: Column<boolean>;
+  readonly weights: Column<number>;
 
   constructor(
     addresses: readonly string[],
-    { ports, areLocal, areTerminating }: Omit<BackendColumns, 'addresses'>,
+    { ports, areLocal, areTerminating, weights }: Omit<BackendColumns, 'addresses'>,
   ) {
     this.addresses = addresses;
     this.ports = ports;
     this.areLocal = areLocal;
     this.areTerminating = areTerminating;
+    this.weights = weights;
   }
 
   get length(): number {
@@ -36,12 +38,14 @@ class Columns implements BackendList {
   }
 
   #at(address: string, index: number): Backend {
-    return {
+    const backend = {
       address,
       port: valueAt(this.ports, index),
       isLocal: valueAt(this.areLocal, index),
       isTerminating: valueAt(this.areTerminating, index),
     };
+    const weight = valueAt(this.weights, index);
+    return weight === 1 ? backend : { ...backend, weight };
   }
 }
 
@@ -50,6 +54,7 @@ export interface BackendColumns {
   readonly ports: Column<number>;
   readonly areLocal: Column<boolean>;
   readonly areTerminating: Column<boolean>;
+  readonly weights: Column<number>;
 }
 
 const NO_BACKENDS: BackendList = Object.freeze([]);
@@ -61,7 +66,7 @@ export function valueAt<T extends number | boolean>(column: Column<T>, index: nu
 
 /** The backends at these indexes, in their order; all of them share the addresses. */
 export function pickBackends(from: BackendColumns, indexes: readonly number[]): BackendList {
-  const { addresses, ports, areLocal, areTerminating } = from;
+  const { addresses, ports, areLocal, areTerminating, weights } = from;
   if (indexes.length === 0) return NO_BACKENDS;
   const isAll = indexes.length === addresses.length;
   const picked = isAll ? addresses : exactList(indexes.map((index) => addresses[index] ?? ''));
@@ -69,6 +74,7 @@ export function pickBackends(from: BackendColumns, indexes: readonly number[]): 
     ports: pickColumn(ports, indexes),
     areLocal: pickColumn(areLocal, indexes),
     areTerminating: pickColumn(areTerminating, indexes),
+    weights: pickColumn(weights, indexes),
   });
 }
 

@@ -30,8 +30,9 @@ export function candidateSets(
   wanted: SetsWanted,
   locality: Locality,
 ): CandidateSets {
-  const topology = wanted.usesCluster ? topologyMode(merged.traits, locality) : undefined;
-  const { serving, ready, near, fallback } = categorize(merged.traits, topology, locality);
+  const traits = traitsOf(merged);
+  const topology = wanted.usesCluster ? topologyMode(traits, locality) : undefined;
+  const { serving, ready, near, fallback } = categorize(traits, topology, locality);
   const columns = columnsOf(merged, locality.nodeName);
   const pick = (indexes: readonly number[]): BackendList => pickBackends(columns, indexes);
   const isLocal = (index: number): boolean => valueAt(columns.areLocal, index);
@@ -48,6 +49,21 @@ export function candidateSets(
     isAnyUsable: ready.length > 0 || fallback.length > 0,
   };
 }
+
+/**
+ * An endpoint of weight 0 counts as one that is not ready and serves on: it is in no set, topology hints and health
+ * checks do not count it, and it keeps its flows.
+ */
+function traitsOf({ traits, weights }: MergedEndpoints): readonly EndpointTraits[] {
+  if (weights?.includes(0) !== true) return traits;
+  return traits.map((endpoint, index) =>
+    weights[index] === 0
+      ? { ...endpoint, isReady: false, isServing: canServe(endpoint), isTerminating: false }
+      : endpoint,
+  );
+}
+
+const canServe = ({ isReady, isServing }: EndpointTraits): boolean => isReady || isServing;
 
 /** Indexes of endpoints, ascending. */
 interface Categories {
@@ -70,7 +86,7 @@ function categorize(
   const near: number[] = [];
   const fallback: number[] = [];
   for (const [index, endpoint] of traits.entries()) {
-    if (!endpoint.isReady && !endpoint.isServing) continue;
+    if (!canServe(endpoint)) continue;
     serving.push(index);
     if (endpoint.isReady) {
       ready.push(index);
@@ -85,10 +101,14 @@ function categorize(
 const firstFilled = (first: BackendList, second: () => BackendList): BackendList =>
   first.length > 0 ? first : second();
 
-function columnsOf({ addresses, traits, ports }: MergedEndpoints, ownNode: string): BackendColumns {
+function columnsOf(
+  { addresses, traits, ports, weights }: MergedEndpoints,
+  ownNode: string,
+): BackendColumns {
   return {
     addresses,
     ports,
+    weights: weights ?? 1,
     // An endpoint without a node is never local, not even to a proxy without a name.
     areLocal: traits.map(({ nodeName }) => nodeName !== undefined && nodeName === ownNode),
     areTerminating: traits.map(({ isReady, isTerminating }) => !isReady && isTerminating),

@@ -43,9 +43,9 @@ export function mergeEndpoints(
   }
   const [first] = sources;
   if (first === undefined) return NOTHING;
-  return sources.length === 1
-    ? { addresses: first.slice.addresses, traits: first.slice.traits, ports: first.port }
-    : mergeSources(sources);
+  if (sources.length > 1) return mergeSources(sources);
+  const { addresses, traits, weights } = first.slice;
+  return { addresses, traits, ports: first.port, ...(weights && { weights }) };
 }
 
 function mergeSources(sources: readonly Source[]): MergedEndpoints {
@@ -59,16 +59,22 @@ function mergeSources(sources: readonly Source[]): MergedEndpoints {
     const before = index > 0 ? found[index - 1] : undefined;
     return before?.address !== address || before.port !== port;
   });
+  const isWeighted = sources.some(({ slice }) => slice.weights !== undefined);
   return {
     addresses: kept.map(({ address }) => address),
     traits: kept.map(({ traits }) => traits),
     ports: kept.map(({ port }) => port),
+    ...(isWeighted && { weights: kept.map(({ weight }) => weight) }),
   };
 }
 
-function endpointsOf({ addresses, traits }: EndpointColumns): readonly Endpoint[] {
+interface WeightedEndpoint extends Endpoint {
+  readonly weight: number;
+}
+
+function endpointsOf({ addresses, traits, weights }: EndpointColumns): readonly WeightedEndpoint[] {
   return addresses.flatMap((address, index) => {
     const said = traits[index];
-    return said === undefined ? [] : { address, traits: said };
+    return said === undefined ? [] : { address, traits: said, weight: weights?.[index] ?? 1 };
   });
 }

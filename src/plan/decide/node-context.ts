@@ -176,6 +176,7 @@ export function buildContext(
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,
     allowExternalIps: settings.allowExternalIps,
+    algorithm: settings.algorithm ?? 'random',
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

@@ -3,8 +3,11 @@
 import { exactList, flatText } from '../../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
+import { annotationField } from '../../model/fields.ts';
+import { ALGORITHM_ANNOTATION } from '../../model/labels.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
+  type Algorithm,
   type EndpointSlice,
   FAMILIES,
   type Family,
@@ -22,6 +25,7 @@ import type {
   ServicePlan,
   ServicePortPlan,
 } from '../types.ts';
+import { BALANCING, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
 import {
@@ -41,6 +45,8 @@ export interface BuildContext {
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
   readonly allowExternalIps: boolean;
+  /** Of Services that do not choose one. */
+  readonly algorithm: Algorithm;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -77,6 +83,7 @@ export function buildService(
   };
   const work: Work = { service, key: serviceKey(service), slices, context, reject };
   rejectExternalIps(work);
+  rejectIdleWeights(work);
   const ports: ServicePortPlan[] = [];
   const readyLocal = service.healthCheckNodePort === undefined ? undefined : newReadyLocal();
   for (const family of FAMILIES) {
@@ -111,6 +118,22 @@ function rejectExternalIps({ service, context, reject }: Work): void {
   }
 }
 
+const algorithmOf = ({ service, context }: Work): Algorithm =>
+  service.algorithm ?? context.algorithm;
+
+/** Nobody who writes weights wants them to have no effect. */
+function rejectIdleWeights(work: Work): void {
+  const algorithm = algorithmOf(work);
+  if (BALANCING[algorithm].isWeighing) return;
+  const weights = work.slices.flatMap((slice) => slice.weights ?? [1]);
+  const [first, ...others] = weights.filter((weight) => weight !== 0);
+  if (others.every((weight) => weight === first)) return;
+  work.reject(
+    annotationField(ALGORITHM_ANNOTATION),
+    `${algorithm} does not weigh endpoints: of their weights only 0 counts; use ${WEIGHING_NAMES.join(' or ')}`,
+  );
+}
+
 function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   const { service, slices, context } = work;
   const isExternal = isExternallyAccessible(service, port, family);
@@ -139,6 +162,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const frontends = buildFrontends(work, port, parts);
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
+  const algorithm = algorithmOf(work);
   const plan = {
     key: portKey(key, port, family),
     namespace: service.namespace,
@@ -147,6 +171,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     protocol,
     family,
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
+    ...(algorithm !== 'random' && { algorithm }),
     cluster,
     local,
     serving,

@@ -9,6 +9,7 @@ import type { ExplainStep, Explanation } from './explanation.ts';
 import { type FrontendMatch, type Match, matchDestination } from './match.ts';
 import type { Packet } from './packet.ts';
 import {
+  algorithmStep,
   endpointsStep,
   hairpinStep,
   keptAddressStep,
@@ -137,6 +138,7 @@ function chosen(
     });
   }
   steps.push(
+    ...algorithmStep(port, backends),
     masqueradeStep(frontend, client.position),
     ...hairpinStep(hairpins, backends, trafficRule),
     ...keptAddressStep(frontend, backends, trafficRule),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of an explanation that come after the frontend is known, in words for people.
 
+import { algorithmOf, BALANCING, weightFor } from '../decide/balancing.ts';
 import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
 import type {
   Backend,
@@ -60,6 +61,21 @@ export function endpointsStep(port: ServicePortPlan, trafficRule: TrafficRule): 
         result: 'reject',
         reason: 'no endpoint is ready, and none serves while it terminates',
       };
+}
+
+/** How one of several is chosen, with the share of each if they differ. */
+export function algorithmStep(
+  port: ServicePortPlan,
+  backends: readonly Backend[],
+): readonly ExplainStep[] {
+  if (backends.length < 2) return [];
+  const algorithm = algorithmOf(port);
+  const weights = backends.map(weightFor(algorithm));
+  const isEven = weights.every((weight) => weight === weights[0]);
+  const shares = isEven ? '' : `, by weights ${weights.join(':')}`;
+  return [
+    { rule: 'algorithm', result: algorithm, reason: `${BALANCING[algorithm].choice}${shares}` },
+  ];
 }
 
 /** Why the source address stays or goes, before any hairpin. */

@@ -4,7 +4,7 @@ import type { FlagValues } from '../../../src/config/flags/flags.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 import { type Config, diagnosticText } from '../../../src/config/types.ts';
 import { FairleadError } from '../../../src/errors.ts';
-import { kubeadmConfig } from '../../support/kubeadm-config.ts';
+import { kubeadmConfig } from '../../support/kubeadm/config.ts';
 
 export const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 export const OWN_HEAD = 'apiVersion: fairlead.io/v1alpha1\nkind: FairleadConfiguration\n';

@@ -240,7 +240,7 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
   [
     'ipvs: {strictARP: true, scheduler: rr}',
     [
-      'ipvs.scheduler: ignored: a backend is selected at random for each connection',
+      'ipvs.scheduler: ignored: see algorithm in FairleadConfiguration',
       'ipvs.strictARP: ignored: fairlead does not use IPVS',
     ],
   ],
@@ -262,6 +262,63 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
 test.each(warnings)('%s is accepted with a warning', (yaml, says) => {
   const warnings = warningsOf(fromFile(`${HEAD}${yaml}\n`));
   expect(warnings.map((text) => text.replace(/^c\.yaml:3: /, ''))).toEqual(says);
+});
+
+test.each([
+  [
+    'cgroupRoot: /c',
+    ['cgroupRoot: ignored by the iptables engine: its rules see every packet of the node'],
+  ],
+  ['mapSizes: {flows: 9}', ['mapSizes: ignored by the iptables engine: it has no maps']],
+  ['devices: [auto]', []],
+  [
+    'devices: [none]',
+    ['devices: ignored by the iptables engine: its rules see every packet of the node'],
+  ],
+  ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
+  [
+    'resetTCPConnections: true',
+    [
+      'resetTCPConnections: ignored by the iptables engine: TCP connections are left to end by themselves',
+    ],
+  ],
+  ['answerPing: true', ['answerPing: ignored by the iptables engine: pings are not answered']],
+  [
+    'nodePortBindProtection: true',
+    [
+      'nodePortBindProtection: ignored by the iptables engine: processes of the node can bind NodePorts',
+    ],
+  ],
+  ['nodePortBindProtection: false', []],
+  ['algorithm: weighted-random', []],
+  [
+    'algorithm: source-hash',
+    [
+      'algorithm: remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
+    ],
+  ],
+  [
+    'metricsTopServices: 3',
+    ['metricsTopServices: ignored by the iptables engine: connections are not counted'],
+  ],
+])(
+  'a setting of the bpf engine, %s, is accepted with a warning by iptables alone',
+  (yaml, says) => {
+    const warned = (engine: string): readonly string[] =>
+      warningsOf(fromFile(`${OWN_HEAD}engine: ${engine}\n${yaml}\n`)).map((text) =>
+        text.replace(/^c\.yaml:\d+: /, ''),
+      );
+    expect(warned('iptables')).toEqual(says);
+    expect(warned('auto')).toEqual([]);
+  },
+);
+
+test.each([
+  ['iptables: {minSyncPeriod: 2s}', 2_000],
+  ['nftables: {minSyncPeriod: 2s}', 1_000],
+  ['mode: nftables\nnftables: {minSyncPeriod: 2s}', 2_000],
+])('the time between two writes of rules is that of the section of the mode: %s', (yaml, ms) => {
+  expect(fromFile(`${HEAD}${yaml}\n`).netfilter.minSyncPeriodMs).toBe(ms);
 });
 
 test('every value is used', () => {
@@ -390,6 +447,8 @@ describe('what settings mean', () => {
       '',
       `engine: bpf
 ephemeral: true
+takeOver: true
+readyFile: /f
 manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
@@ -399,6 +458,7 @@ tcOrder: inner
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 auditInterval: 90s
 allowExternalIPs: false
+algorithm: weighted-random
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
@@ -406,6 +466,8 @@ metricsTopServices: 7`,
     );
     expect(config.own).toEqual({
       isEphemeral: true,
+      takesOver: true,
+      readyFile: '/f',
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
@@ -429,5 +491,6 @@ metricsTopServices: 7`,
     });
     expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
     expect(config.plan.allowExternalIps).toBe(false);
+    expect(config.plan.algorithm).toBe('weighted-random');
   });
 });

@@ -9,6 +9,8 @@ import { fromFile, fromFlags, HEAD, KUBEADM, OWN_HEAD, warningsOf } from './conf
 /** Each with another value than its default. */
 const EVERY_OWN_FIELD = `${OWN_HEAD}engine: bpf
 ephemeral: true
+takeOver: true
+readyFile: /f
 manifests: /m
 apiServers: [https://10.0.0.1]
 cgroupRoot: /c
@@ -19,6 +21,7 @@ devices: [auto, '!docker*']
 tcOrder: inner
 auditInterval: 5m0s
 allowExternalIPs: false
+algorithm: weighted-random
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false

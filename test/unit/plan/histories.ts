@@ -3,6 +3,7 @@
 // other's way, slices move between them, and this node's Node changes meanwhile.
 import fc from 'fast-check';
 import type { Kind, ObjectChange } from '../../../src/model/types.ts';
+import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
 import { SETTINGS } from './support.ts';
 
@@ -31,6 +32,7 @@ const serviceSpec = fc.record({
   affinity: some('None', 'ClientIP'),
   created: some(undefined, '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z'),
   label: some('', '', '', 'service.kubernetes.io/service-proxy-name'),
+  algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
 });
 
 const clusterIp = (family: string, number: number): string =>
@@ -40,6 +42,7 @@ const serviceObject = serviceSpec.map((one) => ({
   metadata: {
     creationTimestamp: one.created,
     labels: one.label === '' ? {} : { [one.label]: 'x' },
+    annotations: { 'fairlead.io/algorithm': one.algorithm },
   },
   spec: {
     type: one.type,
@@ -91,9 +94,13 @@ const sliceObject = fc
       { maxLength: 2 },
     ),
     endpoints: fc.array(endpoint, { maxLength: 5 }),
+    weights: some(undefined, undefined, '10.1.1.1=3 10.1.1.2=0', '*=2 10.1.1.4=7', '*=0 x'),
   })
-  .map(({ owner, family, ports, endpoints }) => ({
-    metadata: { labels: { 'kubernetes.io/service-name': owner } },
+  .map(({ owner, family, ports, endpoints, weights }) => ({
+    metadata: {
+      labels: { 'kubernetes.io/service-name': owner },
+      annotations: { 'fairlead.io/weights': weights },
+    },
     addressType: family,
     ports,
     endpoints: endpoints.map(({ last, ...rest }) => ({

@@ -3,10 +3,18 @@
 // model's work. Never throws, whatever the object is.
 
 import { isRecord, type JsonRecord } from '../../../lib/json.ts';
-import { TRIGGER_TIME_ANNOTATION } from '../../../model/labels.ts';
+import {
+  ALGORITHM_ANNOTATION,
+  TRIGGER_TIME_ANNOTATION,
+  WEIGHTS_ANNOTATION,
+} from '../../../model/labels.ts';
 import type { Intern } from './intern.ts';
 
-const KEPT_ANNOTATIONS: readonly string[] = [TRIGGER_TIME_ANNOTATION];
+const KEPT_ANNOTATIONS: readonly string[] = [
+  TRIGGER_TIME_ANNOTATION,
+  ALGORITHM_ANNOTATION,
+  WEIGHTS_ANNOTATION,
+];
 
 export type Prune = (object: JsonRecord, intern: Intern) => JsonRecord;
 

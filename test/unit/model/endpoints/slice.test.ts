@@ -216,3 +216,58 @@ describe('projectServiceCidr', () => {
     expect(projectServiceCidr(ref, 7).value).toBeUndefined();
   });
 });
+
+describe('weights', () => {
+  const weights = (text: unknown, addresses = ['10.1.1.5', '10.1.1.6', '10.1.1.7']) =>
+    project({
+      metadata: { ...SLICE.metadata, annotations: { 'fairlead.io/weights': text } },
+      endpoints: addresses.map((address) => ({ addresses: [address] })),
+    });
+  const FIELD = 'metadata.annotations["fairlead.io/weights"]';
+
+  it.each<[string, string, readonly number[] | undefined]>([
+    ['of some', '10.1.1.5=3,10.1.1.7=0', [3, 1, 0]],
+    ['with blanks and lines', ' 10.1.1.5=3 \n 10.1.1.6=2, ', [3, 2, 1]],
+    ['of all others', '*=10 10.1.1.6=1', [10, 1, 10]],
+    ['in another form', '10.1.1.5=65535', [65_535, 1, 1]],
+    ['that are usual', '*=1', undefined],
+    ['of nobody', '', undefined],
+  ])('%s are read', (_, text, read) => {
+    const { value, rejections } = weights(text);
+    expect(rejections).toEqual([]);
+    expect(value?.weights).toEqual(read);
+  });
+
+  it.each<[string, unknown, string, readonly number[] | undefined]>([
+    ['a weight below 0', '10.1.1.5=-1 10.1.1.6=2', '"10.1.1.5=-1" must be', [1, 2, 1]],
+    ['a weight above 65535', '10.1.1.5=65536', '"10.1.1.5=65536" must be', undefined],
+    ['a fraction', '10.1.1.5=0.5', '"10.1.1.5=0.5" must be', undefined],
+    ['no address', 'web-1=2', '"web-1=2" must be', undefined],
+    ['no weight', '10.1.1.5', '"10.1.1.5" must be', undefined],
+    ['an address of no endpoint', '10.1.9.9=2', '10.1.9.9 is no endpoint', undefined],
+    ['an address of the other family', 'fd00::1=2', 'fd00::1 is no endpoint', undefined],
+    ['an address twice', '10.1.1.5=2 10.1.1.5=3', '10.1.1.5 is listed twice', [2, 1, 1]],
+    ['no text', 7, 'must be text', undefined],
+  ])('%s is rejected alone', (_, text, reason, read) => {
+    const { value, rejections } = weights(text);
+    expect(rejections).toMatchObject([{ field: FIELD, reason: expect.stringContaining(reason) }]);
+    expect(value?.addresses).toHaveLength(3);
+    expect(value?.weights).toEqual(read);
+  });
+
+  it('are found for an address in any form', () => {
+    const { value, rejections } = projectSlice(REF, {
+      ...SLICE,
+      addressType: 'IPv6',
+      metadata: { ...SLICE.metadata, annotations: { 'fairlead.io/weights': 'FD00:0::1=4' } },
+      endpoints: [{ addresses: ['fd00::1'] }],
+    });
+    expect(rejections).toEqual([]);
+    expect(value?.weights).toEqual([4]);
+  });
+
+  it('are rejected where annotations are no object', () => {
+    const { rejections } = project({ metadata: { ...SLICE.metadata, annotations: 7 } });
+    expect(rejections).toMatchObject([{ field: 'metadata.annotations' }]);
+  });
+});

@@ -312,3 +312,32 @@ describe('projectService', () => {
     expect(rejections.at(-1)?.reason).toContain('further problems');
   });
 });
+
+describe('the balancing algorithm', () => {
+  const annotated = (text: unknown) =>
+    project({}, { metadata: { annotations: { 'fairlead.io/algorithm': text, note: 7 } } });
+
+  it.each([
+    ['weighted-random', 'weighted-random'],
+    [' random\n', 'random'],
+    ['round-robin', 'round-robin'],
+  ])('%j is read', (text, algorithm) => {
+    expect(annotated(text)).toMatchObject({ value: { algorithm }, rejections: [] });
+  });
+
+  it.each([
+    ['fastest', 'must be one of random, weighted-random, '],
+    ['', 'must be one of random, weighted-random, '],
+    [7, 'must be text'],
+  ])('%j is rejected, and the Service has none', (text, reason) => {
+    const { value, rejections } = annotated(text);
+    expect(value).toBeDefined();
+    expect(value).not.toHaveProperty('algorithm');
+    expect(rejections).toMatchObject([
+      {
+        field: 'metadata.annotations["fairlead.io/algorithm"]',
+        reason: expect.stringContaining(reason),
+      },
+    ]);
+  });
+});

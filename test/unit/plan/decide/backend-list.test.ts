@@ -10,12 +10,13 @@ const from = {
   ports: [80, 81, 81],
   areLocal: [false, false, true],
   areTerminating: false,
+  weights: [1, 3, 3],
 };
 
 test('what is picked comes in order, each with its own port and place', () => {
   expect([...pickBackends(from, [0, 2])]).toEqual([
     { address: '10.1.1.1', port: 80, isLocal: false, isTerminating: false },
-    { address: '10.1.1.3', port: 81, isLocal: true, isTerminating: false },
+    { address: '10.1.1.3', port: 81, isLocal: true, isTerminating: false, weight: 3 },
   ]);
   const picked = pickBackends(from, [1, 2]);
   expect(picked).toHaveLength(2);
@@ -32,7 +33,11 @@ test('all of them share the addresses; what is alike is said once', () => {
   });
   expect(Reflect.get(pickBackends(from, [0, 1, 2]), 'addresses')).toBe(addresses);
   expect(pickBackends(from, [0, 1])).toMatchObject({ areLocal: false, ports: [80, 81] });
-  expect(pickBackends(from, [1, 2])).toMatchObject({ areLocal: [false, true], ports: 81 });
+  expect(pickBackends(from, [1, 2])).toMatchObject({
+    areLocal: [false, true],
+    ports: 81,
+    weights: 3,
+  });
 });
 
 test('equal lists are the same, however they came about; others are not', () => {

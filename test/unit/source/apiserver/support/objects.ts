@@ -13,7 +13,13 @@ const managedFields = [{ manager: 'kube-controller-manager', fieldsV1: { 'f:spec
 
 export function service(name: string, port = 80, labels: Record<string, string> = {}): ApiObject {
   return {
-    metadata: { name, namespace: 'default', labels, managedFields, annotations: { note: 'x' } },
+    metadata: {
+      name,
+      namespace: 'default',
+      labels,
+      managedFields,
+      annotations: { note: 'x', 'fairlead.io/algorithm': 'weighted-random' },
+    },
     spec: {
       clusterIP: '10.96.0.10',
       clusterIPs: ['10.96.0.10'],

@@ -10,19 +10,21 @@ import {
   decodeU32,
   encodeFrontendKey,
   type FrontendValue,
+  hasTable,
   NODE_PORTS_OFFSET,
   type RuleValue,
-} from '../../src/dataplane/bpf/maps/layout.ts';
-import { element, type Tables } from '../../src/dataplane/bpf/maps/tables.ts';
-import { readRun } from '../../src/dataplane/bpf/sync/service-port/sets.ts';
-import type { FrontendId } from '../../src/dataplane/entry.ts';
-import { addressBytes, hostPort } from '../../src/lib/address-bytes.ts';
-import { familyOf, isLoopback } from '../../src/lib/ip.ts';
-import type { Family } from '../../src/model/types.ts';
-import type { Packet } from '../../src/plan/explain/packet.ts';
-import type { ClientPosition } from '../../src/plan/types.ts';
-import { admits, isPod } from '../support/dataplane/source-ranges.ts';
-import type { Answer } from './conformance.ts';
+} from '../../../src/dataplane/bpf/maps/layout.ts';
+import { element, type Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+import type { FrontendId } from '../../../src/dataplane/entry.ts';
+import { addressBytes, hostPort } from '../../../src/lib/address-bytes.ts';
+import { familyOf, isLoopback } from '../../../src/lib/ip.ts';
+import type { Family } from '../../../src/model/types.ts';
+import type { Packet } from '../../../src/plan/explain/packet.ts';
+import type { ClientPosition } from '../../../src/plan/types.ts';
+import { tableEntries } from '../../support/dataplane/set-table.ts';
+import { admits, isPod } from '../../support/dataplane/source-ranges.ts';
+import type { Answer } from '../conformance.ts';
 
 const nobody = (verdict: Answer['verdict']): Answer => ({
   verdict,
@@ -40,7 +42,7 @@ export function answerOfTables(tables: Tables, packet: Packet, position: ClientP
   const rule = frontend.rules[position];
   if (!admits(tables, frontend, rule, packet.source)) return nobody('drop');
   if (rule.members === 0) return nobody(rule.whenEmpty);
-  const backends = backendsOf(tables, rule, frontend.key.family);
+  const backends = backendsOf(tables, chosenFrom(tables, rule), frontend.key.family);
   const { masquerade, keepsLocalClient } = rule;
   return {
     verdict: 'forward',
@@ -85,9 +87,26 @@ function answersNodePorts(tables: Tables, address: string, position: ClientPosit
   return value[0] === ADDRESS_SCOPE.node || position === 'host';
 }
 
-/** Every member must be an active backend of the service port that the set belongs to. */
-function backendsOf(tables: Tables, rule: RuleValue, family: Family): readonly BackendValue[] {
-  const [serviceId, ...ids] = readRun(tables.slotBlock, rule.block, rule.members);
+interface Chosen {
+  readonly serviceId: number;
+  readonly ids: readonly number[];
+}
+
+/** What the algorithm chooses from, each id once: the members, or those that the table has, as bpf/common/algorithm.h. */
+function chosenFrom(tables: Tables, rule: RuleValue): Chosen {
+  const [serviceId = 0, ...ids] = readRun(tables.slotBlock, rule.block, rule.members);
+  if (!hasTable(rule.kind)) return { serviceId, ids };
+  const entries = tableEntries(tables, rule);
+  if (entries.some((id) => !ids.includes(id))) throw new Error(`${entries} not all of ${ids}`);
+  return { serviceId, ids: [...new Set(entries)] };
+}
+
+/** Every one must be an active backend of the service port that the set belongs to. */
+function backendsOf(
+  tables: Tables,
+  { serviceId, ids }: Chosen,
+  family: Family,
+): readonly BackendValue[] {
   return ids.map((id) => {
     const backend = decodeBackend(element(tables.backend[family], id), family);
     if (backend.serviceId !== serviceId || backend.state !== BACKEND_STATE.ACTIVE) {

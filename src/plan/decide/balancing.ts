@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The balancing algorithms: how each chooses a backend of a set. What a dataplane makes of them is its own affair.
+import type { Algorithm } from '../../model/types.ts';
+import type { Backend, ServicePortPlan } from '../types.ts';
+
+export interface Balancing {
+  /** A backend's share follows its weight; with the others only weight 0 counts. */
+  readonly isWeighing: boolean;
+  /** In words. */
+  readonly choice: string;
+}
+
+/** In the order in which people see them. */
+export const BALANCING: Readonly<Record<Algorithm, Balancing>> = {
+  random: { isWeighing: false, choice: 'each connection gets one at random' },
+  'weighted-random': { isWeighing: true, choice: 'each connection gets one at random' },
+  'round-robin': { isWeighing: false, choice: 'each connection gets the next one' },
+  'weighted-round-robin': { isWeighing: true, choice: 'each connection gets the next one' },
+  'source-hash': {
+    isWeighing: true,
+    choice:
+      'each client gets the one that a hash of its address names, as long as the set is the same',
+  },
+};
+
+export const ALGORITHM_NAMES = Object.keys(BALANCING) as [Algorithm, ...Algorithm[]];
+export const WEIGHING_NAMES = ALGORITHM_NAMES.filter((name) => BALANCING[name].isWeighing);
+
+export const algorithmOf = ({ algorithm }: Pick<ServicePortPlan, 'algorithm'>): Algorithm =>
+  algorithm ?? 'random';
+
+/** By which the algorithm chooses among the backends of a set: equal for one that does not weigh. */
+export const weightFor =
+  (algorithm: Algorithm) =>
+  ({ weight = 1 }: Pick<Backend, 'weight'>): number =>
+    BALANCING[algorithm].isWeighing ? weight : 1;

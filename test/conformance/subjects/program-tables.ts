@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dataplane behind the router, driven as the agent drives it, with the addresses of the plan's node.
+import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import type { Capabilities } from '../../../src/dataplane/capabilities.ts';
+import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
+import { createRouter } from '../../../src/dataplane/router.ts';
+import { familyOf } from '../../../src/lib/ip.ts';
+import type { Plan } from '../../../src/plan/types.ts';
+import { memoryDataplane } from '../../support/dataplane/memory-dataplane.ts';
+import type { Subject } from '../conformance.ts';
+
+const addressesOf = (plan: Plan) =>
+  [...plan.node.localAddresses, '127.0.0.1', '::1'].map((address) => ({
+    family: familyOf(address),
+    address,
+  }));
+
+type Driven = Pick<Subject, 'sync' | 'close'>;
+
+/** The BPF dataplane over any tables. */
+export const programTables = (tables: Tables, capabilities: Capabilities): Driven =>
+  driven(memoryDataplane(tables, { capabilities }));
+
+export function driven(one: Dataplane): Driven {
+  const dataplane = createRouter([one]);
+  return {
+    async sync(plan, changed) {
+      const { failed } = await dataplane.sync(plan, changed, addressesOf(plan));
+      if (failed.length > 0) throw new Error(JSON.stringify(failed));
+    },
+    close: () => dataplane.close(),
+  };
+}
