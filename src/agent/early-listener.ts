@@ -6,6 +6,8 @@ import type { SourceListener } from '../source/source.ts';
 
 export interface EarlyListener {
   readonly listener: SourceListener;
+  /** The source has delivered complete lists. */
+  readonly synced: Promise<void>;
   /** From now on `target` is told, first what was delivered so far: one call in each turn of the event loop. */
   passTo(target: SourceListener): Promise<void>;
 }
@@ -13,14 +15,22 @@ export interface EarlyListener {
 export function createEarlyListener(): EarlyListener {
   const waiting: ((to: SourceListener) => void)[] = [];
   let target: SourceListener | undefined;
+  let isSynced: () => void = () => undefined;
+  const synced = new Promise<void>((resolve) => {
+    isSynced = resolve;
+  });
   const tell = (call: (to: SourceListener) => void): void => {
     if (target === undefined) waiting.push(call);
     else call(target);
   };
   return {
+    synced,
     listener: {
       onChanges: (changes) => tell((to) => to.onChanges(changes)),
-      onSynced: () => tell((to) => to.onSynced()),
+      onSynced: () => {
+        tell((to) => to.onSynced());
+        isSynced();
+      },
       onProblems: (problems) => tell((to) => to.onProblems(problems)),
       onRequest: (request) => tell((to) => to.onRequest?.(request)),
     },

@@ -1,225 +1,226 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composes a running instance from its settings: admin socket, dataplane, agent, servers, source. If one of
-// them fails to start, those before it are closed.
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
-import type { Predecessor } from '../dataplane/predecessor.ts';
+// An instance in this process, from its start to its end: alone, in the place of an agent that runs (a take-over), and until a
+// successor comes in its own.
+import { setTimeout as delay } from 'node:timers/promises';
+import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import type { ObjectChange, Rejection } from '../model/types.ts';
-import { problemsOf } from '../observe/status.ts';
-import { createPlanner } from '../plan/planner.ts';
-import type { PlanSettings } from '../plan/types.ts';
-import { serveSocket } from '../server/admin-socket.ts';
-import type { EventSender } from '../server/events/recorder.ts';
-import { openServers, type Servers, type ServersSettings } from '../server/servers.ts';
-import type { Source } from '../source/source.ts';
-import { SYSTEM_CLOCK } from '../sys/clock.ts';
-import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
-import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
-import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
+import {
+  createListenerPool,
+  type Inherited,
+  type ListenerPool,
+} from '../server/http/listener-pool.ts';
+import type { Servers } from '../server/servers.ts';
 import { packageVersion } from '../sys/package.ts';
-import { type Agent, createAgent } from './agent.ts';
-import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
-import { createEarlyListener, type EarlyListener } from './early-listener.ts';
-import { createHandOver } from './hand-over/hand-over.ts';
-import { withNodeWarning } from './own-node.ts';
-import { checkRunDir } from './preflight/checks.ts';
-import { createProblemLog } from './problem-log.ts';
-import { readersOf } from './readers.ts';
-import { routesOf, STARTING_ROUTES } from './routes.ts';
+import { type Composed, compose, type InstanceSettings, type SourceProgress } from './compose.ts';
+import { findRunning, type Running } from './take-over/asking.ts';
+import { difference, factsOf, type InstanceFiles, type Refusal } from './take-over/facts.ts';
+import { createGiving } from './take-over/giving.ts';
 
-/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
-export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
-
-export interface InstanceSettings {
-  readonly plan: PlanSettings;
-  readonly source: Source;
-  readonly openDataplane: OpenDataplane;
-  /** All engines: those that this agent does not run may have been run by an earlier one. */
-  readonly predecessors: readonly Predecessor[];
-  readonly runDir: string;
-  readonly auditIntervalMs: number;
-  readonly servers: ServersSettings;
-  /** Services with counters of their own on /metrics. */
-  readonly metricsTopServices: number;
+export interface InstanceOptions {
+  /** Files of this instance, if it takes over from an agent that runs; undefined: such an agent is an error. */
+  readonly takesOverAs?: InstanceFiles | undefined;
+  /**
+   * Called before anything is locked: what a stop is to do changes.
+   * @param isTakeOver another agent waits for the end of this start, and goes on if it fails
+   */
+  readonly beforeLocks?: (isTakeOver: boolean) => void;
+  /** Called when this agent answers for itself; again if it resumes. */
+  readonly onServing?: () => void;
 }
 
 export interface Instance {
-  readonly agent: Agent;
   readonly configWritten: Servers['configWritten'];
+  /** What the kernel has is another agent's: this one may remove nothing. */
+  isHandedOver(): boolean;
+  /** Resolves when all whose connections this agent has accepted are answered, or have had time for that; at once if it is alone. */
+  answered(): Promise<void>;
+  /** Rejects if it cannot go on after a successor was lost. Never resolves. */
+  readonly failed: Promise<never>;
   /** Closes everything; the programmed state is kept and serves traffic. Idempotent. */
   stop(): void;
 }
 
 /** Throws FairleadError, after closing what it opened; hooks that are attached already stay, as after a stop. */
-export async function startInstance(settings: InstanceSettings, log: Logger): Promise<Instance> {
-  const closers: { close(): void }[] = [];
-  const stop = (): void => {
-    for (const part of closers.splice(0).reverse()) part.close();
-  };
-  try {
-    return await compose(settings, log, { closers, stop });
-  } catch (error) {
-    stop();
-    throw error;
-  }
-}
-
-interface Lifetime {
-  /** In the order in which they were opened. */
-  readonly closers: { close(): void }[];
-  readonly stop: () => void;
-}
-
-async function compose(
+export async function startInstance(
   settings: InstanceSettings,
   log: Logger,
-  { closers, stop }: Lifetime,
+  options: InstanceOptions = {},
 ): Promise<Instance> {
-  const startedAt = new Date();
-  const { source } = settings;
-  checkRunDir(settings.runDir);
-  // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
-  const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
-  closers.push(admin);
-  const network = followNetwork();
-  closers.push(network);
-  const addresses = nodeAddressesOf(network);
-  const early = createEarlyListener();
-  const opening = settings.openDataplane(network);
-  const dataplane = await openBeside(opening, settings.source, { early, closers });
-  logAttached(dataplane, settings.plan.nodeName, log);
-  const agent = createAgent({
-    planner: createPlanner(settings.plan),
-    dataplane,
-    log,
-    addresses,
-    auditIntervalMs: settings.auditIntervalMs,
-  });
-  closers.push({ close: () => agent.stop() });
-  const servers = await openServers({
-    settings: settings.servers,
-    readers: readersOf({ agent, dataplane, source }, settings.metricsTopServices),
-    sender: senderTo(source),
-    localAddresses: () => addresses.current().map(({ address }) => address),
-    log,
-  });
-  closers.push(servers);
-  const cleaner = conntrackCleaner(addresses, servers, log);
-  closers.push(cleaner);
-  agent.listen({ onSync: (facts) => cleaner.synced(facts) });
-  handOver(settings.predecessors, dataplane, { agent, closers, log });
-  admin.serve(
-    routesOf({ node: settings.plan.nodeName, startedAt, dataplane, agent, source, addresses }),
-  );
-  start(source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
-  return { agent, configWritten: servers.configWritten, stop };
+  const instance = new RunningInstance(settings, log, options);
+  await instance.start();
+  return instance;
 }
 
-/** From the engines that this agent does not run. */
-function handOver(
-  predecessors: readonly Predecessor[],
-  { dataplanes }: ComposedDataplane,
-  {
-    agent,
-    closers,
-    log,
-  }: Pick<Lifetime, 'closers'> & { readonly agent: Agent; readonly log: Logger },
-): void {
-  const running = new Set(dataplanes.map(({ dataplane }) => dataplane));
-  for (const predecessor of predecessors.filter(({ engine }) => !running.has(engine))) {
-    const ending = createHandOver(predecessor, log);
-    closers.push(ending);
-    agent.listen({ onSync: (facts) => ending.synced(facts) });
+/** A successor that was killed may hold its locks for a moment longer than its connection. */
+const RESUME_WITHIN_MS = 10_000;
+const RESUME_AGAIN_MS = 100;
+const LONG_MS = 2 ** 30;
+/** A stop takes no longer than a second. */
+const ANSWERED_WITHIN_MS = 900;
+
+class RunningInstance implements Instance {
+  readonly failed: Promise<never>;
+  readonly #settings: InstanceSettings;
+  readonly #log: Logger;
+  readonly #options: InstanceOptions;
+  readonly #pool: ListenerPool;
+  #closers: { close(): void }[] = [];
+  #composed: Composed | undefined;
+  #isServing = false;
+  #isHandedOver = false;
+  #isStopped = false;
+  #waiting: NodeJS.Timeout | undefined;
+  #left: Promise<void> = Promise.resolve();
+  /** The agent that this one takes over from. */
+  #running: Running | undefined;
+  #fail: (error: unknown) => void = () => undefined;
+
+  constructor(settings: InstanceSettings, log: Logger, options: InstanceOptions) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#options = options;
+    this.#pool = createListenerPool(log);
+    this.failed = new Promise((_resolve, reject) => {
+      this.#fail = reject;
+    });
+    this.failed.catch(() => undefined);
+  }
+
+  async start(): Promise<void> {
+    try {
+      await this.#compose(
+        async (source) => {
+          await this.#takeOver(source);
+          this.#options.beforeLocks?.(this.#running !== undefined);
+        },
+        () => this.#running?.serves(),
+      );
+    } catch (error) {
+      this.#running?.close();
+      throw error;
+    }
+  }
+
+  configWritten: Servers['configWritten'] = (file) => this.#composed?.configWritten(file);
+
+  isHandedOver(): boolean {
+    return this.#isHandedOver;
+  }
+
+  async answered(): Promise<void> {
+    await Promise.race([this.#left, delay(ANSWERED_WITHIN_MS)]);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#close();
+  }
+
+  #close(): void {
+    for (const part of this.#closers.splice(0).reverse()) part.close();
+  }
+
+  async #compose(
+    beforeLocks: (source: SourceProgress) => Promise<void>,
+    onServing: () => void,
+  ): Promise<void> {
+    const closers: { close(): void }[] = [];
+    this.#closers = closers;
+    try {
+      const composed = await compose(this.#settings, {
+        ...{ closers, pool: this.#pool, beforeLocks, log: this.#log },
+        onServing: () => void this.#serve(onServing),
+      });
+      this.#composed = composed;
+      composed.admin.serveConnections(this.#giving(composed));
+    } catch (error) {
+      this.#close();
+      throw error;
+    }
+  }
+
+  /** First the listeners, then those who wait for them. */
+  async #serve(onServing: () => void): Promise<void> {
+    await this.#pool.start();
+    if (this.#isStopped || this.#isHandedOver) return;
+    this.#isServing = true;
+    onServing();
+    this.#options.onServing?.();
+  }
+
+  /** If there is an agent that runs. */
+  async #takeOver(source: SourceProgress): Promise<void> {
+    const { takesOverAs } = this.#options;
+    if (takesOverAs === undefined) return;
+    const successor = {
+      pid: process.pid,
+      version: packageVersion(),
+      facts: factsOf(takesOverAs),
+    };
+    const running = await findRunning(this.#settings.runDir, successor);
+    if (running === undefined) return;
+    this.#running = running;
+    this.#log.info('an agent runs, waiting for complete lists to take over from it');
+    await Promise.race([source.lists(), running.gone]);
+    const listeners = await running.take();
+    this.#pool.inherit(listeners);
+    this.#log.info({ listeners: listeners.length }, 'taking over');
+  }
+
+  #giving({ installation }: Composed): ReturnType<typeof createGiving> {
+    const { bpfRoot, cgroupRoot } = installation;
+    const files = { bpfRoot, cgroupRoot };
+    return createGiving({
+      refusal: ({ facts }) => this.#refusal() ?? difference(factsOf(files), files, facts),
+      release: () => this.#release(),
+      given: () => {
+        this.#left = this.#pool.leave();
+      },
+      resume: () => void this.#resume(),
+      log: this.#log,
+    });
+  }
+
+  /** The agent before it would resume when it ends. */
+  #refusal(): Refusal | undefined {
+    if (this.#running === undefined || this.#isServing) return undefined;
+    return { code: 'ALREADY_RUNNING', reason: 'it is itself taking over, and does not serve yet' };
+  }
+
+  #release(): readonly Inherited[] {
+    this.#isHandedOver = true;
+    // Without timers and listeners the process would end before it is told to.
+    this.#waiting = setInterval(() => undefined, LONG_MS);
+    this.#composed?.freeze();
+    const listeners = this.#pool.keep();
+    this.#close();
+    return listeners;
+  }
+
+  /** A start like any other, on the listeners that are still there. */
+  async #resume(): Promise<void> {
+    const deadline = performance.now() + RESUME_WITHIN_MS;
+    while (!this.#isStopped) {
+      try {
+        await this.#compose(
+          async () => undefined,
+          () => this.#log.info('resumed'),
+        );
+        this.#isHandedOver = false;
+        clearInterval(this.#waiting);
+        return;
+      } catch (error) {
+        if (!isHeld(error) || performance.now() > deadline) {
+          this.#log.error({ reason: reasonOf(error) }, 'cannot resume');
+          this.#fail(error);
+          return;
+        }
+        await delay(RESUME_AGAIN_MS);
+      }
+    }
   }
 }
 
-/** The source is read while the kernel checks the programs, but not before what refuses a start at once. */
-async function openBeside(
-  opening: Promise<ComposedDataplane>,
-  source: Source,
-  { early, closers }: Pick<Lifetime, 'closers'> & { readonly early: EarlyListener },
-): Promise<ComposedDataplane> {
-  await Promise.race([opening, nextTurn()]);
-  closers.push(source);
-  source.start(early.listener);
-  const dataplane = await opening;
-  closers.push(dataplane);
-  return dataplane;
-}
-
-/** Changes flow from the source to the servers, which count them as pending, the agent and the dataplane. */
-function start(
-  source: Source,
-  early: EarlyListener,
-  {
-    agent,
-    servers,
-    nodeName,
-    log,
-  }: {
-    readonly agent: Agent;
-    readonly servers: Servers;
-    readonly nodeName: string;
-    readonly log: Logger;
-  },
-): void {
-  const noteProblems = createProblemLog(log);
-  const logProblems = (): void =>
-    noteProblems(problemsOf(source, agent.state().plan?.rejections ?? []));
-  let lastRejections: readonly Rejection[] | undefined;
-  agent.listen({
-    onPlan: ({ rejections }) => {
-      // The planner returns the same list as long as no rejection is added or cleared.
-      if (rejections === lastRejections) return;
-      lastRejections = rejections;
-      logProblems();
-    },
-    onSync: (facts) => servers.synced(facts),
-  });
-  const listener = {
-    onChanges: (changes: readonly ObjectChange[]) => {
-      servers.arrived(changes);
-      agent.accept(changes);
-    },
-    onSynced: () => agent.sourceSynced(),
-    onRequest: servers.requested,
-    onProblems: logProblems,
-  };
-  // The source reports the problems of all kinds together, once it has had time to meet them.
-  void early.passTo(withNodeWarning(listener, nodeName, log));
-}
-
-const conntrackCleaner = (
-  addresses: NodeAddresses,
-  { conntrackCleaned }: Servers,
-  log: Logger,
-): ConntrackCleaner =>
-  createConntrackCleaner({
-    read: readConntrack,
-    remove: deleteConntrack,
-    localAddresses: () => addresses.current().map(({ address }) => address),
-    clock: SYSTEM_CLOCK,
-    log,
-    onCleaned: conntrackCleaned,
-  });
-
-/** A folder of manifests does not accept events. */
-const senderTo = (source: Source): EventSender => ({
-  post: async (event) =>
-    source.post?.(`/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`, event),
-});
-
-function logAttached({ installation }: Dataplane, node: string, log: Logger): void {
-  const { hooks, cgroupRoot, bpfRoot, iptables } = installation;
-  const fields = {
-    version: packageVersion(),
-    node,
-    cgroupRoot,
-    bpfRoot,
-    iptables: iptables?.variant,
-    hooks: hooks.length,
-    adopted: hooks.filter(({ isAdopted }) => isAdopted).length,
-  };
-  log.info(fields, 'attached');
-}
+const isHeld = (error: unknown): boolean =>
+  error instanceof FairleadError &&
+  ['ALREADY_RUNNING', 'BPF_ROOT_IN_USE', 'IPTABLES_IN_USE'].includes(error.code);

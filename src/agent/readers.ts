@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that /metrics reads from the agent, its dataplane and its source at each scrape.
+import { lacksOf } from '../dataplane/lacks.ts';
 import type { PortConnections, PortId, PortTraffic } from '../dataplane/snapshot.ts';
 import type {
   AgentReaders,
@@ -18,6 +19,7 @@ export function readersOf(
   return {
     version: packageVersion(),
     engine: () => dataplane.capabilities.dataplane,
+    lacks: () => dataplane.dataplanes.flatMap(lacksOf),
     fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,
     plan: () => agent.state().plan,
@@ -34,6 +36,38 @@ export function readersOf(
     serviceConnections: () => serviceConnections(dataplane.counters().connections),
   };
 }
+
+/** The same; once they are frozen, each says what it said then. */
+export function freezable(readers: AgentReaders): {
+  readonly readers: AgentReaders;
+  readonly freeze: () => void;
+} {
+  let last: ReadonlyMap<string, unknown> | undefined;
+  const names = Object.entries(readers).filter(isReader);
+  const through = names.map(([name, read]) => [name, () => (last ? last.get(name) : read())]);
+  return {
+    readers: { ...readers, ...Object.fromEntries(through) },
+    freeze: () => {
+      last = new Map(names.map(([name, read]) => [name, lastOf(read)]));
+    },
+  };
+}
+
+const isReader = (entry: readonly [string, unknown]): entry is [string, () => unknown] =>
+  typeof entry[1] === 'function';
+
+/** What cannot be read has no series. A generator can be read once only. */
+function lastOf(read: () => unknown): unknown {
+  try {
+    const value = read();
+    return isGenerator(value) ? [...value] : value;
+  } catch {
+    return undefined;
+  }
+}
+
+const isGenerator = (value: unknown): value is Generator =>
+  typeof value === 'object' && value !== null && 'next' in value && Symbol.iterator in value;
 
 function watchAges(source: Source): Readonly<Record<string, number>> {
   const watches = source.cluster?.()?.watches ?? [];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The routes of the admin socket. The programmed state is read from the kernel for each response.
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
+import type { Problem } from '../model/problem.ts';
 import { explained } from '../observe/answer.ts';
 import { backendRows } from '../observe/backend-rows.ts';
 import { serviceRows } from '../observe/service-rows.ts';
@@ -17,6 +18,7 @@ export interface Running {
   readonly dataplane: ComposedDataplane;
   readonly agent: Agent;
   readonly source: Source;
+  readonly warnings?: readonly Problem[];
   readonly addresses: NodeAddresses;
 }
 
@@ -34,7 +36,10 @@ export function routesOf(running: Running): Routes {
   const version = packageVersion();
   return {
     '/v1/status': () =>
-      statusOf({ version, node, startedAt, dataplane, source, state: agent.state() }),
+      statusOf({
+        ...{ version, node, startedAt, dataplane, source, state: agent.state() },
+        warnings: running.warnings ?? [],
+      }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
     '/v1/explain': async (query) => {
       const held = await dataplane.held();

@@ -9,10 +9,10 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { FairleadError, reasonOf } from '../errors.ts';
+import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../errors.ts';
 import { recordOrEmpty } from '../lib/json.ts';
 import { lockExclusively } from '../sys/native.ts';
 
@@ -23,11 +23,16 @@ export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown
 export type OpenStream = (write: (value: unknown) => void) => () => void;
 export type Streams = Readonly<Record<string, OpenStream>>;
 
+/** `socket` is the listener's from now on. */
+export type OnConnection = (path: string, query: URLSearchParams, socket: Socket) => void;
+
 export const socketPath = (runDir: string): string => join(runDir, 'agent.sock');
 
 export interface AgentSocket {
   /** Replaces the routes. */
   serve(routes: Routes): void;
+  /** From now on clients may ask for a connection of their own (HTTP's Upgrade); until then they are answered as all others. */
+  serveConnections(onConnection: OnConnection): void;
   /** Ends streams too. Idempotent. */
   close(): void;
 }
@@ -36,6 +41,8 @@ const ONLY_ROOT = 0o600;
 /** Slower clients are disconnected, so that their unread lines do not grow the agent's memory. */
 const MOST_BUFFERED_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 5_000;
+/** Of what is read from the kernel: longer than the agent waits for a program that lists rules. */
+export const READING_TIMEOUT_MS = 30_000;
 
 /** Throws ALREADY_RUNNING if another agent listens there; the socket of a dead one is replaced. */
 export async function serveSocket(
@@ -49,6 +56,7 @@ export async function serveSocket(
     await refuseSecondAgent(runDir);
     return await serveLocked(runDir, { routes, streams });
   } catch (error) {
+    if (isOutOfSpace(error)) throw noSpace(runDir, error);
     throw isPermission(error)
       ? new FairleadError(
           'NO_PRIVILEGE',
@@ -81,6 +89,12 @@ async function serveLocked(
     return {
       serve(others) {
         served = others;
+      },
+      serveConnections(onConnection) {
+        server.on('upgrade', (incoming, socket) => {
+          const { pathname, searchParams } = urlOf(incoming);
+          onConnection(pathname, searchParams, socket as Socket);
+        });
       },
       close() {
         if (!isOpen) return;
@@ -129,7 +143,7 @@ async function respond(
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { pathname: path, searchParams } = new URL(incoming.url ?? '/', 'http://agent');
+  const { pathname: path, searchParams } = urlOf(incoming);
   const open = Object.hasOwn(streams, path) ? streams[path] : undefined;
   if (open !== undefined) {
     streamTo(response, open);
@@ -141,6 +155,8 @@ async function respond(
   response.statusCode = body === undefined ? 404 : 200;
   response.end(JSON.stringify(body ?? { error: 'no such path' }));
 }
+
+const urlOf = ({ url }: IncomingMessage): URL => new URL(url ?? '/', 'http://agent');
 
 function streamTo(response: ServerResponse, open: OpenStream): void {
   response.writeHead(200, { 'Content-Type': 'application/x-ndjson' });

@@ -5,6 +5,7 @@ import type { ListenAddress } from '../config/addresses.ts';
 import type { Logger } from '../log.ts';
 import type { EventReason } from './events/event.ts';
 import type { EventRecorder } from './events/recorder.ts';
+import type { Listen } from './http/listen.ts';
 import { listenWithRetry, type RetryingListener } from './http/retry-listen.ts';
 
 export interface ServerSpec {
@@ -25,13 +26,14 @@ export interface ListenersParts {
   readonly isBindFailureFatal: boolean;
   readonly nodeName: string;
   readonly events: EventRecorder;
+  readonly listen: Listen;
   readonly log: Logger;
 }
 
 /** Rejects with BAD_OPTION if a port is in use and `isBindFailureFatal`. */
 export async function openListeners(
   specs: readonly ServerSpec[],
-  { isBindFailureFatal, nodeName, events, log }: ListenersParts,
+  { isBindFailureFatal, nodeName, events, listen, log }: ListenersParts,
 ): Promise<Listeners> {
   const listeners = new Map<string, RetryingListener>();
   for (const { name, at, failureEvent, onRequest } of specs) {
@@ -41,7 +43,7 @@ export async function openListeners(
       events.record(failureEvent, { kind: 'Node', name: nodeName }, message);
     };
     const options = { name, ...at, onRequest, onRefused, isFatal: isBindFailureFatal };
-    listeners.set(name, await listenWithRetry(options));
+    listeners.set(name, await listenWithRetry(options, listen));
   }
   return {
     listening: () =>

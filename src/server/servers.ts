@@ -18,7 +18,12 @@ import { createEventRecorder, type EventRecorder, type EventSender } from './eve
 import { createSyncEvents } from './events/sync-events.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
 import { healthHandler } from './health/server.ts';
-import { createServiceHealthServers, type ServiceHealthServers } from './health/service-servers.ts';
+import {
+  createServiceHealthServers,
+  type ServiceHealthParts,
+  type ServiceHealthServers,
+} from './health/service-servers.ts';
+import { type Listen, listenOnce } from './http/listen.ts';
 import { openListeners, type ServerSpec } from './listeners.ts';
 import { createMetrics, type Metrics } from './metrics/metrics.ts';
 import type { AgentReaders, ServerReaders } from './metrics/readings.ts';
@@ -41,6 +46,8 @@ export interface ServersParts {
   readonly sender: EventSender;
   /** Of this node, canonical. */
   readonly localAddresses: () => readonly string[];
+  /** How all of them listen. */
+  readonly listen?: Listen;
   readonly log: Logger;
 }
 
@@ -54,6 +61,8 @@ export interface Servers {
   requested(request: RequestFacts): void;
   /** The configuration file was written, possibly with its original content. */
   configWritten(file: { readonly path: string; readonly isChanged: boolean }): void;
+  /** The healthCheckNodePorts of all syncs so far are open, or have failed. */
+  portsSynced(): Promise<void>;
   close(): void;
 }
 
@@ -75,6 +84,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
       isBindFailureFatal: settings.isBindFailureFatal,
       nodeName: settings.nodeName,
       events,
+      listen: parts.listen ?? listenOnce,
       log,
     },
   });
@@ -95,6 +105,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
       if (isChanged)
         events.record('ConfigReloadNeeded', self, `${path} changed: restart the agent to apply it`);
     },
+    portsSynced: () => serviceHealth.synced(),
     close() {
       endFullTables();
       events.close();
@@ -137,10 +148,10 @@ const serverReaders = (parts: Parts & { readonly shown: Shown }): ServerReaders 
 });
 
 function openServiceHealth(
-  { localAddresses, log }: ServersParts,
+  { localAddresses, listen, log }: ServersParts,
   { health, events }: Pick<Parts, 'health' | 'events'>,
 ): ServiceHealthServers {
-  return createServiceHealthServers({
+  const parts: ServiceHealthParts = {
     isProxyHealthy: () => health.verdict().isHealthy,
     localAddresses,
     onFailure: ({ namespace, name, port, reason }) => {
@@ -148,7 +159,8 @@ function openServiceHealth(
       const service = { kind: 'Service', namespace, name } as const;
       events.record('FailedToStartServiceHealthcheck', service, reason);
     },
-  });
+  };
+  return createServiceHealthServers(parts, listen);
 }
 
 function serverSpecs(

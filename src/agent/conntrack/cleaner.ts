@@ -6,6 +6,8 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
 import type { Family } from '../../model/types.ts';
 import {
+  type FormerFrontend,
+  formerScope,
   joinedScopes,
   portsOf,
   type StaleScope,
@@ -34,7 +36,9 @@ export interface Cleaned {
 }
 
 export interface ConntrackCleaner {
-  synced(facts: Pick<SyncFacts, 'changes'>): void;
+  /** What an earlier agent has programmed; before the first sync. */
+  adopt(former: readonly FormerFrontend[]): void;
+  synced(facts: Pick<SyncFacts, 'changes' | 'isFull' | 'plan'>): void;
   close(): void;
 }
 
@@ -50,6 +54,7 @@ class Cleaner implements ConntrackCleaner {
   readonly #parts: ConntrackCleanerParts;
   readonly #backoff;
   #pending: StaleScope = new Map();
+  #former: readonly FormerFrontend[] = [];
   #isWaiting = false;
   #cancel: () => void = () => undefined;
   #isClosed = false;
@@ -61,8 +66,17 @@ class Cleaner implements ConntrackCleaner {
     this.#backoff = createBackoff(RETRY, () => parts.clock.random());
   }
 
-  synced({ changes }: Pick<SyncFacts, 'changes'>): void {
-    const scope = staleScope([...changes.values()]);
+  adopt(former: readonly FormerFrontend[]): void {
+    this.#former = former;
+  }
+
+  synced({ changes, isFull, plan }: Pick<SyncFacts, 'changes' | 'isFull' | 'plan'>): void {
+    const former = isFull ? this.#former : [];
+    if (isFull) this.#former = [];
+    const scope = joinedScopes(
+      formerScope(former, plan.services.values()),
+      staleScope([...changes.values()]),
+    );
     if (scope.size === 0) return;
     this.#pending = joinedScopes(this.#pending, scope);
     this.#runIn(0);

@@ -40,13 +40,27 @@ export function createHandOver(
       hasFull ||= isFull;
       if (hasBegun || !hasFull || !isComplete || isClosed) return;
       hasBegun = true;
-      void run();
+      void handAffinity(predecessor, log).then(() => (isClosed ? undefined : run()));
     },
     close() {
       isClosed = true;
       clearTimeout(timer);
     },
   };
+}
+
+/** Before the other engine forgets it. A client that is not handed over is given an endpoint anew. */
+async function handAffinity(
+  { engine, handAffinity: hand }: Predecessor,
+  log: Pick<Logger, 'info' | 'warn'>,
+): Promise<void> {
+  try {
+    const clients = (await hand?.()) ?? 0;
+    if (clients > 0) log.info({ engine, clients }, 'session affinity adopted');
+  } catch (error) {
+    const fields = { engine, reason: reasonOf(error) };
+    log.warn(fields, 'session affinity not adopted, clients get endpoints anew');
+  }
 }
 
 /** Until a step has to be waited for. */

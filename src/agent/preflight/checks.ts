@@ -2,7 +2,7 @@
 // Prerequisites of this machine, checked before anything is attached. Each missing one is an error of its own.
 import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { FairleadError, reasonOf } from '../../errors.ts';
+import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../../errors.ts';
 import { findCgroup2, isCgroup2 } from '../../sys/cgroup.ts';
 import { cgroup2Advice, namespaceName, readInitMounts } from './cgroup-advice.ts';
 
@@ -22,7 +22,7 @@ export function checkKernel(
   if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
     throw new FairleadError(
       'OLD_KERNEL',
-      `Linux ${kernelRelease} is older than ${OLDEST_KERNEL.join('.')}, which the socket layer needs: boot a newer kernel, or keep kube-proxy on this node`,
+      `Linux ${kernelRelease} is older than ${OLDEST_KERNEL.join('.')}, which the socket layer needs: boot a newer kernel`,
     );
   }
   if (!hasBtf) {
@@ -40,13 +40,19 @@ export function checkCgroupRoot(asked: string | undefined): CgroupRoot {
     throw new FairleadError('NO_CGROUP2', cgroup2Advice(readInitMounts(), namespaceName()));
   }
   const path = asked ?? hierarchy;
-  if (!isCgroup2(path)) {
-    throw new FairleadError(
-      'NOT_CGROUP2',
-      `--cgroup-root ${path} is not a directory of a cgroup v2 hierarchy: this machine has one at ${hierarchy}`,
-    );
-  }
+  checkIsCgroup2(path);
   return { path };
+}
+
+/** Throws NOT_CGROUP2. */
+export function checkIsCgroup2(path: string): void {
+  if (isCgroup2(path)) return;
+  const hierarchy = findCgroup2();
+  const there = hierarchy === undefined ? 'has none' : `has one at ${hierarchy}`;
+  throw new FairleadError(
+    'NOT_CGROUP2',
+    `--cgroup-root ${path} is not a directory of a cgroup v2 hierarchy: this machine ${there}`,
+  );
 }
 
 export function checkRunDir(runDir: string): void {
@@ -63,6 +69,7 @@ export function checkRunDir(runDir: string): void {
         reasonOf(error),
       );
     }
+    if (isOutOfSpace(error)) throw noSpace(runDir, error);
     throw new FairleadError('BAD_OPTION', `--run-dir ${runDir} cannot be used: ${reasonOf(error)}`);
   }
 }

@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { OOM_SCORE_PATH, type SysctlWrite } from '../../config/sysctls.ts';
 import { reasonOf } from '../../errors.ts';
+import type { Problem } from '../../model/problem.ts';
 
 export interface SysctlResult {
   readonly path: string;
@@ -38,6 +39,13 @@ function applyOne({ path, value, rule }: SysctlWrite, root: string): SysctlResul
     return { path, value, ...seen, ...failureOf(path, error) };
   }
 }
+
+/** A setting that was not written, as `status` shows it. */
+export const settingProblem = ({ path, value, was, reason = '' }: SysctlResult): Problem => ({
+  field: path.replace(/^proc\/sys\//, '').replaceAll('/', '.'),
+  reason: `${was === undefined ? 'not' : `${was}, not`} set to ${value}: ${reason}`,
+  isWarning: true,
+});
 
 /** Outcome and advice for a setting that could not be written. */
 export function failureOf(

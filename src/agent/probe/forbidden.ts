@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why the kernel does not let this process use bpf(2), from what /proc and /sys say. Pure.
+import { FEATURES } from './features.ts';
 
 export interface ProcessFacts {
   /** Text of /proc/self/status. */
@@ -45,3 +46,14 @@ export function forbiddenBy(errno: string, facts: ProcessFacts): string | undefi
 
 /** SECCOMP_MODE_FILTER. */
 const isFiltered = ({ status }: ProcessFacts): boolean => /^Seccomp:\s*2$/m.test(status);
+
+/** What libbpf says when even its smallest program is refused: it is not about a program of ours. */
+const REFUSES_ALL = /Couldn't load trivial BPF program/;
+
+/** The cause with what would change it, if the text of an error shows that bpf(2) itself is forbidden. */
+export function banOf(text: string, facts: ProcessFacts): string | undefined {
+  const [errno] = /\b(?:EPERM|EACCES|ENOSYS)\b/.exec(text) ?? [];
+  if (errno === undefined || !REFUSES_ALL.test(text)) return undefined;
+  const cause = forbiddenBy(errno, facts);
+  return cause === undefined ? undefined : `${cause}: ${FEATURES['bpf()'].remedy}`;
+}

@@ -31,6 +31,8 @@ export interface ServiceHealthServers {
     plan: Pick<Plan, 'services' | 'nodePortAddresses'>,
     changed: Iterable<ServiceKey>,
   ): Promise<void>;
+  /** Resolves as the last `sync` does. */
+  synced(): Promise<void>;
   /** Ports being served, by Service. */
   open(): ReadonlyMap<ServiceKey, number>;
   /** Idempotent. */
@@ -82,6 +84,10 @@ class Servers implements ServiceHealthServers {
       else this.#checked.add(key);
     }
     this.#lastSync = this.#lastSync.then(() => this.#reconcile(this.#desired(plan)));
+    return this.#lastSync;
+  }
+
+  synced(): Promise<void> {
     return this.#lastSync;
   }
 

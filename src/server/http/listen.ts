@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An HTTP listener on one address, with readable bind errors.
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { reasonOf } from '../../errors.ts';
 import { hostPort } from '../../lib/address-bytes.ts';
@@ -24,29 +24,57 @@ export interface Listener {
 export type Listen = (options: ListenOptions) => Promise<Listener>;
 
 /** Rejects with an Error whose message names address and reason. */
-export const listenOnce: Listen = (options) => {
-  const { host, port, isIpv6Only = false, onRequest } = options;
+export const listenOnce: Listen = async (options) => {
+  const server = await bindServer(options);
+  return { port: portOf(server), close: () => closeServer(server) };
+};
+
+/** A server that has bound the address. Rejects with an Error whose message names address and reason. */
+export function bindServer({
+  host,
+  port,
+  isIpv6Only = false,
+  onRequest,
+}: ListenOptions): Promise<Server> {
   const server = createServer(onRequest);
-  let closing: Promise<void> | undefined;
-  const close = (): Promise<void> => {
-    closing ??= new Promise((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
-    return closing;
-  };
   return new Promise((resolve, reject) => {
     server.once('error', (error) =>
       reject(new Error(`${hostPort(host, port)}: ${bindFailure(error)}`, { cause: error })),
     );
     server.listen({ host, port, ipv6Only: isIpv6Only }, () => {
-      server.removeAllListeners('error');
-      // An accept that fails must not end the agent.
-      server.on('error', () => {});
-      resolve({ port: (server.address() as AddressInfo).port, close });
+      ignoreErrors(server);
+      resolve(server);
     });
   });
-};
+}
+
+/** The same over a socket that listens already; its descriptor is the server's, also if it rejects. */
+export function adoptServer(descriptor: number, onRequest: RequestListener): Promise<Server> {
+  const server = createServer(onRequest);
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ fd: descriptor }, () => {
+      ignoreErrors(server);
+      resolve(server);
+    });
+  });
+}
+
+/** An accept that fails must not end the agent. */
+function ignoreErrors(server: Server): void {
+  server.removeAllListeners('error');
+  server.on('error', () => {});
+}
+
+export const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
+/** Also closes connections. */
+export function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
 
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use by another process (is kube-proxy still running on this node?)',

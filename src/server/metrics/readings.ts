@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
+import type { Lack } from '../../dataplane/lacks.ts';
 import type { Fallback, StaleSocketsState, Traffic } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
@@ -31,6 +32,8 @@ export interface AgentReaders {
   readonly version: string;
   /** Name of the dataplane that programs the kernel. */
   readonly engine: () => string | undefined;
+  /** What the dataplanes in use cannot do. */
+  readonly lacks: () => readonly Lack[];
   /** What iptables serves because eBPF cannot. */
   readonly fallback: () => Fallback | undefined;
   readonly isReady: () => boolean;
@@ -76,6 +79,9 @@ function ofAgent(readers: MetricReaders): Readings {
   return {
     fairlead_build_info: () => one({ version, node_version: process.version }, 1),
     ...on('fairlead_dataplane_info', readers.engine, (dataplane) => one({ dataplane }, 1)),
+    ...on('fairlead_dataplane_lack', readers.lacks, (lacks) =>
+      lacks.map(({ dataplane, code }) => ({ labels: { dataplane, code }, value: 1 })),
+    ),
     ...on('fairlead_ready', readers.isReady, (is) => one({}, Number(is))),
     ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
     ...on('fairlead_service_health_ports', readers.serviceHealthPorts, (count) => one({}, count)),
@@ -135,6 +141,9 @@ function ofKernel(readers: MetricReaders): Readings {
         {},
         left.reduce((sum, { count }) => sum + count, 0),
       ),
+    ),
+    ...on('fairlead_stale_sockets_refused', readers.staleSockets, ({ refused }) =>
+      one({}, refused),
     ),
     ...ofServices(readers),
   };

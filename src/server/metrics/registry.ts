@@ -23,6 +23,9 @@ export interface MetricsRegistry {
   readonly contentType: string;
 }
 
+/** At prom-client's 10 ms an idle agent spends 6 ms of CPU in each second on measuring its event loop, at 50 ms 1.4 ms. */
+const LAG_RESOLUTION_MS = 50;
+
 export interface RegistryOptions {
   /** Adds the process_ and nodejs_ families, which start monitoring the event loop. */
   readonly hasProcess: boolean;
@@ -60,7 +63,10 @@ export function createRegistry(
       gauges.set(name, new Gauge({ ...common, ...collect }));
     }
   }
-  if (hasProcess) collectDefaultMetrics({ register: registry });
+  if (hasProcess) {
+    const eventLoopMonitoringPrecision = LAG_RESOLUTION_MS;
+    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision });
+  }
   return {
     count: (name, labels = {}, by = 1) => counters.get(name)?.inc(labels, by),
     set: (name, labels, value) => gauges.get(name)?.set(labels, value),

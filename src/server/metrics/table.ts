@@ -117,6 +117,10 @@ const OWN = {
     'dataplane',
     'Always 1, for the dataplane that programs the kernel.',
   ),
+  fairlead_dataplane_lack: gauge(
+    'dataplane code',
+    'Always 1, for each thing that a dataplane in use cannot do; see docs/semantics.md.',
+  ),
   fairlead_ready: gauge('', '1 once the initial sync is programmed.'),
   fairlead_node_eligible: gauge(
     '',
@@ -158,7 +162,11 @@ const OWN = {
   ),
   fairlead_stale_sockets: gauge(
     '',
-    'Sockets whose backend is gone and that could not be destroyed.',
+    'Sockets whose backend is gone and that could neither be destroyed nor are refused.',
+  ),
+  fairlead_stale_sockets_refused: gauge(
+    '',
+    'Sockets of pods whose backend is gone and whose next datagram is refused, because they could not be destroyed.',
   ),
   fairlead_service_packets_total: counter(
     'namespace service port protocol ip_family direction',

@@ -82,6 +82,32 @@ describe('an engine is handed over', () => {
     handOver.close();
   });
 
+  test('session affinity is handed over before it ceases to serve, once', async () => {
+    const { engine, done, end } = predecessor(facts());
+    const handAffinity = async (): Promise<number> => done.push('hand affinity');
+    const handOver = createHandOver({ ...engine, handAffinity }, log, 1);
+    handOver.synced(FULL);
+    handOver.synced(FULL);
+    await until(() => done.length > 1, 'two steps');
+    expect(done).toEqual(['hand affinity', 'stop serving']);
+    end();
+    await until(() => done.length > 2, 'the last step');
+    expect(done.at(-1)).toBe('remove');
+    handOver.close();
+  });
+
+  test('session affinity that cannot be handed over holds nothing up', async () => {
+    const { engine, done } = predecessor(facts());
+    const handAffinity = () => Promise.reject(new Error('EACCES'));
+    const handOver = createHandOver({ ...engine, handAffinity }, log, 1);
+    handOver.synced(FULL);
+    await until(() => done.length > 0, 'the first step');
+    expect(logged).toContain(
+      'session affinity not adopted, clients get endpoints anew {"engine":"bpf","reason":"EACCES"}',
+    );
+    handOver.close();
+  });
+
   test('what an agent that was killed has begun is completed', async () => {
     const { engine, done } = predecessor(facts({ isServing: false, connections: 0 }));
     createHandOver(engine, log, 1).synced(FULL);

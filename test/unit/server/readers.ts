@@ -5,6 +5,7 @@ import type { AgentReaders } from '../../../src/server/metrics/readings.ts';
 export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => ({
   version: '1.2.3',
   engine: () => undefined,
+  lacks: () => [],
   fallback: () => undefined,
   isReady: () => false,
   plan: () => undefined,

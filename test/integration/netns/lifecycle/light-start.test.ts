@@ -4,14 +4,17 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownPaths } from '../../../../src/lab/agent.ts';
-import { compiledPath, insideSandbox } from '../../../../src/lab/sandbox.ts';
+import { compiledPath, IMAGE_ENVIRONMENT, insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { start, stop } from '../../../../src/sys/exec.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 
 const SERVICES = 100;
-/** By version of Node: 9 MiB more of the node binary are resident in 22 and 24 than in 20. */
-const LIMITS: Readonly<Record<string, number>> = { 20: 80, 22: 92, 24: 96 };
+/**
+ * By version of Node: 9 MiB more of the node binary are resident in 22 and 24 than in 20, where 78 to 79 MiB are used on an idle
+ * machine and 81 on a busy one, which collects garbage later.
+ */
+const LIMITS: Readonly<Record<string, number>> = { 20: 84, 22: 92, 24: 96 };
 const MOST_MIB = LIMITS[process.versions.node.split('.')[0] ?? ''] ?? 96;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
@@ -29,7 +32,7 @@ test(`an agent with ${SERVICES} Services never uses more than ${MOST_MIB} MiB`, 
   const flags = ['--manifests', instance.manifests.path, '--cgroup-root', instance.cgroupRoot];
   const run = ['run', '--hostname-override', instance.nodeName, ...flags, ...ownPaths(instance)];
   const [program = '', ...args] = insideSandbox(instance.sandbox, [
-    compiledPath('main.js'),
+    ...['env', ...IMAGE_ENVIRONMENT, compiledPath('main.js')],
     ...run,
   ]);
   let isReady = (): void => undefined;

@@ -53,9 +53,16 @@ const logTo =
 
 /** One sync of these changes. */
 async function sync(...changes: readonly ObjectChange[]): Promise<void> {
+  await syncAs({ isFull: false }, changes);
+}
+
+async function syncAs(
+  { isFull }: { readonly isFull: boolean },
+  changes: readonly ObjectChange[],
+): Promise<void> {
   const delta = planner.apply(changes);
   const entries = delta.changed.map((key, index) => [key, changesIn(delta)[index]!] as const);
-  cleaner.synced({ changes: new Map(entries) });
+  cleaner.synced({ changes: new Map(entries), isFull, plan: delta.plan });
   await advance(0);
 }
 
@@ -208,4 +215,36 @@ test('nothing happens after close', async () => {
   await advance(60_000);
   expect(reads).toHaveLength(1);
   expect(clock.delaysMs()).toEqual([]);
+});
+
+test('what a later change makes stale adds to what could not be deleted yet', async () => {
+  await sync(dns, endpoints('10.1.1.1'));
+  await advance(60_000);
+  kernel.next.push(new Error('EBUSY'));
+  await sync(endpoints('10.1.1.2'));
+  kernel.entries = [entry('10.1.1.1'), entry('10.1.1.2')];
+  // The Service goes before the retry: both of its endpoints of the last minute are gone with it.
+  await sync(remove(dns));
+  await advance(120_000);
+  expect(kernel.entries).toEqual([]);
+});
+
+test('a Service that was deleted while no agent ran: what was translated for it goes', async () => {
+  const udp = { family: 'IPv4', protocol: 'UDP' } as const;
+  cleaner.adopt([
+    { ...udp, address: '10.96.0.10', port: 53 },
+    { ...udp, address: '10.96.0.77', port: 53 },
+    { ...udp, address: undefined, port: 30077 },
+    { family: 'IPv4', address: '10.96.0.77', port: undefined, protocol: undefined },
+  ]);
+  const stale = [entry('10.1.1.1', '10.96.0.77'), entry('10.1.1.1', '192.0.2.11', 30077)];
+  const kept = [
+    entry('10.1.1.1'),
+    // Not translated, or of an address of another machine.
+    { ...entry('10.96.0.77', '10.96.0.77'), replySourcePort: 53 },
+    entry('10.1.1.1', '192.0.2.99', 30077),
+  ];
+  kernel.entries = [...stale, ...kept];
+  await syncAs({ isFull: true }, [dns, endpoints('10.1.1.1')]);
+  expect(kernel.entries).toEqual(kept);
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { forbiddenBy, holds } from '../../../../src/agent/probe/forbidden.ts';
+import { banOf, forbiddenBy, holds } from '../../../../src/agent/probe/forbidden.ts';
 
 const ALL = 'CapEff:\t000001ffffffffff\n';
 const NONE = 'CapEff:\t0000000000000000\n';
@@ -29,6 +29,21 @@ test.each([
   ['EINVAL', NONE + FILTERED, LOCKED, undefined],
 ])('%s with %j and lockdown %s: %s', (errno, status, lockdown, reason) => {
   expect(forbiddenBy(errno, { status, lockdown })).toBe(reason);
+});
+
+const REFUSED = "EPERM: Operation not permitted; Couldn't load trivial BPF program. Make sure";
+
+test('a start that cannot load the smallest program names what forbids it, and what would change it', () => {
+  const facts = { status: ALL + FILTERED, lockdown: undefined };
+  expect(banOf(REFUSED, facts)).toBe(
+    'a seccomp filter of this process answers bpf(2) with EPERM: allow bpf(2) in the seccomp profile of the container, and its capabilities',
+  );
+  expect(banOf(REFUSED, { ...facts, status: ALL + FREE })).toBeUndefined();
+});
+
+test('an errno of something else is not taken for a ban', () => {
+  const facts = { status: ALL + FILTERED, lockdown: undefined };
+  expect(banOf('attach: EPERM: Operation not permitted', facts)).toBeUndefined();
 });
 
 test('a capability is one bit of the effective set', () => {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of metrics, the series getters become, and the server that shows them.
 import { afterEach, describe, expect, test } from 'vitest';
+import { BPF, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
+import { lacksOf } from '../../../../src/dataplane/lacks.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
 import { createMetrics } from '../../../../src/server/metrics/metrics.ts';
@@ -13,6 +15,7 @@ import {
 } from '../../../../src/server/metrics/readings.ts';
 import { metricsHandler } from '../../../../src/server/metrics/server.ts';
 import { PROGRAMMING_BUCKETS, SYNC_BUCKETS } from '../../../../src/server/metrics/table.ts';
+import { until } from '../../../support/until.ts';
 import { ask, type Heard } from '../http/ask.ts';
 import { agentReaders } from '../readers.ts';
 
@@ -123,6 +126,14 @@ describe('what is read', () => {
     [{}, 'fairlead_build_info', [`{version="1.2.3",node_version="${process.version}"} 1`]],
     [{ engine: () => 'bpf' }, 'fairlead_dataplane_info', ['{dataplane="bpf"} 1']],
     [{ engine: () => undefined }, 'fairlead_dataplane_info', []],
+    [
+      { lacks: () => lacksOf(IPTABLES) },
+      'fairlead_dataplane_lack',
+      ['COUNTERS', 'BYPASS', 'AFFINITY_CLIENTS', 'ALGORITHMS'].map(
+        (code) => `{dataplane="iptables",code="${code}"} 1`,
+      ),
+    ],
+    [{ lacks: () => lacksOf(BPF) }, 'fairlead_dataplane_lack', []],
     [{ isReady: () => true }, 'fairlead_ready', [' 1']],
     [{ isNodeEligible: () => false }, 'fairlead_node_eligible', [' 0']],
     [{ plan: () => plan }, 'fairlead_services', [' 0']],
@@ -309,10 +320,18 @@ test('ports without local endpoints are counted by policy, once a port', () => {
   ]);
 });
 
-test('the process families are there if they are asked for', async () => {
+test('the process families are there if they are asked for, with a coarse lag of the event loop', async () => {
   const options = { ...OPTIONS, hasProcess: true };
-  const page = await createMetrics({ ...agentReaders(), ...SERVER_READERS }, fail, options).text();
-  expect(page).toContain('process_resident_memory_bytes');
+  const metrics = createMetrics({ ...agentReaders(), ...SERVER_READERS }, fail, options);
+  expect(await metrics.text()).toContain('process_resident_memory_bytes');
+  let askedMs = performance.now();
+  const least = await until(async () => {
+    if (performance.now() - askedMs < 200) return false; // Each look begins the measurement anew.
+    askedMs = performance.now();
+    const lag = /^nodejs_eventloop_lag_min_seconds (\S+)$/m.exec(await metrics.text())?.[1];
+    return Number(lag) < 1000 && Number(lag);
+  }, 'a first measurement');
+  expect(least).toBeGreaterThan(0.04);
   expect(await metricsOf().text()).not.toContain('process_');
 });
 

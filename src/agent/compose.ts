@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Composes a running agent from its settings: admin socket, dataplane, agent, servers, source.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
+import type { Predecessor } from '../dataplane/predecessor.ts';
+import type { Installation } from '../dataplane/snapshot.ts';
+import { reasonOf } from '../errors.ts';
+import type { Logger } from '../log.ts';
+import type { Problem } from '../model/problem.ts';
+import type { ObjectChange, Rejection } from '../model/types.ts';
+import { problemsOf } from '../observe/status.ts';
+import { createPlanner } from '../plan/planner.ts';
+import type { PlanSettings } from '../plan/types.ts';
+import { type AgentSocket, serveSocket } from '../server/admin-socket.ts';
+import type { EventSender } from '../server/events/recorder.ts';
+import type { ListenerPool } from '../server/http/listener-pool.ts';
+import type { Servers, ServersSettings } from '../server/servers.ts';
+import type { Source } from '../source/source.ts';
+import { SYSTEM_CLOCK } from '../sys/clock.ts';
+import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
+import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
+import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
+import { packageVersion } from '../sys/package.ts';
+import { type Agent, createAgent } from './agent.ts';
+import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
+import { createEarlyListener, type EarlyListener } from './early-listener.ts';
+import { createHandOver } from './hand-over/hand-over.ts';
+import { withNodeWarning } from './own-node.ts';
+import { checkRunDir } from './preflight/checks.ts';
+import { createProblemLog } from './problem-log.ts';
+import { freezable, readersOf } from './readers.ts';
+import { routesOf, STARTING_ROUTES } from './routes.ts';
+import { whenServing } from './serving.ts';
+
+/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
+export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
+
+export interface InstanceSettings {
+  readonly plan: PlanSettings;
+  /** Made anew for each start: one that was closed cannot be started again. */
+  readonly openSource: () => Source;
+  /** Of the start, shown by `status`; it may still grow. */
+  readonly warnings?: readonly Problem[];
+  readonly openDataplane: OpenDataplane;
+  /** All engines: those that this agent does not run may have been run by an earlier one. */
+  readonly predecessors: readonly Predecessor[];
+  readonly runDir: string;
+  readonly auditIntervalMs: number;
+  readonly servers: ServersSettings;
+  /** Services with counters of their own on /metrics. */
+  readonly metricsTopServices: number;
+}
+
+export interface ComposeParts {
+  /** In the order in which they were opened; also of a start that fails. */
+  readonly closers: { close(): void }[];
+  /** What listens already, if this agent comes in the place of another one. */
+  readonly pool: ListenerPool;
+  /** Called before the first lock is taken; until then the source alone is open. */
+  readonly beforeLocks: (source: SourceProgress) => Promise<void>;
+  /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
+  readonly onServing: () => void;
+  readonly log: Logger;
+}
+
+export interface SourceProgress {
+  /** Starts the source; resolves when it has delivered complete lists. */
+  lists(): Promise<void>;
+}
+
+export interface Composed {
+  readonly admin: AgentSocket;
+  readonly installation: Installation;
+  readonly configWritten: Servers['configWritten'];
+  /** From now on metrics show what they showed last. */
+  readonly freeze: () => void;
+}
+
+/** Throws FairleadError; hooks that are attached already stay, as after a stop. */
+export async function compose(
+  settings: InstanceSettings,
+  { closers, pool, beforeLocks, onServing, log }: ComposeParts,
+): Promise<Composed> {
+  const startedAt = new Date();
+  checkRunDir(settings.runDir);
+  const early = createEarlyListener();
+  const source = startable(settings.openSource(), early, closers);
+  await beforeLocks(source);
+  // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
+  const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
+  closers.push(admin);
+  const network = followNetwork();
+  closers.push(network);
+  const addresses = nodeAddressesOf(network);
+  const opening = settings.openDataplane(network);
+  // Its modules take some 20 ms to load: while the kernel verifies programs.
+  const serversModule = import('../server/servers.ts');
+  const dataplane = await openBeside(opening, source, closers);
+  logAttached(dataplane, settings.plan.nodeName, log);
+  const agent = createAgent({
+    planner: createPlanner(settings.plan),
+    dataplane,
+    log,
+    addresses,
+    auditIntervalMs: settings.auditIntervalMs,
+  });
+  closers.push({ close: () => agent.stop() });
+  const parts = { agent, dataplane, source: source.source };
+  const { readers, freeze } = freezable(readersOf(parts, settings.metricsTopServices));
+  const { openServers } = await serversModule;
+  const servers = await openServers({
+    settings: settings.servers,
+    readers,
+    sender: senderTo(source.source),
+    localAddresses: () => addresses.current().map(({ address }) => address),
+    listen: pool.listen,
+    log,
+  });
+  closers.push(servers);
+  const cleaner = conntrackCleaner(addresses, servers, log);
+  closers.push(cleaner);
+  agent.listen({ onSync: (facts) => cleaner.synced(facts) });
+  adoptFlows(dataplane, cleaner, log);
+  handOver(settings.predecessors, dataplane, { agent, closers, log });
+  admin.serve(
+    routesOf({
+      ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
+      warnings: settings.warnings ?? [],
+    }),
+  );
+  start(source.source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
+  closers.push(whenServing({ agent, servers, onServing }));
+  return {
+    admin,
+    installation: dataplane.installation,
+    configWritten: servers.configWritten,
+    freeze,
+  };
+}
+
+interface Startable extends SourceProgress {
+  readonly source: Source;
+  /** Unless it is started already. */
+  start(): void;
+}
+
+function startable(
+  source: Source,
+  early: EarlyListener,
+  closers: ComposeParts['closers'],
+): Startable {
+  let isStarted = false;
+  const startOnce = (): void => {
+    if (isStarted) return;
+    isStarted = true;
+    closers.push(source);
+    source.start(early.listener);
+  };
+  return {
+    source,
+    start: startOnce,
+    lists: () => {
+      startOnce();
+      return early.synced;
+    },
+  };
+}
+
+/** From the engines that this agent does not run. */
+function handOver(
+  predecessors: readonly Predecessor[],
+  { dataplanes }: ComposedDataplane,
+  { agent, closers, log }: Pick<ComposeParts, 'closers' | 'log'> & { readonly agent: Agent },
+): void {
+  const running = new Set(dataplanes.map(({ dataplane }) => dataplane));
+  for (const predecessor of predecessors.filter(({ engine }) => !running.has(engine))) {
+    const ending = createHandOver(predecessor, log);
+    closers.push(ending);
+    agent.listen({ onSync: (facts) => ending.synced(facts) });
+  }
+}
+
+/** The source is read while the kernel checks the programs, but not before what refuses a start at once. */
+async function openBeside(
+  opening: Promise<ComposedDataplane>,
+  source: Startable,
+  closers: ComposeParts['closers'],
+): Promise<ComposedDataplane> {
+  await Promise.race([opening, nextTurn()]);
+  source.start();
+  const dataplane = await opening;
+  closers.push(dataplane);
+  return dataplane;
+}
+
+/** Changes flow from the source to the servers, which count them as pending, the agent and the dataplane. */
+function start(
+  source: Source,
+  early: EarlyListener,
+  {
+    agent,
+    servers,
+    nodeName,
+    log,
+  }: {
+    readonly agent: Agent;
+    readonly servers: Servers;
+    readonly nodeName: string;
+    readonly log: Logger;
+  },
+): void {
+  const noteProblems = createProblemLog(log);
+  const logProblems = (): void =>
+    noteProblems(problemsOf(source, agent.state().plan?.rejections ?? []));
+  let lastRejections: readonly Rejection[] | undefined;
+  agent.listen({
+    onPlan: ({ rejections }) => {
+      // The planner returns the same list as long as no rejection is added or cleared.
+      if (rejections === lastRejections) return;
+      lastRejections = rejections;
+      logProblems();
+    },
+    onSync: (facts) => servers.synced(facts),
+  });
+  const listener = {
+    onChanges: (changes: readonly ObjectChange[]) => {
+      servers.arrived(changes);
+      agent.accept(changes);
+    },
+    onSynced: () => agent.sourceSynced(),
+    onRequest: servers.requested,
+    onProblems: logProblems,
+  };
+  // The source reports the problems of all kinds together, once it has had time to meet them.
+  void early.passTo(withNodeWarning(listener, nodeName, log));
+}
+
+/** Asked before anything is written, and answered before the first sync is. */
+function adoptFlows(dataplane: Dataplane, cleaner: ConntrackCleaner, log: Logger): void {
+  (dataplane.heldDatagrams?.() ?? dataplane.held()).then(
+    (held) => cleaner.adopt([...held].map(({ id }) => id)),
+    (error: unknown) => log.warn({ reason: reasonOf(error) }, 'cannot read what is programmed'),
+  );
+}
+
+const conntrackCleaner = (
+  addresses: NodeAddresses,
+  { conntrackCleaned }: Servers,
+  log: Logger,
+): ConntrackCleaner =>
+  createConntrackCleaner({
+    read: readConntrack,
+    remove: deleteConntrack,
+    localAddresses: () => addresses.current().map(({ address }) => address),
+    clock: SYSTEM_CLOCK,
+    log,
+    onCleaned: conntrackCleaned,
+  });
+
+/** A folder of manifests does not accept events. */
+const senderTo = (source: Source): EventSender => ({
+  post: async (event) =>
+    source.post?.(`/apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`, event),
+});
+
+function logAttached({ installation }: Dataplane, node: string, log: Logger): void {
+  const { hooks, cgroupRoot, bpfRoot, iptables } = installation;
+  const fields = {
+    version: packageVersion(),
+    node,
+    cgroupRoot,
+    bpfRoot,
+    iptables: iptables?.variant,
+    hooks: hooks.length,
+    adopted: hooks.filter(({ isAdopted }) => isAdopted).length,
+  };
+  log.info(fields, 'attached');
+}
