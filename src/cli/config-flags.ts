@@ -28,6 +28,7 @@ const PLAN_FIELDS: readonly string[] = [
   'nodePortAddresses',
   'iptables.masqueradeAll',
   'allowExternalIPs',
+  'algorithm',
 ];
 
 /** Every flag of kube-proxy and of fairlead, for `run`. */

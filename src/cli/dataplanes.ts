@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
-import type { OpenDataplane } from '../agent/instance.ts';
+import type { OpenDataplane } from '../agent/compose.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
 import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
-import { holds } from '../agent/probe/forbidden.ts';
+import { banOf, holds } from '../agent/probe/forbidden.ts';
 import type { Engine } from '../config/types.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
@@ -19,7 +19,7 @@ import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { NetworkFollower } from '../sys/netlink/follow.ts';
-import { ownStatus } from '../sys/probe-sandbox.ts';
+import { ownStatus, readLockdown } from '../sys/probe-sandbox.ts';
 import { explained, explainLater } from './probe/ask.ts';
 
 export interface DataplaneSettings {
@@ -43,6 +43,7 @@ export interface DataplaneSettings {
   readonly resetsTcp: boolean;
   /** Echo requests to addresses of Services are answered. */
   readonly answersPing: boolean;
+  readonly conntrack: BpfSettings['conntrack'];
   /** undefined: no programs on devices. */
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
@@ -67,7 +68,7 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
         log,
       );
     } catch (thrown) {
-      const error = namingCapabilities(thrown);
+      const error = namingBan(namingCapabilities(thrown));
       if (settings.asked === 'bpf' || !mayFallBack(error, facts)) {
         throw await explained(error, settings.asked);
       }
@@ -75,6 +76,14 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
       return await onlyRules(settings, fallback, log);
     }
   };
+}
+
+/** The cause instead of what libbpf says, where bpf(2) itself is forbidden. */
+function namingBan(error: unknown): unknown {
+  if (!(error instanceof FairleadError)) return error;
+  const ban = banOf(error.message, { status: ownStatus(), lockdown: readLockdown() });
+  if (ban === undefined) return error;
+  return new FairleadError('NO_PRIVILEGE', ban, error.detail ?? error.message);
 }
 
 const BOTH = 'sockets and packets' as const;

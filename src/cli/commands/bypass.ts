@@ -42,7 +42,7 @@ interface ListOptions extends BypassOptions {
 
 export function bypassCommand(): Command {
   const command = new Command('bypass').description(
-    'manage cgroups whose sockets are not translated',
+    'manage cgroups whose sockets eBPF does not translate; iptables rules translate those of all cgroups',
   );
   const sub = (name: string, description: string): Command =>
     addBpfRootOption(addRunDirOption(command.command(name).description(description)));

@@ -3,9 +3,9 @@
 // what kube-proxy has left instead.
 import { Command } from 'commander';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
-import { FairleadError } from '../../errors.ts';
+import type { Predecessor } from '../../dataplane/predecessor.ts';
+import { FairleadError, reasonOf } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
-
 import { allEngines } from '../leftovers/engines.ts';
 import { lockWrittenRules } from '../leftovers/written-rules.ts';
 import { print } from '../output.ts';
@@ -69,6 +69,7 @@ async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
   let isAny = false;
   for (const predecessor of allEngines(bpfRoot, { command: 'cleanup', runDir })) {
     if ((await predecessor.look()).isServing) {
+      await handAffinity(predecessor);
       await predecessor.stopServing();
       print(`${predecessor.engine} serves no new connections any more`);
     }
@@ -81,6 +82,15 @@ async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
     );
   }
   return isAny;
+}
+
+/** Without it clients are given endpoints anew: no reason to go on serving. */
+async function handAffinity({ engine, handAffinity: hand }: Predecessor): Promise<void> {
+  try {
+    await hand?.();
+  } catch (error) {
+    print(`session affinity of ${engine} is not handed over: ${reasonOf(error)}`);
+  }
 }
 
 function report(verb: string, parts: InstanceParts, bpfRoot: string): void {

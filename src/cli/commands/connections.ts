@@ -24,7 +24,7 @@ type OpenConnections = (bpfRoot: string) => Connections;
 export function connectionsCommand(open: OpenConnections = connectionsBelow): Command {
   const command = addSelectionOptions(
     new Command('connections').description(
-      'list the connections that are translated, with state, packets and bytes: to the backend / to the client',
+      'list the connections that eBPF translates, with state, packets and bytes: to the backend / to the client',
     ),
   )
     .option('--client <address>', 'client address, address:port or CIDR range', parseAddressFilter)

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { Snapshot } from '../../dataplane/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
-import { askAgent } from '../../server/admin-socket.ts';
+import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
 import { machine, type Shown, show, terminalWidth } from '../output.ts';
@@ -90,7 +90,11 @@ async function reading<R extends Row>(
   options: ListOptions,
 ): Promise<Reading<R>> {
   try {
-    const rows = (await askAgent(options.runDir, `/v1/${spec.command}`)) as readonly R[];
+    const rows = (await askAgent(
+      options.runDir,
+      `/v1/${spec.command}`,
+      READING_TIMEOUT_MS,
+    )) as readonly R[];
     return { rows, atMs: performance.now() };
   } catch (error) {
     if (!(error instanceof FairleadError) || error.code !== 'NOT_RUNNING') throw error;

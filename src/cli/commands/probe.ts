@@ -4,6 +4,7 @@
 import { release } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { checkIsCgroup2 } from '../../agent/preflight/checks.ts';
 import type { Engine } from '../../agent/probe/choice.ts';
 import { exitCodeOf, reportOf } from '../../agent/probe/report.ts';
 import { durationMs } from '../flags.ts';
@@ -33,7 +34,11 @@ export function probeCommand(): Command {
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
     .addOption(engine)
     .option('--cgroup-root <dir>', 'cgroup v2 directory below which a cgroup is made for a moment')
-    .option('--timeout <duration>', 'maximum time of one attempt', durationMs, TIMEOUT_MS)
+    .addOption(
+      new Option('--timeout <duration>', 'maximum time of one attempt')
+        .argParser(durationMs)
+        .default(TIMEOUT_MS, `${TIMEOUT_MS / 1000}s`),
+    )
     .addOption(new Option('--inside <json>').hideHelp())
     .action(probeNode);
 }
@@ -44,13 +49,18 @@ async function probeNode(options: ProbeCommandOptions): Promise<void> {
     await probeInside(JSON.parse(inside) as InsideParts);
     return;
   }
-  const results = await probe({
-    cgroupRoot: cgroupRoot === undefined ? undefined : resolve(cgroupRoot),
-    timeoutMs,
-  });
+  const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs });
   const report = reportOf(results, release(), engine);
   process.exitCode = exitCodeOf(report);
   const { kind } = output;
   const isText = kind === 'table' || kind === 'wide';
   print(isText ? probeText(report, kind === 'wide') : await machine(report, output));
+}
+
+/** undefined: the root of the hierarchy, or none, which is an answer of the probe. */
+function checkedRoot(asked: string | undefined): string | undefined {
+  if (asked === undefined) return undefined;
+  const path = resolve(asked);
+  checkIsCgroup2(path);
+  return path;
 }

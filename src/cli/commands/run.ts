@@ -4,12 +4,8 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
-import {
-  type Instance,
-  type InstanceSettings,
-  type OpenDataplane,
-  startInstance,
-} from '../../agent/instance.ts';
+import type { InstanceSettings, OpenDataplane } from '../../agent/compose.ts';
+import { type Instance, type InstanceOptions, startInstance } from '../../agent/instance.ts';
 import { checkCgroupRoot } from '../../agent/preflight/checks.ts';
 import { findOtherInstances } from '../../agent/preflight/other-instances.ts';
 import {
@@ -18,7 +14,12 @@ import {
   isInitialNamespace,
   mayHaveProxyRules,
 } from '../../agent/preflight/other-proxies.ts';
-import { applySysctls, countCpus, type SysctlResult } from '../../agent/preflight/sysctls.ts';
+import {
+  applySysctls,
+  countCpus,
+  type SysctlResult,
+  settingProblem,
+} from '../../agent/preflight/sysctls.ts';
 import { watchConfigFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
@@ -33,6 +34,7 @@ import {
 import type { Config } from '../../config/types.ts';
 import { FairleadError } from '../../errors.ts';
 import { createLogger, type Logger } from '../../log.ts';
+import type { Problem } from '../../model/problem.ts';
 import { clusterSource } from '../../source/apiserver/source.ts';
 import { findApiServer } from '../../source/apiserver/transport/api-server.ts';
 import { discoveryEnvironment } from '../../source/apiserver/transport/discovery-environment.ts';
@@ -45,17 +47,19 @@ import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine } from '../engine.ts';
 import { allEngines } from '../leftovers/engines.ts';
 import { say } from '../output.ts';
-import { catchSignals } from '../signals.ts';
+import { createReadyFile } from '../ready-file.ts';
+import { StopSignals } from '../signals.ts';
 
-export function runCommand(): Command {
+/** @param signals those that have ended the process until now; to list flags none are needed */
+export function runCommand(signals = new StopSignals()): Command {
   return addAllFlags(
     new Command('run').description(
       "run the agent, which keeps the kernel in sync with the cluster's Services (accepts kube-proxy's flags and configuration file)",
     ),
-  ).action((_options: unknown, command: Command) => run(command));
+  ).action((_options: unknown, command: Command) => run(command, signals));
 }
 
-async function run(command: Command): Promise<void> {
+async function run(command: Command, signals: StopSignals): Promise<void> {
   const loaded = loadConfig(flagValues(command));
   const { config } = loaded;
   const { writeConfigTo, cleanup, initOnly } = config.actions;
@@ -77,26 +81,35 @@ async function run(command: Command): Promise<void> {
     applyKernelSettings(config, log);
     return;
   }
-  await serve(loaded, log);
+  await serve(loaded, log, signals);
 }
 
-async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
+async function serve(loaded: LoadedConfig, log: Logger, signals: StopSignals): Promise<void> {
   const { config, file } = loaded;
   const chosen = chooseEngine(config);
-  if (config.source.kind === 'api' && isInitialNamespace()) applyKernelSettings(config, log);
-  const settings = await settingsOf(loaded, chosen, log);
+  // Those of the rules come later, when it is known that they serve.
+  const warnings: Problem[] = [];
+  if (config.source.kind === 'api' && isInitialNamespace()) {
+    warnings.push(...applyKernelSettings(config, log));
+  }
+  const settings = await settingsOf(loaded, chosen, { log, warnings });
   await warnOfOthers({ ...config, engine: chosen.engine }, log);
   if (chosen.engine === 'bpf') warnOfKubeProxy(config, log);
   const { isEphemeral } = config.own;
   const paths = { bpfRoot: resolve(config.own.bpfRoot), runDir: settings.runDir };
   // At the exit nothing can be loaded any more.
   const removal = isEphemeral ? await import('../remove-instance.ts') : undefined;
-  // Before anything is attached: a start that is ended halfway would leave it behind.
-  const onSignal = catchSignals(['SIGTERM', 'SIGINT', ...(isEphemeral ? ['SIGHUP' as const] : [])]);
+  const readyFile = createReadyFile(config.own.readyFile, log);
+  const options: InstanceOptions = {
+    takesOverAs: takesOverAs(config, chosen),
+    // Before anything is attached: a start that is ended halfway would leave it behind.
+    beforeLocks: () => signals.hold(isEphemeral ? ['SIGHUP'] : []),
+    onServing: readyFile.write,
+  };
   const instance =
     removal === undefined
-      ? await startInstance(settings, log)
-      : await startOrRemove(settings, () => void removal.removeInstance(paths), log);
+      ? await startInstance(settings, log, options)
+      : await startOrRemove(settings, options, () => void removal.removeInstance(paths), log);
   const watch =
     file === undefined
       ? undefined
@@ -107,38 +120,59 @@ async function serve(loaded: LoadedConfig, log: Logger): Promise<void> {
   const stop = (signal: string): void => {
     watch?.close();
     instance.stop();
-    if (!isEphemeral) log.info({ signal }, 'stopped, traffic keeps flowing');
-    process.exit(0);
+    readyFile.remove();
+    if (!isEphemeral || instance.isHandedOver())
+      log.info({ signal }, 'stopped, traffic keeps flowing');
+    if (instance.isHandedOver()) void instance.answered().then(() => process.exit(0));
+    else process.exit(0);
   };
   if (removal !== undefined) {
     // Also runs after an uncaught error.
     process.once('exit', () => {
       instance.stop();
+      if (instance.isHandedOver()) return;
       log.info(
         { removed: removal.partsText(removal.removeInstance(paths)) },
         'stopped and removed',
       );
     });
   }
-  onSignal(stop);
+  signals.stopWith(stop);
+  await instance.failed;
 }
 
-/** A start that fails after the hooks were attached, as when a port is taken, removes them; a refused one nothing. */
+/** What an agent that runs must have in common with this one, if --take-over is given. */
+function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions['takesOverAs'] {
+  if (!own.takesOver) return undefined;
+  const cgroupRoot = engine === 'bpf' ? checkCgroupRoot(rootOf(own)).path : undefined;
+  return { bpfRoot: resolve(own.bpfRoot), cgroupRoot };
+}
+
+/**
+ * A start that fails after the hooks were attached, as when a port is taken, removes them; a refused one nothing, nor does one
+ * in the place of an agent that resumes then.
+ */
 async function startOrRemove(
   settings: InstanceSettings,
+  options: InstanceOptions,
   remove: () => void,
   log: Logger,
 ): Promise<Instance> {
   let isAttached = false;
+  let isAlone = true;
   const openDataplane: OpenDataplane = async (network) => {
     const dataplane = await settings.openDataplane(network);
     isAttached = true;
     return dataplane;
   };
+  const beforeLocks = (isTakeOver: boolean): void => {
+    isAlone = !isTakeOver;
+    options.beforeLocks?.(isTakeOver);
+  };
   try {
-    return await startInstance({ ...settings, openDataplane }, log);
+    return await startInstance({ ...settings, openDataplane }, log, { ...options, beforeLocks });
   } catch (error) {
-    if (isAttached) remove();
+    if (isAttached && isAlone) remove();
     throw error;
   }
 }
@@ -187,10 +221,18 @@ async function findAndWarn({ source, own, engine }: Config, log: Logger): Promis
   log.warn({ found, effect, advice }, 'kube-proxy serves this node, too');
 }
 
+interface Told {
+  readonly log: Logger;
+  /** Shown by `status`. */
+  readonly warnings: Problem[];
+}
+
 /** Also if bpf was tried first. */
-function beforeRules(config: Config, log: Logger): void {
+function beforeRules(config: Config, { log, warnings }: Told): void {
   const byRules = { ...config, engine: 'iptables' as const };
-  if (needsRouteLocalnet(byRules)) logSettings(applySysctls([ROUTE_LOCALNET]), log);
+  if (needsRouteLocalnet(byRules)) {
+    warnings.push(...logSettings(applySysctls([ROUTE_LOCALNET]), log));
+  }
   warnOfKubeProxy(byRules, log);
 }
 
@@ -200,13 +242,14 @@ const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
 async function settingsOf(
   loaded: LoadedConfig,
   chosen: ChosenEngine,
-  log: Logger,
+  { log, warnings }: Told,
 ): Promise<InstanceSettings> {
   const { config, flags } = loaded;
   const { own, servers } = config;
   return {
     plan: config.plan,
-    source: await sourceOf(loaded, log),
+    warnings,
+    openSource: await sourceOf(loaded, log),
     predecessors: allEngines(resolve(own.bpfRoot), {
       command: 'agent',
       nodeName: config.plan.nodeName,
@@ -221,10 +264,11 @@ async function settingsOf(
         mapSizes: own.mapSizes,
         resetsTcp: own.resetsTcp,
         answersPing: own.answersPing,
+        conntrack: config.conntrack,
         devices: deviceSettings(config),
         ...chosen,
         asked: config.engine,
-        beforeRules: () => beforeRules(config, log),
+        beforeRules: () => beforeRules(config, { log, warnings }),
         iptables: {
           masqueradeBit: config.netfilter.masqueradeBit,
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
@@ -248,9 +292,12 @@ async function settingsOf(
   };
 }
 
-async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<Source> {
+async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<() => Source> {
   const { source, plan, own } = config;
-  if (source.kind === 'manifests') return manifestsSource(manifestsDir(source.dir));
+  if (source.kind === 'manifests') {
+    const dir = manifestsDir(source.dir);
+    return () => manifestsSource(dir);
+  }
   const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(
     {
@@ -262,14 +309,15 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<So
     },
     await discoveryEnvironment(runDir),
   );
-  return clusterSource({
-    nodeName: plan.nodeName,
-    apiServer,
-    runDir,
-    watchesServiceCidrs: true,
-    userAgent: `fairlead/${packageVersion()} (${process.platform}/${process.arch})`,
-    log,
-  });
+  return () =>
+    clusterSource({
+      nodeName: plan.nodeName,
+      apiServer,
+      runDir,
+      watchesServiceCidrs: true,
+      userAgent: `fairlead/${packageVersion()} (${process.platform}/${process.arch})`,
+      log,
+    });
 }
 
 /** Throws NO_MANIFESTS. */
@@ -285,19 +333,21 @@ function manifestsDir(dir: string): string {
   );
 }
 
-function applyKernelSettings(config: Config, log: Logger): void {
+function applyKernelSettings(config: Config, log: Logger): readonly Problem[] {
   const writes = [
     ...sysctlWrites(config.conntrack, countCpus(), false),
     oomScoreWrite(config.oomScoreAdj),
   ];
-  logSettings(applySysctls(writes), log);
+  return logSettings(applySysctls(writes), log);
 }
 
-function logSettings(results: readonly SysctlResult[], log: Logger): void {
-  for (const result of results) {
+/** @returns what `status` shows until the next start */
+function logSettings(results: readonly SysctlResult[], log: Logger): readonly Problem[] {
+  return results.flatMap((result) => {
     const isFine = result.outcome === 'written' || result.outcome === 'kept';
     // In a container the kubelet sets the OOM score; kube-proxy does not warn about it either.
     const isOwn = result.path === OOM_SCORE_PATH;
     log[isFine || isOwn ? 'info' : 'warn']({ ...result }, 'kernel setting');
-  }
+    return isFine || isOwn ? [] : [settingProblem(result)];
+  });
 }

@@ -31,8 +31,10 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   {
     title: 'AFFINITY',
     isWide: true,
-    cell: (row) => (row.affinitySeconds === 0 ? '' : `${row.affinitySeconds}s`),
+    cell: affinity,
   },
+  { title: 'ALGORITHM', isWide: true, cell: algorithmText },
+  { title: 'WEIGHTS', isWide: true, cell: (row) => row.weights ?? '' },
   { title: 'SOURCE-RANGES', isWide: true, cell: sourceRanges },
   { title: 'INT-POLICY', isWide: true, cell: (row) => row.internalTrafficPolicy ?? '' },
   { title: 'EXT-POLICY', isWide: true, cell: (row) => row.externalTrafficPolicy ?? '' },
@@ -42,6 +44,19 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'SERVED-BY', isWide: true, cell: (row) => row.servedBy },
   { title: 'NOT-SERVED', isWide: true, cell: notServed },
 ];
+
+/** `10800s`, `10800s (100 clients)`. */
+function affinity({ affinitySeconds, affinityClients }: ServiceRow): string {
+  if (affinitySeconds === 0) return '';
+  const limit = affinityClients === undefined ? '' : ` (${affinityClients} clients)`;
+  return `${affinitySeconds}s${limit}`;
+}
+
+/** `round-robin`; `round-robin (random)` where that is what the dataplane can. */
+function algorithmText({ algorithm, usedAlgorithm }: ServiceRow): string {
+  const other = usedAlgorithm === undefined ? '' : ` (${usedAlgorithm})`;
+  return `${algorithm ?? ''}${other}`;
+}
 
 /** An empty list: every range that was given is invalid. */
 function sourceRanges({ sourceRanges: ranges }: ServiceRow): string | readonly string[] {

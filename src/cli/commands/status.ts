@@ -2,11 +2,11 @@
 // `fairlead status`: whether every Service is programmed and, if not, why; also by exit code.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import { EXIT, FairleadError } from '../../errors.ts';
-import { countFrontends, healthOf } from '../../observe/health.ts';
+import { EXIT, FairleadError, reasonOf } from '../../errors.ts';
+import { countFrontends, type Health, healthOf } from '../../observe/health.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
-import { askAgent } from '../../server/admin-socket.ts';
+import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { addRunDirOption, durationMs } from '../flags.ts';
 import { createLeftoverWarning } from '../leftovers/warning.ts';
 import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
@@ -61,13 +61,36 @@ async function reportOf(
 ): Promise<Report> {
   const asked = (await askAgent(runDir, '/v1/status')) as Report;
   const warning = await leftovers();
-  const rows = (await askAgent(runDir, '/v1/services')) as readonly ServiceRow[];
+  const { rows, unread } = await servicesOf(runDir);
   const frontends = countFrontends(rows);
   const limits = rows.flatMap(({ namespace, name, frontend, limits: reasons }) =>
     reasons.map((reason) => ({ service: `${namespace}/${name}`, frontend, reason })),
   );
-  const warnings = warning === undefined ? [] : [warning];
-  return { ...asked, health: healthOf(asked, frontends), frontends, limits, warnings };
+  const warnings = [warning, unread].filter((text) => text !== undefined);
+  const health = unread === undefined ? healthOf(asked, frontends) : UNREAD;
+  return { ...asked, health, frontends, limits, warnings };
+}
+
+const UNREAD: Health = {
+  state: 'degraded',
+  reasons: ['what is programmed cannot be read'],
+};
+
+interface Read {
+  readonly rows: readonly ServiceRow[];
+  /** Why there are no rows. */
+  readonly unread?: string;
+}
+
+/** An agent that cannot read what it has programmed still has a status. */
+async function servicesOf(runDir: string): Promise<Read> {
+  try {
+    const rows = await askAgent(runDir, '/v1/services', READING_TIMEOUT_MS);
+    return { rows: rows as readonly ServiceRow[] };
+  } catch (error) {
+    if (error instanceof FairleadError) throw error;
+    return { rows: [], unread: reasonOf(error) };
+  }
 }
 
 async function waitUntilReady(runDir: string, timeoutMs: number): Promise<void> {

@@ -50,7 +50,7 @@ export function manPage(root: CommandNode, version: string): string {
     ...section('SYNOPSIS', [`.B ${name}`, '.I command', '[\\fIoptions\\fR]']),
     ...section('DESCRIPTION', [
       `.B ${name}`,
-      'programs the Services of a Kubernetes cluster, or of a folder of manifests, into eBPF maps that programs on socket hooks read: a connection to a Service address becomes a connection to one of its backends before its first packet.',
+      "programs the Services of a Kubernetes cluster, or of a folder of manifests, into the kernel. eBPF programs on socket hooks turn a connection to a Service address into one to a backend before its first packet; programs on network devices translate what arrives as packets. Where the kernel can do neither, or only one of the two, iptables rules in kube-proxy's layout serve instead.",
       '.PP',
       'Links, programs and maps are pinned and outlive the agent:',
       'traffic keeps flowing while it is stopped, replaced or upgraded.',

@@ -6,6 +6,7 @@ import { FairleadError } from '../../errors.ts';
 import { print, say } from '../output.ts';
 import { type Column, table } from '../view/table.ts';
 import { type Scan, scanLeftovers } from './scan.ts';
+import { removeInTurn } from './step.ts';
 
 const COLUMNS: readonly Column<Leftover>[] = [
   { title: 'KIND', cell: ({ kind }) => kind },
@@ -45,11 +46,7 @@ function showLeftovers(scan: Scan): void {
 }
 
 async function remove(scan: Scan): Promise<void> {
-  const failures: string[] = [];
-  for (const { name, run } of scan.removals) {
-    const reason = await run();
-    if (reason !== undefined) failures.push(`${name}: ${reason}`);
-  }
+  const failures = await removeInTurn(scan.removals);
   if (failures.length === 0) {
     report('removed', scan);
     return;

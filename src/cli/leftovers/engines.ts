@@ -7,6 +7,13 @@ import type { Predecessor } from '../../dataplane/predecessor.ts';
 import { iptablesPredecessor } from './predecessor.ts';
 
 export const allEngines = (bpfRoot: string, holder: PinHolder): readonly Predecessor[] => [
-  bpfPredecessor(bpfRoot, holder),
-  iptablesPredecessor(holder),
+  {
+    ...bpfPredecessor(bpfRoot, holder),
+    handAffinity: async () => (await import('./affinity.ts')).affinityToRules(bpfRoot),
+  },
+  {
+    ...iptablesPredecessor(holder),
+    // kube-proxy's rules, too, which are no predecessor.
+    handAffinity: async () => (await import('./affinity.ts')).affinityFromRules(bpfRoot),
+  },
 ];

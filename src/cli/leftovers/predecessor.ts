@@ -37,7 +37,11 @@ export function iptablesPredecessor(holder: RulesHolder): Predecessor {
 /** Cheap, because each start asks: it runs no program, and loads nothing that runs one. */
 const mayHaveRules = (): boolean =>
   FAMILIES.some(
-    (family) => mayHaveChain(family, 'filter', OF_FAIRLEAD) || hasLegacyTable(family, 'filter'),
+    (family) =>
+      mayHaveChain(family, 'filter', OF_FAIRLEAD) ||
+      mayHaveChain(family, 'nat', OF_FAIRLEAD) ||
+      hasLegacyTable(family, 'filter') ||
+      hasLegacyTable(family, 'nat'),
   );
 
 async function scanned(): Promise<OwnRules> {

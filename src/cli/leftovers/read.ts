@@ -68,12 +68,15 @@ async function readVariants(
 }
 
 const isFailure = (text: string): boolean => !text.endsWith(NOT_INSTALLED);
+export const ENDLESS = ' does not end: look with `ps` whether another iptables hangs, too';
 const NOT_INSTALLED = ' is not installed';
 
 const unreadText = (program: string, { code, stderr }: RunResult): string =>
   code === 127
     ? `${program}${NOT_INSTALLED}`
-    : `${program}: ${stderr.trim().split('\n').at(-1) || `exit code ${code}`}`;
+    : code === 124
+      ? `${program}${ENDLESS}`
+      : `${program}: ${stderr.trim().split('\n').at(-1) || `exit code ${code}`}`;
 
 /** @param isAsked rules of iptables were found: what may go depends on what else there is */
 export async function readNft(runProgram: RunProgram, isAsked: boolean): Promise<Read<NftState>> {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kube-proxy has left in this network namespace, and the commands that remove it. src/dataplane/leftovers decides.
 import { toolsOf } from '../../dataplane/iptables/restore/tools.ts';
+import { CHAINS_AT_ONCE } from '../../dataplane/iptables/restore/variant.ts';
 import { OF_FAIRLEAD } from '../../dataplane/leftovers/chains.ts';
 import { ipvsRemoval, ipvsRows } from '../../dataplane/leftovers/ipvs.ts';
 import type { LeftoversFound, RemovalStep } from '../../dataplane/leftovers/leftover.ts';
 import { type Needed, neededBy } from '../../dataplane/leftovers/needed.ts';
 import { nftRemoval, nftRows } from '../../dataplane/leftovers/nftables.ts';
-import { ownerOf } from '../../dataplane/leftovers/own-rules.ts';
+import { isServing } from '../../dataplane/leftovers/own-rules.ts';
 import { keepingTracked, ruleRemoval, ruleRows } from '../../dataplane/leftovers/rules.ts';
 import { translatedConnections } from '../../dataplane/leftovers/tracking.ts';
 import { run } from '../../sys/exec.ts';
 import { readIpvs, readNft, readRules, trackedConnections, type VariantRules } from './read.ts';
+import { type Removal, runStep } from './step.ts';
 
 export interface Scan extends LeftoversFound {
   /** Where fairlead's own iptables engine has programmed the same chains: `iptables-nft IPv4`. */
@@ -19,13 +21,6 @@ export interface Scan extends LeftoversFound {
   readonly unread: readonly string[];
   /** Rules before the sets that they refer to. */
   readonly removals: readonly Removal[];
-}
-
-export interface Removal {
-  /** `iptables-nft IPv4`, `nft -f -` */
-  readonly name: string;
-  /** @returns why it failed */
-  run(): Promise<string | undefined>;
 }
 
 const NOTHING: Needed = { rules: new Map(), nft: new Map() };
@@ -67,21 +62,17 @@ function keeping(one: VariantRules, needed: Needed, marker?: string): VariantRul
   return reason === undefined ? one : { ...one, found: keepingTracked(one.found, reason, marker) };
 }
 
-/** One transaction for each table. */
 function restoring({ found, family, variant, where }: VariantRules): readonly Removal[] {
-  const input = ruleRemoval(found);
+  const input = ruleRemoval(found, variant && CHAINS_AT_ONCE[variant]);
   if (input === '') return [];
   const { restore } = toolsOf(family, variant);
   return [{ name: where, run: async () => (await restore(input))?.reason }];
 }
 
-const running = ({ program, args, stdin }: RemovalStep): Removal => ({
-  name: [program, ...args].join(' '),
-  run: async () => {
-    const { code, stderr } = await run(program, args, stdin === undefined ? {} : { stdin });
-    if (code === 0) return undefined;
-    return code === 127 ? `install ${program}` : stderr.trim().split('\n').join('; ');
-  },
+const running = (step: RemovalStep): Removal => ({
+  name: [step.program, ...step.args].join(' '),
+  step,
+  run: () => runStep(step),
 });
 
 /** The rules of fairlead's own iptables engine: those that serve or, without, what is kept for connections. */
@@ -101,7 +92,7 @@ export async function scanOwnRules(runProgram = run): Promise<OwnRules> {
   const needed = neededBy(rules, nft.value, translated());
   const removed = rules.map((one) => keeping(one, needed, OF_FAIRLEAD));
   return {
-    isServing: rules.some(({ held }) => ownerOf(held) === 'fairlead'),
+    isServing: rules.some(({ held }) => isServing(held)),
     isLeft,
     isNeeded: removed.some(({ found }) => found.kept.length > 0),
     removals: removed.flatMap(restoring),

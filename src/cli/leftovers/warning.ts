@@ -2,10 +2,14 @@
 // The line of `fairlead status` about what kube-proxy has left.
 import { findServingKubeProxy } from '../../agent/preflight/other-proxies.ts';
 import { leftoversText } from '../../dataplane/leftovers/leftover.ts';
+import { run } from '../../sys/exec.ts';
+import { ENDLESS } from './read.ts';
 import { scanLeftovers } from './scan.ts';
 
 /** Listing the rules of ten thousand Services takes a second: not at every line of `status --watch`. */
 const RESCAN_MS = 30_000;
+/** Of all programs together. */
+const DEADLINE_MS = 5_000;
 
 /** undefined: nothing is left, kube-proxy serves this node, or this process may not look. */
 export function createLeftoverWarning(): () => Promise<string | undefined> {
@@ -19,7 +23,12 @@ export function createLeftoverWarning(): () => Promise<string | undefined> {
 }
 
 async function warning(): Promise<string | undefined> {
-  const { leftovers } = await scanLeftovers();
+  const deadlineMs = performance.now() + DEADLINE_MS;
+  const { leftovers, unread } = await scanLeftovers((program, args, options) =>
+    run(program, args, { ...options, timeoutMs: Math.max(1, deadlineMs - performance.now()) }),
+  );
+  const endless = unread.find((reason) => reason.endsWith(ENDLESS));
+  if (endless !== undefined) return `not looked for what kube-proxy has left: ${endless}`;
   if (leftovers.length === 0 || (await findServingKubeProxy()).length > 0) return undefined;
   return `kube-proxy has left ${leftoversText(leftovers)}: list them with \`fairlead cleanup --kube-proxy --dry-run\`, remove them without --dry-run`;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process that tries: in namespaces that were made for it, one feature after the other, a line on stdout for each.
 // It ends with whoever started it, and then removes the cgroup itself.
-import { readFileSync } from 'node:fs';
 import { FEATURES, type Feature, type FeatureName } from '../../agent/probe/features.ts';
 import { forbiddenBy } from '../../agent/probe/forbidden.ts';
 import { lineText, type Result } from '../../agent/probe/results.ts';
@@ -12,6 +11,7 @@ import {
   ownStatus,
   type Prepared,
   type ProbeSandbox,
+  readLockdown,
 } from '../../sys/probe-sandbox.ts';
 import { print } from '../output.ts';
 import { ATTEMPTS } from './attempts.ts';
@@ -23,10 +23,13 @@ export interface InsideParts {
 
 export async function probeInside({ prepared, features }: InsideParts): Promise<void> {
   const sandbox = enterProbeSandbox(prepared);
-  process.stdin.resume().once('end', () => {
+  const leave = (): void => {
     sandbox.abandon();
     process.exit();
-  });
+  };
+  process.stdin.resume().once('end', leave);
+  // Whichever is noticed first; as a closed pipe it would end this process at once.
+  process.stdout.removeAllListeners('error').once('error', leave);
   for (const feature of features) {
     print(lineText({ begin: feature }));
     print(lineText({ feature, ...(await resultOf(feature, sandbox)) }));
@@ -75,11 +78,3 @@ const errnoOf = (error: unknown, reason: string): string =>
   codeOf(error) === 'NO_PRIVILEGE'
     ? 'EPERM'
     : (/\b(EPERM|EACCES|ENOSYS)\b/.exec(reason)?.[0] ?? '');
-
-function readLockdown(): string | undefined {
-  try {
-    return readFileSync('/sys/kernel/security/lockdown', 'utf8');
-  } catch {
-    return undefined;
-  }
-}

@@ -84,7 +84,7 @@ function watchText({ kind, state, objects, aliveAgeMs }: Watch): string {
 function programLines(report: Report): readonly Line[] {
   const {
     dataplanes,
-    uncounted = [],
+    lacks = [],
     refusesWith,
     bpfRoot,
     iptables,
@@ -94,14 +94,8 @@ function programLines(report: Report): readonly Line[] {
   } = report;
   const parts = [dataplanes.join(' + '), ...hookTexts(report)];
   return [
-    [
-      'Dataplane',
-      [
-        parts.join(', '),
-        `refused connections return ${refusesWith}`,
-        ...uncountedTexts(dataplanes, uncounted),
-      ].join('; '),
-    ],
+    ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
+    ...dataplanes.flatMap((name) => lackLines(name, lacks)),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
@@ -115,11 +109,11 @@ function programLines(report: Report): readonly Line[] {
   ];
 }
 
-/** `connections are not counted`, or by which dataplane they are not. */
-function uncountedTexts(all: readonly string[], uncounted: readonly string[]): readonly string[] {
-  if (uncounted.length === 0) return [];
-  const by = uncounted.length === all.length ? '' : ` by ${uncounted.join(' and ')}`;
-  return [`connections${by} are not counted`];
+/** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
+function lackLines(name: string, lacks: Status['lacks']): readonly Line[] {
+  const own = lacks.filter(({ dataplane }) => dataplane === name);
+  if (own.length === 0) return [];
+  return [['Lacks', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
 }
 
 /** `11 hooks on /sys/fs/cgroup`, `3 adopted from the previous agent`. */
@@ -163,12 +157,13 @@ const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
 /** Nothing until the first pass, a moment after the start. */
 function staleSocketLines({ staleSockets }: Report): readonly Line[] {
   if (staleSockets === undefined) return [];
-  const { way, limits, destroyed, left } = staleSockets;
+  const { way, limits, destroyed, refused, left } = staleSockets;
   if (way === undefined && limits.length === 0) return [];
   const count = destroyed.reduce((sum, each) => sum + each.count, 0);
   const what = way === undefined ? 'not destroyed' : `${count} destroyed, by ${way}`;
+  const others = refused > 0 ? [`${refused} of pods refused with their next datagram`] : [];
   return [
-    ['Stale', `sockets whose endpoint is gone: ${[what, ...limits].join('; ')}`],
+    ['Stale', `sockets whose endpoint is gone: ${[what, ...limits, ...others].join('; ')}`],
     ...left.map((each): Line => ['Warning', leftText(each)]),
   ];
 }

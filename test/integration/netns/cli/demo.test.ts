@@ -100,7 +100,7 @@ test('--keep leaves the demo running: the suggested commands work, and --remove 
   const demo = startDemo(['--keep']);
   await until(() => demo.stdout.some((line) => line.includes('demo --remove')), {
     what: 'the stage to stay',
-    timeoutMs: 60_000,
+    timeoutMs: 180_000,
   });
   const suggested = demo.stdout.filter((line) => / status | services |\/dev\/tcp/.test(line));
   expect(suggested).toHaveLength(3);

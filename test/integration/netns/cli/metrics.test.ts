@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics of a live agent in every documented state: each series changes, and each recommended alert fires on
 // scrapes of its own fault and on no others.
-import { readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../../src/lab/agent.ts';
+import { mapPin, type PinnedMap } from '../../../../src/dataplane/bpf/loader/versions.ts';
+import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import type { Manifest } from '../../../../src/lab/manifests.ts';
 import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
@@ -29,6 +30,7 @@ const FLOW4_BYTES = 56;
 const SWEEP_MS = 60_000;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
+let agent: Agent;
 let scrapes: Scrapes;
 let config: string;
 let holder: Child;
@@ -61,10 +63,7 @@ async function holdPort(port: number): Promise<Child> {
   return child;
 }
 
-function pinOf(map: string): string {
-  const pins = readdirSync(node.instance.bpfRoot, { recursive: true, encoding: 'utf8' });
-  return join(node.instance.bpfRoot, pins.find((path) => path.endsWith(`/${map}`)) ?? '');
-}
+const pinOf = (map: PinnedMap): string => join(node.instance.bpfRoot, 'maps', mapPin(map));
 
 /** Different keys of fl_flow4, as bpftool reads them. */
 const keysOf = (count: number): readonly string[] =>
@@ -98,7 +97,7 @@ beforeAll(async () => {
   writeFileSync(config, configText(5));
   node.manifests.put('web.yaml', service('web', { n: 10 }, node.servers));
   holder = await holdPort(HEALTH_PORT);
-  await node.startAgent(['--config', config]);
+  agent = await node.startAgent(['--config', config]);
 });
 afterAll(async () => {
   holder?.kill('SIGKILL');
@@ -186,7 +185,7 @@ describe('series of a live agent', () => {
     await holds('fairlead_service_health_ports', 0);
   });
 
-  test('stale sockets, destroyed and out of reach', async () => {
+  test('stale sockets, destroyed, and refused because they are out of reach', async () => {
     const udp = { n: 40, protocol: 'UDP' } as const;
     const { address, port } = target(udp);
     node.manifests.put('udp.yaml', service('udp', udp, node.servers));
@@ -198,9 +197,10 @@ describe('series of a live agent', () => {
     node.manifests.remove('udp.yaml');
     const labels = 'protocol="UDP",ip_family="IPv4"';
     await holds(`fairlead_stale_sockets_destroyed_total{${labels}}`, 1);
-    await holds('fairlead_stale_sockets', 1);
-    for (const { child } of programs) child.kill('SIGKILL');
+    await holds('fairlead_stale_sockets_refused', 1);
     await holds('fairlead_stale_sockets', 0);
+    for (const { child } of programs) child.kill('SIGKILL');
+    await holds('fairlead_stale_sockets_refused', 0);
   });
 
   test('manifests that cannot be read, and objects that are rejected', async () => {
@@ -259,11 +259,11 @@ describe('series of a live agent', () => {
   });
 
   test('tables of flows, established and half-open, that are full', async () => {
-    const fill = async (map: string, count: number): Promise<void> => {
+    const fill = async (map: PinnedMap, count: number): Promise<void> => {
       const lines = keysOf(count).map((key) => `${key} value hex ${'00 '.repeat(FLOW4_BYTES)}`);
       await bpftool(lines.map((line) => `map update pinned ${pinOf(map)} key hex ${line}`));
     };
-    const empty = (map: string, count: number): Promise<void> =>
+    const empty = (map: PinnedMap, count: number): Promise<void> =>
       bpftool(keysOf(count).map((key) => `map delete pinned ${pinOf(map)} key hex ${key}`));
     await fill('fl_flow4', FLOWS);
     await holds('fairlead_map_entries{map="fl_flow4"}', FLOWS, SWEEP_MS);
@@ -283,6 +283,12 @@ describe('series of a live agent', () => {
     );
     await keep('half-open flows full');
   }, 240_000);
+
+  test('the iptables engine in the place of the first, with what it cannot do', async () => {
+    expect(await agent.stop()).toBe(0);
+    await node.startAgent(['--config', config, '--engine', 'iptables']);
+    await holds('fairlead_dataplane_lack{dataplane="iptables",code="COUNTERS"}', 1);
+  });
 
   test('every documented metric has changed', () => {
     expect(scrapes.unmoved(MANIFEST_METRICS)).toEqual([]);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from 'vitest';
-import { type Report, statusText } from '../../../src/cli/view/status-text.ts';
-import { countFrontends, healthOf } from '../../../src/observe/health.ts';
-import type { Status } from '../../../src/observe/status.ts';
-import { failedEntry } from '../../support/dataplane/failed-entry.ts';
+import { type Report, statusText } from '../../../../src/cli/view/status-text.ts';
+import { BPF, type Capabilities, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
+import { lacksOf } from '../../../../src/dataplane/lacks.ts';
+import { countFrontends, healthOf } from '../../../../src/observe/health.ts';
+import type { Status } from '../../../../src/observe/status.ts';
+import { failedEntry } from '../../../support/dataplane/failed-entry.ts';
 
 const STATUS: Status = {
   apiVersion: 'fairlead.io/v1',
@@ -16,7 +18,7 @@ const STATUS: Status = {
   isReady: true,
   readyAt: '2026-01-01T00:00:01.000Z',
   dataplanes: ['bpf'],
-  uncounted: [],
+  lacks: [],
   cgroupRoot: '/cg',
   bpfRoot: '/bpf',
   hooks: [{ name: 'fl_connect4', isAdopted: true, insns: 900 }],
@@ -86,6 +88,7 @@ const STALE = {
     { protocol: 'UDP', family: 'IPv4', count: 3 },
     { protocol: 'UDP', family: 'IPv6', count: 1 },
   ],
+  refused: 0,
   left: [],
 } as const;
 
@@ -101,6 +104,13 @@ test.each([
     { ...STALE, limits: ["only those in the agent's own network namespace: why"] },
     [
       "Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; only those in the agent's own network namespace: why",
+    ],
+  ],
+  [
+    'refused elsewhere',
+    { ...STALE, limits: ["only those in the agent's own network namespace: why"], refused: 2 },
+    [
+      "Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; only those in the agent's own network namespace: why; 2 of pods refused with their next datagram",
     ],
   ],
   [
@@ -251,19 +261,14 @@ test('what kube-proxy has left is a warning', () => {
   expect(statusText(report, false)).toContain('Warning:    kube-proxy has left 2 jumps');
 });
 
-test.each([
-  [['bpf'], [], 'bpf; refused connections return ECONNREFUSED'],
-  [
-    ['iptables'],
-    ['iptables'],
-    'iptables; refused connections return ECONNREFUSED; connections are not counted',
-  ],
-  [
-    ['bpf', 'iptables'],
-    ['iptables'],
-    'bpf + iptables; refused connections return ECONNREFUSED; connections by iptables are not counted',
-  ],
-])('dataplanes %j: which of them do not count connections', (dataplanes, uncounted, expected) => {
-  const report = reportOf({ dataplanes, uncounted, cgroupRoot: undefined });
-  expect(statusText(report, false)).toContain(`Dataplane:  ${expected}\n`);
+test('what the dataplanes in use cannot do is a line for each that lacks something', () => {
+  const text = (...all: readonly Capabilities[]): string => {
+    const dataplanes = all.map(({ dataplane }) => dataplane);
+    return statusText(reportOf({ dataplanes, lacks: all.flatMap(lacksOf) }), false);
+  };
+  const line =
+    'Lacks:      iptables: connections are not counted or listed; no cgroup can be bypassed; session affinity remembers 100 clients for each endpoint; backends are chosen at random instead of by round-robin, source-hash\n';
+  expect(text(IPTABLES)).toContain(line);
+  expect(text(BPF, IPTABLES)).toContain(line);
+  expect(text(BPF)).not.toContain('Lacks:');
 });

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from 'vitest';
-import { explanationText } from '../../../src/cli/view/explanation-text.ts';
-import { BPF } from '../../../src/dataplane/capabilities.ts';
-import { answer } from '../../../src/observe/answer.ts';
-import { buildAll } from '../../../src/plan/build.ts';
-import { type Packet, parsePacket } from '../../../src/plan/explain/packet.ts';
-import { node, ready, SETTINGS, service, slice } from '../plan/support.ts';
+import { explanationText } from '../../../../src/cli/view/explanation-text.ts';
+import { BPF } from '../../../../src/dataplane/capabilities.ts';
+import { answer } from '../../../../src/observe/answer.ts';
+import { buildAll } from '../../../../src/plan/build.ts';
+import { type Packet, parsePacket } from '../../../../src/plan/explain/packet.ts';
+import { node, ready, SETTINGS, service, slice } from '../../plan/support.ts';
 
 const PLAN = buildAll(
   [
@@ -37,6 +37,7 @@ describe('explanationText', () => {
         '  frontend                ClusterIP    10.96.0.10:80/TCP is Service default/web, port http',
         '  internalTrafficPolicy   all nodes    Cluster: endpoints of all nodes',
         '  endpoints               2 backends   ready',
+        '  algorithm               random       each connection gets one at random',
         '  masquerade              no           the client is a pod of the cluster',
         '  dataplane               bpf          served by bpf',
       ].join('\n'),
