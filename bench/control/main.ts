@@ -9,13 +9,13 @@ import { packageRoot } from '../../src/sys/package.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { environment } from './environment.ts';
-import { measureColumn } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
-import { replaceFigures } from './report/document.ts';
+import { partOf, replaceFigures } from './report/document.ts';
 import type { Report, SizeFigures } from './report/figures.ts';
 import { reportMarkdown } from './report/markdown.ts';
 import { sizeText } from './report/text.ts';
-import { API_SERVER_FLAGS, ENDPOINTS_EACH, openSite } from './site.ts';
+import { measureSize } from './rounds.ts';
+import { API_SERVER_FLAGS } from './site.ts';
 
 /** docs/exit-codes.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
@@ -29,7 +29,7 @@ function tell(what: string): void {
 async function prepare(options: Options): Promise<Binaries> {
   const readiness = await prepareCluster();
   if (!readiness.isReady) return refuse(readiness.reason);
-  const needsTools = options.proxies.some((name) => name !== 'fairlead');
+  const needsTools = options.proxies.some((name) => name !== 'fairlead'); // The tools of iptables, too.
   const missing = needsTools ? await prepareKubeProxy() : undefined;
   return missing === undefined ? readiness.binaries : refuse(missing);
 }
@@ -37,31 +37,6 @@ async function prepare(options: Options): Promise<Binaries> {
 function refuse(reason: string): never {
   process.stderr.write(`error: ${reason}\n`);
   process.exit(EXIT_UNSUPPORTED);
-}
-
-/** @param keep receives the figures after each column, so that a late failure does not lose half an hour's work */
-async function measureSize(
-  binaries: Binaries,
-  services: number,
-  { proxies, changes }: Options,
-  keep: (size: SizeFigures) => void,
-): Promise<SizeFigures> {
-  tell(`${services} Services × ${ENDPOINTS_EACH}: loading`);
-  const site = await openSite({ binaries, services, proxies });
-  try {
-    tell(`loaded in ${site.loadSeconds.toFixed(1)} s`);
-    const { loadSeconds } = site;
-    let size: SizeFigures = { services, endpointsEach: ENDPOINTS_EACH, loadSeconds, columns: {} };
-    for (const proxy of proxies) {
-      const onProgress = (what: string): void => tell(`${services}, ${proxy}: ${what}`);
-      const figures = await measureColumn({ site, proxy, changes, onProgress });
-      size = { ...size, columns: { ...size.columns, [proxy]: figures } };
-      keep(size);
-    }
-    return size;
-  } finally {
-    await site.remove();
-  }
 }
 
 async function measureAll(options: Options): Promise<void> {
@@ -74,10 +49,10 @@ async function measureAll(options: Options): Promise<void> {
   for (const services of options.services) {
     const keep = (size: SizeFigures): void =>
       writeReport(options.json, {
-        ...{ ...where, apiServerFlags: API_SERVER_FLAGS },
+        ...{ ...where, apiServerFlags: API_SERVER_FLAGS, iptables: options.iptables },
         sizes: [...sizes, size],
       });
-    const size = await measureSize(binaries, services, options, keep);
+    const size = await measureSize({ binaries, services, options, keep, tell });
     sizes.push(size);
     process.stdout.write(`${sizeText(size)}\n\n`);
   }
@@ -92,7 +67,11 @@ function writeReport(path: string, report: Report): void {
 function writeDocument({ json }: Options): void {
   const report: Report = JSON.parse(readFileSync(json, 'utf8'));
   const path = join(packageRoot(), 'docs', 'bench.md');
-  writeFileSync(path, replaceFigures(readFileSync(path, 'utf8'), reportMarkdown(report)));
+  const document = readFileSync(path, 'utf8');
+  writeFileSync(
+    path,
+    replaceFigures(document, reportMarkdown(report), 'bench:control', partOf(report)),
+  );
   tell(`${json} is now in docs/bench.md`);
 }
 

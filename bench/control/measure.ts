@@ -1,101 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
-// One column of one size: starts a proxy, measures its start, changes endpoints while it runs, stops it.
+// One column of one size in one round: starts a proxy, measures its start, changes endpoints while it runs, stops it.
 import { ChangeSeries } from './changes/change-series.ts';
-import {
-  type Pace,
-  paceOf,
-  SETTLE_MS,
-  START_PATIENCE_MS,
-  START_PROBE_PERIOD_MS,
-} from './changes/pace.ts';
-import { type Prober, startProber } from './changes/prober.ts';
+import { type Pace, paceOf, SETTLE_MS } from './changes/pace.ts';
+import { NotReached, type Prober, startProber } from './changes/prober.ts';
 import { letPass } from './clock.ts';
-import { startFairlead } from './proxies/fairlead.ts';
-import { startKubeProxy } from './proxies/kube-proxy.ts';
+import { meanSeconds, NO_SYNCS, readSyncs, type Syncs } from './proxies/metrics.ts';
 import type { RunningProxy } from './proxies/proxy.ts';
-import type { Figures, ProxyName, StallFigures, StartFigures } from './report/figures.ts';
-import type { Site } from './site.ts';
+import { removeRules, ruleLines } from './proxies/rules.ts';
+import { measureTools } from './proxies/tools-alone.ts';
+import type {
+  ChurnFigures,
+  Column,
+  Figures,
+  StallFigures,
+  StartFigures,
+} from './report/figures.ts';
+import type { Seat, Site } from './site.ts';
+import { startProxy, watchStart } from './start.ts';
 
-const START_TIMEOUT_MS = 300_000;
-
-export interface Column {
+export interface Turn {
   readonly site: Site;
-  readonly proxy: ProxyName;
+  readonly seat: Seat;
   /** Limit on single changes. */
   readonly changes: number;
+  readonly isBrief: boolean;
+  /** Limit on the start. */
+  readonly limitSeconds: number;
   readonly onProgress: (what: string) => void;
 }
 
-export async function measureColumn({
-  site,
-  proxy: name,
-  changes,
-  onProgress,
-}: Column): Promise<Figures> {
-  const prober = startProber(site.nodeOf(name).pods[0]!);
+export async function measureColumn(turn: Turn): Promise<Column> {
+  const { site, seat, changes } = turn;
+  const node = site.nodeOf(seat);
+  const prober = startProber(node.pods[0]!);
   for (const { number } of site.probes) await site.changer.change(number, [site.backends.a]);
-  const proxy = name === 'fairlead' ? await startFairlead(site) : startKubeProxy(site, name);
+  const proxy = await startProxy(site, seat);
   try {
-    const means = { prober, pace: paceOf(name, changes), onProgress };
-    return await Promise.race([measure(site, proxy, means), proxy.ended()]);
+    const means = { ...turn, prober, pace: paceOf(seat.proxy, changes) };
+    return await Promise.race([measure(proxy, means), proxy.ended()]);
   } finally {
     await Promise.all([prober.stop(), proxy.stop()]);
+    await removeRules(node);
   }
 }
 
-interface Means {
+interface Means extends Turn {
   readonly prober: Prober;
   readonly pace: Pace;
-  readonly onProgress: (what: string) => void;
 }
 
-async function measure(site: Site, proxy: RunningProxy, means: Means): Promise<Figures> {
-  const { prober, pace, onProgress } = means;
-  const start = await watchStart(site, proxy, prober);
-  const stalls = { loading: await proxy.loadingStallMs(), start: await proxy.takeStallMs() };
+async function measure(proxy: RunningProxy, means: Means): Promise<Column> {
+  const { site, prober, limitSeconds, onProgress } = means;
+  let start: StartFigures;
+  try {
+    start = await watchStart(proxy, prober, { site, limitSeconds });
+  } catch (error) {
+    if (!(error instanceof NotReached)) throw error;
+    onProgress(`does not answer after ${limitSeconds} s`);
+    return { limitSeconds, cpuSeconds: proxy.cpuSeconds() };
+  }
   const { wallSeconds, cpuSeconds, connections } = start;
   const times = `${wallSeconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU`;
   onProgress(`answers after ${times}, ${connections} connections tried`);
+  return measureStarted(proxy, means, start);
+}
+
+async function measureStarted(
+  proxy: RunningProxy,
+  { site, seat, isBrief, prober, pace, onProgress }: Means,
+  start: StartFigures,
+): Promise<Figures> {
+  const loading = await proxy.loadingStallMs();
+  const stalls = { loading, start: await proxy.takeStallMs('pause') };
   await letPass(SETTLE_MS);
   const resident = proxy.residentBytes();
+  const node = site.nodeOf(seat);
+  const lines = await ruleLines(node, seat.proxy, site.variant);
+  const before = await readSyncs(node);
   const series = new ChangeSeries(site, proxy, prober, pace);
   onProgress('single changes');
   const quiet = await series.quiet();
+  const after = await readSyncs(node);
   await proxy.takeStallMs();
-  onProgress('single changes among others');
-  const busy = await series.busy();
-  onProgress('streams of changes');
-  const { last, churn } = await series.streams();
+  const churn = isBrief ? undefined : await measureChurn(series, onProgress);
   const churnStallMs = await proxy.takeStallMs();
+  const toolsAlone = hasRules(seat) ? await measureTools(site, seat) : undefined;
   return {
-    ...{ start, quiet, busy, last, churn, probePeriodMs: pace.probePeriodMs },
+    ...{ start, ...quiet, probePeriodMs: pace.probePeriodMs },
+    ...(churn !== undefined && { churn }),
     memory: {
       peakAfterStartBytes: resident.peak,
       after10sBytes: resident.now,
       peakAfterChurnBytes: proxy.residentBytes().peak,
     },
+    ...(lines !== undefined && { ruleLines: lines }),
+    ...(toolsAlone !== undefined && { toolsAlone }),
+    ...syncFigures(before, after),
     ...stallFigures(stalls.loading, stalls.start, churnStallMs),
   };
 }
 
-/** Measured from exec. Services are probed one after the other, so the last answer is the end. */
-async function watchStart(site: Site, proxy: RunningProxy, prober: Prober): Promise<StartFigures> {
-  let [endMs, connections] = [proxy.startedMs, 0];
-  for (const { clusterIp } of site.probes) {
-    const probe = await prober.begin({
-      address: clusterIp,
-      port: 80,
-      tag: '*',
-      periodMs: START_PROBE_PERIOD_MS,
-      patienceMs: START_PATIENCE_MS,
-      timeoutMs: START_TIMEOUT_MS,
-    });
-    const reached = await probe.reached();
-    connections += reached.connections;
-    endMs = reached.endMs;
-  }
-  const wallSeconds = (endMs - proxy.startedMs) / 1000;
-  return { wallSeconds, cpuSeconds: proxy.cpuSeconds(), connections };
+const hasRules = ({ proxy }: Seat): boolean =>
+  proxy === 'iptables' || proxy === 'fairlead-iptables';
+
+async function measureChurn(
+  series: ChangeSeries,
+  onProgress: (what: string) => void,
+): Promise<ChurnFigures> {
+  onProgress('single changes among others');
+  const busy = await series.busy();
+  onProgress('streams of changes');
+  return { busy, ...(await series.streams()) };
+}
+
+function syncFigures(
+  before: Syncs | undefined,
+  after: Syncs | undefined,
+): Pick<Figures, 'syncs'> | undefined {
+  if (before === undefined || after === undefined) return undefined;
+  const fullSeconds = meanSeconds(NO_SYNCS, before.full);
+  const oneSeconds = meanSeconds(before.partial, after.partial);
+  if (fullSeconds === undefined || oneSeconds === undefined) return undefined;
+  return { syncs: { fullSeconds, oneSeconds } };
 }
 
 function stallFigures(

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `npm run bench:control`.
-import { Command, InvalidArgumentError } from 'commander';
-import { PROXIES, type ProxyName } from './report/figures.ts';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { PROXIES, type ProxyName, VARIANTS, type Variant } from './report/figures.ts';
 
 export interface Options {
   readonly services: readonly number[];
   readonly proxies: readonly ProxyName[];
+  /** Of the tools of all columns with rules of iptables. */
+  readonly iptables: Variant;
+  /** In each, every column has its turn. */
+  readonly rounds: number;
+  /** Seconds after which a start is given up. */
+  readonly limit: number;
+  /** Only the start, and single changes while nothing else changes. */
+  readonly brief: boolean;
   /** Limit on single changes per series. */
   readonly changes: number;
   readonly json: string;
@@ -25,7 +33,15 @@ export function parseOptions(argv: readonly string[]): Options {
       [100, 1_000, 10_000],
     )
     .option('--proxies <list>', `columns, of ${PROXIES.join(', ')}`, proxies, [...PROXIES])
+    .addOption(
+      new Option('--iptables <variant>', 'iptables tools of fairlead and of kube-proxy')
+        .choices(VARIANTS)
+        .default('legacy'),
+    )
+    .option('--rounds <count>', 'how often each column has its turn, in rotating order', count, 1)
+    .option('--limit <seconds>', 'a start that takes longer is given up', count, 300)
     .option('--changes <count>', 'single changes in each series, at most', count, 200)
+    .option('--brief', 'only the start, and single changes while nothing else changes', false)
     .option('--json <file>', 'where the figures go', 'build/bench/control.json')
     .option(
       '--document',

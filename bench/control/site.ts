@@ -13,7 +13,7 @@ import { addNode, servicesPath } from '../../test/integration/cluster/objects/ob
 import type { Binaries } from '../../test/integration/cluster/programs/binaries.ts';
 import { type Changer, startChanger } from './changes/changes.ts';
 import { startGreeter } from './changes/prober.ts';
-import type { ProxyName } from './report/figures.ts';
+import type { ProxyName, Variant } from './report/figures.ts';
 
 /**
  * Without the first two, giving an address costs the API server the count of all it gave, and loading
@@ -35,6 +35,14 @@ export interface ProbeService {
 /** Pods that answer, by the letter they answer with. */
 export type Backends = Readonly<Record<'a' | 'b', string>>;
 
+/** A proxy has a node of its own in each round: nothing is left there by an earlier one. */
+export interface Seat {
+  readonly proxy: ProxyName;
+  readonly round: number;
+}
+
+export const seatName = ({ proxy, round }: Seat): string => `${proxy}-${round}`;
+
 export interface Site {
   readonly plane: ControlPlane;
   readonly topology: Topology;
@@ -43,7 +51,9 @@ export interface Site {
   readonly loadSeconds: number;
   readonly probes: readonly ProbeService[];
   readonly backends: Backends;
-  nodeOf(proxy: ProxyName): NodeHost;
+  /** Of the tools of all proxies that use iptables. */
+  readonly variant: Variant;
+  nodeOf(seat: Seat): NodeHost;
   remove(): Promise<void>;
 }
 
@@ -51,9 +61,12 @@ export interface SiteSpec {
   readonly binaries: Binaries;
   readonly services: number;
   readonly proxies: readonly ProxyName[];
+  readonly rounds: number;
+  readonly variant: Variant;
 }
 
-export async function openSite({ binaries, services, proxies }: SiteSpec): Promise<Site> {
+export async function openSite(spec: SiteSpec): Promise<Site> {
+  const { binaries, services, variant } = spec;
   const plane = await startControlPlane(binaries, {
     apiServerFlags: API_SERVER_FLAGS,
     controllers: 'none',
@@ -65,7 +78,7 @@ export async function openSite({ binaries, services, proxies }: SiteSpec): Promi
   };
   try {
     topology = await buildTopology([
-      ...proxies.map((name) => ({ name, pods: ['client'] })),
+      ...seatsOf(spec).map((seat) => ({ name: seatName(seat), pods: ['client'] })),
       { name: 'backends', pods: ['a', 'b'] },
     ]);
     const backends = await startBackends(topology);
@@ -73,13 +86,17 @@ export async function openSite({ binaries, services, proxies }: SiteSpec): Promi
     for (const node of nodes) await connectNode(plane, node);
     const loaded = await loadServices(plane, services, backends);
     const changer = startChanger(plane);
-    const nodeOf = (proxy: ProxyName): NodeHost => nodes.find(({ name }) => name === proxy)!;
-    return { ...{ plane, topology, changer, services, backends, nodeOf, remove }, ...loaded };
+    const nodeOf = (seat: Seat): NodeHost => nodes.find(({ name }) => name === seatName(seat))!;
+    const means = { plane, topology, changer, variant, nodeOf, remove };
+    return { ...means, ...{ services, backends }, ...loaded };
   } catch (error) {
     await remove();
     throw error;
   }
 }
+
+const seatsOf = ({ proxies, rounds }: SiteSpec): readonly Seat[] =>
+  proxies.flatMap((proxy) => Array.from({ length: rounds }, (_, round) => ({ proxy, round })));
 
 async function startBackends(topology: Topology): Promise<Backends> {
   const [a, b] = topology.nodes.at(-1)!.pods;

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run on one site: proxies start, and for each size Services are added, awaited, and rounds measured.
 import { loadavg } from 'node:os';
+import { cpuSeconds } from '../../src/lab/account.ts';
+import { buildSite, type ColumnSite, type Site } from '../../src/lab/columns/site.ts';
 import { fairleadPaths } from '../../test/support/fixture/proxies/fairlead.ts';
 import type { NodeProxy } from '../../test/support/fixture/proxies/proxy.ts';
 import { until } from '../../test/support/until.ts';
 import { letPass } from '../control/clock.ts';
-import { cpuSeconds } from '../control/proxies/account.ts';
 import type { Options } from './options.ts';
-import { between, holdStatistics, programDirections, readCounts } from './programs.ts';
-import type { ProgramFigures, SizeFigures } from './report/figures.ts';
-import { type Column, measureOnce, measureRounds } from './rounds.ts';
+import {
+  added,
+  holdStatistics,
+  NOTHING_COUNTED,
+  perRun,
+  programDirections,
+  readCounts,
+} from './programs.ts';
+import type { ColumnName, ProgramFigures, Programs, SizeFigures } from './report/figures.ts';
+import { type Column, isUntranslated, measureOnce, measureRounds } from './rounds.ts';
 import { LAST_PORT, measuredObjects, NODE, otherObjects } from './site/objects.ts';
 import { startProxy } from './site/proxies.ts';
-import { buildSite, type ColumnSite, type PacketSite } from './site/site.ts';
 import { destination, startTraffic } from './site/traffic.ts';
 import { WORKLOADS, type Workload } from './workloads.ts';
 
@@ -20,11 +27,13 @@ const READY_MS = 120_000;
 const IDLE_WINDOW_MS = 400;
 /** Of a core: below it a proxy has nothing left to program. */
 const IDLE_SHARE = 0.05;
+/** Of each workload, with the kernel counting: one is too short to see ten nanoseconds. */
+const COUNTED_ROUNDS = 3;
 /** Objects told to the stub at once. */
 const CHUNK = 4_000;
 
 interface RunningColumn extends Column {
-  readonly site: ColumnSite;
+  readonly site: ColumnSite<ColumnName>;
   readonly proxy: NodeProxy | undefined;
   readonly toolsCgroup: string;
 }
@@ -66,18 +75,21 @@ export async function measureAll(means: Means): Promise<void> {
 }
 
 async function startColumn(
-  { api }: PacketSite,
-  site: ColumnSite,
+  { api }: Site,
+  site: ColumnSite<ColumnName>,
   { options, kubeProxyPath, onProgress }: Means,
 ): Promise<RunningColumn> {
   onProgress(`starting ${site.name}`);
-  const proxy = await startProxy(site, api.kubeconfig, kubeProxyPath);
+  const proxy = await startProxy(site, api.kubeconfig, {
+    kubeProxyPath,
+    otherPrograms: options.programs,
+  });
   const traffic = await startTraffic(site, options.cpu);
   const toolsCgroup = site.tools('node').cgroup;
   const column = { name: site.name, site, proxy, traffic, toolsCgroup };
-  const isDirect = proxy === undefined;
+  const isDirect = isUntranslated(column.name);
   for (const backend of ['local', 'remote'] as const) {
-    await untilAnswered(column, destination(backend, isDirect));
+    await untilAnswered(column, destination(site, backend, isDirect));
   }
   return column;
 }
@@ -99,7 +111,7 @@ async function untilAnswered(
 }
 
 async function grow(
-  { api }: PacketSite,
+  { api }: Site,
   columns: readonly RunningColumn[],
   { from, to }: { readonly from: number; readonly to: number },
 ): Promise<void> {
@@ -108,8 +120,8 @@ async function grow(
     for (let at = 0; at < changes.length; at += CHUNK) {
       await api.change(changes.slice(at, at + CHUNK));
     }
-    for (const column of columns.filter(({ proxy }) => proxy !== undefined)) {
-      await untilAnswered(column, { ...destination('local', false), port: LAST_PORT });
+    for (const column of columns.filter(({ name }) => !isUntranslated(name))) {
+      await untilAnswered(column, { ...destination(column.site, 'local', false), port: LAST_PORT });
     }
   }
   for (const { name, toolsCgroup } of columns) {
@@ -123,19 +135,29 @@ async function isIdle(cgroup: string): Promise<boolean> {
   return cpuSeconds(cgroup) - before < (IDLE_SHARE * IDLE_WINDOW_MS) / 1000;
 }
 
+/** Adds up rounds in which each column has its turn at each workload. */
 async function measurePrograms(
   columns: readonly RunningColumn[],
   workloads: readonly Workload[],
-): Promise<Readonly<Record<string, ProgramFigures>>> {
-  const column = columns.find(({ name }) => name === 'fairlead');
-  if (column === undefined) return {};
-  const directions = programDirections(fairleadPaths(column.site, NODE).bpfRoot);
-  const read = () => readCounts(column.toolsCgroup, directions);
-  const figures: Record<string, ProgramFigures> = {};
+): Promise<Programs> {
+  const counted = columns.flatMap((column) => {
+    const directions = programDirections(fairleadPaths(column.site, NODE).bpfRoot);
+    const read = () => readCounts(column.toolsCgroup, directions);
+    return directions.size === 0 ? [] : [{ column, read }];
+  });
+  const programs: Partial<Record<ColumnName, Record<string, ProgramFigures>>> = {};
   for (const workload of workloads) {
-    const before = read();
-    const { units } = await measureOnce(column, workload);
-    figures[workload.name] = between(before, read(), units);
+    const sums = counted.map(() => NOTHING_COUNTED);
+    for (let round = 0; round < COUNTED_ROUNDS; round += 1) {
+      for (const [at, { column, read }] of counted.entries()) {
+        const before = read();
+        const { units } = await measureOnce(column, workload);
+        sums[at] = added(sums[at]!, { before, after: read(), units });
+      }
+    }
+    for (const [at, { column }] of counted.entries()) {
+      programs[column.name] = { ...programs[column.name], [workload.name]: perRun(sums[at]!) };
+    }
   }
-  return figures;
+  return programs;
 }

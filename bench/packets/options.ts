@@ -13,6 +13,8 @@ export interface Options {
   /** Of the amounts of each sample. */
   readonly scale: number;
   readonly cpu: number;
+  /** With the compiled programs of another build, for the column `other`. */
+  readonly programs: string | undefined;
   readonly json: string;
   /** Measure nothing, write the figures of the file into docs/bench.md. */
   readonly document: boolean;
@@ -31,6 +33,7 @@ export function parseOptions(argv: readonly string[]): Options {
     )
     .option('--services <list>', 'how many Services, 10 endpoints each', numbers, [1, 10_000])
     .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
+    .option('--programs <folder>', 'of another build, as build/bpf: its column is `other`')
     .option('--rounds <count>', 'rounds, each with one sample of every cell', count, 15)
     .option('--rows <text>', 'only rows whose name contains it, as in: tcp remote', '')
     .option('--quick', 'small samples, 3 rounds, 1 and 1,000 Services: under a minute', false)
@@ -43,14 +46,18 @@ export function parseOptions(argv: readonly string[]): Options {
     )
     .allowExcessArguments(false)
     .parse(argv, { from: 'user' });
-  const { quick, ...flags } = command.opts<Flags>();
+  const { quick, ...given } = command.opts<Flags>();
+  const flags = {
+    ...given,
+    columns: given.columns.filter((name) => name !== 'other' || given.programs),
+  };
   if (!quick) return { ...flags, scale: 1 };
-  const given = (name: keyof typeof QUICK & keyof Flags): boolean =>
+  const isGiven = (name: keyof typeof QUICK & keyof Flags): boolean =>
     command.getOptionValueSource(name) === 'cli';
   return {
     ...{ ...flags, scale: QUICK.scale },
-    rounds: given('rounds') ? flags.rounds : QUICK.rounds,
-    services: given('services') ? flags.services : QUICK.services,
+    rounds: isGiven('rounds') ? flags.rounds : QUICK.rounds,
+    services: isGiven('services') ? flags.services : QUICK.services,
   };
 }
 

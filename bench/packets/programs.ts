@@ -74,14 +74,36 @@ export function sumCounts(
   return counts;
 }
 
-/** Per run, of what was counted between the two. */
-export function between(before: Counts, after: Counts, units: number): ProgramFigures {
-  const figure = (direction: Direction) => {
-    const runs = after[direction].runs - before[direction].runs;
-    const ns = after[direction].ns - before[direction].ns;
-    return { nsPerRun: ns / runs, runsPerUnit: runs / units };
+export interface Counted {
+  readonly counts: Counts;
+  /** Datagrams, connections or bytes. */
+  readonly units: number;
+}
+
+const NO_COUNT: Count = { runs: 0, ns: 0 };
+export const NOTHING_COUNTED: Counted = {
+  counts: { ingress: NO_COUNT, egress: NO_COUNT },
+  units: 0,
+};
+
+/** With what was counted between the two readings, for so many units. */
+export function added(
+  sum: Counted,
+  span: { readonly before: Counts; readonly after: Counts; readonly units: number },
+): Counted {
+  const count = (direction: Direction): Count => ({
+    runs: sum.counts[direction].runs + span.after[direction].runs - span.before[direction].runs,
+    ns: sum.counts[direction].ns + span.after[direction].ns - span.before[direction].ns,
+  });
+  return {
+    counts: { ingress: count('ingress'), egress: count('egress') },
+    units: sum.units + span.units,
   };
-  return { ingress: figure('ingress'), egress: figure('egress') };
+}
+
+export function perRun({ counts, units }: Counted): ProgramFigures {
+  const figure = ({ runs, ns }: Count) => ({ nsPerRun: ns / runs, runsPerUnit: runs / units });
+  return { ingress: figure(counts.ingress), egress: figure(counts.egress) };
 }
 
 function field(info: string, name: string): number | undefined {

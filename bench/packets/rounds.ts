@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds in which every column has its turn at every workload, so that what else the machine does hits all alike. The
 // order of columns rotates: none is always the one after the most expensive.
-import type { ColumnName, Sample, Samples } from './report/figures.ts';
-import { destination, type Traffic } from './site/traffic.ts';
+import type { ColumnSite } from '../../src/lab/columns/site.ts';
+import type { Sample, Traffic } from '../../src/lab/columns/traffic.ts';
+import { turns } from '../../src/lab/columns/turns.ts';
+import type { ColumnName, Samples } from './report/figures.ts';
+import { destination } from './site/traffic.ts';
 import type { Workload } from './workloads.ts';
 
 /** A column of the run, with its traffic. */
 export interface Column {
   readonly name: ColumnName;
+  readonly site: ColumnSite;
   readonly traffic: Traffic;
 }
 
-/** Which column comes when in a round. */
-export function turns<T>(columns: readonly T[], round: number): readonly T[] {
-  const first = columns.length === 0 ? 0 : round % columns.length;
-  return [...columns.slice(first), ...columns.slice(0, first)];
-}
+/** Without programs that translate, no NodePort leads anywhere: the same traffic goes to the pod. */
+export const isUntranslated = (name: ColumnName): boolean => name === 'plain' || name === 'empty';
 
-/** Without a proxy there is no NodePort: the same traffic goes to the pod. */
 export const measureOnce = (
-  { name, traffic }: Column,
+  { name, site, traffic }: Column,
   { call, backend, isDirect, amount }: Workload,
 ): Promise<Sample> =>
-  traffic.measure(call, destination(backend, isDirect || name === 'plain'), amount);
+  traffic.measure(call, destination(site, backend, isDirect || isUntranslated(name)), amount);
 
 /** @param scale of the amounts of each sample */
 export async function measureRounds(

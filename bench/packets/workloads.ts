@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is measured: the rows of the table.
 import type { WorkloadName } from './report/figures.ts';
-import type { Backend, Call } from './site/traffic.ts';
+import type { Backend, PacketCall as Call } from './site/traffic.ts';
 
 export interface Workload {
   readonly name: WorkloadName;

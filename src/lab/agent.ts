@@ -19,6 +19,10 @@ export interface Instance {
   readonly cgroupRoot: string;
   readonly bpfRoot: string;
   readonly runDir: string;
+  /** Another build of fairlead: its main.js. */
+  readonly program?: string;
+  /** A program that runs the one that follows, with less privileges: `setpriv …`. */
+  readonly wrapper?: readonly string[];
 }
 
 /** Makes the directories and the BPF file system of a node's instance. */
@@ -105,5 +109,6 @@ export function ownPaths({ bpfRoot, runDir }: Instance): string[] {
 }
 
 function commandLine(instance: Instance, args: readonly string[]): string[] {
-  return insideSandbox(instance.sandbox, [process.execPath, compiledPath('main.js'), ...args]);
+  const { program = compiledPath('main.js'), wrapper = [] } = instance;
+  return insideSandbox(instance.sandbox, [...wrapper, process.execPath, program, ...args]);
 }

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeCgroup } from '../sys/cgroup.ts';
+import { readMounts } from '../sys/mounts.ts';
 import { deleteNamespaces, listNamespaces } from '../sys/netns.ts';
 import { unmountBelow } from './mounting.ts';
 
@@ -51,11 +52,17 @@ export function removeOwned({ prefix, directory, cgroup }: Ownership): void {
       failures.push(error);
     }
   };
-  attempt(() => removeCgroup(cgroup));
+  for (const path of [cgroup, ...cgroupsOfV1(prefix)]) attempt(() => removeCgroup(path));
   attempt(() => unmountBelow(directory));
   attempt(() => deleteNamespaces(ownNamespaces(prefix)));
   if (failures.length === 0) attempt(() => rmSync(directory, { recursive: true, force: true }));
   if (failures.length > 0) throw new AggregateError(failures, `cannot remove all of ${prefix}`);
+}
+
+/** Containers have a cgroup in each hierarchy of version 1, too, where a system has these. */
+function cgroupsOfV1(prefix: string): string[] {
+  const hierarchies = readMounts().filter(({ fsType }) => fsType === 'cgroup');
+  return hierarchies.map(({ mountPoint }) => join(mountPoint, prefix));
 }
 
 export function ownNamespaces(prefix: string): string[] {

@@ -21,6 +21,12 @@ export function compiledPath(file: string): string {
   return join(packageRoot(), 'dist', file);
 }
 
+/**
+ * Arguments of env(1) for a start that is measured: the image sets no variable that makes Node read a file of certificates
+ * before anything else, which takes 60 ms of CPU time and 2 MiB.
+ */
+export const IMAGE_ENVIRONMENT: readonly string[] = ['-u', 'NODE_EXTRA_CA_CERTS'];
+
 /** Arguments that run `argv` in a sandbox. */
 export function insideSandbox(sandbox: Sandbox, argv: readonly string[]): string[] {
   return insideCgroup(sandbox.cgroup, insideNamespace(sandbox.namespace, argv));

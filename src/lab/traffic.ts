@@ -43,7 +43,12 @@ export interface Client {
   burst(target: Target, options: BurstOptions): Promise<Tally>;
   startLoad(
     target: Target,
-    options?: { readonly concurrency?: number; readonly pauseMs?: number },
+    options?: {
+      readonly concurrency?: number;
+      readonly pauseMs?: number;
+      /** For each connection. */
+      readonly timeoutMs?: number;
+    },
   ): Promise<RunningLoad>;
   open(target: Target): Promise<OpenSocket>;
   stop(): Promise<void>;
@@ -67,8 +72,9 @@ export async function startClient(sandbox: Sandbox): Promise<Client> {
     once: (target, onceTimeoutMs = timeoutMs) => call('once', { target, timeoutMs: onceTimeoutMs }),
     burst: (target, { concurrency = 32, onProgress, ...options }) =>
       call('burst', { target, timeoutMs, concurrency, ...options }, onProgress),
-    startLoad: async (target, { concurrency = 8, pauseMs = 5 } = {}) => {
-      const { load } = await call('startLoad', { target, timeoutMs, concurrency, pauseMs });
+    startLoad: async (target, options = {}) => {
+      const request = { target, timeoutMs, concurrency: 8, pauseMs: 5, ...options };
+      const { load } = await call('startLoad', request);
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
     },
     open: async (target) => {

@@ -5,17 +5,24 @@
 
 import { letPass, monotonicMs } from '../clock.ts';
 import type { RunningProxy } from '../proxies/proxy.ts';
-import type { ChurnFigures, Latencies } from '../report/figures.ts';
+import type { ChurnFigures, Figures, Latencies } from '../report/figures.ts';
+import { mergeLatencies } from '../report/merge.ts';
 import { ENDPOINTS_EACH, type Site } from '../site.ts';
 import type { ChurnReport } from './changes.ts';
 import { CHANGES_PER_SECOND, PATIENCE_MS, type Pace } from './pace.ts';
-import type { Prober } from './prober.ts';
+import { NotReached, type Prober, type Reached } from './prober.ts';
 
 const EFFECT_TIMEOUT_MS = 120_000;
 const WARM_UP_MS = 2_000;
 
 /** Sends the change; resolves with the time of the response. */
 type Send = (service: number, addresses: readonly string[]) => Promise<number>;
+
+/** A proxy that does not keep up is a figure, too: the sample is the limit. */
+function orNever(error: unknown): Pick<Reached, 'startMs' | 'failures'> {
+  if (!(error instanceof NotReached)) throw error;
+  return { startMs: Number.POSITIVE_INFINITY, failures: 0 };
+}
 
 export class ChangeSeries {
   readonly #site: Site;
@@ -32,8 +39,11 @@ export class ChangeSeries {
   }
 
   /** Nothing else changes. */
-  quiet(): Promise<Latencies> {
-    return this.#oneByOne(this.#pace.quietPauseMs);
+  async quiet(): Promise<Pick<Figures, 'quiet' | 'cpuMsPerChange'>> {
+    const before = this.#proxy.cpuSeconds();
+    const quiet = await this.#oneByOne(this.#pace.quietPauseMs);
+    const cpuMs = (this.#proxy.cpuSeconds() - before) * 1000;
+    return { quiet, cpuMsPerChange: cpuMs / quiet.samplesMs.length };
   }
 
   /** Many others change meanwhile. */
@@ -46,7 +56,7 @@ export class ChangeSeries {
   }
 
   /** Streams of changes; the effect of the last one of each is awaited. CPU time is measured in the first. */
-  async streams(): Promise<{ readonly last: Latencies; readonly churn: ChurnFigures }> {
+  async streams(): Promise<Omit<ChurnFigures, 'busy'>> {
     const [seconds = 0, ...others] = this.#pace.streamSeconds;
     await this.#startChurn();
     const cpuCores = await this.#cpuCores(seconds);
@@ -60,7 +70,7 @@ export class ChangeSeries {
     }
     const { sent, refused, elapsedMs } = first.report;
     const changesPerSecond = sent / (elapsedMs / 1000);
-    return { last: merge(shown), churn: { changesPerSecond, seconds, cpuCores, refused } };
+    return { last: mergeLatencies(shown), changesPerSecond, seconds, cpuCores, refused };
   }
 
   async #oneByOne([leastMs, randomMs]: readonly [number, number]): Promise<Latencies> {
@@ -71,7 +81,7 @@ export class ChangeSeries {
       await letPass(leastMs + Math.random() * randomMs);
       shown.push(await this.#show(this.#site.changer.change));
     }
-    return merge(shown);
+    return mergeLatencies(shown);
   }
 
   #startChurn(): Promise<void> {
@@ -113,15 +123,8 @@ export class ChangeSeries {
     });
     const [answeredMs, { startMs, failures }] = await Promise.all([
       send(number, [backends[tag]]),
-      reached(),
+      reached().catch(orNever),
     ]);
-    return { samplesMs: [startMs - answeredMs], failures };
+    return { samplesMs: [Math.min(startMs - answeredMs, EFFECT_TIMEOUT_MS)], failures };
   }
-}
-
-function merge(parts: readonly Latencies[]): Latencies {
-  return {
-    samplesMs: parts.flatMap(({ samplesMs }) => samplesMs),
-    failures: parts.reduce((sum, { failures }) => sum + failures, 0),
-  };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number and spacing of the measurements of a column. kube-proxy gets a coarser prober and longer pauses: it is
-// that much slower, and with pauses longer than its minSyncPeriod (1 s) it need not wait for that.
+// The number and spacing of the measurements of a column. kube-proxy and rules of iptables get a coarser prober and longer
+// pauses: they are that much slower, and with pauses longer than their minSyncPeriod (1 s) they need not wait for that.
 import type { ProxyName } from '../report/figures.ts';
 
 export interface Pace {

@@ -35,6 +35,9 @@ export interface Prober {
   stop(): Promise<void>;
 }
 
+/** The time was over. */
+export class NotReached extends Error {}
+
 /** Makes connections from a pod. */
 export function startProber(sandbox: Sandbox): Prober {
   const child = startChild(sandbox, [PROGRAM, 'ask']);
@@ -63,7 +66,7 @@ export async function startGreeter(
 
 function parseReached(line: string, address: string): Reached {
   const [word, start = '', end = '', connections = '', failures = ''] = line.split(' ');
-  if (word !== 'reached') throw new Error(`no right answer from ${address}: ${line}`);
+  if (word !== 'reached') throw new NotReached(`no right answer from ${address}: ${line}`);
   return {
     startMs: fromNanoseconds(start),
     endMs: fromNanoseconds(end),

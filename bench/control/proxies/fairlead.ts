@@ -1,42 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the built fairlead on its node of a site, without earlier pins and with a monitor of its event loop.
-import { existsSync, readFileSync } from 'node:fs';
+// Starts the built fairlead on its node of a site, without earlier pins and rules, and with a monitor of its event loop.
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeInstance, ownPaths } from '../../../src/lab/agent.ts';
-import { compiledPath } from '../../../src/lab/sandbox.ts';
+import {
+  compiledPath,
+  IMAGE_ENVIRONMENT,
+  insideSandbox,
+  type Sandbox,
+} from '../../../src/lab/sandbox.ts';
+import { run } from '../../../src/sys/exec.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import { until } from '../../../test/support/until.ts';
 import { fromNanoseconds } from '../clock.ts';
-import type { Site } from '../site.ts';
+import type { Variant } from '../report/figures.ts';
+import type { Seat, Site } from '../site.ts';
 import type { LineChild } from './child.ts';
-import { proxySandbox, type RunningProxy } from './proxy.ts';
+import { ownLock, proxySandbox, type RunningProxy } from './proxy.ts';
 
 const PRELOADED = join(packageRoot(), 'bench', 'control', 'proxies', 'stall-probe.mjs');
 
-export async function startFairlead(site: Site): Promise<RunningProxy> {
-  const instance = await makeInstance(site.topology, site.nodeOf('fairlead'));
+export async function startFairlead(site: Site, seat: Seat): Promise<RunningProxy> {
+  const instance = await makeInstance(site.topology, site.nodeOf(seat));
   const kubeconfig = site.plane.kubeconfig({ identity: 'proxy', from: 'node' });
   const stallFile = join(instance.runDir, 'stalls');
   const settings = [`NODE_OPTIONS=--import=${PRELOADED}`, `FAIRLEAD_BENCH_STALLS=${stallFile}`];
+  const hasRules = seat.proxy === 'fairlead-iptables';
   const args = [
     ...['run', '--kubeconfig', kubeconfig, '--hostname-override', instance.nodeName],
     ...['--cgroup-root', instance.cgroupRoot, ...ownPaths(instance)],
+    ...(hasRules ? ['--engine', 'iptables'] : []),
   ];
+  const { sandbox, start } = proxySandbox(site, seat);
+  if (hasRules) await leaveKubeletChain(sandbox, site.variant);
   let loading: Promise<number> | undefined;
   // As in the image: its first line has flags for Node.
-  const argv = ['env', ...settings, compiledPath('main.js'), ...args];
-  const { child, ...proxy } = proxySandbox(site, 'fairlead').start(argv, () => {
+  const own = [...IMAGE_ENVIRONMENT, ownLock(site, seat), ...settings];
+  const argv = ['env', ...own, compiledPath('main.js'), ...args];
+  const { child, ...proxy } = start(argv, () => {
     // Its first log line: all modules are loaded.
     loading ??= takeStallMs(child, stallFile);
   });
   return {
     ...proxy,
     loadingStallMs: async () => loading,
-    takeStallMs: async () => {
+    takeStallMs: async (then) => {
       await loading; // One question at a time.
+      if (then === 'pause') writeFileSync(`${stallFile}.paused`, '');
+      else rmSync(`${stallFile}.paused`, { force: true });
       return takeStallMs(child, stallFile);
     },
   };
+}
+
+/** It takes the iptables that the kubelet uses, which leaves a chain of this name there. */
+async function leaveKubeletChain(sandbox: Sandbox, variant: Variant): Promise<void> {
+  for (const tool of ['iptables', 'ip6tables']) {
+    const argv = [`${tool}-${variant}`, '-w', '5', '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT'];
+    const [shell = 'sh', ...args] = insideSandbox(sandbox, argv);
+    await run(shell, args);
+  }
 }
 
 async function takeStallMs(child: LineChild, file: string): Promise<number> {

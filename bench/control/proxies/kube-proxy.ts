@@ -5,22 +5,23 @@ import {
   LEAVE_MACHINE_ALONE,
   makeToolFolder,
 } from '../../../test/integration/cluster/kube-proxy/kube-proxy.ts';
-import type { ProxyName } from '../report/figures.ts';
-import type { Site } from '../site.ts';
-import { proxySandbox, type RunningProxy } from './proxy.ts';
+import type { Seat, Site } from '../site.ts';
+import { ownLock, proxySandbox, type RunningProxy } from './proxy.ts';
 
-export function startKubeProxy(site: Site, mode: Exclude<ProxyName, 'fairlead'>): RunningProxy {
+export type Mode = 'iptables' | 'nftables';
+
+export function startKubeProxy(site: Site, mode: Mode, round: number): RunningProxy {
   const { plane } = site;
+  const seat: Seat = { proxy: mode, round };
   const kubeconfig = plane.kubeconfig({ identity: 'proxy', from: 'node' });
-  // Legacy tools, with which kube-proxy is faster.
-  const path = `${makeToolFolder(plane, 'legacy')}:${process.env['PATH'] ?? ''}`;
+  const path = `${makeToolFolder(plane, site.variant)}:${process.env['PATH'] ?? ''}`;
   const flags = [
-    ...[`--kubeconfig=${kubeconfig}`, `--hostname-override=${site.nodeOf(mode).name}`],
+    ...[`--kubeconfig=${kubeconfig}`, `--hostname-override=${site.nodeOf(seat).name}`],
     `--proxy-mode=${mode}`,
     ...LEAVE_MACHINE_ALONE,
   ];
-  const argv = ['env', `PATH=${path}`, plane.binaries.kubeProxy, ...flags];
-  const { child: _, ...proxy } = proxySandbox(site, mode).start(argv);
+  const argv = ['env', `PATH=${path}`, ownLock(site, seat), plane.binaries.kubeProxy, ...flags];
+  const { child: _, ...proxy } = proxySandbox(site, seat).start(argv);
   const none = async (): Promise<undefined> => undefined;
   return { ...proxy, loadingStallMs: none, takeStallMs: none };
 }

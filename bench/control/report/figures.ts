@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in the JSON file.
 
-export const PROXIES = ['fairlead', 'iptables', 'nftables'] as const;
-/** fairlead, or kube-proxy in one of its modes. */
+export const PROXIES = ['fairlead', 'fairlead-iptables', 'iptables', 'nftables'] as const;
+/** fairlead with one of its engines, or kube-proxy in one of its modes. */
 export type ProxyName = (typeof PROXIES)[number];
+
+export const VARIANTS = ['legacy', 'nft'] as const;
+/** Of the iptables tools of all columns. */
+export type Variant = (typeof VARIANTS)[number];
 
 /** Time from the response of a change to its effect, one number per change; negative if the effect came first. */
 export interface Latencies {
@@ -24,6 +28,7 @@ export interface StartFigures {
 export interface MemoryFigures {
   readonly peakAfterStartBytes: number;
   readonly after10sBytes: number;
+  /** As far as there was any. */
   readonly peakAfterChurnBytes: number;
 }
 
@@ -36,7 +41,12 @@ export interface StallFigures {
   readonly churnMs: number;
 }
 
+/** While 100 endpoints change every second. */
 export interface ChurnFigures {
+  /** One change at a time among the others. */
+  readonly busy: Latencies;
+  /** The last of a stream. */
+  readonly last: Latencies;
   readonly changesPerSecond: number;
   readonly seconds: number;
   readonly cpuCores: number;
@@ -44,26 +54,57 @@ export interface ChurnFigures {
   readonly refused: number;
 }
 
+/** As the proxy's own metrics have them, of IPv4. */
+export interface SyncFigures {
+  readonly fullSeconds: number;
+  /** Mean of single changes, nothing else changes. */
+  readonly oneSeconds: number;
+}
+
+/** A run of the tools by themselves, in the table that the proxy has written. */
+export interface ToolsFigures {
+  readonly wallMs: number;
+  readonly cpuMs: number;
+}
+
 export interface Figures {
   readonly start: StartFigures;
   readonly memory: MemoryFigures;
   /** One change at a time, nothing else changes. */
   readonly quiet: Latencies;
-  /** One change at a time among 100 others a second. */
-  readonly busy: Latencies;
-  /** The last of a stream of 100 changes a second. */
-  readonly last: Latencies;
-  readonly churn: ChurnFigures;
+  /** Absent in a brief run. */
+  readonly churn?: ChurnFigures;
+  /** For one of the single changes while nothing else changes, all processes of the proxy. */
+  readonly cpuMsPerChange: number;
   readonly stalls?: StallFigures;
+  readonly syncs?: SyncFigures;
+  /** iptables-restore of one Service's chain: what no change can be below. Absent without rules of iptables. */
+  readonly toolsAlone?: ToolsFigures;
+  /** Lines of iptables-save, or of `nft list ruleset`, after the start. */
+  readonly ruleLines?: number;
   /** Time between two connections of the prober. */
   readonly probePeriodMs: number;
 }
+
+/** A start that was given up. */
+export interface Unfinished {
+  readonly limitSeconds: number;
+  /** Used until then. */
+  readonly cpuSeconds: number;
+}
+
+export type Column = Figures | Unfinished;
+
+export const isFinished = (column: Column): column is Figures => 'start' in column;
+
+/** Columns that were measured one after the other. */
+export type Round = Partial<Record<ProxyName, Column>>;
 
 export interface SizeFigures {
   readonly services: number;
   readonly endpointsEach: number;
   readonly loadSeconds: number;
-  readonly columns: Partial<Record<ProxyName, Figures>>;
+  readonly rounds: readonly Round[];
 }
 
 export interface Machine {
@@ -81,5 +122,6 @@ export interface Report {
   readonly hasUncommittedChanges: boolean;
   readonly machine: Machine;
   readonly apiServerFlags: readonly string[];
+  readonly iptables: Variant;
   readonly sizes: readonly SizeFigures[];
 }

@@ -17,17 +17,17 @@ export interface Goal {
 }
 
 export function goals(figures: Figures): readonly Goal[] {
-  const { start, memory, quiet, last, churn, stalls } = figures;
+  const { start, memory, quiet, churn, stalls } = figures;
   const mib = (bytes: number): number => bytes / BYTES_PER_MIB;
   const rows: readonly [name: string, figure: number, limit: number, unit: string][] = [
     ['start, wall time', start.wallSeconds, 2, 's'],
     ['start, CPU time', start.cpuSeconds, 2, 's'],
     ['one change, p50', percentile(quiet.samplesMs, 0.5), 5, 'ms'],
     ['one change, p99', percentile(quiet.samplesMs, 0.99), 10, 'ms'],
-    ['last of 100 changes/s, longest', percentile(last.samplesMs, 1), 20, 'ms'],
+    ['last of 100 changes/s, longest', percentile(churn?.last.samplesMs ?? [], 1), 20, 'ms'],
     ['peak RSS after start', mib(memory.peakAfterStartBytes), 120, 'MiB'],
     ['peak RSS after churn', mib(memory.peakAfterChurnBytes), 120, 'MiB'],
-    ['CPU at 100 changes/s', churn.cpuCores, 0.1, 'cores'],
+    ['CPU at 100 changes/s', churn?.cpuCores ?? Number.NaN, 0.1, 'cores'],
     ['longest stall, start', stalls?.startMs ?? Number.NaN, 50, 'ms'],
     ['longest stall, churn', stalls?.churnMs ?? Number.NaN, 50, 'ms'],
   ];

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures as text for a terminal.
-import type { ProxyName, SizeFigures } from './figures.ts';
+import { isFinished, type ProxyName, type SizeFigures } from './figures.ts';
 import { GOAL_SERVICES, goals } from './goals.ts';
-import { ROWS } from './rows.ts';
+import { columnsOf } from './merge.ts';
+import { ratioGoals, ratioText } from './ratios.ts';
+import { cellText, ROWS } from './rows.ts';
 
 export function sizeText(size: SizeFigures): string {
-  const names = Object.keys(size.columns) as ProxyName[];
+  const columns = columnsOf(size);
+  const names = Object.keys(columns) as ProxyName[];
   const cells = [
     [`${size.services} Services × ${size.endpointsEach}`, ...names],
-    ...ROWS.map(({ name, text }) => [name, ...names.map((proxy) => text(size.columns[proxy]!))]),
+    ...ROWS.map((row) => [row.name, ...names.map((proxy) => cellText(row, columns[proxy]!))]),
   ];
   const widths = cells[0]!.map((_, column) =>
     Math.max(...cells.map((line) => line[column]!.length)),
@@ -19,13 +22,20 @@ export function sizeText(size: SizeFigures): string {
       .join('  ')
       .trimEnd(),
   );
-  return [...lines, ...goalLines(size)].join('\n');
+  return [...lines, ...goalLines(size), ...ratioLines(size)].join('\n');
 }
 
-function goalLines({ services, columns: { fairlead } }: SizeFigures): readonly string[] {
-  if (services !== GOAL_SERVICES || fairlead === undefined) return [];
+function goalLines(size: SizeFigures): readonly string[] {
+  const { fairlead } = columnsOf(size);
+  if (size.services !== GOAL_SERVICES || fairlead === undefined || !isFinished(fairlead)) return [];
   return goals(fairlead).map(({ name, figure, limit, unit, isMet }) => {
     const words = `${figure.toFixed(2)} ${unit}, goal at most ${limit}`;
     return `goal ${isMet ? 'met   ' : 'MISSED'}  ${name}: ${words}`;
   });
 }
+
+const ratioLines = (size: SizeFigures): readonly string[] =>
+  ratioGoals(size).map((goal) => {
+    const words = `${ratioText(goal)} of kube-proxy's, goal at most ${goal.limit}`;
+    return `goal ${goal.isMet ? 'met   ' : 'MISSED'}  iptables, ${goal.name}: ${words}`;
+  });

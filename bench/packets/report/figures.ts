@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of a run as plain values, as stored in the JSON file.
+import type { Sample } from '../../../src/lab/columns/traffic.ts';
 import type { Machine } from '../../control/report/figures.ts';
 
-export const COLUMNS = ['plain', 'fairlead', 'iptables', 'nftables'] as const;
-/** plain: routing without a Service. iptables, nftables: kube-proxy in that mode. */
+export const COLUMNS = ['plain', 'empty', 'fairlead', 'other', 'iptables', 'nftables'] as const;
+/**
+ * plain: routing without a Service. empty: the same, past programs that return at once. other: fairlead with the
+ * programs of another build. iptables, nftables: kube-proxy in that mode.
+ */
 export type ColumnName = (typeof COLUMNS)[number];
 
 export type WorkloadName = string;
-
-/** Of one turn of a column. */
-export interface Sample {
-  /** Datagrams both ways, connections, or bytes. */
-  readonly units: number;
-  /** CPU time of client, kernel and server together: they are one thread. */
-  readonly cpuNs: number;
-  readonly lost: number;
-  /** Connections for which the client had to send a packet again. */
-  readonly resent: number;
-}
 
 /** By workload and column, in the order of rounds: samples of one index are of one round. */
 export type Samples = Readonly<
@@ -30,14 +23,16 @@ interface ProgramFigure {
   readonly runsPerUnit: number;
 }
 export type ProgramFigures = Readonly<Record<'ingress' | 'egress', ProgramFigure>>;
+/** By column and workload. */
+export type Programs = Partial<Record<ColumnName, Readonly<Record<WorkloadName, ProgramFigures>>>>;
 
 export interface SizeFigures {
   readonly services: number;
   readonly samples: Samples;
   /** Load average of the minute at the end of this size's rounds. */
   readonly loadAfter: number;
-  /** Of fairlead's programs, by workload. */
-  readonly programs: Readonly<Record<WorkloadName, ProgramFigures>>;
+  /** Of columns with packet programs. */
+  readonly programs: Programs;
 }
 
 export interface PacketReport {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the table. Pure.
+import type { Sample } from '../../../src/lab/columns/traffic.ts';
 import { percentile } from '../../control/report/statistics.ts';
-import type { Sample } from './figures.ts';
 
 const NS_PER_SECOND = 1e9;
 
@@ -20,13 +20,16 @@ export interface Ratio {
   readonly quartiles: readonly [number, number];
 }
 
-/** Of each round to the same round of `base`: what slows a whole round does not count. */
+/**
+ * Of each round to the same round of `base`: what slows a whole round does not count. Nor does a round in which nothing
+ * arrived, which shareOf() tells of.
+ */
 export function ratioTo(base: readonly Sample[], samples: readonly Sample[]): Ratio {
   const rounds = Math.min(base.length, samples.length);
   const ratios = Array.from(
     { length: rounds },
     (_, round) => perCoreSecond(samples[round]!) / perCoreSecond(base[round]!),
-  );
+  ).filter((ratio) => !Number.isNaN(ratio));
   return {
     median: percentile(ratios, 0.5),
     quartiles: [percentile(ratios, 0.25), percentile(ratios, 0.75)],

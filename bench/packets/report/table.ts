@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size's figures as cells, from which the terminal's text and the document are made.
-import {
-  COLUMNS,
-  type ColumnName,
-  type PacketReport,
-  type Sample,
-  type SizeFigures,
-} from './figures.ts';
+import type { Sample } from '../../../src/lab/columns/traffic.ts';
+import { COLUMNS, type ColumnName, type PacketReport, type SizeFigures } from './figures.ts';
 import { medianRate, ratioTo, shareOf } from './ratios.ts';
 
 type Cells = readonly (readonly string[])[];
 
 const NAMES: Readonly<Record<ColumnName, string>> = {
   plain: 'plain routing',
+  empty: 'empty programs',
   fairlead: 'fairlead tc',
+  other: 'other build',
   iptables: 'kube-proxy iptables',
   nftables: 'kube-proxy nftables',
 };
@@ -69,14 +66,26 @@ function lossText(samples: readonly Sample[]): string {
     .join('');
 }
 
-/** Nanoseconds of fairlead's programs; empty if they were not counted. */
+/** Nanoseconds of packet programs; empty if they were not counted. */
 export function programCells({ services, programs }: SizeFigures): Cells {
-  const rows = Object.entries(programs).map(([workload, { ingress, egress }]) => [
-    rowName(workload).replace(/, (1,000|Gbit)\/s/, ''),
-    ...[ingress, egress].map(({ nsPerRun }) => nsPerRun.toFixed(0)),
-  ]);
-  if (rows.length === 0) return [];
-  return [[`ns per run, ${services.toLocaleString('en')}`, 'ingress', 'egress'], ...rows];
+  const present = COLUMNS.filter((name) => programs[name]);
+  const [first] = present;
+  if (first === undefined) return [];
+  const figures = (workload: string): string[] =>
+    present.flatMap((name) => {
+      const { ingress, egress } = programs[name]?.[workload] ?? {};
+      return [ingress, egress].map((figure) => figure?.nsPerRun.toFixed(0) ?? '');
+    });
+  return [
+    [
+      `ns per run, ${services.toLocaleString('en')}`,
+      ...present.flatMap((name) => [`${NAMES[name]}: ingress`, 'egress']),
+    ],
+    ...Object.keys(programs[first] ?? {}).map((workload) => [
+      rowName(workload).replace(/, (1,000|Gbit)\/s/, ''),
+      ...figures(workload),
+    ]),
+  ];
 }
 
 export function skippedLines({ skipped }: Pick<PacketReport, 'skipped'>): string[] {

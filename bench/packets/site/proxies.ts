@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs on the node of each column.
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { CLUSTER_CIDR } from '../../../src/lab/columns/network.ts';
+import type { ColumnSite } from '../../../src/lab/columns/site.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
-import { fairlead, prepareFairlead } from '../../../test/support/fixture/proxies/fairlead.ts';
+import { packageRoot } from '../../../src/sys/package.ts';
+import {
+  fairlead,
+  fairleadWith,
+  prepareFairlead,
+} from '../../../test/support/fixture/proxies/fairlead.ts';
 import { kubeProxy } from '../../../test/support/fixture/proxies/kube-proxy.ts';
 import type { NodeProxy } from '../../../test/support/fixture/proxies/proxy.ts';
 import type { ColumnName } from '../report/figures.ts';
-import { CLUSTER_CIDR } from './network.ts';
 import { NODE } from './objects.ts';
-import type { ColumnSite } from './site.ts';
 
 const SETTINGS: PlanSettings = {
   nodeName: NODE,
@@ -18,23 +25,42 @@ const SETTINGS: PlanSettings = {
   allowExternalIps: true,
 };
 
+export interface Builds {
+  readonly kubeProxyPath: string | undefined;
+  /** Folder of compiled programs. */
+  readonly otherPrograms: string | undefined;
+}
+
 /** Undefined: the column has no proxy. */
 export async function startProxy(
-  site: ColumnSite,
+  site: ColumnSite<ColumnName>,
   kubeconfig: string,
-  kubeProxyPath: string | undefined,
+  builds: Builds,
 ): Promise<NodeProxy | undefined> {
-  const start = await starterOf(site, kubeProxyPath);
+  const start = await starterOf(site, builds);
   return start?.(site, NODE, SETTINGS, kubeconfig);
 }
 
-async function starterOf(site: ColumnSite, kubeProxyPath: string | undefined) {
+async function starterOf(site: ColumnSite<ColumnName>, { kubeProxyPath, otherPrograms }: Builds) {
   const { name }: { readonly name: ColumnName } = site;
   if (name === 'plain') return undefined;
-  if (name === 'fairlead') {
+  if (name === 'fairlead' || name === 'empty' || name === 'other') {
     await prepareFairlead(site);
-    return fairlead;
+    if (name === 'fairlead') return fairlead;
+    return fairleadWith(name === 'empty' ? emptyPrograms() : (otherPrograms ?? ''));
   }
   if (kubeProxyPath === undefined) throw new Error(`no kube-proxy for ${name}`);
   return kubeProxy(kubeProxyPath, name);
+}
+
+/** The folder of a build whose packet programs return at once. */
+function emptyPrograms(): string {
+  const build = join(packageRoot(), 'build');
+  const folder = join(build, 'bench', 'empty');
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(join(build, 'bpf'))) {
+    copyFileSync(join(build, 'bpf', name), join(folder, name));
+  }
+  copyFileSync(join(build, 'bpf-bench', 'return.bpf.o'), join(folder, 'packet.bpf.o'));
+  return folder;
 }

@@ -8,7 +8,9 @@ import { ms, ROWS } from '../../../bench/control/report/rows.ts';
 import { percentile } from '../../../bench/control/report/statistics.ts';
 import { sizeText } from '../../../bench/control/report/text.ts';
 import { changedAddresses, endpointAddress } from '../../integration/cluster/objects/load.ts';
-import { figures, report } from './figures.ts';
+import { figures, report, ruleFigures } from './figures.ts';
+
+const churn = figures.churn!;
 
 describe('percentiles', () => {
   const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
@@ -34,8 +36,12 @@ test.each([
 test('a row for each figure', () => {
   expect(ROWS.map(({ text }) => text(figures))).toEqual([
     '1.50 / 1.25',
+    '–',
+    '–',
     '100 / 80 / 110',
     '1.0 / 3.0 (3)',
+    '2.3',
+    '–',
     '4.0 / 5.0 (2)',
     '6.0 / 9.0 (2)',
     '0.050 (100)',
@@ -45,9 +51,17 @@ test('a row for each figure', () => {
   ]);
 });
 
+test('of rules: how many, and what the syncs took', () => {
+  const texts = ROWS.map(({ text }) => text(ruleFigures));
+  expect(texts.slice(1, 3)).toEqual(['1.25 / 75.0', '44,066']);
+  expect(texts[6]).toBe('90.0 / 60.0');
+});
+
 test('changes without effect are reported', () => {
-  const churn = { ...figures.churn, refused: 3 };
-  expect(ROWS.map(({ text }) => text({ ...figures, churn }))).toContain('0.050 (100, 3 refused)');
+  const refused = { ...churn, refused: 3 };
+  expect(ROWS.map(({ text }) => text({ ...figures, churn: refused }))).toContain(
+    '0.050 (100, 3 refused)',
+  );
 });
 
 describe('goals', () => {
@@ -66,8 +80,12 @@ describe('goals', () => {
     ['its CPU', { start: { wallSeconds: 2, cpuSeconds: 2.01 } }, ['start, CPU time']],
     ['most changes', { quiet: { samplesMs: [5.1, 9], failures: 0 } }, ['one change, p50']],
     ['one change', { quiet: { samplesMs: [1, 10.1], failures: 0 } }, ['one change, p99']],
-    ['one stream', { last: { samplesMs: [1, 1, 21] } }, ['last of 100 changes/s, longest']],
-    ['CPU', { churn: { ...figures.churn, cpuCores: 0.11 } }, ['CPU at 100 changes/s']],
+    [
+      'one stream',
+      { churn: { ...churn, last: { samplesMs: [1, 1, 21], failures: 0 } } },
+      ['last of 100 changes/s, longest'],
+    ],
+    ['CPU', { churn: { ...churn, cpuCores: 0.11 } }, ['CPU at 100 changes/s']],
     [
       'memory',
       { memory: { ...figures.memory, peakAfterStartBytes: 121 * 2 ** 20 } },
@@ -105,7 +123,7 @@ describe('Markdown', () => {
   test('says where the figures are from', () => {
     expect(lines.slice(0, 2)).toEqual([
       '2026-01-31, commit abc1234 with uncommitted changes; 2 × Some CPU, Linux 6.18.0, Node 20.20.0;',
-      'load before the run 0.3; API server 1.36.1 with `--one` `--two=2`.',
+      'load before the run 0.3; iptables-legacy; API server 1.36.1 with `--one` `--two=2`.',
     ]);
   });
 

@@ -2,8 +2,8 @@
 // The arithmetic of bench:packets: rates, ratios, turns, counts of programs, and the tables that come of them.
 import { describe, expect, test } from 'vitest';
 import { replaceFigures } from '../../../bench/control/report/document.ts';
-import { between, sumCounts } from '../../../bench/packets/programs.ts';
-import type { PacketReport, Sample, SizeFigures } from '../../../bench/packets/report/figures.ts';
+import { added, NOTHING_COUNTED, perRun, sumCounts } from '../../../bench/packets/programs.ts';
+import type { PacketReport, SizeFigures } from '../../../bench/packets/report/figures.ts';
 import { packetMarkdown } from '../../../bench/packets/report/markdown.ts';
 import {
   medianRate,
@@ -12,8 +12,9 @@ import {
   shareOf,
 } from '../../../bench/packets/report/ratios.ts';
 import { asText, programCells, rateCells } from '../../../bench/packets/report/table.ts';
-import { turns } from '../../../bench/packets/rounds.ts';
 import { otherObjects } from '../../../bench/packets/site/objects.ts';
+import type { Sample } from '../../../src/lab/columns/traffic.ts';
+import { turns } from '../../../src/lab/columns/turns.ts';
 
 const SECOND_NS = 1e9;
 /** So many units in a second of CPU time. */
@@ -43,6 +44,13 @@ describe('rates', () => {
 
   test('a round that one of them lacks does not count', () =>
     expect(ratioTo(rates(100, 100), rates(80)).median).toBe(0.8));
+
+  test('nor does a round in which nothing arrived', () => {
+    const nothing = { units: 0, cpuNs: 0, lost: 1, resent: 0 };
+    expect(ratioTo(rates(100, 100, 100), [...rates(80), nothing, ...rates(90)]).quartiles).toEqual([
+      0.8, 0.9,
+    ]);
+  });
 
   test.each([
     ['none', [rate(10)], 0],
@@ -89,10 +97,12 @@ describe('counts of programs', () => {
     });
   });
 
-  test('of one workload is what was added', () => {
-    const before = sumCounts([handle(7, 10, 1000), handle(8, 5, 50)], directions);
-    const after = sumCounts([handle(7, 30, 5000), handle(8, 15, 1050)], directions);
-    expect(between(before, after, 10)).toEqual({
+  test('of one workload is what its rounds added', () => {
+    const at = (...[runs, ns]: readonly [number, number]) =>
+      sumCounts([handle(7, runs, ns), handle(8, runs / 2, ns / 4)], directions);
+    const first = added(NOTHING_COUNTED, { before: at(10, 1000), after: at(20, 2000), units: 5 });
+    const both = added(first, { before: at(90, 9000), after: at(100, 12_000), units: 5 });
+    expect(perRun(both)).toEqual({
       ingress: { nsPerRun: 200, runsPerUnit: 2 },
       egress: { nsPerRun: 100, runsPerUnit: 1 },
     });
@@ -116,9 +126,17 @@ const size: SizeFigures = {
     'bulk remote': { plain: rates(5e9), fairlead: rates(5e9), nftables: rates(4e9) },
   },
   programs: {
-    'udp local': {
-      ingress: { nsPerRun: 200.4, runsPerUnit: 1 },
-      egress: { nsPerRun: 100, runsPerUnit: 1 },
+    fairlead: {
+      'udp local': {
+        ingress: { nsPerRun: 200.4, runsPerUnit: 1 },
+        egress: { nsPerRun: 100, runsPerUnit: 1 },
+      },
+    },
+    empty: {
+      'udp local': {
+        ingress: { nsPerRun: 70, runsPerUnit: 1 },
+        egress: { nsPerRun: 60.1, runsPerUnit: 1 },
+      },
     },
   },
 };
@@ -137,8 +155,11 @@ test('a row for each workload, a ratio for each column but the first, and losses
     ['bulk TCP, Gbit/s, remote', '40.0', '40.0: 1.00 (1.00–1.00)', '32.0: 0.80 (0.80–0.80)'],
   ]);
   expect(programCells(size)).toEqual([
-    ['ns per run, 10,000', 'ingress', 'egress'],
-    ['datagrams, local', '200', '100'],
+    [
+      ...['ns per run, 10,000', 'empty programs: ingress', 'egress'],
+      ...['fairlead tc: ingress', 'egress'],
+    ],
+    ['datagrams, local', '70', '60', '200', '100'],
   ]);
   expect(programCells({ ...size, programs: {} })).toEqual([]);
 });
@@ -165,7 +186,7 @@ test('the document says what was not measured', () => {
     'load of the machine before the run and after each size 0.3, 2.0.',
     'kube-proxy iptables was not measured: needs Go',
   ]);
-  expect(text).toContain('| datagrams, local | 200 | 100 |');
+  expect(text).toContain('| datagrams, local | 70 | 60 | 200 | 100 |');
   const [begin, end] = [
     '<!-- bench:packets: renewed by `npm run bench:packets -- --document` -->',
     '<!-- bench:packets ends -->',

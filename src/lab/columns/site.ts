@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run takes place: a stub of an API server and a network for each column, all removed when this process ends.
+// Where benchmarks compare proxies: a stub of an API server, and a network for each column of the comparison, all
+// removed when this process ends.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { claimOwnership, removeLeftovers, removeOwned } from '../../../src/lab/ownership.ts';
-import type { Sandbox } from '../../../src/lab/sandbox.ts';
-import { findCgroup2, makeCgroup } from '../../../src/sys/cgroup.ts';
-import { addNamespaces, ipBatch, writeSysctls } from '../../../src/sys/netns.ts';
-import { type StubApi, startStubApi } from '../../../test/support/fixture/api/stub.ts';
-import type { ColumnName } from '../report/figures.ts';
+import { findCgroup2, makeCgroup } from '../../sys/cgroup.ts';
+import { addNamespaces, ipBatch, writeSysctls } from '../../sys/netns.ts';
+import { type StubApi, startStubApi } from '../api/stub.ts';
+import { claimOwnership, removeLeftovers, removeOwned } from '../ownership.ts';
+import type { Sandbox } from '../sandbox.ts';
 import { API_ADDRESS, apiLines, columnLines, MEMBERS, type Member } from './network.ts';
 
-export interface ColumnSite {
-  readonly name: ColumnName;
+export interface ColumnSite<Name extends string = string> {
+  readonly name: Name;
   /** For its files; below it is what its proxy mounts. */
   readonly directory: string;
   /** A program in the node's network, in a cgroup of its own. */
   tools(node: string): Sandbox;
   cgroupOf(node: string): string;
   namespaceOf(member: Member): string;
+  /** Outside the cluster. */
   readonly client: Sandbox;
+  /** A pod of the node, in a cgroup below that of its pods. */
+  readonly inside: Sandbox;
 }
 
-export interface PacketSite {
+export interface Site<Name extends string = string> {
+  /** Of all columns. */
   readonly api: StubApi;
-  readonly columns: readonly ColumnSite[];
+  /** One more, whose objects only one column sees. */
+  startApi(column: ColumnSite<Name>): Promise<StubApi>;
+  readonly columns: readonly ColumnSite<Name>[];
   remove(): void;
 }
 
+const FIRST_OWN_PORT = 6500;
 const SYSCTLS = {
   'net/ipv4/ip_forward': '1',
   'net/ipv4/conf/all/rp_filter': '0',
@@ -37,7 +44,7 @@ const SYSCTLS = {
 /** All ports there are: one client makes thousands of connections. */
 const CLIENT_SYSCTLS = { 'net/ipv4/ip_local_port_range': '1024 65535' } as const;
 
-export async function buildSite(names: readonly ColumnName[]): Promise<PacketSite> {
+export async function buildSite<Name extends string>(names: readonly Name[]): Promise<Site<Name>> {
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
   removeLeftovers();
@@ -54,7 +61,7 @@ export async function buildSite(names: readonly ColumnName[]): Promise<PacketSit
     return { name: namespace, namespace, cgroup: path };
   };
   try {
-    const columns = names.map((name): ColumnSite => {
+    const columns = names.map((name): ColumnSite<Name> => {
       const home = join(directory, name);
       mkdirSync(home);
       const namespaceOf = (member: Member): string => `${prefix}-${name}-${member}`;
@@ -63,12 +70,18 @@ export async function buildSite(names: readonly ColumnName[]): Promise<PacketSit
         tools: () => sandboxIn(namespaceOf('node'), join(cgroup, name, 'tools')),
         cgroupOf: (node) => sandboxIn(namespaceOf('node'), join(cgroup, name, node)).cgroup,
         client: sandboxIn(namespaceOf('client'), join(cgroup, name, 'client')),
+        inside: sandboxIn(namespaceOf('inside'), join(cgroup, name, 'node', 'inside')),
       };
     });
     const api = `${prefix}-api`;
     await wire(api, columns);
     const sandbox = sandboxIn(api, join(cgroup, 'api'));
-    return { api: await startStubApi(sandbox, API_ADDRESS, directory), columns, remove };
+    const startApi = (column: ColumnSite<Name>): Promise<StubApi> => {
+      const port = FIRST_OWN_PORT + columns.indexOf(column);
+      return startStubApi(sandbox, API_ADDRESS, column.directory, port);
+    };
+    const shared = await startStubApi(sandbox, API_ADDRESS, directory);
+    return { api: shared, startApi, columns, remove };
   } catch (error) {
     remove();
     throw error;
@@ -80,7 +93,7 @@ async function wire(api: string, columns: readonly ColumnSite[]): Promise<void> 
   await ipBatch(apiLines, api);
   for (const [index, { namespaceOf }] of columns.entries()) {
     for (const member of MEMBERS) {
-      const more = member === 'client' ? CLIENT_SYSCTLS : {};
+      const more = member === 'client' || member === 'inside' ? CLIENT_SYSCTLS : {};
       await writeSysctls(namespaceOf(member), { ...SYSCTLS, ...more });
     }
     const nameOf = (member: Member | 'api'): string =>

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of one column as lines of ip(8): a node between a client outside the cluster, a pod of its own and a second
-// node with another pod. Each column has one of its own, with the same addresses. Pure.
+// The network of one column as lines of ip(8): a node between a client outside the cluster, two pods of its own and a
+// second node with another pod. Each column has one of its own, with the same addresses. Pure.
 //
 //   client 198.51.100.9 ── eth0 .1  node  pod0 ── pod 10.1.1.5
+//                                         pod1 ── inside 10.1.1.6
 //                                   far0 192.0.2.11 ── 192.0.2.12  far  pod0 ── farpod 10.1.2.5
 //                                   mgmt 172.31.0.* ── api 172.31.0.1
 
 export const NODE_ADDRESS = '198.51.100.1';
 export const API_ADDRESS = '172.31.0.1';
 export const PODS = { local: '10.1.1.5', remote: '10.1.2.5' } as const;
+/** A pod that only sends. */
+const INSIDE = '10.1.1.6';
+/** Every address of it is the far pod's: endpoints that are as many as one likes, and all answer. */
+export const FAR_RANGE = '10.1.64.0/18';
+/** Halves of it. */
+export const FAR_HALVES = ['10.1.64.0/19', '10.1.96.0/19'] as const;
 export const CLUSTER_CIDR = '10.1.0.0/16';
 /** The namespaces of a column, without `api`, which all columns share. */
-export const MEMBERS = ['client', 'node', 'pod', 'far', 'farpod'] as const;
+export const MEMBERS = ['client', 'node', 'pod', 'inside', 'far', 'farpod'] as const;
 export type Member = (typeof MEMBERS)[number];
 
 const GATEWAY = '169.254.1.1';
@@ -31,7 +38,8 @@ export function columnLines(names: ColumnNames): readonly (readonly [Member, rea
     ['client', endLines('198.51.100.9/24', NODE_ADDRESS)],
     ['far', farLines(names)],
     ['pod', podLines(PODS.local)],
-    ['farpod', podLines(PODS.remote)],
+    ['inside', podLines(INSIDE)],
+    ['farpod', [...podLines(PODS.remote), `route add local ${FAR_RANGE} dev lo`]],
   ];
 }
 
@@ -52,8 +60,10 @@ function nodeLines({ index, nameOf }: ColumnNames): string[] {
     `link add far0 type veth peer name eth0 netns ${nameOf('far')}`,
     'addr add 192.0.2.11/24 dev far0',
     'link set far0 up',
-    ...attachPod(nameOf('pod'), PODS.local),
+    ...attachPod('pod0', nameOf('pod'), PODS.local),
+    ...attachPod('pod1', nameOf('inside'), INSIDE),
     'route add 10.1.2.0/24 via 192.0.2.12',
+    `route add ${FAR_RANGE} via 192.0.2.12`,
     `link add mgmt type veth peer name c${index} netns ${nameOf('api')}`,
     `addr add 172.31.0.${10 + index}/24 dev mgmt`,
     'link set mgmt up',
@@ -61,13 +71,17 @@ function nodeLines({ index, nameOf }: ColumnNames): string[] {
 }
 
 function farLines({ nameOf }: ColumnNames): string[] {
-  return [...endLines('192.0.2.12/24', '192.0.2.11'), ...attachPod(nameOf('farpod'), PODS.remote)];
+  return [
+    ...endLines('192.0.2.12/24', '192.0.2.11'),
+    ...attachPod('pod0', nameOf('farpod'), PODS.remote),
+    `route add ${FAR_RANGE} via ${PODS.remote} dev pod0 onlink`,
+  ];
 }
 
-const attachPod = (namespace: string, address: string): string[] => [
-  `link add pod0 type veth peer name eth0 netns ${namespace}`,
-  `link set pod0 address ${GATEWAY_MAC} up`,
-  `route add ${address}/32 dev pod0`,
+const attachPod = (device: string, namespace: string, address: string): string[] => [
+  `link add ${device} type veth peer name eth0 netns ${namespace}`,
+  `link set ${device} address ${GATEWAY_MAC} up`,
+  `route add ${address}/32 dev ${device}`,
 ];
 
 const endLines = (address: string, gateway: string): string[] => [

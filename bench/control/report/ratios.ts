@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The goals for fairlead's rules of iptables: what they take, in parts of what kube-proxy in iptables mode takes in the same
+// round, with the same tools. A full sync must not be slower, one change must take at most half.
+import { type Figures, isFinished, type SizeFigures } from './figures.ts';
+import { percentile } from './statistics.ts';
+
+export interface RatioGoal {
+  readonly name: string;
+  readonly limit: number;
+  /** Of each round in which both proxies were measured. */
+  readonly ratios: readonly number[];
+  /** Their median. */
+  readonly ratio: number;
+  readonly isMet: boolean;
+  /** What the tools alone take, in parts of the same: it cannot be less. undefined: not measured. */
+  readonly least: number | undefined;
+}
+
+type Figure = (figures: Figures) => number;
+
+const toolsWallMs: Figure = ({ toolsAlone }) => toolsAlone?.wallMs ?? Number.NaN;
+const toolsCpuMs: Figure = ({ toolsAlone }) => toolsAlone?.cpuMs ?? Number.NaN;
+
+const GOALS: readonly [name: string, limit: number, figure: Figure, least?: Figure][] = [
+  ['start, wall time', 1, ({ start }) => start.wallSeconds],
+  ['start, CPU time', 1, ({ start }) => start.cpuSeconds],
+  ['full sync, by its metric', 1, ({ syncs }) => syncs?.fullSeconds ?? Number.NaN],
+  ['one change, p50', 0.5, ({ quiet }) => percentile(quiet.samplesMs, 0.5), toolsWallMs],
+  ['one change, p99', 0.5, ({ quiet }) => percentile(quiet.samplesMs, 0.99)],
+  [
+    'one change, sync by its metric',
+    0.5,
+    ({ syncs }) => (syncs?.oneSeconds ?? Number.NaN) * 1000,
+    toolsWallMs,
+  ],
+  ['one change, CPU time', 0.5, ({ cpuMsPerChange }) => cpuMsPerChange, toolsCpuMs],
+];
+
+/** None where one of the two is not measured, or did not finish. */
+export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly RatioGoal[] {
+  const pairs = rounds.flatMap(({ 'fairlead-iptables': ours, iptables: theirs }) =>
+    ours !== undefined && theirs !== undefined && isFinished(ours) && isFinished(theirs)
+      ? [[ours, theirs] as const]
+      : [],
+  );
+  if (pairs.length === 0) return [];
+  return GOALS.map(([name, limit, figure, least]) => {
+    const ratios = pairs.map(([ours, theirs]) => figure(ours) / figure(theirs));
+    const ratio = percentile(ratios, 0.5);
+    const leasts = pairs.map(([ours, theirs]) => (least?.(ours) ?? Number.NaN) / figure(theirs));
+    return {
+      ...{ name, limit, ratios, ratio },
+      ...{
+        isMet: ratio <= limit,
+        least: leasts.some(Number.isNaN) ? undefined : percentile(leasts, 0.5),
+      },
+    };
+  });
+}
+
+export const ratioText = ({ ratio, ratios }: RatioGoal): string => {
+  const [low, high] = [Math.min(...ratios), Math.max(...ratios)];
+  const range = ratios.length > 1 ? ` (${low.toFixed(2)}–${high.toFixed(2)})` : '';
+  return `${ratio.toFixed(2)}${range}`;
+};

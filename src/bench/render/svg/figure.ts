@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// All plots of a report as one picture: a legend, then a plot for each metric, over the numbers of Services; below them
+// those of the Service that is rolled over. Pure.
+import { type Row, rowsOf } from '../../report/cells.ts';
+import { METRIC_NAMES } from '../../report/metrics.ts';
+import { countText } from '../../report/numbers.ts';
+import {
+  type BenchReport,
+  COLUMN_LABELS,
+  type ColumnName,
+  type SizeFigures,
+} from '../../report/types.ts';
+import { machineText, rollTitle } from '../cell-text.ts';
+import { content, element } from './markup.ts';
+import { PANEL, type PanelData, panel } from './panel.ts';
+import { LOOKS, STYLE } from './style.ts';
+
+const ACROSS = 3;
+const MARGIN = 16;
+const HEAD = 78;
+const TITLE = 40;
+const WIDTH = 2 * MARGIN + ACROSS * PANEL.width;
+
+export function reportSvg(report: BenchReport): string {
+  const { sizes, roll, columns } = report;
+  const main = panelsOf(sizes, columns, 'Services');
+  const parts = [legend(columns), ...placed(main, HEAD)];
+  let height = HEAD + rowsNeeded(main) * PANEL.height;
+  if (roll !== undefined) {
+    const title = { class: 'b-head', x: MARGIN + 8, y: height + 26 };
+    const below = panelsOf([roll], columns, 'Services besides it');
+    parts.push(element('text', title, content(rollTitle(roll))));
+    parts.push(...placed(below, height + TITLE));
+    height += TITLE + rowsNeeded(below) * PANEL.height;
+  }
+  const attributes = {
+    ...{ xmlns: 'http://www.w3.org/2000/svg', class: 'b-plot', viewBox: `0 0 ${WIDTH} ${height}` },
+    ...{ width: WIDTH, height, role: 'img', 'aria-label': 'Results of fairlead bench' },
+  };
+  const back = { class: 'b-back', width: WIDTH, height };
+  const style = element('style', {}, STYLE);
+  const note = { class: 'b-faint', x: MARGIN + 8, y: 62 };
+  const where = element('text', note, content(machineText(report)));
+  return `${element('svg', attributes, style, element('rect', back), where, ...parts)}\n`;
+}
+
+const rowsNeeded = (panels: readonly PanelData[]): number => Math.ceil(panels.length / ACROSS);
+
+const placed = (panels: readonly PanelData[], top: number): string[] =>
+  panels.map((data, at) =>
+    panel(data, MARGIN + (at % ACROSS) * PANEL.width, top + Math.floor(at / ACROSS) * PANEL.height),
+  );
+
+function panelsOf(
+  sizes: readonly SizeFigures[],
+  columns: readonly ColumnName[],
+  axis: string,
+): readonly PanelData[] {
+  const rows = sizes.map(({ samples }) => rowsOf(samples, columns));
+  return METRIC_NAMES.flatMap((metric): readonly PanelData[] => {
+    const found = rows.map((one) => one.find((row) => row.metric === metric));
+    const shown = columns.filter((_, at) => found.some((row) => row?.cells[at] !== undefined));
+    if (shown.length === 0) return [];
+    const cells = found.map((row) => shown.map((name) => cellOf(row, columns.indexOf(name))));
+    const categories = sizes.map(({ services }) => countText(services));
+    return [{ metric, categories, axis, columns: shown, cells }];
+  });
+}
+
+const cellOf = (row: Row | undefined, at: number): Row['cells'][number] => row?.cells[at];
+
+function legend(columns: readonly ColumnName[]): string {
+  const step = (WIDTH - 2 * MARGIN) / Math.max(5, columns.length);
+  return columns
+    .map((name, at) => {
+      const [x, y] = [MARGIN + 8 + at * step, 30];
+      const line = { class: 'b-line', 'stroke-dasharray': LOOKS[name].dashes };
+      return element(
+        'g',
+        { class: `b-${name}` },
+        element('line', { ...line, x1: x, x2: x + 30, y1: y, y2: y }),
+        LOOKS[name].marker(x + 15, y, 'b-marker'),
+        element('text', { x: x + 38, y: y + 4 }, content(COLUMN_LABELS[name])),
+      );
+    })
+    .join('');
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's side of stub-server.ts.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Kind, ObjectChange } from '../../model/types.ts';
+import { startLines } from '../lines.ts';
+import { compiledPath, type Sandbox } from '../sandbox.ts';
+
+const PORT = 6443;
+
+export interface StubApi {
+  readonly kubeconfig: string;
+  change(changes: readonly ObjectChange[]): Promise<void>;
+  /** Lists and watches of this kind are not answered until the next call. */
+  hold(kind: Kind | null): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Serves at this address and port of the sandbox's namespace; `directory` gets the kubeconfig. */
+export async function startStubApi(
+  sandbox: Sandbox,
+  address: string,
+  directory: string,
+  port = PORT,
+): Promise<StubApi> {
+  const program = await startLines(sandbox, [
+    ...[process.execPath, compiledPath('lab/stub-server.js'), address, String(port)],
+  ]);
+  const kubeconfig = join(directory, 'kubeconfig');
+  writeFileSync(kubeconfig, kubeconfigText(`http://${address}:${port}`));
+  return {
+    kubeconfig,
+    change: async (changes) => {
+      const put = changes.flatMap((change) => (change.type === 'put' ? [change.object] : []));
+      const remove = changes.flatMap(({ type, ref }) =>
+        type === 'remove' ? [`${ref.kind} ${ref.namespace}/${ref.name}`] : [],
+      );
+      await program.exchange(JSON.stringify({ put, remove }));
+    },
+    hold: async (hold) => void (await program.exchange(JSON.stringify({ hold }))),
+    stop: () => program.stop(),
+  };
+}
+
+const kubeconfigText = (server: string): string =>
+  JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'stub', cluster: { server } }],
+    users: [{ name: 'proxy', user: { token: 'none' } }],
+    contexts: [{ name: 'stub', context: { cluster: 'stub', user: 'proxy' } }],
+    'current-context': 'stub',
+  });
