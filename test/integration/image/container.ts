@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One container of a Pod, run by crun from the image's files in a sandbox of the node, as a container runtime
 // would. With `hostNetwork` it stays in the network namespace of its sandbox.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { insideSandbox, type Sandbox } from '../../../src/lab/sandbox.ts';
 import { type RunResult, run, start } from '../../../src/sys/exec.ts';
+import { runtimeDefault } from '../../support/programs/seccomp.ts';
 import { until } from '../../support/until.ts';
-import type { Image } from './image.ts';
+import type { RunnableImage } from './image.ts';
 import { type ContainerMount, rootPropagation, runtimeMounts } from './mounts.ts';
 
 export interface ContainerSpec {
@@ -22,12 +23,16 @@ export interface ContainerSpec {
   readonly isPrivileged: boolean;
   readonly isRootReadOnly: boolean;
   readonly mayGainPrivileges: boolean;
+  /** seccompProfile RuntimeDefault; else Unconfined, as the kubelet has it. */
+  readonly isFiltered: boolean;
+  /** A program that starts the container's, on this machine: `setarch`. */
+  readonly under?: readonly string[];
 }
 
 /** Where a container runs, and the root of its cgroup hierarchy. */
 export interface Machine {
   readonly sandbox: Sandbox;
-  readonly image: Image;
+  readonly image: RunnableImage;
   /** Holds files of containers; removed with the topology, with all mounts below it. */
   readonly directory: string;
   readonly cgroupRoot: string;
@@ -38,6 +43,8 @@ export interface Container {
   readonly exited: Promise<number>;
   /** Runs a program in it, as `kubectl exec` does. */
   exec(...argv: readonly string[]): Promise<RunResult>;
+  /** Waits until its first process is this program; returns its process id on this machine. */
+  isRunning(program: string): Promise<number>;
   /** Signals its first process. */
   signal(name: 'TERM' | 'KILL'): Promise<void>;
   /** Waits for a line of the log that has this text. */
@@ -53,11 +60,12 @@ export async function startContainer(machine: Machine, spec: ContainerSpec): Pro
   const id = `${machine.sandbox.namespace}-${spec.name}-${count}`;
   const bundle = join(machine.directory, id);
   const rootfs = await mountRootfs(machine.image, bundle);
-  writeFileSync(join(bundle, 'config.json'), JSON.stringify(runtimeConfig(machine, spec)));
+  await writeConfig(join(bundle, 'config.json'), machine, spec);
   const log: string[] = [];
   const keep = (line: string): void => void log.push(line);
   const crun = (...args: readonly string[]): string[] => crunArgv(machine, args);
-  const [shell = 'sh', ...args] = crun('run', '--bundle', bundle, id);
+  const argv = crunArgv(machine, ['run', '--bundle', bundle, id], spec.under);
+  const [shell = 'sh', ...args] = argv;
   const child = start(shell, args, { onStdoutLine: keep, onStderrLine: keep });
   const finish = ([program = 'sh', ...rest]: readonly string[]): Promise<RunResult> =>
     run(program, rest);
@@ -65,6 +73,14 @@ export async function startContainer(machine: Machine, spec: ContainerSpec): Pro
   return {
     ...{ log, exited: child.exited, signal },
     exec: (...argv) => finish(crun('exec', id, ...argv)),
+    isRunning: async (program) => {
+      const find = async (): Promise<number | undefined> => {
+        const { code, stdout } = await finish(crun('state', id));
+        const pid = code === 0 ? Number(JSON.parse(stdout).pid) : 0;
+        return pid > 0 && nameOf(pid) === program ? pid : undefined;
+      };
+      return await until(find, { what: `${program} in ${id}`, timeoutMs: 120_000 });
+    },
     said: async (text) => {
       const find = (): boolean => log.some((line) => line.includes(text)) || child.hasExited();
       await until(find, { what: text, timeoutMs: 120_000 });
@@ -86,15 +102,25 @@ mount -n --bind "$0" /sys/fs/cgroup
 exec "$@"`;
 
 /** crun creates no cgroup: containers stay in that of their sandbox, which is removed with the topology. */
-function crunArgv(machine: Machine, args: readonly string[]): string[] {
-  const crun = ['crun', '--root', join(machine.directory, 'crun'), '--cgroup-manager=disabled'];
+function crunArgv(
+  machine: Machine,
+  args: readonly string[],
+  under: readonly string[] = [],
+): string[] {
+  const crun = [
+    ...under,
+    'crun',
+    '--root',
+    join(machine.directory, 'crun'),
+    '--cgroup-manager=disabled',
+  ];
   const unshare = ['unshare', '--mount', '--propagation', 'unchanged'];
   const shell = [...unshare, 'sh', '-e', '-c', ON_CGROUP2, machine.cgroupRoot];
   return insideSandbox(machine.sandbox, [...shell, ...crun, ...args]);
 }
 
 /** The image's files with a layer above them for what this container writes. */
-async function mountRootfs(image: Image, bundle: string): Promise<string> {
+async function mountRootfs(image: RunnableImage, bundle: string): Promise<string> {
   const [upper, work, rootfs] = ['upper', 'work', 'rootfs'].map((name) => join(bundle, name));
   for (const path of [upper, work, rootfs]) mkdirSync(path!, { recursive: true });
   const layers = `lowerdir=${image.rootfs},upperdir=${upper},workdir=${work}`;
@@ -103,8 +129,22 @@ async function mountRootfs(image: Image, bundle: string): Promise<string> {
   return rootfs!;
 }
 
+const nameOf = (pid: number): string => {
+  const path = `/proc/${pid}/comm`;
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() : '';
+};
+
+async function writeConfig(path: string, machine: Machine, spec: ContainerSpec): Promise<void> {
+  const config = runtimeConfig(machine, spec);
+  if (spec.isFiltered) {
+    const seccomp = await runtimeDefault(machine.image.seccomp, config);
+    Object.assign(config.linux, { seccomp });
+  }
+  writeFileSync(path, JSON.stringify(config));
+}
+
 /** config.json of the OCI runtime specification. */
-function runtimeConfig({ image, cgroupRoot }: Machine, spec: ContainerSpec): object {
+function runtimeConfig({ image, cgroupRoot }: Machine, spec: ContainerSpec) {
   const { config } = image;
   const command = spec.command ?? config.Entrypoint;
   const args = spec.args ?? (spec.command === undefined ? config.Cmd : []);

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run, start } from '../../../src/sys/exec.ts';
+import { prepareSeccomp } from '../../support/programs/seccomp.ts';
 import { ensurePackages } from '../cluster/programs/packages.ts';
 
 const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/image-build', import.meta.url));
@@ -17,40 +18,62 @@ export interface ImageConfig {
   readonly Entrypoint: readonly string[];
   readonly Cmd: readonly string[];
   readonly WorkingDir: string;
+  readonly Labels: Readonly<Record<string, string>>;
 }
 
 export interface Image {
   /** A folder with its files; shared, so do not change it. */
   readonly rootfs: string;
   readonly config: ImageConfig;
+  /** As `docker save` writes it. */
+  readonly archive: string;
 }
 
-export type ImageReadiness =
-  | { readonly isReady: true; readonly image: Image }
+/** What runs its containers as a container runtime would. */
+export interface RunnableImage extends Image {
+  /** Prints the seccomp profile RuntimeDefault. */
+  readonly seccomp: string;
+}
+
+export type Readiness<T> =
+  | { readonly isReady: true; readonly image: T }
   | { readonly isReady: false; readonly reason: string };
 
 /**
  * May take minutes: test files await it at their top, where no time-out applies. A Dockerfile that does not
  * build throws: it is a fault, not a missing need.
  */
-export async function prepareImage(): Promise<ImageReadiness> {
+export async function prepareImage(architecture?: 'amd64' | 'arm64'): Promise<Readiness<Image>> {
   if (process.getuid?.() !== 0) return refuse('needs root');
   const reason = await ensurePackages(PACKAGES);
   if (reason !== undefined) return refuse(reason);
-  const known = await run(BUILD_SCRIPT, ['--path']);
-  const built = known.code === 0 ? { folder: known.stdout.trim() } : await build();
+  const of = architecture === undefined ? [] : ['--arch', architecture];
+  const known = await run(BUILD_SCRIPT, [...of, '--path']);
+  const built = known.code === 0 ? { folder: known.stdout.trim() } : await build(of);
   if ('reason' in built) return refuse(built.reason);
   const { folder } = built;
   const { config } = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8')) as {
     config: ImageConfig;
   };
-  return { isReady: true, image: { rootfs: join(folder, 'rootfs'), config } };
+  const [rootfs, archive] = [join(folder, 'rootfs'), join(folder, 'image.tar')];
+  return { isReady: true, image: { rootfs, config, archive } };
 }
 
-async function build(): Promise<{ readonly folder: string } | { readonly reason: string }> {
+/** For this machine's processor. */
+export async function prepareRunnable(): Promise<Readiness<RunnableImage>> {
+  const built = await prepareImage();
+  if (!built.isReady) return built;
+  const seccomp = await prepareSeccomp();
+  if (!seccomp.isReady) return refuse(seccomp.reason);
+  return { isReady: true, image: { ...built.image, seccomp: seccomp.program } };
+}
+
+async function build(
+  args: readonly string[],
+): Promise<{ readonly folder: string } | { readonly reason: string }> {
   let folder = '';
   const said: string[] = [];
-  const child = start(BUILD_SCRIPT, [], {
+  const child = start(BUILD_SCRIPT, args, {
     onStdoutLine: (line) => {
       folder = line;
     },
@@ -66,7 +89,7 @@ async function build(): Promise<{ readonly folder: string } | { readonly reason:
 }
 
 /** Prints why tests are skipped; vitest only counts them. */
-function refuse(reason: string): ImageReadiness {
+function refuse(reason: string): { readonly isReady: false; readonly reason: string } {
   process.stderr.write(`\n=== image tests SKIPPED: ${reason}\n\n`);
   return { isReady: false, reason };
 }

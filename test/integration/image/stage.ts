@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // One node with a pod behind a Service, and a control plane with the objects that kubeadm creates: here the image
 // tests start their containers. The node's root is a folder with the node's own cgroups and no bpf file system yet.
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Target } from '../../../src/lab/client/protocol.ts';
-import { run } from '../../../src/sys/exec.ts';
+import { kubeadmObjects } from '../../support/kubeadm/objects.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { type ControlPlane, startControlPlane } from '../cluster/control-plane/control-plane.ts';
 import { addNode, addPod, addService } from '../cluster/objects/objects.ts';
 import type { Binaries } from '../cluster/programs/binaries.ts';
 import type { Machine } from './container.ts';
-import type { Image } from './image.ts';
-import { kubeadmObjects } from './kubeadm.ts';
+import type { RunnableImage } from './image.ts';
+import { makeMachine } from './machine.ts';
 import { type PodContainers, type PodHost, podOf } from './pod.ts';
 
 export interface Stage {
@@ -28,7 +26,7 @@ export interface Stage {
   remove(): Promise<void>;
 }
 
-export async function openStage(binaries: Binaries, image: Image): Promise<Stage> {
+export async function openStage(binaries: Binaries, image: RunnableImage): Promise<Stage> {
   const plane = await startControlPlane(binaries);
   let nodes: TestNodes | undefined;
   const remove = async (): Promise<void> => {
@@ -43,17 +41,14 @@ export async function openStage(binaries: Binaries, image: Image): Promise<Stage
     const [node] = nodes.nodes as [TestNode];
     await plane.connect(nodes.topology.nodes[0]!);
     const web = await addWeb(plane, node);
-    const directory = join(nodes.topology.directory, 'image');
-    const { cgroupRoot, nodeName, sandbox } = node.instance;
-    const root = await makeRoot(directory, cgroupRoot);
-    const host = { nodeName, directory, root };
+    const { machine, root } = await makeMachine(nodes, image);
+    const host = { nodeName: node.instance.nodeName, directory: machine.directory, root };
     const apply = (...args: readonly string[]): Promise<string> =>
       plane.kubectl(['apply', '--warnings-as-errors', ...args]);
     const objects = kubeadmObjects(plane.server.nodeUrl);
     await plane.kubectl(['apply', '--warnings-as-errors', '-f', '-'], objects);
     return {
-      ...{ plane, node, host, web, apply, remove },
-      machine: { sandbox, image, directory, cgroupRoot: join(root, CGROUPS) },
+      ...{ plane, node, machine, host, web, apply, remove },
       reached: async () => {
         const { hits, failures } = await node.client().burst(web, { connections: 20 });
         return [...Object.keys(hits), ...Object.keys(failures)];
@@ -73,22 +68,4 @@ async function addWeb(plane: ControlPlane, node: TestNode): Promise<Target> {
   await addPod(plane.api, { name: 'web-1', nodeName: 'n1', ips: [pod!.ipv4], labels });
   const { spec } = await addService(plane.api, 'web', { selector: labels });
   return { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
-}
-
-const CGROUPS = 'sys/fs/cgroup';
-
-/** Mounts made by a container appear in the node's /sys/fs/bpf, as on a machine with systemd. */
-async function makeRoot(directory: string, cgroupRoot: string): Promise<string> {
-  const root = join(directory, 'root');
-  const [bpf, cgroup] = [join(root, 'sys/fs/bpf'), join(root, CGROUPS)];
-  for (const path of [bpf, cgroup, join(root, 'lib/modules')]) mkdirSync(path, { recursive: true });
-  for (const args of [
-    ['--bind', bpf, bpf],
-    ['--make-shared', bpf],
-    ['--bind', cgroupRoot, cgroup],
-  ]) {
-    const { code, stderr } = await run('mount', args);
-    if (code !== 0) throw new Error(`mount ${args.join(' ')}: ${stderr.trim()}`);
-  }
-  return root;
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the container of deploy/kustomize/base has is what it needs: without each part it says in one line what is missing
+// and what to do, and exits as documented, or serves all the same and says what it cannot do.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { run } from '../../../src/sys/exec.ts';
+import { service, target } from '../../support/builders.ts';
+import { routeServices } from '../../support/iptables/routed-node.ts';
+import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
+import { untilHolds } from '../../support/until.ts';
+import { agentSpec, type Without } from './agent.ts';
+import { type Container, startContainer } from './container.ts';
+import { prepareRunnable } from './image.ts';
+import { makeMachine, type Rooted } from './machine.ts';
+
+const RUN = ['run', '--manifests', '/manifests', '--hostname-override', 'n1'];
+const LACKS = 'run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON';
+const NO_BPFFS =
+  'no bpf file system is mounted at /sys/fs/bpf, and this process may not mount one: run `mount -t bpf bpf /sys/fs/bpf` on the node, and mount that folder into the container';
+const built = await prepareRunnable();
+
+describe.skipIf(!built.isReady)('the least privileges', () => {
+  let nodes: TestNodes;
+  let node: TestNode;
+  let rooted: Rooted;
+  const started: Container[] = [];
+
+  beforeAll(async () => {
+    if (!built.isReady) return;
+    nodes = await startNodes([{ name: 'n1', servers: ['web-1'], clients: ['client'] }]);
+    node = nodes.nodes[0]!;
+    const metadata = { name: node.instance.nodeName };
+    node.manifests.put('node.yaml', [{ apiVersion: 'v1', kind: 'Node', metadata }]);
+    node.manifests.put('web.yaml', service('web', { n: 1 }, node.servers));
+    await routeServices(node);
+    rooted = await makeMachine(nodes, built.image);
+    await run('mount', ['-t', 'bpf', 'bpf', join(rooted.root, 'sys/fs/bpf')]);
+  });
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((container) => container.remove()));
+  });
+  afterAll(() => nodes?.remove());
+
+  async function start(without: Without): Promise<Container> {
+    const spec = agentSpec(rooted, node.instance.manifests.path, without);
+    const container = await startContainer(rooted.machine, spec);
+    started.push(container);
+    return container;
+  }
+  const errors = ({ log }: Container): string[] =>
+    log.filter((line) => !line.startsWith('{') || /"level":"(warn|error)"/.test(line));
+
+  const serves = (): Promise<void> =>
+    untilHolds(async () => {
+      const { hits } = await node.client().burst(target({ n: 1 }), { connections: 20 });
+      expect(hits).toEqual({ 'web-1': 20 });
+    });
+
+  const bpf = [...RUN, '--engine', 'bpf'];
+  test.each<readonly [string, Without, number, string]>([
+    ['BPF', { capability: 'BPF' }, 5, `this process lacks CAP_BPF: ${LACKS}`],
+    ['NET_ADMIN', { capability: 'NET_ADMIN' }, 5, `this process lacks CAP_NET_ADMIN: ${LACKS}`],
+    ['PERFMON', { capability: 'PERFMON' }, 5, `this process lacks CAP_PERFMON: ${LACKS}`],
+    ['/sys/fs/bpf', { mount: '/sys/fs/bpf' }, 5, NO_BPFFS],
+    [
+      '/host/sys/fs/cgroup',
+      { mount: '/host/sys/fs/cgroup' },
+      5,
+      'no cgroup v2 hierarchy is mounted',
+    ],
+    ['/run/fairlead', { mount: '/run/fairlead' }, 2, '--run-dir /run/fairlead cannot be used: '],
+  ])('--engine bpf without %s: one line says what to do', async (_part, without, code, line) => {
+    const agent = await start({ ...without, args: bpf });
+    expect(await agent.exited).toBe(code);
+    expect(errors(agent)).toEqual([expect.stringContaining(`fairlead: ${line}`)]);
+  });
+
+  test.each<readonly [string, Without, string]>([
+    ['BPF', { capability: 'BPF' }, `this process lacks CAP_BPF: ${LACKS}`],
+    ['PERFMON', { capability: 'PERFMON' }, `this process lacks CAP_PERFMON: ${LACKS}`],
+    ['/host/sys/fs/cgroup', { mount: '/host/sys/fs/cgroup' }, 'no cgroup v2 hierarchy is mounted'],
+  ])(
+    '--engine auto without %s: iptables serves, and one warning says why',
+    async (_part, without, reason) => {
+      const agent = await start(without);
+      await agent.said('"msg":"ready"');
+      await serves();
+      const [warning, ...more] = errors(agent).map((line) => JSON.parse(line));
+      expect(warning).toMatchObject({
+        msg: 'eBPF cannot serve all of this node, iptables does',
+        reason: expect.stringContaining(reason),
+      });
+      expect(more).toEqual([]);
+    },
+  );
+
+  test('--engine iptables needs NET_ADMIN, and NET_RAW for iptables-legacy', async () => {
+    const args = [...RUN, '--engine', 'iptables'];
+    const without = await start({ args, capability: 'NET_ADMIN' });
+    expect(await without.exited).toBe(5);
+    expect(errors(without)).toEqual([
+      expect.stringMatching(/^fairlead: no iptables works on this node: .*Permission denied/),
+    ]);
+    const legacy = { command: ['iptables-legacy', '--list-rules'], args: [] };
+    const all = await start(legacy);
+    expect([await all.exited, all.log.at(-1)]).toEqual([0, '-P OUTPUT ACCEPT']);
+    const raw = await start({ ...legacy, capability: 'NET_RAW' });
+    expect([await raw.exited, raw.log.join()]).toEqual([3, expect.stringContaining('ermission')]);
+  });
+
+  test('with all of it, both engines serve', async () => {
+    const byBpf = await start({ args: bpf });
+    await byBpf.said('"msg":"ready"');
+    await serves();
+    expect(errors(byBpf)).toEqual([]);
+    await byBpf.signal('TERM');
+    expect(await byBpf.exited).toBe(0);
+    const byRules = await start({ args: [...RUN, '--engine', 'iptables'] });
+    await byRules.said('"msg":"ready"');
+    // eBPF is removed: what answers is rules.
+    await untilHolds(async () => {
+      expect((await byRules.exec('fairlead', 'status')).stdout).toMatch(/Health: +in sync/);
+      expect(existsSync(join(rooted.root, 'sys/fs/bpf/fairlead'))).toBe(false);
+    });
+    await serves();
+    expect(errors(byRules)).toEqual([]);
+  });
+});
