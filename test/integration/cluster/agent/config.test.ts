@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { run, start, stop } from '../../../../src/sys/exec.ts';
-import { kubeadmConfig } from '../../../support/kubeadm-config.ts';
+import { kubeadmConfig } from '../../../support/kubeadm/config.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { AT_ONCE_MS, untilHolds } from '../../../support/until.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';

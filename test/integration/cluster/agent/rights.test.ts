@@ -102,19 +102,25 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     expect(await reached()).toEqual(['web-1']);
   });
 
-  test.each(['base', 'kubeadm', 'beside-kube-proxy', 'remove'])(
-    'an API server accepts deploy/kustomize/%s without a warning',
-    async (name) => {
-      const rendered = await plane.kubectl(['kustomize', `${KUSTOMIZE}/${name}`]);
-      const dryRun = ['--server-side', '--dry-run=server', '--validate=strict', '-f', '-'];
-      const applied = await plane.kubectl(['apply', ...dryRun], rendered);
-      expect(applied.trim().split('\n')).toEqual([
-        'serviceaccount/fairlead serverside-applied (server dry run)',
-        'clusterrolebinding.rbac.authorization.k8s.io/fairlead serverside-applied (server dry run)',
-        'daemonset.apps/fairlead serverside-applied (server dry run)',
-      ]);
-    },
-  );
+  test.each([
+    ['base', 'fairlead'],
+    ['kubeadm', 'fairlead'],
+    ['k3s', 'fairlead'],
+    ['kind', 'fairlead'],
+    ['beside-kube-proxy', 'fairlead'],
+    ['canary', 'fairlead'],
+    ['remove', 'fairlead'],
+    ['canary-remove', 'fairlead-remove'],
+  ])('an API server accepts deploy/kustomize/%s without a warning', async (name, object) => {
+    const rendered = await plane.kubectl(['kustomize', `${KUSTOMIZE}/${name}`]);
+    const dryRun = ['--server-side', '--dry-run=server', '--validate=strict', '-f', '-'];
+    const applied = await plane.kubectl(['apply', ...dryRun], rendered);
+    expect(applied.trim().split('\n')).toEqual([
+      `serviceaccount/${object} serverside-applied (server dry run)`,
+      `clusterrolebinding.rbac.authorization.k8s.io/${object} serverside-applied (server dry run)`,
+      `daemonset.apps/${object} serverside-applied (server dry run)`,
+    ]);
+  });
 
   test('the ServiceAccount has exactly the permissions that the agent uses', async () => {
     await plane.kubectl(['apply', '-k', `${KUSTOMIZE}/base`]);

@@ -109,8 +109,6 @@ function flags(spec: ApiServerSpec, address: string): string[] {
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${certificates.serviceAccounts.publicKey}`,
     `--service-account-signing-key-file=${certificates.serviceAccounts.privateKey}`,
-    // Pods are only objects here, so creating one must not wait for a service account.
-    '--disable-admission-plugins=ServiceAccount',
     `--service-cluster-ip-range=${SERVICE_CIDRS.join(',')}`,
     '--allow-privileged=true',
     '--profiling=false',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kube-controller-manager that runs only the controllers Services need: without the node lifecycle
+// One kube-controller-manager. By default it runs only the controllers Services need: without the node lifecycle
 // controller, nodes stay healthy although there is no kubelet.
 import { join } from 'node:path';
 import type { Sandbox } from '../../../../src/lab/sandbox.ts';
@@ -25,15 +25,16 @@ export interface ControllerManagerSpec {
   readonly directory: string;
   /** A kubeconfig with all permissions. */
   readonly kubeconfig: string;
+  readonly controllers: 'services' | 'all';
 }
 
 /** Starts it without waiting: tests wait for the objects it creates. */
 export function startControllerManager(spec: ControllerManagerSpec): Program {
-  const { sandbox, binary, certificates, directory, kubeconfig } = spec;
+  const { sandbox, binary, certificates, directory, kubeconfig, controllers } = spec;
   return startProgram(sandbox, 'kube-controller-manager', [
     binary,
     `--kubeconfig=${kubeconfig}`,
-    `--controllers=${CONTROLLERS.join(',')}`,
+    `--controllers=${controllers === 'all' ? '*' : CONTROLLERS.join(',')}`,
     `--service-account-private-key-file=${certificates.serviceAccounts.privateKey}`,
     `--root-ca-file=${certificates.ca}`,
     `--service-cluster-ip-range=${SERVICE_CIDRS.join(',')}`,

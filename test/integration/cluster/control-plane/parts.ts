@@ -19,8 +19,8 @@ const SERVER_NAMES = ['kubernetes', 'kubernetes.default', 'kubernetes.default.sv
 export interface PlaneOptions {
   /** Additional flags of every API server. */
   readonly apiServerFlags?: readonly string[];
-  /** `none`: the only EndpointSlices are those a test writes. */
-  readonly controllers?: 'services' | 'none';
+  /** `none`: the only EndpointSlices are those a test writes. `all`: for nodes with a kubelet. */
+  readonly controllers?: 'services' | 'none' | 'all';
 }
 
 export interface Parts {
@@ -67,12 +67,16 @@ export async function addServer(parts: Parts): Promise<ApiServer> {
     binary: parts.binaries.apiServer,
     directory: parts.workspace.directory,
     index: servers.length,
-    flags: parts.options.apiServerFlags ?? [],
+    flags: [...admissionFlags(parts.options), ...(parts.options.apiServerFlags ?? [])],
   });
   servers.push(added);
   await added.start();
   return added;
 }
+
+/** Without kubelets pods are only objects, so creating one must not wait for a service account. */
+const admissionFlags = ({ controllers }: PlaneOptions): readonly string[] =>
+  controllers === 'all' ? [] : ['--disable-admission-plugins=ServiceAccount'];
 
 export function startManager(parts: Parts, server: ApiServer): void {
   if (parts.options.controllers === 'none') return;
@@ -83,7 +87,9 @@ export function startManager(parts: Parts, server: ApiServer): void {
     server: server.nodeUrl,
   });
   const binary = binaries.controllerManager;
-  parts.manager = startControllerManager({ sandbox, binary, certificates, directory, kubeconfig });
+  const controllers = parts.options.controllers ?? 'services';
+  const spec = { sandbox, binary, certificates, directory, kubeconfig, controllers };
+  parts.manager = startControllerManager(spec);
 }
 
 export async function forgetHistory({ etcd, servers }: Parts): Promise<number> {

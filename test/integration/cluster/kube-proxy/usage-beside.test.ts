@@ -8,14 +8,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';
 import { askNode } from '../agent/launch.ts';
-import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
-import { addNode, addPod, addService } from '../objects/objects.ts';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
+import { addService } from '../objects/objects.ts';
 import { prepareCluster } from '../programs/binaries.ts';
 import { type KubeProxy, prepareKubeProxy, startKubeProxy } from './kube-proxy.ts';
+import { NODE_ADDRESS, startVisitedNode, type VisitedNode, WEB_PODS } from './visited-node.ts';
 
 const readiness = await prepareCluster();
 const missing = readiness.isReady ? await prepareKubeProxy() : readiness.reason;
@@ -24,6 +25,7 @@ const OVERLAY = fileURLToPath(
 );
 
 describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy', () => {
+  let stage: VisitedNode;
   let plane: ControlPlane;
   let nodes: TestNodes;
   let node: TestNode;
@@ -35,20 +37,10 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    plane = await startControlPlane(readiness.binaries);
-    nodes = await startNodes([
-      { name: 'n1', servers: ['web-1', 'web-2'], clients: ['client'] },
-      { name: 'far', servers: [], clients: ['visitor'] },
-    ]);
-    [node, outside] = nodes.nodes as [TestNode, TestNode];
-    await plane.connect(nodes.topology.nodes[0]!);
-    const address = '192.168.77.1';
-    await addNode(plane.api, { name: 'n1', addresses: [address, 'fd00:77::1'] });
-    const labels = { app: 'web' };
-    for (const { name, ipv4 } of node.servers) {
-      await addPod(plane.api, { name, nodeName: 'n1', ips: [ipv4], labels });
-    }
-    const { spec } = await addService(plane.api, 'web', { type: 'NodePort', selector: labels });
+    stage = await startVisitedNode(readiness.binaries, ['web-1', 'web-2']);
+    ({ plane, nodes, node, outside } = stage);
+    const address = NODE_ADDRESS;
+    const { spec } = await addService(plane.api, 'web', { type: 'NodePort', selector: WEB_PODS });
     inside = { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
     nodePort = { protocol: 'TCP', address, port: spec?.ports?.[0]?.nodePort ?? 0 };
     proxy = await startKubeProxy(plane, nodes.topology.nodes[0]!, { mode: 'nftables' });
@@ -56,8 +48,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
   afterAll(async () => {
     await agent?.stop();
     await proxy?.remove();
-    nodes?.remove();
-    await plane?.remove();
+    await stage?.remove();
   });
 
   const reached = async (from: TestNode, target: Target, connections = 40): Promise<string[]> => {

@@ -5,17 +5,23 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import type { RunResult } from '../../../../src/sys/exec.ts';
-import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import type { TestNode, TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';
-import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
+import type { ControlPlane } from '../control-plane/control-plane.ts';
 import {
   type KubeProxy,
   type KubeProxyOptions,
   prepareKubeProxy,
   startKubeProxy,
 } from '../kube-proxy/kube-proxy.ts';
-import { addNode, addPod, addService } from '../objects/objects.ts';
+import {
+  NODE_ADDRESS,
+  startVisitedNode,
+  type VisitedNode,
+  WEB_PODS,
+} from '../kube-proxy/visited-node.ts';
+import { addService } from '../objects/objects.ts';
 import { prepareCluster } from '../programs/binaries.ts';
 import { addForeignRules, forgetConnections, removeAllRules, rulesOf } from './foreign.ts';
 
@@ -30,6 +36,7 @@ const MODES: readonly Mode[] = [
 ];
 
 describe.skipIf(!readiness.isReady || missing !== undefined)('leftovers of kube-proxy', () => {
+  let stage: VisitedNode;
   let plane: ControlPlane;
   let nodes: TestNodes;
   let node: TestNode;
@@ -40,23 +47,14 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('leftovers of kube-
 
   beforeAll(async () => {
     if (!readiness.isReady) return;
-    plane = await startControlPlane(readiness.binaries);
-    nodes = await startNodes([
-      { name: 'n1', servers: ['web-1', 'web-2'], clients: ['client'] },
-      { name: 'far', servers: [], clients: ['visitor'] },
-    ]);
-    [node, outside] = nodes.nodes as [TestNode, TestNode];
-    await plane.connect(nodes.topology.nodes[0]!);
-    await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1', 'fd00:77::1'] });
-    const labels = { app: 'web' };
-    for (const { name, ipv4, ipv6 } of node.servers) {
-      await addPod(plane.api, { name, nodeName: 'n1', ips: [ipv4, ipv6], labels });
-    }
-    const { spec } = await addService(plane.api, 'web', { type: 'NodePort', selector: labels });
+    stage = await startVisitedNode(readiness.binaries, ['web-1', 'web-2']);
+    ({ plane, nodes, node, outside } = stage);
+    const selector = WEB_PODS;
+    const { spec } = await addService(plane.api, 'web', { type: 'NodePort', selector });
     await addService(plane.api, 'none', { selector: { app: 'none' } });
-    await addService(plane.api, 'sticky', { selector: labels, sessionAffinity: 'ClientIP' });
+    await addService(plane.api, 'sticky', { selector, sessionAffinity: 'ClientIP' });
     const port = spec?.ports?.[0]?.nodePort ?? 0;
-    nodePort = { protocol: 'TCP', address: '192.168.77.1', port };
+    nodePort = { protocol: 'TCP', address: NODE_ADDRESS, port };
   }, 180_000);
   afterEach(async () => {
     await agent?.stop();
@@ -66,10 +64,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('leftovers of kube-
     await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
     await removeAllRules(node.self);
   });
-  afterAll(async () => {
-    nodes?.remove();
-    await plane?.remove();
-  });
+  afterAll(() => stage?.remove());
 
   const cleanup = (...flags: readonly string[]): Promise<RunResult> =>
     runCommand(node.instance, ['cleanup', '--kube-proxy', ...flags]);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints what the scenarios of the last `npm run test:e2e` counted, as one table; with --write it replaces that of docs/e2e.md.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+
+const folder = new URL('../build/test/e2e/', import.meta.url);
+const page = new URL('../docs/e2e.md', import.meta.url);
+const files = existsSync(folder) ? readdirSync(folder).sort() : [];
+const rows = files.flatMap((file) => JSON.parse(readFileSync(new URL(file, folder), 'utf8')));
+const table = [
+  '| Scenario | Seconds | Requests | Failed | Longest, ms |',
+  '|---|---:|---:|---:|---:|',
+  ...rows.map(
+    ({ scenario, seconds, requests, failed, longestMs }) =>
+      `| ${scenario} | ${seconds} | ${requests} | ${failed} | ${longestMs} |`,
+  ),
+].join('\n');
+
+if (process.argv.includes('--write')) {
+  const [before, rest] = readFileSync(page, 'utf8').split('<!-- table -->\n');
+  const after = rest.slice(rest.indexOf('\n\n'));
+  writeFileSync(page, `${before}<!-- table -->\n${table}${after}`);
+} else if (rows.length > 0) {
+  console.log(table);
+}

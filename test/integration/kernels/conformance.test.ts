@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets and packets on Debian's kernels, by test files of other stages: what the programs select in every story and cell of the
+// table; packets through the programs by test runs; stories and cases with real sockets in a cluster of namespaces, with the agent.
+// docs/kernels.md says what is left out, because it takes hours on an emulated processor. FAIRLEAD_KERNEL_CASES names other stories and cases.
+// A kernel that lacks something skips its tests with the reason, or falls back as docs/probe.md says.
+import { onEach } from './guest.ts';
+import { declareTests, type GuestReport, runVitest } from './vitest.ts';
+
+/** What kernels do differently, or a program that the verifier has changed could do wrong; all with the settings that most stories have. */
+const STORIES = [1, 3, 7, 10, 13, 57, 64, 70, 73, 84, 94, 102, 151];
+const CASES = [12, 28, 129, 132, 'fragments', 'invalid'];
+
+const SUITES = [
+  {
+    name: 'selection',
+    files: ['test/integration/bpf/conformance.test.ts'],
+  },
+  {
+    name: 'packets',
+    files: ['translate', 'connections', 'icmp', 'fragments', 'answers'].map(
+      (name) => `test/integration/bpf/packet/${name}.test.ts`,
+    ),
+  },
+  {
+    name: 'stories and cases',
+    files: ['test/integration/guest/played.test.ts'],
+    environment: {
+      FAIRLEAD_CASES: process.env['FAIRLEAD_KERNEL_CASES'] ?? [...STORIES, ...CASES].join(),
+      FAIRLEAD_CONNECTIONS: '24',
+    },
+  },
+];
+
+const runs = await onEach(async (guest) => {
+  const reports = new Map<string, GuestReport>();
+  for (const suite of SUITES) reports.set(suite.name, await runVitest(guest, suite));
+  return { guest, reports };
+});
+for (const [, { guest, reports }] of runs) {
+  for (const [suite, report] of reports) declareTests(guest, suite, report);
+}
