@@ -6,13 +6,14 @@ import { defineConfig } from 'vitest/config';
 const docs = 'test/unit/conventions/docs.test.ts';
 
 /** Files that touch the kernel: one at a time, one project after the other. */
-function kernelProject(name: string, groupOrder: number) {
+function kernelProject(name: string, groupOrder: number, isolate = true) {
   return {
     extends: true as const,
     test: {
       name,
       include: [`test/integration/${name}/**/*.test.ts`],
       maxWorkers: 1,
+      isolate,
       sequence: { groupOrder },
     },
   };
@@ -45,9 +46,14 @@ export default defineConfig({
       kernelProject('image', 8),
       kernelProject('vm', 9),
       kernelProject('networks', 10),
-      kernelProject('vm-agent', 11),
+      // For kernels that the host need not have: files of the project `kernels` run them in virtual machines.
+      kernelProject('guest', 11),
+      // Its files share the virtual machines.
+      kernelProject('kernels', 12, false),
+      kernelProject('chart', 13),
+      kernelProject('e2e', 13),
       // Compares the documents with what was built, so it comes last.
-      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 12 } } },
+      { extends: true, test: { name: 'docs', include: [docs], sequence: { groupOrder: 14 } } },
     ],
   },
 });

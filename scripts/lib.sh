@@ -39,11 +39,14 @@ stamp() {
   printf '%s\n' "$2" >"$1"
 }
 
-# install_packages PACKAGE...: from Debian, as root; quiet. Fails if one of them is not available.
-install_packages() {
+# install_packages PACKAGE...: from Debian, as root; quiet, one at a time (apt-get waits for the lock of dpkg, but not for
+# that of its lists). Fails if one of them is not available.
+install_packages() (
+  exec {lock}</var/lib/apt/lists
+  flock "$lock"
   local apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
   export DEBIAN_FRONTEND=noninteractive
   # An unreachable third-party source is not fatal: the install reports what is missing.
   "${apt[@]}" update </dev/null >/dev/null || tell 'system packages: apt-get update had errors, continuing'
   "${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null
-}
+)

@@ -45,6 +45,7 @@ const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject)
   loadAsync: (object) => object.loadAsync(),
   maps: (object) => object.maps,
   programs: (object) => object.programs,
+  mapLayout: (object) => object.mapLayout('table'),
   map: (object) => object.map('table'),
   program: (object) => object.program('first_tc'),
 };

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test runs, BTF layouts, mounts and the facts of this machine.
-import { closeSync, openSync, readFileSync, unlinkSync } from 'node:fs';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test, vi } from 'vitest';
 import {
+  abstractListener,
   fileSystemType,
   libbpfVersion,
   lockExclusively,
   mountBpffs,
+  netnsAddresses,
   netnsCookie,
   openPinnedProgram,
   possibleCpus,
@@ -161,6 +174,18 @@ describe.skipIf(missing !== undefined)('system', () => {
     bpffs.release();
   });
 
+  test('who listens at an abstract socket is told without asking it', async () => {
+    const name = `fairlead-native-${process.pid}`;
+    expect(abstractListener(name)).toBeUndefined();
+    const server = createServer();
+    await new Promise<void>((done) => server.listen(`\0${name}`.padEnd(108, '\0'), done));
+    expect(abstractListener(name)).toEqual({ pid: process.pid, uid: process.geteuid?.() });
+    server.close();
+    expect(abstractListener(name)).toBeUndefined();
+    expect(caught(() => abstractListener('x'.repeat(108))).code).toBe('ARGUMENT');
+    expect(caught(() => abstractListener('')).code).toBe('ARGUMENT');
+  });
+
   test('possibleCpus returns the kernel’s number', () => {
     const text = readFileSync('/sys/devices/system/cpu/possible', 'utf8').trim();
     expect(possibleCpus()).toBe(Number(text.split('-').at(-1)) + 1);
@@ -173,6 +198,22 @@ describe.skipIf(missing !== undefined)('system', () => {
     expect(netnsCookie()).toEqual(expect.any(BigInt));
     expect(netnsCookie()).toBe(netnsCookie());
     expect(other).not.toBe(String(netnsCookie()));
+  });
+
+  test('cookie and addresses of another network namespace, which this thread does not stay in', async () => {
+    const own = { cookie: netnsCookie(), addresses: netnsAddresses() };
+    const netns = makeNetns();
+    const other = await inChild((native) => String(native.netnsCookie()), null, netns.path);
+    const fd = openSync(netns.path, 'r');
+    expect(String(netnsCookie({ netns: fd }))).toBe(other);
+    expect(netnsAddresses({ netns: fd })).toContain('192.0.2.1');
+    expect(netnsAddresses({ netns: fd })).not.toEqual(own.addresses);
+    closeSync(fd);
+    netns.release();
+    expect({ cookie: netnsCookie(), addresses: netnsAddresses() }).toEqual(own);
+    const folder = openSync('/', 'r');
+    expect(caught(() => netnsCookie({ netns: folder }))).toMatchObject({ code: 'EINVAL' });
+    closeSync(folder);
   });
 
   test('a program that is started after unshareNetwork() and unshareMounts() is in new namespaces', async () => {
@@ -246,15 +287,32 @@ describe.skipIf(missing !== undefined)('system', () => {
   });
 });
 
-describe('a missing addon', () => {
-  test('is reported in one line that says what to do, and only when the addon is needed', async () => {
+describe('an addon that does not load is reported in one line that says what to do', () => {
+  async function loadingOf(file: string): Promise<string> {
     vi.resetModules();
-    vi.stubEnv('FAIRLEAD_ADDON', '/none/fairlead.node');
+    vi.stubEnv('FAIRLEAD_ADDON', file);
     const fresh = await import('../../../src/sys/native.ts');
     const error = caught(() => fresh.libbpfVersion());
     vi.unstubAllEnvs();
-    expect(error.message).toBe(
+    return error.message;
+  }
+
+  test('a missing one, and only when it is needed', async () => {
+    expect(await loadingOf('/none/fairlead.node')).toBe(
       "cannot load the addon /none/fairlead.node: Cannot find module '/none/fairlead.node'; run: npm run build:native",
     );
+  });
+
+  test('one of another processor', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'addon-'));
+    const [machine, built] = process.arch === 'x64' ? [183, 'arm64'] : [62, 'x64'];
+    const file = join(folder, 'fairlead.node');
+    const bytes = readFileSync(process.execPath).subarray(0, 4096);
+    bytes.writeUInt16LE(machine, 18);
+    writeFileSync(file, bytes);
+    expect(await loadingOf(file)).toBe(
+      `cannot load the addon ${file}: it is built for ${built}, and this is ${process.arch}; use the image of this processor, or run: npm run build:native`,
+    );
+    rmSync(folder, { recursive: true });
   });
 });

@@ -5,6 +5,7 @@ import {
   type FlowTable,
   type FlowTables,
   latin1,
+  type Tiers,
 } from '../../../src/dataplane/bpf/flows/flow-tables.ts';
 import { LEG_SIZE } from '../../../src/dataplane/bpf/flows/legs.ts';
 import {
@@ -193,9 +194,9 @@ function writeCounts(view: DataView, at: number, counts: readonly number[] = [0,
 
 /** Puts the legs of a flow, all of them unless told which, into the main tables or the half-open ones. */
 export function putFlow(
-  tables: MemoryFlowTables,
+  tables: FlowTables,
   facts: FlowFacts,
-  tier: keyof MemoryTiers = 'main',
+  tier: keyof Tiers = 'main',
   only: readonly Leg[] = ['flow', 'nat', ...(facts.snat === undefined ? [] : (['snat'] as const))],
 ): void {
   const family: Family = facts.client.startsWith('[') ? 'IPv6' : 'IPv4';

@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { HEALTHZ_PORT } from '../../../src/config/addresses.ts';
 import { FLAGS } from '../../../src/config/flags/flags.ts';
+import { DEFAULT_RUN_DIR } from '../../../src/config/instance-paths.ts';
 import { MOUNTED_KUBECONFIG } from '../../../src/source/apiserver/transport/api-server.ts';
 
 const root = new URL('../../..', import.meta.url).pathname;
@@ -15,13 +16,18 @@ const text = (path: string): string => readFileSync(join(folder, path), 'utf8');
 const { spec: set, metadata } = parse(text('base/daemon-set.yaml'));
 const pod = set.template.spec;
 const [agent] = pod.containers;
-const [prepare] = pod.initContainers;
+/** The values that a component's patch adds. */
+const added = (name: string): readonly { readonly path: string; readonly value: Component }[] =>
+  parse(parse(text(`components/${name}/kustomization.yaml`)).patches[0].patch);
 
 interface Named {
   readonly name: string;
 }
 interface Mount extends Named {
   readonly mountPath: string;
+}
+interface Component {
+  readonly volumeMounts: readonly Mount[];
 }
 
 describe('the DaemonSet', () => {
@@ -38,39 +44,61 @@ describe('the DaemonSet', () => {
       tolerations: [{ operator: 'Exists' }],
       terminationGracePeriodSeconds: 10,
     });
-    expect(set.updateStrategy.rollingUpdate).toEqual({ maxUnavailable: '10%' });
   });
 
-  test('the agent has four capabilities and no way to more', () => {
+  test('is updated by agents that take over: two on a node share its ports, and each says itself when it is ready', () => {
+    expect(set.updateStrategy.rollingUpdate).toEqual({ maxSurge: '10%', maxUnavailable: 0 });
+    expect(agent.ports).toBeUndefined();
+    const mount = agent.volumeMounts.find(({ name }: Named) => name === 'ready').mountPath;
+    expect(agent.args).toEqual(
+      expect.arrayContaining(['--take-over', `--ready-file=${mount}/agent`]),
+    );
+    expect(agent.startupProbe.exec.command).toEqual(['cat', `${mount}/agent`]);
+    expect(pod.volumes).toContainEqual({
+      name: 'ready',
+      emptyDir: { medium: 'Memory', sizeLimit: '1Mi' },
+    });
+    expect(pod.volumes).toContainEqual({
+      name: 'run',
+      hostPath: { path: DEFAULT_RUN_DIR, type: 'DirectoryOrCreate' },
+    });
+  });
+
+  test('is removed after its agent has ended, which holds what is removed', () => {
+    const [{ patch }] = parse(text('remove/kustomization.yaml')).patches;
+    expect(parse(patch)).toContainEqual({
+      op: 'replace',
+      path: '/spec/updateStrategy/rollingUpdate',
+      value: { maxSurge: 0, maxUnavailable: '10%' },
+    });
+  });
+
+  test('nothing is privileged: four capabilities, the runtime’s seccomp profile, a read-only root', () => {
+    expect(pod.initContainers).toBeUndefined();
     expect(agent.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN', 'PERFMON', 'SYS_ADMIN'] },
+      seccompProfile: { type: 'RuntimeDefault' },
+      capabilities: { drop: ['ALL'], add: ['BPF', 'NET_ADMIN', 'NET_RAW', 'PERFMON'] },
     });
     expect(agent.securityContext.privileged).toBeUndefined();
     expect(agent.resources).toEqual({ requests: { cpu: '100m', memory: '96Mi' } });
   });
 
   test('is asked on the health port: alive by /livez, ready by /readyz', () => {
-    expect(agent.livenessProbe.httpGet).toMatchObject({ path: '/livez', port: 'health' });
-    for (const probe of [agent.readinessProbe, agent.startupProbe]) {
-      expect(probe.httpGet).toMatchObject({ path: '/readyz', port: 'health' });
-    }
-    expect(agent.ports).toMatchObject([{ name: 'health', containerPort: HEALTHZ_PORT }]);
+    expect(agent.livenessProbe.httpGet).toMatchObject({ path: '/livez', port: HEALTHZ_PORT });
+    expect(agent.readinessProbe.httpGet).toMatchObject({ path: '/readyz', port: HEALTHZ_PORT });
   });
 
-  test('sees the network namespaces that container runtimes mount later', () => {
-    const mounts: readonly Mount[] = agent.volumeMounts;
-    expect(mounts.find(({ name }) => name === 'netns')).toEqual({
-      name: 'netns',
-      mountPath: '/run/netns',
-      mountPropagation: 'HostToContainer',
-      readOnly: true,
+  test('shares the lock of iptables with the node', () => {
+    expect(pod.volumes).toContainEqual({
+      name: 'xtables-lock',
+      hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' },
     });
   });
 
   test('mounts only volumes it has, and all of them', () => {
-    const mounts: readonly Mount[] = [...agent.volumeMounts, ...prepare.volumeMounts];
+    const mounts: readonly Mount[] = agent.volumeMounts;
     const volumes: readonly Named[] = pod.volumes;
     const names = (list: readonly Named[]): string[] =>
       [...new Set(list.map(({ name }) => name))].sort();
@@ -78,6 +106,21 @@ describe('the DaemonSet', () => {
     const path = mounts.find(({ name }) => name === 'kube-proxy')?.mountPath;
     expect(MOUNTED_KUBECONFIG).toBe(`${path}/kubeconfig.conf`);
   });
+});
+
+test('the component destroy-stale-sockets sees the network namespaces that container runtimes mount later', () => {
+  expect(added('destroy-stale-sockets').map(({ value }) => value)).toEqual([
+    'SYS_ADMIN',
+    { name: 'netns', mountPath: '/run/netns', mountPropagation: 'HostToContainer', readOnly: true },
+    { name: 'netns', hostPath: { path: '/run/netns', type: 'DirectoryOrCreate' } },
+  ]);
+});
+
+test('the component prepare-node mounts only volumes of the base', () => {
+  const [init] = added('prepare-node')[0]!.value as unknown as readonly Component[];
+  const volumes: readonly Named[] = pod.volumes;
+  const names = volumes.map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(init!.volumeMounts.map(({ name }) => name)));
 });
 
 test('flags in manifests are flags of the program', () => {

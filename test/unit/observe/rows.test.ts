@@ -27,6 +27,12 @@ const web = (...addresses: string[]) =>
     { serving: [backend('10.1.1.1')] },
   );
 
+const heavy = { ...backend('10.1.1.1'), weight: 3 };
+const weighted = servicePort('web', [clusterIp('10.96.0.10')], [heavy, backend('10.1.1.2')], {
+  serving: [heavy, backend('10.1.1.2'), { ...backend('10.1.1.3'), weight: 0 }],
+  algorithm: 'weighted-random',
+});
+
 describe('services: the plan beside the kernel', () => {
   const rows: readonly {
     name: string;
@@ -44,6 +50,16 @@ describe('services: the plan beside the kernel', () => {
         kernel: ['10.1.1.1:8080'],
         kind: 'ClusterIP',
         port: 'http',
+      },
+    },
+    {
+      name: 'with weights, also of those that get no connections',
+      plan: planOf(weighted),
+      kernel: [planOf(weighted)],
+      expected: {
+        kernelState: 'ok',
+        algorithm: 'weighted-random',
+        weights: ['10.1.1.1:8080=3', '10.1.1.3:8080=0'],
       },
     },
     {

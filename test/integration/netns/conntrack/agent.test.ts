@@ -72,6 +72,14 @@ const answeredBy = async (socket: OpenSocket, backend: string): Promise<void> =>
     PASS_MS,
   );
 
+/** Translated by a rule, before an agent looks. */
+async function flowTo(backend: string): Promise<OpenSocket> {
+  await translateTo(backend);
+  const socket = await openFlow();
+  await answeredBy(socket, backend);
+  return socket;
+}
+
 /** The agent has read the table after everything that was put before. */
 async function nextPass(): Promise<void> {
   const probe: TrackedFlow = {
@@ -179,9 +187,7 @@ describe('entries', () => {
 describe('a client that keeps its port', () => {
   test.each(['b', 'c'])('leaves a replaced endpoint for %s', async (next) => {
     put('a');
-    await translateTo('a');
-    const socket = await openFlow();
-    await answeredBy(socket, 'a');
+    const socket = await flowTo('a');
     await start();
     await translateTo(next);
     // The entry is what holds it.
@@ -192,9 +198,7 @@ describe('a client that keeps its port', () => {
 
   test('is freed by the first look of an agent that starts after the change', async () => {
     put('b');
-    await translateTo('a');
-    const socket = await openFlow();
-    await answeredBy(socket, 'a');
+    const socket = await flowTo('a');
     await translateTo('b');
     expect(await socket.talk('hello')).toMatchObject({ backend: 'a' });
     await start();
@@ -203,9 +207,7 @@ describe('a client that keeps its port', () => {
 
   test('leaves an endpoint that went before there was another', async () => {
     put('a');
-    await translateTo('a');
-    const socket = await openFlow();
-    await answeredBy(socket, 'a');
+    const socket = await flowTo('a');
     await start();
     await translateTo('b');
     put();
@@ -217,9 +219,7 @@ describe('a client that keeps its port', () => {
 
   test('stays with an endpoint that terminates until it stops to serve', async () => {
     put('a');
-    await translateTo('a');
-    const socket = await openFlow();
-    await answeredBy(socket, 'a');
+    const socket = await flowTo('a');
     await start();
     await translateTo('b');
     const leaving = (isServing: boolean): void => {

@@ -140,3 +140,25 @@ test('a stream and its entry stay when their endpoint is removed', async () => {
   const entry = `tcp 10.96.0.11:80 <- ${pod('c').ipv4}:8080`;
   expect((await table.flows()).includes(entry)).toBe(true);
 });
+
+test('a Service that is deleted while no agent runs leaves no entries', async () => {
+  const gone = { n: 12, protocol: 'UDP', nodePort: 30090 } as const;
+  n1.manifests.put('gone.yaml', service('gone', gone, [pod('a')]));
+  const nodePort = { ...target(gone), isConnected: true, address: NODE_ADDRESS, port: 30_090 };
+  await untilHolds(
+    async () => expect(await host.once(target(gone))).toMatchObject({ backend: 'a' }),
+    PASS_MS,
+  );
+  expect(await host.once(nodePort)).toMatchObject({ backend: 'a' });
+  const entries = ['udp 10.96.0.12:80', `udp ${NODE_ADDRESS}:30090`].map(
+    (to) => `${to} <- ${pod('a').ipv4}:8080`,
+  );
+  expect(await table.flows()).toEqual(expect.arrayContaining(entries));
+  await agent.stop();
+  n1.manifests.remove('gone.yaml');
+  agent = await n1.startAgent(['--engine', 'iptables']);
+  await untilHolds(async () => {
+    const flows = await table.flows();
+    expect(entries.filter((entry) => flows.includes(entry))).toEqual([]);
+  }, PASS_MS);
+});

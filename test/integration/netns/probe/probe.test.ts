@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead probe` where everything works, where something is forbidden or missing, and when it is killed.
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { FEATURE_NAMES, type FeatureName } from '../../../../src/agent/probe/features.ts';
 import type { ProbeReport } from '../../../../src/agent/probe/report.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { findCgroup2, listProcesses, removeCgroup } from '../../../../src/sys/cgroup.ts';
 import { run, start } from '../../../../src/sys/exec.ts';
-import { compileForbidBpf, type ForbidBpf } from '../../../support/seccomp/forbid-bpf.ts';
+import { forbidBpf } from '../../../support/seccomp/forbid-bpf.ts';
 import { until } from '../../../support/until.ts';
 
 /** Probes make their cgroups below it. */
 const cgroup = join(findCgroup2() ?? '', `fl-probe-${process.pid}`);
-let forbidBpf: ForbidBpf;
 
 beforeAll(async () => {
   mkdirSync(cgroup);
-  forbidBpf = await compileForbidBpf();
 });
 afterAll(() => {
   removeCgroup(cgroup);
-  forbidBpf?.remove();
 });
 
 const ARGV = [process.execPath, compiledPath('main.js'), 'probe', '--cgroup-root', cgroup];
@@ -73,7 +70,7 @@ describe('where BPF is forbidden', () => {
   test.each(['EPERM', 'ENOSYS'] as const)(
     'by a seccomp filter that answers %s: no, and Services are served by iptables',
     async (errno) => {
-      const { code, texts, engine } = await probe(forbidBpf.with(errno));
+      const { code, texts, engine } = await probe(forbidBpf(errno));
       expect(texts.get('CAP_BPF')).toBe('yes: ');
       const reason = `no: a seccomp filter of this process answers bpf(2) with ${errno}`;
       for (const feature of BPF_ALONE) {
@@ -148,14 +145,25 @@ describe('when it is killed', () => {
     return { child, inside, lines };
   }
 
+  const untilNothingIsLeft = (): Promise<unknown> =>
+    until(() => cgroupsLeft().length === 0 && listProcesses(cgroup).length === 0, 'no cgroup');
+
   test('from outside, its cgroup is removed and no process is left', async () => {
     const { child } = await startProbe();
     child.kill('SIGKILL');
     await child.exited;
-    await until(
-      () => cgroupsLeft().length === 0 && listProcesses(cgroup).length === 0,
-      'no cgroup',
-    );
+    await untilNothingIsLeft();
+  });
+
+  test('from outside, while a program that it has started still runs: that ends, too', async () => {
+    const { child } = await startProbe();
+    const helper = start('sleep', ['600'], {});
+    onTestFinished(() => void helper.kill('SIGKILL'));
+    const [left = ''] = cgroupsLeft();
+    writeFileSync(join(cgroup, left, 'cgroup.procs'), String(helper.pid));
+    child.kill('SIGKILL');
+    await child.exited;
+    await untilNothingIsLeft();
   });
 
   test('inside, one feature could not be told, and the others are tried by the next process', async () => {

@@ -3,7 +3,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { mapPath, pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { SKIPPED_CGROUPS_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
@@ -151,7 +151,7 @@ test('it works when requested inside a cgroup namespace', async () => {
 
 /** The number of bypassed cgroups; with 0 the programs look for none. */
 function countedByPrograms(): number {
-  const map = openPinnedMap(join(pinFolder(node.instance.bpfRoot).maps, 'fl_runtime'));
+  const map = openPinnedMap(mapPath(node.instance.bpfRoot, 'fl_runtime'));
   try {
     return new DataView(map.mmap()).getUint32(SKIPPED_CGROUPS_OFFSET, true);
   } finally {

@@ -25,8 +25,8 @@ export interface Program {
   readonly lines: readonly string[];
   /** Waits for a line. */
   says(line: string | RegExp, timeoutMs?: number): Promise<string>;
-  /** Every socket exchanges one more datagram or line; how many were answered. */
-  exchange(): Promise<number>;
+  /** Every socket exchanges one more datagram or line, connected `anew` or not; how many were answered. */
+  exchange(how?: 'again' | 'anew'): Promise<number>;
 }
 
 export function runHeld(
@@ -55,9 +55,9 @@ export function runHeld(
     child,
     lines,
     says,
-    exchange: async () => {
+    exchange: async (how = 'again') => {
       const before = lines.filter((line) => line.startsWith('answered ')).length;
-      child.writeLine('again');
+      child.writeLine(how);
       return until(
         () => {
           const line = lines.filter((each) => each.startsWith('answered '))[before];

@@ -68,9 +68,11 @@ function print(more = {}) {
 
 network.listen(() => print());
 print();
+let answers = 0;
 for await (const command of createInterface({ input: process.stdin })) {
   if (command === 'close') break;
-  print(command === 'repair' ? { repaired: follower.repair() } : {});
+  answers += 1;
+  print({ answer: answers, ...(command === 'repair' ? { repaired: follower.repair() } : {}) });
 }
 follower.close();
 network.close();

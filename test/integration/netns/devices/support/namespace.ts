@@ -40,6 +40,8 @@ export interface State {
   /** Packets by `program@device`. */
   readonly seen: Readonly<Record<string, number>>;
   readonly log: readonly string[];
+  /** The number of the command that this answers; without, devices have changed. */
+  readonly answer?: number;
   readonly repaired?: readonly string[];
 }
 
@@ -132,11 +134,16 @@ async function startFollower(namespace: string, input: string): Promise<Follower
     if (state === undefined || child.hasExited()) throw new Error(errors.join('\n'));
     return state;
   };
+  let asked = 0;
   const ask = async (command: string): Promise<State> => {
-    const before = states.length;
+    asked += 1;
+    const answer = asked;
     child.writeLine(command);
-    const what = `an answer to ${command}`;
-    return until(() => states.length > before && last(), { what, timeoutMs: ANSWER_MS });
+    const isAnswer = (state: State): boolean => state.answer === answer;
+    return until(() => last() && states.find(isAnswer), {
+      what: `an answer to ${command}`,
+      timeoutMs: ANSWER_MS,
+    });
   };
   await until(() => states.length > 0 || child.hasExited(), {
     what: 'it to start',

@@ -4,6 +4,8 @@
 // stdin: {"rules": PATH, "states": {NAME: [page, ...]}, "lastAtMs": N}: the pages of a state are scraped
 // 15 s apart, the last one at lastAtMs, and then the same page again and again: the state lasts.
 // stdout: {NAME: {ALERT: seconds after lastAtMs at which it fires}}; what does not fire is absent.
+// With "queries": [EXPR, ...] instead of rules, each is evaluated at lastAtMs; stdout: {NAME: {EXPR: how many of its series have a
+// value that is a number}}.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,18 +37,28 @@ type input struct {
 	Rules    string              `json:"rules"`
 	States   map[string][]string `json:"states"`
 	LastAtMs int64               `json:"lastAtMs"`
+	Queries  []string            `json:"queries"`
 }
 
 func main() {
 	var in input
 	check(json.NewDecoder(os.Stdin).Decode(&in))
+	last := time.UnixMilli(in.LastAtMs)
+	if len(in.Queries) > 0 {
+		counts := map[string]map[string]int{}
+		for name, pages := range in.States {
+			counts[name] = count(in.Queries, pages, last)
+		}
+		check(json.NewEncoder(os.Stdout).Encode(counts))
+		return
+	}
 	groups, errs := rulefmt.ParseFile(in.Rules, false, model.UTF8Validation)
 	for _, err := range errs {
 		check(err)
 	}
 	out := map[string]map[string]float64{}
 	for name, pages := range in.States {
-		out[name] = evaluate(groups, pages, time.UnixMilli(in.LastAtMs))
+		out[name] = evaluate(groups, pages, last)
 	}
 	check(json.NewEncoder(os.Stdout).Encode(out))
 }
@@ -57,20 +70,59 @@ func check(err error) {
 	}
 }
 
-func evaluate(groups *rulefmt.RuleGroups, pages []string, last time.Time) map[string]float64 {
+// open makes a database with these pages; the returned call removes it.
+func open(pages []string, last time.Time) (*tsdb.DB, func()) {
 	folder, err := os.MkdirTemp("", "fairlead-promql-")
 	check(err)
-	defer os.RemoveAll(folder)
 	db, err := tsdb.Open(folder, slog.New(slog.DiscardHandler), nil, tsdb.DefaultOptions(), nil)
 	check(err)
-	defer db.Close()
 	for i, page := range pages {
 		store(db, page, last.Add(-step*time.Duration(len(pages)-1-i)))
 	}
+	return db, func() {
+		db.Close()
+		os.RemoveAll(folder)
+	}
+}
+
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
+}
+
+// ask evaluates one expression.
+func ask(engine *promql.Engine, db *tsdb.DB, expr string, at time.Time) promql.Vector {
+	query, err := engine.NewInstantQuery(context.Background(), db, nil, expr, at)
+	check(err)
+	defer query.Close()
+	result := query.Exec(context.Background())
+	check(result.Err)
+	vector, err := result.Vector()
+	check(err)
+	return append(promql.Vector{}, vector...)
+}
+
+func count(queries []string, pages []string, last time.Time) map[string]int {
+	db, remove := open(pages, last)
+	defer remove()
+	counts := map[string]int{}
+	for _, expr := range queries {
+		counts[expr] = 0
+		for _, sample := range ask(newEngine(), db, expr, last) {
+			if !math.IsNaN(sample.F) && !math.IsInf(sample.F, 0) {
+				counts[expr]++
+			}
+		}
+	}
+	return counts
+}
+
+func evaluate(groups *rulefmt.RuleGroups, pages []string, last time.Time) map[string]float64 {
+	db, remove := open(pages, last)
+	defer remove()
 	for at := last.Add(step); !at.After(last.Add(lasts)); at = at.Add(step) {
 		store(db, pages[len(pages)-1], at)
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
+	engine := newEngine()
 	fires := map[string]float64{}
 	for _, group := range groups.Groups {
 		for _, rule := range group.Rules {
@@ -82,24 +134,29 @@ func evaluate(groups *rulefmt.RuleGroups, pages []string, last time.Time) map[st
 	return fires
 }
 
-// store appends every series of a page; histograms are no alert's business.
+// store appends every series of a page.
 func store(db *tsdb.DB, page string, at time.Time) {
 	textParser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := textParser.TextToMetricFamilies(strings.NewReader(page))
 	check(err)
 	appender := db.Appender(context.Background())
+	add := func(name string, metric *dto.Metric, value float64, more ...string) {
+		pairs := append([]string{labels.MetricName, name, "instance", "n1"}, more...)
+		for _, pair := range metric.Label {
+			pairs = append(pairs, pair.GetName(), pair.GetValue())
+		}
+		_, err := appender.Append(0, labels.FromStrings(pairs...), at.UnixMilli(), value)
+		check(err)
+	}
 	for name, family := range families {
 		for _, metric := range family.Metric {
-			value, isPlain := valueOf(metric)
-			if !isPlain {
-				continue
+			if value, isPlain := valueOf(metric); isPlain {
+				add(name, metric, value)
 			}
-			pairs := []string{labels.MetricName, name, "instance", "n1"}
-			for _, pair := range metric.Label {
-				pairs = append(pairs, pair.GetName(), pair.GetValue())
+			for _, bucket := range metric.GetHistogram().GetBucket() {
+				bound := strconv.FormatFloat(bucket.GetUpperBound(), 'g', -1, 64)
+				add(name+"_bucket", metric, float64(bucket.GetCumulativeCount()), labels.BucketLabel, bound)
 			}
-			_, err := appender.Append(0, labels.FromStrings(pairs...), at.UnixMilli(), value)
-			check(err)
 		}
 	}
 	check(appender.Commit())
@@ -121,15 +178,7 @@ func valueOf(metric *dto.Metric) (float64, bool) {
 func firesAfter(engine *promql.Engine, db *tsdb.DB, rule rulefmt.Rule, last time.Time) float64 {
 	active := time.Time{}
 	for at := last; !at.After(last.Add(lasts)); at = at.Add(step) {
-		query, err := engine.NewInstantQuery(context.Background(), db, nil, rule.Expr, at)
-		check(err)
-		result := query.Exec(context.Background())
-		check(result.Err)
-		vector, err := result.Vector()
-		check(err)
-		holds := len(vector) > 0
-		query.Close()
-		if !holds {
+		if len(ask(engine, db, rule.Expr, at)) == 0 {
 			active = time.Time{}
 			continue
 		}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+# The stages of the tests: what each needs, and how it runs. Sourced by scripts/test, which defines `add` and `results`.
+
+# has_capability BIT: true if this process holds it (numbers of linux/capability.h).
+has_capability() {
+  local effective
+  effective=$(sed -n 's/^CapEff:\t//p' /proc/self/status)
+  (((16#$effective >> $1) & 1))
+}
+
+# need_kernel: prints why BPF tests cannot run here; silent if they can.
+need_kernel() {
+  if ((EUID != 0)); then
+    echo 'needs root'
+  elif ! has_capability 21 || ! has_capability 12; then
+    echo 'needs CAP_SYS_ADMIN and CAP_NET_ADMIN'
+  elif [[ ! -r /sys/kernel/btf/vmlinux ]]; then
+    echo 'needs kernel type information (/sys/kernel/btf/vmlinux)'
+  fi
+}
+
+# need_netns: as need_kernel, for tests that build networks and attach to cgroups.
+need_netns() {
+  local reason
+  reason=$(need_kernel)
+  if [[ -n $reason ]]; then
+    echo "$reason"
+  elif ! grep -q ' cgroup2 ' /proc/mounts; then
+    echo 'needs a mounted cgroup v2 hierarchy'
+  elif ! unshare --net true 2>/dev/null; then
+    echo 'needs network namespaces'
+  fi
+}
+
+# skip STAGE FOLDER REASON: reports it and counts every test file of the folder as skipped.
+skip() {
+  local files
+  files=$({ find "$2" -name '*.test.ts' 2>/dev/null || true; } | wc -l)
+  say "=== $1: SKIPPED ($files files): $3"
+  add "$1" 0 0 "$files" "skipped: $3"
+}
+
+# run STAGE PROJECT [NAME=VALUE...]: one vitest project, with extra environment.
+run() {
+  local code=0 counts lines seconds=$SECONDS report=$reports/$1.json
+  say "=== $1"
+  rm -f "$report"
+  env "${@:3}" vitest run --project "$2" --passWithNoTests \
+    --reporter=default --reporter=json --outputFile.json="$report" </dev/null || code=$?
+  mapfile -t lines < <(node scripts/results.mjs "$report" "$code")
+  read -ra counts <<<"${lines[0]}"
+  if ((${#lines[@]} > 1)); then printf '%s\n' "${lines[@]:1}" >>"$results/failures"; fi
+  add "$1" "${counts[@]}" "$((SECONDS - seconds)) s"
+}
+
+# run_if NEED STAGE: unless the function NEED has a reason why not.
+run_if() {
+  local reason
+  reason=$("$1")
+  if [[ -n $reason ]]; then skip "$2" "test/integration/$2" "$reason"; else run "$2" "$2"; fi
+}
+
+stage_unit() { run unit unit; }
+stage_native() { run_if need_kernel native; }
+# need_asan: why the sanitizer build cannot be tested here.
+need_asan() {
+  local reason
+  reason=$(need_kernel)
+  # The compiler prints the bare name if it has no such library.
+  if [[ -z $reason && $(g++ -print-file-name=libasan.so) != /* ]]; then
+    reason="needs the compiler's libasan"
+  fi
+  echo "$reason"
+}
+
+# run_asan STAGE [NAME=VALUE...]: the native tests with the sanitizer build. Only one test checks for leaks,
+# because Node itself does not free everything.
+run_asan() {
+  run "$1" native FAIRLEAD_ADDON="$PWD/build/native/fairlead-asan.node" \
+    LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+    LSAN_OPTIONS="suppressions=$PWD/native/lsan.supp:print_suppressions=0" \
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 "${@:2}"
+}
+
+stage_asan() {
+  local reason
+  reason=$(need_asan)
+  if [[ -n $reason ]]; then
+    skip asan test/integration/native "$reason"
+  elif ! scripts/build-native --asan; then
+    add asan 0 1 0 'does not build'
+  else
+    run_asan asan
+  fi
+}
+
+# on_node VERSION: the addon on another version of Node, plain and with sanitizers.
+on_node() {
+  local reason bin code=0 major=${1%%.*}
+  reason=$(need_asan)
+  if [[ -z $reason ]]; then
+    bin=$(scripts/node-binary "$1" 2>&1) || code=$?
+    if ((code == 5)); then reason=${bin#error: }; fi
+  fi
+  if ((code != 0 && code != 5)); then
+    add "node$major" 0 1 0 "$bin"
+  elif [[ -n $reason ]]; then
+    skip "node$major" test/integration/native "$reason"
+  elif ! scripts/build-native --asan; then
+    add "node$major" 0 1 0 'the sanitizer build fails'
+  else
+    run "node$major" native PATH="$bin:$PATH"
+    run_asan "asan$major" PATH="$bin:$PATH"
+  fi
+}
+
+# Every LTS version of Node that package.json supports, except the current one.
+stage_nodes() {
+  local version
+  for version in 20.20.2 22.23.3 24.21.0; do
+    if [[ $(node --version) != "v${version%%.*}".* ]]; then on_node "$version"; fi
+  done
+}
+stage_bpf() { run_if need_kernel bpf; }
+# need_rules: as need_netns, with the tools that write and list rules and connections, which are installed on first use.
+need_rules() {
+  local reason
+  local -A packages=([iptables-legacy]=iptables [nft]=nftables [conntrack]=conntrack)
+  local missing=() tool
+  reason=$(need_netns)
+  for tool in "${!packages[@]}"; do
+    command -v "$tool" >/dev/null || missing+=("${packages[$tool]}")
+  done
+  if [[ -n $reason ]]; then
+    echo "$reason"
+  elif ((${#missing[@]} > 0)) && ! install_packages "${missing[@]}"; then
+    echo "needs ${missing[*]}"
+  fi
+}
+stage_netns() { run_if need_rules netns; }
+# need_packets: as need_rules, for a cluster of namespaces with a CNI's rules.
+need_packets() {
+  local reason
+  reason=$(need_rules)
+  if [[ -n $reason ]]; then
+    echo "$reason"
+  elif ! unshare --net iptables-legacy --table nat --list-rules >/dev/null; then
+    echo 'needs a kernel with the tables of iptables-legacy'
+  fi
+}
+# fairlead in that cluster.
+stage_packets() { run_if need_packets packets; }
+stage_networks() { run_if need_packets networks; }
+# on_cluster STAGE: the stage with a real control plane, whose programs are built once (minutes).
+on_cluster() {
+  local reason code=0
+  reason=$(need_rules)
+  if [[ -n ${FAIRLEAD_SKIP_CLUSTER-} ]]; then
+    reason='FAIRLEAD_SKIP_CLUSTER is set'
+  elif [[ -z $reason && -z ${KUBEBUILDER_ASSETS-} ]]; then
+    scripts/cluster-build >/dev/null || code=$?
+    if ((code == 5)); then reason='needs Go 1.21 or newer, once, to build a control plane'; fi
+  fi
+  if ((code != 0 && code != 5)); then
+    add "$1" 0 1 0 'its control plane does not build'
+  elif [[ -n $reason ]]; then
+    skip "$1" "test/integration/$1" "$reason"
+  else
+    run "$1" "$1"
+  fi
+}
+stage_cluster() { on_cluster cluster; }
+# on_kernels STAGE PROGRAM: in virtual machines with older kernels, which PROGRAM --prepare can make here.
+on_kernels() {
+  local output code=0
+  if [[ -n ${FAIRLEAD_SKIP_VM-} ]]; then
+    skip "$1" "test/integration/$1" 'FAIRLEAD_SKIP_VM is set'
+    return
+  fi
+  output=$("$2" --prepare 2>&1) || code=$?
+  case $code in
+    0) run "$1" "$1" ;;
+    5)
+      output=${output##*$'\n'}
+      skip "$1" "test/integration/$1" "${output#error: }"
+      ;;
+    *)
+      say "$output"
+      add "$1" 0 1 0 'does not build'
+      ;;
+  esac
+}
+stage_vm() { on_kernels vm scripts/test-vm; }
+# In virtual machines that share this machine's files. Its tests build networks, as those of the stages that they are from do.
+stage_kernels() {
+  local reason
+  reason=$(need_rules)
+  if [[ -n $reason ]]; then skip kernels test/integration/kernels "$reason"; else on_kernels kernels scripts/guest; fi
+}
+# The test files that virtual machines have, on the running kernel.
+stage_guest() { run_if need_packets guest; }
+# The cases of `packets` on the real kube-proxy.
+stage_oracle() { on_cluster oracle; }
+stage_image() { on_cluster image; }
+stage_chart() { on_cluster chart; }
+# Real nodes: kubelets and containerd are built once (minutes), and so is fairlead's image.
+stage_e2e() {
+  rm -rf "$reports/e2e"
+  on_cluster e2e
+  node scripts/e2e-table.mjs
+}
+stage_docs() { run docs docs; }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connected UDP sockets of pods whose backend is gone, and an agent that may not enter their network namespaces: their
+// next datagram is refused. The backend still runs, so that what is not refused is answered.
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
+import { type AddressKind, service, target } from '../../../support/builders.ts';
+import { startOneNode } from '../../../support/node.ts';
+import { until, untilHolds } from '../../../support/until.ts';
+import { errorsOf, heldPrograms, RECOVERY_MS } from './support.ts';
+
+const WEB = { n: 10, protocol: 'UDP' } as const;
+const OTHER = { n: 11, protocol: 'UDP' } as const;
+const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
+const UNPRIVILEGED = ['setpriv', '--bounding-set=-sys_admin,-sys_ptrace'];
+
+let node: Awaited<ReturnType<typeof startOneNode>>;
+let agent: Agent;
+const held = heldPrograms(() => node);
+
+beforeAll(async () => {
+  node = await startOneNode(['a', 'b'], ['client', 'second']);
+  put('a');
+  putOther('a');
+});
+afterEach(() => agent.kill());
+afterAll(() => node?.remove());
+
+const startUnprivileged = async (): Promise<void> => {
+  agent = await startAgent({ ...node.instance, wrapper: UNPRIVILEGED });
+};
+
+function put(...pods: readonly string[]): void {
+  node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
+}
+function putOther(...pods: readonly string[]): void {
+  node.manifests.put('other.yaml', service('other', OTHER, node.pods(...pods)));
+}
+
+const words = (kind: AddressKind, spec: typeof WEB | typeof OTHER = WEB) => {
+  const { address, port } = target(spec, kind);
+  return [address, port];
+};
+
+/** Of new connections: the sync that removed the others is over. */
+const answeredBy = async (backend: string): Promise<void> => {
+  await node.programmed();
+  expect(await node.client().once(target(WEB))).toMatchObject({ kind: 'answered', backend });
+};
+
+const refused = (count: number): Promise<void> =>
+  untilHolds(
+    async () => expect((await node.status()).staleSockets?.refused).toBe(count),
+    RECOVERY_MS,
+  );
+
+const counted = async (): Promise<number> =>
+  (await node.status()).reasons['REFUSED_STALE_SOCKET'] ?? 0;
+
+test.each(KINDS)('%s: the next datagram is refused, a new socket is served', async (kind) => {
+  put('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const before = await counted();
+  const seldom = held(['udp', ...words(kind), 3]);
+  await seldom.says('held 3');
+  put('b');
+  await refused(3);
+  expect(await seldom.exchange()).toBe(0);
+  expect(await counted()).toBe(before + 3);
+  const again = held(['udp', ...words(kind), 3]);
+  await again.says('held 3');
+  // The same sockets, which the agent has named before.
+  expect(await seldom.exchange('anew')).toBe(3);
+});
+
+test('a program that only sends is told, and its next socket gets another backend', async () => {
+  put('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const sender = held(['sender', ...words('IPv4')]);
+  await sender.says('sending');
+  put('b');
+  await sender.says('ECONNREFUSED', RECOVERY_MS);
+  await refused(0);
+});
+
+test('all others are left alone, and those of the node are destroyed', async () => {
+  put('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const [a] = node.pods('a');
+  const others = [
+    held(['unconnected', ...words('IPv4'), 2]),
+    held(['unconnected', ...words('IPv6'), 2]),
+    held(['udp', ...words('IPv4', OTHER), 2]),
+    held(['udp', ...words('v4-mapped', OTHER), 2]),
+    held(['udp', a!.ipv4, 8080, 2]),
+    held(['udp', a!.ipv6, 8080, 2], node.sandboxes[1]),
+  ];
+  const victims = [held(['udp', ...words('IPv4'), 2]), held(['udp', ...words('IPv6'), 2])];
+  const own = held(['udp', ...words('IPv4'), 2], node.self);
+  for (const each of [...others, ...victims, own]) await each.says('held 2');
+  put('b');
+  await refused(4);
+  await untilHolds(
+    () => expect(errorsOf(own)).toEqual(['ECONNABORTED', 'ECONNABORTED']),
+    RECOVERY_MS,
+  );
+  for (const each of others) expect([await each.exchange(), errorsOf(each)]).toEqual([2, []]);
+  for (const each of victims) expect(await each.exchange()).toBe(0);
+});
+
+test('an endpoint that serves under another port name keeps its sockets', async () => {
+  put('a');
+  putOther('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const waiting = held(['udp', ...words('IPv4'), 3]);
+  await waiting.says('held 3');
+  const witness = held(['udp', ...words('IPv4', OTHER), 1]);
+  await witness.says('held 1');
+  const renamed = service('web', WEB, node.pods('a')).map((object) =>
+    JSON.parse(JSON.stringify(object).replaceAll('"main"', '"second"')),
+  );
+  node.manifests.put('web.yaml', renamed);
+  await node.programmed();
+  putOther('b');
+  await refused(1);
+  expect([await waiting.exchange(), await witness.exchange()]).toEqual([3, 0]);
+  putOther('a');
+});
+
+test('without the agent they are refused as well', async () => {
+  put('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const seldom = held(['udp', ...words('IPv4'), 3]);
+  await seldom.says('held 3');
+  put('b');
+  await refused(3);
+  await agent.kill();
+  expect(await seldom.exchange()).toBe(0);
+});
+
+test('without programs on devices they are left, and counted', async () => {
+  put('a');
+  agent = await startAgent({ ...node.instance, wrapper: UNPRIVILEGED }, ['--devices', 'none']);
+  await answeredBy('a');
+  const seldom = held(['udp', ...words('IPv4'), 3]);
+  await seldom.says('held 3');
+  put('b');
+  await untilHolds(async () => {
+    const { refused: none, left = [] } = (await node.status()).staleSockets ?? {};
+    expect([none, left.map(({ count }) => count)]).toEqual([0, [3]]);
+  }, RECOVERY_MS);
+  expect(await seldom.exchange()).toBe(3);
+});
+
+test('closed sockets are no longer looked for', async () => {
+  put('a');
+  await startUnprivileged();
+  await answeredBy('a');
+  const seldom = held(['udp', ...words('IPv4'), 3]);
+  await seldom.says('held 3');
+  put('b');
+  await refused(3);
+  seldom.child.kill('SIGKILL');
+  await seldom.child.exited;
+  const count = await until(
+    async () => {
+      putOther('b');
+      await node.programmed();
+      putOther('a');
+      await node.programmed();
+      const { staleSockets } = await node.status();
+      return staleSockets?.refused === 0 ? 'none' : undefined;
+    },
+    { what: 'a pass that finds none', timeoutMs: RECOVERY_MS },
+  );
+  expect(count).toBe('none');
+});

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of a set, as programs find it: behind the members, in a block of its own, after its length.
+import { blocksFor, hasTable, type SetRef } from '../../../src/dataplane/bpf/maps/layout.ts';
+import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
+import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
+
+/** Backend ids; none if sets of this kind have no table. */
+export function tableEntries(
+  { slotBlock }: Pick<Tables, 'slotBlock'>,
+  { block, members, kind }: SetRef,
+): readonly number[] {
+  if (!hasTable(kind)) return [];
+  const first = block + blocksFor(members);
+  const [length = 0] = readRun(slotBlock, first, 0);
+  return readRun(slotBlock, first, length).slice(1);
+}
