@@ -56,6 +56,8 @@ export interface ComposeParts {
   readonly closers: { close(): void }[];
   /** What listens already, if this agent comes in the place of another one. */
   readonly pool: ListenerPool;
+  /** Of the admin socket; an earlier agent's, or that of this one's earlier start. */
+  readonly inheritedLock: () => number | undefined;
   /** Called before the first lock is taken; until then the source alone is open. */
   readonly beforeLocks: (source: SourceProgress) => Promise<void>;
   /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
@@ -79,7 +81,7 @@ export interface Composed {
 /** Throws FairleadError; hooks that are attached already stay, as after a stop. */
 export async function compose(
   settings: InstanceSettings,
-  { closers, pool, beforeLocks, onServing, log }: ComposeParts,
+  { closers, pool, inheritedLock, beforeLocks, onServing, log }: ComposeParts,
 ): Promise<Composed> {
   const startedAt = new Date();
   checkRunDir(settings.runDir);
@@ -87,7 +89,7 @@ export async function compose(
   const source = startable(settings.openSource(), early, closers);
   await beforeLocks(source);
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
-  const admin = await serveSocket(settings.runDir, STARTING_ROUTES);
+  const admin = await serveSocket(settings.runDir, STARTING_ROUTES, { inheritedLock });
   closers.push(admin);
   const network = followNetwork();
   closers.push(network);

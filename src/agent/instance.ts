@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // An instance in this process, from its start to its end: alone, in the place of an agent that runs (a take-over), and until a
 // successor comes in its own.
+import { closeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import {
-  createListenerPool,
-  type Inherited,
-  type ListenerPool,
-} from '../server/http/listener-pool.ts';
+import { createListenerPool, type ListenerPool } from '../server/http/listener-pool.ts';
 import type { Servers } from '../server/servers.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Composed, compose, type InstanceSettings, type SourceProgress } from './compose.ts';
 import { findRunning, type Running } from './take-over/asking.ts';
 import { difference, factsOf, type InstanceFiles, type Refusal } from './take-over/facts.ts';
-import { createGiving } from './take-over/giving.ts';
+import { createGiving, type Released } from './take-over/giving.ts';
 
 export interface InstanceOptions {
   /** Files of this instance, if it takes over from an agent that runs; undefined: such an agent is an error. */
@@ -73,6 +70,8 @@ class RunningInstance implements Instance {
   #left: Promise<void> = Promise.resolve();
   /** The agent that this one takes over from. */
   #running: Running | undefined;
+  /** The lock on --run-dir, while no admin socket has it: between two agents, or two starts of this one. */
+  #lock: number | undefined;
   #fail: (error: unknown) => void = () => undefined;
 
   constructor(settings: InstanceSettings, log: Logger, options: InstanceOptions) {
@@ -129,6 +128,7 @@ class RunningInstance implements Instance {
     try {
       const composed = await compose(this.#settings, {
         ...{ closers, pool: this.#pool, beforeLocks, log: this.#log },
+        inheritedLock: () => this.#takeLock(),
         onServing: () => void this.#serve(onServing),
       });
       this.#composed = composed;
@@ -162,19 +162,24 @@ class RunningInstance implements Instance {
     this.#running = running;
     this.#log.info('an agent runs, waiting for complete lists to take over from it');
     await Promise.race([source.lists(), running.gone]);
-    const listeners = await running.take();
+    const released = await running.take();
+    if (released === undefined) return;
+    const { lock, listeners } = released;
+    this.#lock = lock;
     this.#pool.inherit(listeners);
     this.#log.info({ listeners: listeners.length }, 'taking over');
   }
 
-  #giving({ installation }: Composed): ReturnType<typeof createGiving> {
-    const { bpfRoot, cgroupRoot } = installation;
+  #giving(composed: Composed): ReturnType<typeof createGiving> {
+    const { bpfRoot, cgroupRoot } = composed.installation;
     const files = { bpfRoot, cgroupRoot };
     return createGiving({
       refusal: ({ facts }) => this.#refusal() ?? difference(factsOf(files), files, facts),
-      release: () => this.#release(),
+      release: () => this.#release(composed),
       given: () => {
         this.#left = this.#pool.leave();
+        if (this.#lock !== undefined) closeSync(this.#lock);
+        this.#lock = undefined;
       },
       resume: () => void this.#resume(),
       log: this.#log,
@@ -187,14 +192,22 @@ class RunningInstance implements Instance {
     return { code: 'ALREADY_RUNNING', reason: 'it is itself taking over, and does not serve yet' };
   }
 
-  #release(): readonly Inherited[] {
+  #takeLock(): number | undefined {
+    const lock = this.#lock;
+    this.#lock = undefined;
+    return lock;
+  }
+
+  #release({ admin }: Composed): Released {
     this.#isHandedOver = true;
     // Without timers and listeners the process would end before it is told to.
     this.#waiting = setInterval(() => undefined, LONG_MS);
     this.#composed?.freeze();
     const listeners = this.#pool.keep();
+    const lock = admin.keepLock();
+    this.#lock = lock;
     this.#close();
-    return listeners;
+    return { lock, listeners };
   }
 
   /** A start like any other, on the listeners that are still there. */

@@ -33,8 +33,16 @@ export interface AgentSocket {
   serve(routes: Routes): void;
   /** From now on clients may ask for a connection of their own (HTTP's Upgrade); until then they are answered as all others. */
   serveConnections(onConnection: OnConnection): void;
+  /** The descriptor of the lock on --run-dir, which is the caller's from now on: `close` leaves it locked. */
+  keepLock(): number;
   /** Ends streams too. Idempotent. */
   close(): void;
+}
+
+export interface SocketOptions {
+  readonly streams?: Streams;
+  /** The lock that an earlier agent has passed on, called at most once; undefined: there is none. */
+  readonly inheritedLock?: () => number | undefined;
 }
 
 const ONLY_ROOT = 0o600;
@@ -48,13 +56,13 @@ export const READING_TIMEOUT_MS = 30_000;
 export async function serveSocket(
   runDir: string,
   routes: Routes,
-  streams: Streams = {},
+  options: SocketOptions = {},
 ): Promise<AgentSocket> {
   const path = socketPath(runDir);
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     await refuseSecondAgent(runDir);
-    return await serveLocked(runDir, { routes, streams });
+    return await serveLocked(runDir, routes, options);
   } catch (error) {
     if (isOutOfSpace(error)) throw noSpace(runDir, error);
     throw isPermission(error)
@@ -66,13 +74,14 @@ export async function serveSocket(
   }
 }
 
-/** Holds a lock on runDir: of two agents that start together, one would remove the socket of the other. */
+/** Holds a lock on runDir: of two agents that start together, one would remove the socket of the other. An inherited one is locked already. */
 async function serveLocked(
   runDir: string,
-  { routes, streams }: { readonly routes: Routes; readonly streams: Streams },
+  routes: Routes,
+  { streams = {}, inheritedLock }: SocketOptions,
 ): Promise<AgentSocket> {
   const path = socketPath(runDir);
-  const lock = openSync(runDir, 'r');
+  const lock = inheritedLock?.() ?? openSync(runDir, 'r');
   try {
     if (!lockExclusively(lock)) throw alreadyRunning(runDir);
     rmSync(path, { force: true });
@@ -86,6 +95,7 @@ async function serveLocked(
     await listen(server, path);
     chmodSync(path, ONLY_ROOT);
     let isOpen = true;
+    let isLockKept = false;
     return {
       serve(others) {
         served = others;
@@ -96,13 +106,17 @@ async function serveLocked(
           onConnection(pathname, searchParams, socket as Socket);
         });
       },
+      keepLock() {
+        isLockKept = true;
+        return lock;
+      },
       close() {
         if (!isOpen) return;
         isOpen = false;
         server.closeAllConnections();
         server.close();
         rmSync(path, { force: true });
-        closeSync(lock);
+        if (!isLockKept) closeSync(lock);
       },
     };
   } catch (error) {

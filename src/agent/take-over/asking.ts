@@ -6,15 +6,16 @@ import { connect, type Socket } from 'node:net';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { recordOrEmpty } from '../../lib/json.ts';
 import { socketPath } from '../../server/admin-socket.ts';
-import type { Inherited } from '../../server/http/listener-pool.ts';
 import { descriptorOf } from '../../sys/descriptor.ts';
 import { receiveDescriptors } from '../../sys/native.ts';
+import type { Released } from './giving.ts';
 import { onLines } from './lines.ts';
 import {
   addressesOf,
   controlLine,
   controlText,
   LISTENERS_PATH,
+  LOCK_TEXT,
   PROTOCOL,
   queryOf,
   refusalOf,
@@ -27,10 +28,10 @@ export interface Running {
   /** Resolves when it has ended: there is nothing to take any more. */
   readonly gone: Promise<void>;
   /**
-   * It stops to sync, lets go of its locks and passes on what listens. Empty if it has ended. Throws TAKE_OVER_FAILED; it
-   * then goes on as if it had not been asked.
+   * It stops to sync and passes on what listens, and its lock on --run-dir. undefined: it has ended. Throws
+   * TAKE_OVER_FAILED; it then goes on as if it had not been asked.
    */
-  take(): Promise<readonly Inherited[]>;
+  take(): Promise<Released | undefined>;
   /** To be called when this agent answers on them. */
   serves(): void;
   /** Before `serves`: the other one resumes. */
@@ -139,15 +140,15 @@ class Asked implements Running {
     this.#answer = Promise.race([line, this.gone.then(() => undefined)]);
   }
 
-  async take(): Promise<readonly Inherited[]> {
+  async take(): Promise<Released | undefined> {
     const passing = await connectPaused(this.#runDir).catch(() => undefined);
-    if (passing === undefined) return [];
+    if (passing === undefined) return undefined;
     try {
       passing.write(
         `GET ${LISTENERS_PATH} HTTP/1.1\r\nHost: agent\r\nConnection: Upgrade\r\nUpgrade: ${PROTOCOL}\r\n\r\n`,
       );
       const answer = await this.#answer;
-      if (answer === undefined) return [];
+      if (answer === undefined) return undefined;
       const line = controlLine(answer);
       if (line?.kind === 'failed') throw failed(line.reason);
       if (line?.kind !== 'released') throw failed('its answer is not of the protocol');
@@ -187,12 +188,12 @@ export function receiveAll(
   socket: number | undefined,
   count: number,
   receive: typeof receiveDescriptors,
-): readonly Inherited[] {
+): Released {
   if (socket === undefined) throw failed('the connection has no descriptor');
   const descriptors: number[] = [];
   try {
     const texts: string[] = [];
-    while (descriptors.length < count) {
+    while (descriptors.length < count + 1) {
       const message = receive(socket);
       if (message === undefined || message.bytes.length === 0) break;
       descriptors.push(...message.descriptors);
@@ -205,19 +206,19 @@ export function receiveAll(
   }
 }
 
-function joined(text: string, descriptors: readonly number[], count: number): readonly Inherited[] {
-  const addresses = text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => addressesOf(line) ?? []);
-  const all = addresses.flat();
-  if (all.length !== count || descriptors.length !== count) {
+function joined(text: string, descriptors: readonly number[], count: number): Released {
+  const [first, ...lines] = text.split('\n').filter((line) => line !== '');
+  const addresses = lines.flatMap((line) => addressesOf(line) ?? []);
+  const [lock, ...listening] = descriptors;
+  if (lock === undefined || `${first}\n` !== LOCK_TEXT) throw failed('it passes on no lock');
+  if (addresses.length !== count || listening.length !== count) {
     throw failed(
-      `${count} listeners announced, ${descriptors.length} descriptors and ${all.length} addresses received`,
+      `${count} listeners announced, ${listening.length} descriptors and ${addresses.length} addresses received`,
     );
   }
-  return all.flatMap((address, index) => {
-    const descriptor = descriptors[index];
+  const listeners = addresses.flatMap((address, index) => {
+    const descriptor = listening[index];
     return descriptor === undefined ? [] : [{ ...address, descriptor }];
   });
+  return { lock, listeners };
 }

@@ -15,17 +15,25 @@ import {
   controlLine,
   controlText,
   LISTENERS_PATH,
+  LOCK_TEXT,
   PROTOCOL,
   type Successor,
   successorOf,
   TAKE_OVER_PATH,
 } from './protocol.ts';
 
+/** What a successor is given. */
+export interface Released {
+  /** Of the lock on --run-dir: while either agent has it open, no third one can start. */
+  readonly lock: number;
+  readonly listeners: readonly Inherited[];
+}
+
 export interface GivingParts {
   /** Why this successor cannot have it. */
   readonly refusal: (successor: Successor) => Refusal | undefined;
-  /** Stops to sync and lets go of all locks; what the kernel has stays. Returns what listens, which goes on answering. */
-  readonly release: () => readonly Inherited[];
+  /** Stops to sync and lets go of all other locks; what the kernel has stays. What listens goes on answering. */
+  readonly release: () => Released;
   /** The successor serves. */
   readonly given: () => void;
   /** After `release`: the successor has gone before it served. */
@@ -99,7 +107,8 @@ export function createGiving(parts: GivingParts): OnConnection {
     }
     stage = 'released';
     try {
-      const listeners = parts.release();
+      const { lock, listeners } = parts.release();
+      send(fd, Buffer.from(LOCK_TEXT), [lock]);
       for (const some of chunksOf(listeners)) {
         const text = Buffer.from(addressesText(some));
         send(

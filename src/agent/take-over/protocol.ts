@@ -7,8 +7,9 @@
 //                                             <- 101, or 409 with code and reason
 //   (gets its first lists)
 //   GET LISTENERS_PATH, Upgrade               ->
-//                                                (stops to sync, lets go of its locks)
-//                                             <- on that connection: descriptors and their addresses
+//                                                (stops to sync, lets go of its locks but that on --run-dir)
+//                                             <- on that connection: the descriptor of that lock, LOCK_TEXT, then
+//                                                descriptors of listeners and their addresses
 //                                             <- {"released":COUNT}, or {"failed":REASON}
 //   (opens the dataplane, initial sync, answers on the listeners)
 //   {"serves":true}                           ->
@@ -97,7 +98,10 @@ const addresses = z.array(
 
 export type Addresses = z.infer<typeof addresses>;
 
-/** One line for each message with descriptors, in their order. */
+/** Of the first message, whose one descriptor is that of the lock on --run-dir. */
+export const LOCK_TEXT = '"lock"\n';
+
+/** One line for each message with descriptors of listeners, in their order. */
 export const addressesText = (all: Readonly<Addresses>): string =>
   `${JSON.stringify(all.map(({ host, port, isIpv6Only }) => ({ host, port, isIpv6Only })))}\n`;
 

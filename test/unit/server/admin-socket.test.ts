@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import {
   askAgent,
   followAgent,
+  type Streams,
   serveSocket,
   socketPath,
 } from '../../../src/server/admin-socket.ts';
@@ -47,6 +48,17 @@ test('of agents that start together one serves, and the others leave its socket 
   });
   expect(await askAgent(runDir, '/v1/status')).toHaveProperty('pid');
   for (const socket of sockets) socket.close();
+  (await serveSocket(runDir, {})).close();
+});
+
+test('a lock that is kept keeps others out, and serves whoever inherits it', async () => {
+  const first = await serveSocket(runDir, {});
+  const lock = first.keepLock();
+  first.close();
+  await expect(serveSocket(runDir, {})).rejects.toMatchObject({ code: 'ALREADY_RUNNING' });
+  const next = await serveSocket(runDir, { '/v1/status': () => 2 }, { inheritedLock: () => lock });
+  expect(await askAgent(runDir, '/v1/status')).toBe(2);
+  next.close();
   (await serveSocket(runDir, {})).close();
 });
 
@@ -96,19 +108,16 @@ test('an agent that is too busy to answer is not replaced', async () => {
 test('a stream: lines as they come, until the reader stops', async () => {
   let write: (value: unknown) => void = () => undefined;
   let isEnded = false;
-  const socket = await serveSocket(
-    runDir,
-    {},
-    {
-      '/v1/trace': (to) => {
-        write = to;
-        write({ line: 1 });
-        return () => {
-          isEnded = true;
-        };
-      },
+  const streams: Streams = {
+    '/v1/trace': (to) => {
+      write = to;
+      write({ line: 1 });
+      return () => {
+        isEnded = true;
+      };
     },
-  );
+  };
+  const socket = await serveSocket(runDir, {}, { streams });
   const lines = followAgent(runDir, '/v1/trace');
   expect((await lines.next()).value).toEqual({ line: 1 });
   write({ line: 2, text: 'a\nb' });

@@ -12,6 +12,7 @@ import { createGiving, type GivingParts } from '../../../../src/agent/take-over/
 import {
   controlText,
   LISTENERS_PATH,
+  LOCK_TEXT,
   PROTOCOL,
   queryOf,
   TAKE_OVER_PATH,
@@ -30,6 +31,9 @@ const LISTENERS: readonly Inherited[] = Array.from({ length: 250 }, (_, index) =
   ...{ host: '0.0.0.0', port: 30_000 + index, isIpv6Only: false },
   descriptor: 1000 + index,
 }));
+
+const LOCK = 999;
+const RELEASED = { lock: LOCK, listeners: LISTENERS };
 
 type Message = { readonly bytes: Uint8Array; readonly descriptors: readonly number[] };
 
@@ -58,7 +62,7 @@ async function serveAgent(over: Partial<GivingParts> = {}): Promise<void> {
     refusal: () => undefined,
     release: () => {
       mine.push('released');
-      return LISTENERS;
+      return RELEASED;
     },
     given: () => mine.push('given'),
     resume: () => mine.push('resumed'),
@@ -110,7 +114,7 @@ describe('a successor', () => {
     await serveAgent();
     const running = await find();
     expect(said).toEqual([]);
-    expect(await running.take()).toEqual(LISTENERS);
+    expect(await running.take()).toEqual(RELEASED);
     expect(messages).toEqual([]);
     expect(said).toEqual(['released']);
     running.serves();
@@ -126,7 +130,7 @@ describe('a successor', () => {
     const first = await find();
     first.close();
     const second = await until(() => find(), 'the agent takes another successor');
-    expect(await second.take()).toEqual(LISTENERS);
+    expect(await second.take()).toEqual(RELEASED);
     expect(said).toEqual(['released']);
   });
 
@@ -136,7 +140,7 @@ describe('a successor', () => {
     await running.take();
     running.close();
     await heard('released', 'resumed');
-    expect(await (await find()).take()).toEqual(LISTENERS);
+    expect(await (await find()).take()).toEqual(RELEASED);
   });
 
   test('is refused while another one takes over, by the id of that one', async () => {
@@ -185,7 +189,7 @@ describe('a successor', () => {
     const taken = running.take();
     await until(() => sockets.length === 2, 'both connections');
     for (const socket of sockets) socket.destroy();
-    expect(await taken).toEqual([]);
+    expect(await taken).toBeUndefined();
     await running.gone;
     running.serves();
   });
@@ -266,6 +270,10 @@ describe('messages with descriptors', () => {
       return false;
     }
   };
+  const lockMessage = (descriptor: number): Message => ({
+    bytes: Buffer.from(LOCK_TEXT),
+    descriptors: [descriptor],
+  });
   const of = (all: readonly Message[]) => {
     const waiting = [...all];
     return () => waiting.shift();
@@ -280,7 +288,7 @@ describe('messages with descriptors', () => {
     ['more addresses than descriptors', 2, [{ ports: [1, 2, 3], fds: 2 }]],
     ['no message at all', 1, []],
   ])('%s: refused, and what came is closed', (_name, count, list) => {
-    const all: Message[] = [];
+    const all: Message[] = files(1).map(lockMessage);
     for (const { ports, fds } of list) {
       all.push({ bytes: line(...ports), descriptors: files(fds) });
     }
@@ -292,21 +300,34 @@ describe('messages with descriptors', () => {
 
   test('the end of the connection, and bytes that are no addresses', () => {
     const end = { bytes: new Uint8Array(), descriptors: [] };
-    expect(() => receiveAll(3, 1, of([end]))).toThrow(/1 listeners announced, 0 descriptors/);
-    const [fd = 0] = files(1);
+    const [lock = 0, fd = 0] = files(2);
+    expect(() => receiveAll(3, 1, of([end]))).toThrow('it passes on no lock');
     const text = { bytes: Buffer.from('nonsense\n'), descriptors: [fd] };
-    expect(() => receiveAll(3, 1, of([text]))).toThrow(/1 descriptors and 0 addresses/);
-    expect(isOpen(fd)).toBe(false);
+    expect(() => receiveAll(3, 1, of([lockMessage(lock), text]))).toThrow(
+      /1 descriptors and 0 addresses/,
+    );
+    expect([isOpen(lock), isOpen(fd)]).toEqual([false, false]);
     expect(() => receiveAll(undefined, 1, of([]))).toThrow(/no descriptor/);
+  });
+
+  test('listeners without the lock: refused, and what came is closed', () => {
+    const [fd = 0] = files(1);
+    expect(() => receiveAll(3, 0, of([{ bytes: line(1), descriptors: [fd] }]))).toThrow(
+      'it passes on no lock',
+    );
+    expect(isOpen(fd)).toBe(false);
   });
 
   test('a line may come in parts', () => {
     const bytes = line(1, 2);
     const parts = [
+      lockMessage(900),
       { bytes: bytes.slice(0, 9), descriptors: [901] },
       { bytes: bytes.slice(9), descriptors: [902] },
     ];
-    expect(receiveAll(3, 2, of(parts)).map(({ port, descriptor }) => [port, descriptor])).toEqual([
+    const { lock, listeners } = receiveAll(3, 2, of(parts));
+    expect(lock).toBe(900);
+    expect(listeners.map(({ port, descriptor }) => [port, descriptor])).toEqual([
       [1, 901],
       [2, 902],
     ]);
