@@ -11,7 +11,7 @@ import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
-import { type AgentSocket, serveSocket } from '../server/admin-socket.ts';
+import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import type { ListenerPool } from '../server/http/listener-pool.ts';
 import type { Servers, ServersSettings } from '../server/servers.ts';
@@ -57,7 +57,7 @@ export interface ComposeParts {
   /** What listens already, if this agent comes in the place of another one. */
   readonly pool: ListenerPool;
   /** Of the admin socket; an earlier agent's, or that of this one's earlier start. */
-  readonly inheritedLock: () => number | undefined;
+  readonly inheritedLock: InheritedLock;
   /** Called before the first lock is taken; until then the source alone is open. */
   readonly beforeLocks: (source: SourceProgress) => Promise<void>;
   /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
@@ -89,7 +89,7 @@ export async function compose(
   const source = startable(settings.openSource(), early, closers);
   await beforeLocks(source);
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
-  const admin = await serveSocket(settings.runDir, STARTING_ROUTES, { inheritedLock });
+  const admin = await serveSocket(settings.runDir, STARTING_ROUTES, inheritedLock);
   closers.push(admin);
   const network = followNetwork();
   closers.push(network);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's unix socket in --run-dir, which fairlead's own commands use: JSON documents and streams of JSON
-// lines. It also guards --run-dir against a second agent. Accessible by root only, as it names every Service.
+// The agent's unix socket in --run-dir, which fairlead's own commands use: JSON documents. It also guards
+// --run-dir against a second agent. Accessible by root only, as it names every Service.
 import { chmodSync, closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import {
   createServer,
@@ -11,17 +11,12 @@ import {
 } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../errors.ts';
 import { recordOrEmpty } from '../lib/json.ts';
 import { lockExclusively } from '../sys/native.ts';
 
 /** By path, called with the query for each request; undefined is answered with 404. */
 export type Routes = Readonly<Record<string, (query: URLSearchParams) => unknown>>;
-
-/** Starts a stream for one client; `write` sends one value as a line of JSON. Returns the function that ends it. */
-export type OpenStream = (write: (value: unknown) => void) => () => void;
-export type Streams = Readonly<Record<string, OpenStream>>;
 
 /** `socket` is the listener's from now on. */
 export type OnConnection = (path: string, query: URLSearchParams, socket: Socket) => void;
@@ -35,19 +30,14 @@ export interface AgentSocket {
   serveConnections(onConnection: OnConnection): void;
   /** The descriptor of the lock on --run-dir, which is the caller's from now on: `close` leaves it locked. */
   keepLock(): number;
-  /** Ends streams too. Idempotent. */
+  /** Ends connections too. Idempotent. */
   close(): void;
 }
 
-export interface SocketOptions {
-  readonly streams?: Streams;
-  /** The lock that an earlier agent has passed on, called at most once; undefined: there is none. */
-  readonly inheritedLock?: () => number | undefined;
-}
+/** The lock that an earlier agent has passed on; undefined: there is none. Called at most once. */
+export type InheritedLock = () => number | undefined;
 
 const ONLY_ROOT = 0o600;
-/** Slower clients are disconnected, so that their unread lines do not grow the agent's memory. */
-const MOST_BUFFERED_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 5_000;
 /** Of what is read from the kernel: longer than the agent waits for a program that lists rules. */
 export const READING_TIMEOUT_MS = 30_000;
@@ -56,13 +46,13 @@ export const READING_TIMEOUT_MS = 30_000;
 export async function serveSocket(
   runDir: string,
   routes: Routes,
-  options: SocketOptions = {},
+  inheritedLock?: InheritedLock,
 ): Promise<AgentSocket> {
   const path = socketPath(runDir);
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     await refuseSecondAgent(runDir);
-    return await serveLocked(runDir, routes, options);
+    return await serveLocked(runDir, routes, inheritedLock);
   } catch (error) {
     if (isOutOfSpace(error)) throw noSpace(runDir, error);
     throw isPermission(error)
@@ -78,7 +68,7 @@ export async function serveSocket(
 async function serveLocked(
   runDir: string,
   routes: Routes,
-  { streams = {}, inheritedLock }: SocketOptions,
+  inheritedLock: InheritedLock | undefined,
 ): Promise<AgentSocket> {
   const path = socketPath(runDir);
   const lock = inheritedLock?.() ?? openSync(runDir, 'r');
@@ -87,7 +77,7 @@ async function serveLocked(
     rmSync(path, { force: true });
     let served = routes;
     const server = createServer((incoming, response) => {
-      respond({ routes: served, streams }, incoming, response).catch((error: unknown) => {
+      respond(served, incoming, response).catch((error: unknown) => {
         if (!response.headersSent) response.statusCode = 500;
         response.end(JSON.stringify({ error: reasonOf(error) }));
       });
@@ -153,16 +143,11 @@ function isListening(path: string): Promise<boolean> {
 }
 
 async function respond(
-  { routes, streams }: { readonly routes: Routes; readonly streams: Streams },
+  routes: Routes,
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const { pathname: path, searchParams } = urlOf(incoming);
-  const open = Object.hasOwn(streams, path) ? streams[path] : undefined;
-  if (open !== undefined) {
-    streamTo(response, open);
-    return;
-  }
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   const body = await route?.(searchParams);
   response.setHeader('Content-Type', 'application/json');
@@ -171,16 +156,6 @@ async function respond(
 }
 
 const urlOf = ({ url }: IncomingMessage): URL => new URL(url ?? '/', 'http://agent');
-
-function streamTo(response: ServerResponse, open: OpenStream): void {
-  response.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
-  response.flushHeaders();
-  const end = open((value) => {
-    response.write(`${JSON.stringify(value)}\n`);
-    if (response.writableLength > MOST_BUFFERED_BYTES) response.destroy();
-  });
-  response.on('close', end);
-}
 
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -213,19 +188,6 @@ async function documentOf(response: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
   return JSON.parse(Buffer.concat(chunks).toString());
-}
-
-/** The values of a stream until the agent ends it or the caller stops reading. Throws as askAgent does. */
-export async function* followAgent(runDir: string, route: string): AsyncGenerator<unknown> {
-  const response = await get(runDir, route);
-  try {
-    for await (const line of createInterface({ input: response }))
-      yield JSON.parse(line) as unknown;
-  } catch (error) {
-    throw noAgent(runDir, error);
-  } finally {
-    response.destroy();
-  }
 }
 
 function get(runDir: string, route: string, timeoutMs = TIMEOUT_MS): Promise<IncomingMessage> {

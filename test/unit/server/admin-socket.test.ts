@@ -4,14 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import {
-  askAgent,
-  followAgent,
-  type Streams,
-  serveSocket,
-  socketPath,
-} from '../../../src/server/admin-socket.ts';
-import { untilHolds } from '../../support/until.ts';
+import { askAgent, serveSocket, socketPath } from '../../../src/server/admin-socket.ts';
 
 let runDir: string;
 beforeEach(() => {
@@ -56,7 +49,7 @@ test('a lock that is kept keeps others out, and serves whoever inherits it', asy
   const lock = first.keepLock();
   first.close();
   await expect(serveSocket(runDir, {})).rejects.toMatchObject({ code: 'ALREADY_RUNNING' });
-  const next = await serveSocket(runDir, { '/v1/status': () => 2 }, { inheritedLock: () => lock });
+  const next = await serveSocket(runDir, { '/v1/status': () => 2 }, () => lock);
   expect(await askAgent(runDir, '/v1/status')).toBe(2);
   next.close();
   (await serveSocket(runDir, {})).close();
@@ -103,28 +96,6 @@ test('an agent that is too busy to answer is not replaced', async () => {
   await new Promise<void>((resolve) => server.listen(socketPath(runDir), resolve));
   await expect(serveSocket(runDir, {})).rejects.toMatchObject({ code: 'ALREADY_RUNNING' });
   server.close();
-});
-
-test('a stream: lines as they come, until the reader stops', async () => {
-  let write: (value: unknown) => void = () => undefined;
-  let isEnded = false;
-  const streams: Streams = {
-    '/v1/trace': (to) => {
-      write = to;
-      write({ line: 1 });
-      return () => {
-        isEnded = true;
-      };
-    },
-  };
-  const socket = await serveSocket(runDir, {}, { streams });
-  const lines = followAgent(runDir, '/v1/trace');
-  expect((await lines.next()).value).toEqual({ line: 1 });
-  write({ line: 2, text: 'a\nb' });
-  expect((await lines.next()).value).toEqual({ line: 2, text: 'a\nb' });
-  await lines.return(undefined);
-  await untilHolds(() => expect(isEnded).toBe(true));
-  socket.close();
 });
 
 test('without permission: said so, with its own exit code', async () => {
