@@ -183,12 +183,7 @@ const SERVICE_FLAGS: readonly FlagRow[] = [
     'as --iptables-sync-period, with --proxy-mode=ipvs',
   ),
   proxy('ipvs-min-sync-period', 'duration', 'ipvs.minSyncPeriod', NO_EFFECT_IPVS),
-  proxy(
-    'ipvs-scheduler',
-    'string',
-    'ipvs.scheduler',
-    'no effect: a backend is selected at random for each connection',
-  ),
+  proxy('ipvs-scheduler', 'string', 'ipvs.scheduler', 'no effect: see --algorithm'),
   proxy('ipvs-exclude-cidrs', 'list', 'ipvs.excludeCIDRs', NO_EFFECT_IPVS),
   proxy('ipvs-strict-arp', 'bool', 'ipvs.strictARP', NO_EFFECT_IPVS),
   proxy('ipvs-tcp-timeout', 'duration', 'ipvs.tcpTimeout', NO_EFFECT_IPVS),
