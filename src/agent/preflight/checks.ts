@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node
 import { release } from 'node:os';
 import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../../errors.ts';
 import { findCgroup2, isCgroup2 } from '../../sys/cgroup.ts';
+import { holds } from '../probe/forbidden.ts';
 import { cgroup2Advice, namespaceName, readInitMounts } from './cgroup-advice.ts';
 
 /** Older kernels lack some of the hooks that the socket layer needs. */
@@ -110,4 +111,13 @@ export function checkCapabilities(processStatus?: string): void {
   const refused = new FairleadError('NO_PRIVILEGE', 'the kernel refuses');
   const named = namingCapabilities(refused, processStatus);
   if (named !== refused) throw named;
+}
+
+/** To others the kernel lists nothing, as if there were nothing to remove. Throws NO_PRIVILEGE. */
+export function checkMayList(status = readFileSync('/proc/self/status', 'utf8')): void {
+  if (holds({ status }, 'CAP_NET_ADMIN')) return;
+  throw new FairleadError(
+    'NO_PRIVILEGE',
+    'this process lacks CAP_NET_ADMIN, without which nobody can tell what there is to remove: run it as root',
+  );
 }

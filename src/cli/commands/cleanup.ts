@@ -2,6 +2,7 @@
 // `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each; with --kube-proxy
 // what kube-proxy has left instead.
 import { Command } from 'commander';
+import { checkMayList } from '../../agent/preflight/checks.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
 import type { Predecessor } from '../../dataplane/predecessor.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
@@ -48,8 +49,9 @@ export function cleanupCommand(): Command {
     });
 }
 
-/** Throws ALREADY_RUNNING, IPTABLES_IN_USE, except on a dry run, which changes nothing. */
+/** Throws NO_PRIVILEGE, and ALREADY_RUNNING, IPTABLES_IN_USE except on a dry run, which changes nothing. */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
+  checkMayList();
   if (options.dryRun) {
     report('would remove', listInstance(options), options.bpfRoot);
     return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead cleanup --kube-proxy`: removes what kube-proxy has left, or prints it.
+import { checkMayList } from '../../agent/preflight/checks.ts';
 import { findServingKubeProxy } from '../../agent/preflight/other-proxies.ts';
 import { type Leftover, leftoversText } from '../../dataplane/leftovers/leftover.ts';
 import { FairleadError } from '../../errors.ts';
@@ -15,8 +16,9 @@ const COLUMNS: readonly Column<Leftover>[] = [
   { title: 'COUNT', cell: ({ count }) => String(count) },
 ];
 
-/** Throws RULES_IN_USE, except on a dry run, and CLEANUP_FAILED. */
+/** Throws NO_PRIVILEGE, RULES_IN_USE, except on a dry run, and CLEANUP_FAILED. */
 export async function cleanupKubeProxy({ dryRun }: { readonly dryRun: boolean }): Promise<void> {
+  checkMayList();
   const serving = await findServingKubeProxy();
   if (serving.length > 0 && !dryRun) throw new FairleadError('RULES_IN_USE', servingText(serving));
   const scan = await scanLeftovers();

@@ -72,6 +72,20 @@ test('the node changes from iptables-nft to iptables-legacy: only the new rules 
   await agent.stop();
 }, 90_000);
 
+test.each(['cleanup', 'cleanup --dry-run', 'cleanup --kube-proxy --dry-run'])(
+  '%s by somebody who may not list rules: refused, and not nothing to remove',
+  async (line) => {
+    const wrapper = ['setpriv', '--reuid', '65534', '--clear-groups'];
+    const args = [...line.split(' '), ...ownPaths(node.instance)];
+    const result = await runCommand({ ...node.instance, wrapper }, args);
+    expect(result).toMatchObject({ code: 5, stdout: '' });
+    expect(result.stderr).toMatch(
+      /^fairlead: this process lacks CAP_NET_ADMIN, .*: run it as root$/m,
+    );
+    expect((await left('legacy')).length).toBeGreaterThan(0);
+  },
+);
+
 test('cleanup knows its rules after others have flushed filter', async () => {
   for (const program of ['iptables-legacy', 'ip6tables-legacy']) {
     await inNode(`${program} -w 5 -F && ${program} -w 5 -X`);
