@@ -128,9 +128,10 @@ static __always_inline bool goes_on_after_reset(const struct packet *p)
 
 /*
  * Sequence numbers of one connection that are seen one after the other differ by no more than its
- * window, so that one that is farther away is forged. In units of 64 KiB: 8 MiB.
+ * window, so that one that is farther away is forged. In units of 64 KiB: 32 MiB, the most that
+ * Linux gives a connection's buffer unless it is told otherwise (tcp_rmem).
  */
-#define NEAR_SEQUENCES 128
+#define NEAR_SEQUENCES 512
 
 static __always_inline bool is_near(__u16 a, __u16 b)
 {

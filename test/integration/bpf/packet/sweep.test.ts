@@ -200,6 +200,8 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
     const CLIENT_SEQ = 4_294_000_000;
     const BACKEND_SEQ = 70_000_000;
     const FORGED_SEQ = 2_000_000_000;
+    /** net.ipv4.tcp_rmem's, from Linux 6.16 on. */
+    const LARGEST_WINDOW = 32 * 1024 * 1024;
 
     beforeEach(() => {
       publish(drive, family, { rule: { masquerade: isMasqueraded } });
@@ -238,6 +240,14 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
       ],
       ['of the backend', () => reply(`tcp RST seq=${BACKEND_SEQ + 1}`)],
       ['of the backend, a window later', () => reply(`tcp RST ACK seq=${BACKEND_SEQ + 4_000_000}`)],
+      [
+        'of the client, the largest window later',
+        () => send(`tcp RST seq=${CLIENT_SEQ + LARGEST_WINDOW - 2 ** 32}`),
+      ],
+      [
+        'of the backend, the largest window later',
+        () => reply(`tcp RST seq=${BACKEND_SEQ + LARGEST_WINDOW}`),
+      ],
     ])('one %s ends it', (_, packet) => {
       packet();
       ageAll('main', 11);
