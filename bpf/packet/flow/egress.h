@@ -21,7 +21,7 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 	if (!nat->flags.replied)
 		nat->flags.replied = 1;
 	if (p->tcp_flags & TCP_FIN)
-		nat->flags.backend_fin = 1;
+		nat->flags.backend_fin |= p->may_end;
 	if (p->tcp_flags & TCP_RST)
 		nat->flags.reset |= p->may_end;
 	else if (nat->flags.reset && goes_on_after_reset(p))
@@ -38,12 +38,11 @@ static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, co
 	return set_destination(skb, p, &p->wire.destination, nat->client_port, family);
 }
 
-/* --- resets -----------------------------------------------------------------------------------
+/* --- ends -------------------------------------------------------------------------------------
  */
 
-/* The snat leg has not noted the RST of the backend yet: only the flow leg tells a forged one. */
-static __always_inline void note_backend_reset(struct packet *p, struct nat *nat,
-					       enum family family)
+/* The snat leg has not noted the end by the backend yet: only the flow leg tells a forged one. */
+static __always_inline void note_backend_end(struct packet *p, struct nat *nat, enum family family)
 {
 	struct snat *snat;
 
@@ -56,8 +55,8 @@ static __always_inline void note_backend_reset(struct packet *p, struct nat *nat
 		note_end(p, &snat->backend_end);
 }
 
-/* A RST, of either side, of the nat leg of p->nat. */
-static __always_inline void on_reset(struct packet *p, struct nat *nat, enum family family)
+/* A FIN or RST, of either side, of the nat leg of p->nat. */
+static __always_inline void on_end(struct packet *p, struct nat *nat, enum family family)
 {
 	bool is_request = ascends(&p->wire) == nat->flags.client_is_source;
 	tcp_progress progress = 0;
@@ -71,26 +70,26 @@ static __always_inline void on_reset(struct packet *p, struct nat *nat, enum fam
 	p->wire = p->quoted;
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
 	if (!is_request)
-		note_backend_reset(p, nat, family);
+		note_backend_end(p, nat, family);
 }
 
-__noinline int fl_reset_seen4(void)
+__noinline int fl_end_seen4(void)
 {
 	struct packet *p = this_packet();
 	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
 
 	if (nat)
-		on_reset(p, nat, FAMILY_IPV4);
+		on_end(p, nat, FAMILY_IPV4);
 	return 0;
 }
 
-__noinline int fl_reset_seen6(void)
+__noinline int fl_end_seen6(void)
 {
 	struct packet *p = this_packet();
 	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
 
 	if (nat)
-		on_reset(p, nat, FAMILY_IPV6);
+		on_end(p, nat, FAMILY_IPV6);
 	return 0;
 }
 
@@ -252,8 +251,8 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 	if (nat.check != check_of(p, &p->nat, &p->frontend,
 				  two_ports(nat.frontend_port, nat.client_port), family))
 		return UNDECIDED;
-	if (unlikely(p->tcp_flags & TCP_RST))
-		family == FAMILY_IPV4 ? fl_reset_seen4() : fl_reset_seen6();
+	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)))
+		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
 	if (ascends(&p->wire) == nat.flags.client_is_source)
 		return on_request_out(skb, p, found, tier, family);
 	if (unlikely(is_of_older(p, &nat)) &&

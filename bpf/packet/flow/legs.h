@@ -227,7 +227,7 @@ static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum
 static __always_inline void note_end(const struct packet *p, struct tcp_end *end)
 {
 	if (p->tcp_flags & TCP_FIN)
-		end->fin = 1;
+		end->fin |= p->may_end;
 	if (p->tcp_flags & TCP_RST)
 		end->reset |= p->may_end;
 	else if (end->reset && goes_on_after_reset(p))

@@ -33,7 +33,7 @@ static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, 
 		return UNDECIDED;
 	if (unlikely(!snat.backend_end.answered))
 		found->backend_end.answered = 1;
-	p->may_end = false; /* the egress program knows, and notes a RST: see on_reset() */
+	p->may_end = false; /* the egress program knows, and notes it: see on_end() */
 	note_end(p, &found->backend_end);
 	if (snat.seen_seconds != p->now)
 		found->seen_seconds = p->now;

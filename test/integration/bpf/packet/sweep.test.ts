@@ -223,12 +223,13 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
         ],
       ],
       ['that is a FIN of the client', [() => send(`tcp FIN ACK seq=${FORGED_SEQ} ack=1`)]],
+      ['that is a FIN of the backend', [() => reply(`tcp FIN ACK seq=${FORGED_SEQ} ack=1`)]],
     ])('a forged one %s leaves the flow as it is', (_, packets) => {
       for (const packet of packets) packet();
       ageAll('main', 7200);
       expect(round()).toMatchObject({ expired: 0, orphans: 0 });
       expect(entries('main')).toEqual(ALL);
-      drive.edit(`fl_snat${digit}`, (value) => expect((value[10]! | value[11]!) & 2).toBe(0));
+      drive.edit(`fl_snat${digit}`, (value) => expect((value[10]! | value[11]!) & 3).toBe(0));
       expect(send(`tcp ACK seq=${CLIENT_SEQ + 1} ack=${BACKEND_SEQ + 1}`)).toContain(pod(5));
     });
 
