@@ -44,13 +44,8 @@ static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, co
 /* The snat leg has not noted the end by the backend yet: only the flow leg tells a forged one. */
 static __always_inline void note_backend_end(struct packet *p, struct nat *nat, enum family family)
 {
-	struct snat *snat;
+	struct snat *snat = find_own_snat(p, nat, family);
 
-	if (!set_snat_key(p, nat, family))
-		return;
-	snat = find_snat(TIER_MAIN, &p->snat, family);
-	if (!snat)
-		snat = find_snat(TIER_NEW, &p->snat, family);
 	if (snat)
 		note_end(p, &snat->backend_end);
 }
@@ -104,18 +99,9 @@ __noinline int fl_end_seen6(void)
  */
 static __always_inline bool is_answer_to_snat(struct packet *p, struct nat *nat, enum family family)
 {
-	const struct tuple *key = &p->nat;
-	struct address client;
-	struct snat *snat;
-	__u16 port;
+	struct snat *snat = find_own_snat(p, nat, family);
 
-	if (!set_snat_key(p, nat, family))
-		return false;
-	client = nat->flags.client_is_source ? key->source : key->destination;
-	port = nat->flags.client_is_source ? key->source_port : key->destination_port;
-	snat = find_snat_of(p, family);
-	return snat && snat->backend_end.answered &&
-	       snat->check == check_of(p, &p->snat, &client, port, family);
+	return snat && snat->backend_end.answered;
 }
 
 static __always_inline bool leave_first(struct packet *p, enum family family)

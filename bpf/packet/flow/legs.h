@@ -223,6 +223,36 @@ static __always_inline bool set_snat_key(struct packet *p, struct nat *nat, enum
 /* --- the snat leg ------------------------------------------------------------------------------
  */
 
+static __always_inline struct snat *find_snat_of(const struct packet *p, enum family family)
+{
+	struct snat *snat = find_snat(TIER_MAIN, &p->snat, family);
+
+	return snat ? snat : find_snat(TIER_NEW, &p->snat, family);
+}
+
+/* What the leg of p->snat has as its check if it is that of the nat leg. */
+static __always_inline __u32 own_snat_check(const struct packet *p, const struct nat *nat,
+					    enum family family)
+{
+	const struct tuple *key = &p->nat;
+	struct address client = nat->flags.client_is_source ? key->source : key->destination;
+	__u16 port = nat->flags.client_is_source ? key->source_port : key->destination_port;
+
+	return check_of(p, &p->snat, &client, port, family);
+}
+
+/* The snat leg of a nat leg; NULL: there is none, or another flow has its port by now. */
+static __always_inline struct snat *find_own_snat(struct packet *p, struct nat *nat,
+						  enum family family)
+{
+	struct snat *snat;
+
+	if (!set_snat_key(p, nat, family))
+		return NULL;
+	snat = find_snat_of(p, family);
+	return snat && snat->check == own_snat_check(p, nat, family) ? snat : NULL;
+}
+
 /* Notes in the snat leg whether one side ends the connection. */
 static __always_inline void note_end(const struct packet *p, struct tcp_end *end)
 {
@@ -271,16 +301,11 @@ static __always_inline void end_own_snat(struct packet *p, __u32 check, enum tie
  */
 static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum family family)
 {
-	const struct tuple *key = &p->nat;
-	struct address client;
-	__u16 port;
 	__u32 check;
 
 	if (!set_snat_key(p, nat, family))
 		return;
-	client = nat->flags.client_is_source ? key->source : key->destination;
-	port = nat->flags.client_is_source ? key->source_port : key->destination_port;
-	check = check_of(p, &p->snat, &client, port, family);
+	check = own_snat_check(p, nat, family);
 	end_own_snat(p, check, TIER_NEW, family);
 	end_own_snat(p, check, TIER_MAIN, family);
 }

@@ -113,13 +113,6 @@ static __always_inline bool is_of_client(const struct packet *p, enum family fam
 /* --- allocation --------------------------------------------------------------------------------
  */
 
-static __always_inline struct snat *find_snat_of(const struct packet *p, enum family family)
-{
-	struct snat *snat = find_snat(TIER_MAIN, &p->snat, family);
-
-	return snat ? snat : find_snat(TIER_NEW, &p->snat, family);
-}
-
 /* A connection that begins may find the leg that the flow had before. */
 static __always_inline void note_request(const struct packet *p, struct snat *snat)
 {

@@ -233,6 +233,16 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(answer(61_000), 'after the end of the former flow').toBe(answerTo(3));
   });
 
+  test('a RST to the client that had a port before ends nothing of the flow that has it now', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
+    from(1);
+    play(2, ENDS['FINs of both']);
+    expect(sourcePort(from(3))).toBe(61_000);
+    drive.egress(`${pod(5)} > ${at.port(other(2), 40_000)} tcp RST ACK`);
+    expect(answer(61_000)).toBe(answerTo(3));
+  });
+
   test('a backend that has the former connection in TIME-WAIT: the client is told, and ends it', () => {
     publish(drive, family, masquerade);
     drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
