@@ -3,19 +3,17 @@
 // next datagram is refused. The backend still runs, so that what is not refused is answered.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
-import { type AddressKind, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { until, untilHolds } from '../../../support/until.ts';
-import { errorsOf, heldPrograms, RECOVERY_MS } from './support.ts';
+import { errorsOf, heldPrograms, type Program, RECOVERY_MS } from './support.ts';
+import { KINDS, OTHER, udpServices, words } from './udp-services.ts';
 
-const WEB = { n: 10, protocol: 'UDP' } as const;
-const OTHER = { n: 11, protocol: 'UDP' } as const;
-const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
 const UNPRIVILEGED = ['setpriv', '--bounding-set=-sys_admin,-sys_ptrace'];
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 let agent: Agent;
 const held = heldPrograms(() => node);
+const { put, putOther, rename, answeredBy } = udpServices(() => node);
 
 beforeAll(async () => {
   node = await startOneNode(['a', 'b'], ['client', 'second']);
@@ -25,26 +23,8 @@ beforeAll(async () => {
 afterEach(() => agent.kill());
 afterAll(() => node?.remove());
 
-const startUnprivileged = async (): Promise<void> => {
-  agent = await startAgent({ ...node.instance, wrapper: UNPRIVILEGED });
-};
-
-function put(...pods: readonly string[]): void {
-  node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
-}
-function putOther(...pods: readonly string[]): void {
-  node.manifests.put('other.yaml', service('other', OTHER, node.pods(...pods)));
-}
-
-const words = (kind: AddressKind, spec: typeof WEB | typeof OTHER = WEB) => {
-  const { address, port } = target(spec, kind);
-  return [address, port];
-};
-
-/** Of new connections: the sync that removed the others is over. */
-const answeredBy = async (backend: string): Promise<void> => {
-  await node.programmed();
-  expect(await node.client().once(target(WEB))).toMatchObject({ kind: 'answered', backend });
+const startUnprivileged = async (flags: readonly string[] = []): Promise<void> => {
+  agent = await startAgent({ ...node.instance, wrapper: UNPRIVILEGED }, flags);
 };
 
 const refused = (count: number): Promise<void> =>
@@ -55,6 +35,17 @@ const refused = (count: number): Promise<void> =>
 
 const counted = async (): Promise<number> =>
   (await node.status()).reasons['REFUSED_STALE_SOCKET'] ?? 0;
+
+/** Three sockets whose backend goes, and an agent that is started with these flags. */
+async function threeLeft(flags: readonly string[] = []): Promise<Program> {
+  put('a');
+  await startUnprivileged(flags);
+  await answeredBy('a');
+  const sockets = held(['udp', ...words('IPv4'), 3]);
+  await sockets.says('held 3');
+  put('b');
+  return sockets;
+}
 
 test.each(KINDS)('%s: the next datagram is refused, a new socket is served', async (kind) => {
   put('a');
@@ -119,10 +110,7 @@ test('an endpoint that serves under another port name keeps its sockets', async 
   await waiting.says('held 3');
   const witness = held(['udp', ...words('IPv4', OTHER), 1]);
   await witness.says('held 1');
-  const renamed = service('web', WEB, node.pods('a')).map((object) =>
-    JSON.parse(JSON.stringify(object).replaceAll('"main"', '"second"')),
-  );
-  node.manifests.put('web.yaml', renamed);
+  rename('a');
   await node.programmed();
   putOther('b');
   await refused(1);
@@ -131,24 +119,14 @@ test('an endpoint that serves under another port name keeps its sockets', async 
 });
 
 test('without the agent they are refused as well', async () => {
-  put('a');
-  await startUnprivileged();
-  await answeredBy('a');
-  const seldom = held(['udp', ...words('IPv4'), 3]);
-  await seldom.says('held 3');
-  put('b');
+  const seldom = await threeLeft();
   await refused(3);
   await agent.kill();
   expect(await seldom.exchange()).toBe(0);
 });
 
 test('without programs on devices they are left, and counted', async () => {
-  put('a');
-  agent = await startAgent({ ...node.instance, wrapper: UNPRIVILEGED }, ['--devices', 'none']);
-  await answeredBy('a');
-  const seldom = held(['udp', ...words('IPv4'), 3]);
-  await seldom.says('held 3');
-  put('b');
+  const seldom = await threeLeft(['--devices', 'none']);
   await untilHolds(async () => {
     const { refused: none, left = [] } = (await node.status()).staleSockets ?? {};
     expect([none, left.map(({ count }) => count)]).toEqual([0, [3]]);
@@ -157,25 +135,16 @@ test('without programs on devices they are left, and counted', async () => {
 });
 
 test('closed sockets are no longer looked for', async () => {
-  put('a');
-  await startUnprivileged();
-  await answeredBy('a');
-  const seldom = held(['udp', ...words('IPv4'), 3]);
-  await seldom.says('held 3');
-  put('b');
+  const seldom = await threeLeft();
   await refused(3);
   seldom.child.kill('SIGKILL');
   await seldom.child.exited;
-  const count = await until(
-    async () => {
-      putOther('b');
-      await node.programmed();
-      putOther('a');
-      await node.programmed();
-      const { staleSockets } = await node.status();
-      return staleSockets?.refused === 0 ? 'none' : undefined;
-    },
-    { what: 'a pass that finds none', timeoutMs: RECOVERY_MS },
-  );
-  expect(count).toBe('none');
+  const isNone = async (): Promise<boolean> => {
+    putOther('b');
+    await node.programmed();
+    putOther('a');
+    await node.programmed();
+    return (await node.status()).staleSockets?.refused === 0;
+  };
+  await until(isNone, { what: 'a pass that finds none', timeoutMs: RECOVERY_MS });
 });

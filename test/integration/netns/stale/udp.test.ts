@@ -2,7 +2,7 @@
 // Connected UDP sockets whose backend is gone: their programs get an error, in both ways to destroy a socket; no
 // other socket is touched.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type AddressKind, service, target } from '../../../support/builders.ts';
+import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { pause } from '../../../support/pause.ts';
 import { untilHolds } from '../../../support/until.ts';
@@ -15,41 +15,25 @@ import {
   startWithObjects,
   WAYS,
 } from './support.ts';
+import { KINDS, OTHER, udpServices, WEB, words } from './udp-services.ts';
 
-const WEB = { n: 10, protocol: 'UDP' } as const;
-const OTHER = { n: 11, protocol: 'UDP' } as const;
 const NAMES = { n: 12, protocol: 'UDP', port: 53, targetPort: 5300 } as const;
-const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 const held = heldPrograms(() => node);
+const { put, putOther, rename, answeredBy } = udpServices(() => node);
 
 beforeAll(async () => {
   node = await startOneNode(['a', 'b'], ['client', 'second']);
 });
 afterAll(() => node?.remove());
 
-const put = (...pods: readonly string[]): void => {
-  node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
-};
-
-const words = (kind: AddressKind, spec: typeof WEB | typeof OTHER = WEB) => {
-  const { address, port } = target(spec, kind);
-  return [address, port];
-};
-
-/** Of new connections: the sync that removed the others is over. */
-const answeredBy = async (backend: string): Promise<void> => {
-  await node.programmed();
-  expect(await node.client().once(target(WEB))).toMatchObject({ kind: 'answered', backend });
-};
-
 describe.each(WAYS)('%s', (way) => {
   let stop: () => Promise<unknown>;
 
   beforeAll(async () => {
     put('a');
-    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
+    putOther('a');
     ({ stop } = await startWith(node, way));
   });
   afterAll(() => stop());
@@ -145,10 +129,10 @@ describe.each(WAYS)('%s', (way) => {
     ending(true);
     await answeredBy('b');
     // The pass that this one waits for has looked at the others, too.
-    node.manifests.put('other.yaml', service('other', OTHER, node.pods('b')));
+    putOther('b');
     await untilHolds(() => expect(errorsOf(witness)).toHaveLength(1), RECOVERY_MS);
     expect([await waiting.exchange(), errorsOf(waiting)]).toEqual([3, []]);
-    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
+    putOther('a');
     ending(false);
     await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
   });
@@ -160,16 +144,12 @@ describe.each(WAYS)('%s', (way) => {
     await waiting.says('held 3');
     const witness = held(['udp', ...words('IPv4', OTHER), 1]);
     await witness.says('held 1');
-    // Another name of its port: another Service port, with backends of its own.
-    const renamed = service('web', WEB, node.pods('a')).map((object) =>
-      JSON.parse(JSON.stringify(object).replaceAll('"main"', '"second"')),
-    );
-    node.manifests.put('web.yaml', renamed);
+    rename('a');
     await node.programmed();
-    node.manifests.put('other.yaml', service('other', OTHER, node.pods('b')));
+    putOther('b');
     await untilHolds(() => expect(errorsOf(witness)).toHaveLength(1), RECOVERY_MS);
     expect([await waiting.exchange(), errorsOf(waiting)]).toEqual([3, []]);
-    node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
+    putOther('a');
   });
 
   test('1,000 sockets', async () => {
