@@ -125,6 +125,9 @@ function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
   }
 }
 
+/** For who will run something that ends with this process, and does something else until then. */
+export const prepareTied = (): void => void endingWithUs();
+
 const PARENT_DEATH = ['setpriv', '--pdeathsig', 'KILL'] as const;
 let parentDeath: Promise<readonly string[]> | undefined;
 

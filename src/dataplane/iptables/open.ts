@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from '../../log.ts';
 import type { Family } from '../../model/types.ts';
 import { SYSTEM_CLOCK } from '../../sys/clock.ts';
-import { endTied } from '../../sys/exec.ts';
+import { endTied, prepareTied } from '../../sys/exec.ts';
 import { rulesGeneration } from '../../sys/netfilter.ts';
 import { iptablesCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
@@ -40,6 +40,7 @@ export async function openIptablesDataplane(
   if (lock.warning !== undefined)
     log.warn({ reason: lock.warning }, 'lock on the rules taken by another');
   try {
+    prepareTied();
     const found = await findTools();
     log.info({ variant: found.variant, why: found.why }, 'iptables chosen');
     for (const { family, reason } of found.missing) {

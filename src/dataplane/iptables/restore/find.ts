@@ -2,7 +2,7 @@
 // Finds out which iptables to run on this node, and for which families.
 import { FairleadError } from '../../../errors.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
-import { run } from '../../../sys/exec.ts';
+import { type RunResult, run } from '../../../sys/exec.ts';
 import { missingText } from './failure.ts';
 import { programName, type RunProgram, type Tools, toolsOf } from './tools.ts';
 import {
@@ -17,86 +17,100 @@ import {
 export interface FoundTools extends Choice {
   /** Without a family that the kernel or the node does not have. */
   readonly families: ReadonlyMap<Family, Tools>;
-  readonly missing: readonly { readonly family: Family; readonly reason: string }[];
+  readonly missing: readonly MissingFamily[];
 }
 
-/** Throws NO_IPTABLES. */
+/** What the node's programs of one variant have said. */
+interface Asked extends Reading {
+  /** undefined: they have the plain name. */
+  readonly name: Variant | undefined;
+  /** IPv4 is not missing. */
+  readonly missing: readonly MissingFamily[];
+}
+
+interface MissingFamily {
+  readonly family: Family;
+  readonly reason: string;
+}
+
+/** Throws NO_IPTABLES. Asks with as few programs as possible: a start waits for them. */
 export async function findTools(runProgram: RunProgram = run): Promise<FoundTools> {
   const [nft, listed] = await Promise.all([
-    readingBy('nft', runProgram),
-    readingBy('legacy', runProgram),
+    askedOf('nft', runProgram),
+    askedOf('legacy', runProgram),
   ]);
-  const legacy = 'reason' in nft ? await proven(listed, runProgram) : listed;
+  const first = chooseVariant({ nft, legacy: listed });
+  const legacy = first?.variant === 'legacy' ? await proven(listed, runProgram) : listed;
   const choice = chooseVariant({ nft, legacy });
-  if (choice === undefined) {
+  const chosen = choice?.variant === 'nft' ? nft : legacy;
+  if (choice === undefined || 'reason' in chosen) {
     const reasons = [nft, legacy].flatMap((one) => ('reason' in one ? [one.reason] : []));
     throw new FairleadError(
       'NO_IPTABLES',
       `no iptables works on this node: ${[...new Set(reasons)].join('; ')}`,
     );
   }
-  const name = (await has(choice.variant, runProgram)) ? choice.variant : undefined;
-  return { ...choice, ...(await familiesOf(name, runProgram)) };
+  const { name, missing } = chosen;
+  const isMissing = new Set(missing.map(({ family }) => family));
+  const families = FAMILIES.filter((family) => !isMissing.has(family));
+  return {
+    ...choice,
+    families: new Map(families.map((family) => [family, toolsOf(family, name, runProgram)])),
+    missing,
+  };
 }
 
-async function familiesOf(
-  variant: Variant | undefined,
+async function askedOf(variant: Variant, runProgram: RunProgram): Promise<Asked | Unusable> {
+  for (const name of [variant, undefined]) {
+    if (name === undefined && (await plainVariant(runProgram)) !== variant) break;
+    const saved = await savedBy(name, [], runProgram);
+    if (saved[0]?.code !== NOT_FOUND) return askedFrom(name, saved);
+  }
+  return { reason: missingText(programName('IPv4', variant, 'save')) };
+}
+
+/** Of run(), and of a shell. */
+const NOT_FOUND = 127;
+
+interface Saved extends RunResult {
+  readonly family: Family;
+  readonly program: string;
+}
+
+/** IPv4 first. */
+const savedBy = (
+  name: Variant | undefined,
+  args: readonly string[],
   runProgram: RunProgram,
-): Promise<Pick<FoundTools, 'families' | 'missing'>> {
-  const families = new Map<Family, Tools>();
-  const missing: { family: Family; reason: string }[] = [];
-  const asked = FAMILIES.map(async (family) => {
-    const program = programName(family, variant, 'save');
-    return { family, program, ...(await runProgram(program, ['-t', 'nat'])) };
-  });
-  for (const { family, program, code, stderr } of await Promise.all(asked)) {
-    if (code === 0) families.set(family, toolsOf(family, variant, runProgram));
-    else missing.push({ family, reason: code === 127 ? missingText(program) : firstLine(stderr) });
-  }
-  return { families, missing };
-}
+): Promise<readonly Saved[]> =>
+  Promise.all(
+    FAMILIES.map(async (family) => {
+      const program = programName(family, name, 'save');
+      return { family, program, ...(await runProgram(program, args)) };
+    }),
+  );
 
-async function readingBy(variant: Variant, runProgram: RunProgram): Promise<Reading | Unusable> {
-  const name = await nameOf(variant, runProgram);
-  if (name === 'none') return { reason: missingText(programName('IPv4', variant, 'save')) };
-  const saved = FAMILIES.map(async (family) => {
-    const program = programName(family, name, 'save');
-    return { family, program, ...(await runProgram(program, [])) };
-  });
-  const outputs: string[] = [];
-  for (const { family, program, code, stdout, stderr } of await Promise.all(saved)) {
-    if (code === 0) outputs.push(stdout);
-    else if (family === 'IPv4') return { reason: `${program}: ${firstLine(stderr)}` };
-  }
-  return readingOf(outputs);
+function askedFrom(name: Variant | undefined, saved: readonly Saved[]): Asked | Unusable {
+  const failed = saved.filter(({ code }) => code !== 0);
+  const ipv4 = failed.find(({ family }) => family === 'IPv4');
+  if (ipv4 !== undefined) return { reason: `${ipv4.program}: ${firstLine(ipv4.stderr)}` };
+  const missing = failed.map(({ family, program, code, stderr }) => ({
+    family,
+    reason: code === NOT_FOUND ? missingText(program) : firstLine(stderr),
+  }));
+  const outputs = saved.flatMap(({ code, stdout }) => (code === 0 ? [stdout] : []));
+  return { name, missing, ...readingOf(outputs) };
 }
 
 /**
  * Of legacy, iptables-save lists the tables that exist, and succeeds without any. Asking for one loads its module: only if
- * nft does not work.
+ * it is to be used.
  */
-async function proven(
-  legacy: Reading | Unusable,
-  runProgram: RunProgram,
-): Promise<Reading | Unusable> {
-  const name = await nameOf('legacy', runProgram);
-  if ('reason' in legacy || name === 'none') return legacy;
-  const program = programName('IPv4', name, 'save');
-  const { code, stderr } = await runProgram(program, ['-t', 'nat']);
-  return code === 0 ? legacy : { reason: `${program}: ${firstLine(stderr)}` };
-}
-
-/** undefined: it is what the plain name is. */
-async function nameOf(
-  variant: Variant,
-  runProgram: RunProgram,
-): Promise<Variant | 'none' | undefined> {
-  if (await has(variant, runProgram)) return variant;
-  return (await plainVariant(runProgram)) === variant ? undefined : 'none';
-}
-
-async function has(variant: Variant, runProgram: RunProgram): Promise<boolean> {
-  return (await runProgram(programName('IPv4', variant, 'save'), ['--version'])).code === 0;
+async function proven(listed: Asked | Unusable, runProgram: RunProgram): Promise<Asked | Unusable> {
+  if ('reason' in listed) return listed;
+  const { name, hasHint, rules } = listed;
+  const asked = askedFrom(name, await savedBy(name, ['-t', 'nat'], runProgram));
+  return 'reason' in asked ? asked : { ...asked, hasHint, rules };
 }
 
 /** What `iptables` without a variant in its name is: before 1.8 there was only legacy. */

@@ -61,6 +61,28 @@ describe('iptables of a node', () => {
       'legacy: iptables-legacy-save',
     ],
     [
+      'rules in legacy, which the kernel does not have any more',
+      {
+        ...both,
+        'iptables-legacy-save': ok(RULES),
+        'iptables-legacy-save -t': bad(
+          "can't initialize iptables table `nat': Table does not exist\n",
+        ),
+      },
+      'nft: iptables-nft-save',
+    ],
+    [
+      'legacy without nat for IPv6',
+      {
+        ...both,
+        'iptables-legacy-save': ok(RULES),
+        'ip6tables-legacy-save -t': bad(
+          "can't initialize ip6tables table `nat': Table does not exist\n",
+        ),
+      },
+      "legacy: iptables-legacy-save, no IPv6: can't initialize ip6tables table `nat': Table does not exist",
+    ],
+    [
       'one program, which is nft',
       { 'iptables-save --version': ok(NFT), 'iptables-save': ok() },
       'nft: iptables-save',
@@ -82,6 +104,19 @@ describe('iptables of a node', () => {
     ],
   ])('%s', async (_, answers, expected) => {
     expect(await found(answers)).toBe(expected);
+  });
+
+  test.each<[variant: string, legacy: RunResult, programs: number]>([
+    ['nft', ok(), 4],
+    ['legacy, whose table of nat is asked for', ok(RULES), 6],
+  ])('a start waits for few programs: %s', async (_, legacy, programs) => {
+    let count = 0;
+    const node = nodeWith({ ...both, 'iptables-legacy-save': legacy });
+    await findTools((program, args) => {
+      count += 1;
+      return node(program, args);
+    });
+    expect(count).toBe(programs);
   });
 
   test('none', async () => {
