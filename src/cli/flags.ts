@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options that commands other than `run` share, and durations on the command line.
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseFlagDuration } from '../config/duration.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../config/instance-paths.ts';
 
@@ -16,3 +16,9 @@ export function durationMs(text: string): number {
   if (ms >= 1) return ms;
   throw new InvalidArgumentError(`"${text}" is not a duration such as 30s, 10m, or 30 for seconds`);
 }
+
+/** @param byDefault as it could be given: help says it in the same words */
+export const timeoutOption = (description: string, byDefault: string): Option =>
+  new Option('--timeout <duration>', description)
+    .argParser(durationMs)
+    .default(durationMs(byDefault), byDefault);

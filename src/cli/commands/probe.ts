@@ -7,7 +7,7 @@ import { Command, Option } from 'commander';
 import { checkIsCgroup2 } from '../../agent/preflight/checks.ts';
 import type { Engine } from '../../agent/probe/choice.ts';
 import { exitCodeOf, reportOf } from '../../agent/probe/report.ts';
-import { durationMs } from '../flags.ts';
+import { timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print } from '../output.ts';
 import { type InsideParts, probeInside } from '../probe/inside.ts';
 import { probe } from '../probe/outside.ts';
@@ -22,8 +22,6 @@ interface ProbeCommandOptions {
   readonly inside: string | undefined;
 }
 
-const TIMEOUT_MS = 10_000;
-
 export function probeCommand(): Command {
   const command = new Command('probe').description(
     'try what fairlead needs of this node, and say which engine a start uses; exits 3 if something is missing, 5 if no engine works',
@@ -34,11 +32,7 @@ export function probeCommand(): Command {
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
     .addOption(engine)
     .option('--cgroup-root <dir>', 'cgroup v2 directory below which a cgroup is made for a moment')
-    .addOption(
-      new Option('--timeout <duration>', 'maximum time of one attempt')
-        .argParser(durationMs)
-        .default(TIMEOUT_MS, `${TIMEOUT_MS / 1000}s`),
-    )
+    .addOption(timeoutOption('maximum time of one attempt', '10s'))
     .addOption(new Option('--inside <json>').hideHelp())
     .action(probeNode);
 }

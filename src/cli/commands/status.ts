@@ -7,7 +7,7 @@ import { countFrontends, type Health, healthOf } from '../../observe/health.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
 import type { Status } from '../../observe/status.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
-import { addRunDirOption, durationMs } from '../flags.ts';
+import { addRunDirOption, timeoutOption } from '../flags.ts';
 import { createLeftoverWarning } from '../leftovers/warning.ts';
 import { addOutputOption, machine, type OutputFormat, show } from '../output.ts';
 import { type Report, statusText } from '../view/status-text.ts';
@@ -29,12 +29,7 @@ export function statusCommand(): Command {
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
     .option('-w, --watch', 'print again after each change', false)
     .option('--wait', 'wait until the initial sync is complete', false)
-    .option(
-      '--timeout <duration>',
-      'maximum time to --wait, e.g. 30 (seconds), 90s, 5m',
-      durationMs,
-      300_000,
-    )
+    .addOption(timeoutOption('maximum time to --wait, e.g. 30 (seconds), 90s, 5m', '5m'))
     .action(status);
 }
 

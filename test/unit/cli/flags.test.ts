@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { addPlanFlags, flagValues } from '../../../src/cli/config-flags.ts';
-import { durationMs } from '../../../src/cli/flags.ts';
+import { durationMs, timeoutOption } from '../../../src/cli/flags.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 
 function settings(...args: string[]) {
@@ -35,7 +35,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       ],
       ...['--detect-local-mode', 'InterfaceNamePrefix', '--pod-interface-name-prefix', 'veth'],
       ...['--pod-bridge-interface', 'br0', '--bind-address', '192.0.2.1'],
-      ...['--masquerade-all', '--no-external-ips'],
+      ...['--masquerade-all', '--no-external-ips', '--algorithm', 'source-hash'],
     );
     expect(all).toEqual({
       nodeName: 'n1',
@@ -47,6 +47,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       nodePortAddresses: ['primary', '10.0.0.0/8'],
       bindAddress: '192.0.2.1',
       allowExternalIps: false,
+      algorithm: 'source-hash',
     });
   });
 
@@ -71,4 +72,10 @@ test('durations have units, or are seconds', () => {
   expect(texts.map(durationMs)).toEqual([250, 1_500, 90_000, 600_000, 3_600_000, 30_000, 500]);
   for (const bad of ['', '0', '0s', '-1s', '-5', '1d', '1e3'])
     expect(() => durationMs(bad)).toThrow(`"${bad}" is not a duration`);
+});
+
+test('help says the time that is waited by default as one would give it', () => {
+  const command = new Command().addOption(timeoutOption('maximum time', '5m'));
+  expect(command.helpInformation()).toContain('maximum time (default: 5m)');
+  expect(command.opts()).toEqual({ timeout: 300_000 });
 });
