@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A minimal kubelet: reads a DaemonSet's Pod from the API server and turns each container into arguments of a
 // container runtime. An unknown field is an error, so that no setting of a manifest is silently ignored.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type {
   V1Container,
@@ -99,7 +99,8 @@ function volumeMount(mount: V1VolumeMount, sources: ReadonlyMap<string, string>)
 /** The path of a volume's files on this machine. */
 async function volumeSource(plane: ControlPlane, host: PodHost, volume: V1Volume): Promise<string> {
   const { name, hostPath, configMap, emptyDir } = volume;
-  if (emptyDir !== undefined) return emptyFolder(join(host.directory, `volume-${name}`));
+  // Another one each time: that of a container which runs stays as it is.
+  if (emptyDir !== undefined) return mkdtempSync(join(host.directory, `volume-${name}-`));
   if (hostPath !== undefined) {
     const path = join(host.root, hostPath.path);
     if (hostPath.type?.endsWith('OrCreate')) create(path, hostPath.type);
@@ -109,12 +110,6 @@ async function volumeSource(plane: ControlPlane, host: PodHost, volume: V1Volume
   const path = `/api/v1/namespaces/kube-system/configmaps/${configMap.name}`;
   const { data = {} } = await plane.api.get<{ data?: Record<string, string> }>(path);
   return writeFolder(join(host.directory, `volume-${name}`), data);
-}
-
-function emptyFolder(path: string): string {
-  rmSync(path, { recursive: true, force: true });
-  mkdirSync(path, { recursive: true });
-  return path;
 }
 
 function create(path: string, type: string): void {
