@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fairlead's DaemonSet on real nodes, from its image and as docs/install.md installs it: what happens to agents, under load.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   changeMapSizes,
   killAgents,
@@ -8,35 +8,19 @@ import {
   starveAgents,
   stopApiServer,
 } from './lab/agents.ts';
-import { prepareProxyImages } from './lab/archives.ts';
 import { onAgent } from './lab/proxies.ts';
-import { openResults } from './lab/results.ts';
 import { EVERYTHING, openStage, type Stage, WITH_HEALTH_CHECKS } from './lab/stage.ts';
-import { prepareNodes } from './programs.ts';
+import { describeCluster } from './lab/suite.ts';
 
-const nodes = await prepareNodes();
-const proxies = nodes.isReady ? await prepareProxyImages(nodes.binaries.kubeProxy) : nodes;
-
-describe.skipIf(!proxies.isReady)(
+describeCluster(
   'fairlead’s DaemonSet',
-  () => {
-    let stage: Stage;
-    const results = openResults('fairlead');
-    beforeAll(async () => {
-      if (!nodes.isReady || !proxies.isReady) return;
-      stage = await openStage(nodes.binaries, nodes.programs, proxies.images, {
-        proxy: 'fairlead',
-      });
-    }, 600_000);
-    afterAll(async () => {
-      results.save();
-      await stage?.remove();
-    });
-
+  'fairlead',
+  (parts) => openStage(parts, { proxy: 'fairlead' }),
+  (stage, results) => {
     test.each(['n1', 'n2'])(
       'serves %s by its programs, from the API server’s own address',
       async (name) => {
-        const status = await onAgent(stage, name, ['status']);
+        const status = await onAgent(stage(), name, ['status']);
         expect(status).toContain('Source:     cluster https://192.168.78.250:6443');
         expect(status).toContain('Dataplane:  bpf, 11 hooks on /host/sys/fs/cgroup');
       },
@@ -51,15 +35,14 @@ describe.skipIf(!proxies.isReady)(
       },
       { what: 'sizes of maps changed', action: changeMapSizes },
     ])('$what: health checks, too', async ({ what, action }) => {
-      await results.scenario(stage, what, WITH_HEALTH_CHECKS, () => action(stage));
+      await results.scenario(stage(), what, WITH_HEALTH_CHECKS, action);
     });
 
     test.each<{ what: string; action: (stage: Stage) => Promise<void> }>([
       { what: 'agents killed', action: killAgents },
       { what: 'API server away, an agent killed meanwhile', action: stopApiServer },
     ])('$what', async ({ what, action }) => {
-      await results.scenario(stage, what, EVERYTHING, () => action(stage));
+      await results.scenario(stage(), what, EVERYTHING, action);
     });
   },
-  900_000,
 );

@@ -7,14 +7,13 @@ import { until } from '../../../support/until.ts';
 import { rollOut } from '../nodes/use.ts';
 import { agentPod, applyFairlead, patchOf, requestFairlead } from './proxies.ts';
 import type { Stage } from './stage.ts';
+import { restart } from './workloads.ts';
 
 const SYSTEM = ['-n', 'kube-system'];
 const CONTAINER = '/spec/template/spec/containers/0';
 
-export async function restartAgents(stage: Stage): Promise<void> {
-  await stage.plane.kubectl([...SYSTEM, 'rollout', 'restart', 'daemonset/fairlead']);
-  await rollOut(stage, 'daemonset/fairlead', 'kube-system');
-}
+export const restartAgents = (stage: Stage): Promise<void> =>
+  restart(stage, 'daemonset/fairlead', 'kube-system');
 
 /** SIGKILL to the agent's process on every node, and a wait for its successor. */
 export async function killAgents(stage: Stage): Promise<void> {
@@ -82,7 +81,6 @@ export async function stopApiServer(stage: Stage): Promise<void> {
     await until(() => agentProcesses(stage, name).length > 0, `a new agent of ${name}`);
   }
   await stage.plane.server.start();
-  await stage.plane.kubectl(['rollout', 'restart', 'deployment/web']);
-  await rollOut(stage, 'deployment/web');
+  await restart(stage, 'deployment/web');
   await rollOut(stage, 'daemonset/fairlead', 'kube-system');
 }

@@ -18,11 +18,13 @@ export interface Row {
 
 const FOLDER = join(packageRoot(), 'build', 'test', 'e2e');
 
+type Action = (stage: Stage) => Promise<void>;
+
 export interface Results {
   /** Runs `action` under load and counts; fails if a request failed. */
-  scenario(stage: Stage, name: string, load: Load, action: () => Promise<void>): Promise<void>;
+  scenario(stage: Stage, name: string, load: Load, action: Action): Promise<void>;
   /** The same where failures are what is measured. */
-  measure(stage: Stage, name: string, load: Load, action: () => Promise<void>): Promise<Row>;
+  measure(stage: Stage, name: string, load: Load, action: Action): Promise<Row>;
   /** Writes the rows where scripts/e2e-table.mjs reads them. */
   save(): void;
 }
@@ -56,10 +58,10 @@ async function counted(
   stage: Stage,
   scenario: string,
   load: Load,
-  action: () => Promise<void>,
+  action: Action,
 ): Promise<{ readonly row: Row; readonly counts: readonly Count[] }> {
   const began = performance.now();
-  const counts = await underLoad(stage, stage.clients, load, action);
+  const counts = await underLoad(stage, stage.clients, load, () => action(stage));
   const sum = (of: (count: Count) => number): number =>
     counts.reduce((all, each) => all + of(each), 0);
   const row = {

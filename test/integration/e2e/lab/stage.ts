@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster that Services serve: two nodes, CoreDNS, servers, and clients in pods, on a node and outside.
-import type { Binaries } from '../../cluster/programs/binaries.ts';
 import { type RealCluster, startNodes } from '../nodes/nodes.ts';
 import { nodeAddress } from '../nodes/settings.ts';
 import { apply, rollOut } from '../nodes/use.ts';
-import type { NodePrograms } from '../programs.ts';
 import type { ProxyImages } from './archives.ts';
 import { DNS } from './dns.ts';
 import { type Client, type Load, podClient, startOutside } from './load.ts';
 import { clientPod, deployment, service } from './pods.ts';
 import { addKubeadm, applyFairlead } from './proxies.ts';
+import type { Parts } from './suite.ts';
 
 export const WEB = '10.96.1.1';
 /** Its pods are not touched, so that connections to them can last. */
@@ -29,9 +28,7 @@ export interface StageOptions {
 }
 
 export async function openStage(
-  binaries: Binaries,
-  programs: NodePrograms,
-  images: ProxyImages,
+  { binaries, programs, images }: Parts,
   { proxy }: StageOptions,
 ): Promise<Stage> {
   const cluster = await startNodes(binaries, programs, ['n1', 'n2']);
