@@ -90,15 +90,17 @@ export async function underLoad(
   const untilServed = (): Promise<unknown> =>
     Promise.all(used.map((client) => untilMore(client, load[client.name] ?? [], ask)));
   await Promise.all(used.map((client) => ask(client, '/start', JSON.stringify(load[client.name]))));
+  const stop = (): Promise<Record<string, Counted>[]> =>
+    Promise.all(used.map((client) => ask(client, '/stop')));
   try {
     await untilServed();
     await action();
     await untilServed();
-  } finally {
-    // Counted even if the action fails: else the streams would go on.
-    for (const client of used) await ask(client, '/counts');
+  } catch (error) {
+    await stop(); // Or the streams would go on beside those of the next scenario.
+    throw error;
   }
-  const counts = await Promise.all(used.map((client) => ask(client, '/stop')));
+  const counts = await stop();
   return counts.flatMap((byName, at) =>
     Object.entries(byName).map(([name, count]) => countOf(`${used[at]?.name}: ${name}`, count)),
   );
