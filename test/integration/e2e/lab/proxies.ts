@@ -82,9 +82,10 @@ export async function onAgent(
   { plane }: RealCluster,
   nodeName: string,
   args: readonly string[],
+  daemonSet = 'fairlead',
 ): Promise<string> {
-  const pod = await agentPod(plane, nodeName);
-  return plane.kubectl(['-n', NAMESPACE, 'exec', pod, '-c', 'fairlead', '--', 'fairlead', ...args]);
+  const pod = await agentPod(plane, nodeName, `k8s-app=${daemonSet}`);
+  return plane.kubectl(['-n', NAMESPACE, 'exec', pod, '-c', daemonSet, '--', 'fairlead', ...args]);
 }
 
 /** The newest that is not about to end: during an update a node has two. */

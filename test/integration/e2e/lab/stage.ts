@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster that Services serve: two nodes, CoreDNS, servers, and clients in pods, on a node and outside.
+import { expect } from 'vitest';
+import { untilHolds } from '../../../support/until.ts';
 import { type RealCluster, startNodes } from '../nodes/nodes.ts';
 import { nodeAddress } from '../nodes/settings.ts';
 import { apply, rollOut } from '../nodes/use.ts';
 import type { ProxyImages } from './archives.ts';
 import { DNS } from './dns.ts';
-import { type Client, type Load, podClient, startOutside } from './load.ts';
+import { type Client, type Load, podClient, startOutside, underLoad } from './load.ts';
 import { clientPod, deployment, service } from './pods.ts';
 import { addKubeadm, applyFairlead } from './proxies.ts';
 import type { Parts } from './suite.ts';
@@ -35,13 +37,26 @@ export async function openStage(
   try {
     await importImages(cluster, images);
     await addKubeadm(cluster, { runsKubeProxy: proxy === 'kube-proxy' });
-    if (proxy === 'fairlead') await applyFairlead(cluster);
-    else await rollOut(cluster, 'daemonset/kube-proxy', 'kube-system');
-    return await addPods(cluster);
+    if (proxy === 'fairlead') {
+      await applyFairlead(cluster);
+      return await addPods(cluster);
+    }
+    await rollOut(cluster, 'daemonset/kube-proxy', 'kube-system');
+    const stage = await addPods(cluster);
+    await untilServed(stage);
+    return stage;
   } catch (error) {
     await cluster.remove();
     throw error;
   }
+}
+
+/** kube-proxy's rules follow a second or more after pods are ready: what comes first would be refused. */
+async function untilServed(stage: Stage): Promise<void> {
+  await untilHolds(async () => {
+    const counts = await underLoad(stage, stage.clients, EVERYTHING, async () => undefined);
+    expect(counts.filter(({ failed }) => failed > 0)).toEqual([]);
+  }, 90_000);
 }
 
 export async function importImages(
