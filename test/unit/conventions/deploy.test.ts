@@ -69,7 +69,7 @@ describe('the DaemonSet', () => {
     expect(parse(patch)).toContainEqual({
       op: 'replace',
       path: '/spec/updateStrategy/rollingUpdate',
-      value: { maxSurge: 0, maxUnavailable: '10%' },
+      value: { maxSurge: 0, maxUnavailable: '100%' },
     });
   });
 
