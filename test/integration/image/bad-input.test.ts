@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { kubeadmConfig } from '../../support/kubeadm/config.ts';
 import { untilHolds } from '../../support/until.ts';
 import type { Without } from './agent.ts';
+import { complaints } from './agent-node.ts';
 import { type BrokenNode, type Files, startBrokenNode } from './broken-node.ts';
-import type { Container } from './container.ts';
 import { prepareImage, prepareRunnable } from './image.ts';
 
 const NODE = ['--hostname-override', 'n1'];
@@ -30,10 +30,6 @@ describe.skipIf(!built.isReady)('on a node that is not as it should be', () => {
   });
   afterEach(() => node?.reset());
   afterAll(() => node?.remove());
-
-  /** What it says that is no log entry, and warnings. */
-  const said = ({ log }: Container): readonly string[] =>
-    log.filter((line) => !line.startsWith('{') || /"level":"(warn|error)"/.test(line));
 
   interface Folder {
     readonly at: string;
@@ -106,7 +102,7 @@ describe.skipIf(!built.isReady)('on a node that is not as it should be', () => {
   test('an old kernel, --engine auto: rules serve, and a warning says why', async () => {
     const agent = await node.start({ args: RUN, under: UNDER });
     await agent.said('"msg":"ready"');
-    expect(said(agent)).toContainEqual(expect.stringContaining(TOO_OLD));
+    expect(complaints(agent)).toContainEqual(expect.stringContaining(TOO_OLD));
     expect(await node.answers()).toEqual({ 'web-1': 5 });
   });
 
@@ -145,7 +141,7 @@ describe.skipIf(!built.isReady)('on a node that is not as it should be', () => {
     const before = await node.rules();
     const agent = await node.start({ args: BPF });
     await agent.said('"msg":"ready"');
-    expect(said(agent).join('\n')).toMatch(/kube-proxy/);
+    expect(complaints(agent).join('\n')).toMatch(/kube-proxy/);
     expect(await node.rules()).toEqual(before);
   });
 });

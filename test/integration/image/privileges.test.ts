@@ -4,15 +4,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { run } from '../../../src/sys/exec.ts';
-import { service, target } from '../../support/builders.ts';
-import { routeServices } from '../../support/iptables/routed-node.ts';
-import { startNodes, type TestNode, type TestNodes } from '../../support/node.ts';
 import { untilHolds } from '../../support/until.ts';
-import { agentSpec, type Without } from './agent.ts';
-import { type Container, startContainer } from './container.ts';
+import type { Without } from './agent.ts';
+import { type AgentNode, complaints, startAgentNode } from './agent-node.ts';
 import { prepareRunnable } from './image.ts';
-import { makeMachine, type Rooted } from './machine.ts';
 
 const RUN = ['run', '--manifests', '/manifests', '--hostname-override', 'n1'];
 const LACKS = 'run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON';
@@ -21,41 +16,16 @@ const NO_BPFFS =
 const built = await prepareRunnable();
 
 describe.skipIf(!built.isReady)('the least privileges', () => {
-  let nodes: TestNodes;
-  let node: TestNode;
-  let rooted: Rooted;
-  const started: Container[] = [];
+  let node: AgentNode;
 
   beforeAll(async () => {
-    if (!built.isReady) return;
-    nodes = await startNodes([{ name: 'n1', servers: ['web-1'], clients: ['client'] }]);
-    node = nodes.nodes[0]!;
-    const metadata = { name: node.instance.nodeName };
-    node.manifests.put('node.yaml', [{ apiVersion: 'v1', kind: 'Node', metadata }]);
-    node.manifests.put('web.yaml', service('web', { n: 1 }, node.servers));
-    await routeServices(node);
-    rooted = await makeMachine(nodes, built.image);
-    await run('mount', ['-t', 'bpf', 'bpf', join(rooted.root, 'sys/fs/bpf')]);
+    if (built.isReady) node = await startAgentNode(built.image);
   });
-  afterEach(async () => {
-    await Promise.all(started.splice(0).map((container) => container.remove()));
-  });
-  afterAll(() => nodes?.remove());
-
-  async function start(without: Without): Promise<Container> {
-    const spec = agentSpec(rooted, node.instance.manifests.path, without);
-    const container = await startContainer(rooted.machine, spec);
-    started.push(container);
-    return container;
-  }
-  const errors = ({ log }: Container): string[] =>
-    log.filter((line) => !line.startsWith('{') || /"level":"(warn|error)"/.test(line));
+  afterEach(() => node?.end());
+  afterAll(() => node?.remove());
 
   const serves = (): Promise<void> =>
-    untilHolds(async () => {
-      const { hits } = await node.client().burst(target({ n: 1 }), { connections: 20 });
-      expect(hits).toEqual({ 'web-1': 20 });
-    });
+    untilHolds(async () => expect(await node.answers()).toEqual({ 'web-1': 5 }));
 
   const bpf = [...RUN, '--engine', 'bpf'];
   test.each<readonly [string, Without, number, string]>([
@@ -71,9 +41,9 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
     ],
     ['/run/fairlead', { mount: '/run/fairlead' }, 2, '--run-dir /run/fairlead cannot be used: '],
   ])('--engine bpf without %s: one line says what to do', async (_part, without, code, line) => {
-    const agent = await start({ ...without, args: bpf });
+    const agent = await node.start({ ...without, args: bpf });
     expect(await agent.exited).toBe(code);
-    expect(errors(agent)).toEqual([expect.stringContaining(`fairlead: ${line}`)]);
+    expect(complaints(agent)).toEqual([expect.stringContaining(`fairlead: ${line}`)]);
   });
 
   test.each<readonly [string, Without, string]>([
@@ -83,10 +53,10 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
   ])(
     '--engine auto without %s: iptables serves, and one warning says why',
     async (_part, without, reason) => {
-      const agent = await start(without);
+      const agent = await node.start(without);
       await agent.said('"msg":"ready"');
       await serves();
-      const [warning, ...more] = errors(agent).map((line) => JSON.parse(line));
+      const [warning, ...more] = complaints(agent).map((line) => JSON.parse(line));
       expect(warning).toMatchObject({
         msg: 'eBPF cannot serve all of this node, iptables does',
         reason: expect.stringContaining(reason),
@@ -97,33 +67,33 @@ describe.skipIf(!built.isReady)('the least privileges', () => {
 
   test('--engine iptables needs NET_ADMIN, and NET_RAW for iptables-legacy', async () => {
     const args = [...RUN, '--engine', 'iptables'];
-    const without = await start({ args, capability: 'NET_ADMIN' });
+    const without = await node.start({ args, capability: 'NET_ADMIN' });
     expect(await without.exited).toBe(5);
-    expect(errors(without)).toEqual([
+    expect(complaints(without)).toEqual([
       expect.stringMatching(/^fairlead: no iptables works on this node: .*Permission denied/),
     ]);
     const legacy = { command: ['iptables-legacy', '--list-rules'], args: [] };
-    const all = await start(legacy);
+    const all = await node.start(legacy);
     expect([await all.exited, all.log.at(-1)]).toEqual([0, '-P OUTPUT ACCEPT']);
-    const raw = await start({ ...legacy, capability: 'NET_RAW' });
+    const raw = await node.start({ ...legacy, capability: 'NET_RAW' });
     expect([await raw.exited, raw.log.join()]).toEqual([3, expect.stringContaining('ermission')]);
   });
 
   test('with all of it, both engines serve', async () => {
-    const byBpf = await start({ args: bpf });
+    const byBpf = await node.start({ args: bpf });
     await byBpf.said('"msg":"ready"');
     await serves();
-    expect(errors(byBpf)).toEqual([]);
+    expect(complaints(byBpf)).toEqual([]);
     await byBpf.signal('TERM');
     expect(await byBpf.exited).toBe(0);
-    const byRules = await start({ args: [...RUN, '--engine', 'iptables'] });
+    const byRules = await node.start({ args: [...RUN, '--engine', 'iptables'] });
     await byRules.said('"msg":"ready"');
     // eBPF is removed: what answers is rules.
     await untilHolds(async () => {
       expect((await byRules.exec('fairlead', 'status')).stdout).toMatch(/Health: +in sync/);
-      expect(existsSync(join(rooted.root, 'sys/fs/bpf/fairlead'))).toBe(false);
+      expect(existsSync(join(node.root, 'sys/fs/bpf/fairlead'))).toBe(false);
     });
     await serves();
-    expect(errors(byRules)).toEqual([]);
+    expect(complaints(byRules)).toEqual([]);
   });
 });
