@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long one change takes from the agent's accept() until the dataplane has programmed it: 1,000 Services
-// with 10 endpoints each, 1,000 changes of one endpoint, one after the other. Over real BPF maps (needs
+// with 10 endpoints each, 1,000 changes (`--changes`) of one endpoint, one after the other. Over real BPF maps (needs
 // root), or with --memory over tables in memory. Needs `npm run build`. `--json` prints one line.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { createAgent } from '../build/js/agent/agent.js';
 import { createBpfDataplane } from '../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../build/js/dataplane/bpf/maps/kernel.js';
 import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
+import { bpfCapabilities } from '../build/js/dataplane/capabilities.js';
 import { createRouter } from '../build/js/dataplane/router.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
 import { ENDPOINTS, SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
 
 const SERVICES = 1_000;
-const WARMUPS = 500;
-const CHANGES = 1_000;
+const NODE_ADDRESSES = [{ family: 'IPv4', address: '192.0.2.11' }];
 const OBJECT = fileURLToPath(new URL('../build/bpf/sock.bpf.o', import.meta.url));
-const isMemory = process.argv.includes('--memory');
+const { values: options } = parseArgs({
+  options: {
+    memory: { type: 'boolean', default: false },
+    changes: { type: 'string', default: '1000' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const isMemory = options.memory;
+const CHANGES = Number(options.changes);
+const WARMUPS = CHANGES / 2;
 
 function openTables() {
   if (isMemory) {
@@ -37,6 +47,7 @@ const agent = createAgent({
   planner: createPlanner(SETTINGS),
   dataplane: createRouter([
     createBpfDataplane({
+      capabilities: bpfCapabilities({ packets: false }),
       tables,
       waitGracePeriod: wait,
       installation: { hooks: [], refusesWith: 'ECONNREFUSED', cgroupRoot: '', bpfRoot: '' },
@@ -46,9 +57,8 @@ const agent = createAgent({
     }),
   ]),
   log,
-  localAddresses: () => [{ family: 'IPv4', address: '192.0.2.11' }],
+  addresses: { current: () => NODE_ADDRESSES, listen: () => {} },
   auditIntervalMs: 3_600_000,
-  addressIntervalMs: 3_600_000,
 });
 agent.listen({ onSync: (facts) => synced(facts) });
 
@@ -89,7 +99,7 @@ const figures = {
   endpointsPerService: ENDPOINTS,
   changes: CHANGES,
 };
-if (process.argv.includes('--json')) {
+if (options.json) {
   console.log(JSON.stringify(figures));
 } else {
   const { p50Ms, p90Ms, p99Ms, maxMs } = figures;

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows as the entries that the packet programs make of them: keys differ, values have the size of bpf/packet/types.h.
+// Flows as the entries that the packet programs make of them: keys differ, values have the size that the map has.
 // Clients are behind many addresses and ports, backends are 1,000, as on a busy node.
 
 /** Elements of one call. */
 const BATCH = 16_384;
 
-/** Sizes in bytes, by the digit of the family. */
-const LEGS = {
-  flow: { value: { 4: 56, 6: 64 } },
-  nat: { value: { 4: 40, 6: 64 } },
-  snat: { value: { 4: 16, 6: 28 } },
-};
+/** Bytes, by the digit of the family. */
 const KEY = { 4: 16, 6: 40 };
 
 /** What a flow consists of. */
@@ -21,15 +16,16 @@ export const KINDS = [
   { name: 'IPv6, masqueraded', digit: 6, legs: ['flow', 'nat', 'snat'] },
 ];
 
-/** The entries of the flows from number `from` to number `to`. */
-export function* batchesOf({ digit, legs }, from, to) {
+/** The entries of the flows from number `from` to number `to`, for these maps. */
+export function* batchesOf({ digit, legs }, { from, to }, maps) {
   for (let start = from; start < to; start += BATCH) {
     const count = Math.min(BATCH, to - start);
     for (const leg of legs) {
       const keys = Buffer.alloc(count * KEY[digit]);
       for (let n = 0; n < count; n += 1) writeKey(keys, n * KEY[digit], start + n, digit);
-      const values = Buffer.alloc(count * LEGS[leg].value[digit], 1);
-      yield { map: `fl_${leg}${digit}`, keys, values };
+      const map = maps.map(`fl_${leg}${digit}`);
+      const values = Buffer.alloc(count * map.info.valueSize, 1);
+      yield { map, keys, values };
     }
   }
 }

@@ -35,8 +35,9 @@ async function measure({ kind, counts, services }) {
   await fillServices((name) => socket.map(name), services);
   const empty = meter.read() - before;
   const full = counts.map((flows, at) => {
-    for (const { map, keys, values } of kind ? batchesOf(kind, counts[at - 1] ?? 0, flows) : []) {
-      const { error } = packet.map(map).putBatch(keys, values);
+    const span = { from: counts[at - 1] ?? 0, to: flows };
+    for (const { map, keys, values } of kind ? batchesOf(kind, span, packet) : []) {
+      const { error } = map.putBatch(keys, values);
       if (error !== undefined) throw error;
     }
     return meter.read() - before - empty;
