@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One turn of one proxy with a Service of thousands of endpoints, all of which are replaced, slice by slice, as the
 // endpoint slice controller does when a Deployment is rolled over.
-import { setTimeout as letPass } from 'node:timers/promises';
 import { FAR_HALVES } from '../../lab/columns/network.ts';
 import { clockNs, type ProxyProcess } from '../proxies/process.ts';
 import { put, type Roll, removed, rollObjects, rollSlice } from '../site/objects.ts';
 import { type Column, changeObjects, clusterIpOf } from './column.ts';
+import { atRate } from './rate.ts';
 import { startColumn, untilIdle } from './start.ts';
 import type { Turn } from './turn.ts';
 
 export const ROLL: Roll = { endpoints: 5_000, slices: 50 };
-const BETWEEN_SLICES_MS = 100;
+const SLICE_PERIOD_MS = 100;
 const PERIOD_US = 200;
 /** With one of fifty slices still there, three in ten thousand such series would not meet it. */
 const IN_A_ROW = 400;
@@ -35,10 +35,9 @@ async function rollOver(column: Column, process: ProxyProcess, limitSeconds: num
   const half = column.rollHalf === 0 ? 1 : 0;
   column.rollHalf = half;
   const before = process.cpuSeconds();
-  for (let number = 0; number < ROLL.slices - 1; number += 1) {
-    await column.api.change([put(rollSlice(ROLL, number, half))]);
-    await letPass(BETWEEN_SLICES_MS);
-  }
+  await atRate({ count: ROLL.slices - 1, periodMs: SLICE_PERIOD_MS }, (number) =>
+    column.api.change([put(rollSlice(ROLL, number, half))]),
+  );
   const sentNs = clockNs();
   await column.api.change([put(rollSlice(ROLL, ROLL.slices - 1, half))]);
   const reached = await column.traffic.inside.reach(clusterIpOf(column, 'roll'), {

@@ -8,6 +8,7 @@ import type { MetricName } from '../report/metrics.ts';
 import { medianOf } from '../report/statistics.ts';
 import { otherSlice, probeSlice, put } from '../site/objects.ts';
 import { type Column, clusterIpOf } from './column.ts';
+import { atRate } from './rate.ts';
 import type { Recorder } from './recorder.ts';
 import { startColumn, untilIdle } from './start.ts';
 
@@ -87,13 +88,11 @@ async function changeProbe(column: Column, limitSeconds: number): Promise<number
 async function measureChurn(turn: Turn, process: ProxyProcess) {
   const { column, services, settings, recorder } = turn;
   const before = process.cpuSeconds();
-  const endMs = performance.now() + settings.churnMs;
-  let changes = 0;
-  for (; performance.now() < endMs; changes += 1) {
-    const turnOfSlice = 1 + Math.floor(changes / services);
-    await column.api.change([put(otherSlice(changes % services, turnOfSlice))]);
-    await letPass(CHURN_PERIOD_MS);
-  }
+  const count = Math.round(settings.churnMs / CHURN_PERIOD_MS);
+  await atRate({ count, periodMs: CHURN_PERIOD_MS }, (number) => {
+    const turnOfSlice = 1 + Math.floor(number / services);
+    return column.api.change([put(otherSlice(number % services, turnOfSlice))]);
+  });
   const churn = await changeProbe(column, settings.limitSeconds);
   if (churn === undefined) {
     recorder.note(
@@ -103,5 +102,5 @@ async function measureChurn(turn: Turn, process: ProxyProcess) {
     return {};
   }
   await untilIdle(process);
-  return { churn, churnCpu: ((process.cpuSeconds() - before) / (changes + 1)) * 1_000 };
+  return { churn, churnCpu: ((process.cpuSeconds() - before) / (count + 1)) * 1_000 };
 }
