@@ -14,7 +14,7 @@ import { problemText } from '../../model/problem.ts';
 import { type Answer, answer } from '../../observe/answer.ts';
 import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
 import { createPlanner } from '../../plan/planner.ts';
-import { askAgent } from '../../server/admin-socket.ts';
+import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { readManifests } from '../../source/manifests/manifests.ts';
 import { composed } from '../composed.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
@@ -96,7 +96,8 @@ async function fromManifests(dir: string, config: Config, packet: Packet): Promi
 }
 
 async function fromAgent(runDir: string, query: Readonly<Record<string, string>>): Promise<Answer> {
-  const found = await askAgent(runDir, `/v1/explain?${new URLSearchParams(query)}`);
+  const route = `/v1/explain?${new URLSearchParams(query)}`;
+  const found = await askAgent(runDir, route, READING_TIMEOUT_MS);
   if (typeof found === 'object' && found !== null && 'verdict' in found) return found as Answer;
   throw new FairleadError(
     'NOT_RUNNING',

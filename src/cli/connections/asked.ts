@@ -3,7 +3,7 @@
 import type { Connection, ConnectionOrigin, Connections } from '../../dataplane/connections.ts';
 import { FairleadError } from '../../errors.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
-import { askAgent } from '../../server/admin-socket.ts';
+import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { isInScope, isNamed, type SelectionOptions } from '../selection.ts';
 import type { AddressFilter } from '../view/address-filter.ts';
 import { labelsOf, type Selector } from '../view/selector.ts';
@@ -38,7 +38,7 @@ async function selectedServices({
   selector,
 }: ConnectionOptions): Promise<ReadonlySet<string> | undefined> {
   if (selector === undefined) return undefined;
-  const rows = (await askAgent(runDir, '/v1/services').catch(
+  const rows = (await askAgent(runDir, '/v1/services', READING_TIMEOUT_MS).catch(
     labelsUnknown,
   )) as readonly ServiceRow[];
   return servicesWith(rows, selector);

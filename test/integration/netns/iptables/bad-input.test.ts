@@ -159,7 +159,7 @@ exec /usr/sbin/ip6tables-nft-restore "$@"`,
   expect(await saved('nft')).not.toContain('KUBE-S');
 }, 90_000);
 
-test('a program that lists rules and does not end: status and services say so in time', async () => {
+test('a program that lists rules and does not end: status, services and explain say so in time', async () => {
   const flag = join(folder, 'hangs');
   const tools = join(folder, 'hanging-tools');
   await run('mkdir', ['-p', tools]);
@@ -171,16 +171,26 @@ test('a program that lists rules and does not end: status and services say so in
   agent = await node.startAgent(FLAGS);
   writeFileSync(flag, '');
   const reason =
-    /could not answer \/v1\/services: ip6?tables-nft-save was stopped because it did not end: look with `ps`/;
+    /could not answer \/v1\/\S+: ip6?tables-nft-save was stopped because it did not end: look with `ps`/;
   const startedMs = performance.now();
   const told = await status();
   expect(told).toMatch(/^Health: +degraded: what is programmed cannot be read/m);
   expect(told).toMatch(reason);
   expect(told).toMatch(/not looked for what kube-proxy has left: \S+-save does not end: look/);
   expect(performance.now() - startedMs).toBeLessThan(45_000);
-  const listed = await runCommand(node.instance, ['services', ...ownPaths(node.instance)]);
-  expect(listed.stderr).toMatch(reason);
-  expect(listed.code).not.toBe(0);
+  const readers = [
+    ['services', ...ownPaths(node.instance)],
+    [
+      ...'explain --from 10.244.0.9 --to 10.96.0.10:80/tcp --run-dir'.split(' '),
+      node.instance.runDir,
+    ],
+  ];
+  for (const { code, stderr } of await Promise.all(
+    readers.map((args) => runCommand(node.instance, args)),
+  )) {
+    expect(stderr).toMatch(reason);
+    expect(code).toBe(1);
+  }
   rmSync(flag);
   expect(await status()).toContain('in sync');
   await agent.stop();
