@@ -74,29 +74,48 @@ function failedLine(stderr: string, input: string): Line | undefined {
 const shortened = (text: string): string =>
   text.length <= MOST_LINE_CHARACTERS ? text : `${text.slice(0, MOST_LINE_CHARACTERS)}…`;
 
-/** Without the program's name and the parts that say only where, and that there is a --help. */
-const reasonIn = (stderr: string): string =>
+/** iptables-nft says it of each rule. */
+const LACKS = /^Warning: Extension (\S+) (?:revision \d+|is) not supported, missing kernel module/;
+const MOST_REASONS = 2;
+
+const linesOf = (stderr: string): readonly string[] =>
   stderr
     .split('\n')
     .map((line) => line.replace(/^ip6?tables[\w-]*(?: v[\d.]+)?(?: \(\w+\))?: ?/, '').trim())
     .filter((line) => line !== '' && !/^Try `|^Error occurred at line|^# Warning/.test(line))
-    .map((line) => line.replace(/^line \d+: /, ''))
-    .join('; ');
+    .map((line) => line.replace(/^line \d+: /, ''));
+
+/** Not what says only where, or that there is a --help; and once each, because iptables-nft names each chain that a refused rule is in. */
+function reasonIn(stderr: string): string {
+  const all = [...new Set(linesOf(stderr))];
+  const others = all.filter((line) => !LACKS.test(line));
+  const reasons = others.length > 0 ? others : all;
+  const more = reasons.length - MOST_REASONS;
+  return [...reasons.slice(0, MOST_REASONS), ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
+}
 
 /** Matches and targets of our rules whose kernel module is called otherwise. */
 const MODULES: Readonly<Record<string, string>> = {
-  tcp: 'x_tables',
-  udp: 'x_tables',
+  tcp: 'xt_tcpudp',
+  udp: 'xt_tcpudp',
   sctp: 'xt_sctp',
   DNAT: 'xt_nat',
   REJECT: 'ipt_REJECT and ip6t_REJECT',
   MARK: 'xt_mark',
 };
 
+const moduleOf = (extension: string): string => MODULES[extension] ?? `xt_${extension}`;
+
 function adviceOf(stderr: string, line: string): string {
   const extension = /Couldn't load (?:match|target) [`'](\S+?)'/.exec(stderr)?.[1];
   if (extension !== undefined && !extension.startsWith('KUBE-')) {
     return `this iptables has no extension ${extension}: install the whole package iptables`;
+  }
+  // iptables-nft asks the kernel for it first; what it says then, as of an option that it does not know, follows from that.
+  const missing = linesOf(stderr).flatMap((text) => LACKS.exec(text)?.[1] ?? []);
+  if (missing.length > 0) {
+    const modules = new Set(missing.map(moduleOf));
+    return `the kernel lacks ${[...modules].join(', ')}: load it on the node with modprobe`;
   }
   if (/Permission denied|Operation not permitted/.test(stderr)) {
     return 'run the agent as root, or with CAP_NET_ADMIN and CAP_NET_RAW';
@@ -116,7 +135,6 @@ function modulesOf(line: string): readonly string[] {
   const target = / -j (?!KUBE-)([A-Z]+)\b/.exec(line)?.[1];
   const isKernels = target !== undefined && !['ACCEPT', 'DROP', 'RETURN'].includes(target);
   const names = [...matches, ...(isKernels ? [target] : [])];
-  return [...new Set(names.map((name) => MODULES[name] ?? `xt_${name}`))].filter(
-    (module) => module !== 'x_tables',
-  );
+  // Those of ports are in all rules, and in all kernels that have iptables.
+  return [...new Set(names.map(moduleOf))].filter((module) => module !== 'xt_tcpudp');
 }

@@ -29,6 +29,41 @@ test('a rule that the kernel refuses, by nft', () => {
   );
 });
 
+test.each([
+  [
+    'recent',
+    'Warning: Extension recent revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): unknown option "--mask"\nError occurred at line: 3\n',
+    'unknown option "--mask"; the kernel lacks xt_recent: load it on the node with modprobe',
+  ],
+  [
+    'recent and REJECT',
+    'Warning: Extension recent revision 0 not supported, missing kernel module?\nWarning: Extension REJECT revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-SEP-X\n',
+    'rule in chain KUBE-SEP-X; the kernel lacks xt_recent, ipt_REJECT and ip6t_REJECT: load it on the node with modprobe',
+  ],
+])('an extension that the kernel does not have, by nft: %s', (_, stderr, said) => {
+  expect(failing(stderr)).toMatch(/^iptables-nft-restore failed at line 3, `.*`: [^\n]*$/);
+  expect(failing(stderr).endsWith(said), failing(stderr)).toBe(true);
+});
+
+test('many rules that the kernel refuses, by nft: one line with the first two', () => {
+  const chains = ['KUBE-FORWARD', 'KUBE-FORWARD', 'KUBE-FIREWALL', 'OUTPUT', 'OUTPUT', 'FORWARD'];
+  const refused = chains.map(
+    (chain, index) =>
+      `line ${3 + index}: RULE_APPEND failed (No such file or directory): rule in chain ${chain}\n`,
+  );
+  const warnings = [
+    'Warning: Extension conntrack revision 0 not supported, missing kernel module?\n',
+    ...refused.map(() => 'Warning: Extension conntrack is not supported, missing kernel module?\n'),
+  ];
+  const head = 'iptables-nft-restore v1.8.9 (nf_tables): \n';
+  const chain = (name: string): string =>
+    `RULE_APPEND failed (No such file or directory): rule in chain ${name}`;
+  const said = failing([...warnings, head, ...refused].join(''));
+  expect(said.replace(/`.*`/, 'RULE')).toBe(
+    `iptables-nft-restore failed at line 3, RULE: ${chain('KUBE-FORWARD')}; ${chain('KUBE-FIREWALL')}; and 2 more; the kernel lacks xt_conntrack: load it on the node with modprobe`,
+  );
+});
+
 test('a rule that the kernel refuses, by legacy', () => {
   const stderr = 'iptables-restore: line 3 failed: No chain/target/match by that name.\n';
   expect(failing(stderr)).toContain('load it on the node with modprobe');
