@@ -69,17 +69,19 @@ export async function bootGuest(kernel: Kernel, words: readonly string[] = []): 
     ...words,
   ]);
   const clock = startClock(name);
+  const isBooted = clock('boot');
   const [, release = ''] = await console.answer(/^@ready (\S+)/, BOOT_MS);
-  clock('boot');
+  isBooted();
   let last = 0;
   return {
     ...{ name, kernel, release, folder },
     run: async (what, script) => {
       last += 1;
       writeFileSync(join(folder, `${last}.sh`), script);
+      const isDone = clock(what);
       console.child.writeLine(String(last));
       const [, code] = await console.answer(new RegExp(`^@done ${last} (\\d+)`));
-      clock(what);
+      isDone();
       return { code: Number(code), output: readFileSync(join(folder, `${last}.log`), 'utf8') };
     },
     stop: async () => {
@@ -89,15 +91,15 @@ export async function bootGuest(kernel: Kernel, words: readonly string[] = []): 
   };
 }
 
-/** Prints how long each part took, and all of them together. */
-function startClock(name: string): (what: string) => void {
-  const started = performance.now();
-  let last = started;
+/** Each part begins with a call; what that returns prints how long it took, and how long ago the first one began. */
+function startClock(name: string): (what: string) => () => void {
+  const first = performance.now();
   return (what) => {
-    const now = performance.now();
-    const [part, all] = [now - last, now - started].map((ms) => Math.round(ms / 1000));
-    process.stdout.write(`${name}: ${what} ${part} s, since its start ${all} s\n`);
-    last = now;
+    const begun = performance.now();
+    return () => {
+      const [part, all] = [begun, first].map((ms) => Math.round((performance.now() - ms) / 1000));
+      process.stdout.write(`${name}: ${what} ${part} s, since its start ${all} s\n`);
+    };
   };
 }
 
