@@ -10,6 +10,7 @@ const SOURCES = [
   'test/support/fixture/programs/client.c',
   'test/support/fixture/programs/server.c',
   'test/support/seccomp/forbid-bpf.c',
+  'test/support/programs/insmod.c',
 ];
 
 export interface LabRun {
