@@ -127,7 +127,7 @@ class WrittenRules implements FamilyRules {
   }
 
   async #read(): Promise<MutableTables> {
-    const tables = heldTables(await this.#tools.save());
+    const tables = heldTables(await this.#tools.save({ isLast: true }));
     return new Map([...tables].map(([name, chains]) => [name, new Map(chains)]));
   }
 }

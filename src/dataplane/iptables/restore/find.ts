@@ -3,7 +3,9 @@
 import { FairleadError } from '../../../errors.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { type RunResult, run } from '../../../sys/exec.ts';
+import { rulesGeneration } from '../../../sys/netfilter.ts';
 import { missingText } from './failure.ts';
+import { type Generation, withFirstReading } from './first-reading.ts';
 import { programName, type RunProgram, type Tools, toolsOf } from './tools.ts';
 import {
   type Choice,
@@ -24,7 +26,8 @@ export interface FoundTools extends Choice {
 interface Asked extends Reading {
   /** undefined: they have the plain name. */
   readonly name: Variant | undefined;
-  /** IPv4 is not missing. */
+  /** What iptables-save prints. IPv4 is not missing. */
+  readonly saved: ReadonlyMap<Family, string>;
   readonly missing: readonly MissingFamily[];
 }
 
@@ -33,8 +36,12 @@ interface MissingFamily {
   readonly reason: string;
 }
 
-/** Throws NO_IPTABLES. Asks with as few programs as possible: a start waits for them. */
-export async function findTools(runProgram: RunProgram = run): Promise<FoundTools> {
+/** Throws NO_IPTABLES. Asks with as few programs as possible: a start waits for them. @param generation of nft's rules */
+export async function findTools(
+  runProgram: RunProgram = run,
+  generation: Generation = rulesGeneration,
+): Promise<FoundTools> {
+  const before = generation();
   const [nft, listed] = await Promise.all([
     askedOf('nft', runProgram),
     askedOf('legacy', runProgram),
@@ -50,14 +57,14 @@ export async function findTools(runProgram: RunProgram = run): Promise<FoundTool
       `no iptables works on this node: ${[...new Set(reasons)].join('; ')}`,
     );
   }
-  const { name, missing } = chosen;
-  const isMissing = new Set(missing.map(({ family }) => family));
-  const families = FAMILIES.filter((family) => !isMissing.has(family));
-  return {
-    ...choice,
-    families: new Map(families.map((family) => [family, toolsOf(family, name, runProgram)])),
-    missing,
+  const { name, saved, missing } = chosen;
+  const toolsFor = (family: Family, text: string): Tools => {
+    const tools = toolsOf(family, name, runProgram);
+    if (choice.variant === 'legacy') return tools;
+    return withFirstReading(tools, { text, generation: before }, generation);
   };
+  const families = new Map([...saved].map(([family, text]) => [family, toolsFor(family, text)]));
+  return { ...choice, families, missing };
 }
 
 async function askedOf(variant: Variant, runProgram: RunProgram): Promise<Asked | Unusable> {
@@ -98,8 +105,10 @@ function askedFrom(name: Variant | undefined, saved: readonly Saved[]): Asked | 
     family,
     reason: code === NOT_FOUND ? missingText(program) : firstLine(stderr),
   }));
-  const outputs = saved.flatMap(({ code, stdout }) => (code === 0 ? [stdout] : []));
-  return { name, missing, ...readingOf(outputs) };
+  const texts = new Map(
+    saved.flatMap(({ code, family, stdout }) => (code === 0 ? [[family, stdout] as const] : [])),
+  );
+  return { name, saved: texts, missing, ...readingOf([...texts.values()]) };
 }
 
 /**

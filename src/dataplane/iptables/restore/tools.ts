@@ -29,9 +29,16 @@ export type RunProgram = (
   options?: RunOptions,
 ) => Promise<RunResult>;
 
+export interface SaveOptions {
+  readonly counters?: true;
+  readonly timeoutMs?: number;
+  /** Who asks keeps what it needs of the text: it need not be kept for others. */
+  readonly isLast?: true;
+}
+
 export interface Tools {
   /** Rules with their counters if asked. Throws if they cannot be read. */
-  save(options?: { readonly counters?: true; readonly timeoutMs?: number }): Promise<string>;
+  save(options?: SaveOptions): Promise<string>;
   /** @returns undefined if everything is written, else what failed */
   restore(input: string): Promise<Failure | undefined>;
   /** False only if it is certain that there is no such chain. */

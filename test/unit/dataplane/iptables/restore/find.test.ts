@@ -2,7 +2,10 @@
 // Which programs are run on nodes that have both, one or none of the two variants, and under which names.
 import { describe, expect, test } from 'vitest';
 import { findTools } from '../../../../../src/dataplane/iptables/restore/find.ts';
-import type { RunProgram } from '../../../../../src/dataplane/iptables/restore/tools.ts';
+import type {
+  RunProgram,
+  SaveOptions,
+} from '../../../../../src/dataplane/iptables/restore/tools.ts';
 import type { RunResult } from '../../../../../src/sys/exec.ts';
 
 const ok = (stdout = ''): RunResult => ({ code: 0, stdout, stderr: '' });
@@ -32,10 +35,13 @@ const both = {
 const found = async (answers: Readonly<Record<string, RunResult>>): Promise<string> => {
   const asked: string[] = [];
   const node = nodeWith(answers);
-  const { variant, families, missing } = await findTools(async (program, args, options) => {
-    asked.push(program);
-    return node(program, args, options);
-  });
+  const { variant, families, missing } = await findTools(
+    async (program, args, options) => {
+      asked.push(program);
+      return node(program, args, options);
+    },
+    () => undefined,
+  );
   asked.length = 0;
   await families.get('IPv4')?.save();
   const without = missing.map(({ family, reason }) => `, no ${family}: ${reason}`).join('');
@@ -117,6 +123,48 @@ describe('iptables of a node', () => {
       return node(program, args);
     });
     expect(count).toBe(programs);
+  });
+
+  test.each(['nft', 'legacy'] as const)(
+    'what it has read serves until somebody writes, with nft: %s',
+    async (variant) => {
+      const all = { ...both, 'iptables-legacy-save': ok(variant === 'legacy' ? RULES : '') };
+      const node = nodeWith(all);
+      let generation = 7;
+      let count = 0;
+      const { families } = await findTools(
+        (program, args) => {
+          count += 1;
+          return node(program, args);
+        },
+        () => generation,
+      );
+      const tools = families.get('IPv4');
+      const programsFor = async (options?: SaveOptions): Promise<number> => {
+        count = 0;
+        expect(await tools?.save(options)).toBe(variant === 'nft' ? '' : RULES);
+        return count;
+      };
+      const isKept = variant === 'nft' ? 0 : 1;
+      expect(await programsFor()).toBe(isKept);
+      expect(await programsFor({ counters: true })).toBe(1);
+      expect(await programsFor({ isLast: true })).toBe(isKept);
+      expect(await programsFor()).toBe(1);
+      generation += 1;
+      expect(await programsFor()).toBe(1);
+    },
+  );
+
+  test('a reading of before is not used when others have written', async () => {
+    const answers: Record<string, RunResult> = { ...both };
+    let generation = 7;
+    const { families } = await findTools(
+      (program, args) => nodeWith(answers)(program, args),
+      () => generation,
+    );
+    answers['iptables-nft-save'] = ok(RULES);
+    generation += 1;
+    expect(await families.get('IPv4')?.save()).toBe(RULES);
   });
 
   test('none', async () => {
