@@ -53,6 +53,8 @@ export function burst(words) {
   return [...new Set(names)].sort().join(' ');
 }
 
+/** Flows expire within PATIENCE_MS: those of a port that the kernel has chosen twice, by nf_conntrack's times, after 120 s. */
+const UDP_TIMES = ['--conntrack-udp-timeout', '10s', '--conntrack-udp-timeout-stream', '10s'];
 const MAIN = [process.execPath, 'dist/main.js'];
 
 /**
@@ -60,7 +62,15 @@ const MAIN = [process.execPath, 'dist/main.js'];
  * @returns {Promise<{child: import('node:child_process').ChildProcess, log: readonly string[]}>}
  */
 export function startAgent() {
-  const flags = ['--hostname-override', 'n1', '--cgroup-root', CGROUP, '--devices', 'auto'];
+  const flags = [
+    '--hostname-override',
+    'n1',
+    '--cgroup-root',
+    CGROUP,
+    '--devices',
+    'auto',
+    ...UDP_TIMES,
+  ];
   const [program = '', ...args] = [...MAIN, 'run', '--manifests', MANIFESTS, ...flags, ...OWN];
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   return new Promise((resolve, reject) => {
