@@ -15,10 +15,16 @@ const WHAT = [
 ] as const;
 type What = (typeof WHAT)[number];
 
-/** Thousands of instructions for each; NaN if not all were answered. */
+const ROUNDS = [1, 2, 3] as const;
+
+/** Thousands of instructions for each, in the round with the fewest; NaN if not all were answered in each. */
 function costOf(run: LabRun | undefined, what: What): number {
-  const [, answered, ms] = /:8080>\S+=(\d+) (\d+)$/.exec(run?.answer(what) ?? '') ?? [];
-  return Number(answered) === COUNT ? (Number(ms) * 1000) / COUNT : Number.NaN;
+  const costs = ROUNDS.map((round) => {
+    const answer = run?.answer(`${what}, round ${round}`) ?? '';
+    const [, answered, ms] = /:8080>\S+=(\d+) (\d+)$/.exec(answer) ?? [];
+    return Number(answered) === COUNT ? (Number(ms) * 1000) / COUNT : Number.NaN;
+  });
+  return Math.min(...costs);
 }
 
 const readiness = await prepareCluster();
