@@ -45,5 +45,5 @@ for (const name of names) {
 }
 mkdirSync(output, { recursive: true });
 for (const [index, [name, bytes]] of [...found].entries()) {
-  writeFileSync(join(output, `${String(index).padStart(2, '0')}-${name}.ko`), bytes);
+  writeFileSync(join(output, `${String(index).padStart(3, '0')}-${name}.ko`), bytes);
 }

@@ -12,9 +12,11 @@ if (path === undefined || suite === undefined)
 /** @param {unknown} line */
 const write = (line) => appendFileSync(path, `${JSON.stringify(line)}\n`);
 
-/** @param {readonly {message?: string, stack?: string}[] | undefined} errors */
+/** @param {readonly {message?: string, stack?: string, diff?: string}[] | undefined} errors */
 const textOf = (errors = []) =>
-  stripVTControlCharacters(errors.map(({ message, stack }) => stack || message).join('\n'));
+  stripVTControlCharacters(
+    errors.map(({ message, stack, diff = '' }) => `${stack || message}\n${diff}`).join('\n'),
+  ).trim();
 
 class GuestReporter {
   /** @param {import('vitest/node').TestCase} test */
