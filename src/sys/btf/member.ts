@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds a member of a struct in a table of BTF, also in the anonymous structs and unions that are part of it. Pure.
+// Finds members of structs in a table of BTF, also in the anonymous structs and unions that are part of it. Pure.
 import { findNames, type ReadAt, type Section, sectionsOf, type Words, wordsOf } from './read.ts';
 
 const STRUCT = 4;
@@ -17,18 +17,14 @@ export interface Member {
   readonly member: string;
 }
 
-/** In bits. undefined: there is none, or structs of that name have it at different offsets. Throws if it is no BTF. */
-export const memberOffset = (read: ReadAt, member: Member): number | undefined =>
-  lookUp(read, { members: [member] }).offsets[0];
-
 export interface Found {
-  /** Of the members, in their order. */
+  /** Of the members, in bits and in their order. undefined: there is none, or structs of that name have it at different offsets. */
   readonly offsets: readonly (number | undefined)[];
   /** Those of the names, of whatever they are, that there are. */
   readonly names: readonly string[];
 }
 
-/** Several in one pass. */
+/** In one pass. Throws if it is no BTF. */
 export function lookUp(
   read: ReadAt,
   {

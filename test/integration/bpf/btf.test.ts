@@ -2,7 +2,8 @@
 // Members of the running kernel's struct sk_buff are where bpftool says, which prints the same BTF as text.
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { kernelMemberOffset } from '../../../src/sys/btf/kernel.ts';
+import { readKernelBtf } from '../../../src/sys/btf/kernel.ts';
+import { lookUp } from '../../../src/sys/btf/member.ts';
 import { kernelStructs } from '../../../src/sys/btf/structs.ts';
 import { runSync } from '../../../src/sys/exec.ts';
 import { openObject } from '../../../src/sys/native.ts';
@@ -21,6 +22,9 @@ beforeAll(() => {
     if (head.includes(" STRUCT 'sk_buff' ")) packet = id;
   }
 });
+
+const kernelMemberOffset = (struct: string, member: string, path?: string): number | undefined =>
+  readKernelBtf((read) => lookUp(read, { members: [{ struct, member }] }).offsets[0], path);
 
 function printed(id: string, wanted: string): number | undefined {
   for (const line of types.get(id) ?? []) {

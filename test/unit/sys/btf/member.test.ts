@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { memberOffset } from '../../../../src/sys/btf/member.ts';
+import { offsetIn } from './offset.ts';
 
 type Member = readonly [name: string, type: number, bits: number];
 interface Type {
@@ -44,13 +44,7 @@ function table(types: readonly Type[]): Uint8Array {
 }
 
 const search = { struct: 'packet', member: 'sum' };
-/** As sysfs: a page at most for each read. */
-const offset = (bytes: Uint8Array, wanted = search): number | undefined =>
-  memberOffset((into, position) => {
-    const part = bytes.subarray(position, position + Math.min(into.length, 4096));
-    into.set(part);
-    return part.length;
-  }, wanted);
+const offset = (bytes: Uint8Array): number | undefined => offsetIn(bytes, search);
 
 const other = struct('other', [['sum', 1, 64]]);
 const ANONYMOUS_SUM = struct(

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { memberOffset } from '../../../../src/sys/btf/member.ts';
 import { kernelStructs } from '../../../../src/sys/btf/structs.ts';
 import { type WrittenType, writeBtf } from '../../../../src/sys/btf/write.ts';
+import { offsetIn } from './offset.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -42,16 +42,8 @@ function structsOf(types: readonly WrittenType[]): ReturnType<typeof kernelStruc
 const without = (name: string): readonly WrittenType[] => ALL.filter((one) => one.name !== name);
 
 /** `struct.member` of the table for sockets. */
-function offsetOf(table: Uint8Array | undefined, struct: string, member: string) {
-  const bytes = table ?? new Uint8Array();
-  return memberOffset(
-    (into, position) => {
-      into.set(bytes.subarray(position, position + 4096));
-      return Math.min(4096, bytes.length - position);
-    },
-    { struct, member },
-  );
-}
+const offsetOf = (table: Uint8Array | undefined, struct: string, member: string) =>
+  offsetIn(table ?? new Uint8Array(), { struct, member });
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('latin1');
 
 test('members are where the kernel has them', () => {
