@@ -157,6 +157,14 @@ static __always_inline bool has_nat(struct packet *p, struct snat *snat, enum fa
 	       is_same_address(&p->snat.destination, &p->quoted.destination);
 }
 
+/* By its flow, or to reserve its port. */
+static __always_inline bool is_needed(struct packet *p, struct snat *snat, enum family family)
+{
+	if (snat->client_end.reserved)
+		return age_of(p->now, snat->seen_seconds) <= RESERVED_SECONDS;
+	return !is_orphan(p, snat->seen_seconds, p->quoted.protocol) || has_nat(p, snat, family);
+}
+
 static __always_inline long sweep_snat(const void *key, struct snat *snat, const struct part *part,
 				       enum family family)
 {
@@ -167,9 +175,7 @@ static __always_inline long sweep_snat(const void *key, struct snat *snat, const
 		return 0;
 	sum->entries += 1;
 	read_key(key, &p->quoted, family);
-	if (snat->client_end.reserved ? age_of(p->now, snat->seen_seconds) <= RESERVED_SECONDS
-				      : !is_orphan(p, snat->seen_seconds, p->quoted.protocol) ||
-						has_nat(p, snat, family))
+	if (is_needed(p, snat, family))
 		return 0;
 	delete_snat(TIER_MAIN, &p->quoted, family);
 	delete_snat(TIER_NEW, &p->quoted, family);

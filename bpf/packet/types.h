@@ -6,10 +6,11 @@
  *
  * A flow has two or three entries, its legs, each under the addresses that one hook sees:
  *
- *   flow   client -> frontend           ingress of requests: the destination becomes the backend
- *   nat    client <-> backend           egress: of a request the source becomes the SNAT address,
- * if the flow is masqueraded; of a reply, the frontend snat   backend -> SNAT address      ingress
- * of replies, masqueraded flows only: the destination becomes the client
+ * - flow: client -> frontend, at ingress of requests: the destination becomes the backend.
+ * - nat: client <-> backend, at egress: the source of a reply becomes the frontend; that of a
+ *   request the SNAT address, if the flow is masqueraded.
+ * - snat: backend -> SNAT address, at ingress of replies, of masqueraded flows only: the
+ *   destination becomes the client.
  *
  * The flow leg is the authority. From the value of each leg, the key of the one before it can be
  * made. Sizes count: with a 16-byte key and the kernel's header an element of fl_flow4 fits into

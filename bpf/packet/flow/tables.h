@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Looks up, stores and deletes the legs of flows, for both families and both tiers of tables. No
- * decisions: those are in flow.h.
+ * Looks up, stores and deletes the legs of flows, for both families and both tiers of tables.
+ * Decides nothing.
  */
 #ifndef FAIRLEAD_TABLES_H
 #define FAIRLEAD_TABLES_H
