@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One column of one size in one round: starts a proxy, measures its start, changes endpoints while it runs, stops it.
+import { removeRules } from '../../src/bench/proxies/tools.ts';
 import { ChangeSeries } from './changes/change-series.ts';
 import { type Pace, paceOf, SETTLE_MS } from './changes/pace.ts';
 import { NotReached, type Prober, startProber } from './changes/prober.ts';
 import { letPass } from './clock.ts';
 import { meanSeconds, NO_SYNCS, readSyncs, type Syncs } from './proxies/metrics.ts';
-import type { RunningProxy } from './proxies/proxy.ts';
-import { removeRules, ruleLines } from './proxies/rules.ts';
+import { ownLock, proxySandbox, type RunningProxy } from './proxies/proxy.ts';
+import { ruleLines } from './proxies/rules.ts';
 import { measureTools } from './proxies/tools-alone.ts';
 import type {
   ChurnFigures,
@@ -40,7 +41,8 @@ export async function measureColumn(turn: Turn): Promise<Column> {
     return await Promise.race([measure(proxy, means), proxy.ended()]);
   } finally {
     await Promise.all([prober.stop(), proxy.stop()]);
-    await removeRules(node);
+    // The memory of a hundred thousand rules is not left to the next column.
+    await removeRules(proxySandbox(site, seat).sandbox, ownLock(site, seat));
   }
 }
 

@@ -2,18 +2,12 @@
 // Starts the built fairlead on its node of a site, without earlier pins and rules, and with a monitor of its event loop.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { leaveKubeletChain } from '../../../src/bench/proxies/tools.ts';
 import { makeInstance, ownPaths } from '../../../src/lab/agent.ts';
-import {
-  compiledPath,
-  IMAGE_ENVIRONMENT,
-  insideSandbox,
-  type Sandbox,
-} from '../../../src/lab/sandbox.ts';
-import { run } from '../../../src/sys/exec.ts';
+import { compiledPath, IMAGE_ENVIRONMENT } from '../../../src/lab/sandbox.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 import { until } from '../../../test/support/until.ts';
 import { fromNanoseconds } from '../clock.ts';
-import type { Variant } from '../report/figures.ts';
 import type { Seat, Site } from '../site.ts';
 import type { LineChild } from './child.ts';
 import { ownLock, proxySandbox, type RunningProxy } from './proxy.ts';
@@ -32,7 +26,7 @@ export async function startFairlead(site: Site, seat: Seat): Promise<RunningProx
     ...(hasRules ? ['--engine', 'iptables'] : []),
   ];
   const { sandbox, start } = proxySandbox(site, seat);
-  if (hasRules) await leaveKubeletChain(sandbox, site.variant);
+  if (hasRules) await leaveKubeletChain(sandbox, site.variant, ownLock(site, seat));
   let loading: Promise<number> | undefined;
   // As in the image: its first line has flags for Node.
   const own = [...IMAGE_ENVIRONMENT, ownLock(site, seat), ...settings];
@@ -51,15 +45,6 @@ export async function startFairlead(site: Site, seat: Seat): Promise<RunningProx
       return takeStallMs(child, stallFile);
     },
   };
-}
-
-/** It takes the iptables that the kubelet uses, which leaves a chain of this name there. */
-async function leaveKubeletChain(sandbox: Sandbox, variant: Variant): Promise<void> {
-  for (const tool of ['iptables', 'ip6tables']) {
-    const argv = [`${tool}-${variant}`, '-w', '5', '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT'];
-    const [shell = 'sh', ...args] = insideSandbox(sandbox, argv);
-    await run(shell, args);
-  }
 }
 
 async function takeStallMs(child: LineChild, file: string): Promise<number> {
