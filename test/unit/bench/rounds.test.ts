@@ -104,6 +104,13 @@ describe('goals in parts of kube-proxy', () => {
     expect(ratioText(ratioGoals({ rounds: [round(times(0.25), times(1))] })[0]!)).toBe('0.25');
   });
 
+  test('nothing is said of a figure that kube-proxy has before the change was answered', () => {
+    const early = { ...times(1), quiet: { samplesMs: [-2, -1, 30], failures: 0 } };
+    const names = ratioGoals({ rounds: [round(times(1), early)] }).map(({ name }) => name);
+    expect(names).not.toContain('one change, p50');
+    expect(names).toHaveLength(6);
+  });
+
   test('nothing is said where one of the two did not finish or was not measured', () => {
     expect(ratioGoals({ rounds: [round(times(1), unfinished)] })).toEqual([]);
     expect(ratioGoals({ rounds: [{ iptables: times(1) }] })).toEqual([]);
