@@ -38,14 +38,14 @@ const GOALS: readonly [name: string, limit: number, figure: Figure, least?: Figu
 
 /** None where one of the two is not measured, or did not finish. */
 export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly RatioGoal[] {
-  const rivals = rounds.flatMap(({ 'fairlead-iptables': ours, iptables: theirs }) =>
+  const measured = rounds.flatMap(({ 'fairlead-iptables': ours, iptables: theirs }) =>
     ours !== undefined && theirs !== undefined && isFinished(ours) && isFinished(theirs)
       ? [[ours, theirs] as const]
       : [],
   );
   return GOALS.flatMap(([name, limit, figure, least]) => {
     // A change may show before the response to it is read: nothing is a part of less than no time.
-    const pairs = rivals.filter(([, theirs]) => !(figure(theirs) <= 0));
+    const pairs = measured.filter(([, theirs]) => !(figure(theirs) <= 0));
     if (pairs.length === 0) return [];
     const ratios = pairs.map(([ours, theirs]) => figure(ours) / figure(theirs));
     const ratio = percentile(ratios, 0.5);
