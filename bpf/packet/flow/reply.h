@@ -12,6 +12,34 @@ static __always_inline bool is_of_node(const struct packet *p, const struct snat
 	return (p->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK) && is_ended(snat);
 }
 
+/*
+ * A datagram for a flow that has expired is the node's own: no socket has the port, but netfilter
+ * may have given it to a connection that it masquerades, as it does where fairlead has ceased to
+ * serve and nobody sweeps. The nat leg knows of the latest request.
+ */
+static __always_inline bool is_expired(struct packet *p, const struct snat *snat,
+				       const struct address *client, enum tier tier,
+				       enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+	struct nat *nat;
+	__u32 timeout;
+
+	if (p->wire.protocol != PROTOCOL_UDP || !s)
+		return false;
+	timeout = timeout_of(s, PROTOCOL_UDP, tier == TIER_NEW ? FLOW_NEW : FLOW_ESTABLISHED);
+	if (age_of(p->now, snat->seen_seconds) <= timeout)
+		return false;
+	p->quoted.source = *client;
+	p->quoted.source_port = snat->client_port;
+	p->quoted.destination = p->wire.source;
+	p->quoted.destination_port = p->wire.source_port;
+	p->quoted.protocol = p->wire.protocol;
+	set_sorted(&p->quoted, &p->nat);
+	nat = find_nat_of(p, family);
+	return !nat || age_of(p->now, nat->seen_seconds) > timeout;
+}
+
 static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
 				       enum family family)
 {
@@ -25,7 +53,7 @@ static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, 
 	get_address(client_of(found), &client, family);
 	if (snat.check != check_of(p, &p->wire, &client, snat.client_port, family))
 		return UNDECIDED;
-	if (is_of_node(p, &snat)) {
+	if (is_of_node(p, &snat) || is_expired(p, &snat, &client, tier, family)) {
 		delete_snat(tier, &p->wire, family);
 		return UNDECIDED;
 	}

@@ -4,7 +4,9 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { flowTables } from '../../../src/dataplane/bpf/flows/kernel.ts';
+import { elementsIn } from '../../../src/dataplane/bpf/flows/flow-tables.ts';
+import { flowTable, flowTables } from '../../../src/dataplane/bpf/flows/kernel.ts';
+import { decodeTuple } from '../../../src/dataplane/bpf/flows/tuple.ts';
 import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
 import { migrateMaps } from '../../../src/dataplane/bpf/loader/migration/migrate.ts';
 import { CARRYING } from '../../../src/dataplane/bpf/loader/migration/policy.ts';
@@ -17,7 +19,7 @@ import {
   type PinnedMap,
   parseMapPin,
 } from '../../../src/dataplane/bpf/loader/versions.ts';
-import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
+import { encodeU32, protocolOf } from '../../../src/dataplane/bpf/maps/layout.ts';
 import {
   decodeKeptSettings,
   encodePacketSettings,
@@ -26,7 +28,7 @@ import {
 import { DEFAULT_SETTINGS } from '../../../src/dataplane/bpf/packet/settings.ts';
 import { DEFAULT_TIMES, flowTimeouts } from '../../../src/dataplane/bpf/packet/timeouts.ts';
 import { type BpfMap, openPinnedMap } from '../../../src/sys/native.ts';
-import { putFlow, UDP } from '../../support/dataplane/flow-bytes.ts';
+import { putFlow, REPLIED, UDP } from '../../support/dataplane/flow-bytes.ts';
 import { makeBpffs, type TestResource } from '../native/support/resources.ts';
 import { mapsObject } from './support/layouts.ts';
 
@@ -98,6 +100,12 @@ async function pinFlows(): Promise<void> {
   putFlow(flows, { ...flow, client: '203.0.113.1:1004', state: 'closed' });
   putFlow(flows, { ...flow, client: '203.0.113.1:1005', state: 'new', seenSeconds: 1 });
   putFlow(flows, { ...flow, client: '203.0.113.1:1006', protocol: UDP, seenSeconds: 1 });
+  for (const [name, natFlags] of Object.entries({ answered: REPLIED, asked: 0 })) {
+    const snat = `10.0.0.1:${name === 'asked' ? 40_001 : 40_002}`;
+    const asking = { ...flow, snat, natFlags, state: 'new', seenSeconds: 1 } as const;
+    putFlow(flows, { ...asking, client: '203.0.113.1:1007', protocol: UDP }, 'halfOpen');
+    putFlow(flows, { ...asking, client: '203.0.113.1:1008' }, 'halfOpen');
+  }
   const settings = {
     ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
     ...{ timeoutSeconds: flowTimeouts(DEFAULT_TIMES), resetGone: false, answerPing: false },
@@ -110,6 +118,15 @@ async function pinFlows(): Promise<void> {
   await migrate('present');
 }
 
+/** Of half-open flows. */
+const snatPorts = (): string[] =>
+  withMap('fl_new_snat4', (map) =>
+    [...elementsIn(flowTable(map))].map(({ key }) => {
+      const { protocol, destination } = decodeTuple(key, 'IPv4');
+      return `${protocolOf(protocol)} ${destination.port}`;
+    }),
+  ).sort();
+
 describe.each(['present', 'other'] as const)('the layout is the %s one', (layout) => {
   test('flows that live are seen once it has ceased to serve', async () => {
     await pinFlows();
@@ -121,6 +138,7 @@ describe.each(['present', 'other'] as const)('the layout is the %s one', (layout
     await predecessor.stopServing();
     expect(await predecessor.look()).toEqual({ isServing: false, isLeft: true, connections: 3 });
     if (layout === 'other') await migrate('present');
+    expect(snatPorts()).toEqual(['TCP 40001', 'TCP 40002', 'UDP 40001']);
     const kept = withMap('fl_packet', (map) => decodeKeptSettings(map.get(encodeU32(0))!));
     expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS });
     await predecessor.remove();

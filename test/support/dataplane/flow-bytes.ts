@@ -126,6 +126,8 @@ export const CLIENT_RESET = 4;
 export const REPLIED = 4;
 export const BACKEND_FIN = 8;
 export const BACKEND_RESET = 16;
+/** Of the snat leg's backend_end. */
+const ANSWERED = 4;
 
 /** Keys and values of its legs, without the checks, which readers do not verify. */
 export function legsOf(
@@ -177,6 +179,7 @@ export function legsOf(
   const snatLeg = value('snat', (view, bytes) => {
     view.setUint32(4, seenSeconds, true);
     view.setUint16(8, seen.port, true);
+    view.setUint8(11, (facts.natFlags ?? REPLIED) & REPLIED ? ANSWERED : 0);
     bytes.set(client.address, 12);
   });
   return {

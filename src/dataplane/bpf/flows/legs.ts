@@ -55,10 +55,12 @@ export interface SnatLeg {
   readonly isInTimeWait: boolean;
   /** Its flow is gone: no other flow gets the port for some time. */
   readonly isReserved: boolean;
+  /** The backend has sent something to it. */
+  readonly isAnswered: boolean;
 }
 
 /** Of struct tcp_end. */
-const END = { fin: 1, reset: 2, reserved: 8 } as const;
+const END = { fin: 1, reset: 2, answered: 4, reserved: 8 } as const;
 const CLIENT_END = 10;
 const BACKEND_END = 11;
 
@@ -132,6 +134,7 @@ export function decodeSnat(bytes: Uint8Array, family: Family): SnatLeg {
     },
     isInTimeWait: (client & backend & END.fin) !== 0 && ((client | backend) & END.reset) === 0,
     isReserved: (client & END.reserved) !== 0,
+    isAnswered: (backend & END.answered) !== 0,
   };
 }
 

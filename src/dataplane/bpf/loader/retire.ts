@@ -13,7 +13,7 @@ import { fieldAt } from './migration/fields.ts';
 import { readFields } from './migration/records.ts';
 import { openPin } from './open-pinned.ts';
 import { formerPin } from './pins.ts';
-import { type FormerFlow, formerFlows } from './retired/former-flows.ts';
+import { type FormerFlow, forgetAnswered, formerFlows } from './retired/former-flows.ts';
 import { mapPin, type PinnedMap } from './versions.ts';
 
 const FRONTENDS = ['fl_frontend4', 'fl_frontend6'] as const;
@@ -29,12 +29,22 @@ export function bpfPredecessor(bpfRoot: string, holder: PinHolder): Predecessor 
       try {
         for (const name of FRONTENDS) emptyMap(bpfRoot, name);
         stopResets(bpfRoot);
+        forgetIfKnown(bpfRoot);
       } finally {
         lock?.close();
       }
     },
     remove: async () => void removePinned(bpfRoot, holder),
   };
+}
+
+/** Flows of a version that has not recorded its fields keep their ports until they expire. */
+function forgetIfKnown(bpfRoot: string): void {
+  try {
+    forgetAnswered(bpfRoot);
+  } catch (error) {
+    if (!(error instanceof FairleadError && error.code === 'OTHER_LAYOUT')) throw error;
+  }
 }
 
 function lookAt(bpfRoot: string): PredecessorFacts {

@@ -131,6 +131,31 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
   }
 
   test.each([
+    ['new', 'one question', 31, 1],
+    ['main', 'several', 181, 3],
+  ] as const)(
+    'nobody has swept the %s legs of %s: their port is the node’s',
+    (tier, _, seconds, n) => {
+      publish(drive, family, { ...masquerade, protocol: 'UDP' });
+      const datagrams = Array.from({ length: n }, () => {
+        send('udp payload=1');
+        return answer('udp payload=2');
+      });
+      const toClient = `${vip()} > ${client(40_000)} udp payload=2`;
+      expect(datagrams).toEqual(Array(n).fill(toClient));
+      const snat = tier === 'main' ? 'snat' : 'new_snat';
+      age(snat, seconds);
+      expect(answer('udp payload=2'), 'the client has asked meanwhile').toBe(toClient);
+      ageAll(tier, seconds);
+      const toNode = `${pod(5)} > ${node(40_000)} udp payload=2`;
+      expect([answer('udp payload=2'), answer('udp payload=2')]).toEqual([toNode, toNode]);
+      expect(drive.snats(tier, family)).toEqual([]);
+      expect(send('udp payload=1')).toBe(`${node(40_000)} > ${pod(5)} udp payload=1`);
+      expect(answer('udp payload=2')).toBe(toClient);
+    },
+  );
+
+  test.each([
     ['TCP half-open', 'new', 20, 'TCP', () => send('tcp SYN')],
     ['TCP half-open in the main tables', 'main', 20, 'TCP', beginInMain],
     ['UDP half-open', 'new', 30, 'UDP', () => send('udp payload=1')],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow table in the layout of another version, as one of this version's. Read only. Pure.
+// A flow table in the layout of another version, as one of this version's. Nothing can be put into it. Pure.
 
 import type { ElementBatch, FlowTable } from '../../flows/flow-tables.ts';
 import { converter, type Side } from '../migration/fields.ts';
@@ -10,16 +10,13 @@ export interface TableLayout {
 }
 
 export function convertedTable(
-  table: Pick<FlowTable, 'name' | 'get' | 'batches'>,
+  table: Pick<FlowTable, 'name' | 'get' | 'delete' | 'batches'>,
   former: TableLayout,
   own: TableLayout,
 ): FlowTable {
   const toFormer = converter(own.key, former.key);
   const key = converter(former.key, own.key);
   const value = converter(former.value, own.value);
-  const refuse = (): never => {
-    throw new TypeError(`${table.name} has another layout: it is only read`);
-  };
   return {
     name: table.name,
     keySize: own.key.bytes,
@@ -28,8 +25,10 @@ export function convertedTable(
       const found = table.get(toFormer(wanted));
       return found && value(found);
     },
-    put: refuse,
-    delete: refuse,
+    put: () => {
+      throw new TypeError(`${table.name} has another layout: nothing can be put into it`);
+    },
+    delete: (wanted) => table.delete(toFormer(wanted)),
     *batches() {
       for (const { keys, values, count } of table.batches()) {
         yield {

@@ -8,15 +8,21 @@ import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import { bpfObjectPath } from '../../../../sys/package.ts';
 import type { ConnectionView } from '../../../connections.ts';
 import { viewOf } from '../../flows/flow-connections.ts';
-import { elementsOf, type FlowTable, type FlowTables } from '../../flows/flow-tables.ts';
+import {
+  elementsIn,
+  elementsOf,
+  type FlowTable,
+  type FlowTables,
+} from '../../flows/flow-tables.ts';
 import { joinFlow } from '../../flows/join.ts';
 import { flowTable, flowTablesOf, LEG_MAPS, type LegMap } from '../../flows/kernel.ts';
-import { LEG_SIZE } from '../../flows/legs.ts';
+import { decodeSnat, LEG_SIZE } from '../../flows/legs.ts';
 import { decodeTuple, TUPLE_SIZE } from '../../flows/tuple.ts';
 import { protocolOf } from '../../maps/layout.ts';
 import { declaredMaps, fieldsOf, type Known } from '../migration/changes.ts';
 import { openPin } from '../open-pinned.ts';
 import { formerPin } from '../pins.ts';
+import { closeAll } from '../undo.ts';
 import { mapPin } from '../versions.ts';
 import { convertedTable, type TableLayout } from './converted-table.ts';
 
@@ -29,16 +35,52 @@ export interface FormerFlow {
 
 /** Every flow with a flow leg. Throws OTHER_LAYOUT if their version has not recorded its fields. */
 export function* formerFlows(bpfRoot: string): Generator<FormerFlow> {
+  const maps = openLegs(bpfRoot);
+  try {
+    if (maps !== undefined) yield* flowsIn(flowTablesOf(reader(bpfRoot, maps)));
+  } finally {
+    closeAll(maps?.values() ?? []);
+  }
+}
+
+/**
+ * Gives up the SNAT ports of UDP flows whose only question is answered, as those of DNS clients are. Netfilter, which serves next,
+ * knows nothing of these ports: the answers to what it masquerades to one of them would go to the client that had it before. A client
+ * that sends again gets a port again. Throws OTHER_LAYOUT.
+ */
+export function forgetAnswered(bpfRoot: string): void {
+  const maps = openLegs(bpfRoot);
+  if (maps === undefined) return;
+  try {
+    const flows = flowTablesOf(reader(bpfRoot, maps));
+    for (const family of FAMILIES) {
+      const { halfOpen } = flows[family].snat;
+      for (const { key, value } of elementsIn(halfOpen)) {
+        const isUdp = protocolOf(decodeTuple(key, family).protocol) === 'UDP';
+        if (isUdp && decodeSnat(value, family).isAnswered) halfOpen.delete(key);
+      }
+    }
+  } finally {
+    closeAll(maps.values());
+  }
+}
+
+/** undefined: one is not pinned. */
+function openLegs(bpfRoot: string): ReadonlyMap<LegMap, BpfMap> | undefined {
   const maps = new Map<LegMap, BpfMap>();
   try {
     for (const name of LEG_MAPS) {
       const path = formerPin(bpfRoot, name);
-      if (path === undefined) return;
+      if (path === undefined) {
+        closeAll(maps.values());
+        return undefined;
+      }
       maps.set(name, openPin(bpfRoot, path, openPinnedMap));
     }
-    yield* flowsIn(flowTablesOf(reader(bpfRoot, maps)));
-  } finally {
-    for (const map of maps.values()) map.close();
+    return maps;
+  } catch (error) {
+    closeAll(maps.values());
+    throw error;
   }
 }
 

@@ -39,14 +39,15 @@ test('the legs of a flow', () => {
   });
   expect(natText(bytes(nat.replace('48ee', '0000')), 'IPv4').snat).toBeUndefined();
   expect(snatText(bytes('01000000 02000000 409c 0901 c6336409'), 'IPv4')).toMatchObject({
-    ...{ isInTimeWait: true, isReserved: true },
+    ...{ isInTimeWait: true, isReserved: true, isAnswered: false },
   });
   expect(snatText(bytes('01000000 02000000 409c 0103 c6336409'), 'IPv4')).toMatchObject({
-    ...{ isInTimeWait: false, isReserved: false },
+    ...{ isInTimeWait: false, isReserved: false, isAnswered: false },
   });
+  expect(snatText(bytes('01000000 02000000 409c 0004 c6336409'), 'IPv4').isAnswered).toBe(true);
   expect(snatText(bytes('01000000 02000000 409c 0000 c6336409'), 'IPv4')).toEqual({
     ...{ seenSeconds: 2, client: { address: '198.51.100.9', port: 40_000 } },
-    ...{ isInTimeWait: false, isReserved: false },
+    ...{ isInTimeWait: false, isReserved: false, isAnswered: false },
   });
 });
 
