@@ -100,11 +100,19 @@ async function pinFlows(): Promise<void> {
   putFlow(flows, { ...flow, client: '203.0.113.1:1004', state: 'closed' });
   putFlow(flows, { ...flow, client: '203.0.113.1:1005', state: 'new', seenSeconds: 1 });
   putFlow(flows, { ...flow, client: '203.0.113.1:1006', protocol: UDP, seenSeconds: 1 });
-  for (const [name, natFlags] of Object.entries({ answered: REPLIED, asked: 0 })) {
-    const snat = `10.0.0.1:${name === 'asked' ? 40_001 : 40_002}`;
-    const asking = { ...flow, snat, natFlags, state: 'new', seenSeconds: 1 } as const;
-    putFlow(flows, { ...asking, client: '203.0.113.1:1007', protocol: UDP }, 'halfOpen');
-    putFlow(flows, { ...asking, client: '203.0.113.1:1008' }, 'halfOpen');
+  for (const [port, natFlags] of [
+    [40_001, 0],
+    [40_002, REPLIED],
+  ] as const) {
+    const asking = {
+      ...flow,
+      snat: `10.0.0.1:${port}`,
+      natFlags,
+      state: 'new',
+      seenSeconds: 1,
+    } as const;
+    putFlow(flows, { ...asking, client: `203.0.113.1:${port}`, protocol: UDP }, 'halfOpen');
+    putFlow(flows, { ...asking, client: `203.0.113.2:${port}` }, 'halfOpen');
   }
   const settings = {
     ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
@@ -118,9 +126,9 @@ async function pinFlows(): Promise<void> {
   await migrate('present');
 }
 
-/** Of half-open flows. */
-const snatPorts = (): string[] =>
-  withMap('fl_new_snat4', (map) =>
+/** Protocol and port of the destination of each leg. */
+const halfOpen = (name: 'fl_new_flow4' | 'fl_new_nat4' | 'fl_new_snat4'): string[] =>
+  withMap(name, (map) =>
     [...elementsIn(flowTable(map))].map(({ key }) => {
       const { protocol, destination } = decodeTuple(key, 'IPv4');
       return `${protocolOf(protocol)} ${destination.port}`;
@@ -138,7 +146,9 @@ describe.each(['present', 'other'] as const)('the layout is the %s one', (layout
     await predecessor.stopServing();
     expect(await predecessor.look()).toEqual({ isServing: false, isLeft: true, connections: 3 });
     if (layout === 'other') await migrate('present');
-    expect(snatPorts()).toEqual(['TCP 40001', 'TCP 40002', 'UDP 40001']);
+    expect(halfOpen('fl_new_snat4')).toEqual(['TCP 40001', 'TCP 40002', 'UDP 40001']);
+    expect(halfOpen('fl_new_flow4')).toEqual(['TCP 80', 'TCP 80', 'UDP 80']);
+    expect(halfOpen('fl_new_nat4')).toHaveLength(3);
     const kept = withMap('fl_packet', (map) => decodeKeptSettings(map.get(encodeU32(0))!));
     expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS });
     await predecessor.remove();

@@ -3,7 +3,7 @@
 // maps, and only has to know whether connections live.
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { FAMILIES, type Protocol } from '../../../../model/types.ts';
+import { FAMILIES, type Family, type Protocol } from '../../../../model/types.ts';
 import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import { bpfObjectPath } from '../../../../sys/package.ts';
 import type { ConnectionView } from '../../../connections.ts';
@@ -14,10 +14,10 @@ import {
   type FlowTable,
   type FlowTables,
 } from '../../flows/flow-tables.ts';
-import { joinFlow } from '../../flows/join.ts';
+import { flowTuple, joinFlow, snatToNatTuple } from '../../flows/join.ts';
 import { flowTable, flowTablesOf, LEG_MAPS, type LegMap } from '../../flows/kernel.ts';
-import { decodeSnat, LEG_SIZE } from '../../flows/legs.ts';
-import { decodeTuple, TUPLE_SIZE } from '../../flows/tuple.ts';
+import { decodeNat, decodeSnat, LEG_SIZE } from '../../flows/legs.ts';
+import { decodeTuple, encodeTuple, TUPLE_SIZE, type Tuple } from '../../flows/tuple.ts';
 import { protocolOf } from '../../maps/layout.ts';
 import { declaredMaps, fieldsOf, type Known } from '../migration/changes.ts';
 import { openPin } from '../open-pinned.ts';
@@ -44,9 +44,8 @@ export function* formerFlows(bpfRoot: string): Generator<FormerFlow> {
 }
 
 /**
- * Gives up the SNAT ports of UDP flows whose only question is answered, as those of DNS clients are. Netfilter, which serves next,
- * knows nothing of these ports: the answers to what it masquerades to one of them would go to the client that had it before. A client
- * that sends again gets a port again. Throws OTHER_LAYOUT.
+ * Ends UDP flows with a SNAT port whose one question is answered, as those of DNS clients are. Netfilter, which serves next, knows nothing of
+ * these ports: the answers to what it masquerades to one of them would go to the client that had it before. Throws OTHER_LAYOUT.
  */
 export function forgetAnswered(bpfRoot: string): void {
   const maps = openLegs(bpfRoot);
@@ -54,15 +53,27 @@ export function forgetAnswered(bpfRoot: string): void {
   try {
     const flows = flowTablesOf(reader(bpfRoot, maps));
     for (const family of FAMILIES) {
-      const { halfOpen } = flows[family].snat;
-      for (const { key, value } of elementsIn(halfOpen)) {
-        const isUdp = protocolOf(decodeTuple(key, family).protocol) === 'UDP';
-        if (isUdp && decodeSnat(value, family).isAnswered) halfOpen.delete(key);
+      for (const { key, value } of elementsIn(flows[family].snat.halfOpen)) {
+        const tuple = decodeTuple(key, family);
+        const leg = decodeSnat(value, family);
+        if (protocolOf(tuple.protocol) !== 'UDP' || !leg.isAnswered) continue;
+        endFlow(flows, family, snatToNatTuple(tuple, leg));
+        flows[family].snat.halfOpen.delete(key);
       }
     }
   } finally {
     closeAll(maps.values());
   }
+}
+
+/** The flow leg first: a request that found it alone would make the others again. */
+function endFlow(flows: FlowTables, family: Family, tuple: Tuple): void {
+  const { flow, nat } = flows[family];
+  const key = encodeTuple(tuple, family);
+  const value = nat.halfOpen.get(key);
+  if (value === undefined) return;
+  flow.halfOpen.delete(encodeTuple(flowTuple(tuple, decodeNat(value, family)), family));
+  nat.halfOpen.delete(key);
 }
 
 /** undefined: one is not pinned. */
