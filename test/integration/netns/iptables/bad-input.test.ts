@@ -113,7 +113,7 @@ exec sleep 600
     writeFileSync(flag, '');
     const n = signal === 'SIGTERM' ? 13 : 14;
     node.manifests.put(`begun-${n}.yaml`, service(`begun-${n}`, { n }, node.servers));
-    const pid = await until(() => existsSync(begun) && readFileSync(begun, 'utf8').trim(), {
+    const pid = await until(() => readFileSync(begun, 'utf8').trim() || undefined, {
       what: 'it to begin',
     });
     await until(() => isRunning(pid), { what: 'it to run' });
