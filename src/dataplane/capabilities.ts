@@ -34,6 +34,8 @@ export interface Capabilities {
   readonly keepsLocalClients: boolean;
   /** Counts the connections of frontends and backends, those that it refuses or drops, and those that are open. */
   readonly countsConnections: boolean;
+  /** Tells the sockets of the node from those of its pods. */
+  readonly knowsNode: boolean;
   /** The sockets of single cgroups can be left alone. */
   readonly canBypass: boolean;
   /** How many clients session affinity remembers for each endpoint; undefined: as many as a map of all Services holds. */
@@ -54,6 +56,13 @@ const PACKETS: OriginCapabilities = {
   hasMasquerade: true,
 };
 
+export interface BpfFacts {
+  /** Programs on devices. */
+  readonly packets: boolean;
+  /** The kernel tells the cookie of a network namespace: from Linux 5.14 on. */
+  readonly knowsNode?: boolean;
+}
+
 /**
  * BPF: hooks on connect(), sendmsg(), recvmsg() and getpeername() of the sockets of this node, and `packets`:
  * programs on its devices. What a socket hook leaves alone a pod sends as packets, which those programs translate
@@ -61,7 +70,7 @@ const PACKETS: OriginCapabilities = {
  * socket hooks see. They know that a socket of the node will have an address of the node; of a socket of a pod they
  * know the address only if it is bound to one, so that source ranges need both.
  */
-export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Capabilities => ({
+export const bpfCapabilities = ({ packets, knowsNode = true }: BpfFacts): Capabilities => ({
   dataplane: 'bpf',
   families: ['IPv4', 'IPv6'],
   serves: {
@@ -72,6 +81,7 @@ export const bpfCapabilities = ({ packets }: { readonly packets: boolean }): Cap
   changesSctpPorts: false,
   keepsLocalClients: true,
   countsConnections: true,
+  knowsNode,
   canBypass: true,
   affinityClients: undefined,
   algorithms: ALGORITHM_NAMES,
@@ -97,6 +107,7 @@ export const iptablesCapabilities = (
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,
+  knowsNode: true,
   canBypass: false,
   affinityClients,
   algorithms: ['random', 'weighted-random'],

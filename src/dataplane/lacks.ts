@@ -7,6 +7,8 @@ import type { Capabilities } from './capabilities.ts';
 
 export const LACKS = {
   COUNTERS: 'connections are not counted or listed',
+  NODE_SOCKETS:
+    'sockets of the node are not told from those of pods: NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
   BYPASS: 'no cgroup can be bypassed',
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
@@ -21,11 +23,12 @@ export interface Lack {
 }
 
 export function lacksOf(capabilities: Capabilities): readonly Lack[] {
-  const { dataplane, countsConnections, canBypass, affinityClients } = capabilities;
+  const { dataplane, countsConnections, knowsNode, canBypass, affinityClients } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
   const isLacking: Readonly<Record<LackCode, boolean>> = {
     COUNTERS: !countsConnections,
+    NODE_SOCKETS: !knowsNode,
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: lacking.length > 0,

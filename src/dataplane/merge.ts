@@ -86,6 +86,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   changesSctpPorts: all.some(({ changesSctpPorts }) => changesSctpPorts),
   keepsLocalClients: all.some(({ keepsLocalClients }) => keepsLocalClients),
   countsConnections: all.some(({ countsConnections }) => countsConnections),
+  knowsNode: all.some(({ knowsNode }) => knowsNode),
   canBypass: all.some(({ canBypass }) => canBypass),
   affinityClients: mostClients(all.map(({ affinityClients }) => affinityClients)),
   algorithms: ALGORITHM_NAMES.filter((name) =>

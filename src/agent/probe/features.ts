@@ -138,6 +138,13 @@ export const FEATURES = {
   post_bind4: hook('NodePorts cannot be bound by processes of the node, IPv4'),
   post_bind6: hook('NodePorts cannot be bound by processes of the node, IPv6'),
   sock_release: hook('counting closed connections'),
+  SO_NETNS_COOKIE: {
+    group: 'sockets',
+    neededFor: 'telling sockets of the node from those of its pods',
+    consequence:
+      'by eBPF, NodePorts do not answer at 127.0.0.1, and processes of the node may bind them',
+    remedy: NEWER('5.14'),
+  },
   set_retval: {
     group: 'sockets',
     neededFor: 'refused connections fail with ECONNREFUSED',

@@ -71,6 +71,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   post_bind4: hook('fl_bind4'),
   post_bind6: hook('fl_bind6'),
   sock_release: hook('fl_sock_release'),
+  SO_NETNS_COOKIE: bpf.readNetnsCookie,
   set_retval: bpf.refuseByRetval,
   bpf_sock_destroy: (sandbox) => sockets.destroySocketsBy('bpf_sock_destroy', sandbox),
   SOCK_DESTROY: (sandbox) => sockets.destroySocketsBy('SOCK_DESTROY', sandbox),

@@ -165,7 +165,10 @@ function overMaps(
   const reasons = attached.map('fl_reason');
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
-    capabilities: bpfCapabilities({ packets: parts.packets !== undefined }),
+    capabilities: bpfCapabilities({
+      packets: parts.packets !== undefined,
+      knowsNode: netnsCookie() !== undefined,
+    }),
     tables: {
       ...kernelTables(attached.map),
       ...(parts.packets && { traffic: parts.packets.traffic }),

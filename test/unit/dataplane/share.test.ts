@@ -94,6 +94,7 @@ const capabilitiesArbitrary = fc.record({
   changesSctpPorts: fc.boolean(),
   keepsLocalClients: fc.boolean(),
   countsConnections: fc.boolean(),
+  knowsNode: fc.boolean(),
   canBypass: fc.boolean(),
   affinityClients: fc.option(fc.nat(), { nil: undefined }),
   algorithms: fc.subarray(ALGORITHM_NAMES),

@@ -29,6 +29,7 @@ export const LAST_RESORT: Capabilities = {
   changesSctpPorts: true,
   keepsLocalClients: false,
   countsConnections: false,
+  knowsNode: true,
   canBypass: false,
   affinityClients: 100,
   algorithms: ['random'],

@@ -3,7 +3,7 @@
 // that it returns says more than yes.
 import { closeSync, openSync, readSync } from 'node:fs';
 import { connectOnce, withServer } from '../../../sys/loopback.ts';
-import type { BpfLink } from '../../../sys/native.ts';
+import { type BpfLink, netnsCookie } from '../../../sys/native.ts';
 import type { ProbeSandbox } from '../../../sys/probe-sandbox.ts';
 import { codeOf } from '../loader/errors.ts';
 import { encodeU32 } from '../maps/layout.ts';
@@ -94,6 +94,10 @@ export async function linkToCgroup(sandbox: ProbeSandbox): Promise<void> {
 }
 
 /** The port is open: only the program can refuse it. */
+export function readNetnsCookie(): void {
+  if (netnsCookie() === undefined) throw new Error('getsockopt(SO_NETNS_COOKIE) is refused');
+}
+
 export async function refuseByRetval(sandbox: ProbeSandbox): Promise<void> {
   const cgroup = sandbox.cgroup();
   sandbox.network();

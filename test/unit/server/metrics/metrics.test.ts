@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of metrics, the series getters become, and the server that shows them.
 import { afterEach, describe, expect, test } from 'vitest';
-import { BPF, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
+import { BPF, bpfCapabilities, IPTABLES } from '../../../../src/dataplane/capabilities.ts';
 import { lacksOf } from '../../../../src/dataplane/lacks.ts';
 import type { Backend, Frontend, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
@@ -134,6 +134,11 @@ describe('what is read', () => {
       ),
     ],
     [{ lacks: () => lacksOf(BPF) }, 'fairlead_dataplane_lack', []],
+    [
+      { lacks: () => lacksOf(bpfCapabilities({ packets: true, knowsNode: false })) },
+      'fairlead_dataplane_lack',
+      ['{dataplane="bpf",code="NODE_SOCKETS"} 1'],
+    ],
     [{ isReady: () => true }, 'fairlead_ready', [' 1']],
     [{ isNodeEligible: () => false }, 'fairlead_node_eligible', [' 0']],
     [{ plan: () => plan }, 'fairlead_services', [' 0']],
