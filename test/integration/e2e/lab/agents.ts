@@ -49,7 +49,7 @@ function agentProcesses({ plane }: Stage, nodeName: string): number[] {
 
 /** A limit of memory that new agents do not fit in, until the kernel has killed one; then the manifest as it was. */
 export async function starveAgents(stage: Stage): Promise<void> {
-  const limits = { memory: '48Mi' };
+  const limits = { memory: '32Mi' };
   const value = { limits, requests: { ...limits, cpu: '100m' } };
   const patch = patchOf({ op: 'replace', path: `${CONTAINER}/resources`, value });
   await requestFairlead(stage, { patch });

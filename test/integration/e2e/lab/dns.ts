@@ -100,6 +100,13 @@ export const DNS: readonly object[] = [
     },
   },
   {
+    // Both of its Pods may be on one node, which is drained.
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: named('coredns'),
+    spec: { minAvailable: 1, selector: { matchLabels: labels } },
+  },
+  {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { ...named('kube-dns'), labels },
