@@ -178,8 +178,8 @@ class RunningInstance implements Instance {
       release: () => this.#release(composed),
       given: () => {
         this.#left = this.#pool.leave();
-        if (this.#lock !== undefined) closeSync(this.#lock);
-        this.#lock = undefined;
+        const lock = this.#takeLock();
+        if (lock !== undefined) closeSync(lock);
       },
       resume: () => void this.#resume(),
       log: this.#log,

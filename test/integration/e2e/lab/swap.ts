@@ -26,7 +26,11 @@ export async function replaceKubeProxy(cluster: RealCluster): Promise<void> {
   await applyFairlead(cluster);
 }
 
-const METRICS = ['curl', '--silent', '--show-error', 'http://127.0.0.1:10249/metrics'];
+const METRICS = [
+  process.execPath,
+  '--eval',
+  "fetch('http://127.0.0.1:10249/metrics').then((got) => got.text()).then(console.log)",
+];
 const WRITTEN = ['IPv4', 'IPv6'].map(
   (family) =>
     new RegExp(
