@@ -2,11 +2,15 @@
 // Connections that begin in the main tables: as many half-open ones as there is credit for.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { until } from '../../../../support/until.ts';
+import { onOneCpu } from '../../support/one-cpu.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
 import { names, publish } from '../support/stage.ts';
 
 const CREDIT = 3;
 const rule = { masquerade: true };
+
+// Each CPU has credit of its own.
+onOneCpu();
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);
