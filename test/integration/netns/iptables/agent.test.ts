@@ -15,6 +15,8 @@ const web = { n: 10, nodePort: 30_080 };
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
 /** Rules that somebody else has, and that make the choice of the variant: more here than there. */
 const OTHERS = ['-A INPUT -s 198.51.100.1/32 -j ACCEPT', '-A FORWARD -s 198.51.100.2/32 -j ACCEPT'];
+/** Before all others of its chain it would end their work for this source. */
+const FOREIGN = ['-s', '198.51.100.3/32', '-j', 'RETURN'];
 const FLAGS = [
   '--engine',
   'iptables',
@@ -150,17 +152,27 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
     expect(ofUs(await saved())).toEqual(whole);
   });
 
-  test('a rule that somebody deletes by hand comes back within the sync period', async () => {
-    const whole = ofUs(await saved());
-    const chain = /^:(KUBE-SVC-\S+)/m.exec(await saved())?.[1] ?? '';
-    for (const where of ['PREROUTING 1', 'KUBE-POSTROUTING 1', `${chain} 1`]) {
-      await inNode(`iptables-${variant}`, '-w', '5', '-t', 'nat', '-D', ...where.split(' '));
-      expect(ofUs(await saved())).not.toEqual(whole);
-      // Reading the rules takes a twentieth of the time at most, on a busy machine more than a second.
-      const wait = { what: where, timeoutMs: 60_000 };
-      await until(async () => ofUs(await saved()).join() === whole.join(), wait);
-    }
-  }, 200_000);
+  test.each([
+    ['a rule that somebody deletes by hand comes back', 'delete'],
+    ['a rule that somebody else puts into a chain of ours goes', 'insert'],
+  ] as const)(
+    '%s within the sync period',
+    async (_, change) => {
+      const whole = ofUs(await saved());
+      const chain = /^:(KUBE-SVC-\S+)/m.exec(await saved())?.[1] ?? '';
+      const first = change === 'delete' ? 'PREROUTING' : 'KUBE-SERVICES';
+      for (const where of [first, 'KUBE-POSTROUTING', chain]) {
+        const rule = change === 'delete' ? ['-D', where, '1'] : ['-I', where, '1', ...FOREIGN];
+        expect(await inNode(`iptables-${variant}`, '-w', '5', '-t', 'nat', ...rule)).toMatchObject({
+          code: 0,
+        });
+        // Reading the rules takes a twentieth of the time at most, on a busy machine more than a second.
+        const wait = { what: where, timeoutMs: 60_000 };
+        await until(async () => ofUs(await saved()).join() === whole.join(), wait);
+      }
+    },
+    200_000,
+  );
 
   test('a second agent is refused, and told who writes the rules', async () => {
     await expect(
