@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a stage that this machine cannot run: it is said, with the reason, and each of its files is counted.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+
+const folder = mkdtempSync(join(tmpdir(), 'fairlead-stages-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** The stage as scripts/test runs it; what it would count, and what would run, are lines. */
+function stage(name: string, given: string, environment: NodeJS.ProcessEnv = {}): string {
+  const script = `
+    set -euo pipefail
+    source scripts/lib.sh
+    source scripts/stages.sh
+    add() { echo "counted: $*"; }
+    run() { echo "ran: $1"; }
+    need_rules() { :; }
+    ${given}
+    stage_${name}`;
+  const { stdout, stderr } = spawnSync('bash', ['-c', script, 'scripts/test'], {
+    encoding: 'utf8',
+    env: { ...process.env, FAIRLEAD_SKIP_VM: '', FAIRLEAD_SKIP_CLUSTER: '', ...environment },
+  });
+  return `${stdout}${stderr}`.trimEnd();
+}
+
+function filesOf(name: string): number {
+  const files = readdirSync(`test/integration/${name}`, { recursive: true, encoding: 'utf8' });
+  return files.filter((file) => file.endsWith('.test.ts')).length;
+}
+
+const skipped = (name: string, reason: string): string =>
+  `=== ${name}: SKIPPED (${filesOf(name)} files): ${reason}\n` +
+  `counted: ${name} 0 0 ${filesOf(name)} skipped: ${reason}`;
+
+/** scripts/guest --prepare, where packages cannot be installed. */
+const prepare = (code: number): string => `
+  scripts/guest() { echo 'error: needs qemu-system-x86_64' >&2; return ${code}; }`;
+
+test.each([
+  ['kernels', prepare(5), {}, 'needs qemu-system-x86_64'],
+  ['kernels', prepare(0), { FAIRLEAD_SKIP_VM: '1' }, 'FAIRLEAD_SKIP_VM is set'],
+  ['kernels', "need_rules() { echo 'needs nftables'; }", {}, 'needs nftables'],
+  ['cluster', '', { FAIRLEAD_SKIP_CLUSTER: '1' }, 'FAIRLEAD_SKIP_CLUSTER is set'],
+  ['bpf', "need_kernel() { echo 'needs root'; }", {}, 'needs root'],
+  ['netns', "need_rules() { echo 'needs network namespaces'; }", {}, 'needs network namespaces'],
+] as const)('%s cannot run: %s %o', (name, given, environment, reason) => {
+  expect(stage(name, given, environment)).toBe(skipped(name, reason));
+});
+
+test('what it needs is made: it runs', () => {
+  expect(stage('kernels', prepare(0))).toBe('ran: kernels');
+});
+
+test('what should work and does not is a failure, not a skip', () => {
+  expect(stage('kernels', prepare(1))).toBe(
+    'error: needs qemu-system-x86_64\ncounted: kernels 0 1 0 does not build',
+  );
+});
+
+test('scripts/guest itself names what it needs, with the code that skips', () => {
+  // No QEMU, and nothing that could install it.
+  for (const tool of ['bash', 'dirname', 'uname']) {
+    const { stdout } = spawnSync('which', [tool], { encoding: 'utf8' });
+    symlinkSync(stdout.trim(), join(folder, tool));
+  }
+  const { status, stderr } = spawnSync('bash', ['scripts/guest', '--prepare'], {
+    encoding: 'utf8',
+    env: { ...process.env, PATH: folder },
+  });
+  expect(status).toBe(5);
+  expect(stderr).toMatch(/^error: needs .*$/m);
+});
