@@ -37,8 +37,8 @@ const skipped = (name: string, reason: string): string =>
   `counted: ${name} 0 0 ${filesOf(name)} skipped: ${reason}`;
 
 /** scripts/guest --prepare, where packages cannot be installed. */
-const prepare = (code: number): string => `
-  scripts/guest() { echo 'error: needs qemu-system-x86_64' >&2; return ${code}; }`;
+const prepare = (code: number): string =>
+  `scripts/guest() { echo 'error: needs qemu-system-x86_64' >&2; return ${code}; }`;
 
 test.each([
   ['kernels', prepare(5), {}, 'needs qemu-system-x86_64'],
