@@ -192,7 +192,11 @@ async function documentOf(response: IncomingMessage): Promise<unknown> {
 
 function get(runDir: string, route: string, timeoutMs = TIMEOUT_MS): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const options = { socketPath: socketPath(runDir), path: route, timeout: timeoutMs };
+    // A connection of its own: one that is kept may be closed by the agent, or be that of an agent that has ended.
+    const options = {
+      ...{ socketPath: socketPath(runDir), path: route },
+      ...{ timeout: timeoutMs, agent: false },
+    };
     const asked = request(options, (response) => {
       asked.setTimeout(0);
       resolve(response);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +20,18 @@ test('answers what it was given, and 404 for the rest', async () => {
   expect(await askAgent(runDir, '/v2/status')).toEqual({ error: 'no such path' });
   socket.close();
   expect(existsSync(socketPath(runDir))).toBe(false);
+});
+
+test('who asks again is answered by whoever serves then, whatever became of the last connection', async () => {
+  const closed: Promise<unknown>[] = [];
+  const server = createHttpServer((_, response) => response.end('{}'));
+  server.on('connection', (socket) => closed.push(once(socket, 'close')));
+  await new Promise<void>((resolve) => server.listen(socketPath(runDir), resolve));
+  await askAgent(runDir, '/');
+  await askAgent(runDir, '/');
+  expect(closed).toHaveLength(2);
+  await Promise.all(closed);
+  server.close();
 });
 
 test('a second agent is refused by the pid of the first', async () => {
