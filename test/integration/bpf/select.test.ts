@@ -447,7 +447,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
 
     test('is renewed by each connection', async () => {
       publishSticky(ids, { affinitySeconds: 1 });
-      let [id, usedMs] = [first(), performance.now()];
+      let usedMs = performance.now();
+      let id = first();
       for (let renewals = 0; renewals < 4; renewals++) {
         await new Promise((resolve) => setTimeout(resolve, 400));
         const askedMs = performance.now();
