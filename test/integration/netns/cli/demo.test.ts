@@ -36,14 +36,23 @@ function startDemo(
   return { pid: child.pid, stdout, stderr, exited: child.exited };
 }
 
+/** That of another run may go at any moment. */
+function recordOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return '';
+  }
+}
+
 /** Other runs may be in progress on this machine: the owner's record identifies leftovers of this one. */
 function leftBy({ pid, stdout, stderr }: Demo): string[] {
   const folder = '/run/fairlead-demo';
   const records = existsSync(folder) ? readdirSync(folder) : [];
-  const own = records.filter((name) => {
-    const path = `${folder}/${name}/owner.json`;
-    return existsSync(path) && readFileSync(path, 'utf8').includes(`"pid":${pid},`);
-  });
+  const own = records.filter((name) =>
+    recordOf(`${folder}/${name}/owner.json`).includes(`"pid":${pid},`),
+  );
   const prefix = /namespaces (fl\w{6})-/.exec([...stdout, ...stderr].join('\n'))?.[1];
   return [...own, ...(prefix === undefined ? [] : ownNamespaces(prefix))];
 }

@@ -247,7 +247,11 @@ test('a held xtables lock is waited for, and then its holder is named', async ()
   }
   process.env['PATH'] = `${legacy}:${environment.PATH ?? ''}`;
   agent = await node.startAgent(FLAGS);
-  const holder = start('flock', ['-o', lock, 'cat']);
+  const said: string[] = [];
+  const holder = start('flock', ['-o', lock, 'sh', '-c', 'echo held; exec cat'], {
+    onStdoutLine: (line) => said.push(line),
+  });
+  await until(() => said.includes('held'), 'the lock to be held');
   node.manifests.put('late.yaml', service('late', { n: 12 }, node.servers));
   await until(async () => (await status()).includes('xtables lock'), {
     what: 'the failure',
