@@ -50,7 +50,7 @@ export interface Client {
       readonly timeoutMs?: number;
     },
   ): Promise<RunningLoad>;
-  open(target: Target): Promise<OpenSocket>;
+  open(target: Target, timeoutMs?: number): Promise<OpenSocket>;
   stop(): Promise<void>;
 }
 
@@ -77,8 +77,8 @@ export async function startClient(sandbox: Sandbox): Promise<Client> {
       const { load } = await call('startLoad', request);
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
     },
-    open: async (target) => {
-      const { socket, answer } = await call('open', { target, timeoutMs });
+    open: async (target, openTimeoutMs = timeoutMs) => {
+      const { socket, answer } = await call('open', { target, timeoutMs: openTimeoutMs });
       return {
         answer,
         talk: (text, to) => call('talk', { socket, text, timeoutMs, ...(to && { to }) }),

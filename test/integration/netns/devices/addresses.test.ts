@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { AT_ONCE_MS, until, untilHolds } from '../../../support/until.ts';
+import { until, untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ const answers = async (address: string): Promise<boolean> => {
   return answer.kind !== 'failed' && answer.backend === 'web';
 };
 const untilAnswering = (address: string, isAnswering: boolean): Promise<void> =>
-  untilHolds(async () => expect(await answers(address)).toBe(isAnswering), AT_ONCE_MS);
+  untilHolds(async () => expect(await answers(address)).toBe(isAnswering));
 
 test.each([
   ['IPv4', '10.1.1.99', '10.1.1.99/32'],

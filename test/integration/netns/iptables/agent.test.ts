@@ -15,6 +15,8 @@ const web = { n: 10, nodePort: 30_080 };
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
 /** Rules that somebody else has, and that make the choice of the variant: more here than there. */
 const OTHERS = ['-A INPUT -s 198.51.100.1/32 -j ACCEPT', '-A FORWARD -s 198.51.100.2/32 -j ACCEPT'];
+/** Reading the rules takes a twentieth of the time at most, on a busy machine more than a second. */
+const RESTORED_MS = 60_000;
 /** Before all others of its chain it would end their work for this source. */
 const FOREIGN = ['-s', '198.51.100.3/32', '-j', 'RETURN'];
 const FLAGS = [
@@ -136,6 +138,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
       }
     await until(async () => ofUs(await saved()).join() === whole.join(), {
       what: 'all rules again',
+      timeoutMs: RESTORED_MS,
     });
     expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
     const drift = async (): Promise<number> => (await node.status()).sync.driftTotal;
@@ -166,8 +169,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
         expect(await inNode(`iptables-${variant}`, '-w', '5', '-t', 'nat', ...rule)).toMatchObject({
           code: 0,
         });
-        // Reading the rules takes a twentieth of the time at most, on a busy machine more than a second.
-        const wait = { what: where, timeoutMs: 60_000 };
+        const wait = { what: where, timeoutMs: RESTORED_MS };
         await until(async () => ofUs(await saved()).join() === whole.join(), wait);
       }
     },

@@ -261,7 +261,7 @@ test('connections that begin between the last copy of the flows and the replaced
   let isOver = false;
   const talking: Promise<string>[] = [];
   const talk = async (): Promise<string> => {
-    const stream = await outside.open(nodePort(WEB.nodePort));
+    const stream = await outside.open(nodePort(WEB.nodePort), LOAD.timeoutMs);
     let answer = stream.answer;
     while (!isOver && answer?.kind === 'answered') answer = await stream.talk('still there');
     await stream.close();
