@@ -100,7 +100,7 @@ const POLL_INTERVAL_MS = 20;
 export async function awaitLoad(
   load: RunningLoad,
   isEnough: (report: LoadReport) => boolean,
-  timeoutMs = 30_000,
+  timeoutMs = 90_000,
 ): Promise<LoadReport | undefined> {
   const deadlineMs = performance.now() + timeoutMs;
   while (performance.now() < deadlineMs) {
@@ -120,11 +120,22 @@ export async function awaitMore(
   return awaitLoad(load, (report) => report.connections >= before.connections + connections);
 }
 
-/** True once others have answered for `quietMs` since the last answer of any of these. */
-export function isQuiet(report: LoadReport, pods: readonly string[], quietMs: number): boolean {
-  const lastOf = (isOne: boolean): number =>
-    Object.entries(report.hits)
-      .filter(([pod]) => pods.includes(pod) === isOne)
-      .reduce((last, [, { lastMs }]) => Math.max(last, lastMs), 0);
-  return lastOf(false) - lastOf(true) > quietMs;
+/**
+ * Of the reports of a load, one after the other: true once others have answered `answers` times since the last answer of
+ * any of these. No length of time would tell: on a machine with other work nobody answers for a while.
+ */
+export function quietAfter(
+  pods: readonly string[],
+  answers: number,
+): (report: LoadReport) => boolean {
+  let [own, before] = [-1, 0];
+  return ({ hits }) => {
+    const countOf = (isOne: boolean): number =>
+      Object.entries(hits)
+        .filter(([pod]) => pods.includes(pod) === isOne)
+        .reduce((sum, [, { count }]) => sum + count, 0);
+    const others = countOf(false);
+    if (countOf(true) !== own) [own, before] = [countOf(true), others];
+    return others - before >= answers;
+  };
 }
