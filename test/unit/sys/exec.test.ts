@@ -34,7 +34,8 @@ const ENDS: readonly {
   {
     name: 'a timeout, although it ignores SIGTERM',
     call: sh('trap "" TERM; echo begun; while :; do sleep 0.1; done'),
-    options: { timeoutMs: 300 },
+    // Long enough for it to begin on a machine with other work.
+    options: { timeoutMs: 2_000 },
     result: { stdout: 'begun\n', code: 124 },
   },
   {

@@ -13,6 +13,12 @@ function summary(text: string): readonly string[] {
   return [...parsed.manifests.map(({ ref }) => refText(ref)), ...parsed.problems.map(problemText)];
 }
 
+/** What other programs do meanwhile does not count. */
+function cpuMsSince(start: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(start);
+  return (user + system) / 1000;
+}
+
 const json = (value: unknown): string => JSON.stringify(value, undefined, 2);
 const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
 
@@ -166,17 +172,17 @@ describe('parseManifests', () => {
       return `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: s${index}\naddressType: IPv4\nendpoints:\n${endpoints.join('')}`;
     };
     const text = Array.from({ length: 500 }, (_, index) => slice(index)).join('---\n');
-    const start = performance.now();
+    const start = process.cpuUsage();
     expect(summary(text)).toHaveLength(500);
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(cpuMsSince(start)).toBeLessThan(5_000);
   });
 
   test('the lines of ten thousand rejected objects are found in one pass', () => {
     const text = Array.from({ length: 10_000 }, () => 'kind: Pod\napiVersion: v1\n').join('---\n');
-    const start = performance.now();
+    const start = process.cpuUsage();
     const lines = summary(text);
     expect(lines[9_999]).toMatch(/^f:29998: /);
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(cpuMsSince(start)).toBeLessThan(5_000);
   });
 });
 
