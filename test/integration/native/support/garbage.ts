@@ -11,7 +11,7 @@ export function collectGarbage(): void {
 }
 
 /** Collects garbage and lets finalizers run until `isDone`; throws after the deadline. */
-export async function collectUntil(isDone: () => boolean, deadlineMs = 10_000): Promise<void> {
+export async function collectUntil(isDone: () => boolean, deadlineMs = 60_000): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!isDone()) {
     if (Date.now() > end) throw new Error('not collected before the deadline');

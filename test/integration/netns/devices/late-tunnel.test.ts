@@ -91,6 +91,6 @@ test('the next agent adopts it: they are loaded with the others', async () => {
   agent = await node.startAgent();
   const line = agent.log.find((one) => one.includes('devices attached')) ?? '';
   expect(JSON.parse(line)).toMatchObject({ devices: 4, adopted: 4 });
-  expect(tcPrograms()).toBe(4);
+  await untilHolds(() => expect(tcPrograms()).toBe(4));
   expect(await answer()).toBe('web');
 });
