@@ -111,30 +111,47 @@ test(`${TAKE_OVERS} times: no request is refused, no answer is wrong, no connect
   process.stderr.write(`${requests} requests in ${TAKE_OVERS} take-overs, 0 failed\n`);
 }, 120_000);
 
+/** Of the successor's log: it is killed when it says so. */
+const POINTS = ['an agent runs', 'taking over', 'attached', 'ready'] as const;
+type Point = (typeof POINTS)[number];
+
+/** For node: the program kills itself when it has said so. Who kills it by its log may be late: it serves by then. */
+const killedAt = (point: Point): string[] => {
+  const code = `import fs from 'node:fs';
+  const { writeSync } = fs;
+  fs.writeSync = (fd, text, ...rest) => {
+    const written = writeSync(fd, text, ...rest);
+    if (String(text).includes('"msg":"${point}')) process.kill(process.pid, 'SIGKILL');
+    return written;
+  };`;
+  return ['--import', `data:text/javascript,${encodeURIComponent(code)}`];
+};
+
+interface SuccessorOptions {
+  readonly flags?: readonly string[];
+  readonly nodeArgs?: readonly string[];
+  readonly onLine?: (line: string) => void;
+  readonly program?: string;
+}
+
 /** A successor that is not waited for. */
-function startSuccessor(
-  flags: readonly string[] = [],
-  onLine: (line: string) => void = () => undefined,
-  program = compiledPath('main.js'),
-) {
+function startSuccessor(options: SuccessorOptions = {}) {
+  const { flags = [], nodeArgs = [], onLine, program = compiledPath('main.js') } = options;
   const { manifests, cgroupRoot, nodeName, sandbox } = node.instance;
   const source = ['--manifests', manifests.path, '--hostname-override', nodeName];
   const run = ['run', ...source, '--cgroup-root', cgroupRoot, ...ownPaths(node.instance)];
-  const argv = [process.execPath, program, ...run, ...TAKE_OVER, ...flags];
+  const argv = [process.execPath, ...nodeArgs, program, ...run, ...TAKE_OVER, ...flags];
   const [command = '', ...args] = insideSandbox(sandbox, argv);
   const log: string[] = [];
   const child = start(command, args, {
     onStderrLine: (line) => {
       log.push(line);
-      onLine(line);
+      onLine?.(line);
     },
   });
   started.push(child);
   return { child, log };
 }
-
-/** Of the successor's log: it is killed when it says so. */
-const POINTS = ['an agent runs', 'taking over', 'attached', 'ready'] as const;
 
 test.each(
   POINTS.flatMap((point) => [
@@ -147,8 +164,10 @@ test.each(
     agent = await node.startAgent(TAKE_OVER);
     const before = agent;
     await underLoad(async () => {
-      const { child } = startSuccessor([], (line) => {
-        if (line.includes(`"msg":"${point}`)) child.kill(signal);
+      const { child } = startSuccessor({
+        onLine: (line) => {
+          if (line.includes(`"msg":"${point}`)) child.kill(signal);
+        },
       });
       await child.exited;
       const isBack = (): boolean =>
@@ -172,11 +191,9 @@ test('killed again and again: the agent resumes each time, and a successor that 
   agent = await node.startAgent(TAKE_OVER);
   const before = agent;
   await underLoad(async () => {
-    for (const point of ['taking over', 'attached', 'taking over', 'attached']) {
+    for (const point of ['taking over', 'attached', 'taking over', 'attached'] as const) {
       const resumed = before.log.filter((line) => line.includes('"msg":"resumed"')).length;
-      const { child } = startSuccessor([], (line) => {
-        if (line.includes(`"msg":"${point}"`)) child.kill('SIGKILL');
-      });
+      const { child } = startSuccessor({ nodeArgs: killedAt(point) });
       await child.exited;
       const count = (): number =>
         before.log.filter((line) => line.includes('"msg":"resumed"')).length;
@@ -194,13 +211,10 @@ test('a successor with another layout of all maps is killed after it has migrate
   const before = agent;
   const maps = (): string[] => readdirSync(join(node.instance.bpfRoot, 'maps'));
   await underLoad(async () => {
-    const { child } = startSuccessor(
-      [],
-      (line) => {
-        if (line.includes('"msg":"attached"')) child.kill('SIGKILL');
-      },
-      later.program,
-    );
+    const { child } = startSuccessor({
+      nodeArgs: killedAt('attached'),
+      program: later.program,
+    });
     await child.exited;
     await until(() => has(before.log, 'resumed'), 'the agent resumes');
     expect(maps()).toContain('fl_frontend4');
@@ -268,7 +282,7 @@ test.each([
 ])('$name is refused in one line, and the agent goes on', async ({ flags, says }) => {
   agent = await node.startAgent(TAKE_OVER);
   await underLoad(async () => {
-    const { child, log } = startSuccessor(flags());
+    const { child, log } = startSuccessor({ flags: flags() });
     expect(await child.exited).toBe(1);
     const lines = log.filter((line) => !line.startsWith('{'));
     expect(lines).toHaveLength(1);
@@ -314,9 +328,7 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
       await delay(1);
     }
   })();
-  const { child } = startSuccessor([], (line) => {
-    if (line.includes('"msg":"attached"')) child.kill('SIGKILL');
-  });
+  const { child } = startSuccessor({ nodeArgs: killedAt('attached') });
   await child.exited;
   await until(() => has(before.log, 'resumed'), 'the agent resumes');
   agent = await node.startAgent(TAKE_OVER);
@@ -331,7 +343,7 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
 test('without an agent it starts as without the flag', async () => {
   agent = await node.startAgent(TAKE_OVER);
   expect(has(agent.log, 'taking over')).toBe(false);
-  const second = startSuccessor(['--take-over=false']);
+  const second = startSuccessor({ flags: ['--take-over=false'] });
   expect(await second.child.exited).toBe(1);
   expect(second.log.at(-1)).toMatch(/another fairlead \(pid \d+\) serves .*agent\.sock/);
 });
