@@ -102,6 +102,7 @@ struct packet {
 	__u64 left[LEFT_PACKETS]; /* see leave_at_egress() */
 	__u32 credit;
 	__u32 credit_at; /* when it was last raised */
+	__u64 fence;	 /* see snat.h: nobody reads it */
 };
 
 /* Of the packet that this CPU works on. One element. */

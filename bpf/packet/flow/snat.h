@@ -125,6 +125,24 @@ static __always_inline void note_request(const struct packet *p, struct snat *sn
 }
 
 /*
+ * The port was free in both tables, and the insertion guards one of them: on another CPU another
+ * flow may have put its leg into the other one. Each looks there after it has put its own, so at
+ * least one sees the other's, and takes the next port.
+ */
+static __always_inline bool is_alone(struct packet *p, enum tier tier, enum family family)
+{
+	struct snat *other;
+
+	/* What this CPU has put is there for others before it looks. */
+	__sync_fetch_and_add(&p->fence, 1);
+	other = find_snat(tier == TIER_MAIN ? TIER_NEW : TIER_MAIN, &p->snat, family);
+	if (!other || other->check == p->leg.snat.check)
+		return true;
+	delete_snat(tier, &p->snat, family);
+	return false;
+}
+
+/*
  * Makes the snat leg of p->snat for the source of the packet. If the main table is full, it is in
  * the other one.
  */
@@ -139,9 +157,12 @@ static __always_inline bool put_own_snat(struct packet *p, enum tier tier, enum 
 	note_end(p, &p->leg.snat.client_end);
 	put_address(client_of(&p->leg.snat), &p->wire.source, family);
 	error = put_snat(tier, &p->snat, &p->leg, BPF_NOEXIST, family);
-	if (tier == TIER_MAIN && error && error != -EEXIST)
-		error = put_snat(TIER_NEW, &p->snat, &p->leg, BPF_NOEXIST, family);
-	return !error;
+	if (!error)
+		return is_alone(p, tier, family);
+	if (tier == TIER_NEW || error == -EEXIST ||
+	    put_snat(TIER_NEW, &p->snat, &p->leg, BPF_NOEXIST, family))
+		return false;
+	return is_alone(p, TIER_NEW, family);
 }
 
 /* Deletes the snat leg of p->snat. */

@@ -17,10 +17,14 @@ function runOn(cpus: string): void {
   execFileSync('taskset', ['--pid', '--cpu-list', cpus, String(process.pid)], { stdio: 'ignore' });
 }
 
-/** All programs that the tests of this file run, run on one CPU. */
-export function onOneCpu(): void {
+/**
+ * All programs that the tests of this file run, run on one CPU.
+ * @returns another one, for a second thread; undefined: there is none
+ */
+export function onOneCpu(): string | undefined {
   const allowed = allowedCpus();
-  const [first = '0'] = allowed.split(/[-,]/);
+  const [first = '0', ...others] = allowed.split(/[-,]/);
   beforeAll(() => runOn(first));
   afterAll(() => runOn(allowed));
+  return others.at(-1);
 }
