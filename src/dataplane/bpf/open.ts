@@ -81,9 +81,10 @@ export async function openBpfDataplane(
   try {
     opened.push(lockPins(bpfRoot, holder));
     const structs = kernelStructs();
+    const cookie = netnsCookie();
     const layer = socketLayer(readObject(SOCKET_OBJECT), {
       cgroupRoot,
-      netnsCookie: netnsCookie(),
+      netnsCookie: cookie,
       protectsNodePorts: settings.protectsNodePorts,
       kernelTypes: structs.ofSockets,
     });
@@ -102,7 +103,11 @@ export async function openBpfDataplane(
     });
     if (packets !== undefined) opened.push(packets);
     await endMigration(carry, log);
-    return overMaps(attached, settings, { close, log, refused, ...(packets && { packets }) });
+    const knowsNode = cookie !== undefined;
+    return overMaps(attached, settings, {
+      ...{ close, log, refused, knowsNode },
+      ...(packets && { packets }),
+    });
   } catch (error) {
     close();
     throw error;
@@ -154,21 +159,18 @@ function storageOf(log: Logger): MigrationOptions['storage'] {
 }
 
 type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
-  Pick<Installation, 'refused'> & { readonly packets?: PacketLayer };
+  Pick<Installation, 'refused'> & { readonly packets?: PacketLayer; readonly knowsNode: boolean };
 
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
-  { refused, ...parts }: OverMapsParts,
+  { refused, knowsNode, ...parts }: OverMapsParts,
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
-    capabilities: bpfCapabilities({
-      packets: parts.packets !== undefined,
-      knowsNode: netnsCookie() !== undefined,
-    }),
+    capabilities: bpfCapabilities({ packets: parts.packets !== undefined, knowsNode }),
     tables: {
       ...kernelTables(attached.map),
       ...(parts.packets && { traffic: parts.packets.traffic }),
