@@ -26,17 +26,22 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, e
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
 }
 
-/* While flows are carried over to other maps, one that begins would be known to half of the
- * programs. */
+/*
+ * While flows are carried over to other maps, one that begins would be known to half of the
+ * programs. Who finds a hold that has ended removes it: its low bits would come again.
+ */
 static __always_inline bool is_held(struct packet *p)
 {
-	const struct packet_settings *s = packet_settings();
+	struct packet_settings *s = packet_settings();
 
 	/* Nobody sends a datagram again. */
 	if (!s || !s->hold_until || p->wire.protocol == PROTOCOL_UDP)
 		return false;
 	set_now(p);
-	return (__u16)(s->hold_until - (__u16)p->now) <= HOLD_SECONDS;
+	if ((__u16)(s->hold_until - (__u16)p->now) <= HOLD_SECONDS)
+		return true;
+	s->hold_until = 0;
+	return false;
 }
 
 /* For no frontend. */

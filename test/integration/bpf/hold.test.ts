@@ -16,6 +16,11 @@ function holdUntil(second: number): void {
   map.put(encodeU32(0), settings);
 }
 
+function heldUntil(): number {
+  const settings = drive.object.map('fl_packet').get(encodeU32(0))!;
+  return new DataView(settings.buffer, settings.byteOffset).getUint16(HOLD_UNTIL, true);
+}
+
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, pod } = names(family);
   const syn = (n: number): string => drive.ingress(`${client(40_000 + n)} > ${vip()} tcp SYN`);
@@ -45,5 +50,12 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     // Of an agent that was killed long ago.
     holdUntil(now() + 30_000);
     isTranslated(syn(5));
+  });
+
+  test('the low bits of a second come again after 18 hours: who finds a hold that has ended removes it', () => {
+    publish(drive, family);
+    holdUntil(now() - 1);
+    isTranslated(syn(6));
+    expect(heldUntil()).toBe(0);
   });
 });
