@@ -60,7 +60,7 @@ static __always_inline void on_end(struct packet *p, struct nat *nat, enum famil
 	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
 	set_flow_key(p, nat, family);
 	flow = find_flow_of(p, family);
-	if (flow)
+	if (flow && read_flow(p, flow, family))
 		progress = *progress_of(flow, family);
 	p->wire = p->quoted;
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);

@@ -258,6 +258,14 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
       expect(send(`tcp ACK seq=${CLIENT_SEQ + 1} ack=${BACKEND_SEQ + 1}`)).toContain(pod(5));
     });
 
+    test('a flow leg whose memory is another flow’s says nothing of what is forged', () => {
+      drive.edit(`fl_flow${digit}`, (value) => {
+        value[0] = value[0]! ^ 1; // `check`
+      });
+      reply(`tcp RST seq=${FORGED_SEQ}`);
+      expect(drive.nats('main', family)[0]?.value).toMatchObject({ hasReset: true });
+    });
+
     test.each([
       ['of the client', () => send(`tcp RST seq=${CLIENT_SEQ + 1}`)],
       [
