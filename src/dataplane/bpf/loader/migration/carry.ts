@@ -55,19 +55,20 @@ export function carryOver(options: CarryOptions): Carry {
       step(`carrying ${layer}`);
       const mine = pairs.filter(({ carrying }) => carrying === layer);
       const isHeld = layer === 'flows' && mine.length > 0;
-      if (isHeld) {
-        holdFlows(known);
-        // Programs that run now have not seen it.
-        await waitGracePeriod();
-      }
-      for (const pair of mine) {
+      // As long as a large table takes: it ends by itself.
+      const hold = (): void => {
         if (isHeld) holdFlows(known);
-        if (isFresh) fillPair(pair);
-        else merge(pair.from, pair.to, pair);
+      };
+      hold();
+      // Programs that run now have not seen it.
+      if (isHeld) await waitGracePeriod();
+      for (const pair of mine) {
+        if (isFresh) fillPair(pair, hold);
+        else merge(pair.from, pair.to, { ...pair, onBatch: hold });
         if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
       }
       if (layer === 'sockets') await carryStored(pairs, storage);
-      if (isHeld) holdFlows(known);
+      hold();
       step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
       return mine.length > 0;
     },

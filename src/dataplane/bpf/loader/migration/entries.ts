@@ -25,8 +25,11 @@ export const PART_ELEMENTS = 8192;
 export const isArray = ({ info }: BpfMap): boolean =>
   info.type === TYPE.array || info.type === TYPE.percpuArray;
 
-/** Of arrays only elements that are not all zero: most of a large array is. */
-export function* entriesOf(map: BpfMap): Generator<Entry> {
+/**
+ * Of arrays only elements that are not all zero: most of a large array is.
+ * @param onBatch called now and then, before some thousand entries
+ */
+export function* entriesOf(map: BpfMap, onBatch?: () => void): Generator<Entry> {
   if ((map.info.flags & BPF_F_MMAPABLE) !== 0) {
     yield* sharedElements(map);
     return;
@@ -34,6 +37,7 @@ export function* entriesOf(map: BpfMap): Generator<Entry> {
   const { keySize, valueSize } = map.info;
   const isSparse = isArray(map);
   for (const { keys, values, count } of batchesOf(map)) {
+    onBatch?.();
     const size = count === 0 ? valueSize : values.length / count;
     for (let index = 0; index < count; index += 1) {
       if (isSparse && isZero(values, index * size, size)) continue;
@@ -118,11 +122,13 @@ export interface MergeOptions {
   readonly converts: Converts;
   /** When an entry was used last; undefined: the one that is there stays. */
   readonly seen?: ((value: Uint8Array) => bigint) | undefined;
+  /** As of entriesOf(). */
+  readonly onBatch?: (() => void) | undefined;
 }
 
 /** Into a map that programs use: what it lacks, and what was used later than what it has. */
-export function merge(from: BpfMap, to: BpfMap, { converts, seen }: MergeOptions): void {
-  for (const one of entriesOf(from)) {
+export function merge(from: BpfMap, to: BpfMap, { converts, seen, onBatch }: MergeOptions): void {
+  for (const one of entriesOf(from, onBatch)) {
     const [key, value] = [converts.key(one.key), converts.value(one.value)];
     const there = to.get(key);
     if (there === undefined) putAbsent(to, key, value);

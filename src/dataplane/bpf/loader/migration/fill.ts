@@ -6,10 +6,10 @@ import type { Pair } from './pairs.ts';
 const IS_FILLED: readonly Pair['carrying'][] = ['agent', 'sockets', 'flows'];
 
 /** Again, too: what is no longer there must not stay. */
-export function fillPair({ from, to, carrying, converts, seen }: Pair): void {
+export function fillPair({ from, to, carrying, converts, seen }: Pair, onBatch?: () => void): void {
   if (!IS_FILLED.includes(carrying)) return;
   if (to.info.type !== TYPE.array) empty(to);
-  let entries: Iterable<Entry> = entriesOf(from);
+  let entries: Iterable<Entry> = entriesOf(from, onBatch);
   if (to.info.type === TYPE.lruHash && to.info.maxEntries < from.info.maxEntries) {
     entries = latest(
       [...entries],

@@ -29,10 +29,13 @@ function writeHold(known: Known, until: number): void {
     for (const pin of pinsIn(folder).filter((name) => parseMapPin(name)?.map === 'fl_packet')) {
       const path = join(folder, pin);
       const map = openPinnedMap(path);
-      const fields = fieldsOf(known, path).value;
-      const field = fieldAt({ fields, bytes: map.info.valueSize }, /^hold_until$/);
-      if (field !== undefined) writeField(map, field.at, until);
-      map.close();
+      try {
+        const fields = fieldsOf(known, path).value;
+        const field = fieldAt({ fields, bytes: map.info.valueSize }, /^hold_until$/);
+        if (field !== undefined) writeField(map, field.at, until);
+      } finally {
+        map.close();
+      }
     }
   }
 }
