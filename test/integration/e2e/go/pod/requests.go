@@ -90,12 +90,16 @@ func once(address string, question func() []byte, judge func([]byte, []byte) err
 		return err
 	}
 	defer socket.Close()
+	before, isUsed := ports.use(socket)
 	asked := question()
 	answer, err := exchange(socket, asked)
-	if err != nil {
-		return err
+	if err == nil {
+		return judge(asked, answer)
 	}
-	return judge(asked, answer)
+	if isUsed {
+		return usedPort{err, before}
+	}
+	return err
 }
 
 // keeping uses one connected socket, as programs do that never connect again.
