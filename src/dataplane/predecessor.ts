@@ -22,6 +22,11 @@ export interface Predecessor {
   handAffinity?(): Promise<number>;
   /** New connections are left to this agent's engine; what its own connections need stays. */
   stopServing(): Promise<void>;
+  /**
+   * After it has ceased to serve: ends flows without connections whose endpoint does not answer, as it may be gone. Takes some seconds if
+   * there are any. Called again and again until nothing is left.
+   */
+  endUnanswered?(): Promise<void>;
   /** Removes what is left. */
   remove(): Promise<void>;
 }

@@ -75,6 +75,7 @@ async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
       await predecessor.stopServing();
       print(`${predecessor.engine} serves no new connections any more`);
     }
+    await predecessor.endUnanswered?.();
     const { isLeft, connections } = await predecessor.look();
     if (!isLeft || connections === 0) continue;
     isAny = true;

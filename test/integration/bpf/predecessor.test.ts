@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { elementsIn } from '../../../src/dataplane/bpf/flows/flow-tables.ts';
 import { flowTable, flowTables } from '../../../src/dataplane/bpf/flows/kernel.ts';
-import { decodeTuple } from '../../../src/dataplane/bpf/flows/tuple.ts';
+import { decodeTuple, sideText } from '../../../src/dataplane/bpf/flows/tuple.ts';
 import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
 import { migrateMaps } from '../../../src/dataplane/bpf/loader/migration/migrate.ts';
 import { CARRYING } from '../../../src/dataplane/bpf/loader/migration/policy.ts';
@@ -28,7 +28,13 @@ import {
 import { DEFAULT_SETTINGS } from '../../../src/dataplane/bpf/packet/settings.ts';
 import { DEFAULT_TIMES, flowTimeouts } from '../../../src/dataplane/bpf/packet/timeouts.ts';
 import { type BpfMap, openPinnedMap } from '../../../src/sys/native.ts';
-import { putFlow, REPLIED, UDP } from '../../support/dataplane/flow-bytes.ts';
+import {
+  type FlowFacts,
+  legsOf,
+  putFlow,
+  REPLIED,
+  UDP,
+} from '../../support/dataplane/flow-bytes.ts';
 import { makeBpffs, type TestResource } from '../native/support/resources.ts';
 import { mapsObject } from './support/layouts.ts';
 
@@ -104,15 +110,11 @@ async function pinFlows(): Promise<void> {
     [40_001, 0],
     [40_002, REPLIED],
   ] as const) {
-    const asking = {
-      ...flow,
-      snat: `10.0.0.1:${port}`,
-      natFlags,
-      state: 'new',
-      seenSeconds: 1,
-    } as const;
+    const direct = { ...flow, natFlags, state: 'new', seenSeconds: 1 } as const;
+    const asking = { ...direct, snat: `10.0.0.1:${port}` };
     putFlow(flows, { ...asking, client: `203.0.113.1:${port}`, protocol: UDP }, 'halfOpen');
     putFlow(flows, { ...asking, client: `203.0.113.2:${port}` }, 'halfOpen');
+    putFlow(flows, { ...direct, client: `203.0.113.3:${port}`, protocol: UDP }, 'halfOpen');
   }
   const settings = {
     ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
@@ -125,6 +127,25 @@ async function pinFlows(): Promise<void> {
   // As a start of that version does: it records the fields.
   await migrate('present');
 }
+
+/** Established UDP flows by the ports of their client, as programs would leave them. */
+function keepFlows(flows: Readonly<Record<number, Partial<FlowFacts>>>): void {
+  for (const [port, facts] of Object.entries(flows)) {
+    const ends = { frontend: '192.0.2.10:53', backend: '10.1.1.9:53' };
+    const client = `203.0.113.9:${port}`;
+    const legs = legsOf({ ...ends, client, protocol: UDP, seenSeconds: now(), ...facts });
+    for (const leg of ['flow', 'nat', 'snat'] as const) {
+      if (leg === 'snat' && facts.snat === undefined) continue;
+      withMap(`fl_${leg}4`, (map) => map.put(...legs[leg]));
+    }
+  }
+}
+
+/** Their clients. */
+const keptFlows = (): string[] =>
+  withMap('fl_flow4', (map) =>
+    [...elementsIn(flowTable(map))].map(({ key }) => sideText(decodeTuple(key, 'IPv4').source)),
+  ).sort();
 
 /** Protocol and port of the destination of each leg. */
 const halfOpen = (name: 'fl_new_flow4' | 'fl_new_nat4' | 'fl_new_snat4'): string[] =>
@@ -147,13 +168,37 @@ describe.each(['present', 'other'] as const)('the layout is the %s one', (layout
     expect(await predecessor.look()).toEqual({ isServing: false, isLeft: true, connections: 3 });
     if (layout === 'other') await migrate('present');
     expect(halfOpen('fl_new_snat4')).toEqual(['TCP 40001', 'TCP 40002', 'UDP 40001']);
-    expect(halfOpen('fl_new_flow4')).toEqual(['TCP 80', 'TCP 80', 'UDP 80']);
-    expect(halfOpen('fl_new_nat4')).toHaveLength(3);
+    expect(halfOpen('fl_new_flow4')).toEqual(['TCP 80', 'TCP 80', 'UDP 80', 'UDP 80']);
+    expect(halfOpen('fl_new_nat4')).toHaveLength(4);
     const kept = withMap('fl_packet', (map) => decodeKeptSettings(map.get(encodeU32(0))!));
     expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS });
     await predecessor.remove();
     expect(await predecessor.look()).toEqual({ isServing: false, isLeft: false, connections: 0 });
   });
+});
+
+test('UDP flows that are asked and do not answer any more are ended', async () => {
+  await pinFlows();
+  const predecessor = bpfPredecessor(bpfRoot, HOLDER);
+  await predecessor.stopServing();
+  const before = { toBackend: [5, 50], toClient: [5, 50] } as const;
+  const snat = '10.0.0.1:40009';
+  keepFlows({
+    ...{ 2001: { ...before, snat }, 2002: before, 2003: before, 2004: before, 2005: before },
+    2006: { toBackend: [1, 10] },
+  });
+  const ended = predecessor.endUnanswered?.();
+  keepFlows({
+    2001: { ...before, snat, toBackend: [7, 70], seenSeconds: now() + 60 },
+    2002: { ...before, toBackend: [7, 70], toClient: [6, 60] },
+    2004: { ...before, toBackend: [6, 60], seenSeconds: now() + 60 }, // It may yet be answered.
+    2005: { ...before, toBackend: [6, 60] },
+    2006: { toBackend: [3, 30] },
+  });
+  await ended;
+  const udp = keptFlows().filter((client) => client.includes(':2'));
+  expect(udp).toEqual(['203.0.113.9:2002', '203.0.113.9:2003', '203.0.113.9:2004']);
+  expect(withMap('fl_snat4', (map) => map.readAll().count)).toBe(0);
 });
 
 test('fields that are not recorded: it says so, and nothing is removed', async () => {

@@ -2,6 +2,7 @@
 // The BPF engine of an earlier agent, of any version, when this agent serves with another one. Without frontends its programs begin no
 // connection, and go on to translate the packets of those that they began; they are detached when those have ended.
 import { basename } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { FairleadError } from '../../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../../sys/native.ts';
 import type { Predecessor, PredecessorFacts } from '../../predecessor.ts';
@@ -14,11 +15,14 @@ import { readFields } from './migration/records.ts';
 import { openPin } from './open-pinned.ts';
 import { formerPin } from './pins.ts';
 import { type FormerFlow, forgetAnswered, formerFlows } from './retired/former-flows.ts';
+import { endUnanswered, exchangesOf } from './retired/unanswered.ts';
 import { mapPin, type PinnedMap } from './versions.ts';
 
 const FRONTENDS = ['fl_frontend4', 'fl_frontend6'] as const;
 /** As long as conntrack keeps a UDP flow that was answered. */
 const UDP_SECONDS = 180;
+/** Clients of DNS ask again after five seconds. */
+const UNANSWERED_MS = 10_000;
 
 export function bpfPredecessor(bpfRoot: string, holder: PinHolder): Predecessor {
   return {
@@ -33,6 +37,12 @@ export function bpfPredecessor(bpfRoot: string, holder: PinHolder): Predecessor 
       } finally {
         lock?.close();
       }
+    },
+    endUnanswered: async () => {
+      const before = exchangesOf(bpfRoot);
+      if (before.size === 0) return;
+      await setTimeout(UNANSWERED_MS);
+      endUnanswered(bpfRoot, before);
     },
     remove: async () => void removePinned(bpfRoot, holder),
   };

@@ -43,15 +43,24 @@ export function* formerFlows(bpfRoot: string): Generator<FormerFlow> {
   }
 }
 
-/**
- * Ends UDP flows with a SNAT port whose one question is answered, as those of DNS clients are. Netfilter, which serves next, knows nothing of
- * these ports: the answers to what it masquerades to one of them would go to the client that had it before. Throws OTHER_LAYOUT.
- */
-export function forgetAnswered(bpfRoot: string): void {
+/** Uses the tables, if they are pinned. Throws as `formerFlows`. */
+export function withFormerFlows(bpfRoot: string, use: (flows: FlowTables) => void): void {
   const maps = openLegs(bpfRoot);
   if (maps === undefined) return;
   try {
-    const flows = flowTablesOf(reader(bpfRoot, maps));
+    use(flowTablesOf(reader(bpfRoot, maps)));
+  } finally {
+    closeAll(maps.values());
+  }
+}
+
+/**
+ * Ends UDP flows whose one question is answered, as those of DNS clients are. Netfilter, which serves next, knows nothing of their SNAT
+ * ports: the answers to what it masquerades to one of them would go to the client that had it before. And the next socket that the
+ * client's kernel gives the port of such a flow would be led to its endpoint, which may be gone by then. Throws OTHER_LAYOUT.
+ */
+export function forgetAnswered(bpfRoot: string): void {
+  withFormerFlows(bpfRoot, (flows) => {
     for (const family of FAMILIES) {
       for (const { key, value } of elementsIn(flows[family].snat.halfOpen)) {
         const tuple = decodeTuple(key, family);
@@ -60,10 +69,13 @@ export function forgetAnswered(bpfRoot: string): void {
         endFlow(flows, family, snatToNatTuple(tuple, leg));
         flows[family].snat.halfOpen.delete(key);
       }
+      for (const { key, value } of elementsIn(flows[family].nat.halfOpen)) {
+        const tuple = decodeTuple(key, family);
+        const isAnswered = decodeNat(value, family).hasReplied;
+        if (protocolOf(tuple.protocol) === 'UDP' && isAnswered) endFlow(flows, family, tuple);
+      }
     }
-  } finally {
-    closeAll(maps.values());
-  }
+  });
 }
 
 /** The flow leg first: a request that found it alone would make the others again. */
