@@ -11,6 +11,7 @@ import { type Child, start } from '../../sys/exec.ts';
 import * as native from '../../sys/native.ts';
 import type { Prepared } from '../../sys/probe-sandbox.ts';
 import type { InsideParts } from './inside.ts';
+import { removeLeftCgroups } from './left-cgroups.ts';
 
 export interface ProbeOptions {
   /** Where the cgroup is made; undefined: at the root of the hierarchy. */
@@ -49,7 +50,10 @@ function makeCgroup(cgroupRoot: string | undefined): Prepared['cgroup'] {
   const root = cgroupRoot ?? findCgroup2();
   if (root === undefined) return { problem: 'no cgroup v2 hierarchy is mounted, writable' };
   const path = join(root, `fairlead-probe-${process.pid}`);
-  const problem = problemOf('a new cgroup', () => mkdirSync(path));
+  const problem = problemOf('a new cgroup', () => {
+    removeLeftCgroups(root);
+    mkdirSync(path);
+  });
   return problem === undefined ? { path } : { problem };
 }
 

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead probe` where everything works, where something is forbidden or missing, and when it is killed.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { FEATURE_NAMES, type FeatureName } from '../../../../src/agent/probe/features.ts';
@@ -126,6 +133,23 @@ test('without iptables in PATH the answer is no, and why', async () => {
   expect(texts.get('iptables-nft')).toMatch(/^no: iptables-nft-restore was not found: install/);
   expect(texts.get('xt_recent')).toBe('could not tell: no iptables works here, see iptables-nft');
   expect(engine).toMatchObject({ ok: false, code: 'NO_IPTABLES' });
+});
+
+test('what probes that were killed have left is removed, unless it is in use or new', async () => {
+  const [gone, used, fresh] = [4_194_305, 4_194_306, 4_194_307].map(
+    (pid) => `fairlead-probe-${pid}`,
+  );
+  const running = `fairlead-probe-${process.pid}`;
+  const all = [gone, used, fresh, running].map((name) => join(cgroup, name ?? ''));
+  mkdirSync(join(cgroup, `${used}/below`), { recursive: true });
+  for (const path of all) mkdirSync(path, { recursive: true });
+  const anHourAgo = Date.now() / 1000 - 3600;
+  for (const path of all) if (!path.endsWith(`${fresh}`)) utimesSync(path, anHourAgo, anHourAgo);
+  await probe();
+  const kept = [used, fresh, running];
+  expect([...cgroupsLeft()].sort()).toEqual(kept.sort());
+  rmdirSync(join(cgroup, `${used}/below`));
+  for (const name of kept) rmdirSync(join(cgroup, `${name}`));
 });
 
 describe('when it is killed', () => {
