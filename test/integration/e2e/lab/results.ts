@@ -13,15 +13,25 @@ export interface Row {
   readonly seconds: number;
   readonly requests: number;
   readonly failed: number;
+  /** Of these, datagrams from a source port that had been used within two minutes. */
+  readonly fromUsedPorts: number;
   readonly longestMs: number;
 }
+
+/**
+ * Of one scenario. Such a datagram belongs to the flow of the one before it, and is lost if the endpoint of that is just ending: with kube-proxy
+ * as with fairlead, once in some ten rolling updates at this rate (docs/e2e.md).
+ */
+const MOST_FROM_USED_PORTS = 1;
+/** As go/pod/ports.go says it. */
+const USED_PORT = '(source port used ';
 
 const FOLDER = join(packageRoot(), 'build', 'test', 'e2e');
 
 type Action = (stage: Stage) => Promise<void>;
 
 export interface Results {
-  /** Runs `action` under load and counts; fails if a request failed. */
+  /** Runs `action` under load and counts; fails if a request failed, but for MOST_FROM_USED_PORTS. */
   scenario(stage: Stage, name: string, load: Load, action: Action): Promise<void>;
   /** The same where failures are what is measured. */
   measure(stage: Stage, name: string, load: Load, action: Action): Promise<Row>;
@@ -45,7 +55,8 @@ export function openResults(name: string): Results {
       const { row, counts } = await counted(stage, scenario, load, action);
       rows.push(row);
       process.stderr.write(`${scenario}: ${row.failed} of ${row.requests} failed\n`);
-      expect(counts.filter(({ failed }) => failed > 0)).toEqual([]);
+      expect(counts.filter((each) => each.failed > fromUsedPorts(each))).toEqual([]);
+      expect(row.fromUsedPorts).toBeLessThanOrEqual(MOST_FROM_USED_PORTS);
     },
     save: () => {
       mkdirSync(FOLDER, { recursive: true });
@@ -69,7 +80,13 @@ async function counted(
     seconds: Math.round((performance.now() - began) / 1000),
     requests: sum(({ requests }) => requests),
     failed: sum(({ failed }) => failed),
+    fromUsedPorts: sum(fromUsedPorts),
     longestMs: Math.max(...counts.map(({ longestMs }) => longestMs)),
   };
   return { row, counts };
 }
+
+const fromUsedPorts = ({ errors }: Count): number =>
+  Object.entries(errors)
+    .filter(([message]) => message.includes(USED_PORT))
+    .reduce((all, [, times]) => all + times, 0);
