@@ -39,15 +39,24 @@ export interface Running {
 }
 
 const TIMEOUT_MS = 10_000;
+/** Of an agent that has agreed: it releases in one turn of its event loop. */
+const RELEASE_MS = 30_000;
+
+/** Replaced in tests. */
+interface AskingParts {
+  readonly receive?: typeof receiveDescriptors;
+  /** How long the agent may take to release. */
+  readonly releaseMs?: number;
+}
 
 /** undefined: no agent runs there. Throws the error of the running agent if it refuses, and NO_PRIVILEGE. */
 export async function findRunning(
   runDir: string,
   successor: Successor,
-  receive: typeof receiveDescriptors = receiveDescriptors,
+  { receive = receiveDescriptors, releaseMs = RELEASE_MS }: AskingParts = {},
 ): Promise<Running | undefined> {
   const control = await connectTo(runDir, successor);
-  return control && new Asked(runDir, control, receive);
+  return control && new Asked(runDir, control, { receive, releaseMs });
 }
 
 function connectTo(runDir: string, successor: Successor): Promise<Socket | undefined> {
@@ -125,14 +134,14 @@ class Asked implements Running {
   readonly gone: Promise<void>;
   readonly #runDir: string;
   readonly #control: Socket;
-  readonly #receive: typeof receiveDescriptors;
+  readonly #parts: Required<AskingParts>;
   /** Resolves with its first line; undefined: it has ended before. */
   readonly #answer: Promise<string | undefined>;
 
-  constructor(runDir: string, control: Socket, receive: typeof receiveDescriptors) {
+  constructor(runDir: string, control: Socket, parts: Required<AskingParts>) {
     this.#runDir = runDir;
     this.#control = control;
-    this.#receive = receive;
+    this.#parts = parts;
     this.gone = new Promise((resolve) => control.on('close', () => resolve()));
     const line = new Promise<string>((resolve) => {
       onLines(control, resolve);
@@ -147,15 +156,24 @@ class Asked implements Running {
       passing.write(
         `GET ${LISTENERS_PATH} HTTP/1.1\r\nHost: agent\r\nConnection: Upgrade\r\nUpgrade: ${PROTOCOL}\r\n\r\n`,
       );
-      const answer = await this.#answer;
+      const answer = await this.#answerWithin(this.#parts.releaseMs);
       if (answer === undefined) return undefined;
       const line = controlLine(answer);
       if (line?.kind === 'failed') throw failed(line.reason);
       if (line?.kind !== 'released') throw failed('its answer is not of the protocol');
-      return receiveAll(descriptorOf(passing), line.count, this.#receive);
+      return receiveAll(descriptorOf(passing), line.count, this.#parts.receive);
     } finally {
       passing.destroy();
     }
+  }
+
+  async #answerWithin(ms: number): Promise<string | undefined> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const error = failed(`it has released nothing within ${ms / 1000} s`);
+      timer = setTimeout(() => reject(error), ms);
+    });
+    return Promise.race([this.#answer, late]).finally(() => clearTimeout(timer));
   }
 
   serves(): void {

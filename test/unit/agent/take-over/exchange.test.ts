@@ -76,8 +76,8 @@ async function serveAgent(over: Partial<GivingParts> = {}): Promise<void> {
 }
 
 const receive = (): Message | undefined => messages.shift();
-const find = async (): Promise<Running> => {
-  const running = await findRunning(runDir, SUCCESSOR, receive);
+const find = async (parts: { readonly releaseMs?: number } = {}): Promise<Running> => {
+  const running = await findRunning(runDir, SUCCESSOR, { receive, ...parts });
   if (running === undefined) throw new Error('no agent runs');
   open.push({ destroy: () => running.close() });
   return running;
@@ -192,6 +192,19 @@ describe('a successor', () => {
     expect(await taken).toBeUndefined();
     await running.gone;
     running.serves();
+  });
+
+  test('does not wait for good for an agent that agrees and releases nothing', async () => {
+    admin = await serveSocket(runDir, {});
+    admin.serveConnections((path, _query, socket) => {
+      if (path === LISTENERS_PATH) return;
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n`);
+    });
+    const running = await find({ releaseMs: 50 });
+    await expect(running.take()).rejects.toMatchObject({
+      code: 'TAKE_OVER_FAILED',
+      message: expect.stringContaining('it has released nothing within 0.05 s'),
+    });
   });
 });
 
