@@ -26,11 +26,11 @@ const KUBELET_FILES = ['var/lib/kubelet/config.yaml', 'var/lib/kubelet/pki'] as 
 
 type Run = (program: string, args: readonly string[]) => Promise<RunResult>;
 /** The body of the response; '' = none. */
-type Ask = (url: string) => Promise<string>;
+export type Ask = (url: string) => Promise<string>;
 
 /** The default of kube-proxy's metricsBindAddress. */
 const PROXY_MODE_URL = 'http://127.0.0.1:10249/proxyMode';
-const METRICS_URL = 'http://127.0.0.1:10249/metrics';
+export const METRICS_URL = 'http://127.0.0.1:10249/metrics';
 const MODES = ['iptables', 'nftables', 'ipvs'];
 
 interface Asked {
@@ -151,7 +151,7 @@ const isKubeProxys = (saved: string): boolean =>
 
 const ASK_TIMEOUT_MS = 1_000;
 
-const askBriefly: Ask = (url) =>
+export const askBriefly: Ask = (url) =>
   new Promise((resolve) => {
     let body = '';
     const request = get(url, { timeout: ASK_TIMEOUT_MS, agent: false }, (response) => {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each; with --kube-proxy
 // what kube-proxy has left instead.
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { checkMayList } from '../../agent/preflight/checks.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
-import type { Predecessor } from '../../dataplane/predecessor.ts';
-import { FairleadError, reasonOf } from '../../errors.ts';
+import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
-import { allEngines } from '../leftovers/engines.ts';
+import { durationMs } from '../flags.ts';
+import { drain } from '../leftovers/drain.ts';
 import { lockWrittenRules } from '../leftovers/written-rules.ts';
 import { print } from '../output.ts';
 import {
@@ -22,7 +22,11 @@ interface CleanupOptions extends InstancePaths {
   readonly dryRun: boolean;
   /** What established connections need stays. */
   readonly drain?: boolean;
+  /** Milliseconds for another proxy to serve this node before; 0: none is waited for. */
+  readonly waitForProxy?: number;
 }
+
+const DEFAULT_WAIT = '1m';
 
 export function cleanupCommand(): Command {
   return new Command('cleanup')
@@ -41,15 +45,33 @@ export function cleanupCommand(): Command {
       'begin no connection any more, but keep translating those that are established; remove the rest when run again after they have ended',
       false,
     )
+    .addOption(
+      new Option(
+        '--wait-for-proxy <duration>',
+        'with --drain: how long to wait until another proxy, such as kube-proxy, has rules for the Services that fairlead serves; without one nothing is changed. `none`: whether there is one or not',
+      )
+        .argParser((text) => (text === 'none' ? 0 : durationMs(text)))
+        .default(durationMs(DEFAULT_WAIT), DEFAULT_WAIT),
+    )
     .option('--dry-run', 'only print what would be removed', false)
-    .action(async ({ kubeProxy, ...options }: CleanupOptions & { readonly kubeProxy: boolean }) => {
+    .action(async ({ kubeProxy, ...options }: CleanupOptions & AlsoKubeProxy, command: Command) => {
+      checkWait(options, command);
       if (!kubeProxy) return cleanupInstance(options);
       const { cleanupKubeProxy } = await import('../leftovers/cleanup.ts');
       return cleanupKubeProxy(options);
     });
 }
 
-/** Throws NO_PRIVILEGE, and ALREADY_RUNNING, IPTABLES_IN_USE except on a dry run, which changes nothing. */
+interface AlsoKubeProxy {
+  readonly kubeProxy: boolean;
+}
+
+function checkWait({ drain: drains }: CleanupOptions, command: Command): void {
+  if (drains === true || command.getOptionValueSource('waitForProxy') !== 'cli') return;
+  throw new FairleadError('BAD_OPTION', '--wait-for-proxy goes with --drain only');
+}
+
+/** Throws NO_PRIVILEGE, with `drain` TIMED_OUT, and ALREADY_RUNNING, IPTABLES_IN_USE except on a dry run, which changes nothing. */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   checkMayList();
   if (options.dryRun) {
@@ -57,42 +79,12 @@ export async function cleanupInstance(options: CleanupOptions): Promise<void> {
     return;
   }
   await refuseWhileRunning(options.runDir);
-  if (options.drain === true && (await isNeeded(options))) return;
+  if (options.drain === true && (await drain(options, options.waitForProxy ?? 0))) return;
   const lock = await lockWrittenRules(options.runDir);
   try {
     report('removed', removeInstance(options), options.bpfRoot);
   } finally {
     lock.close();
-  }
-}
-
-/** Ends serving; true if connections need what is left. */
-async function isNeeded({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
-  let isAny = false;
-  for (const predecessor of allEngines(bpfRoot, { command: 'cleanup', runDir })) {
-    if ((await predecessor.look()).isServing) {
-      await handAffinity(predecessor);
-      await predecessor.stopServing();
-      print(`${predecessor.engine} serves no new connections any more`);
-    }
-    await predecessor.endUnanswered?.();
-    const { isLeft, connections } = await predecessor.look();
-    if (!isLeft || connections === 0) continue;
-    isAny = true;
-    const count = connections === undefined ? 'some connections' : `${connections} connections`;
-    print(
-      `kept what ${predecessor.engine} needs to translate ${count}: run this again when they have ended, or without --drain`,
-    );
-  }
-  return isAny;
-}
-
-/** Without it clients are given endpoints anew: no reason to go on serving. */
-async function handAffinity({ engine, handAffinity: hand }: Predecessor): Promise<void> {
-  try {
-    await hand?.();
-  } catch (error) {
-    print(`session affinity of ${engine} is not handed over: ${reasonOf(error)}`);
   }
 }
 

@@ -74,7 +74,8 @@ export function parseVirtualServers(table: string): readonly VirtualServer[] {
 const isProtocol = (text: string | undefined): text is VirtualServer['protocol'] =>
   text === 'TCP' || text === 'UDP' || text === 'SCTP';
 
-function addressOf(text: string): string {
+/** `0A600001`, `[fd00:0096:…]` */
+export function addressOf(text: string): string {
   const inner = text.startsWith('[')
     ? text.slice(1, -1)
     : (text.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).join('.');

@@ -73,6 +73,15 @@ describe('the DaemonSet', () => {
     });
   });
 
+  test('is removed once another proxy serves, and fails with the exit code of the command', () => {
+    const [{ patch }] = parse(text('remove/kustomization.yaml')).patches;
+    expect(parse(patch)).toContainEqual({
+      op: 'replace',
+      path: '/spec/template/spec/containers/0/args',
+      value: ['while fairlead cleanup --drain --wait-for-proxy=5m || exit; do sleep 30; done'],
+    });
+  });
+
   test('nothing is privileged: four capabilities, the runtime’s seccomp profile, a read-only root', () => {
     expect(pod.initContainers).toBeUndefined();
     expect(agent.securityContext).toMatchObject({

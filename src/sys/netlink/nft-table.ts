@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table of nf_tables has, in this process's network namespace, without the program nft, which images lack: the maps that
+// the rules of its chains ask, and what these maps hold.
+import { reasonOf } from '../../errors.ts';
+import { NLM_F, netlinkRequest } from './request.ts';
+import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.ts';
+
+const NETLINK_NETFILTER = 12;
+/** A subsystem's number is the upper byte of a message's type. */
+const NFTABLES = 10 << 8;
+const NFT_MSG_GETRULE = 7;
+const NFT_MSG_GETSETELEM = 13;
+const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
+const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+const NFTA_LOOKUP_SET = 1;
+const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3 } as const;
+const NFTA_SET_ELEM = { KEY: 1, DATA: 2 } as const;
+const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
+const NFTA_VERDICT_CHAIN = 2;
+const ATTRIBUTE_HEADER = 4;
+/** `struct nfgenmsg`. */
+const HEADER_SIZE = 4;
+const ADDRESS_FAMILY = { IPv4: 2, IPv6: 10 } as const;
+
+export type NftFamily = keyof typeof ADDRESS_FAMILY;
+
+export interface MapElement {
+  /** The parts of a concatenation, each padded to four bytes. */
+  readonly key: Uint8Array;
+  /** The chain of a verdict, or a value, whose parts are padded, too. */
+  readonly chain: string | undefined;
+  readonly value: Uint8Array | undefined;
+}
+
+/** For each chain with rules, the sets and maps that its rules ask. Empty if there is no such table. */
+export function nftLookups(
+  family: NftFamily,
+  table: string,
+): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  for (const body of dumped(family, NFT_MSG_GETRULE, [named(NFTA_RULE.TABLE, table)])) {
+    // Before Linux 4.18 those of all tables are listed.
+    if (textAt(body, NFTA_RULE.TABLE) !== table) continue;
+    const chain = textAt(body, NFTA_RULE.CHAIN) ?? '';
+    found.set(chain, [...(found.get(chain) ?? []), ...lookupsIn(body)]);
+  }
+  return found;
+}
+
+function lookupsIn(body: Uint8Array): readonly string[] {
+  const view = viewOf(body);
+  const sets: string[] = [];
+  for (const expression of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
+    if (textOf(body, attributeIn(view, expression, NFTA_EXPR.NAME)) !== 'lookup') continue;
+    const set = textOf(body, within(view, expression, NFTA_EXPR.DATA, NFTA_LOOKUP_SET));
+    if (set !== undefined) sets.push(set);
+  }
+  return sets;
+}
+
+/** Empty if there is no such map. */
+export function nftMap(family: NftFamily, table: string, map: string): readonly MapElement[] {
+  const names = [named(NFTA_SET_ELEM_LIST.TABLE, table), named(NFTA_SET_ELEM_LIST.SET, map)];
+  return dumped(family, NFT_MSG_GETSETELEM, names).flatMap(elementsIn);
+}
+
+function elementsIn(body: Uint8Array): readonly MapElement[] {
+  const view = viewOf(body);
+  const elements: MapElement[] = [];
+  for (const one of nested(view, attributeIn(view, whole(body), NFTA_SET_ELEM_LIST.ELEMENTS))) {
+    const key = within(view, one, NFTA_SET_ELEM.KEY, NFTA_DATA.VALUE);
+    if (key === undefined) continue;
+    const data = attributeIn(view, one, NFTA_SET_ELEM.DATA);
+    const value = attributeIn(view, data, NFTA_DATA.VALUE);
+    elements.push({
+      key: bytesOf(body, key),
+      chain: textOf(body, within(view, data, NFTA_DATA.VERDICT, NFTA_VERDICT_CHAIN)),
+      value: value && bytesOf(body, value),
+    });
+  }
+  return elements;
+}
+
+const within = (
+  view: DataView,
+  from: Span | undefined,
+  ...types: readonly number[]
+): Span | undefined =>
+  types.reduce<Span | undefined>((span, type) => attributeIn(view, span, type), from);
+
+/** Every attribute, whatever its type: a list has them all of one. */
+function* nested(view: DataView, list: Span | undefined): Generator<Span> {
+  let at = list?.from ?? 0;
+  while (list !== undefined && at + ATTRIBUTE_HEADER <= list.to) {
+    const length = view.getUint16(at, true);
+    if (length < ATTRIBUTE_HEADER) return;
+    yield { from: at + ATTRIBUTE_HEADER, to: at + length };
+    at += (length + 3) & ~3;
+  }
+}
+
+/** Throws the kernel's errno, except for what is not there, or a kernel without nf_tables. */
+function dumped(
+  family: NftFamily,
+  message: number,
+  names: readonly Uint8Array[],
+): readonly Uint8Array[] {
+  try {
+    return netlinkRequest({
+      protocol: NETLINK_NETFILTER,
+      type: NFTABLES | message,
+      flags: NLM_F.DUMP,
+      body: joined([Uint8Array.of(ADDRESS_FAMILY[family], 0, 0, 0), ...names]),
+    }).map(({ body }) => body);
+  } catch (error) {
+    if (['ENOENT', 'EINVAL', 'EOPNOTSUPP'].includes(reasonOf(error))) return [];
+    throw error;
+  }
+}
+
+const named = (type: number, name: string): Uint8Array =>
+  attribute(type, new TextEncoder().encode(`${name}\0`));
+
+const whole = (body: Uint8Array): Span => ({ from: HEADER_SIZE, to: body.length });
+const bytesOf = (body: Uint8Array, { from, to }: Span): Uint8Array => body.subarray(from, to);
+const textOf = (body: Uint8Array, span: Span | undefined): string | undefined =>
+  span && text(bytesOf(body, span));
+const textAt = (body: Uint8Array, type: number): string | undefined =>
+  textOf(body, attributeIn(viewOf(body), whole(body), type));
