@@ -128,23 +128,28 @@ async function pinFlows(): Promise<void> {
   await migrate('present');
 }
 
-/** Established UDP flows by the ports of their client, as programs would leave them. */
-function keepFlows(flows: Readonly<Record<number, Partial<FlowFacts>>>): void {
+/** UDP flows by the ports of their client, as programs would leave them. */
+function keepFlows(flows: Readonly<Record<number, Partial<FlowFacts>>>, tier = ''): void {
   for (const [port, facts] of Object.entries(flows)) {
     const ends = { frontend: '192.0.2.10:53', backend: '10.1.1.9:53' };
-    const client = `203.0.113.9:${port}`;
-    const legs = legsOf({ ...ends, client, protocol: UDP, seenSeconds: now(), ...facts });
+    const all = { ...ends, client: `203.0.113.9:${port}`, seenSeconds: now(), ...facts };
+    const legs = legsOf({ ...all, protocol: UDP });
+    const family = all.client.startsWith('[') ? '6' : '4';
     for (const leg of ['flow', 'nat', 'snat'] as const) {
       if (leg === 'snat' && facts.snat === undefined) continue;
-      withMap(`fl_${leg}4`, (map) => map.put(...legs[leg]));
+      withMap(`fl_${tier}${leg}${family}` as PinnedMap, (map) => map.put(...legs[leg]));
     }
   }
 }
 
-/** Their clients. */
-const keptFlows = (): string[] =>
-  withMap('fl_flow4', (map) =>
-    [...elementsIn(flowTable(map))].map(({ key }) => sideText(decodeTuple(key, 'IPv4').source)),
+/** Those of clients with such ports that a leg's table has, by either end. */
+const keptIn = (table: string, ports: RegExp): string[] =>
+  withMap(table as PinnedMap, (map) =>
+    [...elementsIn(flowTable(map))].flatMap(({ key }) => {
+      const tuple = decodeTuple(key, table.endsWith('4') ? 'IPv4' : 'IPv6');
+      const ends = [tuple.source, tuple.destination].map(sideText);
+      return ends.filter((end) => ports.test(end));
+    }),
   ).sort();
 
 /** Protocol and port of the destination of each leg. */
@@ -182,22 +187,35 @@ test('UDP flows that are asked and do not answer any more are ended', async () =
   const predecessor = bpfPredecessor(bpfRoot, HOLDER);
   await predecessor.stopServing();
   const before = { toBackend: [5, 50], toClient: [5, 50] } as const;
+  const asked = { ...before, toBackend: [7, 70] } as const;
+  const answered = { ...asked, toClient: [6, 60] } as const;
   const snat = '10.0.0.1:40009';
+  const ends = { frontend: '[2001:db8::10]:53', backend: '[fd00::9]:53' };
+  const six = (port: number) => ({ ...ends, client: `[2001:db8::1]:${port}` });
   keepFlows({
     ...{ 2001: { ...before, snat }, 2002: before, 2003: before, 2004: before, 2005: before },
-    2006: { toBackend: [1, 10] },
+    ...{ 2006: { toBackend: [1, 10] } },
+    ...{ 2007: { ...before, ...six(2007) }, 2008: { ...before, ...six(2008) } },
   });
+  keepFlows({ 2009: { toBackend: [1, 10], natFlags: 0, state: 'new' } }, 'new_');
   const ended = predecessor.endUnanswered?.();
   keepFlows({
-    2001: { ...before, snat, toBackend: [7, 70], seenSeconds: now() + 60 },
-    2002: { ...before, toBackend: [7, 70], toClient: [6, 60] },
+    2001: { ...asked, snat, seenSeconds: now() + 60 },
+    2002: answered,
     2004: { ...before, toBackend: [6, 60], seenSeconds: now() + 60 }, // It may yet be answered.
     2005: { ...before, toBackend: [6, 60] },
     2006: { toBackend: [3, 30] },
+    ...{ 2007: { ...asked, ...six(2007) }, 2008: { ...answered, ...six(2008) } },
   });
+  keepFlows({ 2009: { toBackend: [3, 30], natFlags: 0, state: 'new' } }, 'new_');
   await ended;
-  const udp = keptFlows().filter((client) => client.includes(':2'));
-  expect(udp).toEqual(['203.0.113.9:2002', '203.0.113.9:2003', '203.0.113.9:2004']);
+  const ports = /^\[?(?:203\.0\.113\.9|2001:db8::1)\]?:20\d\d$/;
+  for (const leg of ['flow', 'nat']) {
+    const kept = ['203.0.113.9:2002', '203.0.113.9:2003', '203.0.113.9:2004'];
+    expect(keptIn(`fl_${leg}4`, ports)).toEqual(kept);
+    expect(keptIn(`fl_${leg}6`, ports)).toEqual(['[2001:db8::1]:2008']);
+    expect(keptIn(`fl_new_${leg}4`, ports)).toEqual([]);
+  }
   expect(withMap('fl_snat4', (map) => map.readAll().count)).toBe(0);
 });
 
