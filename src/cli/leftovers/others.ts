@@ -5,20 +5,23 @@ import { heldTables } from '../../dataplane/iptables/diff/text.ts';
 import { snapshotOf } from '../../dataplane/iptables/inspect/view.ts';
 import { programName, type RunProgram } from '../../dataplane/iptables/restore/tools.ts';
 import type { Variant } from '../../dataplane/iptables/restore/variant.ts';
-import { ownerOf } from '../../dataplane/leftovers/own-rules.ts';
+import { isReached, ownerOf } from '../../dataplane/leftovers/own-rules.ts';
 import { ipvsFrontends } from '../../dataplane/others/ipvs.ts';
 import { type OtherRules, type OwnFrontend, ownFrontends } from '../../dataplane/others/judge.ts';
 import { NFT_TABLE, nftFrontends } from '../../dataplane/others/nftables.ts';
-import { FairleadError } from '../../errors.ts';
+import { FairleadError, reasonOf } from '../../errors.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import { run } from '../../sys/exec.ts';
 import { nftLookups, nftMap } from '../../sys/netlink/nft-table.ts';
 import { programmedBelow } from '../dataplanes.ts';
+import { isFailure, unreadText } from './read.ts';
 
 export interface ServedHere {
   /** By fairlead's iptables engine. */
   readonly own: readonly OwnFrontend[];
   readonly others: readonly OtherRules[];
+  /** Tools that could not be asked, and why: what they would have listed may be fairlead's or another's. */
+  readonly unread: readonly string[];
 }
 
 /** By fairlead's programs; undefined: another version of fairlead has pinned them. */
@@ -31,11 +34,12 @@ export function ownPrograms(bpfRoot: string): readonly OwnFrontend[] | undefined
   }
 }
 
-export async function readServed(runProgram: RunProgram = run): Promise<ServedHere> {
-  const tables = await readTables(runProgram);
+export async function readServed(): Promise<ServedHere> {
+  const tables = await readTables(run);
   const ipvs = textOf('/proc/net/ip_vs');
   return {
     own: tables.flatMap(({ own }) => own),
+    unread: tables.flatMap(({ unread }) => unread),
     others: [
       ...tables.flatMap(({ others }) => others),
       ...FAMILIES.map((family) => ({ where: 'nftables', family, frontends: nftables(family) })),
@@ -50,11 +54,12 @@ export async function readServed(runProgram: RunProgram = run): Promise<ServedHe
 const LIST_TIMEOUT_MS = 60_000;
 
 /** Of both kinds of iptables: the other proxy may use another one. A node without them has the plain names. */
-async function readTables(runProgram: RunProgram): Promise<readonly ServedHere[]> {
+export async function readTables(runProgram: RunProgram): Promise<readonly ServedHere[]> {
   const named = await readVariants(['nft', 'legacy'], runProgram);
   return named.length > 0 ? named : readVariants([undefined], runProgram);
 }
 
+/** Of those that are installed. */
 async function readVariants(
   variants: readonly (Variant | undefined)[],
   runProgram: RunProgram,
@@ -63,21 +68,40 @@ async function readVariants(
   for (const variant of variants) {
     for (const family of FAMILIES) {
       const program = programName(family, variant, 'save');
-      const { code, stdout } = await runProgram(program, [], { timeoutMs: LIST_TIMEOUT_MS });
-      const where = variant === undefined ? 'iptables' : `iptables-${variant}`;
-      if (code === 0) found.push(servedBy(family, where, stdout));
+      const result = await runProgram(program, [], { timeoutMs: LIST_TIMEOUT_MS });
+      if (result.code === 0) found.push(servedIn(result.stdout, { family, variant, program }));
+      else found.push(...[unreadText(program, result)].filter(isFailure).map(unreadBy));
     }
   }
   return found;
 }
 
+const NONE: ServedHere = { own: [], others: [], unread: [] };
+const unreadBy = (reason: string): ServedHere => ({ ...NONE, unread: [reason] });
+
+interface Saved {
+  readonly family: Family;
+  readonly variant: Variant | undefined;
+  readonly program: string;
+}
+
+function servedIn(saved: string, { family, variant, program }: Saved): ServedHere {
+  try {
+    return servedBy(family, variant === undefined ? 'iptables' : `iptables-${variant}`, saved);
+  } catch (error) {
+    return unreadBy(`${program}: ${reasonOf(error)}`);
+  }
+}
+
 function servedBy(family: Family, where: string, saved: string): ServedHere {
-  const owner = ownerOf(heldTables(saved));
-  if (owner === 'fairlead, retired') return { own: [], others: [] };
+  const held = heldTables(saved);
+  const owner = ownerOf(held);
+  if (owner === 'fairlead, retired') return NONE;
   const served = ownFrontends(snapshotOf(family, saved));
-  if (owner === 'fairlead') return { own: served, others: [] };
+  if (owner === 'fairlead') return { ...NONE, own: served };
+  if (!isReached(held)) return NONE;
   const frontends = new Map(served.map(({ text, known }) => [text, [...known]]));
-  return { own: [], others: [{ where, family, frontends }] };
+  return { ...NONE, others: [{ where, family, frontends }] };
 }
 
 const nftables = (family: Family): OtherRules['frontends'] =>

@@ -67,11 +67,11 @@ async function readVariants(
   return { value, unread };
 }
 
-const isFailure = (text: string): boolean => !text.endsWith(NOT_INSTALLED);
+export const isFailure = (text: string): boolean => !text.endsWith(NOT_INSTALLED);
 export const ENDLESS = ' does not end: look with `ps` whether another iptables hangs, too';
 const NOT_INSTALLED = ' is not installed';
 
-const unreadText = (program: string, { code, stderr }: RunResult): string =>
+export const unreadText = (program: string, { code, stderr }: RunResult): string =>
   code === 127
     ? `${program}${NOT_INSTALLED}`
     : code === 124

@@ -4,10 +4,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { syncedFamilies } from '../../agent/preflight/kube-proxy-sync.ts';
 import { formatDuration } from '../../config/duration.ts';
-import { type Judgement, judge, judgementText } from '../../dataplane/others/judge.ts';
+import { judge, judgementText } from '../../dataplane/others/judge.ts';
 import { FairleadError } from '../../errors.ts';
+import type { Family } from '../../model/types.ts';
 import { print } from '../output.ts';
-import { ownPrograms, readServed } from './others.ts';
+import { ownPrograms, readServed, type ServedHere } from './others.ts';
 
 export interface WaitOptions {
   readonly bpfRoot: string;
@@ -56,11 +57,8 @@ const timedOut = (timeoutMs: number, text: string): FairleadError =>
 
 async function lookFor({ bpfRoot, engines }: WaitOptions): Promise<Found> {
   const programs = engines.includes('bpf') ? ownPrograms(bpfRoot) : [];
-  const { own, others } = await readServed();
-  const synced = await syncedFamilies();
-  if (programs === undefined) return byMetrics(synced.size > 0);
-  const rules = engines.includes('iptables') ? own : [];
-  return found(judge([...programs, ...rules], others, synced));
+  const served = await readServed();
+  return foundIn({ engines, programs, served, synced: await syncedFamilies() });
 }
 
 const OTHER_VERSION = 'the programs are those of another version of fairlead, and are not compared';
@@ -70,7 +68,21 @@ const byMetrics = (isServed: boolean): Found => ({
   text: `${OTHER_VERSION}: kube-proxy's metrics ${isServed ? 'say' : 'do not say'} that it has synced since it started`,
 });
 
-const found = (judgements: readonly Judgement[]): Found => ({
-  isServed: judgements.every(({ isServed }) => isServed),
-  text: judgements.map(judgementText).join('; '),
-});
+interface Look {
+  readonly engines: readonly string[];
+  readonly programs: ReturnType<typeof ownPrograms>;
+  readonly served: ServedHere;
+  readonly synced: ReadonlySet<Family>;
+}
+
+export function foundIn({ engines, programs, served, synced }: Look): Found {
+  const { own, others, unread } = served;
+  const hasRules = engines.includes('iptables');
+  // What fairlead serves by rules that were not read would be missed by nobody.
+  if (hasRules && unread.length > 0) return { isServed: false, text: unread.join('; ') };
+  if (programs === undefined) return byMetrics(synced.size > 0);
+  const judgements = judge([...programs, ...(hasRules ? own : [])], others, synced);
+  const isServed = judgements.every((one) => one.isServed);
+  const texts = [...judgements.map(judgementText), ...(isServed ? [] : unread)];
+  return { isServed, text: texts.join('; ') };
+}

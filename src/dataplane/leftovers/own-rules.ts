@@ -22,10 +22,15 @@ export function ownerOf(held: HeldTables): Owner {
 export const isServing = (held: HeldTables): boolean =>
   ownerOf(held) === 'fairlead' &&
   MARKED.some((name) =>
-    ['PREROUTING', 'OUTPUT'].some((chain) =>
-      rulesIn(held.get(name)?.get(chain) ?? '').some((rule) => targetOf(rule) === 'KUBE-SERVICES'),
-    ),
+    ['PREROUTING', 'OUTPUT'].some((chain) => jumpsToServices(held.get(name)?.get(chain))),
   );
+
+/** Whoever wrote the chains: a firewall that was loaded anew has flushed the jumps to them, and left them. */
+export const isReached = (held: HeldTables): boolean =>
+  ['PREROUTING', 'OUTPUT'].every((chain) => jumpsToServices(held.get('nat')?.get(chain)));
+
+const jumpsToServices = (rules = ''): boolean =>
+  rulesIn(rules).some((rule) => targetOf(rule) === 'KUBE-SERVICES');
 
 /** KUBE-FORWARD alone is what stays of ours for connections; see keepingTracked(). */
 function hasRulesOfKubeProxy(held: HeldTables): boolean {

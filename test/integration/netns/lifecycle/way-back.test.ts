@@ -69,6 +69,7 @@ COMMIT
 :KUBE-SVC-A - [0:0]
 :KUBE-SEP-A - [0:0]
 -A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -A KUBE-SERVICES -d ${clusterIps(web.n)[at]} ${PORTS} -m comment --comment "default/web:main cluster IP" -j KUBE-SVC-A
 -A KUBE-SVC-A -m comment --comment "default/web:main" -j KUBE-SEP-A
 -A KUBE-SEP-A -p tcp -m comment --comment "default/web:main" -m tcp -j DNAT --to-destination ${backend}
