@@ -11,38 +11,51 @@ import { waitForOtherProxy } from './wait.ts';
  * Ends serving; true if connections need what is left. Throws TIMED_OUT.
  * @param timeoutMs for another proxy to serve; 0: whether there is one or not
  */
-export async function drain(
-  { bpfRoot, runDir }: InstancePaths,
-  timeoutMs: number,
-): Promise<boolean> {
+export async function drain(paths: InstancePaths, timeoutMs: number): Promise<boolean> {
+  const { bpfRoot, runDir } = paths;
   const predecessors = allEngines(bpfRoot, { command: 'cleanup', runDir });
-  if (timeoutMs > 0) await waitIfServing(predecessors, { bpfRoot, timeoutMs });
+  return drainAll(predecessors, async (engines) => {
+    if (timeoutMs > 0) await waitForOtherProxy({ bpfRoot, engines, timeoutMs });
+  });
+}
+
+/** @param wait until another proxy serves what these engines do */
+export async function drainAll(
+  predecessors: readonly Predecessor[],
+  wait: (engines: readonly string[]) => Promise<void>,
+): Promise<boolean> {
+  const engines: string[] = [];
+  for (const { engine, look } of predecessors) if ((await look()).isServing) engines.push(engine);
+  if (engines.length > 0) await wait(engines);
   let isAny = false;
   for (const predecessor of predecessors) {
-    if ((await predecessor.look()).isServing) {
-      await handAffinity(predecessor);
-      await predecessor.stopServing();
-      print(`${predecessor.engine} serves no new connections any more`);
-    }
-    await predecessor.endUnanswered?.();
-    const { isLeft, connections } = await predecessor.look();
-    if (!isLeft || connections === 0) continue;
-    isAny = true;
-    const count = connections === undefined ? 'some connections' : `${connections} connections`;
-    print(
-      `kept what ${predecessor.engine} needs to translate ${count}: run this again when they have ended, or without --drain`,
-    );
+    // One that serves only now, or was not seen to, has not been waited for: the next run does.
+    if (engines.includes(predecessor.engine)) await endServing(predecessor);
+    isAny = (await isNeeded(predecessor)) || isAny;
   }
   return isAny;
 }
 
-async function waitIfServing(
-  predecessors: readonly Predecessor[],
-  options: { readonly bpfRoot: string; readonly timeoutMs: number },
-): Promise<void> {
-  const engines: string[] = [];
-  for (const { engine, look } of predecessors) if ((await look()).isServing) engines.push(engine);
-  if (engines.length > 0) await waitForOtherProxy({ ...options, engines });
+async function endServing(predecessor: Predecessor): Promise<void> {
+  if (!(await predecessor.look()).isServing) return;
+  await handAffinity(predecessor);
+  await predecessor.stopServing();
+  print(`${predecessor.engine} serves no new connections any more`);
+}
+
+async function isNeeded({ engine, look, endUnanswered }: Predecessor): Promise<boolean> {
+  if ((await look()).isServing) {
+    print(`${engine} serves now: run this again`);
+    return true;
+  }
+  await endUnanswered?.();
+  const { isLeft, connections } = await look();
+  if (!isLeft || connections === 0) return false;
+  const count = connections === undefined ? 'some connections' : `${connections} connections`;
+  print(
+    `kept what ${engine} needs to translate ${count}: run this again when they have ended, or without --drain`,
+  );
+  return true;
 }
 
 /** Without it clients are given endpoints anew: no reason to go on serving. */
