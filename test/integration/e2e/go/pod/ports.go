@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -40,3 +42,17 @@ func (p *portsOf) use(socket net.Conn) (before time.Duration, isUsed bool) {
 	before = time.Since(last)
 	return before, isKnown && before < tracked
 }
+
+// resolving notes the ports of the resolver's sockets, too: a name is asked for from several, each of which is as much a port of this address
+// as those of the streams.
+var resolving = net.Dialer{Resolver: &net.Resolver{
+	PreferGo: true,
+	Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		var dialer net.Dialer
+		socket, err := dialer.DialContext(ctx, network, address)
+		if err == nil && strings.HasPrefix(network, "udp") {
+			ports.use(socket)
+		}
+		return socket, err
+	},
+}}

@@ -35,7 +35,10 @@ func whole(answer *http.Response) error {
 
 // each request has a connection of its own.
 func each(of stream) request {
-	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       resolving.DialContext,
+	}}
 	return func() error { return get(client, of.Target) }
 }
 
@@ -113,6 +116,7 @@ func keeping(address string, question func() []byte, judge func([]byte, []byte) 
 			}
 			socket = opened
 		}
+		ports.use(socket)
 		asked := question()
 		answer, err := exchange(socket, asked)
 		if err == nil {
