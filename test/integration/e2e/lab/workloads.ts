@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users have and do in a cluster: a StatefulSet, an ingress, replaced and drained pods.
 import { ipBatch } from '../../../../src/sys/netns.ts';
+import { until } from '../../../support/until.ts';
 import { DNS_ADDRESS, nodeAddress } from '../nodes/settings.ts';
 import { apply, rollOut } from '../nodes/use.ts';
 import type { Load } from './load.ts';
@@ -63,6 +64,15 @@ export async function restartDns(stage: Stage, times: number): Promise<void> {
   for (let time = 0; time < times; time += 1) {
     await restart(stage, 'deployment/coredns', 'kube-system');
   }
+}
+
+/** The old ones end seconds after the new ones are rolled out. */
+export async function untilOldDnsIsGone({ plane }: Stage): Promise<void> {
+  const pods = ['-n', 'kube-system', 'get', 'pods', '-l', 'k8s-app=kube-dns', '-o', 'name'];
+  await until(async () => (await plane.kubectl(pods)).trim().split('\n').length === 2, {
+    what: 'the replaced Pods of CoreDNS are gone',
+    timeoutMs: 60_000,
+  });
 }
 
 /** Connections end with their pods. */
