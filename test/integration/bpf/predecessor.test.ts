@@ -3,15 +3,16 @@
 // it serves, and its live flows, for which its programs stay.
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { elementsIn } from '../../../src/dataplane/bpf/flows/flow-tables.ts';
-import { flowTable, flowTables } from '../../../src/dataplane/bpf/flows/kernel.ts';
+import { flowTable, flowTables, LEG_MAPS } from '../../../src/dataplane/bpf/flows/kernel.ts';
 import { decodeTuple, sideText } from '../../../src/dataplane/bpf/flows/tuple.ts';
 import { loadLayer } from '../../../src/dataplane/bpf/loader/load.ts';
 import { migrateMaps } from '../../../src/dataplane/bpf/loader/migration/migrate.ts';
 import { CARRYING } from '../../../src/dataplane/bpf/loader/migration/policy.ts';
 import { pinFolder } from '../../../src/dataplane/bpf/loader/pins.ts';
 import { bpfPredecessor } from '../../../src/dataplane/bpf/loader/retire.ts';
+import { formerFlows } from '../../../src/dataplane/bpf/loader/retired/former-flows.ts';
 import { closeAll } from '../../../src/dataplane/bpf/loader/undo.ts';
 import {
   type MapVersions,
@@ -37,6 +38,19 @@ import {
 } from '../../support/dataplane/flow-bytes.ts';
 import { makeBpffs, type TestResource } from '../native/support/resources.ts';
 import { mapsObject } from './support/layouts.ts';
+
+/** Look-ups of pins until something happens meanwhile. */
+const lookUps = vi.hoisted(() => ({ left: 0, act: (): void => undefined }));
+vi.mock('../../../src/dataplane/bpf/loader/pins.ts', async (importActual) => {
+  const actual = await importActual<typeof import('../../../src/dataplane/bpf/loader/pins.ts')>();
+  const formerPin: typeof actual.formerPin = (...args) => {
+    const found = actual.formerPin(...args);
+    lookUps.left -= 1;
+    if (lookUps.left === 0) lookUps.act();
+    return found;
+  };
+  return { ...actual, formerPin };
+});
 
 const HOLDER = { command: 'agent', runDir: '/nonexistent' };
 const NAMES = Object.keys(CARRYING) as PinnedMap[];
@@ -217,6 +231,20 @@ test('UDP flows that are asked and do not answer any more are ended', async () =
     expect(keptIn(`fl_new_${leg}4`, ports)).toEqual([]);
   }
   expect(withMap('fl_snat4', (map) => map.readAll().count)).toBe(0);
+});
+
+/** Before the last leg is opened, and after it. */
+test.each([
+  [LEG_MAPS.length, 0],
+  [LEG_MAPS.length + 1, 6],
+])('another cleanup removes the pins at look-up %i: %i flows are read', async (lookUp, read) => {
+  await pinFlows();
+  lookUps.left = lookUp;
+  lookUps.act = () => rmSync(pinFolder(bpfRoot).maps, { recursive: true });
+  const found = [...formerFlows(bpfRoot)].length;
+  lookUps.left = 0;
+  expect(found).toBeGreaterThanOrEqual(read);
+  expect(found > 0).toBe(read > 0);
 });
 
 test('fields that are not recorded: it says so, and nothing is removed', async () => {

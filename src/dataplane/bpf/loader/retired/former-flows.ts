@@ -3,6 +3,7 @@
 // maps, and only has to know whether connections live.
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
+import { FairleadError } from '../../../../errors.ts';
 import { FAMILIES, type Family, type Protocol } from '../../../../model/types.ts';
 import { type BpfMap, openPinnedMap } from '../../../../sys/native.ts';
 import { bpfObjectPath } from '../../../../sys/package.ts';
@@ -35,22 +36,22 @@ export interface FormerFlow {
 
 /** Every flow with a flow leg. Throws OTHER_LAYOUT if their version has not recorded its fields. */
 export function* formerFlows(bpfRoot: string): Generator<FormerFlow> {
-  const maps = openLegs(bpfRoot);
+  const legs = openLegs(bpfRoot);
   try {
-    if (maps !== undefined) yield* flowsIn(flowTablesOf(reader(bpfRoot, maps)));
+    if (legs !== undefined) yield* flowsIn(flowTablesOf(reader(bpfRoot, legs)));
   } finally {
-    closeAll(maps?.values() ?? []);
+    closeLegs(legs);
   }
 }
 
 /** Uses the tables, if they are pinned. Throws as `formerFlows`. */
 export function withFormerFlows(bpfRoot: string, use: (flows: FlowTables) => void): void {
-  const maps = openLegs(bpfRoot);
-  if (maps === undefined) return;
+  const legs = openLegs(bpfRoot);
+  if (legs === undefined) return;
   try {
-    use(flowTablesOf(reader(bpfRoot, maps)));
+    use(flowTablesOf(reader(bpfRoot, legs)));
   } finally {
-    closeAll(maps.values());
+    closeLegs(legs);
   }
 }
 
@@ -88,24 +89,36 @@ function endFlow(flows: FlowTables, family: Family, tuple: Tuple): void {
   nat.halfOpen.delete(key);
 }
 
-/** undefined: one is not pinned. */
-function openLegs(bpfRoot: string): ReadonlyMap<LegMap, BpfMap> | undefined {
-  const maps = new Map<LegMap, BpfMap>();
+interface OpenLeg {
+  /** As it was when the map was opened: another `fairlead cleanup` may remove it meanwhile. */
+  readonly path: string;
+  readonly map: BpfMap;
+}
+
+type OpenLegs = ReadonlyMap<LegMap, OpenLeg>;
+
+/** undefined: one is not pinned, or not any more. */
+function openLegs(bpfRoot: string): OpenLegs | undefined {
+  const legs = new Map<LegMap, OpenLeg>();
   try {
     for (const name of LEG_MAPS) {
       const path = formerPin(bpfRoot, name);
       if (path === undefined) {
-        closeAll(maps.values());
+        closeLegs(legs);
         return undefined;
       }
-      maps.set(name, openPin(bpfRoot, path, openPinnedMap));
+      legs.set(name, { path, map: openPin(bpfRoot, path, openPinnedMap) });
     }
-    return maps;
+    return legs;
   } catch (error) {
-    closeAll(maps.values());
+    closeLegs(legs);
+    if (error instanceof FairleadError && error.code === 'NOT_FOUND') return undefined;
     throw error;
   }
 }
+
+const closeLegs = (legs: OpenLegs | undefined): void =>
+  closeAll([...(legs?.values() ?? [])].map(({ map }) => map));
 
 function* flowsIn(flows: FlowTables): Generator<FormerFlow> {
   for (const family of FAMILIES) {
@@ -118,12 +131,12 @@ function* flowsIn(flows: FlowTables): Generator<FormerFlow> {
   }
 }
 
-function reader(bpfRoot: string, maps: ReadonlyMap<LegMap, BpfMap>): (name: LegMap) => FlowTable {
+function reader(bpfRoot: string, legs: OpenLegs): (name: LegMap) => FlowTable {
   let known: Known | undefined;
   return (name) => {
-    const map = maps.get(name);
-    const path = formerPin(bpfRoot, name);
-    if (map === undefined || path === undefined) throw new TypeError(`${name} is not pinned`);
+    const leg = legs.get(name);
+    if (leg === undefined) throw new TypeError(`${name} is not open`);
+    const { map, path } = leg;
     const table = flowTable(map);
     if (basename(path) === mapPin(name)) return table;
     known ??= {
