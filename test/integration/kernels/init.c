@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 static char command_line[4096];
@@ -139,6 +140,8 @@ int main(void) {
   if (child == 0) start_shell();
   while (wait(NULL) != child) {
   }
+  // The serial line is slower: what it has not sent yet would be lost.
+  tcdrain(STDOUT_FILENO);
   sync();
   reboot(RB_POWER_OFF);
 }

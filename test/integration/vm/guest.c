@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define PIN_FOLDER "/bpf/links"
@@ -169,6 +170,8 @@ int main(void) {
   check_devices(&expected);
   printf("1..%d\n", checks);
   fflush(stdout);
+  // The serial line is slower: what it has not sent yet would be lost.
+  tcdrain(STDOUT_FILENO);
   sync();
   reboot(RB_POWER_OFF);
 }
