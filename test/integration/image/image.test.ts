@@ -136,6 +136,13 @@ describe.skipIf(!built.isReady)('the image', () => {
 
     test('deploy/kustomize/remove removes it from the kernel, and is ready when nothing is left', async () => {
       await stage.apply('-k', join(KUSTOMIZE, 'remove'));
+      // No other proxy serves here, and it would wait for one.
+      const path = '/spec/template/spec/containers/0/args/0';
+      const value =
+        'while fairlead cleanup --drain --wait-for-proxy=none || exit; do sleep 30; done';
+      const patch = JSON.stringify([{ op: 'replace', path, value }]);
+      const daemonSet = ['-n', 'kube-system', 'patch', 'daemonset', 'fairlead'];
+      await stage.plane.kubectl([...daemonSet, '--type', 'json', '-p', patch]);
       const { main, spec } = await stage.pod('fairlead');
       expect(main).toHaveLength(1);
       const removal = await start('fairlead', 'main');
