@@ -14,7 +14,9 @@ export const addBpfRootOption = (command: Command): Command =>
 export function durationMs(text: string): number {
   const ms = Math.round(parseFlagDuration(text) ?? 0);
   if (ms >= 1) return ms;
-  throw new InvalidArgumentError(`"${text}" is not a duration such as 30s, 10m, or 30 for seconds`);
+  throw new InvalidArgumentError(
+    `"${text}" is not a duration above 0 such as 30s, 10m, or 30 for seconds`,
+  );
 }
 
 /** @param byDefault as it could be given: help says it in the same words */
