@@ -7,7 +7,7 @@ import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.t
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { durationMs } from '../flags.ts';
-import { drain } from '../leftovers/drain.ts';
+import { drain, wouldDrain } from '../leftovers/drain.ts';
 import { lockWrittenRules } from '../leftovers/written-rules.ts';
 import { print } from '../output.ts';
 import {
@@ -53,7 +53,7 @@ export function cleanupCommand(): Command {
         .argParser((text) => (text === 'none' ? 0 : durationMs(text)))
         .default(durationMs(DEFAULT_WAIT), DEFAULT_WAIT),
     )
-    .option('--dry-run', 'only print what would be removed', false)
+    .option('--dry-run', 'only print what would be done', false)
     .action(async ({ kubeProxy, ...options }: CleanupOptions & AlsoKubeProxy, command: Command) => {
       checkWait(options, command);
       if (!kubeProxy) return cleanupInstance(options);
@@ -75,6 +75,7 @@ function checkWait({ drain: drains }: CleanupOptions, command: Command): void {
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   checkMayList();
   if (options.dryRun) {
+    if (options.drain === true && (await wouldDrain(options))) return;
     report('would remove', listInstance(options), options.bpfRoot);
     return;
   }

@@ -19,6 +19,25 @@ export async function drain(paths: InstancePaths, timeoutMs: number): Promise<bo
   });
 }
 
+/** What `drain` would do; true if it would keep what connections need. Changes nothing. */
+export async function wouldDrain({ bpfRoot, runDir }: InstancePaths): Promise<boolean> {
+  return wouldDrainAll(allEngines(bpfRoot, { command: 'cleanup', runDir }));
+}
+
+export async function wouldDrainAll(predecessors: readonly Predecessor[]): Promise<boolean> {
+  let isAny = false;
+  for (const { engine, look } of predecessors) {
+    const { isServing, isLeft, connections } = await look();
+    if (!isLeft || connections === 0) continue;
+    isAny = true;
+    // How many there are is known once it has ceased to serve.
+    if (isServing)
+      print(`${engine} would begin no connections any more, and keep those that it has`);
+    else print(`would keep what ${engine} needs to translate ${connectionsText(connections)}`);
+  }
+  return isAny;
+}
+
 /** @param wait until another proxy serves what these engines do */
 export async function drainAll(
   predecessors: readonly Predecessor[],
@@ -51,9 +70,8 @@ async function isNeeded({ engine, look, endUnanswered }: Predecessor): Promise<b
   await endUnanswered?.();
   const { isLeft, connections } = await look();
   if (!isLeft || connections === 0) return false;
-  const count = connections === undefined ? 'some connections' : `${connections} connections`;
   print(
-    `kept what ${engine} needs to translate ${count}: run this again when they have ended, or without --drain`,
+    `kept what ${engine} needs to translate ${connectionsText(connections)}: run this again when they have ended, or without --drain`,
   );
   return true;
 }
@@ -66,3 +84,6 @@ async function handAffinity({ engine, handAffinity: hand }: Predecessor): Promis
     print(`session affinity of ${engine} is not handed over: ${reasonOf(error)}`);
   }
 }
+
+const connectionsText = (count: number | undefined): string =>
+  count === undefined ? 'some connections' : `${count} connections`;

@@ -172,6 +172,15 @@ test('fairlead’s own rules are not another proxy; kube-proxy’s table beside 
   expect(done).toMatchObject({ code: 0, stderr: '' });
 });
 
+test('a dry run of --drain says what would end, waits for nothing and changes nothing', async () => {
+  await startAndStop();
+  expect(await cleanup('--drain', '--dry-run')).toMatchObject({
+    code: 0,
+    stdout: 'bpf would begin no connections any more, and keep those that it has\n',
+  });
+  expect(served()).toBe(4);
+});
+
 test('--wait-for-proxy is a duration or none, and goes with --drain', async () => {
   expect(await cleanup('--drain', '--wait-for-proxy', '0')).toMatchObject({ code: 2 });
   expect(await cleanup('--wait-for-proxy', '1m')).toMatchObject({

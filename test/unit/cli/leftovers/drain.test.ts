@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `cleanup --drain` ends has been waited for.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { drainAll } from '../../../../src/cli/leftovers/drain.ts';
+import { drainAll, wouldDrainAll } from '../../../../src/cli/leftovers/drain.ts';
 import type { Predecessor } from '../../../../src/dataplane/predecessor.ts';
 
 const calls: string[] = [];
@@ -64,4 +64,14 @@ test('nothing is ended at the deadline', async () => {
   const late = (): Promise<void> => Promise.reject(new Error('late'));
   await expect(drainAll([engine('bpf', [true])], late)).rejects.toThrow('late');
   expect(calls).toEqual([]);
+});
+
+test('a dry run only says what would be ended and what would be kept', async () => {
+  const engines = [engine('bpf', [true], 3), engine('iptables', [false], 2)];
+  expect(await wouldDrainAll(engines)).toBe(true);
+  expect(calls).toEqual([
+    'bpf would begin no connections any more, and keep those that it has',
+    'would keep what iptables needs to translate 2 connections',
+  ]);
+  expect(await wouldDrainAll([engine('bpf', [false])])).toBe(false);
 });
