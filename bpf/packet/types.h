@@ -201,6 +201,8 @@ struct mark_line {
 
 struct device_flags {
 	__u8 is_pod : 1; /* what comes in by it is sent by a pod of this node */
+	__u8 : 1;
+	__u8 xdp_target : 1; /* XDP programs may send to it: its driver takes frames */
 };
 
 /* Of a device that programs are attached to. */
@@ -209,7 +211,8 @@ struct device {
 	__u8 snat4[4];	/* its own address: source of masqueraded packets; 0: the node's */
 	__u8 snat6[16]; /* the same for IPv6 */
 	struct device_flags flags;
-	__u8 pad[3];
+	__u8 pad;
+	__u8 mac[6]; /* zero: not known, XDP leaves what comes in by it */
 };
 
 struct packet_flags {
@@ -328,7 +331,7 @@ _Static_assert(sizeof(struct snat6) == 28, "snat6");
 _Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");
 _Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
 _Static_assert(sizeof(struct ping_key) == 16, "ping_key");
-_Static_assert(sizeof(struct device) == 28, "device");
+_Static_assert(sizeof(struct device) == 32, "device");
 _Static_assert(sizeof(struct packet_settings) == 72, "packet_settings");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");
 _Static_assert(sizeof(struct sweep_call) == 12, "sweep_call");

@@ -11,7 +11,7 @@ import type { DeviceTable } from './follower.ts';
 /** `put` throws MAP_FULL. */
 export const deviceTable = (map: BpfMap): DeviceTable => ({
   put({ ifindex, isPod, snat }) {
-    const value = encodeDevice({ ifindex, isPod, snat });
+    const value = encodeDevice({ ifindex, isPod, snat, isXdpTarget: false, mac: undefined });
     try {
       map.put(encodeU32(ifindex), value);
     } catch (error) {

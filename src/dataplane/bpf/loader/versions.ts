@@ -11,7 +11,7 @@ const MAP_VERSIONS = {
   fl_backend6: 1,
   fl_be_stat: 1,
   fl_cgroup_skip: 1,
-  fl_device: 1,
+  fl_device: 2,
   fl_fe_stat: 1,
   fl_flow4: 2,
   fl_flow6: 2,

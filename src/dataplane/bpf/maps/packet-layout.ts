@@ -20,7 +20,7 @@ export const PACKET_SIZE = {
   snat6: 28,
   fragment_key: 40,
   fragment_ports: 8,
-  device: 28,
+  device: 32,
   ping_key: 16,
   packet_settings: 72,
   traffic: 32,
@@ -60,6 +60,10 @@ export interface DeviceValue {
   readonly ifindex: number;
   readonly snat: Readonly<Partial<Record<Family, string>>>;
   readonly isPod: boolean;
+  /** XDP programs may send to it. */
+  readonly isXdpTarget: boolean;
+  /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
+  readonly mac: string | undefined;
 }
 
 const view = (bytes: Uint8Array): DataView =>
@@ -124,9 +128,12 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  bytes[24] = Number(value.isPod);
+  bytes[24] = Number(value.isPod) | (Number(value.isXdpTarget) << 2);
+  if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;
 }
+
+const MAC_AT = 26;
 
 export function decodeDevice(bytes: Uint8Array): DeviceValue {
   const address = (at: number, size: number): string | undefined => {
@@ -135,6 +142,8 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
   };
   const ipv4 = address(4, 4);
   const ipv6 = address(8, 16);
+  const mac = bytes.subarray(MAC_AT, MAC_AT + 6);
+  const hasMac = mac.some((byte) => byte !== 0);
   return {
     ifindex: view(bytes).getUint32(0, true),
     snat: {
@@ -142,6 +151,10 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
       ...(ipv6 === undefined ? {} : { IPv6: ipv6 }),
     },
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
+    isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
+    mac: hasMac
+      ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')
+      : undefined,
   };
 }
 

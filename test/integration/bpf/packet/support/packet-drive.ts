@@ -86,7 +86,10 @@ export class PacketDrive extends Drive {
   }
 
   putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
-    const value = encodeDevice({ ifindex: TEST_DEVICE, snat, isPod });
+    const value = encodeDevice({
+      ...{ ifindex: TEST_DEVICE, snat, isPod },
+      ...{ isXdpTarget: false, mac: undefined },
+    });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
   }
 

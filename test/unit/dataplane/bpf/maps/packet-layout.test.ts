@@ -47,7 +47,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(offsets('nat4')).toEqual({ nat: 0, frontend_address: 32, snat_address: 36 });
     expect(offsets('nat6')).toEqual({ nat: 0, frontend_address: 32, snat_address: 48 });
     expect(offsets('snat')).toMatchObject({ check: 0, seen_seconds: 4, client_port: 8 });
-    expect(offsets('device')).toMatchObject({ ifindex: 0, snat4: 4, snat6: 8, flags: 24 });
+    expect(offsets('device')).toMatchObject({ ifindex: 0, snat4: 4, snat6: 8, flags: 24, mac: 26 });
     expect(offsets('flow_timeouts')).toEqual({
       ...{ tcp_new: 0, tcp_established: 4, tcp_half_closed: 8, tcp_closed: 12 },
       ...{ udp_new: 16, udp_established: 20 },
@@ -82,7 +82,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],
     ]);
-    expect(bits('device_flags')).toEqual(['is_pod']);
+    expect(bits('device_flags')).toEqual(['is_pod', 'xdp_target']);
     expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping']);
   });
 
@@ -126,9 +126,12 @@ describe('bytes by hand', () => {
       resetUnknownFrom: 9,
     });
     expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
-    const device = { ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true };
+    const device = {
+      ...{ ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true },
+      ...{ isXdpTarget: true, mac: '02:fe:00:00:00:0a' },
+    };
     expect(hex(layout.encodeDevice(device))).toBe(
-      '070000000000000020010db800000000000000000000001101000000',
+      '070000000000000020010db800000000000000000000001105' + '0002fe0000000a',
     );
     expect(layout.decodeDevice(layout.encodeDevice(device))).toEqual(device);
   });
