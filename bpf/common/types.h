@@ -16,6 +16,8 @@
 
 #define PACKED_ENUM __attribute__((packed))
 
+#include "common/reason.h"
+
 enum l4_protocol {
 	PROTOCOL_ANY = 0,
 	PROTOCOL_TCP = 6,
@@ -89,6 +91,13 @@ struct traffic_rule_flags {
 	 * ranges of another while the frontend moves between them.
 	 */
 	__u8 source_ranges : 1;
+	__u8 : 1;
+	/*
+	 * Requests that would be masqueraded, of TCP and UDP, travel as they are to the node of
+	 * their backend, in Geneve, if it takes that: see struct peer. The backend answers the
+	 * client itself.
+	 */
+	__u8 direct_return : 1;
 };
 
 /*
@@ -195,53 +204,6 @@ struct frontend_stat {
 struct backend_stat {
 	__u64 connections;
 	__u64 closed; /* connections - closed = open now */
-};
-
-/* Elements of fl_reason: spare ones allow for more reasons without a new layout. */
-#define REASONS 64
-
-/*
- * The outcome of a socket call or of a packet without a flow, or why it was not translated. Append
- * only; index of fl_reason.
- */
-enum reason {
-	REASON_TRANSLATED = 0,
-	REASON_NOT_A_FRONTEND = 1,
-	REASON_SKIPPED_CGROUP = 2, /* its cgroup is bypassed */
-	/* 3 is reserved. */
-	REASON_SKIPPED_LOOPBACK_SOURCE = 4, /* bound to loopback, backend is not */
-	REASON_REFUSED_NO_BACKENDS = 5,
-	REASON_DROPPED_NO_LOCAL_BACKENDS = 6,
-	REASON_STALE_BACKEND = 7,     /* a slot named a backend of another service twice in a row */
-	REASON_NO_SOCKET_STORAGE = 8, /* translated, but replies cannot be reverse-translated */
-	REASON_REVERSE_TRANSLATED = 9, /* recvmsg or getpeername showed the Service address */
-	REASON_FLOW_ENDED = 10,	       /* the backend of an established flow is gone */
-	/* The frontend has source ranges, and the socket is not bound to an address: packets
-	   decide. */
-	REASON_SKIPPED_SOURCE_RANGES = 11,
-	REASON_DROPPED_SOURCE_RANGES = 12, /* the source is in none of the frontend's ranges */
-	/* Of packets: */
-	REASON_TRUNCATED_HEADER = 13,	 /* it ends inside of a header, or before its length says */
-	REASON_BAD_HEADER = 14,		 /* a header contradicts itself */
-	REASON_TOO_MANY_HEADERS = 15,	 /* more IPv6 extension headers than are skipped */
-	REASON_DROPPED_MARTIAN = 16,	 /* a loopback destination from a device */
-	REASON_DROPPED_FRAGMENT = 17,	 /* of a datagram whose first fragment was not seen */
-	REASON_UNKNOWN_CONNECTION = 18,	 /* TCP to a frontend: no flow and no first packet */
-	REASON_ANSWER_LIMITED = 19,	 /* more refusals a second than may be answered */
-	REASON_NOT_ANSWERED = 20,	 /* refused without an answer: it cannot be given */
-	REASON_FLOW_TABLE_FULL = 21,	 /* an established flow stays among the half-open ones */
-	REASON_DROPPED_NO_FLOW = 22,	 /* a flow could not be stored */
-	REASON_DROPPED_NO_PORT = 23,	 /* no port is free for the client at this backend */
-	REASON_DROPPED_NO_ADDRESS = 24,	 /* masqueraded, and no address is known for that */
-	REASON_NOT_REWRITTEN = 25,	 /* dropped: the kernel refused to change the packet */
-	REASON_CLIENT_PORT_CHANGED = 26, /* its own was taken by another flow to the backend */
-	REASON_ICMP_TRANSLATED = 27,	 /* an ICMP error about a flow */
-	/* Of sockets: */
-	REASON_REFUSED_BIND = 28, /* a process of the node wanted to bind a NodePort */
-	/* Of packets: */
-	REASON_PING_ANSWERED = 29,	  /* an echo request to an address in fl_ping */
-	REASON_HALF_OPEN_EVICTED = 30,	  /* a half-open flow lost its SNAT port to a new one */
-	REASON_REFUSED_STALE_SOCKET = 31, /* of a connected UDP socket whose backend is gone */
 };
 
 /* --- ranges of source addresses ---------------------------------------------------------------
@@ -362,7 +324,8 @@ struct runtime_flags {
 	__u32 skipped_cgroups; /* number of entries of fl_cgroup_skip: 0 saves every look-up */
 	__u32 node_ports;      /* number of wildcard frontends: 0 saves the second look-up */
 	__u32 refused_sockets; /* number of entries of fl_refused_sock: 0 saves every look-up */
-	__u32 pad;
+	__u16 direct_port;     /* UDP, of this node, for requests in Geneve; 0: none are taken */
+	__u16 direct_mtu;      /* of the way between nodes, if the kernel does not tell; 0: 1500 */
 };
 
 /* If a size changes here, the layout does: change the codecs and the versions of the pins too. */

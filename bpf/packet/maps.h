@@ -193,6 +193,43 @@ struct {
 	__type(value, __u32);
 } fl_refused_sock SEC(".maps");
 
+/*
+ * Other nodes that take requests in Geneve: each under all its addresses. Written by the agent,
+ * which leaves path_mtu to the packet programs; read by them. Full: Services get SNAT there.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct peer_key);
+	__type(value, struct peer);
+} fl_peer SEC(".maps");
+
+/*
+ * The node that a backend runs on. Written by the agent through shared memory, before the backend
+ * is published; read for flows of direct return alone. Key: backend id. Resized with fl_backend4.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 262144);
+	__type(key, __u32);
+	__type(value, struct backend_node);
+} fl_backend_node SEC(".maps");
+
+/*
+ * Ids of the backends of this node, for requests that come in Geneve. Written by the agent, after
+ * the backend; read by the packet programs. Full: the requests to those that do not fit are
+ * dropped.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct local_backend_key);
+	__type(value, struct local_backend);
+} fl_local_be SEC(".maps");
+
 /* Settings, one element. Written by the agent; read by the packet programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

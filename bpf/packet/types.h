@@ -58,6 +58,9 @@ struct flow_flags {
 	__u8 masquerade : 1;
 	__u8 client_fin : 1; /* the client sent a FIN */
 	__u8 reset : 1;	     /* the client sent a RST */
+	__u8 : 1;
+	__u8 direct_return : 1; /* in Geneve to the backend's node: the flow has no other leg here
+				 */
 };
 
 /*
@@ -105,8 +108,9 @@ struct nat_flags {
 	__u8 masquerade : 1;
 	__u8 replied : 1;
 	__u8 backend_fin : 1;
-	__u8 reset : 1; /* the backend sent a RST, or the client of a masqueraded flow */
-	__u8 fresh : 1; /* no flow is known to have had this leg before */
+	__u8 reset : 1;	    /* the backend sent a RST, or the client of a masqueraded flow */
+	__u8 fresh : 1;	    /* no flow is known to have had this leg before */
+	__u8 in_geneve : 1; /* its requests come in Geneve, from another node */
 };
 
 struct nat {
@@ -166,6 +170,39 @@ struct snat4 {
 struct snat6 {
 	struct snat snat;
 	__u8 client_address[16];
+};
+
+/* --- direct return ------------------------------------------------------------------------------
+ */
+
+/* An address of another node, of those that nodes know each other by. IPv4: v4-mapped. */
+struct peer_key {
+	__u8 address[16];
+};
+
+/* A node that takes requests in Geneve, as this version writes them, and from which they are taken.
+ */
+struct peer {
+	__u16 port;	   /* UDP, where it takes them */
+	__u16 path_mtu;	   /* of the way there, as an ICMP error has told; 0: none has */
+	__u32 path_mtu_at; /* when, in seconds */
+};
+
+/* Element of fl_backend_node. */
+struct backend_node {
+	__u8 address[16]; /* key of fl_peer; all zero: this node, or not known */
+};
+
+/* A backend of this node, as another one names it. */
+struct local_backend_key {
+	__u8 address[16]; /* IPv4: v4-mapped */
+	__u32 service_id;
+	__u16 port;
+	__u16 pad;
+};
+
+struct local_backend {
+	__u32 backend_id;
 };
 
 /* --- fragments ---------------------------------------------------------------------------------
@@ -331,6 +368,11 @@ _Static_assert(sizeof(struct snat6) == 28, "snat6");
 _Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");
 _Static_assert(sizeof(struct fragment_ports) == 8, "fragment_ports");
 _Static_assert(sizeof(struct ping_key) == 16, "ping_key");
+_Static_assert(sizeof(struct peer_key) == 16, "peer_key");
+_Static_assert(sizeof(struct peer) == 8, "peer");
+_Static_assert(sizeof(struct backend_node) == 16, "backend_node");
+_Static_assert(sizeof(struct local_backend_key) == 24, "local_backend_key");
+_Static_assert(sizeof(struct local_backend) == 4, "local_backend");
 _Static_assert(sizeof(struct device) == 32, "device");
 _Static_assert(sizeof(struct packet_settings) == 72, "packet_settings");
 _Static_assert(sizeof(struct traffic) == 32, "traffic");

@@ -14,7 +14,7 @@ import type { Plan } from '../../../src/plan/types.ts';
 import { until } from '../../support/until.ts';
 import { type Choice, Drive } from './support/drive.ts';
 
-/** Index of fl_reason (bpf/common/types.h). */
+/** Index of fl_reason (bpf/common/reason.h). */
 const REASON = {
   translated: 0,
   notFrontend: 1,

@@ -29,6 +29,8 @@ export interface FlowLeg {
   readonly isMasqueraded: boolean;
   readonly hasFin: boolean;
   readonly hasReset: boolean;
+  /** Its packets travel in Geneve to the backend's node: it has no other leg on this one. */
+  readonly returnsDirectly?: boolean;
 }
 
 export interface NatLeg {
@@ -95,6 +97,7 @@ export function decodeFlow(bytes: Uint8Array, family: Family): FlowLeg {
     isMasqueraded: (flags & 1) !== 0,
     hasFin: (flags & 2) !== 0,
     hasReset: (flags & 4) !== 0,
+    ...((flags & 16) !== 0 && { returnsDirectly: true }),
   };
 }
 

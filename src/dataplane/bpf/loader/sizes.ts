@@ -20,7 +20,12 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
     fl_traffic: 2 * n + 1,
     fl_ping: 2 * n,
   }),
-  backends: (n) => ({ fl_backend4: n + 1, fl_backend6: n + 1, fl_be_stat: n + 1 }),
+  backends: (n) => ({
+    fl_backend4: n + 1,
+    fl_backend6: n + 1,
+    fl_be_stat: n + 1,
+    fl_backend_node: n + 1,
+  }),
   'service-ports': (n) => ({ fl_service: n }),
   'slot-blocks': (n) => ({ fl_slot_block: n }),
   affinity: (n) => ({ fl_affinity: n }),

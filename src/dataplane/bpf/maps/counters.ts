@@ -3,7 +3,7 @@
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from './layout.ts';
 
-/** In the order of enum reason (bpf/common/types.h); undefined is reserved there. test/unit compares both. */
+/** In the order of enum reason (bpf/common/reason.h); undefined is reserved there. test/unit compares both. */
 export const REASONS = [
   'TRANSLATED',
   'NOT_A_FRONTEND',
@@ -37,6 +37,18 @@ export const REASONS = [
   'PING_ANSWERED',
   'HALF_OPEN_EVICTED',
   'REFUSED_STALE_SOCKET',
+  ...[undefined, undefined, undefined, undefined],
+  'DIRECT_TOO_BIG',
+  'DIRECT_NO_PEER',
+  'DIRECT_NO_ROUTE',
+  'DIRECT_NOT_WRAPPED',
+  'DIRECT_ICMP',
+  'DIRECT_TIME_EXCEEDED',
+  'GENEVE_STRANGER',
+  'GENEVE_MALFORMED',
+  'GENEVE_NOT_A_FRONTEND',
+  'GENEVE_NO_BACKEND',
+  'GENEVE_NOT_UNWRAPPED',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -73,6 +73,8 @@ export interface RuleValue extends SetRef {
   readonly keepsLocalClient: boolean;
   /** Only sources in the ranges of the service port. */
   readonly hasSourceRanges: boolean;
+  /** What would be masqueraded goes in Geneve to the backend's node instead, if that takes it. */
+  readonly returnsDirectly?: boolean;
 }
 
 export interface FrontendValue {
@@ -144,7 +146,7 @@ function writeRule(at: DataView, offset: number, rule: RuleValue): void {
   const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
   const policy = Number(whenEmpty === 'drop') | (Number(masquerade) << 1);
   const flags = (Number(keepsLocalClient) << 2) | (Number(hasSourceRanges) << 3);
-  at.setUint8(offset + 7, policy | flags);
+  at.setUint8(offset + 7, policy | flags | (Number(rule.returnsDirectly ?? false) << 5));
 }
 
 function readRule(at: DataView, offset: number): RuleValue {
@@ -157,6 +159,7 @@ function readRule(at: DataView, offset: number): RuleValue {
     masquerade: (flags & 2) !== 0,
     keepsLocalClient: (flags & 4) !== 0,
     hasSourceRanges: (flags & 8) !== 0,
+    ...((flags & 32) !== 0 && { returnsDirectly: true }),
   };
 }
 
@@ -335,10 +338,15 @@ export const encodeRange = (kind: keyof typeof RANGE_KIND, family: Family): Uint
 /** The family of a value of fl_range. */
 export const rangeFamily = (bytes: Uint8Array): Family => (bytes[1] === 6 ? 'IPv6' : 'IPv4');
 
-/** struct runtime_flags: numbers of bypassed cgroups, of wildcard frontends, and of sockets that are refused. */
+/**
+ * struct runtime_flags: numbers of bypassed cgroups, of wildcard frontends, and of sockets that are refused; UDP port
+ * for requests in Geneve, MTU of the way between nodes.
+ */
 export const SKIPPED_CGROUPS_OFFSET = 0;
 export const NODE_PORTS_OFFSET = 4;
 export const REFUSED_SOCKETS_OFFSET = 8;
+export const DIRECT_PORT_OFFSET = 12;
+export const DIRECT_MTU_OFFSET = 14;
 
 /** fl_not_service: bits for each family, and for the ports of NodePorts. */
 export const RANGES = 65_536;

@@ -15,6 +15,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
     fl_backend4: 11,
     fl_backend6: 11,
     fl_be_stat: 11,
+    fl_backend_node: 11,
   });
   expect(maxEntries({})).toEqual({});
 });

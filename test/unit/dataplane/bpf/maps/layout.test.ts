@@ -69,7 +69,8 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       skipped_cgroups: layout.SKIPPED_CGROUPS_OFFSET,
       node_ports: layout.NODE_PORTS_OFFSET,
       refused_sockets: layout.REFUSED_SOCKETS_OFFSET,
-      pad: 12,
+      direct_port: layout.DIRECT_PORT_OFFSET,
+      direct_mtu: layout.DIRECT_MTU_OFFSET,
     });
   });
 
@@ -87,6 +88,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ['masquerade', 1],
       ['keeps_local_client', 2],
       ['source_ranges', 3],
+      ['direct_return', 5],
     ]);
   });
 
@@ -116,16 +118,20 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 });
 
-/** [name, value] of an enum of types.h: what no map refers to is in no BTF. */
-function enumerators(name: string, prefix: string): readonly (readonly [string, number])[] {
-  const header = readFileSync(join(packageRoot(), 'bpf', 'common', 'types.h'), 'utf8');
+/** [name, value] of an enum of a header: what no map refers to is in no BTF. */
+function enumerators(
+  name: string,
+  prefix: string,
+  file = 'types.h',
+): readonly (readonly [string, number])[] {
+  const header = readFileSync(join(packageRoot(), 'bpf', 'common', file), 'utf8');
   const body = new RegExp(`enum ${name} \\{([^}]*)\\}`).exec(header)?.[1] ?? '';
   const found = body.matchAll(new RegExp(`^\\s*${prefix}_([A-Z_]+) =\\s*(\\d+)`, 'gm'));
   return [...found].map(([, enumerator = '', value]) => [enumerator, Number(value)]);
 }
 
 test('reasons are named in the order of enum reason', () => {
-  expect(enumerators('reason', 'REASON')).toEqual(
+  expect(enumerators('reason', 'REASON', 'reason.h')).toEqual(
     REASONS.flatMap((name, index) => (name === undefined ? [] : [[name, index]])),
   );
 });

@@ -78,9 +78,10 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 
   test('flags are the bits that the codecs use', () => {
-    expect(bits('flow_flags')).toEqual(['masquerade', 'client_fin', 'reset']);
+    expect(bits('flow_flags')).toEqual([...['masquerade', 'client_fin', 'reset', 'direct_return']]);
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],
+      'in_geneve',
     ]);
     expect(bits('device_flags')).toEqual(['is_pod', 'xdp_target']);
     expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping']);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Codecs for the maps of direct return: fl_peer, fl_backend_node and fl_local_be, whose structs are in
+// bpf/packet/types.h. Addresses are v4-mapped for IPv4. test/unit/dataplane/bpf/maps/direct-layout.test.ts compares
+// them with the object's BTF.
+import { decodePingKey, encodePingKey, PACKET_SIZE } from './packet-layout.ts';
+
+const view = (bytes: Uint8Array): DataView =>
+  new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** struct peer_key, and struct backend_node: the same bytes as a key of fl_ping. */
+export const encodeNodeAddress = encodePingKey;
+
+/** undefined: this node, or not known. */
+export const decodeNodeAddress = (bytes: Uint8Array): string | undefined =>
+  bytes.every((byte) => byte === 0) ? undefined : decodePingKey(bytes);
+
+export interface PeerValue {
+  /** UDP, where the node takes Geneve. */
+  readonly port: number;
+  /** As an ICMP error has told the programs; undefined: none has. An agent never writes it. */
+  readonly pathMtu?: number;
+}
+
+export function encodePeer({ port }: PeerValue): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.peer);
+  view(bytes).setUint16(0, port, true);
+  return bytes;
+}
+
+export function decodePeer(bytes: Uint8Array): PeerValue {
+  const at = view(bytes);
+  const pathMtu = at.getUint16(2, true);
+  return { port: at.getUint16(0, true), ...(pathMtu !== 0 && { pathMtu }) };
+}
+
+/** A backend of this node, as another node names it. */
+export interface LocalBackendKey {
+  readonly address: string;
+  readonly port: number;
+  readonly serviceId: number;
+}
+
+export function encodeLocalBackendKey(key: LocalBackendKey): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.local_backend_key);
+  bytes.set(encodePingKey(key.address), 0);
+  view(bytes).setUint32(16, key.serviceId, true);
+  view(bytes).setUint16(20, key.port, true);
+  return bytes;
+}
+
+export function decodeLocalBackendKey(bytes: Uint8Array): LocalBackendKey {
+  return {
+    address: decodePingKey(bytes.subarray(0, 16)),
+    serviceId: view(bytes).getUint32(16, true),
+    port: view(bytes).getUint16(20, true),
+  };
+}
