@@ -29,6 +29,7 @@ const PLAN_FIELDS: readonly string[] = [
   'iptables.masqueradeAll',
   'allowExternalIPs',
   'algorithm',
+  'forwarding',
 ];
 
 /** Every flag of kube-proxy and of fairlead, for `run`. */

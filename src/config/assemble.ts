@@ -135,6 +135,7 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     ...(bindAddress !== undefined && { bindAddress }),
     allowExternalIps: own.allowExternalIPs ?? true,
     ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
+    ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
   };
 }
 

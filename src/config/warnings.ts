@@ -101,6 +101,11 @@ const OF_BPF: readonly Row[] = [
     'remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
     (value) => isSet(value) && value !== 'random' && value !== 'weighted-random',
   ],
+  [
+    ['forwarding'],
+    'remapped by the iptables engine, which always masquerades: snat',
+    isNotDefault('snat'),
+  ],
   [['metricsTopServices'], 'ignored by the iptables engine: connections are not counted'],
 ];
 

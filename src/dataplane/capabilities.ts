@@ -3,7 +3,7 @@
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
 //   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
-import type { Algorithm, Family, Protocol } from '../model/types.ts';
+import type { Algorithm, Family, Forwarding, Protocol } from '../model/types.ts';
 import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
 import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
@@ -42,6 +42,8 @@ export interface Capabilities {
   readonly affinityClients: number | undefined;
   /** Balancing algorithms; of others backends are chosen at random, by weight if those weigh. */
   readonly algorithms: readonly Algorithm[];
+  /** Requests from outside reach backends of other nodes as they are, and those nodes answer the client themselves. */
+  readonly directReturn: boolean;
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -61,6 +63,8 @@ export interface BpfFacts {
   readonly packets: boolean;
   /** The kernel tells the cookie of a network namespace: from Linux 5.14 on. */
   readonly knowsNode?: boolean;
+  /** The kernel accepts the programs of direct return. */
+  readonly directReturn?: boolean;
 }
 
 /**
@@ -70,7 +74,11 @@ export interface BpfFacts {
  * socket hooks see. They know that a socket of the node will have an address of the node; of a socket of a pod they
  * know the address only if it is bound to one, so that source ranges need both.
  */
-export const bpfCapabilities = ({ packets, knowsNode = true }: BpfFacts): Capabilities => ({
+export const bpfCapabilities = ({
+  packets,
+  knowsNode = true,
+  directReturn = true,
+}: BpfFacts): Capabilities => ({
   dataplane: 'bpf',
   families: ['IPv4', 'IPv6'],
   serves: {
@@ -85,6 +93,7 @@ export const bpfCapabilities = ({ packets, knowsNode = true }: BpfFacts): Capabi
   canBypass: true,
   affinityClients: undefined,
   algorithms: ALGORITHM_NAMES,
+  directReturn: packets && directReturn,
 });
 
 /** With --devices none: the socket hooks alone. */
@@ -111,6 +120,7 @@ export const iptablesCapabilities = (
   canBypass: false,
   affinityClients,
   algorithms: ['random', 'weighted-random'],
+  directReturn: false,
 });
 
 /** On a node with both families. */
@@ -241,6 +251,10 @@ export function usedAlgorithm(
   if (algorithms.includes(asked)) return asked;
   return BALANCING[asked].isWeighing ? 'weighted-random' : 'random';
 }
+
+/** How it forwards to other nodes where the plan asks for direct return. */
+export const usedForwarding = ({ directReturn }: Pick<Capabilities, 'directReturn'>): Forwarding =>
+  directReturn ? 'dsr' : 'snat';
 
 /** One text per reason why some intended clients of the frontend are not served; empty if all are. */
 export function unservedTexts(

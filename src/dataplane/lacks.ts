@@ -12,6 +12,7 @@ export const LACKS = {
   BYPASS: 'no cgroup can be bypassed',
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
+  DIRECT_RETURN: 'there is no direct return: what goes to other nodes is masqueraded',
 } as const;
 
 export type LackCode = keyof typeof LACKS;
@@ -23,7 +24,8 @@ export interface Lack {
 }
 
 export function lacksOf(capabilities: Capabilities): readonly Lack[] {
-  const { dataplane, countsConnections, knowsNode, canBypass, affinityClients } = capabilities;
+  const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
+  const { affinityClients, directReturn } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
   const isLacking: Readonly<Record<LackCode, boolean>> = {
@@ -32,6 +34,7 @@ export function lacksOf(capabilities: Capabilities): readonly Lack[] {
     BYPASS: !canBypass,
     AFFINITY_CLIENTS: affinityClients !== undefined,
     ALGORITHMS: lacking.length > 0,
+    DIRECT_RETURN: serves.packet !== undefined && !directReturn,
   };
   return (Object.keys(LACKS) as LackCode[])
     .filter((code) => isLacking[code])

@@ -92,6 +92,7 @@ export const mergeCapabilities = (all: readonly Capabilities[]): Capabilities =>
   algorithms: ALGORITHM_NAMES.filter((name) =>
     all.some(({ algorithms }) => algorithms.includes(name)),
   ),
+  directReturn: all.some(({ directReturn }) => directReturn),
 });
 
 const mostClients = (all: readonly (number | undefined)[]): number | undefined =>

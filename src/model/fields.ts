@@ -92,6 +92,24 @@ export function readAnnotation(
   return readString(annotations[name], annotationField(name), reject);
 }
 
+/** One of the choices; absent = undefined, anything else is rejected: the default of the node is used. */
+export function readAnnotationChoice<T extends string>(
+  object: JsonRecord,
+  name: string,
+  choices: readonly T[],
+  reject: Reject,
+): T | undefined {
+  const text = readAnnotation(object, name, reject)?.trim();
+  if (text === undefined) return undefined;
+  return (
+    choices.find((choice) => choice === text) ??
+    reject(
+      annotationField(name),
+      `must be one of ${choices.join(', ')}, not ${shown(text)}; the default of the node is used`,
+    )
+  );
+}
+
 export const annotationField = (name: string): string => `metadata.annotations["${name}"]`;
 
 /** `app=web,tier=front`, sorted: one text weighs a fraction of a record. Values that are no text do not count. */

@@ -11,6 +11,10 @@ export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 /** Of a Service: how its backends are chosen. */
 export const ALGORITHM_ANNOTATION = 'fairlead.io/algorithm';
+/** Of a Service: which way requests from outside go to other nodes, and their answers back. */
+export const FORWARDING_ANNOTATION = 'fairlead.io/forwarding';
+/** Of a Node: its agent takes requests for direct return, as `geneve/1` or, with another port than 6081, `geneve/1:7081`. */
+export const DIRECT_RETURN_ANNOTATION = 'fairlead.io/direct-return';
 /** Of a slice: the weights of its endpoints. */
 export const WEIGHTS_ANNOTATION = 'fairlead.io/weights';
 /** Of a slice: when the change behind it happened, for the programming latency metric. */

@@ -63,6 +63,12 @@ export type Algorithm =
   | 'weighted-round-robin'
   | 'source-hash';
 
+/**
+ * How requests from outside reach backends of other nodes. `snat`: masqueraded, the answer comes back through this node;
+ * `dsr`: as they are, the backend's node answers the client itself; `hybrid`: `dsr` for TCP, `snat` for UDP.
+ */
+export type Forwarding = 'snat' | 'dsr' | 'hybrid';
+
 /** A Service (core/v1) that a proxy must serve; what it need not serve is never projected. */
 export interface Service {
   readonly namespace: string;
@@ -83,6 +89,8 @@ export interface Service {
   readonly affinityTimeoutSeconds: number;
   /** Absent = the default of the node. */
   readonly algorithm?: Algorithm;
+  /** Absent = the default of the node. */
+  readonly forwarding?: Forwarding;
   /** Canonical prefixes allowed to use the load balancer addresses; undefined = everyone. */
   readonly sourceRanges: PerFamily<readonly string[] | undefined>;
   /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */
@@ -140,6 +148,8 @@ export interface Node {
   readonly addresses: readonly string[];
   /** Canonical prefixes in the order of the object. */
   readonly podCidrs: readonly string[];
+  /** UDP port at which its agent takes requests for direct return; absent: it takes none. */
+  readonly directReturnPort?: number;
 }
 
 /** What projecting one object gives; no value and no rejections = not for a proxy. */

@@ -17,6 +17,7 @@ import type { FrontendId } from '../dataplane/entry.ts';
 import { lacksOf } from '../dataplane/lacks.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
+import { directPath } from '../plan/decide/peers.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
@@ -67,13 +68,14 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
     ...reasons.map((limit) => (isUnchanged ? limit.reason : limitText(limit))),
     ...(refuser ? [`${refuser} refuses it, as other ports of a ClusterIP`] : []),
   ].join('; ');
-  const isKept = isUnchanged || answersDirectly(dataplanes, served, found, client);
+  const isKept = isUnchanged || answersDirectly(plan, dataplanes, served, { found, client });
   return {
     ...explanation,
     steps: [
       ...explanation.steps,
       ...affinityStep(dataplanes, dataplane, explanation),
       ...algorithmStep(dataplanes, dataplane, explanation),
+      ...forwardingStep(dataplanes, dataplane, explanation),
       dataplaneStep(dataplane, reason),
     ],
     dataplane: dataplane ?? null,
@@ -82,19 +84,24 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   };
 }
 
-/** True if the chosen backend, whichever it is, leaves the client its address because it is on this node. */
+/** True if the chosen backend, whichever it is, sees the client: on this node, or by direct return. */
 function answersDirectly(
+  { node }: Plan,
   dataplanes: readonly Capabilities[],
   { dataplane }: Served,
-  { frontend, port }: Found,
-  { position }: Client,
+  {
+    found: { frontend, port },
+    client: { position },
+  }: { readonly found: Found; readonly client: Client },
 ): boolean {
   const serving = dataplanes.find((known) => known.dataplane === dataplane);
-  return (
-    position === 'outside' &&
-    serving !== undefined &&
-    keepsLocalClient(serving, frontend) &&
-    [...port[frontend.rules.outside.scope]].every(({ isLocal }) => isLocal)
+  if (position !== 'outside' || serving === undefined) return false;
+  if (!keepsLocalClient(serving, frontend)) return false;
+  const { scope, directReturn = false } = frontend.rules.outside;
+  const isDirect = directReturn && serving.directReturn;
+  return [...port[scope]].every(
+    (backend) =>
+      backend.isLocal || (isDirect && 'address' in directPath(node, backend, port.family)),
   );
 }
 
@@ -162,6 +169,19 @@ function algorithmStep(
   if (used === asked) return [];
   const reason = `${dataplane} cannot choose by ${asked}`;
   return [{ rule: 'algorithm', result: used, reason }];
+}
+
+/** Where the plan has direct return, and the dataplane cannot. */
+function forwardingStep(
+  dataplanes: readonly Capabilities[],
+  dataplane: string | undefined,
+  { steps }: Explanation,
+): readonly ExplainStep[] {
+  const serving = dataplanes.find((known) => known.dataplane === dataplane);
+  const isAsked = steps.some(({ rule, result }) => rule === 'forwarding' && result !== 'snat');
+  if (serving === undefined || !isAsked || serving.directReturn) return [];
+  const reason = `${dataplane} has no direct return on this node: all of them are masqueraded`;
+  return [{ rule: 'forwarding', result: 'snat', reason }];
 }
 
 /** A pod's 127.0.0.1 belongs to its own network namespace and never reaches the node. */

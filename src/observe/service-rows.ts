@@ -8,12 +8,14 @@ import {
   servingDataplanes,
   unservedTexts,
   usedAlgorithm,
+  usedForwarding,
 } from '../dataplane/capabilities.ts';
 import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
-import type { Algorithm, TrafficPolicy } from '../model/types.ts';
+import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmOf } from '../plan/decide/balancing.ts';
+import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type KernelState, sorted } from './rows.ts';
 
@@ -37,6 +39,10 @@ export interface ServiceRow {
   readonly algorithm?: Algorithm;
   /** Of a dataplane that has programmed it and cannot choose so: how it does. */
   readonly usedAlgorithm?: Algorithm;
+  /** How requests from outside go to other nodes; undefined: none do, or no agent runs. */
+  readonly forwarding?: Forwarding;
+  /** What becomes of it for this protocol, by the dataplanes that have programmed it; undefined: the same. */
+  readonly usedForwarding?: Forwarding;
   /** `10.1.1.5:8080=3` of backends whose weight is not 1, sorted; 0 = gets no new connections. */
   readonly weights?: readonly string[];
   /** Of clients that may use it, with the address itself; undefined: all may, or no agent runs. */
@@ -144,6 +150,7 @@ function plannedRow(
     affinitySeconds: port.affinityTimeoutSeconds,
     ...affinityLimit(port, programmed),
     ...algorithmsOf(port, programmed),
+    ...forwardingsOf(port, frontend, programmed),
     weights: weightsOf(port),
     sourceRanges: frontend.sourceRanges,
     desired: namesOf(port[host.scope]),
@@ -216,6 +223,20 @@ function algorithmsOf(
     .map((one) => usedAlgorithm(one, algorithm))
     .find((used) => used !== algorithm);
   return { algorithm, ...(other !== undefined && { usedAlgorithm: other }) };
+}
+
+function forwardingsOf(
+  port: ServicePortPlan,
+  frontend: Frontend,
+  { dataplanes, views }: Programmed,
+): Pick<ServiceRow, 'forwarding' | 'usedForwarding'> {
+  if (!isForwarded(frontend)) return {};
+  const forwarding = forwardingOf(port);
+  const isAble = dataplanes
+    .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
+    .every((one) => usedForwarding(one) === 'dsr');
+  const used = isAble && frontend.rules.outside.directReturn === true ? 'dsr' : 'snat';
+  return { forwarding, ...(used !== forwarding && { usedForwarding: used }) };
 }
 
 /** Of all that serve: one of weight 0 is in no set. */

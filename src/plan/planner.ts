@@ -31,7 +31,10 @@ export function createPlanner(settings: PlanSettings): Planner {
 
   const renewNodeContext = (): boolean => {
     const renewed = model.nodeContext();
-    if (nodeContext !== undefined && isSame(nodeContext, renewed)) return false;
+    if (nodeContext !== undefined && isSame(apart(nodeContext), apart(renewed))) {
+      nodeContext = withNeighbours(nodeContext, renewed);
+      return false;
+    }
     nodeContext = renewed;
     context = buildContext(settings, renewed, model.owners);
     return true;
@@ -69,3 +72,19 @@ export function createPlanner(settings: PlanSettings): Planner {
 }
 
 const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });
+
+/** What Services depend on: not on other Nodes, which come and go in numbers. */
+const apart = ({ node: { others, peers, ...node }, ...context }: NodeContext): unknown => ({
+  ...context,
+  node,
+});
+
+/** All else stays the same object. */
+function withNeighbours(
+  context: NodeContext,
+  { node: { others, peers } }: NodeContext,
+): NodeContext {
+  const { node } = context;
+  if (isSame(node.others, others) && isSame(node.peers, peers)) return context;
+  return { ...context, node: { ...node, others, ...(peers && { peers }) } };
+}

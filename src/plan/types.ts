@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
 // No kernel terms, and no policy left for a dataplane to interpret.
-import type { Algorithm, Family, Protocol, Rejection } from '../model/types.ts';
+import type { Algorithm, Family, Forwarding, Protocol, Rejection } from '../model/types.ts';
 
 /**
  * Who opens the connection, seen from this node, as kube-proxy tells them apart: `pod` = source matched by the local
@@ -22,6 +22,11 @@ export interface TrafficRule {
   readonly whenEmpty: 'reject' | 'drop';
   /** True if the client's address must be replaced by this node's; hairpin traffic is decided separately. */
   readonly masquerade: boolean;
+  /**
+   * Requests to a backend of another node go there as they are, if that node is a peer, and it answers the client
+   * itself; to other nodes they are masqueraded. Only where `masquerade` is true.
+   */
+  readonly directReturn?: true;
 }
 
 /** One address:port of a pod (or host) that can serve a service port. */
@@ -36,6 +41,8 @@ export interface Backend {
   readonly isTerminating: boolean;
   /** Its share of new connections is its part of the sum of a set's weights; absent = 1. 0 is in no set. */
   readonly weight?: number;
+  /** Name of its node; absent = this node, not known, or no rule of the service port asks for direct return. */
+  readonly node?: string;
 }
 
 /** The part of an array of backends that readers need. */
@@ -76,6 +83,8 @@ export interface ServicePortPlan {
   readonly affinityTimeoutSeconds: number;
   /** How a backend of a set is chosen for a new connection, unless session affinity remembers one; absent = random. */
   readonly algorithm?: Algorithm;
+  /** As the Service or the default of the node asks for; absent = snat. What becomes of it is in the traffic rules. */
+  readonly forwarding?: Exclude<Forwarding, 'snat'>;
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
@@ -146,6 +155,16 @@ export interface NodeFacts {
   readonly podCidrs: readonly string[];
   /** Address -> name of other Nodes, if the source delivers them at all. */
   readonly others: ReadonlyMap<string, string>;
+  /** The same Nodes by name, for direct return; absent = none is known. */
+  readonly peers?: ReadonlyMap<string, Peer>;
+}
+
+/** Another node of the cluster: what comes from its addresses in a tunnel is accepted. */
+export interface Peer {
+  /** Canonical, InternalIPs first. */
+  readonly addresses: readonly string[];
+  /** UDP port at which it takes requests for direct return; undefined: it takes none, and they are masqueraded. */
+  readonly directReturnPort: number | undefined;
 }
 
 export type LocalDetector =
@@ -184,4 +203,6 @@ export interface PlanSettings {
   readonly allowExternalIps: boolean;
   /** Of Services that do not choose one; absent = random. */
   readonly algorithm?: Algorithm;
+  /** Of Services that do not choose one; absent = snat. */
+  readonly forwarding?: Forwarding;
 }

@@ -34,6 +34,7 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
     cell: affinity,
   },
   { title: 'ALGORITHM', isWide: true, cell: algorithmText },
+  { title: 'FORWARDING', isWide: true, cell: forwardingText },
   { title: 'WEIGHTS', isWide: true, cell: (row) => row.weights ?? '' },
   { title: 'SOURCE-RANGES', isWide: true, cell: sourceRanges },
   { title: 'INT-POLICY', isWide: true, cell: (row) => row.internalTrafficPolicy ?? '' },
@@ -56,6 +57,12 @@ function affinity({ affinitySeconds, affinityClients }: ServiceRow): string {
 function algorithmText({ algorithm, usedAlgorithm }: ServiceRow): string {
   const other = usedAlgorithm === undefined ? '' : ` (${usedAlgorithm})`;
   return `${algorithm ?? ''}${other}`;
+}
+
+/** `dsr`; `dsr (snat)` where that is what becomes of it. */
+function forwardingText({ forwarding, usedForwarding }: ServiceRow): string {
+  const other = usedForwarding === undefined ? '' : ` (${usedForwarding})`;
+  return `${forwarding ?? ''}${other}`;
 }
 
 /** An empty list: every range that was given is invalid. */

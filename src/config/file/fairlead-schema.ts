@@ -3,6 +3,7 @@
 // rolling back is a change of image.
 import { z } from 'zod';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
+import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { parseDuration } from '../duration.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
@@ -61,6 +62,8 @@ export const ownSchema = z.strictObject({
   allowExternalIPs: z.boolean().nullish(),
   /** How a backend is chosen, of Services that do not say it. */
   algorithm: z.enum(ALGORITHM_NAMES).nullish(),
+  /** Which way requests from outside go to other nodes, of Services that do not say it. */
+  forwarding: z.enum(FORWARDING_NAMES).nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
   /** Answer echo requests to addresses of Services. */

@@ -43,6 +43,7 @@ function ownDocument({
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,
     algorithm: plan.algorithm ?? 'random',
+    forwarding: plan.forwarding ?? 'snat',
     resetTCPConnections: own.resetsTcp,
     answerPing: own.answersPing,
     nodePortBindProtection: own.protectsNodePorts,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
+import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { type FlagRow, own } from './row.ts';
 
 export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
@@ -97,6 +98,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       `how a backend is chosen for Services without the annotation fairlead.io/algorithm: ${ALGORITHM_NAMES.join(', ')} (default random)`,
     ),
     choices: ALGORITHM_NAMES,
+  },
+  {
+    ...own(
+      'forwarding',
+      'string',
+      'forwarding',
+      'how requests from outside go to other nodes for Services without the annotation fairlead.io/forwarding: snat (masqueraded, answers come back through this node), dsr (unchanged, answered directly) or hybrid (TCP dsr, UDP snat) (default snat)',
+    ),
+    choices: FORWARDING_NAMES,
   },
   own(
     'reset-tcp-connections',

@@ -8,6 +8,7 @@ import { readLabels, readList, readRecord, readString } from '../fields.ts';
 import { ZONE_LABEL } from '../labels.ts';
 import { collectRejections, type Reject } from '../rejection-collector.ts';
 import type { Node, ObjectRef, Projection } from '../types.ts';
+import { readDirectReturn } from './direct-return.ts';
 
 /** Never throws, whatever `object` is. */
 export function projectNode(ref: ObjectRef, object: unknown): Projection<Node> {
@@ -40,11 +41,13 @@ function readNode(ref: ObjectRef, object: unknown, reject: Reject): Node | undef
     else if (type === 'InternalIP') internal.push(address);
     else external.push(address);
   }
+  const directReturnPort = readDirectReturn(object, reject);
   return {
     name: ref.name,
     zone: readString(zone, `metadata.labels["${ZONE_LABEL}"]`, reject) ?? '',
     addresses: [...new Set([...internal, ...external])],
     podCidrs: readPodCidrs(spec?.['podCIDRs'], spec?.['podCIDR'], reject),
+    ...(directReturnPort !== undefined && { directReturnPort }),
   };
 }
 

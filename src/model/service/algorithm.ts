@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The balancing algorithm of a Service, from its annotation `fairlead.io/algorithm`.
-import { type JsonRecord, shown } from '../../lib/json.ts';
-import { annotationField, readAnnotation } from '../fields.ts';
+import type { JsonRecord } from '../../lib/json.ts';
+import { readAnnotationChoice } from '../fields.ts';
 import { ALGORITHM_ANNOTATION } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
 import type { Algorithm } from '../types.ts';
@@ -16,14 +16,5 @@ export const ALGORITHMS = [
 ] as const satisfies readonly Algorithm[];
 
 /** Undefined if there is none, or, with a rejection, if it is unknown: the default of the node serves. */
-export function readAlgorithm(object: JsonRecord, reject: Reject): Algorithm | undefined {
-  const text = readAnnotation(object, ALGORITHM_ANNOTATION, reject)?.trim();
-  if (text === undefined) return undefined;
-  return (
-    ALGORITHMS.find((algorithm) => algorithm === text) ??
-    reject(
-      annotationField(ALGORITHM_ANNOTATION),
-      `must be one of ${ALGORITHMS.join(', ')}, not ${shown(text)}; the default of the node is used`,
-    )
-  );
-}
+export const readAlgorithm = (object: JsonRecord, reject: Reject): Algorithm | undefined =>
+  readAnnotationChoice(object, ALGORITHM_ANNOTATION, ALGORITHMS, reject);

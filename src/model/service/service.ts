@@ -11,6 +11,7 @@ import { createSharing, type Sharing } from '../sharing.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from '../types.ts';
 import { readAddresses, type ServiceAddresses } from './addresses.ts';
 import { readAlgorithm } from './algorithm.ts';
+import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSourceRanges } from './source-ranges.ts';
 
@@ -48,6 +49,7 @@ function readService(
   const ports = sharing.servicePorts(readServicePorts(spec['ports'], reject));
   const policies = readPolicies(spec, type, addresses, reject);
   const algorithm = readAlgorithm(object, reject);
+  const forwarding = readForwarding(object, reject);
   return {
     namespace: ref.namespace,
     name: ref.name,
@@ -62,6 +64,7 @@ function readService(
     externalPolicy: policies.externalPolicy,
     affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
     ...(algorithm !== undefined && { algorithm }),
+    ...(forwarding !== undefined && { forwarding }),
     sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], reject),
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),
   };

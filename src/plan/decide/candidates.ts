@@ -22,6 +22,8 @@ export interface CandidateSets {
 export interface SetsWanted {
   readonly usesCluster: boolean;
   readonly usesLocal: boolean;
+  /** Backends know the node that they are on. */
+  readonly usesNodes: boolean;
 }
 
 /** Linear. The sets share their addresses and, where they are equal, themselves. Sorted as the input is. */
@@ -33,7 +35,7 @@ export function candidateSets(
   const traits = traitsOf(merged);
   const topology = wanted.usesCluster ? topologyMode(traits, locality) : undefined;
   const { serving, ready, near, fallback } = categorize(traits, topology, locality);
-  const columns = columnsOf(merged, locality.nodeName);
+  const columns = columnsOf(merged, locality.nodeName, wanted.usesNodes);
   const pick = (indexes: readonly number[]): BackendList => pickBackends(columns, indexes);
   const isLocal = (index: number): boolean => valueAt(columns.areLocal, index);
   const allReady = pick(ready);
@@ -104,6 +106,7 @@ const firstFilled = (first: BackendList, second: () => BackendList): BackendList
 function columnsOf(
   { addresses, traits, ports, weights }: MergedEndpoints,
   ownNode: string,
+  usesNodes: boolean,
 ): BackendColumns {
   return {
     addresses,
@@ -111,6 +114,9 @@ function columnsOf(
     weights: weights ?? 1,
     // An endpoint without a node is never local, not even to a proxy without a name.
     areLocal: traits.map(({ nodeName }) => nodeName !== undefined && nodeName === ownNode),
+    nodes: usesNodes
+      ? traits.map(({ nodeName }) => (nodeName === ownNode ? undefined : nodeName))
+      : undefined,
     areTerminating: traits.map(({ isReady, isTerminating }) => !isReady && isTerminating),
   };
 }

@@ -13,7 +13,7 @@ import {
 } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
-import type { LocalDetector, NodeFacts, Plan, PlanSettings } from '../types.ts';
+import type { LocalDetector, NodeFacts, Peer, Plan, PlanSettings } from '../types.ts';
 import type { BuildContext } from './service-plan.ts';
 
 const perFamily = <T>(of: (family: Family) => T): PerFamily<T> => ({
@@ -32,7 +32,7 @@ function boundAddress(settings: PlanSettings): string | undefined {
 export function nodeFacts(
   settings: PlanSettings,
   node: Node | undefined,
-  others: ReadonlyMap<string, string>,
+  neighbours: Pick<NodeFacts, 'others' | 'peers'>,
 ): NodeFacts {
   const bound = boundAddress(settings);
   const known = node?.addresses ?? [];
@@ -43,7 +43,7 @@ export function nodeFacts(
     addresses: perFamily((family) => all.find((address) => familyOf(address) === family)),
     localAddresses: [...new Set(all)].filter((address) => !isLoopback(address)).sort(compareText),
     podCidrs: node?.podCidrs ?? [],
-    others,
+    ...neighbours,
   };
 }
 
@@ -150,11 +150,13 @@ export function nodeContextOf(
   serviceCidrs: Iterable<readonly string[]>,
 ): NodeContext {
   const others = new Map<string, string>();
+  const peers = new Map<string, Peer>();
   for (const node of [...nodes.values()].sort((a, b) => compareText(a.name, b.name))) {
     if (node.name === settings.nodeName) continue;
     for (const address of node.addresses) if (!others.has(address)) others.set(address, node.name);
+    peers.set(node.name, peerOf(node));
   }
-  const node = nodeFacts(settings, nodes.get(settings.nodeName), others);
+  const node = nodeFacts(settings, nodes.get(settings.nodeName), { others, peers });
   return {
     node,
     detector: detectors(settings, node),
@@ -162,6 +164,8 @@ export function nodeContextOf(
     serviceCidrs: sortedServiceCidrs(serviceCidrs),
   };
 }
+
+const peerOf = ({ addresses, directReturnPort }: Node): Peer => ({ addresses, directReturnPort });
 
 /** What Services are built against. */
 export function buildContext(
@@ -177,6 +181,7 @@ export function buildContext(
     masqueradeAll: settings.masqueradeAll,
     allowExternalIps: settings.allowExternalIps,
     algorithm: settings.algorithm ?? 'random',
+    forwarding: settings.forwarding ?? 'snat',
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

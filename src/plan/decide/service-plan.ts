@@ -11,6 +11,7 @@ import {
   type EndpointSlice,
   FAMILIES,
   type Family,
+  type Forwarding,
   type ObjectRef,
   type PerFamily,
   type Rejection,
@@ -28,6 +29,7 @@ import type {
 import { BALANCING, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
+import { isDirectReturn } from './forwarding.ts';
 import {
   type FrontendAddress,
   frontendAddresses,
@@ -47,6 +49,8 @@ export interface BuildContext {
   readonly allowExternalIps: boolean;
   /** Of Services that do not choose one. */
   readonly algorithm: Algorithm;
+  /** Of Services that do not choose one. */
+  readonly forwarding: Forwarding;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -121,6 +125,9 @@ function rejectExternalIps({ service, context, reject }: Work): void {
 const algorithmOf = ({ service, context }: Work): Algorithm =>
   service.algorithm ?? context.algorithm;
 
+const forwardingOf = ({ service, context }: Work): Forwarding =>
+  service.forwarding ?? context.forwarding;
+
 /** Nobody who writes weights wants them to have no effect. */
 function rejectIdleWeights(work: Work): void {
   const algorithm = algorithmOf(work);
@@ -141,6 +148,10 @@ function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   const wanted = {
     usesCluster: !isInternalLocal || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
+    usesNodes:
+      isExternal &&
+      service.externalPolicy === 'Cluster' &&
+      isDirectReturn(forwardingOf(work), port.protocol),
   };
   return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
 }
@@ -163,6 +174,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
   const algorithm = algorithmOf(work);
+  const forwarding = forwardingOf(work);
   const plan = {
     key: portKey(key, port, family),
     namespace: service.namespace,
@@ -172,6 +184,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     family,
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
     ...(algorithm !== 'random' && { algorithm }),
+    ...(forwarding !== 'snat' && { forwarding }),
     cluster,
     local,
     serving,
@@ -188,6 +201,7 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
     hasDetector: context.hasDetector[family],
     masqueradeAll: context.masqueradeAll,
     isAnyUsable: sets.isAnyUsable,
+    isDirectReturn: isDirectReturn(forwardingOf(work), port.protocol),
   };
   const internal = clusterIpRules(service.internalPolicy, inputs);
   const external = externalRules(service.externalPolicy, inputs);

@@ -7,6 +7,7 @@
 //   ClusterIP, Local      L        L  M¹    L  M¹       (masqueradeAll: every position)
 //   external,  Cluster    C  M     C  M     C  M
 //   external,  Local      C        C  M     L         (no detector: there are no pods, all are outside)
+// Clients from outside that are masqueraded at external addresses may be served by direct return instead.
 import type { TrafficPolicy } from '../../model/types.ts';
 import type { ClientPosition, Frontend, Scope, TrafficRule } from '../types.ts';
 
@@ -17,6 +18,8 @@ export interface RuleInputs {
   readonly masqueradeAll: boolean;
   /** True if any node has an endpoint: then an empty local set means drop, else reject. */
   readonly isAnyUsable: boolean;
+  /** The service port asks for direct return. */
+  readonly isDirectReturn: boolean;
 }
 
 /** Every possible rule, made once: equal rules are the same object. */
@@ -25,6 +28,13 @@ const RULES: readonly TrafficRule[] = (['cluster', 'local'] as const).flatMap((s
     [false, true].map((masquerade) => ({ scope, whenEmpty, masquerade })),
   ),
 );
+
+const DIRECT_RETURN: TrafficRule = {
+  scope: 'cluster',
+  whenEmpty: 'reject',
+  masquerade: true,
+  directReturn: true,
+};
 
 function rule(scope: Scope, masquerade: boolean, isAnyUsable: boolean): TrafficRule {
   const isLocal = scope === 'local';
@@ -60,10 +70,10 @@ export function clusterIpRules(policy: TrafficPolicy, inputs: RuleInputs): Traff
  * cluster and come back through the load balancer; masqueradeAll does not apply.
  */
 export function externalRules(policy: TrafficPolicy, inputs: RuleInputs): TrafficRules {
-  const { hasDetector, isAnyUsable } = inputs;
+  const { hasDetector, isAnyUsable, isDirectReturn } = inputs;
   if (policy === 'Cluster') {
     const everyone = rule('cluster', true, isAnyUsable);
-    return rulesOf(everyone, everyone, everyone);
+    return rulesOf(everyone, everyone, isDirectReturn ? DIRECT_RETURN : everyone);
   }
   const outside = rule('local', false, isAnyUsable);
   return rulesOf(

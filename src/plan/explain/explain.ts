@@ -11,6 +11,7 @@ import type { Packet } from './packet.ts';
 import {
   algorithmStep,
   endpointsStep,
+  forwardingStep,
   hairpinStep,
   keptAddressStep,
   masqueradeStep,
@@ -44,7 +45,7 @@ export function explain(plan: Plan, packet: Packet): Explanation {
   steps.push(...guard.steps);
   return guard.isDropped
     ? refusal(match, packet, { verdict: 'drop', steps })
-    : chosen(match, packet, client, steps);
+    : chosen(plan, match, { packet, client, before: steps });
 }
 
 function frontendStep(match: Match, packet: Packet): ExplainStep {
@@ -113,10 +114,17 @@ function refusal(
 
 /** The set that the client's traffic rule names, and what becomes of the packet. */
 function chosen(
+  plan: Plan,
   match: FrontendMatch,
-  packet: Packet,
-  client: Client,
-  before: readonly ExplainStep[],
+  {
+    packet,
+    client,
+    before,
+  }: {
+    readonly packet: Packet;
+    readonly client: Client;
+    readonly before: readonly ExplainStep[];
+  },
 ): Explanation {
   const { port, frontend } = match;
   const trafficRule = frontend.rules[client.position];
@@ -140,6 +148,7 @@ function chosen(
   steps.push(
     ...algorithmStep(port, backends),
     masqueradeStep(frontend, client.position),
+    ...(client.position === 'outside' ? forwardingStep(port, frontend, backends, plan.node) : []),
     ...hairpinStep(hairpins, backends, trafficRule),
     ...keptAddressStep(frontend, backends, trafficRule),
   );

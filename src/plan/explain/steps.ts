@@ -2,11 +2,14 @@
 // The steps of an explanation that come after the frontend is known, in words for people.
 
 import { algorithmOf, BALANCING, weightFor } from '../decide/balancing.ts';
+import { forwardingOf, isForwarded } from '../decide/forwarding.ts';
+import { directPath } from '../decide/peers.ts';
 import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
 import type {
   Backend,
   ClientPosition,
   Frontend,
+  NodeFacts,
   Scope,
   ServicePortPlan,
   TrafficRule,
@@ -142,4 +145,36 @@ export function keptAddressStep(
         'the kernel dataplane leaves the client its address if the chosen backend is on this node',
     },
   ];
+}
+
+/** Which way requests of clients from outside go to other nodes, where the Service asks for another than SNAT. */
+export function forwardingStep(
+  port: ServicePortPlan,
+  frontend: Frontend,
+  backends: readonly Backend[],
+  node: NodeFacts,
+): readonly ExplainStep[] {
+  const forwarding = forwardingOf(port);
+  if (forwarding === 'snat' || !isForwarded(frontend)) return [];
+  if (frontend.rules.outside.directReturn !== true) {
+    const reason = `${forwarding}: ${port.protocol} to other nodes is masqueraded`;
+    return [{ rule: 'forwarding', result: 'snat', reason }];
+  }
+  const remote = backends.filter(({ isLocal }) => !isLocal);
+  const vip = frontend.address ?? 'the address it was sent to';
+  const ways = new Set(remote.map((backend) => wayText(backend, port, node, vip)));
+  const reason = [...ways].join('; ') || 'every backend is on this node';
+  return [{ rule: 'forwarding', result: forwarding, reason }];
+}
+
+function wayText(
+  backend: Backend,
+  { family }: ServicePortPlan,
+  node: NodeFacts,
+  vip: string,
+): string {
+  const path = directPath(node, backend, family);
+  return 'reason' in path
+    ? `masqueraded for ${backend.address}: ${path.reason}`
+    : `in Geneve to Node ${path.node} (${path.address}), which answers the client from ${vip}`;
 }

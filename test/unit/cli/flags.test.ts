@@ -36,6 +36,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       ...['--detect-local-mode', 'InterfaceNamePrefix', '--pod-interface-name-prefix', 'veth'],
       ...['--pod-bridge-interface', 'br0', '--bind-address', '192.0.2.1'],
       ...['--masquerade-all', '--no-external-ips', '--algorithm', 'source-hash'],
+      ...['--forwarding', 'hybrid'],
     );
     expect(all).toEqual({
       nodeName: 'n1',
@@ -48,6 +49,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       bindAddress: '192.0.2.1',
       allowExternalIps: false,
       algorithm: 'source-hash',
+      forwarding: 'hybrid',
     });
   });
 

@@ -297,6 +297,11 @@ test.each([
       'algorithm: remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
     ],
   ],
+  ['forwarding: snat', []],
+  [
+    'forwarding: hybrid',
+    ['forwarding: remapped by the iptables engine, which always masquerades: snat'],
+  ],
   [
     'metricsTopServices: 3',
     ['metricsTopServices: ignored by the iptables engine: connections are not counted'],
@@ -459,6 +464,7 @@ mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 
 auditInterval: 90s
 allowExternalIPs: false
 algorithm: weighted-random
+forwarding: dsr
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
@@ -492,5 +498,6 @@ metricsTopServices: 7`,
     expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
     expect(config.plan.allowExternalIps).toBe(false);
     expect(config.plan.algorithm).toBe('weighted-random');
+    expect(config.plan.forwarding).toBe('dsr');
   });
 });

@@ -22,6 +22,7 @@ tcOrder: inner
 auditInterval: 5m0s
 allowExternalIPs: false
 algorithm: weighted-random
+forwarding: hybrid
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false

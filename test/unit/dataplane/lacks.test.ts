@@ -3,12 +3,20 @@
 // has it as well.
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { BPF, IPTABLES, iptablesCapabilities } from '../../../src/dataplane/capabilities.ts';
+import {
+  BPF,
+  bpfCapabilities,
+  type Capabilities,
+  IPTABLES,
+  iptablesCapabilities,
+} from '../../../src/dataplane/capabilities.ts';
+import type { FrontendId } from '../../../src/dataplane/entry.ts';
 import { LACKS, lacksOf } from '../../../src/dataplane/lacks.ts';
 import type { FrontendView } from '../../../src/dataplane/snapshot.ts';
 import type { Algorithm } from '../../../src/model/types.ts';
 import { answer } from '../../../src/observe/answer.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
+import type { Frontend, Plan, TrafficRule } from '../../../src/plan/types.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 
 const portWith = (affinityTimeoutSeconds: number) =>
@@ -35,6 +43,7 @@ describe('iptables', () => {
       'iptables: no cgroup can be bypassed',
       'iptables: session affinity remembers 100 clients for each endpoint',
       'iptables: backends are chosen at random instead of by round-robin, source-hash',
+      'iptables: there is no direct return: what goes to other nodes is masqueraded',
     ]);
   });
 
@@ -115,6 +124,71 @@ describe('a Service with an algorithm', () => {
       ['round-robin', undefined],
     ]);
     expect(used('random', [VIEW])).toEqual([['random', undefined]]);
+  });
+});
+
+describe('a Service with direct return', () => {
+  const DIRECT = bpfCapabilities({ packets: true });
+  const outside = { ...clusterIp('').rules.outside, masquerade: true };
+  const frontend = (rule: TrafficRule): Frontend => ({
+    ...clusterIp('203.0.113.10'),
+    kind: 'LoadBalancer',
+    rules: { ...clusterIp('').rules, outside: rule },
+  });
+  const backends = [
+    backend('10.1.1.5', 8080, true),
+    { ...backend('10.1.2.5'), node: 'n2' },
+    { ...backend('10.1.3.5'), node: 'n3' },
+  ];
+  const peer = { addresses: ['192.0.2.12'], directReturnPort: 6081 };
+  const planWith = (rule: TrafficRule, count = backends.length): Plan => {
+    const port = servicePort('web', [frontend(rule)], backends.slice(0, count));
+    const plan = planOf({ ...port, forwarding: 'dsr' });
+    return { ...plan, node: { ...plan.node, peers: new Map([['n2', peer]]) } };
+  };
+  const direct = { ...outside, directReturn: true } as const;
+  const packet = { source: '198.51.100.9', destination: '203.0.113.10', destinationPort: 80 };
+  const asked = (plan: Plan, dataplanes: readonly Capabilities[]) =>
+    answer(plan, { ...packet, protocol: 'TCP' }, { dataplanes });
+  const steps = (plan: Plan, dataplanes: readonly Capabilities[]) =>
+    asked(plan, dataplanes)
+      .steps.filter(({ rule }) => rule === 'forwarding')
+      .map(({ result, reason }) => `${result}: ${reason}`);
+
+  test('explain names the node and its address, or why it is masqueraded', () => {
+    expect(steps(planWith(direct), [DIRECT])).toEqual([
+      'dsr: in Geneve to Node n2 (192.0.2.12), which answers the client from 203.0.113.10; masqueraded for 10.1.3.5: Node n3 is not known',
+    ]);
+    expect(steps(planWith(direct, 1), [DIRECT])).toEqual(['dsr: every backend is on this node']);
+    expect(steps(planWith(outside), [DIRECT])).toEqual([
+      'dsr: TCP to other nodes is masqueraded'.replace('dsr:', 'snat: dsr:'),
+    ]);
+  });
+
+  test('the client keeps its address if every backend is here or takes direct return', () => {
+    expect(asked(planWith(direct, 2), [DIRECT]).source).toBe('client');
+    expect(asked(planWith(direct, 3), [DIRECT]).source).toBe('node');
+    expect(asked(planWith(outside, 2), [DIRECT]).source).toBe('node');
+    expect(asked(planWith(direct, 2), [IPTABLES]).source).toBe('node');
+  });
+
+  test('explain says that iptables cannot, and so does `services`', () => {
+    expect(steps(planWith(direct), [IPTABLES])[1]).toBe(
+      'snat: iptables has no direct return on this node: all of them are masqueraded',
+    );
+    const used = (rule: TrafficRule, dataplane: string) =>
+      serviceRows(
+        planWith(rule),
+        [{ ...VIEW, dataplane, id: idOf(packet) }],
+        [DIRECT, IPTABLES],
+      ).map(({ forwarding, usedForwarding }) => [forwarding, usedForwarding]);
+    expect(used(direct, 'bpf')).toEqual([['dsr', undefined]]);
+    expect(used(direct, 'iptables')).toEqual([['dsr', 'snat']]);
+    expect(used(outside, 'bpf')).toEqual([['dsr', 'snat']]);
+  });
+
+  const idOf = ({ destination, destinationPort: port }: typeof packet): FrontendId => ({
+    ...{ family: 'IPv4', protocol: 'TCP', address: destination, port },
   });
 });
 

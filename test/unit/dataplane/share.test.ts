@@ -98,6 +98,7 @@ const capabilitiesArbitrary = fc.record({
   canBypass: fc.boolean(),
   affinityClients: fc.option(fc.nat(), { nil: undefined }),
   algorithms: fc.subarray(ALGORITHM_NAMES),
+  directReturn: fc.boolean(),
 });
 const portsArbitrary = fc.array(
   fc.record({

@@ -33,6 +33,7 @@ export const LAST_RESORT: Capabilities = {
   canBypass: false,
   affinityClients: 100,
   algorithms: ['random'],
+  directReturn: false,
 };
 
 /** `web 10.96.0.10:80/TCP`, and `web 10.96.0.10:*` for the refusal of the other ports. */

@@ -2,6 +2,7 @@
 // Random histories of a small, crowded cluster: few names, few addresses, so that Services get in each
 // other's way, slices move between them, and this node's Node changes meanwhile.
 import fc from 'fast-check';
+import { FORWARDINGS } from '../../../src/model/service/forwarding.ts';
 import type { Kind, ObjectChange } from '../../../src/model/types.ts';
 import { ALGORITHM_NAMES } from '../../../src/plan/decide/balancing.ts';
 import type { PlanSettings } from '../../../src/plan/types.ts';
@@ -33,6 +34,7 @@ const serviceSpec = fc.record({
   created: some(undefined, '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z'),
   label: some('', '', '', 'service.kubernetes.io/service-proxy-name'),
   algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
+  forwarding: some(undefined, undefined, 'straight', ...FORWARDINGS),
 });
 
 const clusterIp = (family: string, number: number): string =>
@@ -42,7 +44,10 @@ const serviceObject = serviceSpec.map((one) => ({
   metadata: {
     creationTimestamp: one.created,
     labels: one.label === '' ? {} : { [one.label]: 'x' },
-    annotations: { 'fairlead.io/algorithm': one.algorithm },
+    annotations: {
+      'fairlead.io/algorithm': one.algorithm,
+      'fairlead.io/forwarding': one.forwarding,
+    },
   },
   spec: {
     type: one.type,

@@ -5,6 +5,8 @@
 import { isRecord, type JsonRecord } from '../../../lib/json.ts';
 import {
   ALGORITHM_ANNOTATION,
+  DIRECT_RETURN_ANNOTATION,
+  FORWARDING_ANNOTATION,
   TRIGGER_TIME_ANNOTATION,
   WEIGHTS_ANNOTATION,
 } from '../../../model/labels.ts';
@@ -13,6 +15,8 @@ import type { Intern } from './intern.ts';
 const KEPT_ANNOTATIONS: readonly string[] = [
   TRIGGER_TIME_ANNOTATION,
   ALGORITHM_ANNOTATION,
+  FORWARDING_ANNOTATION,
+  DIRECT_RETURN_ANNOTATION,
   WEIGHTS_ANNOTATION,
 ];
 

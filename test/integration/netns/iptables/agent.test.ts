@@ -91,6 +91,7 @@ describe.each(['nft', 'legacy'] as const)('iptables-%s', (variant) => {
         { code: 'BYPASS' },
         { code: 'AFFINITY_CLIENTS' },
         { code: 'ALGORITHMS' },
+        { code: 'DIRECT_RETURN' },
       ],
     });
     expect((await node.status()).iptables).toMatchObject({ variant, families: ['IPv4', 'IPv6'] });

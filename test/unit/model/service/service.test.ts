@@ -341,3 +341,32 @@ describe('the balancing algorithm', () => {
     ]);
   });
 });
+
+describe('forwarding', () => {
+  const annotated = (text: unknown) =>
+    project({}, { metadata: { annotations: { 'fairlead.io/forwarding': text } } });
+
+  it.each([
+    ['dsr', 'dsr'],
+    [' hybrid\n', 'hybrid'],
+    ['snat', 'snat'],
+  ])('%j is read', (text, forwarding) => {
+    expect(annotated(text)).toMatchObject({ value: { forwarding }, rejections: [] });
+  });
+
+  it.each([
+    ['DSR', 'must be one of snat, dsr, hybrid, not "DSR"; the default of the node is used'],
+    ['', 'must be one of snat, dsr, hybrid'],
+    [{}, 'must be text'],
+  ])('%j is rejected, and the Service has none', (text, reason) => {
+    const { value, rejections } = annotated(text);
+    expect(value).toBeDefined();
+    expect(value).not.toHaveProperty('forwarding');
+    expect(rejections).toMatchObject([
+      {
+        field: 'metadata.annotations["fairlead.io/forwarding"]',
+        reason: expect.stringContaining(reason),
+      },
+    ]);
+  });
+});

@@ -11,6 +11,7 @@ const from = {
   areLocal: [false, false, true],
   areTerminating: false,
   weights: [1, 3, 3],
+  nodes: undefined,
 };
 
 test('what is picked comes in order, each with its own port and place', () => {
@@ -24,6 +25,12 @@ test('what is picked comes in order, each with its own port and place', () => {
     '10.1.1.2:81',
     '10.1.1.3:81',
   ]);
+});
+
+test('nodes that are known are said of the backends on them', () => {
+  const nodes = ['a', undefined, 'a'];
+  expect(pickBackends({ ...from, nodes }, [0, 1, 2]).map(({ node }) => node)).toEqual(nodes);
+  expect(pickBackends({ ...from, nodes }, [0, 2])).toMatchObject({ nodes: 'a' });
 });
 
 test('all of them share the addresses; what is alike is said once', () => {

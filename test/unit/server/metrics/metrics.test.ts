@@ -129,13 +129,15 @@ describe('what is read', () => {
     [
       { lacks: () => lacksOf(IPTABLES) },
       'fairlead_dataplane_lack',
-      ['COUNTERS', 'BYPASS', 'AFFINITY_CLIENTS', 'ALGORITHMS'].map(
+      ['COUNTERS', 'BYPASS', 'AFFINITY_CLIENTS', 'ALGORITHMS', 'DIRECT_RETURN'].map(
         (code) => `{dataplane="iptables",code="${code}"} 1`,
       ),
     ],
     [{ lacks: () => lacksOf(BPF) }, 'fairlead_dataplane_lack', []],
     [
-      { lacks: () => lacksOf(bpfCapabilities({ packets: true, knowsNode: false })) },
+      {
+        lacks: () => lacksOf(bpfCapabilities({ packets: true, knowsNode: false })),
+      },
       'fairlead_dataplane_lack',
       ['{dataplane="bpf",code="NODE_SOCKETS"} 1'],
     ],

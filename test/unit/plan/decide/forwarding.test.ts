@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which clients of which frontends are served by direct return, and on which nodes the backends then are.
+import { describe, expect, it, test } from 'vitest';
+import type { Forwarding } from '../../../../src/model/types.ts';
+import { buildAll } from '../../../../src/plan/build.ts';
+import { directPath } from '../../../../src/plan/decide/peers.ts';
+import { createPlanner } from '../../../../src/plan/planner.ts';
+import type { Peer, ServicePortPlan } from '../../../../src/plan/types.ts';
+import { node, ready, SETTINGS, service, slice } from '../support.ts';
+
+interface Given {
+  readonly forwarding?: string;
+  readonly byDefault?: Forwarding;
+  readonly protocol?: string;
+  readonly spec?: object;
+}
+
+function portOf({ forwarding, byDefault, protocol = 'TCP', spec = {} }: Given): ServicePortPlan {
+  const annotations = { ...(forwarding !== undefined && { 'fairlead.io/forwarding': forwarding }) };
+  const ports = [{ name: 'main', protocol, port: 80, nodePort: 30_080 }];
+  const plan = buildAll(
+    [
+      service('web', 10, { type: 'NodePort', ports, ...spec }, { metadata: { annotations } }),
+      slice('web', [ready('10.1.1.5', 'n1'), ready('10.1.2.5', 'n2')], {
+        ports: [{ name: 'main', protocol, port: 8080 }],
+      }),
+    ],
+    { ...SETTINGS, ...(byDefault && { forwarding: byDefault }) },
+  );
+  const [port] = plan.services.get('default/web')?.ports ?? [];
+  if (port === undefined) throw new Error('no port');
+  return port;
+}
+
+/** `NodePort outside`: frontends and the client positions that are served by direct return. */
+const direct = ({ frontends }: ServicePortPlan): readonly string[] =>
+  frontends.flatMap(({ kind, rules }) =>
+    (['pod', 'host', 'outside'] as const)
+      .filter((position) => rules[position].directReturn)
+      .map((position) => `${kind} ${position}`),
+  );
+
+const nodesOf = ({ cluster }: ServicePortPlan) => cluster.map((backend) => backend.node);
+
+describe('direct return', () => {
+  it.each<[string, Given]>([
+    ['TCP by dsr', { forwarding: 'dsr' }],
+    ['TCP by hybrid', { forwarding: 'hybrid' }],
+    ['UDP by dsr', { forwarding: 'dsr', protocol: 'UDP' }],
+    ['TCP by the default of the node', { byDefault: 'dsr' }],
+    ['TCP, by the default, whose annotation means nothing', { byDefault: 'dsr', forwarding: 'no' }],
+  ])('%s: of clients from outside at external frontends', (_what, given) => {
+    const port = portOf(given);
+    expect(direct(port)).toEqual(['NodePort outside']);
+    expect(port.frontends.at(-1)?.rules.outside.masquerade).toBe(true);
+    expect(nodesOf(port)).toEqual([undefined, 'n2']);
+  });
+
+  it.each<[string, Given]>([
+    ['UDP by hybrid', { forwarding: 'hybrid', protocol: 'UDP' }],
+    ['SCTP', { forwarding: 'dsr', protocol: 'SCTP' }],
+    ['snat', { forwarding: 'snat', byDefault: 'dsr' }],
+    ['nobody asks', {}],
+    ['policy Local', { forwarding: 'dsr', spec: { externalTrafficPolicy: 'Local' } }],
+  ])('%s: of none, and backends do not say their nodes', (_what, given) => {
+    const port = portOf(given);
+    expect(direct(port)).toEqual([]);
+    expect(nodesOf(port)).toEqual([undefined, undefined]);
+  });
+
+  it('what is asked for is kept for views, unless it is the default of defaults', () => {
+    expect(portOf({ forwarding: 'hybrid', protocol: 'UDP' }).forwarding).toBe('hybrid');
+    expect(portOf({ forwarding: 'snat', byDefault: 'dsr' })).not.toHaveProperty('forwarding');
+  });
+});
+
+describe('the way to a backend', () => {
+  const peer = (directReturnPort: number | undefined, ...addresses: readonly string[]): Peer => ({
+    addresses,
+    directReturnPort,
+  });
+  const peers = new Map([
+    ['n2', peer(6081, '192.0.2.12', '2001:db8::12')],
+    ['n3', peer(undefined, '192.0.2.13')],
+    ['n4', peer(7081)],
+    ['n5', peer(7081, '2001:db8::15')],
+  ]);
+
+  it.each([
+    ['n2', 'IPv4', { node: 'n2', address: '192.0.2.12', port: 6081 }],
+    ['n2', 'IPv6', { node: 'n2', address: '2001:db8::12', port: 6081 }],
+    ['n5', 'IPv4', { node: 'n5', address: '2001:db8::15', port: 7081 }],
+    ['n3', 'IPv4', { reason: 'Node n3 does not take direct return' }],
+    ['n4', 'IPv4', { reason: 'Node n4 has no address' }],
+    ['n9', 'IPv4', { reason: 'Node n9 is not known' }],
+    [undefined, 'IPv4', { reason: 'its EndpointSlice does not name its node' }],
+  ] as const)('on node %s, %s', (name, family, expected) => {
+    expect(directPath({ peers }, { ...(name && { node: name }) }, family)).toEqual(expected);
+  });
+
+  it('without any Node nothing is known', () => {
+    expect(directPath({}, { node: 'n2' }, 'IPv4')).toEqual({ reason: 'Node n2 is not known' });
+  });
+});
+
+test('another Node that comes, changes or goes touches no Service', () => {
+  const planner = createPlanner(SETTINGS);
+  planner.apply([service('web', 10), node('n1', '192.0.2.11')]);
+  const accepted = planner.current().nodePortAddresses;
+  const annotations = { 'fairlead.io/direct-return': 'geneve/1' };
+  const peer = { addresses: ['192.0.2.12'], directReturnPort: 6081 };
+  for (const [change, expected] of [
+    [node('n2', '192.0.2.12'), { ...peer, directReturnPort: undefined }],
+    [node('n2', '192.0.2.12', { metadata: { annotations } }), peer],
+  ] as const) {
+    const delta = planner.apply([change]);
+    expect(delta).toMatchObject({ isGlobal: false, changed: [] });
+    expect(delta.plan.node.peers?.get('n2')).toEqual(expected);
+    expect(delta.plan.nodePortAddresses).toBe(accepted);
+  }
+  const before = planner.current().node;
+  const { plan } = planner.apply([node('n2', '192.0.2.12', { metadata: { annotations } })]);
+  expect(plan.node.peers).toBe(before.peers);
+  expect(planner.apply([node('n1', '192.0.2.11')]).plan.node.peers).toBe(before.peers);
+});
