@@ -103,6 +103,7 @@ struct packet {
 	__u32 credit;
 	__u32 credit_at; /* when it was last raised */
 	__u64 fence;	 /* see snat.h: nobody reads it */
+	__u32 device;	 /* at XDP: as device_of() */
 };
 
 /* Of the packet that this CPU works on. One element. */

@@ -6,15 +6,8 @@
 #ifndef FAIRLEAD_PARSE_H
 #define FAIRLEAD_PARSE_H
 
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/tcp.h>
-#include <linux/udp.h>
-
 #include "common/count.h"
-#include "packet/packet.h"
+#include "packet/headers.h"
 
 /*
  * What packets of a device begin with. A compile-time constant. LINK_TUNNEL: nothing, or what the
@@ -34,8 +27,6 @@ enum parsed {
 #define SCTP_HEADER_SIZE    12
 #define ICMP_HEADER_SIZE    8
 
-#define IPV4_MORE_FRAGMENTS 0x2000
-#define IPV4_FRAGMENT	    0x1fff
 #define IPV6_MORE_FRAGMENTS 0x0001
 #define IPV6_FRAGMENT	    0xfff8
 
@@ -115,21 +106,6 @@ static __always_inline __u32 header_size(__u8 protocol)
 	default:
 		return ICMP_HEADER_SIZE;
 	}
-}
-
-/* Of the sequence number: tells a SYN that was translated from one of another connection. */
-static __always_inline __u8 syn_of(const struct tcphdr *tcp)
-{
-	__u8 hash = mix(0, tcp->seq) >> 56;
-
-	if (!tcp->syn || tcp->ack)
-		return 0;
-	return hash ? hash : 1;
-}
-
-static __always_inline tcp_progress progress_of_tcp(const struct tcphdr *tcp)
-{
-	return (bpf_ntohl(tcp->seq) & 0xffff0000) | bpf_ntohl(tcp->ack_seq) >> 16;
 }
 
 static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packet *p)

@@ -12,6 +12,7 @@
 #ifndef FAIRLEAD_ANSWER_H
 #define FAIRLEAD_ANSWER_H
 
+#include "packet/hook.h"
 #include "packet/parse.h"
 #include "packet/sum.h"
 
@@ -64,12 +65,6 @@ static __always_inline bool is_unicast(const struct address *a, enum family fami
 		return a->byte[0] != 0xff && (a->word[0] | a->word[1] | a->word[2] | a->word[3]);
 	first = bpf_ntohl(a->word[3]) >> 24;
 	return first != 0 && first < 224;
-}
-
-static __always_inline int unanswered(enum reason reason)
-{
-	count_reason(reason);
-	return TC_ACT_SHOT;
 }
 
 /* --- the way back ------------------------------------------------------------------------------

@@ -28,14 +28,14 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 		nat->flags.reset = 0;
 }
 
-static __always_inline int to_client(struct __sk_buff *skb, struct packet *p, const struct nat *nat,
+static __always_inline int to_client(hook_context *ctx, struct packet *p, const struct nat *nat,
 				     enum family family)
 {
-	int action = set_source(skb, p, &p->frontend, nat->frontend_port, family);
+	int action = set_source(ctx, p, &p->frontend, nat->frontend_port, family);
 
 	if (action != LEAVE || nat->client_port == p->wire.destination_port)
 		return action;
-	return set_destination(skb, p, &p->wire.destination, nat->client_port, family);
+	return set_destination(ctx, p, &p->wire.destination, nat->client_port, family);
 }
 
 /* --- ends -------------------------------------------------------------------------------------
@@ -135,15 +135,15 @@ __noinline int fl_leave_first6(void)
  * The port is written last: who reads it finds the address. A packet of the flow on another CPU
  * meanwhile finds the snat leg, which is its own flow's, and so the same port.
  */
-static __always_inline bool choose_snat(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, struct nat *nat,
 					enum tier tier, enum family family)
 {
-	if (!set_snat_address(skb, p, family)) {
+	if (!set_snat_address(ctx, p, family)) {
 		count_reason(REASON_DROPPED_NO_ADDRESS);
 		return false;
 	}
 	p->follows_answer = false;
-	if (!take_any_port(skb, p, tier, family)) {
+	if (!take_any_port(ctx, p, tier, family)) {
 		count_reason(REASON_DROPPED_NO_PORT);
 		return false;
 	}
@@ -163,7 +163,7 @@ static __always_inline bool is_kept(const struct packet *p, const struct nat *na
 }
 
 /* A lost snat leg is made again. False: another flow has its port by now. */
-static __always_inline bool keep_snat(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+static __always_inline bool keep_snat(hook_context *ctx, struct packet *p, struct nat *nat,
 				      enum tier tier, enum family family)
 {
 	if (is_kept(p, nat, tier))
@@ -172,16 +172,16 @@ static __always_inline bool keep_snat(struct __sk_buff *skb, struct packet *p, s
 		nat->flags.reset |= p->may_end;
 	nat->seen_seconds = p->now;
 	p->follows_answer = nat->flags.replied;
-	return take_port(skb, p->snat.destination_port, tier, family);
+	return take_port(ctx, p->snat.destination_port, tier, family);
 }
 
-static __always_inline int masquerade(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+static __always_inline int masquerade(hook_context *ctx, struct packet *p, struct nat *nat,
 				      enum tier tier, enum family family)
 {
-	if (!(set_snat_key(p, nat, family) && keep_snat(skb, p, nat, tier, family)) &&
-	    !choose_snat(skb, p, nat, tier, family))
+	if (!(set_snat_key(p, nat, family) && keep_snat(ctx, p, nat, tier, family)) &&
+	    !choose_snat(ctx, p, nat, tier, family))
 		return TC_ACT_SHOT;
-	return set_source(skb, p, &p->snat.destination, p->snat.destination_port, family);
+	return set_source(ctx, p, &p->snat.destination, p->snat.destination_port, family);
 }
 
 /* --- datagrams straight to a backend -----------------------------------------------------------
@@ -212,19 +212,19 @@ __noinline int fl_forget_ended6(void)
 	return nat && forget_ended(p, nat, FAMILY_IPV6);
 }
 
-static __always_inline int on_request_out(struct __sk_buff *skb, struct packet *p, struct nat *nat,
+static __always_inline int on_request_out(hook_context *ctx, struct packet *p, struct nat *nat,
 					  enum tier tier, enum family family)
 {
 	if (may_be_direct(p, nat) &&
 	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
 		return LEAVE;
-	return nat->flags.masquerade ? masquerade(skb, p, nat, tier, family) : LEAVE;
+	return nat->flags.masquerade ? masquerade(ctx, p, nat, tier, family) : LEAVE;
 }
 
 /* --- both --------------------------------------------------------------------------------------
  */
 
-static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enum tier tier,
 					enum family family)
 {
 	struct nat *found = find_nat(tier, &p->nat, family);
@@ -240,15 +240,15 @@ static __always_inline int on_egress_in(struct __sk_buff *skb, struct packet *p,
 	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)))
 		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
 	if (ascends(&p->wire) == nat.flags.client_is_source)
-		return on_request_out(skb, p, found, tier, family);
+		return on_request_out(ctx, p, found, tier, family);
 	if (unlikely(is_of_older(p, &nat)) &&
 	    (family == FAMILY_IPV4 ? fl_leave_first4() : fl_leave_first6()))
 		return LEAVE;
 	account_reply(p, found);
-	return to_client(skb, p, &nat, family);
+	return to_client(ctx, p, &nat, family);
 }
 
-static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum family family)
+static __always_inline int on_egress(hook_context *ctx, enum tier tier, enum family family)
 {
 	struct packet *p = this_packet();
 
@@ -258,7 +258,7 @@ static __always_inline int on_egress(struct __sk_buff *skb, enum tier tier, enum
 		set_now(p);
 		set_sorted(&p->wire, &p->nat);
 	}
-	return on_egress_in(skb, p, tier, family);
+	return on_egress_in(ctx, p, tier, family);
 }
 
 /* Whether it may be a reply of a backend, or a request that on_request_out() does not just leave.
@@ -271,24 +271,24 @@ static __always_inline bool may_have_nat(const struct packet *p, enum family fam
 			 port_mark(p, p->wire.destination_port) | REQUESTS_TO, family);
 }
 
-__noinline int fl_egress_main4(struct __sk_buff *skb)
+__noinline int fl_egress_main4(hook_context *ctx)
 {
-	return on_egress(skb, TIER_MAIN, FAMILY_IPV4);
+	return on_egress(ctx, TIER_MAIN, FAMILY_IPV4);
 }
 
-__noinline int fl_egress_main6(struct __sk_buff *skb)
+__noinline int fl_egress_main6(hook_context *ctx)
 {
-	return on_egress(skb, TIER_MAIN, FAMILY_IPV6);
+	return on_egress(ctx, TIER_MAIN, FAMILY_IPV6);
 }
 
-__noinline int fl_egress_new4(struct __sk_buff *skb)
+__noinline int fl_egress_new4(hook_context *ctx)
 {
-	return on_egress(skb, TIER_NEW, FAMILY_IPV4);
+	return on_egress(ctx, TIER_NEW, FAMILY_IPV4);
 }
 
-__noinline int fl_egress_new6(struct __sk_buff *skb)
+__noinline int fl_egress_new6(hook_context *ctx)
 {
-	return on_egress(skb, TIER_NEW, FAMILY_IPV6);
+	return on_egress(ctx, TIER_NEW, FAMILY_IPV6);
 }
 
 #endif

@@ -6,10 +6,10 @@
 #ifndef FAIRLEAD_NEW_FLOW_H
 #define FAIRLEAD_NEW_FLOW_H
 
-#include "packet/answer/answer.h"
 #include "packet/flow/credit.h"
 #include "packet/flow/direct.h"
 #include "packet/flow/request.h"
+#include "packet/hook.h"
 
 /* Ports that are tried after the client's own. */
 #define PORT_PROBES 8
@@ -38,9 +38,9 @@ static __always_inline bool is_to_frontend(struct packet *p, enum family family)
 }
 
 /* Fills the rest: where the packet comes from. */
-static __always_inline void set_client(struct __sk_buff *skb, struct packet *p, enum family family)
+static __always_inline void set_client(hook_context *ctx, struct packet *p, enum family family)
 {
-	__u32 ifindex = skb->ifindex;
+	__u32 ifindex = device_of(ctx, p);
 	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 	struct request *r = &p->request;
 
@@ -261,7 +261,7 @@ static __always_inline bool put_new_flow(struct packet *p, enum family family)
 }
 
 /* The packet goes to the backend, or is dropped: without its legs replies would be wrong. */
-static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, enum family family)
+static __always_inline int begin_flow(hook_context *ctx, struct packet *p, enum family family)
 {
 	set_now(p);
 	make_flow(p);
@@ -281,21 +281,21 @@ static __always_inline int begin_flow(struct __sk_buff *skb, struct packet *p, e
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	count_opened(p->flow.backend_id);
 	count_closed(p->flow.backend_id); /* open connections are those of sockets */
-	return to_backend(skb, p, family);
+	return to_backend(ctx, p, family);
 }
 
-__noinline int fl_begin4(struct __sk_buff *skb)
+__noinline int fl_begin4(hook_context *ctx)
 {
 	struct packet *p = this_packet();
 
-	return p ? begin_flow(skb, p, FAMILY_IPV4) : LEAVE;
+	return p ? begin_flow(ctx, p, FAMILY_IPV4) : LEAVE;
 }
 
-__noinline int fl_begin6(struct __sk_buff *skb)
+__noinline int fl_begin6(hook_context *ctx)
 {
 	struct packet *p = this_packet();
 
-	return p ? begin_flow(skb, p, FAMILY_IPV6) : LEAVE;
+	return p ? begin_flow(ctx, p, FAMILY_IPV6) : LEAVE;
 }
 
 /* --- a connection straight to a backend --------------------------------------------------------
@@ -326,7 +326,7 @@ static __always_inline void choose_destination(struct packet *p)
  * lives, the connection becomes a flow too, with another port for the client. The SYN of the flow
  * itself, which comes in again by a second device, is left.
  */
-static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
+static __always_inline int on_direct(hook_context *ctx, enum family family)
 {
 	struct packet *p = this_packet();
 	struct nat *nat;
@@ -341,17 +341,17 @@ static __always_inline int on_direct(struct __sk_buff *skb, enum family family)
 	    nat->syn == p->syn)
 		return LEAVE;
 	choose_destination(p);
-	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+	return family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
 }
 
-__noinline int fl_direct4(struct __sk_buff *skb)
+__noinline int fl_direct4(hook_context *ctx)
 {
-	return on_direct(skb, FAMILY_IPV4);
+	return on_direct(ctx, FAMILY_IPV4);
 }
 
-__noinline int fl_direct6(struct __sk_buff *skb)
+__noinline int fl_direct6(hook_context *ctx)
 {
-	return on_direct(skb, FAMILY_IPV6);
+	return on_direct(ctx, FAMILY_IPV6);
 }
 
 #endif

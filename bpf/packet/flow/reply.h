@@ -3,8 +3,9 @@
 #ifndef FAIRLEAD_REPLY_H
 #define FAIRLEAD_REPLY_H
 
-#include "packet/rewrite.h"
 #include "packet/flow/legs.h"
+#include "packet/hook.h"
+#include "packet/rewrite.h"
 
 /* It begins a connection of the node itself from a port that an ended flow has had. */
 static __always_inline bool is_of_node(const struct packet *p, const struct snat *snat)
@@ -40,7 +41,7 @@ static __always_inline bool is_expired(struct packet *p, const struct snat *snat
 	return !nat || age_of(p->now, nat->seen_seconds) > timeout;
 }
 
-static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline int on_reply_in(hook_context *ctx, struct packet *p, enum tier tier,
 				       enum family family)
 {
 	struct snat *found = find_snat(tier, &p->wire, family);
@@ -65,33 +66,33 @@ static __always_inline int on_reply_in(struct __sk_buff *skb, struct packet *p, 
 	note_end(p, &found->backend_end);
 	if (snat.seen_seconds != p->now)
 		found->seen_seconds = p->now;
-	return set_destination(skb, p, &client, snat.client_port, family);
+	return set_destination(ctx, p, &client, snat.client_port, family);
 }
 
-static __always_inline int on_reply(struct __sk_buff *skb, enum family family)
+static __always_inline int on_reply(hook_context *ctx, enum family family)
 {
 	struct packet *p = this_packet();
 	int action;
 
 	if (!p)
 		return LEAVE;
-	action = on_reply_in(skb, p, TIER_MAIN, family);
-	return action == UNDECIDED ? on_reply_in(skb, p, TIER_NEW, family) : action;
+	action = on_reply_in(ctx, p, TIER_MAIN, family);
+	return action == UNDECIDED ? on_reply_in(ctx, p, TIER_NEW, family) : action;
 }
 
-__noinline int fl_reply4(struct __sk_buff *skb)
+__noinline int fl_reply4(hook_context *ctx)
 {
-	return on_reply(skb, FAMILY_IPV4);
+	return on_reply(ctx, FAMILY_IPV4);
 }
 
-__noinline int fl_reply6(struct __sk_buff *skb)
+__noinline int fl_reply6(hook_context *ctx)
 {
-	return on_reply(skb, FAMILY_IPV6);
+	return on_reply(ctx, FAMILY_IPV6);
 }
 
-static __always_inline int reply(struct __sk_buff *skb, enum family family)
+static __always_inline int reply(hook_context *ctx, enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_reply4(skb) : fl_reply6(skb);
+	return family == FAMILY_IPV4 ? fl_reply4(ctx) : fl_reply6(ctx);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "packet/flow/credit.h"
 #include "packet/flow/legs.h"
+#include "packet/hook.h"
 #include "packet/rewrite.h"
 
 /* UDP packets that each side must have sent: a question and its answer stay half-open. */
@@ -186,22 +187,22 @@ static __always_inline void account(struct packet *p, struct flow *flow, enum fa
 }
 
 /* The client's port differs for the backend only if two of its flows would look the same to it. */
-static __always_inline int to_backend(struct __sk_buff *skb, struct packet *p, enum family family)
+static __always_inline int to_backend(hook_context *ctx, struct packet *p, enum family family)
 {
 	int action = LEAVE;
 
 	if (unlikely(p->flow.client_port != p->wire.source_port))
-		action = set_source(skb, p, &p->wire.source, p->flow.client_port, family);
+		action = set_source(ctx, p, &p->wire.source, p->flow.client_port, family);
 	if (action != LEAVE)
 		return action;
-	action = set_destination(skb, p, &p->backend, p->flow.backend_port, family);
+	action = set_destination(ctx, p, &p->backend, p->flow.backend_port, family);
 	/* Of TCP the egress program leaves it by its mark alone. */
 	if (p->wire.protocol != PROTOCOL_TCP && !p->flow.flags.masquerade)
 		leave_at_egress(p, family);
 	return action;
 }
 
-static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline int on_request_in(hook_context *ctx, struct packet *p, enum tier tier,
 					 enum family family)
 {
 	struct flow *flow = find_flow(tier, &p->wire, family);
@@ -226,43 +227,43 @@ static __always_inline int on_request_in(struct __sk_buff *skb, struct packet *p
 			fl_forget6();
 		return UNDECIDED;
 	}
-	return to_backend(skb, p, family);
+	return to_backend(ctx, p, family);
 }
 
-static __always_inline int on_request(struct __sk_buff *skb, enum tier tier, enum family family)
+static __always_inline int on_request(hook_context *ctx, enum tier tier, enum family family)
 {
 	struct packet *p = this_packet();
 
-	return p ? on_request_in(skb, p, tier, family) : LEAVE;
+	return p ? on_request_in(ctx, p, tier, family) : LEAVE;
 }
 
-__noinline int fl_request_main4(struct __sk_buff *skb)
+__noinline int fl_request_main4(hook_context *ctx)
 {
-	return on_request(skb, TIER_MAIN, FAMILY_IPV4);
+	return on_request(ctx, TIER_MAIN, FAMILY_IPV4);
 }
 
-__noinline int fl_request_main6(struct __sk_buff *skb)
+__noinline int fl_request_main6(hook_context *ctx)
 {
-	return on_request(skb, TIER_MAIN, FAMILY_IPV6);
+	return on_request(ctx, TIER_MAIN, FAMILY_IPV6);
 }
 
-__noinline int fl_request_new4(struct __sk_buff *skb)
+__noinline int fl_request_new4(hook_context *ctx)
 {
-	return on_request(skb, TIER_NEW, FAMILY_IPV4);
+	return on_request(ctx, TIER_NEW, FAMILY_IPV4);
 }
 
-__noinline int fl_request_new6(struct __sk_buff *skb)
+__noinline int fl_request_new6(hook_context *ctx)
 {
-	return on_request(skb, TIER_NEW, FAMILY_IPV6);
+	return on_request(ctx, TIER_NEW, FAMILY_IPV6);
 }
 
-static __always_inline int request(struct __sk_buff *skb, enum family family)
+static __always_inline int request(hook_context *ctx, enum family family)
 {
-	int action = family == FAMILY_IPV4 ? fl_request_main4(skb) : fl_request_main6(skb);
+	int action = family == FAMILY_IPV4 ? fl_request_main4(ctx) : fl_request_main6(ctx);
 
 	if (action != UNDECIDED)
 		return action;
-	return family == FAMILY_IPV4 ? fl_request_new4(skb) : fl_request_new6(skb);
+	return family == FAMILY_IPV4 ? fl_request_new4(ctx) : fl_request_new6(ctx);
 }
 
 #endif

@@ -11,11 +11,11 @@
 #include "packet/flow/new_flow.h"
 
 /* Sets p->snat from the request on the wire, but for the port. False: no address is known. */
-static __always_inline bool set_snat_address(struct __sk_buff *skb, struct packet *p,
+static __always_inline bool set_snat_address(hook_context *ctx, struct packet *p,
 					     enum family family)
 {
 	const struct packet_settings *s = packet_settings();
-	__u32 ifindex = skb->ifindex;
+	__u32 ifindex = device_of(ctx, p);
 	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 	struct address *a = &p->snat.destination;
 
@@ -61,10 +61,10 @@ static __always_inline void set_socket_tuple(const struct packet *p, struct bpf_
 }
 
 /* A listener would not get the replies, which are no first packets. */
-static __always_inline bool is_of_tcp_socket(struct __sk_buff *skb, struct bpf_sock_tuple *t,
+static __always_inline bool is_of_tcp_socket(hook_context *ctx, struct bpf_sock_tuple *t,
 					     __u32 size)
 {
-	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, t, size, BPF_F_CURRENT_NETNS, 0);
+	struct bpf_sock *sk = bpf_skc_lookup_tcp(ctx, t, size, BPF_F_CURRENT_NETNS, 0);
 	bool is_listener;
 
 	if (!sk)
@@ -74,10 +74,10 @@ static __always_inline bool is_of_tcp_socket(struct __sk_buff *skb, struct bpf_s
 	return !is_listener;
 }
 
-static __always_inline bool is_of_udp_socket(struct __sk_buff *skb, struct bpf_sock_tuple *t,
+static __always_inline bool is_of_udp_socket(hook_context *ctx, struct bpf_sock_tuple *t,
 					     __u32 size)
 {
-	struct bpf_sock *sk = bpf_sk_lookup_udp(skb, t, size, BPF_F_CURRENT_NETNS, 0);
+	struct bpf_sock *sk = bpf_sk_lookup_udp(ctx, t, size, BPF_F_CURRENT_NETNS, 0);
 
 	if (sk)
 		bpf_sk_release(sk);
@@ -85,7 +85,7 @@ static __always_inline bool is_of_udp_socket(struct __sk_buff *skb, struct bpf_s
 }
 
 /* A socket of this node that would get the replies. There is no look-up of SCTP sockets. */
-static __always_inline bool is_of_socket(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool is_of_socket(hook_context *ctx, const struct packet *p,
 					 enum family family)
 {
 	struct bpf_sock_tuple t = {};
@@ -93,8 +93,8 @@ static __always_inline bool is_of_socket(struct __sk_buff *skb, const struct pac
 
 	set_socket_tuple(p, &t, family);
 	if (p->snat.protocol == PROTOCOL_TCP)
-		return is_of_tcp_socket(skb, &t, size);
-	return p->snat.protocol == PROTOCOL_UDP && is_of_udp_socket(skb, &t, size);
+		return is_of_tcp_socket(ctx, &t, size);
+	return p->snat.protocol == PROTOCOL_UDP && is_of_udp_socket(ctx, &t, size);
 }
 
 /* A flow whose client looks to the backend as this one would. */
@@ -192,7 +192,7 @@ static __always_inline void note_candidate(struct packet *p, const struct snat *
 }
 
 /* Whether the port of p->snat is this flow's, now or from before. */
-static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, enum tier tier,
 					   enum family family)
 {
 	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
@@ -212,39 +212,39 @@ static __always_inline bool take_snat_port(struct __sk_buff *skb, struct packet 
 		note_candidate(p, held, is_in_main);
 		return false;
 	}
-	if (is_of_client(p, family) || is_of_socket(skb, p, family))
+	if (is_of_client(p, family) || is_of_socket(ctx, p, family))
 		return false;
 	return put_own_snat(p, tier, family);
 }
 
 /* Global functions take scalars; the tier is one. */
-__noinline int fl_take_snat4(struct __sk_buff *skb, __u32 port, __u32 tier)
+__noinline int fl_take_snat4(hook_context *ctx, __u32 port, __u32 tier)
 {
 	struct packet *p = this_packet();
 
 	if (!p)
 		return false;
 	p->snat.destination_port = port;
-	return tier == TIER_MAIN ? take_snat_port(skb, p, TIER_MAIN, FAMILY_IPV4)
-				 : take_snat_port(skb, p, TIER_NEW, FAMILY_IPV4);
+	return tier == TIER_MAIN ? take_snat_port(ctx, p, TIER_MAIN, FAMILY_IPV4)
+				 : take_snat_port(ctx, p, TIER_NEW, FAMILY_IPV4);
 }
 
-__noinline int fl_take_snat6(struct __sk_buff *skb, __u32 port, __u32 tier)
+__noinline int fl_take_snat6(hook_context *ctx, __u32 port, __u32 tier)
 {
 	struct packet *p = this_packet();
 
 	if (!p)
 		return false;
 	p->snat.destination_port = port;
-	return tier == TIER_MAIN ? take_snat_port(skb, p, TIER_MAIN, FAMILY_IPV6)
-				 : take_snat_port(skb, p, TIER_NEW, FAMILY_IPV6);
+	return tier == TIER_MAIN ? take_snat_port(ctx, p, TIER_MAIN, FAMILY_IPV6)
+				 : take_snat_port(ctx, p, TIER_NEW, FAMILY_IPV6);
 }
 
-static __always_inline bool take_port(struct __sk_buff *skb, __u16 port, enum tier tier,
+static __always_inline bool take_port(hook_context *ctx, __u16 port, enum tier tier,
 				      enum family family)
 {
-	return family == FAMILY_IPV4 ? fl_take_snat4(skb, port, tier)
-				     : fl_take_snat6(skb, port, tier);
+	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, tier)
+				     : fl_take_snat6(ctx, port, tier);
 }
 
 /*
@@ -281,7 +281,7 @@ __noinline int fl_drop_snat6(void)
  * A port that was met in the search, instead of waiting for the time of its flow to run out. What
  * follows from the former client finds the leg of another flow, and gets another port.
  */
-static __always_inline bool take_from_other(struct __sk_buff *skb, struct packet *p, __u16 port,
+static __always_inline bool take_from_other(hook_context *ctx, struct packet *p, __u16 port,
 					    enum tier tier, enum family family)
 {
 	if (!port)
@@ -291,7 +291,7 @@ static __always_inline bool take_from_other(struct __sk_buff *skb, struct packet
 		fl_drop_snat4();
 	else
 		fl_drop_snat6();
-	return take_port(skb, port, tier, family);
+	return take_port(ctx, port, tier, family);
 }
 
 /*
@@ -299,19 +299,19 @@ static __always_inline bool take_from_other(struct __sk_buff *skb, struct packet
  * nf_conntrack drops closing entries early. After that the port of a half-open flow: a flood of
  * them would have all.
  */
-static __always_inline bool take_held_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum tier tier,
 					   enum family family)
 {
-	if (take_from_other(skb, p, p->ended_port, tier, family))
+	if (take_from_other(ctx, p, p->ended_port, tier, family))
 		return true;
-	if (!take_from_other(skb, p, p->half_open_port, tier, family))
+	if (!take_from_other(ctx, p, p->half_open_port, tier, family))
 		return false;
 	count_reason(REASON_HALF_OPEN_EVICTED);
 	return true;
 }
 
 /* True: p->snat is the key of the flow's new snat leg. */
-static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *p, enum tier tier,
+static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, enum tier tier,
 					  enum family family)
 {
 	const struct packet_settings *s = packet_settings();
@@ -323,17 +323,17 @@ static __always_inline bool take_any_port(struct __sk_buff *skb, struct packet *
 	p->half_open_port = 0;
 	/* Port 0 of UDP asks for no answer, and stands for none in the nat leg. */
 	if (p->wire.source_port && !is_local_port(s, p) &&
-	    take_port(skb, p->wire.source_port, tier, family))
+	    take_port(ctx, p->wire.source_port, tier, family))
 		return true;
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
 	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
-		if (take_port(skb, probed_port(s, hash, probe), tier, family))
+		if (take_port(ctx, probed_port(s, hash, probe), tier, family))
 			return true;
 	}
-	if (take_held_port(skb, p, tier, family))
+	if (take_held_port(ctx, p, tier, family))
 		return true;
-	return is_local_port(s, p) && take_port(skb, p->wire.source_port, tier, family);
+	return is_local_port(s, p) && take_port(ctx, p->wire.source_port, tier, family);
 }
 
 #endif

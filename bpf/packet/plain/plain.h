@@ -9,9 +9,6 @@
 
 #include "packet/parse.h"
 
-/* Version and header length of an IPv4 packet without options. */
-#define PLAIN_IPV4 0x45
-
 struct plain4 {
 	struct iphdr ip;
 	union {
@@ -19,15 +16,6 @@ struct plain4 {
 		struct tcphdr tcp;
 	};
 };
-
-static __always_inline bool parse_plain_tcp(struct packet *p, const struct tcphdr *tcp)
-{
-	p->tcp_flags = ((const __u8 *)tcp)[13];
-	p->syn = syn_of(tcp);
-	p->progress = progress_of_tcp(tcp);
-	p->has_checksum = true;
-	return tcp->doff >= sizeof(*tcp) / 4;
-}
 
 /* Fills the packet's record. False: this is no plain packet. */
 static __always_inline bool parse_plain4(struct __sk_buff *skb, struct packet *p, __u32 network)
