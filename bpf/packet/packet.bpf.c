@@ -15,7 +15,7 @@
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"
-#include "packet/plain.h"
+#include "packet/plain/plain.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

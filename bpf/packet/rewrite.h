@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_REWRITE_H
 #define FAIRLEAD_REWRITE_H
 
-#include "packet/head.h"
+#include "packet/plain/head.h"
 
 #define TCP_CHECKSUM  16
 #define UDP_CHECKSUM  6

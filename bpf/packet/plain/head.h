@@ -9,7 +9,7 @@
 
 #include "packet/parse.h"
 #include "packet/sum.h"
-#include "packet/summed.h"
+#include "packet/plain/summed.h"
 
 enum side { SIDE_SOURCE, SIDE_DESTINATION } PACKED_ENUM;
 

@@ -7,7 +7,7 @@ import type { ReadAt } from './read.ts';
 import { type WrittenType, writeBtf } from './write.ts';
 
 export interface KernelStructs {
-  /** That of bpf/packet/summed.h, in bits. 0: the kernel's BTF does not tell. */
+  /** That of bpf/packet/plain/summed.h, in bits. 0: the kernel's BTF does not tell. */
   readonly ipSummedAt: number;
   /** BTF of those of bpf/socket/kernel.h; undefined: libbpf looks for itself. */
   readonly ofSockets: Uint8Array | undefined;
