@@ -185,7 +185,10 @@ function tableRemoval({ jumps, chains }: TableLeftovers, most: number): readonly
   const emptying = (name: string): string => `:${name} - [0:0]`;
   const removing = (name: string): string => `-X ${name}`;
   if (names.length <= most) return [[...deleted, ...names.map(emptying), ...names.map(removing)]];
-  const inTurn = names.toSorted((a, b) => Number(TELLING.has(a)) - Number(TELLING.has(b)));
+  // KUBE-FORWARD before KUBE-SERVICES, without which it looks like kube-proxy's.
+  const inTurn = names
+    .toSorted()
+    .toSorted((a, b) => Number(TELLING.has(a)) - Number(TELLING.has(b)));
   return [
     deleted,
     ...chunksOf(inTurn.map(emptying), most),

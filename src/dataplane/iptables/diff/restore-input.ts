@@ -26,8 +26,9 @@ const linesOfRules = ({ chain, rules }: FilledChain): string =>
 
 function linesOf({ filled, jumps, removed, emptied }: TableDiff): readonly string[] {
   const named = filled.filter(({ isEmptied }) => isEmptied).map(({ chain }) => chain);
-  // iptables-legacy keeps its chains sorted: inserted in that order, 10,000 Services take 5 s less.
-  const chains = [...named, ...emptied, ...removed].sort();
+  // iptables-legacy keeps its chains sorted, and compares a new one with those before it from the start of an index that it renews
+  // only after 355 new ones: where each is the first of all it compares once.
+  const chains = [...named, ...emptied, ...removed].sort().reverse();
   return [
     ...chains.map((chain) => `:${chain} - [0:0]`),
     ...filled.filter(({ rules }) => rules !== '').map(linesOfRules),

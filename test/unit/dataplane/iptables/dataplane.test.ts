@@ -41,9 +41,9 @@ test('of a changed Service only what differs is written, without reading', async
   const [input = ''] = IPv4.inputs();
   expect(input.split('\n').map((line) => line.replaceAll(/[A-Z2-7]{16}/g, 'x'))).toEqual([
     '*nat',
-    ':KUBE-SEP-x - [0:0]',
-    ':KUBE-SEP-x - [0:0]',
     ':KUBE-SVC-x - [0:0]',
+    ':KUBE-SEP-x - [0:0]',
+    ':KUBE-SEP-x - [0:0]',
     '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.6:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-x',
     '-A KUBE-SVC-x -m comment --comment "default/web:http -> 10.1.1.7:8080" -j KUBE-SEP-x',
     '-A KUBE-SEP-x -s 10.1.1.7/32 -m comment --comment "default/web:http" -j KUBE-MARK-MASQ',
