@@ -135,18 +135,23 @@ export interface BpfProgram {
     },
   ): BpfLink;
   attachXdp(ifindex: number, options?: { mode?: 'native' | 'generic' }): BpfLink;
+  /** A raw tracepoint of the kernel, by its name (`xdp_exception`). */
+  attachTracepoint(name: string): BpfLink;
   pin(path: string): void;
   close(): void;
 }
 
 export interface BpfLink {
-  readonly kind: 'cgroup' | 'tcx' | 'clsact' | 'xdp';
+  readonly kind: 'cgroup' | 'tcx' | 'clsact' | 'xdp' | 'tracepoint';
   /** Kernel link id, or 0 for clsact. */
   readonly id: number;
   /** Cgroup links: inode number of the cgroup's directory when the handle was made, 0 if it is gone. */
   readonly cgroupId: bigint | undefined;
-  /** Of the device when the handle was made, in the device's own namespace, 0 if it is gone; undefined for cgroup links. */
+  /** Of the device when the handle was made, in the device's own namespace, 0 if it is gone; undefined for cgroup links
+   *  and tracepoints. */
   readonly ifindex: number | undefined;
+  /** Of the program that it runs now, 0 for clsact. */
+  readonly programId: number;
   /** Replaces this program by another, atomically: no packet or call goes without a program. */
   update(program: BpfProgram): void;
   /** Throws ENOTSUP for clsact (it outlives us by itself). */
@@ -171,6 +176,8 @@ export interface BpfObject {
   reuseMap(map: string, from: BpfMap): void;
   setAutoload(program: string, isLoaded: boolean): void;
   setExpectedAttachType(program: string, attachType: number): void;
+  /** BPF_F_* of BPF_PROG_LOAD; those that its section implies are added. */
+  setProgramFlags(program: string, flags: number): void;
   /** Throws code 'VERIFIER' (with `log`) if the kernel refuses a program. */
   load(): void;
   /**

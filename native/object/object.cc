@@ -125,6 +125,18 @@ Napi::Value BpfObject::SetExpectedAttachType(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+Napi::Value BpfObject::SetProgramFlags(const Napi::CallbackInfo& info) {
+  Args args(info, "object.setProgramFlags", &is_open_);
+  std::string name = args.Text(args.At(0), "program");
+  uint32_t flags = args.Uint32(args.At(1), "flags");
+  if (!CheckLoaded(args, false)) return {};
+  bpf_program* program = FindProgram(args, name);
+  if (program == nullptr) return {};
+  int status = bpf_program__set_flags(program, flags);
+  if (status != 0) return ThrowErrno(info.Env(), -status, "bpf_program__set_flags", name);
+  return info.Env().Undefined();
+}
+
 Napi::Value BpfObject::Load(const Napi::CallbackInfo& info) {
   Args args(info, "object.load", &is_open_);
   if (!CheckLoaded(args, false)) return {};
@@ -236,6 +248,7 @@ Napi::Function BpfObject::Define(Napi::Env env) {
        InstanceMethod<&BpfObject::ReuseMap>("reuseMap"),
        InstanceMethod<&BpfObject::SetAutoload>("setAutoload"),
        InstanceMethod<&BpfObject::SetExpectedAttachType>("setExpectedAttachType"),
+       InstanceMethod<&BpfObject::SetProgramFlags>("setProgramFlags"),
        InstanceMethod<&BpfObject::Load>("load"), InstanceMethod<&BpfObject::LoadAsync>("loadAsync"),
        InstanceAccessor<&BpfObject::Maps>("maps"),
        InstanceAccessor<&BpfObject::Programs>("programs"),

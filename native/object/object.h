@@ -52,6 +52,7 @@ class BpfObject : public Handle<BpfObject, ObjectState> {
   Napi::Value ReuseMap(const Napi::CallbackInfo& info);
   Napi::Value SetAutoload(const Napi::CallbackInfo& info);
   Napi::Value SetExpectedAttachType(const Napi::CallbackInfo& info);
+  Napi::Value SetProgramFlags(const Napi::CallbackInfo& info);
   Napi::Value Load(const Napi::CallbackInfo& info);
   Napi::Value LoadAsync(const Napi::CallbackInfo& info);
   Napi::Value Maps(const Napi::CallbackInfo& info);

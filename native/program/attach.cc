@@ -159,4 +159,10 @@ Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::s
   return LinkOrError(env, std::move(fd), On(ifindex));
 }
 
+Napi::Value AttachTracepoint(Napi::Env env, int program, const std::string& name) {
+  Fd fd(bpf_raw_tracepoint_open(name.c_str(), program));
+  if (!fd.is_valid()) return ThrowErrno(env, errno, "bpf_raw_tracepoint_open", name);
+  return MakeLink(env, std::move(fd), name);
+}
+
 }  // namespace fairlead

@@ -44,6 +44,7 @@ Napi::Value AttachCgroup(Napi::Env env, int program, const std::string& path, ui
 Napi::Value AttachTc(Napi::Env env, int program, const TcTarget& target, const TcxOrder& order);
 Napi::Value AttachClsact(Napi::Env env, int program, const TcTarget& target);
 Napi::Value AttachXdp(Napi::Env env, int program, uint32_t ifindex, const std::string& mode);
+Napi::Value AttachTracepoint(Napi::Env env, int program, const std::string& name);
 
 // Creates or atomically replaces the clsact filter at a target, and removes it. Both return
 // a positive errno or 0.

@@ -23,6 +23,8 @@ const char* KindText(LinkKind kind) {
       return "clsact";
     case LinkKind::kXdp:
       return "xdp";
+    case LinkKind::kTracepoint:
+      return "tracepoint";
   }
   return "";
 }
@@ -31,7 +33,9 @@ bool KindOf(uint32_t type, LinkKind* kind) {
   if (type == BPF_LINK_TYPE_CGROUP) *kind = LinkKind::kCgroup;
   if (type == BPF_LINK_TYPE_XDP) *kind = LinkKind::kXdp;
   if (type == kLinkTypeTcx) *kind = LinkKind::kTcx;
-  return type == BPF_LINK_TYPE_CGROUP || type == BPF_LINK_TYPE_XDP || type == kLinkTypeTcx;
+  if (type == BPF_LINK_TYPE_RAW_TRACEPOINT) *kind = LinkKind::kTracepoint;
+  return type == BPF_LINK_TYPE_CGROUP || type == BPF_LINK_TYPE_XDP || type == kLinkTypeTcx ||
+         type == BPF_LINK_TYPE_RAW_TRACEPOINT;
 }
 
 // The attachment is already gone: with its device or cgroup, or removed by another program.
@@ -56,7 +60,7 @@ Napi::Value MakeLink(Napi::Env env, Fd fd, const std::string& target) {
   state.id = facts.id;
   if (state.kind == LinkKind::kCgroup) {
     state.cgroup_id = facts.cgroup.cgroup_id;
-  } else {
+  } else if (state.kind != LinkKind::kTracepoint) {
     state.ifindex = facts.xdp.ifindex;  // of tcx, which older headers lack, it has the same place
   }
   return BpfLink::Create(env, std::move(state));
@@ -71,8 +75,18 @@ Napi::Value BpfLink::Id(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value BpfLink::Ifindex(const Napi::CallbackInfo& info) {
-  if (state_.kind == LinkKind::kCgroup) return info.Env().Undefined();
+  bool is_of_device = state_.kind != LinkKind::kCgroup && state_.kind != LinkKind::kTracepoint;
+  if (!is_of_device) return info.Env().Undefined();
   return Napi::Number::New(info.Env(), state_.ifindex);
+}
+
+// Asked anew: update() changes it, also that of another handle.
+Napi::Value BpfLink::ProgramId(const Napi::CallbackInfo& info) {
+  bpf_link_info facts = {};
+  uint32_t size = sizeof(facts);
+  bool is_known = state_.kind != LinkKind::kClsact &&
+                  bpf_obj_get_info_by_fd(state_.fd.get(), &facts, &size) == 0;
+  return Napi::Number::New(info.Env(), is_known ? facts.prog_id : 0);
 }
 
 Napi::Value BpfLink::CgroupId(const Napi::CallbackInfo& info) {
@@ -131,6 +145,7 @@ Napi::Function BpfLink::Define(Napi::Env env) {
       env, kName,
       {InstanceAccessor<&BpfLink::Kind>("kind"), InstanceAccessor<&BpfLink::Id>("id"),
        InstanceAccessor<&BpfLink::Ifindex>("ifindex"),
+       InstanceAccessor<&BpfLink::ProgramId>("programId"),
        InstanceAccessor<&BpfLink::CgroupId>("cgroupId"), InstanceMethod<&BpfLink::Update>("update"),
        InstanceMethod<&BpfLink::Pin>("pin"), InstanceMethod<&BpfLink::Detach>("detach"),
        InstanceMethod<&BpfLink::Close>("close")});

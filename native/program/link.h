@@ -9,14 +9,14 @@
 
 namespace fairlead {
 
-enum class LinkKind { kCgroup, kTcx, kClsact, kXdp };
+enum class LinkKind { kCgroup, kTcx, kClsact, kXdp, kTracepoint };
 
 struct LinkState {
   LinkKind kind = LinkKind::kCgroup;
   Fd fd;                   // not for clsact
   uint32_t id = 0;         // not for clsact
   uint64_t cgroup_id = 0;  // cgroup only
-  uint32_t ifindex = 0;    // not for cgroup; 0 also if the device is gone
+  uint32_t ifindex = 0;    // of devices only; 0 also if the device is gone
   TcTarget target;         // clsact only, in the network namespace it was made in
 };
 
@@ -35,6 +35,7 @@ class BpfLink : public Handle<BpfLink, LinkState> {
   Napi::Value Kind(const Napi::CallbackInfo& info);
   Napi::Value Id(const Napi::CallbackInfo& info);
   Napi::Value Ifindex(const Napi::CallbackInfo& info);
+  Napi::Value ProgramId(const Napi::CallbackInfo& info);
   Napi::Value CgroupId(const Napi::CallbackInfo& info);
   Napi::Value Update(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);

@@ -152,6 +152,13 @@ Napi::Value BpfProgram::AttachXdp(const Napi::CallbackInfo& info) {
   return fairlead::AttachXdp(info.Env(), state_.fd.get(), ifindex, mode);
 }
 
+Napi::Value BpfProgram::AttachTracepoint(const Napi::CallbackInfo& info) {
+  Args args(info, "program.attachTracepoint", &is_open_);
+  std::string name = args.Text(args.At(0), "name");
+  if (!args.ok()) return {};
+  return fairlead::AttachTracepoint(info.Env(), state_.fd.get(), name);
+}
+
 Napi::Value BpfProgram::Pin(const Napi::CallbackInfo& info) {
   Args args(info, "program.pin", &is_open_);
   std::string path = args.Text(args.At(0), "path");
@@ -172,8 +179,9 @@ Napi::Function BpfProgram::Define(Napi::Env env) {
        InstanceMethod<&BpfProgram::TestRun>("testRun"),
        InstanceMethod<&BpfProgram::AttachCgroup>("attachCgroup"),
        InstanceMethod<&BpfProgram::AttachTc>("attachTc"),
-       InstanceMethod<&BpfProgram::AttachXdp>("attachXdp"), InstanceMethod<&BpfProgram::Pin>("pin"),
-       InstanceMethod<&BpfProgram::Close>("close")});
+       InstanceMethod<&BpfProgram::AttachXdp>("attachXdp"),
+       InstanceMethod<&BpfProgram::AttachTracepoint>("attachTracepoint"),
+       InstanceMethod<&BpfProgram::Pin>("pin"), InstanceMethod<&BpfProgram::Close>("close")});
 }
 
 static Napi::Value OpenPinnedProgram(const Napi::CallbackInfo& info) {

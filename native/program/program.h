@@ -48,6 +48,7 @@ class BpfProgram : public Handle<BpfProgram, ProgramState> {
   Napi::Value AttachCgroup(const Napi::CallbackInfo& info);
   Napi::Value AttachTc(const Napi::CallbackInfo& info);
   Napi::Value AttachXdp(const Napi::CallbackInfo& info);
+  Napi::Value AttachTracepoint(const Napi::CallbackInfo& info);
   Napi::Value Pin(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 

@@ -32,6 +32,7 @@ const programCalls: Record<
   attachCgroup: (program) => program.attachCgroup('/tmp', 10),
   attachTc: (program) => program.attachTc(1, 'ingress'),
   attachXdp: (program) => program.attachXdp(1),
+  attachTracepoint: (program) => program.attachTracepoint('xdp_exception'),
   pin: (program) => program.pin('/tmp/x'),
 };
 const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject) => unknown> = {
@@ -41,6 +42,7 @@ const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject)
   reuseMap: (object) => object.reuseMap('table', undefined as never),
   setAutoload: (object) => object.setAutoload('first_tc', true),
   setExpectedAttachType: (object) => object.setExpectedAttachType('first_tc', 1),
+  setProgramFlags: (object) => object.setProgramFlags('first_tc', 0),
   load: (object) => object.load(),
   loadAsync: (object) => object.loadAsync(),
   maps: (object) => object.maps,
@@ -50,7 +52,7 @@ const objectCalls: Record<Exclude<keyof BpfObject, 'close'>, (object: BpfObject)
   program: (object) => object.program('first_tc'),
 };
 const linkCalls: Record<
-  Exclude<keyof BpfLink, 'kind' | 'id' | 'cgroupId' | 'ifindex' | 'close'>,
+  Exclude<keyof BpfLink, 'kind' | 'id' | 'cgroupId' | 'ifindex' | 'programId' | 'close'>,
   (link: BpfLink) => unknown
 > = {
   update: (link) => link.update(undefined as never),

@@ -97,6 +97,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
         () => object.setMaxEntries('none', 1),
         () => object.setAutoload('none', true),
         () => object.setExpectedAttachType('none', 1),
+        () => object.setProgramFlags('none', 0),
         () => object.reusePin('none', `${bpffs.path}/none`),
       ]) {
         expect(caught(call).code).toBe('ENOENT');
@@ -121,6 +122,7 @@ describe.skipIf(missing !== undefined)('objects', () => {
       () => object.setMaxEntries('table', 1),
       () => object.setAutoload('first_tc', false),
       () => object.setExpectedAttachType('first_tc', 1),
+      () => object.setProgramFlags('first_tc', 0),
       () => object.reusePin('table', `${bpffs.path}/none`),
       () => object.reuseMap('table', map),
       () => object.program('either_connect'),
