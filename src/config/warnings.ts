@@ -88,6 +88,11 @@ const OF_BPF: readonly Row[] = [
   [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
   [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
   [
+    ['xdp'],
+    'ignored by the iptables engine: it attaches no programs',
+    (value) => isSet(value) && String(value) !== 'off',
+  ],
+  [
     ['resetTCPConnections'],
     'ignored by the iptables engine: TCP connections are left to end by themselves',
   ],

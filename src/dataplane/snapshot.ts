@@ -143,8 +143,18 @@ export interface DeviceView {
   /** The programs of each direction in the order in which they run, other people's too. */
   readonly ingress: readonly string[];
   readonly egress: readonly string[];
+  /** Whether packets of Services are forwarded by XDP; undefined: --xdp asks for it on no device. */
+  readonly xdp?: XdpView;
   /** Sources of masqueraded packets that leave by it; a family without: the node's address. */
   readonly snat: Readonly<Partial<Record<Family, string>>>;
+}
+
+export interface XdpView {
+  /** `trial`: real frames are being tried; `refused`: it was tried, or used, and is left alone for a while. */
+  readonly state: 'off' | 'waiting' | 'trial' | 'on' | 'refused';
+  readonly reason: string;
+  /** Frames that XDP gave to its driver in vain, since it was trusted. */
+  readonly lost: number;
 }
 
 /** What a dataplane has installed in the kernel, and where. */

@@ -14,6 +14,7 @@ export const deviceLines = (devices: readonly DeviceView[]): readonly string[] =
       snatText(device),
       orderText('ingress', device.ingress),
       orderText('egress', device.egress),
+      xdpText(device),
     ]),
   );
 
@@ -28,6 +29,13 @@ function snatText({ isAttached, snat }: DeviceView): string {
   if (!isAttached) return '';
   const addresses = Object.values(snat);
   return `SNAT ${addresses.length === 0 ? "with the node's address" : addresses.join(', ')}`;
+}
+
+/** `XDP refused: it has another XDP program (17), which stays`. */
+function xdpText({ xdp }: DeviceView): string {
+  if (xdp === undefined) return '';
+  const lost = xdp.lost === 0 ? '' : `, ${xdp.lost} frames lost`;
+  return `XDP ${xdp.state}: ${xdp.reason}${lost}`;
 }
 
 const orderText = (direction: string, programs: readonly string[]): string =>

@@ -22,6 +22,11 @@ const DEVICE_PATTERN = /^!?[^\s/!]{1,15}$/;
 const DEVICE_REASON =
   'must be the name of a device, at most 15 characters without blanks and slashes, or a pattern';
 
+/** For all devices, or for those that a pattern names. */
+const XDP_ENTRY = /^(?:[^\s/!=]{1,15}=)?(?:auto|native|off)$/;
+const XDP_REASON =
+  'must be auto, native or off, for all devices or, as in eth0=off, for those with a name';
+
 export const ownSchema = z.strictObject({
   apiVersion: z.literal(OWN_API),
   kind: z.literal(OWN_KIND),
@@ -58,6 +63,12 @@ export const ownSchema = z.strictObject({
     .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
+  /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
+  xdp: z
+    .array(z.string().regex(XDP_ENTRY, XDP_REASON))
+    .refine((list) => list.length > 0, 'must not be empty: use auto, native or off')
+    .refine(hasOneMode, 'must have one mode for all devices; name the device of any other')
+    .nullish(),
   auditInterval: interval.nullish(),
   allowExternalIPs: z.boolean().nullish(),
   /** How a backend is chosen, of Services that do not say it. */
@@ -92,6 +103,8 @@ export interface OwnSettings {
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
   readonly tcOrder: 'outer' | 'inner';
+  /** As in the file. */
+  readonly xdp: readonly string[];
   readonly protectsNodePorts: boolean;
   readonly auditIntervalMs: number;
   /** TCP connections to a backend that is gone are reset. */
@@ -126,6 +139,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     ),
     devices: input.devices ?? ['auto'],
     tcOrder: input.tcOrder ?? 'outer',
+    xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,
     resetsTcp: input.resetTCPConnections ?? false,
@@ -136,6 +150,10 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
 
 function isDeviceList(list: readonly string[]): boolean {
   return !list.includes('none') || list.length === 1;
+}
+
+function hasOneMode(list: readonly string[]): boolean {
+  return list.filter((entry) => !entry.includes('=')).length <= 1;
 }
 
 function isInterval(text: string): boolean {

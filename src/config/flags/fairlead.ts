@@ -79,6 +79,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     choices: ['outer', 'inner'],
   },
   own(
+    'xdp',
+    'list',
+    'xdp',
+    "devices that forward packets of Services by XDP, before the network stack and past netfilter: auto (network cards that pass a test), native (virtual devices, too) or off, for all devices or one, as in 'auto,eth1=off' (default off; bpf engine only)",
+  ),
+  own(
     'audit-interval',
     'duration',
     'auditInterval',

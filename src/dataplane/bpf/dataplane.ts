@@ -98,6 +98,7 @@ class BpfDataplane implements Dataplane {
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];
       if (changed === 'all') core.dropStray();
       this.#release(changed === 'all');
+      this.#parts.packets?.begin();
       return failed.length === 0 ? report : { ...report, failed: [...report.failed, ...failed] };
     });
   }

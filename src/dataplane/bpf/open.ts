@@ -59,6 +59,8 @@ export interface BpfSettings {
 const SOCKET_OBJECT = 'sock.bpf.o';
 const PACKET_OBJECT = 'packet.bpf.o';
 const SWEEP_OBJECT = 'sweep.bpf.o';
+const XDP_OBJECT = 'xdp.bpf.o';
+const XDP_WATCH_OBJECT = 'xdp_watch.bpf.o';
 const CARRY_OBJECT = 'carry.bpf.o';
 
 interface OpenParts {
@@ -257,6 +259,10 @@ async function openPackets(
     const parts = {
       programs: early.programs,
       sweepObject: readObject(SWEEP_OBJECT),
+      xdpObjects: {
+        forward: () => readObject(XDP_OBJECT),
+        watch: () => readObject(XDP_WATCH_OBJECT),
+      },
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
       ...{ bpfRoot, resetsTcp, answersPing, network, log },

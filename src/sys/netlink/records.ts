@@ -20,6 +20,11 @@ export interface Link {
   readonly master: number | undefined;
   /** Its peer (veth) or the device below it (vlan, macvlan) is in another network namespace. */
   readonly isPeerElsewhere: boolean;
+  /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: it has none. */
+  readonly mac: string | undefined;
+  /** The device below it (vlan, macvlan), or its peer (veth), by ifindex in that one's namespace. */
+  readonly below: number | undefined;
+  readonly mtu: number;
 }
 
 /** An address of a device, canonical. */
@@ -43,7 +48,16 @@ const AF_UNSPEC = 0;
 const AF_INET = 2;
 const AF_INET6 = 10;
 const IFF = { UP: 0x1, LOOPBACK: 0x8 };
-const IFLA = { IFNAME: 3, MASTER: 10, WIRELESS: 11, LINKINFO: 18, LINK_NETNSID: 37 };
+const IFLA = {
+  ADDRESS: 1,
+  IFNAME: 3,
+  MTU: 4,
+  LINK: 5,
+  MASTER: 10,
+  WIRELESS: 11,
+  LINKINFO: 18,
+  LINK_NETNSID: 37,
+};
 const IFLA_WANTED = Object.values(IFLA);
 const IFLA_INFO_KIND = 1;
 const IFA = { ADDRESS: 1, LOCAL: 2, FLAGS: 8 };
@@ -74,8 +88,17 @@ export function linkOf({ body }: Message): Link | undefined {
     kind: text(linkInfo.get(IFLA_INFO_KIND)),
     master: u32(attributes.get(IFLA.MASTER)),
     isPeerElsewhere: attributes.has(IFLA.LINK_NETNSID),
+    mac: macText(attributes.get(IFLA.ADDRESS)),
+    below: u32(attributes.get(IFLA.LINK)),
+    mtu: u32(attributes.get(IFLA.MTU)) ?? 0,
   };
 }
+
+/** Tunnels have addresses of other lengths there. */
+const macText = (bytes: Uint8Array | undefined): string | undefined =>
+  bytes?.length === 6
+    ? Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':')
+    : undefined;
 
 /** undefined: of another family. */
 export function addressOf({ body }: Message): LinkAddress | undefined {

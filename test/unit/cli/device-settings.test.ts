@@ -8,17 +8,25 @@ const of = (flags: Readonly<Record<string, string>>) =>
   deviceSettings(loadConfig({ manifests: '/m', 'hostname-override': 'n1', ...flags }).config);
 
 test.each([
-  ['nothing', {}, { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer' }],
+  [
+    'nothing',
+    {},
+    { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer', xdp: ['off'] },
+  ],
   ['none', { devices: 'none' }, undefined],
   [
     'auto',
     { devices: 'auto' },
-    { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer' },
+    { policy: { patterns: ['auto'], podDevices: undefined }, order: 'outer', xdp: ['off'] },
   ],
   [
     'patterns and order',
-    { devices: 'eth*,!eth9', 'tc-order': 'inner' },
-    { policy: { patterns: ['eth*', '!eth9'], podDevices: undefined }, order: 'inner' },
+    { devices: 'eth*,!eth9', 'tc-order': 'inner', xdp: 'auto,eth1=off' },
+    {
+      policy: { patterns: ['eth*', '!eth9'], podDevices: undefined },
+      order: 'inner',
+      xdp: ['auto', 'eth1=off'],
+    },
   ],
   [
     'a bridge',
@@ -26,6 +34,7 @@ test.each([
     {
       policy: { patterns: ['auto'], podDevices: { kind: 'interface', name: 'cbr0' } },
       order: 'outer',
+      xdp: ['off'],
     },
   ],
   [
@@ -38,6 +47,7 @@ test.each([
     {
       policy: { patterns: ['auto'], podDevices: { kind: 'interface-prefix', prefix: 'cali' } },
       order: 'outer',
+      xdp: ['off'],
     },
   ],
 ] as const)('%s', (_name, flags, expected) => {

@@ -276,6 +276,8 @@ test.each([
     ['devices: ignored by the iptables engine: its rules see every packet of the node'],
   ],
   ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
+  ['xdp: [off]', []],
+  ['xdp: [auto]', ['xdp: ignored by the iptables engine: it attaches no programs']],
   [
     'resetTCPConnections: true',
     [
@@ -460,6 +462,7 @@ bpfRoot: /b
 runDir: /r
 devices: ['eth*', '!eth9']
 tcOrder: inner
+xdp: [auto, 'eth*=native']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 auditInterval: 90s
 allowExternalIPs: false
@@ -479,6 +482,7 @@ metricsTopServices: 7`,
       runDir: '/r',
       devices: ['eth*', '!eth9'],
       tcOrder: 'inner',
+      xdp: ['auto', 'eth*=native'],
       mapSizes: {
         frontends: 1,
         backends: 2,

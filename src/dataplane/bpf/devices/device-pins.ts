@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { BpfLink } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
 import { codeOf } from '../loader/errors.ts';
-import { DEVICE_PROGRAMS } from '../loader/layer.ts';
+import { DEVICE_PROGRAMS, XDP_PROGRAM } from '../loader/layer.ts';
 import { parseLinkPin, pinsIn, unpin } from '../loader/pins.ts';
 import type { Direction } from './device-links.ts';
 
@@ -16,6 +16,15 @@ export interface DevicePin {
   readonly device: string;
 }
 
+/** Of links of XDP. */
+export const xdpPins = (folder: string): readonly Pick<DevicePin, 'path' | 'device'>[] =>
+  pinsIn(folder).flatMap((pin) => {
+    const { program, device } = parseLinkPin(pin);
+    if (program !== XDP_PROGRAM || device === undefined) return [];
+    return [{ path: join(folder, pin), device }];
+  });
+
+/** Of links and filters of tc. */
 export function devicePins(folder: string): readonly DevicePin[] {
   return pinsIn(folder).flatMap((pin) => {
     const { program, device } = parseLinkPin(pin);

@@ -10,10 +10,10 @@ import type { DeviceTable } from './follower.ts';
 
 /** `put` throws MAP_FULL. */
 export const deviceTable = (map: BpfMap): DeviceTable => ({
-  put({ ifindex, isPod, snat }) {
-    const value = encodeDevice({ ifindex, isPod, snat, isXdpTarget: false, mac: undefined });
+  put(device) {
+    const value = encodeDevice(device);
     try {
-      map.put(encodeU32(ifindex), value);
+      map.put(encodeU32(device.ifindex), value);
     } catch (error) {
       if (codeOf(error) !== 'E2BIG') throw error;
       const { name, maxEntries } = map.info;

@@ -8,13 +8,15 @@ import type { Logger } from '../../../log.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { DeviceView } from '../../snapshot.ts';
 import { codeOf } from '../loader/errors.ts';
+import type { DeviceValue } from '../maps/packet-layout.ts';
+import type { XdpFollower } from '../xdp/follower.ts';
 import { type DeviceLinks, DIRECTIONS, type Direction } from './device-links.ts';
 import { type DeviceDecision, type DevicePolicy, decideDevices } from './policy.ts';
 import { createProgramLoads, type ProgramLoads } from './program-loads.ts';
 
 /** The map in which programs look up the device that they run on. */
 export interface DeviceTable {
-  put(device: Pick<DeviceDecision, 'isPod' | 'snat'> & { readonly ifindex: number }): void;
+  put(device: DeviceValue): void;
   /** Fine if there is none. */
   delete(ifindex: number): void;
   /** Every ifindex in it. */
@@ -26,11 +28,23 @@ export interface FollowerParts {
   readonly policy: DevicePolicy;
   readonly links: DeviceLinks;
   readonly table: DeviceTable;
+  /** undefined: it is never used. */
+  readonly xdp?: DeviceXdp | undefined;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
+/** What XDP needs to know of devices, and they of it. */
+export interface DeviceXdp extends Pick<XdpFollower, 'isTarget' | 'leave' | 'view'> {
+  /** Devices have changed, or what is attached to them. */
+  onChange(): void;
+}
+
 export interface DeviceFollower {
+  /** As of the last change, by name. */
+  decisions(): readonly (DeviceDecision & { readonly isAttached: boolean })[];
+  /** Writes what has changed of XDP. */
+  refresh(): void;
   /** Every device of the namespace. */
   devices(): readonly DeviceView[];
   /** Attaches again what somebody else has removed; returns the names of these devices. */
@@ -96,6 +110,14 @@ class Follower implements DeviceFollower {
     return this.#decisions.map((decision) => this.#view(decision));
   }
 
+  decisions(): readonly (DeviceDecision & { readonly isAttached: boolean })[] {
+    return this.#decisions.map((one) => ({ ...one, isAttached: this.#isAttached(one) }));
+  }
+
+  refresh(): void {
+    if (!this.#isClosed) this.#reconcile();
+  }
+
   repair(): readonly string[] {
     const lost: string[] = [];
     for (const [ifindex, { name, directions }] of this.#held) {
@@ -132,6 +154,7 @@ class Follower implements DeviceFollower {
     const served = wanted.filter((decision) => this.#hasPrograms(decision));
     const attached = new Set(ATTACH_ORDER.flatMap((one) => this.#attach(served, one)));
     this.#report({ attached: [...attached], detached, before });
+    this.#parts.xdp?.onChange();
   }
 
   /** If they are being loaded, the device is reconciled again after that. */
@@ -154,8 +177,9 @@ class Follower implements DeviceFollower {
 
   /** Ingress first: no request is translated whose replies are not. */
   #detach(ifindex: number, { directions }: Held): boolean {
-    const { links, table } = this.#parts;
+    const { links, table, xdp } = this.#parts;
     return this.#try(ifindex, () => {
+      xdp?.leave(ifindex);
       for (const direction of DIRECTIONS) {
         if (!directions.has(direction)) continue;
         links.detach(ifindex, direction);
@@ -181,12 +205,14 @@ class Follower implements DeviceFollower {
   }
 
   /** The entry comes before the programs that look it up. */
-  #enter({ link: { ifindex, name }, isL3, isPod, snat }: DeviceDecision): void {
-    const entry = JSON.stringify([isPod, snat]);
+  #enter({ link: { ifindex, name, mac }, isL3, isPod, snat }: DeviceDecision): void {
+    const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
+    const value = { ifindex, isPod, snat, isXdpTarget, mac: isXdpTarget ? mac : undefined };
+    const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });
     if (held.entry === entry) return;
     this.#try(ifindex, () => {
-      this.#parts.table.put({ ifindex, isPod, snat });
+      this.#parts.table.put(value);
       held.entry = entry;
     });
   }
@@ -255,12 +281,18 @@ class Follower implements DeviceFollower {
     else this.#cancelRetry = clock.after(this.#backoff.nextMs(), () => this.#reconcile());
   }
 
-  #view({ link, isWanted, role, reason, snat }: DeviceDecision): DeviceView {
+  #isAttached({ link: { ifindex }, isWanted }: DeviceDecision): boolean {
+    return isWanted && this.#held.get(ifindex)?.directions.size === DIRECTIONS.length;
+  }
+
+  #view(decision: DeviceDecision): DeviceView {
+    const { link, role, reason, snat } = decision;
     const { ifindex, name, kind } = link;
     const failure = this.#failures.get(ifindex);
-    const isAttached = this.#held.get(ifindex)?.directions.size === DIRECTIONS.length;
+    const xdp = this.#parts.xdp?.view(ifindex);
     return {
-      ...{ name, ifindex, kind, role, isAttached: isWanted && isAttached },
+      ...{ name, ifindex, kind, role, isAttached: this.#isAttached(decision) },
+      ...(xdp && { xdp }),
       reason: failure?.reason ?? reason,
       isFailed: failure !== undefined,
       ingress: this.#order(ifindex, 'ingress'),

@@ -24,6 +24,8 @@ export interface LayerObject {
   readonly kernelTypes?: Uint8Array | undefined;
   /** Programs that are not loaded. */
   readonly without?: readonly string[];
+  /** BPF_F_* of single programs. */
+  readonly programFlags?: Readonly<Record<string, number>>;
   /** Programs that the kernel verifies while it verifies the others. */
   readonly apart?: readonly string[];
 }
@@ -66,9 +68,12 @@ export const ETHERNET_PROGRAMS: readonly string[] = ['fl_ingress', 'fl_egress'];
 export const L3_PROGRAMS: readonly string[] = ['fl_ingress_l3', 'fl_egress_l3'];
 export const DEVICE_PROGRAMS: readonly string[] = [...ETHERNET_PROGRAMS, ...L3_PROGRAMS];
 
+/** Attached to devices that forward by XDP. */
+export const XDP_PROGRAM = 'fl_xdp';
+
 /** The programs whose links are pinned, of all layers. */
 export const isHookProgram = (program: string): boolean =>
-  SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program);
+  SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program) || program === XDP_PROGRAM;
 
 export interface SocketSettings {
   readonly cgroupRoot: string;

@@ -98,7 +98,7 @@ const maySettingsHelp = (error: unknown): boolean =>
   codeOf(error) === 'VERIFIER' || codeOf(error) === 'EINVAL';
 
 async function loadGroups(
-  { bytes, kernelTypes, without = [], apart = [] }: LayerObject,
+  { bytes, kernelTypes, programFlags, without = [], apart = [] }: LayerObject,
   rodata: Rodata,
   options: LoadOptions,
 ): Promise<readonly LoadedObject[]> {
@@ -106,7 +106,7 @@ async function loadGroups(
   const isApart = (name: string): boolean => apart.includes(name);
   const groups = apart.length > 0 ? [isRest, isApart] : [isRest];
   const ends = await Promise.allSettled(
-    groups.map((has) => loadSome({ bytes, kernelTypes, rodata, has }, options)),
+    groups.map((has) => loadSome({ bytes, kernelTypes, programFlags, rodata, has }, options)),
   );
   const loads = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
   const refused = ends.find((end) => end.status === 'rejected');
@@ -116,13 +116,14 @@ async function loadGroups(
 }
 
 interface Some extends Pick<LayerObject, 'bytes' | 'kernelTypes'> {
+  readonly programFlags?: LayerObject['programFlags'] | undefined;
   readonly rodata: Rodata;
   /** Whether a program is loaded, by its name. */
   readonly has: (program: string) => boolean;
 }
 
 async function loadSome(
-  { bytes, kernelTypes, rodata, has }: Some,
+  { bytes, kernelTypes, programFlags = {}, rodata, has }: Some,
   { folder, sizes, versions, maps }: LoadOptions,
 ): Promise<LoadedObject> {
   const object = native.openObject(bytes, {
@@ -133,6 +134,7 @@ async function loadSome(
     for (const [variable, value] of Object.entries(rodata)) object.setRodata(variable, value);
     const all = object.programs.map(({ name }) => name);
     for (const name of all) if (!has(name)) object.setAutoload(name, false);
+    for (const [name, flags] of Object.entries(programFlags)) object.setProgramFlags(name, flags);
     for (const name of object.maps) {
       const size = sizes[name];
       if (size !== undefined) object.setMaxEntries(name, size);

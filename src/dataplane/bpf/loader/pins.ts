@@ -4,7 +4,7 @@
 import { lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
-import { isHookProgram } from './layer.ts';
+import { isHookProgram, XDP_PROGRAM } from './layer.ts';
 import { type MapVersions, mapPin, type PinnedMap, parseMapPin } from './versions.ts';
 
 export interface PinFolder {
@@ -33,6 +33,12 @@ export function parseLinkPin(pin: string): { program: string; device: string | u
   return { program, device: name };
 }
 
+/** As they are to be removed: what XDP leaves is for the programs of tc. */
+const xdpFirst = (pins: readonly string[]): readonly string[] => {
+  const isXdp = (pin: string): boolean => parseLinkPin(pin).program === XDP_PROGRAM;
+  return [...pins.filter(isXdp), ...pins.filter((pin) => !isXdp(pin))];
+};
+
 const isLinkPin = (pin: string): boolean => isHookProgram(parseLinkPin(pin).program);
 
 /** Makes the folders for pins. Throws OTHER_LAYOUT if a map is pinned there in another version. */
@@ -60,9 +66,7 @@ function refuseOtherVersions(bpfRoot: string, versions?: MapVersions): void {
 export function listPins(bpfRoot: string): { readonly links: string[]; readonly maps: string[] } {
   const { links, maps } = pinFolder(bpfRoot);
   return {
-    links: pinsIn(links)
-      .filter(isLinkPin)
-      .map((pin) => join(links, pin)),
+    links: xdpFirst(pinsIn(links).filter(isLinkPin)).map((pin) => join(links, pin)),
     maps: pinsIn(maps)
       .filter((pin) => parseMapPin(pin) !== undefined)
       .map((pin) => join(maps, pin)),

@@ -9,7 +9,7 @@ import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { DeviceView, TableFill } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
-import { detachPinned, devicePins } from '../devices/device-pins.ts';
+import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
 import { createDeviceFollower, type DeviceFollower } from '../devices/follower.ts';
 import { createKernelLinks, type TcOrder } from '../devices/kernel-links.ts';
@@ -22,6 +22,8 @@ import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, kernelTables } from '../maps/kernel.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
+import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
+import type { XdpObjects } from '../xdp/programs.ts';
 import { markOlderFlows } from './marks.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
@@ -32,6 +34,8 @@ import { startSweeping } from './sweeping.ts';
 export interface DeviceSettings {
   readonly policy: DevicePolicy;
   readonly order: TcOrder;
+  /** --xdp; undefined: off. */
+  readonly xdp?: readonly string[];
 }
 
 export interface PacketLayer {
@@ -39,6 +43,8 @@ export interface PacketLayer {
   devices(): readonly DeviceView[];
   /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them. */
   follow(plan: Plan): void;
+  /** Services are programmed. */
+  begin(): void;
   /** Attaches again what somebody else has removed. */
   repair(): void;
   /** Packets and bytes of frontends as of the last reading. */
@@ -59,6 +65,7 @@ export interface PacketLayerParts {
   readonly programs: Promise<DevicePrograms>;
   /** The program that deletes expired flows. */
   readonly sweepObject: Uint8Array;
+  readonly xdpObjects: XdpObjects;
   readonly bpfRoot: string;
   readonly sizes: Readonly<Record<string, number>>;
   /** TCP connections to a backend that is gone are reset. */
@@ -94,12 +101,15 @@ export async function openPacketLayer(
     const traffic = arrayTable(loaded.map('fl_traffic'));
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const tables = { flows, traffic, capacity, timeouts };
+    const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
     await parts.beforeLinks?.();
+    const xdp = adoptXdp();
+    if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
     const { frontend, runtime } = kernelTables(loaded.map);
     const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);
-    const follower = followDevices(settings, loaded, parts);
+    const follower = followDevices(settings, loaded, { ...parts, xdp });
     opened.push(follower);
     const lack = lackOfHooks(follower.devices());
     if (lack !== undefined) {
@@ -122,8 +132,9 @@ export async function openPacketLayer(
         followNode(plan.node);
         followAddresses?.(plan);
       },
+      begin: () => xdp?.begin(),
       repair() {
-        const devices = follower.repair();
+        const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
         if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');
       },
       close,
@@ -138,9 +149,15 @@ export async function openPacketLayer(
 function followDevices(
   { policy, order }: DeviceSettings,
   { map, programs, load }: DevicePrograms,
-  { bpfRoot, log, network }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'>,
+  {
+    bpfRoot,
+    log,
+    network,
+    xdp,
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'> & { readonly xdp: OpenXdp | undefined },
 ): DeviceFollower {
-  return createDeviceFollower({
+  const follower = createDeviceFollower({
+    xdp,
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
@@ -149,6 +166,8 @@ function followDevices(
       links: () => network.current().links.values(),
     }),
   });
+  xdp?.follow(follower, network);
+  return follower;
 }
 
 /** Those of bpf/packet/maps.h. */
@@ -163,7 +182,9 @@ export const PACKET_MAPS: readonly string[] = [
  * another proxy begins meanwhile are known to conntrack alone: the next agent with this layer must not reset them.
  */
 export function removePacketLayer(bpfRoot: string): void {
-  for (const { path } of devicePins(pinFolder(bpfRoot).links)) detachPinned(path, removeFiltersOf);
+  const { links } = pinFolder(bpfRoot);
+  for (const { path } of [...xdpPins(links), ...devicePins(links)])
+    detachPinned(path, removeFiltersOf);
   for (const path of listPins(bpfRoot).maps) {
     if (PACKET_MAPS.includes(parseMapPin(basename(path))?.map ?? '')) unpin(path);
   }

@@ -60,6 +60,7 @@ export function neededPrograms(
 
 export interface DevicePrograms {
   readonly map: (name: string) => BpfMap;
+  readonly maps: ReadonlyMap<string, BpfMap>;
   /** By name, as far as they are loaded. */
   readonly programs: ReadonlyMap<string, BpfProgram>;
   /** Adds others. Throws FairleadError. */
@@ -100,6 +101,7 @@ export async function openPrograms(
   let isClosed = false;
   return {
     map,
+    maps,
     programs,
     async load(more) {
       const later = packetPrograms(object(), more, rodata);

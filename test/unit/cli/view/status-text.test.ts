@@ -171,6 +171,7 @@ test('devices: how many have their programs, each with -o wide, failures always'
       ...{ name: 'eth0', ifindex: 2, kind: undefined, role: 'uplink', reason: 'it is up' },
       isAttached: true,
       snat: { IPv4: '192.0.2.1', IPv6: '2001:db8::1' },
+      xdp: { state: 'refused', reason: 'its driver lost 40 of 40 frames', lost: 40 },
     },
     {
       ...device,
@@ -194,7 +195,7 @@ test('devices: how many have their programs, each with -o wide, failures always'
   expect(lines(true).slice(3)).toEqual([
     "Device:     cali1   veth       pod      attached: its peer is elsewhere   SNAT with the node's address   ingress: fl_ingress, other   egress: fl_egress",
     'Device:     cali2   veth       -        not attached: EBUSY',
-    'Device:     eth0    hardware   uplink   attached: it is up                SNAT 192.0.2.1, 2001:db8::1',
+    'Device:     eth0    hardware   uplink   attached: it is up                SNAT 192.0.2.1, 2001:db8::1                                                     XDP refused: its driver lost 40 of 40 frames, 40 frames lost',
     'Device:     lo      loopback   -        not attached: loopback',
   ]);
 });

@@ -37,6 +37,9 @@ describe('a link', () => {
       kind: 'veth',
       master: 4,
       isPeerElsewhere: true,
+      mac: undefined,
+      below: undefined,
+      mtu: 0,
     });
   });
 

@@ -29,6 +29,9 @@ const linkOf = ({ addresses: _, ...link }: LinkSpec): Link => ({
   kind: undefined,
   master: undefined,
   isPeerElsewhere: false,
+  mac: `02:00:00:00:00:${link.ifindex.toString(16).padStart(2, '0')}`,
+  below: undefined,
+  mtu: 1500,
   ...link,
 });
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which devices forward by XDP, and why: those by which clients of other machines come in, if --xdp says so. The programs of
+// tc are complete, so a device without XDP lacks nothing but speed. Pure.
+import { matchesGlob } from '../../../lib/glob.ts';
+import type { Network } from '../../../sys/netlink/network.ts';
+import type { Link } from '../../../sys/netlink/records.ts';
+import type { DeviceDecision } from '../devices/policy.ts';
+
+export type XdpMode = 'auto' | 'native' | 'off';
+
+export interface XdpDecision {
+  /** `both`: its frames are translated by XDP, and other devices' may leave by it; `send`: only the latter. */
+  readonly use: 'none' | 'both' | 'send';
+  /** Why XDP may be used, or why not: one clause. */
+  readonly reason: string;
+}
+
+interface Asked {
+  readonly mode: XdpMode;
+  /** The entry names devices. */
+  readonly isNamed: boolean;
+  readonly reason: string;
+}
+
+/** The last entry of --xdp that names the device, else the one for all. */
+export function askedFor(name: string, entries: readonly string[]): Asked {
+  const named = entries
+    .filter((entry) => entry.includes('='))
+    .findLast((entry) => matchesGlob(entry.slice(0, entry.indexOf('=')), name));
+  const entry = named ?? entries.find((one) => !one.includes('=')) ?? 'off';
+  const mode = entry.slice(entry.indexOf('=') + 1) as XdpMode;
+  return { mode, isNamed: named !== undefined, reason: `--xdp has ${entry}` };
+}
+
+export function decideXdp(
+  { link, role, isL3, isWanted }: DeviceDecision,
+  network: Network,
+  entries: readonly string[],
+): XdpDecision {
+  const asked = askedFor(link.name, entries);
+  const none = (reason: string): XdpDecision => ({ use: 'none', reason });
+  if (!isWanted) return none('it has no packet programs');
+  if (asked.mode === 'off') return none(asked.reason);
+  if (isL3) return none('its packets have no Ethernet header');
+  if (role === 'pod') {
+    return isChosen(asked) ? { use: 'send', reason: asked.reason } : none(POD);
+  }
+  const never = unsuitable(link, role);
+  if (never !== undefined) return none(never);
+  if (asked.mode === 'auto' && link.kind !== undefined) return none(virtual(link.kind));
+  if (hasVlans(link, network) && !isChosen(asked)) return none(VLANS);
+  return { use: 'both', reason: asked.reason };
+}
+
+/** Whoever names it knows it. */
+const isChosen = ({ mode, isNamed }: Asked): boolean => mode === 'native' && isNamed;
+
+const hasVlans = ({ ifindex }: Link, { links }: Network): boolean =>
+  [...links.values()].some(({ kind, below }) => kind === 'vlan' && below === ifindex);
+
+const VLANS =
+  'VLANs are on it, and a driver may take their tags off before XDP: `ethtool -K NAME rxvlan off`, then --xdp NAME=native';
+
+/** What is sent to it by XDP passes none of the filters between the node and the pod. */
+const POD =
+  'it leads to a pod: only --xdp NAME=native sends to it, past the filters of its packets';
+
+/** Frames of a virtual device may have checksums that are still to be filled in, which XDP cannot see. */
+const virtual = (kind: string): string =>
+  `it is a virtual device (${kind}), whose senders may leave checksums to others: --xdp NAME=native if they do not`;
+
+function unsuitable({ kind }: Link, role: DeviceDecision['role']): string | undefined {
+  if (role === 'bridge' || role === 'tunnel') return `a ${role} has no driver of its own`;
+  if (kind === 'bond')
+    return 'programs of a bond run on its ports, which are not served by themselves';
+  return kind === 'vlan'
+    ? 'a VLAN has no driver of its own: its frames pass the device below'
+    : undefined;
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices and --xdp -> which forward by XDP, and why.
+import { describe, expect, test } from 'vitest';
+import { decideDevices } from '../../../../../src/dataplane/bpf/devices/policy.ts';
+import { askedFor, decideXdp } from '../../../../../src/dataplane/bpf/xdp/policy.ts';
+import { type LinkSpec, network } from '../devices/networks.ts';
+
+const eth0: LinkSpec = { ifindex: 2, name: 'eth0' };
+const veth: LinkSpec = { ifindex: 3, name: 'v0', kind: 'veth', addresses: ['192.0.2.1/24'] };
+const pod: LinkSpec = { ifindex: 4, name: 'cali1', kind: 'veth', isPeerElsewhere: true };
+const vlan: LinkSpec = { ifindex: 5, name: 'eth0.7', kind: 'vlan', below: 2 };
+
+/** `both: --xdp has auto`, of the first device. */
+function decided(links: readonly LinkSpec[], entries: readonly string[], patterns: string[] = []) {
+  const all = network(links);
+  const name = links[0]?.name;
+  const [decision] = decideDevices(all, { patterns, podDevices: undefined }).filter(
+    ({ link }) => link.name === name,
+  );
+  const { use, reason } = decideXdp(decision!, all, entries);
+  return `${use}: ${reason}`;
+}
+
+describe('what is asked for', () => {
+  test.each([
+    [[], 'off', '--xdp has off'],
+    [['auto'], 'auto', '--xdp has auto'],
+    [['native', 'eth1=off'], 'native', '--xdp has native'],
+    [['eth0=off', 'auto'], 'off', '--xdp has eth0=off'],
+    [['auto', 'eth*=native', 'eth0=off'], 'off', '--xdp has eth0=off'],
+    [['auto', 'eth0=off', 'eth*=native'], 'native', '--xdp has eth*=native'],
+    [['eth?=native'], 'native', '--xdp has eth?=native'],
+    [['eth=native'], 'off', '--xdp has off'],
+  ] as const)('%j of eth0: %s', (entries, mode, reason) => {
+    expect(askedFor('eth0', entries)).toMatchObject({ mode, reason });
+  });
+});
+
+describe('a device', () => {
+  const rows: readonly (readonly [string, readonly LinkSpec[], readonly string[], string])[] = [
+    ['by default', [eth0], ['off'], 'none: --xdp has off'],
+    ['a network card', [eth0], ['auto'], 'both: --xdp has auto'],
+    ['a network card, native', [eth0], ['native'], 'both: --xdp has native'],
+    ['excluded', [eth0], ['auto', 'eth0=off'], 'none: --xdp has eth0=off'],
+    [
+      'virtual, auto',
+      [veth],
+      ['auto'],
+      'none: it is a virtual device (veth), whose senders may leave checksums to others: --xdp NAME=native if they do not',
+    ],
+    ['virtual, native', [veth], ['native'], 'both: --xdp has native'],
+    ['virtual, named', [veth], ['v0=native'], 'both: --xdp has v0=native'],
+    [
+      'of a pod, native for all',
+      [pod],
+      ['native'],
+      'none: it leads to a pod: only --xdp NAME=native sends to it, past the filters of its packets',
+    ],
+    [
+      'of a pod, named but auto',
+      [pod],
+      ['cali1=auto'],
+      'none: it leads to a pod: only --xdp NAME=native sends to it, past the filters of its packets',
+    ],
+    ['of a pod, named', [pod], ['cali*=native'], 'send: --xdp has cali*=native'],
+    [
+      'without Ethernet',
+      [{ ifindex: 6, name: 'tun0', kind: 'tun', type: 65_534 }],
+      ['native'],
+      'none: its packets have no Ethernet header',
+    ],
+    [
+      'a bridge',
+      [{ ifindex: 6, name: 'br0', kind: 'bridge' }],
+      ['native'],
+      'none: a bridge has no driver of its own',
+    ],
+    [
+      'a tunnel',
+      [{ ifindex: 6, name: 'vx0', kind: 'vxlan' }],
+      ['vx0=native'],
+      'none: a tunnel has no driver of its own',
+    ],
+    [
+      'a VLAN',
+      [vlan, eth0],
+      ['eth0.7=native'],
+      'none: a VLAN has no driver of its own: its frames pass the device below',
+    ],
+    [
+      'below VLANs',
+      [eth0, vlan],
+      ['native'],
+      'none: VLANs are on it, and a driver may take their tags off before XDP: `ethtool -K NAME rxvlan off`, then --xdp NAME=native',
+    ],
+    ['below VLANs, named', [eth0, vlan], ['eth0=native'], 'both: --xdp has eth0=native'],
+    [
+      'a bond',
+      [{ ifindex: 6, name: 'bond0', kind: 'bond' }],
+      ['auto'],
+      'none: programs of a bond run on its ports, which are not served by themselves',
+    ],
+    [
+      'a port of a bond',
+      [
+        { ...eth0, master: 6 },
+        { ifindex: 6, name: 'bond0', kind: 'bond' },
+      ],
+      ['eth0=native'],
+      'none: it has no packet programs',
+    ],
+    ['down', [{ ...eth0, isUp: false }], ['auto'], 'none: it has no packet programs'],
+  ];
+  test.each(rows)('%s', (_, links, entries, expected) => {
+    expect(decided(links, entries)).toBe(expected);
+  });
+
+  test('that --devices leaves out', () => {
+    expect(decided([eth0], ['auto'], ['!eth0'])).toBe('none: it has no packet programs');
+  });
+});
