@@ -6,12 +6,12 @@ import { defineConfig } from 'vitest/config';
 const afterBuild = ['conventions/docs', 'bench/parts'].map((name) => `test/unit/${name}.test.ts`);
 
 /** Files that touch the kernel: one at a time, one project after the other. */
-function kernelProject(name: string, groupOrder: number, isolate = true) {
+function kernelProject(name: string, groupOrder: number, isolate = true, files = '**/*.test.ts') {
   return {
     extends: true as const,
     test: {
       name,
-      include: [`test/integration/${name}/**/*.test.ts`],
+      include: [`test/integration/${name}/${files}`],
       maxWorkers: 1,
       isolate,
       sequence: { groupOrder },
@@ -48,8 +48,13 @@ export default defineConfig({
       kernelProject('networks', 10),
       // For kernels that the host need not have: files of the project `kernels` run them in virtual machines.
       kernelProject('guest', 11),
-      // Its files share the virtual machines.
-      kernelProject('kernels', 12, false),
+      // Its files share the virtual machines. FAIRLEAD_KERNEL leaves out those that are for another kernel alone.
+      kernelProject(
+        'kernels',
+        12,
+        false,
+        `{,lab/${process.env['FAIRLEAD_KERNEL'] ?? '*'}/}*.test.ts`,
+      ),
       kernelProject('chart', 13),
       kernelProject('e2e', 13),
       // Compares the documents with what was built, so it comes last.

@@ -170,7 +170,7 @@ on_cluster() {
   fi
 }
 stage_cluster() { on_cluster cluster; }
-# on_kernels STAGE PROGRAM: in virtual machines with older kernels, which PROGRAM --prepare can make here.
+# on_kernels STAGE PROGRAM COMMAND...: in virtual machines with older kernels, which PROGRAM --prepare can make here, by COMMAND.
 on_kernels() {
   local output code=0
   if [[ -n ${FAIRLEAD_SKIP_VM-} ]]; then
@@ -179,7 +179,7 @@ on_kernels() {
   fi
   output=$("$2" --prepare 2>&1) || code=$?
   case $code in
-    0) run "$1" "$1" ;;
+    0) "${@:3}" ;;
     5)
       output=${output##*$'\n'}
       skip "$1" "test/integration/$1" "${output#error: }"
@@ -190,13 +190,19 @@ on_kernels() {
       ;;
   esac
 }
-stage_vm() { on_kernels vm scripts/test-vm; }
-# In virtual machines that share this machine's files. Its tests build networks, as those of the stages that they are from do.
+stage_vm() { on_kernels vm scripts/test-vm run vm vm; }
+# In virtual machines that share this machine's files, all three at once, because each waits as well as it computes. Its tests build networks, as those of the stages that they are from do.
 stage_kernels() {
   local reason
   reason=$(need_rules)
-  if [[ -n $reason ]]; then skip kernels test/integration/kernels "$reason"; else on_kernels kernels scripts/guest; fi
+  if [[ -n $reason ]]; then skip kernels test/integration/kernels "$reason"; else on_kernels kernels scripts/guest each_kernel; fi
 }
+each_kernel() {
+  if [[ ${FAIRLEAD_GUESTS-} == 1 ]]; then in_lanes 'on5.10 on6.1 on6.12'; else in_lanes on6.12 on5.10 on6.1; fi
+}
+stage_on5.10() { run on5.10 kernels FAIRLEAD_KERNEL=5.10; }
+stage_on6.1() { run on6.1 kernels FAIRLEAD_KERNEL=6.1; }
+stage_on6.12() { run on6.12 kernels FAIRLEAD_KERNEL=6.12; }
 # The test files that virtual machines have, on the running kernel.
 stage_guest() { run_if need_packets guest; }
 # The cases of `packets` on the real kube-proxy.

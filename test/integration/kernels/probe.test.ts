@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import type { Served } from '../../../src/agent/probe/choice.ts';
 import { FEATURE_NAMES } from '../../../src/agent/probe/features.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
-import { type Guest, KERNELS, type Kernel, onEach } from './guest.ts';
+import { ALL_KERNELS, type Guest, type Kernel, onEach } from './guest.ts';
 
 interface Report {
   readonly items: readonly {
@@ -26,7 +26,7 @@ function documented(kernel: Kernel): ReadonlyMap<string, string> {
     .split('\n')
     .filter((line) => /^\| [`\w]/.test(line))
     .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')));
-  const column = 2 + KERNELS.indexOf(kernel);
+  const column = 2 + ALL_KERNELS.indexOf(kernel);
   return new Map(rows.map((cells) => [cells[1] ?? '', cells[column] ?? '']));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a stage that this machine cannot run: it is said, with the reason, and each of its files is counted.
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +17,7 @@ function stage(name: string, given: string, environment: NodeJS.ProcessEnv = {})
     source scripts/stages.sh
     add() { echo "counted: $*"; }
     run() { echo "ran: $1"; }
+    in_lanes() { echo "lanes: $*"; }
     need_rules() { :; }
     ${given}
     stage_${name}`;
@@ -52,7 +53,24 @@ test.each([
 });
 
 test('what it needs is made: it runs', () => {
-  expect(stage('kernels', prepare(0))).toBe('ran: kernels');
+  expect(stage('vm', 'scripts/test-vm() { :; }')).toBe('ran: vm');
+});
+
+test('each kernel has a lane; FAIRLEAD_GUESTS=1 boots one after another', () => {
+  expect(stage('kernels', prepare(0))).toBe('lanes: on6.12 on5.10 on6.1');
+  const one = { FAIRLEAD_GUESTS: '1' };
+  expect(stage('kernels', prepare(0), one)).toBe('lanes: on5.10 on6.1 on6.12');
+});
+
+test('every kernel of scripts/kernels.sh has a stage, and a folder is of one of them', () => {
+  const script = `source scripts/lib.sh; source scripts/kernels.sh; echo "\${kernels[@]}"`;
+  const kernels = execFileSync('bash', ['-c', script, 'scripts/test'], { encoding: 'utf8' });
+  for (const kernel of kernels.trim().split(' ')) {
+    expect(stage(`on${kernel}`, '')).toBe(`ran: on${kernel}`);
+  }
+  const folders = readdirSync('test/integration/kernels/lab', { withFileTypes: true });
+  const ofOne = folders.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  expect(kernels.trim().split(' ')).toEqual(expect.arrayContaining(ofOne));
 });
 
 test('what should work and does not is a failure, not a skip', () => {

@@ -2,9 +2,9 @@
 // What a connection costs by IPVS, which the host's kernel may lack, and by fairlead, in one virtual machine with Linux 6.12 (speed.sh). Its
 // clock counts instructions: nothing else that this machine does changes the figures, which are printed.
 import { describe, expect, test } from 'vitest';
-import { prepareCluster } from '../../cluster/programs/binaries.ts';
+import { prepareCluster } from '../../../cluster/programs/binaries.ts';
+import { type LabRun, runLab } from '../lab.ts';
 import { ipvsTools } from './ipvs-tools.ts';
-import { type LabRun, runLab } from './lab.ts';
 
 const COUNT = 2_000;
 const WHAT = [

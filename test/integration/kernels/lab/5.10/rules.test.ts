@@ -2,8 +2,8 @@
 // Where eBPF is forbidden, or there is no cgroup v2, on Linux 5.10: --engine auto serves by iptables and says why, and clients
 // see what they see of --engine iptables (compare.sh). test/integration/guest/forbidden.test.ts plays stories and cases so.
 import { afterAll, describe, expect, test } from 'vitest';
-import { bootGuest, guestOf } from '../guest.ts';
-import { kinds, type LabRun, runIn } from './lab.ts';
+import { bootGuest, guestOf } from '../../guest.ts';
+import { kinds, type LabRun, runIn } from '../lab.ts';
 
 const SECCOMP = 'a seccomp filter of this process answers bpf(2) with EPERM';
 const BANS = [

@@ -2,9 +2,9 @@
 // IPVS on Linux 6.12, whether the host's kernel has it or not: what is left of it is listed, and removed only when asked (ipvs.sh);
 // and where clients of the real kube-proxy in mode ipvs see something else than of fairlead's rules (compare.sh).
 import { describe, expect, test } from 'vitest';
-import { prepareCluster } from '../../cluster/programs/binaries.ts';
+import { prepareCluster } from '../../../cluster/programs/binaries.ts';
+import { kinds, runLab } from '../lab.ts';
 import { ipvsTools } from './ipvs-tools.ts';
-import { kinds, runLab } from './lab.ts';
 
 const environment = ipvsTools();
 const { guest, code, output } = await runLab('6.12', ['ipvs.sh'], environment);

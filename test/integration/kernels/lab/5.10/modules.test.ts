@@ -2,8 +2,8 @@
 // A kernel that lacks modules of iptables (Linux 5.10 without xt_statistic and xt_recent): the Services that need them wait, with the line that was
 // refused and what to do, and nothing of them is in nat; all others are served. Once the modules are loaded all are (modules.sh).
 import { afterAll, expect, test } from 'vitest';
-import { bootGuest } from '../guest.ts';
-import { kinds, runIn } from './lab.ts';
+import { bootGuest } from '../../guest.ts';
+import { kinds, runIn } from '../lab.ts';
 
 const guest = await bootGuest('5.10', ['without=xt_statistic,xt_recent']);
 afterAll(() => guest.stop());

@@ -2,7 +2,7 @@
 // SCTP with real sockets on Linux 6.12, whether the host's kernel has it or not: Services by each engine, from a pod, from
 // outside and from the node (sctp.sh).
 import { describe, expect, test } from 'vitest';
-import { runLab } from './lab.ts';
+import { runLab } from '../lab.ts';
 
 const [A, B] = ['10.1.1.5', '10.1.2.5'];
 const NODE = '192.0.3.1';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ipvsadm and ipset for scripts of the lab, as an environment.
 import { execFileSync } from 'node:child_process';
-import { packageRoot } from '../../../../src/sys/package.ts';
+import { packageRoot } from '../../../../../src/sys/package.ts';
 
 export function ipvsTools(): Readonly<Record<'PATH' | 'LD_LIBRARY_PATH', string>> {
   const script = { cwd: packageRoot(), encoding: 'utf8' } as const;
