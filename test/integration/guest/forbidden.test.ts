@@ -16,6 +16,8 @@ import { forbidBpf } from '../../support/seccomp/forbid-bpf.ts';
 
 interface Ban {
   readonly name: string;
+  /** In the name of the table of results. */
+  readonly short: string;
   /** What stands before a command line that it holds for. */
   readonly argv: readonly string[];
   readonly feature: string;
@@ -36,6 +38,7 @@ const HIDDEN = [
 const BANS: readonly Ban[] = [
   {
     name: 'a seccomp profile that denies bpf(2)',
+    short: 'seccomp',
     argv: forbidBpf('EPERM'),
     feature: 'bpf()',
     reason: /a seccomp filter of this process answers bpf\(2\) with EPERM/,
@@ -43,6 +46,7 @@ const BANS: readonly Ban[] = [
   },
   {
     name: 'a container without CAP_BPF and CAP_SYS_ADMIN',
+    short: 'capabilities',
     argv: ['setpriv', '--bounding-set', '-sys_admin,-bpf,-perfmon'],
     feature: 'bpf()',
     reason: /this process has neither CAP_BPF nor CAP_SYS_ADMIN/,
@@ -50,6 +54,7 @@ const BANS: readonly Ban[] = [
   },
   {
     name: 'a mount namespace without cgroup v2',
+    short: 'cgroup2',
     argv: HIDDEN,
     feature: 'cgroup v2',
     reason: /no cgroup v2 hierarchy is mounted/,
@@ -101,7 +106,7 @@ describe.each(BANS)('$name', (ban) => {
   );
 
   testPlayed(() => stage, {
-    table: `forbidden-${ban.feature}`,
+    table: `forbidden-${ban.short}`,
     stories: playable(),
     cases: allCases(),
   });
