@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// node tests.mjs REPORT SUITE: runs test files by vitest as SUITE says ({files, projects, only} in JSON) and appends one line of JSON
+// node tests.mjs REPORT SUITE: runs test files by vitest as SUITE says ({files, projects, only, isolate} in JSON) and appends one line of JSON
 // to REPORT for each test as it ends, then `"end"`. Of a virtual machine that stops in the middle, what had ended until then is there.
 import { appendFileSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
@@ -50,11 +50,12 @@ class GuestReporter {
   }
 }
 
-/** @type {{files: string[], projects?: string[], only?: string}} */
-const { files, projects, only } = JSON.parse(suite);
+/** @type {{files: string[], projects?: string[], only?: string, isolate?: boolean}} */
+const { files, projects, only, isolate } = JSON.parse(suite);
 const vitest = await startVitest('test', files, {
   ...{ run: true, watch: false, reporters: [new GuestReporter(), 'default'] },
   ...(projects === undefined ? {} : { project: projects }),
   ...(only === undefined ? {} : { testNamePattern: only }),
+  ...(isolate === undefined ? {} : { isolate }),
 });
 await vitest.close();

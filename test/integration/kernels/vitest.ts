@@ -14,6 +14,8 @@ export interface GuestSuite {
   readonly projects?: readonly string[];
   /** Only tests whose full name matches (`--testNamePattern`). */
   readonly only?: string;
+  /** false: files share what they import. */
+  readonly isolate?: boolean;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
@@ -40,11 +42,11 @@ let runs = 0;
 export async function runVitest(guest: Guest, suite: GuestSuite): Promise<GuestReport> {
   runs += 1;
   const path = join(guest.folder, `report-${runs}.jsonl`);
-  const { files, projects, only } = suite;
+  const { files, projects, only, isolate } = suite;
   const argv = [
     ...['env', 'CI=1', ...Object.entries(suite.environment ?? {}).map((one) => one.join('='))],
     ...['node', 'test/integration/kernels/tests.mjs', path],
-    JSON.stringify({ files, projects, only }),
+    JSON.stringify({ files, projects, only, isolate }),
   ];
   const { output } = await guest.run(suite.name, argv.map(quoted).join(' '));
   const lines = existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : [];
