@@ -83,32 +83,33 @@ SEC("iter/bpf_sk_storage_map") int fl_read_stored(struct bpf_iter__bpf_sk_storag
 	return 0;
 }
 
-static __always_inline struct carried *carried_of(struct bpf_iter__bpf_sk_storage_map *ctx)
+static __always_inline struct carried *carried_of(struct sock *sk)
 {
-	struct sock *sk = ctx->sk;
-	struct carried_key key;
+	struct carried_key key = key_of(sk);
 
-	if (!sk || !ctx->value)
-		return NULL;
-	key = key_of(sk);
 	return bpf_map_lookup_elem(&fl_carried, &key);
 }
 
-/* What a program has stored meanwhile stays. */
+/*
+ * What a program has stored meanwhile stays. The socket is read once: to the verifier of Linux 6.1
+ * what is read again may be NULL again.
+ */
 SEC("iter/bpf_sk_storage_map") int fl_store_sock(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	struct carried *carried = carried_of(ctx);
+	struct sock *sk = ctx->sk;
+	struct carried *carried = sk && ctx->value ? carried_of(sk) : NULL;
 
 	if (carried)
-		bpf_sk_storage_get(&fl_sock, ctx->sk, carried, BPF_SK_STORAGE_GET_F_CREATE);
+		bpf_sk_storage_get(&fl_sock, sk, carried, BPF_SK_STORAGE_GET_F_CREATE);
 	return 0;
 }
 
 SEC("iter/bpf_sk_storage_map") int fl_store_udp_sock(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	struct carried *carried = carried_of(ctx);
+	struct sock *sk = ctx->sk;
+	struct carried *carried = sk && ctx->value ? carried_of(sk) : NULL;
 
 	if (carried)
-		bpf_sk_storage_get(&fl_udp_sock, ctx->sk, carried, BPF_SK_STORAGE_GET_F_CREATE);
+		bpf_sk_storage_get(&fl_udp_sock, sk, carried, BPF_SK_STORAGE_GET_F_CREATE);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every program loads on this kernel within a limit on verified instructions, which leaves room for stricter
 // verifiers and keeps the start short on slow machines.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
@@ -119,6 +119,14 @@ test.each([
   ];
   object.close();
   expect(names.filter((name) => name.length > 15)).toEqual([]);
+});
+
+test('every object of the product is counted in docs/kernels.md', () => {
+  const sources = ['socket', 'packet'].flatMap((folder) =>
+    readdirSync(fileURLToPath(new URL(`../../../bpf/${folder}`, import.meta.url))),
+  );
+  const objects = sources.filter((name) => name.endsWith('.bpf.c'));
+  expect([...OBJECTS].map((name) => `${name}.bpf.c`).sort()).toEqual(objects.sort());
 });
 
 test('docs/kernels.md has every program', () => {

@@ -15,6 +15,7 @@ const SUITES = [
     name: 'selection and packets',
     files: [
       'conformance',
+      'migration/carry-storage',
       ...['translate', 'connections', 'icmp', 'fragments', 'answers'].map(
         (name) => `packet/${name}`,
       ),

@@ -7,7 +7,15 @@ import { runSync } from '../../../src/sys/exec.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 
 /** Those that an agent loads; the others are tried by `fairlead probe`, one program at a time. */
-export const OBJECTS = ['sock', 'packet', 'sweep', 'find_stale', 'destroy'] as const;
+export const OBJECTS = [
+  'sock',
+  'packet',
+  'xdp',
+  'sweep',
+  'find_stale',
+  'destroy',
+  'carry',
+] as const;
 
 /** By `sock/fl_connect4`. An object that is refused has none of its programs here. */
 export interface Counts {
