@@ -23,6 +23,9 @@ struct address {
 	};
 };
 
+/* The first half of what stands for the address of a socket without one: see set_netns_source(). */
+#define NETNS_SOURCE bpf_cpu_to_be64(0x0100000000000000)
+
 static __always_inline void set_ipv4(struct address *a, __be32 ipv4)
 {
 	a->word[0] = 0;

@@ -27,14 +27,15 @@ struct request {
 	struct address address; /* v4-mapped for IPv4 */
 	struct address source;	/* as session affinity tells clients apart */
 	struct flow_record flow;
-	__u32 hash; /* of the flow: for sets that do not select at random */
+	__u16 source_port; /* 0: not known yet */
+	__u16 pad;
 	__u16 port; /* host order */
 	enum l4_protocol protocol;
 	enum client_position position;
 	__u8 source_is_loopback; /* the socket is bound to a loopback address */
 	__u8 may_choose_anew;	 /* 0: an established flow, which keeps its backend or has none */
 	__u8 source_is_address;	 /* `source` is the source of its packets, else see `bound` */
-	__u8 pad;
+	__u8 pad2;
 	struct address
 		bound; /* of a socket: the source of its packets; unspecified: not known yet */
 };

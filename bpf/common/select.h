@@ -138,6 +138,20 @@ static __always_inline bool choose_remembered(const struct route *route,
 	return try_candidate(&from, SOURCE_AFFINITY, route, family, c);
 }
 
+/* Of the node's address, as it is in memory; of IPv4 there is one. 0: it is not known. */
+__noinline __u64 fl_node_half(__u32 family, __u32 half)
+{
+	struct node *node = bpf_map_lookup_elem(&fl_node, &runtime_key);
+	__u64 found = 0;
+
+	if (!node)
+		return 0;
+	if (family == FAMILY_IPV4)
+		return *(const __be32 *)as_address(node->address4);
+	__builtin_memcpy(&found, half ? &node->address6[8] : &node->address6[0], sizeof(found));
+	return found;
+}
+
 /*
  * The address that packets of the request have as their source. A socket of the node that is bound
  * to no address will have one of the node's. False: not known yet.
@@ -145,50 +159,65 @@ static __always_inline bool choose_remembered(const struct route *route,
 static __always_inline bool find_source(const struct request *r, enum family family,
 					struct address *source)
 {
-	struct node *node;
+	__u64 half;
 
 	*source = r->source_is_address ? r->source : r->bound;
 	if (r->source_is_address || !is_unspecified(source, family))
 		return true;
-	node = bpf_map_lookup_elem(&fl_node, &runtime_key);
-	if (r->position != POSITION_HOST || !node)
+	if (r->position != POSITION_HOST)
 		return false;
-	if (family == FAMILY_IPV4)
-		set_ipv4(source, *(const __be32 *)as_address(node->address4));
-	else
-		*source = *as_address(node->address6);
-	return !is_unspecified(source, family);
+	half = fl_node_half(family, 0);
+	if (family == FAMILY_IPV4) {
+		set_ipv4(source, half);
+		return half;
+	}
+	__builtin_memcpy(&source->byte[0], &half, sizeof(half));
+	half = fl_node_half(family, 1);
+	__builtin_memcpy(&source->byte[8], &half, sizeof(half));
+	return half;
+}
+
+/* For fl_hash. Without a branch, of which the verifier would walk both sides to the end. */
+static __always_inline __u64 hash_rest(const struct request *r, const struct route *route)
+{
+	__u32 has_affinity = -route->affinity_seconds >> 31; /* of at most days */
+	__u64 how = route->rule.kind | has_affinity << 8 | r->source_is_address << 9;
+
+	return how << 40 | (__u64)r->protocol << 32 | (__u32)r->source_port << 16 | r->port;
 }
 
 /* A source that is not known yet is that of session affinity: all sockets of a pod are one. */
-static __always_inline __u32 member_by_source(const struct request *r,
-					      const struct traffic_rule *rule, enum family family)
+static __always_inline __u32 member_by_algorithm(const struct request *r, const struct route *route,
+						 enum family family)
 {
+	const struct traffic_rule *rule = &route->rule;
+	__u64 from_high, from_low, to_high, to_low;
 	struct address source;
-	__u64 high, low;
+	__u32 hash;
 
 	if (!find_source(r, family, &source))
 		source = r->source;
-	__builtin_memcpy(&high, &source.byte[0], sizeof(high));
-	__builtin_memcpy(&low, &source.byte[8], sizeof(low));
-	return fl_member_by_source(rule->block, rule->members, high, low);
+	__builtin_memcpy(&from_high, &source.byte[0], sizeof(from_high));
+	__builtin_memcpy(&from_low, &source.byte[8], sizeof(from_low));
+	__builtin_memcpy(&to_high, &r->address.byte[0], sizeof(to_high));
+	__builtin_memcpy(&to_low, &r->address.byte[8], sizeof(to_low));
+	hash = fl_hash(from_high, from_low, to_high, to_low, hash_rest(r, route));
+	return fl_member_by(rule->kind, rule->block, rule->members, hash);
 }
 
-static __always_inline __u32 new_member(const struct request *r, const struct traffic_rule *rule,
+static __always_inline __u32 new_member(const struct request *r, const struct route *route,
 					enum family family)
 {
-	if (rule->kind == SET_RANDOM)
-		return fl_random_member(rule->block, rule->members);
-	if (rule->kind == SET_SOURCE_HASH)
-		return member_by_source(r, rule, family);
-	return fl_member_by(rule->kind, rule->block, rule->members);
+	if (route->rule.kind == SET_RANDOM)
+		return fl_random_member(route->rule.block, route->rule.members);
+	return member_by_algorithm(r, route, family);
 }
 
 /* False if the slot's backend is not the Service's: the set was read while it was replaced. */
 static __always_inline bool choose_new(const struct request *r, const struct route *route,
 				       enum family family, struct choice *c)
 {
-	struct candidate from = {.id = new_member(r, &route->rule, family)};
+	struct candidate from = {.id = new_member(r, route, family)};
 
 	return try_candidate(&from, SOURCE_SET, route, family, c);
 }

@@ -78,6 +78,7 @@ enum set_kind {
 	SET_ROUND_ROBIN = 2,	      /* members in turn, by each CPU for itself */
 	SET_WEIGHTED_ROUND_ROBIN = 3, /* entries of the table in turn */
 	SET_SOURCE_HASH = 4,	      /* an entry of the table, by the source's address */
+	SET_MAGLEV = 5,		      /* by the addresses and ports of the flow */
 } PACKED_ENUM;
 
 /* A struct of its own: see struct frontend_flags. */

@@ -144,6 +144,7 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	r->may_choose_anew = true;
 	set_netns_source(&r->source, netns);
 	read_bound(sk, family, &r->bound);
+	r->source_port = READ_WORD(sk->src_port);
 	r->source_is_loopback = is_loopback(&r->bound, family);
 }
 

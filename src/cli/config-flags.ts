@@ -30,6 +30,7 @@ const PLAN_FIELDS: readonly string[] = [
   'allowExternalIPs',
   'algorithm',
   'forwarding',
+  'externalAlgorithm',
 ];
 
 /** Every flag of kube-proxy and of fairlead, for `run`. */

@@ -136,7 +136,17 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     allowExternalIps: own.allowExternalIPs ?? true,
     ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
     ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
+    ...externalAlgorithm(own),
   };
+}
+
+/** Absent if it is that of all clients. */
+function externalAlgorithm({
+  algorithm,
+  externalAlgorithm: external,
+}: Parts['own']): Pick<PlanSettings, 'externalAlgorithm'> {
+  const isOther = external != null && external !== (algorithm ?? 'random');
+  return isOther ? { externalAlgorithm: external } : {};
 }
 
 function sourceOf({ document, own, flags }: Parts): SourceSettings {

@@ -111,6 +111,10 @@ const OF_BPF: readonly Row[] = [
     'remapped by the iptables engine, which always masquerades: snat',
     isNotDefault('snat'),
   ],
+  [
+    ['externalAlgorithm'],
+    'ignored by the iptables engine: clients from outside get backends as others do',
+  ],
   [['metricsTopServices'], 'ignored by the iptables engine: connections are not counted'],
 ];
 

@@ -15,6 +15,8 @@ export const ALGORITHM_ANNOTATION = 'fairlead.io/algorithm';
 export const FORWARDING_ANNOTATION = 'fairlead.io/forwarding';
 /** Of a Node: its agent takes requests for direct return, as `geneve/1` or, with another port than 6081, `geneve/1:7081`. */
 export const DIRECT_RETURN_ANNOTATION = 'fairlead.io/direct-return';
+/** Of a Service: the number of entries of its Maglev tables. */
+export const TABLE_SIZE_ANNOTATION = 'fairlead.io/table-size';
 /** Of a slice: the weights of its endpoints. */
 export const WEIGHTS_ANNOTATION = 'fairlead.io/weights';
 /** Of a slice: when the change behind it happened, for the programming latency metric. */

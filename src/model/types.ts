@@ -55,13 +55,14 @@ export interface ServicePort {
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 
-/** How a backend is chosen for a new connection; `weighted-` and the last: in proportion to weights. */
+/** How a backend is chosen for a new connection; `weighted-` and the last two: in proportion to weights. */
 export type Algorithm =
   | 'random'
   | 'weighted-random'
   | 'round-robin'
   | 'weighted-round-robin'
-  | 'source-hash';
+  | 'source-hash'
+  | 'maglev';
 
 /**
  * How requests from outside reach backends of other nodes. `snat`: masqueraded, the answer comes back through this node;
@@ -91,6 +92,8 @@ export interface Service {
   readonly algorithm?: Algorithm;
   /** Absent = the default of the node. */
   readonly forwarding?: Forwarding;
+  /** Entries of its Maglev tables, a prime; absent = as many as its backends need. */
+  readonly tableEntries?: number;
   /** Canonical prefixes allowed to use the load balancer addresses; undefined = everyone. */
   readonly sourceRanges: PerFamily<readonly string[] | undefined>;
   /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */

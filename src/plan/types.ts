@@ -85,6 +85,10 @@ export interface ServicePortPlan {
   readonly algorithm?: Algorithm;
   /** As the Service or the default of the node asks for; absent = snat. What becomes of it is in the traffic rules. */
   readonly forwarding?: Exclude<Forwarding, 'snat'>;
+  /** The same for clients from outside at frontends that are no ClusterIP; absent = `algorithm`. */
+  readonly externalAlgorithm?: Algorithm;
+  /** Entries of Maglev tables, a prime; absent = as many as a set's backends need. */
+  readonly tableEntries?: number;
   /** The two candidate sets, sorted by address then port, without duplicates; empty if no rule uses it. */
   readonly cluster: BackendList;
   readonly local: BackendList;
@@ -205,4 +209,6 @@ export interface PlanSettings {
   readonly algorithm?: Algorithm;
   /** Of Services that do not choose one; absent = snat. */
   readonly forwarding?: Forwarding;
+  /** Of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
+  readonly externalAlgorithm?: Algorithm;
 }

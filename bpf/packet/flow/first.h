@@ -66,7 +66,7 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 		return on_other(skb, p, family);
 	if (is_held(p))
 		return TC_ACT_SHOT;
-	set_client(skb, p, family);
+	set_client(skb, p);
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
 	if (verdict == VERDICT_LEAVE)
 		return LEAVE;

@@ -38,14 +38,14 @@ static __always_inline bool is_to_frontend(struct packet *p, enum family family)
 }
 
 /* Fills the rest: where the packet comes from. */
-static __always_inline void set_client(hook_context *ctx, struct packet *p, enum family family)
+static __always_inline void set_client(hook_context *ctx, struct packet *p)
 {
 	__u32 ifindex = device_of(ctx, p);
 	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 	struct request *r = &p->request;
 
 	r->source = p->wire.source;
-	r->hash = hash_tuple(p->secret, &p->wire, family) >> 32;
+	r->source_port = p->wire.source_port;
 	r->position = position_of_source(&p->wire.source);
 	if (device && device->ifindex == ifindex && device->flags.is_pod)
 		r->position = POSITION_POD;

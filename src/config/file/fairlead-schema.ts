@@ -75,6 +75,8 @@ export const ownSchema = z.strictObject({
   algorithm: z.enum(ALGORITHM_NAMES).nullish(),
   /** Which way requests from outside go to other nodes, of Services that do not say it. */
   forwarding: z.enum(FORWARDING_NAMES).nullish(),
+  /** The same for clients from outside, at frontends that are no ClusterIP. */
+  externalAlgorithm: z.enum(ALGORITHM_NAMES).nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
   /** Answer echo requests to addresses of Services. */

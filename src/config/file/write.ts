@@ -45,6 +45,7 @@ function ownDocument({
     allowExternalIPs: plan.allowExternalIps,
     algorithm: plan.algorithm ?? 'random',
     forwarding: plan.forwarding ?? 'snat',
+    externalAlgorithm: plan.externalAlgorithm ?? plan.algorithm ?? 'random',
     resetTCPConnections: own.resetsTcp,
     answerPing: own.answersPing,
     nodePortBindProtection: own.protectsNodePorts,

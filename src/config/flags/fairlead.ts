@@ -114,6 +114,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     ),
     choices: FORWARDING_NAMES,
   },
+  {
+    ...own(
+      'external-algorithm',
+      'string',
+      'externalAlgorithm',
+      'the same for clients from outside, at NodePorts, external and load balancer addresses (default: as --algorithm)',
+    ),
+    choices: ALGORITHM_NAMES,
+  },
   own(
     'reset-tcp-connections',
     'bool',

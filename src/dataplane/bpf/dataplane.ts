@@ -53,6 +53,8 @@ export interface BpfParts {
 const BATCH = 50;
 /** Work of an audit between two turns of the event loop. */
 const SLICE_MS = 10;
+/** Of making tables: the work of a batch may follow at once. */
+const TABLES_MS = 5;
 
 /** Adopts the contents of the tables; nothing is written before the initial sync. */
 export const createBpfDataplane = (parts: BpfParts): Dataplane => new BpfDataplane(parts);
@@ -196,6 +198,17 @@ class BpfDataplane implements Dataplane {
     return drift;
   }
 
+  /** Without a turn of the event loop if there is little to make. */
+  async #makeTables(plan: Plan, changed: Iterable<ServiceKey>): Promise<void> {
+    let startedAt = performance.now();
+    for (const _ of this.#core.makeTables(plan, changed)) {
+      if (performance.now() - startedAt < TABLES_MS) continue;
+      await new Promise(setImmediate);
+      if (this.#isClosed) return;
+      startedAt = performance.now();
+    }
+  }
+
   /**
    * Services that lose a frontend come last: another Service may have it by then. (Two that exchange frontends
    * do so in one batch, unless more than a batch of Services lose one.)
@@ -208,10 +221,13 @@ class BpfDataplane implements Dataplane {
       if (this.#isClosed) break;
       const [first, last] = partition(keys, (key) => !this.#core.isLosing(plan, key));
       losing.push(...last);
+      await this.#makeTables(plan, first);
+      if (this.#isClosed) break;
       reports.push(this.#core.apply(plan, first));
     }
     for (const keys of batchesOf(losing)) {
       if (reports.length > 1) await new Promise(setImmediate);
+      await this.#makeTables(plan, keys);
       if (!this.#isClosed) reports.push(this.#core.apply(plan, keys));
     }
     return sum(reports);

@@ -10,7 +10,7 @@ import { collectRejections, type Reject } from '../rejection-collector.ts';
 import { createSharing, type Sharing } from '../sharing.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from '../types.ts';
 import { readAddresses, type ServiceAddresses } from './addresses.ts';
-import { readAlgorithm } from './algorithm.ts';
+import { readBalancing } from './algorithm.ts';
 import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
 import { readSourceRanges } from './source-ranges.ts';
@@ -48,7 +48,6 @@ function readService(
   if (addresses === undefined) return undefined;
   const ports = sharing.servicePorts(readServicePorts(spec['ports'], reject));
   const policies = readPolicies(spec, type, addresses, reject);
-  const algorithm = readAlgorithm(object, reject);
   const forwarding = readForwarding(object, reject);
   return {
     namespace: ref.namespace,
@@ -63,7 +62,7 @@ function readService(
     internalPolicy: policies.internalPolicy,
     externalPolicy: policies.externalPolicy,
     affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
-    ...(algorithm !== undefined && { algorithm }),
+    ...readBalancing(object, reject),
     ...(forwarding !== undefined && { forwarding }),
     sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], reject),
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),

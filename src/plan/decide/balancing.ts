@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The balancing algorithms: how each chooses a backend of a set. What a dataplane makes of them is its own affair.
 import type { Algorithm } from '../../model/types.ts';
-import type { Backend, ServicePortPlan } from '../types.ts';
+import type { Backend, ClientPosition, Frontend, ServicePortPlan } from '../types.ts';
 
 export interface Balancing {
   /** A backend's share follows its weight; with the others only weight 0 counts. */
@@ -21,6 +21,10 @@ export const BALANCING: Readonly<Record<Algorithm, Balancing>> = {
     choice:
       'each client gets the one that a hash of its address names, as long as the set is the same',
   },
+  maglev: {
+    isWeighing: true,
+    choice: 'each connection gets the one that a hash of it names, on every node the same',
+  },
 };
 
 export const ALGORITHM_NAMES = Object.keys(BALANCING) as [Algorithm, ...Algorithm[]];
@@ -28,6 +32,16 @@ export const WEIGHING_NAMES = ALGORITHM_NAMES.filter((name) => BALANCING[name].i
 
 export const algorithmOf = ({ algorithm }: Pick<ServicePortPlan, 'algorithm'>): Algorithm =>
   algorithm ?? 'random';
+
+/** How one client's connections to a frontend are spread. */
+export const algorithmFor = (
+  port: Pick<ServicePortPlan, 'algorithm' | 'externalAlgorithm'>,
+  { kind }: Pick<Frontend, 'kind'>,
+  position: ClientPosition,
+): Algorithm =>
+  position === 'outside' && kind !== 'ClusterIP'
+    ? (port.externalAlgorithm ?? algorithmOf(port))
+    : algorithmOf(port);
 
 /** By which the algorithm chooses among the backends of a set: equal for one that does not weigh. */
 export const weightFor =

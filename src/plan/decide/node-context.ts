@@ -182,6 +182,7 @@ export function buildContext(
     allowExternalIps: settings.allowExternalIps,
     algorithm: settings.algorithm ?? 'random',
     forwarding: settings.forwarding ?? 'snat',
+    externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

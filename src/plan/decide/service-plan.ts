@@ -4,7 +4,7 @@ import { exactList, flatText } from '../../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import { annotationField } from '../../model/fields.ts';
-import { ALGORITHM_ANNOTATION } from '../../model/labels.ts';
+import { ALGORITHM_ANNOTATION, TABLE_SIZE_ANNOTATION } from '../../model/labels.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
   type Algorithm,
@@ -51,6 +51,8 @@ export interface BuildContext {
   readonly algorithm: Algorithm;
   /** Of Services that do not choose one. */
   readonly forwarding: Forwarding;
+  /** Of these for clients from outside, at frontends that are no ClusterIP. */
+  readonly externalAlgorithm: Algorithm;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -88,6 +90,7 @@ export function buildService(
   const work: Work = { service, key: serviceKey(service), slices, context, reject };
   rejectExternalIps(work);
   rejectIdleWeights(work);
+  rejectIdleTableSize(work);
   const ports: ServicePortPlan[] = [];
   const readyLocal = service.healthCheckNodePort === undefined ? undefined : newReadyLocal();
   for (const family of FAMILIES) {
@@ -128,10 +131,18 @@ const algorithmOf = ({ service, context }: Work): Algorithm =>
 const forwardingOf = ({ service, context }: Work): Forwarding =>
   service.forwarding ?? context.forwarding;
 
+const externalAlgorithmOf = ({ service, context }: Work): Algorithm =>
+  service.algorithm ?? context.externalAlgorithm;
+
+const algorithmsOf = (work: Work): readonly Algorithm[] => [
+  algorithmOf(work),
+  externalAlgorithmOf(work),
+];
+
 /** Nobody who writes weights wants them to have no effect. */
 function rejectIdleWeights(work: Work): void {
   const algorithm = algorithmOf(work);
-  if (BALANCING[algorithm].isWeighing) return;
+  if (algorithmsOf(work).some((one) => BALANCING[one].isWeighing)) return;
   const weights = work.slices.flatMap((slice) => slice.weights ?? [1]);
   const [first, ...others] = weights.filter((weight) => weight !== 0);
   if (others.every((weight) => weight === first)) return;
@@ -139,6 +150,22 @@ function rejectIdleWeights(work: Work): void {
     annotationField(ALGORITHM_ANNOTATION),
     `${algorithm} does not weigh endpoints: of their weights only 0 counts; use ${WEIGHING_NAMES.join(' or ')}`,
   );
+}
+
+function rejectIdleTableSize(work: Work): void {
+  if (work.service.tableEntries === undefined || algorithmsOf(work).includes('maglev')) return;
+  const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, maglev has`;
+  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+}
+
+/** A table must have room for every backend. */
+function tableEntriesOf(work: Work, { cluster, local }: CandidateSets): number | undefined {
+  const { tableEntries } = work.service;
+  const backends = Math.max(cluster.length, local.length);
+  if (tableEntries === undefined || tableEntries >= backends) return tableEntries;
+  const reason = `${tableEntries} entries are too few for ${backends} backends; the default is used`;
+  work.reject(annotationField(TABLE_SIZE_ANNOTATION), reason);
+  return undefined;
 }
 
 function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
@@ -173,7 +200,6 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const frontends = buildFrontends(work, port, parts);
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
-  const algorithm = algorithmOf(work);
   const forwarding = forwardingOf(work);
   const plan = {
     key: portKey(key, port, family),
@@ -183,7 +209,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     protocol,
     family,
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
-    ...(algorithm !== 'random' && { algorithm }),
+    ...balancingOf(work, sets),
     ...(forwarding !== 'snat' && { forwarding }),
     cluster,
     local,
@@ -192,6 +218,20 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
+}
+
+function balancingOf(
+  work: Work,
+  sets: CandidateSets,
+): Pick<ServicePortPlan, 'algorithm' | 'externalAlgorithm' | 'tableEntries'> {
+  const algorithm = algorithmOf(work);
+  const externalAlgorithm = externalAlgorithmOf(work);
+  const tableEntries = tableEntriesOf(work, sets);
+  return {
+    ...(algorithm !== 'random' && { algorithm }),
+    ...(externalAlgorithm !== algorithm && { externalAlgorithm }),
+    ...(tableEntries !== undefined && { tableEntries }),
+  };
 }
 
 function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readonly Frontend[] {

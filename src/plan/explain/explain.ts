@@ -146,7 +146,7 @@ function chosen(
     });
   }
   steps.push(
-    ...algorithmStep(port, backends),
+    ...algorithmStep(port, frontend, client.position, backends),
     masqueradeStep(frontend, client.position),
     ...(client.position === 'outside' ? forwardingStep(port, frontend, backends, plan.node) : []),
     ...hairpinStep(hairpins, backends, trafficRule),

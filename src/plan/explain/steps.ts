@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of an explanation that come after the frontend is known, in words for people.
 
-import { algorithmOf, BALANCING, weightFor } from '../decide/balancing.ts';
+import { algorithmFor, BALANCING, weightFor } from '../decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../decide/forwarding.ts';
 import { directPath } from '../decide/peers.ts';
 import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
@@ -69,10 +69,12 @@ export function endpointsStep(port: ServicePortPlan, trafficRule: TrafficRule): 
 /** How one of several is chosen, with the share of each if they differ. */
 export function algorithmStep(
   port: ServicePortPlan,
+  frontend: Frontend,
+  position: ClientPosition,
   backends: readonly Backend[],
 ): readonly ExplainStep[] {
   if (backends.length < 2) return [];
-  const algorithm = algorithmOf(port);
+  const algorithm = algorithmFor(port, frontend, position);
   const weights = backends.map(weightFor(algorithm));
   const isEven = weights.every((weight) => weight === weights[0]);
   const shares = isEven ? '' : `, by weights ${weights.join(':')}`;

@@ -35,6 +35,7 @@ function choose(drive: Drive, { packet, position, isPacket }: Asked, run: number
     protocol: packet.protocol,
     position,
     source: isPacket ? packet.source : client,
+    sourcePort: isPacket ? 1024 + run : 0,
     isPacket,
   });
 }

@@ -13,7 +13,7 @@ import { packetObject, socketObject, sweepObject } from './support/drive.ts';
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
   fl_connect4: 15_000,
-  fl_connect6: 22_500,
+  fl_connect6: 24_000,
   fl_sendmsg4: 13_500,
   fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,

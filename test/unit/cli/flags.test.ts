@@ -37,6 +37,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       ...['--pod-bridge-interface', 'br0', '--bind-address', '192.0.2.1'],
       ...['--masquerade-all', '--no-external-ips', '--algorithm', 'source-hash'],
       ...['--forwarding', 'hybrid'],
+      ...['--external-algorithm', 'maglev'],
     );
     expect(all).toEqual({
       nodeName: 'n1',
@@ -50,6 +51,7 @@ describe('commands that build a plan take the flags of run, and mean the same by
       allowExternalIps: false,
       algorithm: 'source-hash',
       forwarding: 'hybrid',
+      externalAlgorithm: 'maglev',
     });
   });
 

@@ -294,6 +294,12 @@ test.each([
   ['nodePortBindProtection: false', []],
   ['algorithm: weighted-random', []],
   [
+    'externalAlgorithm: maglev',
+    [
+      'externalAlgorithm: ignored by the iptables engine: clients from outside get backends as others do',
+    ],
+  ],
+  [
     'algorithm: source-hash',
     [
       'algorithm: remapped by the iptables engine, which chooses at random, by weight if the algorithm weighs',
@@ -468,6 +474,7 @@ auditInterval: 90s
 allowExternalIPs: false
 algorithm: weighted-random
 forwarding: dsr
+externalAlgorithm: maglev
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
@@ -503,5 +510,6 @@ metricsTopServices: 7`,
     expect(config.plan.allowExternalIps).toBe(false);
     expect(config.plan.algorithm).toBe('weighted-random');
     expect(config.plan.forwarding).toBe('dsr');
+    expect(config.plan.externalAlgorithm).toBe('maglev');
   });
 });

@@ -24,6 +24,7 @@ auditInterval: 5m0s
 allowExternalIPs: false
 algorithm: weighted-random
 forwarding: hybrid
+externalAlgorithm: maglev
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false

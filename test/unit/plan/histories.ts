@@ -35,6 +35,7 @@ const serviceSpec = fc.record({
   label: some('', '', '', 'service.kubernetes.io/service-proxy-name'),
   algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
   forwarding: some(undefined, undefined, 'straight', ...FORWARDINGS),
+  tableSize: some(undefined, undefined, '1000', '251', '509'),
 });
 
 const clusterIp = (family: string, number: number): string =>
@@ -47,6 +48,7 @@ const serviceObject = serviceSpec.map((one) => ({
     annotations: {
       'fairlead.io/algorithm': one.algorithm,
       'fairlead.io/forwarding': one.forwarding,
+      'fairlead.io/table-size': one.tableSize,
     },
   },
   spec: {

@@ -42,6 +42,7 @@ export const SET_KIND = {
   'round-robin': 2,
   'weighted-round-robin': 3,
   'source-hash': 4,
+  maglev: 5,
 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 export const RANGE_KIND = { allowed: 1, pod: 2 } as const;

@@ -17,6 +17,7 @@ import {
   hasTable,
   type RuleValue,
   rangeFamily,
+  type SetKind,
   type SetRef,
   type SourceRangeKey,
 } from '../maps/layout.ts';
@@ -39,7 +40,8 @@ import {
 } from './ledger.ts';
 import { addRange, PODS, rangeValueOf } from './satellites/range-registry.ts';
 import { countFrontend } from './satellites/service-ranges.ts';
-import { isEqual, readRun } from './service-port/sets.ts';
+import { digestOf } from './service-port/maglev-content.ts';
+import { isEqual, readEntries, readRun } from './service-port/sets.ts';
 
 export interface StrayFrontend {
   readonly family: Family;
@@ -223,17 +225,25 @@ function readSet(slots: ArrayTable, port: PortRecord, ref: SetRef): SetRecord | 
   if (known !== undefined) return known;
   if (block + blocksFor(length) > slots.length) return undefined;
   const [serviceId, ...members] = readRun(slots, block, length);
-  const table = hasTable(kind) ? readTable(slots, tableBlock({ block, members })) : [];
+  const table = hasTable(kind) ? readTable(slots, tableBlock({ block, members }), kind) : NO_TABLE;
   if (serviceId !== port.serviceId || table === undefined) return undefined;
-  const set: SetRecord = { block, kind, members, table, isDamaged: false };
+  const set: SetRecord = { block, kind, members, ...table, isDamaged: false };
   port.sets = withItem(port.sets, set);
   return set;
 }
 
+const NO_TABLE = { table: [] } as const;
+
 /** undefined: it is not within the slots. */
-function readTable(slots: ArrayTable, block: number): readonly number[] | undefined {
+function readTable(
+  slots: ArrayTable,
+  block: number,
+  kind: SetKind,
+): Pick<SetRecord, 'table' | 'maglev'> | undefined {
   if (block >= slots.length) return undefined;
   const [length = 0] = readRun(slots, block, 0);
   if (block + blocksFor(length) > slots.length) return undefined;
-  return readRun(slots, block, length).slice(1);
+  if (kind !== 'maglev') return { table: readRun(slots, block, length).slice(1) };
+  const digest = digestOf(readEntries(slots, block, length));
+  return { ...NO_TABLE, maglev: { entries: length, digest, shares: undefined } };
 }

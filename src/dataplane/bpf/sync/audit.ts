@@ -21,11 +21,13 @@ import {
   frontendOf,
   type Ledger,
   type PortRecord,
+  type SetRecord,
   type SourceRange,
   tableBlock,
 } from './ledger.ts';
 import { forgetRange, PODS, rangeIdOf, rangeValueOf } from './satellites/range-registry.ts';
-import { isEqual, readRun } from './service-port/sets.ts';
+import { digestOf } from './service-port/maglev-content.ts';
+import { isEqual, readEntries, readRun } from './service-port/sets.ts';
 import { forgetFrontend } from './service-port/update.ts';
 
 const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
@@ -94,17 +96,24 @@ function auditName(ledger: Ledger, port: PortRecord): readonly Entry[] {
 function auditSets({ tables }: Ledger, port: PortRecord): readonly Entry[] {
   const drift: Entry[] = [];
   for (const set of port.sets) {
-    const { block, members, table } = set;
+    const { block, members } = set;
     const run = readRun(tables.slotBlock, block, members.length);
-    const isSameTable =
-      table.length === 0 ||
-      isEqual(readRun(tables.slotBlock, tableBlock(set), table.length), [table.length, ...table]);
-    if (isSameTable && isEqual(run, [port.serviceId, ...members])) continue;
+    if (hasSameTable(tables, set) && isEqual(run, [port.serviceId, ...members])) continue;
     const text = `set at block ${block} of ${port.key} differs`;
     drift.push({ id: { kind: 'set', port: port.key }, text });
     set.isDamaged = true;
   }
   return drift;
+}
+
+function hasSameTable({ slotBlock }: Ledger['tables'], set: SetRecord): boolean {
+  const { table, maglev } = set;
+  const entries = maglev?.entries ?? table.length;
+  if (entries === 0) return true;
+  const first = tableBlock(set);
+  if (maglev === undefined) return isEqual(readRun(slotBlock, first, entries), [entries, ...table]);
+  const [length] = readRun(slotBlock, first, 0);
+  return length === entries && digestOf(readEntries(slotBlock, first, entries)) === maglev.digest;
 }
 
 /** A damaged one is no longer found by its key; it becomes GONE once no set has its id. */

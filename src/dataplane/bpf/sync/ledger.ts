@@ -20,6 +20,17 @@ export interface SetContent {
   readonly members: readonly number[];
   /** What the kind chooses from, if not from the members: ids, each as often as its weight says. */
   readonly table: readonly number[];
+  /** In place of `table`. */
+  readonly maglev?: MaglevRecord;
+}
+
+/** A Maglev table is too large to be kept. */
+export interface MaglevRecord {
+  readonly entries: number;
+  /** Of the ids in the kernel. */
+  readonly digest: number;
+  /** The weights that it was made of, as text; undefined: an earlier agent has made it. */
+  shares: string | undefined;
 }
 
 /** An immutable set in the kernel. */
@@ -89,6 +100,8 @@ export interface Ledger {
   readonly owners: Readonly<Record<Family, Map<string, PortRecord>>>;
   /** Backends whose element an audit found changed: not found by their key any more. */
   readonly damagedBackends: Set<number>;
+  /** Made for the next apply: see maglev-tables.ts. */
+  readonly maglevTables: Map<string, Uint16Array>;
   retired: Retired;
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
@@ -138,6 +151,7 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     services: new Map(),
     owners: { IPv4: new Map(), IPv6: new Map() },
     damagedBackends: new Set(),
+    maglevTables: new Map(),
     retired: noneRetired(),
     nodePorts: 0,
     ranges: createServiceRanges(),
@@ -201,8 +215,10 @@ export const withItem = <T>(list: readonly T[], item: T): readonly T[] =>
   exactList([...list, item]);
 
 /** The service id precedes the members, the number of its entries the table. */
-export const blocksOf = ({ members, table }: Omit<SetContent, 'kind'>): number =>
-  blocksFor(members.length) + (table.length === 0 ? 0 : blocksFor(table.length));
+export const blocksOf = ({ members, table, maglev }: Omit<SetContent, 'kind'>): number => {
+  const entries = maglev?.entries ?? table.length;
+  return blocksFor(members.length) + (entries === 0 ? 0 : blocksFor(entries));
+};
 
 /** Where the table of a set begins: in a block of its own. */
 export const tableBlock = ({ block, members }: Pick<SetRecord, 'block' | 'members'>): number =>

@@ -9,6 +9,7 @@ import { adopt, rangeIdsWithin } from './adopt.ts';
 import { applyPlan, isLosing } from './apply.ts';
 import { findDrift } from './audit.ts';
 import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts';
+import { makeTables } from './maglev-tables.ts';
 import { release } from './release.ts';
 import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
 import { retireRange } from './satellites/range-registry.ts';
@@ -17,6 +18,11 @@ import { freeOrphans } from './service-port/backends.ts';
 
 export interface TableSync {
   readonly ledger: Ledger;
+  /**
+   * Makes the Maglev tables that the next apply of these Services needs, in small steps between which nothing may be
+   * applied. Without it apply makes them itself, however long that takes.
+   */
+  makeTables(plan: Plan, changed: Iterable<ServiceKey>): Generator<void>;
   /** Makes the tables agree with the plan for these Services. */
   apply(plan: Plan, changed: Iterable<ServiceKey>): SyncReport;
   /**
@@ -89,7 +95,12 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
 
   return {
     ledger,
-    apply: (plan, changed) => applyPlan(ledger, plan, changed),
+    makeTables: (plan, changed) => makeTables(ledger, plan, changed),
+    apply(plan, changed) {
+      const report = applyPlan(ledger, plan, changed);
+      ledger.maglevTables.clear();
+      return report;
+    },
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),

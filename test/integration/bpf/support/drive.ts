@@ -52,6 +52,7 @@ export interface Request {
   readonly protocol?: Protocol;
   readonly position?: Position;
   readonly source?: string;
+  readonly sourcePort?: number;
   /** The source is the address of the packet. */
   readonly isPacket?: boolean;
   /** The address that the socket is bound to. */
@@ -89,6 +90,7 @@ export function encodeRequest(request: Request): Uint8Array {
   view.setUint32(32, request.flow?.id ?? 0, true);
   view.setUint32(36, request.flow?.serviceId ?? 0, true);
   view.setUint16(40, request.flow?.generation ?? 0, true);
+  view.setUint16(44, request.sourcePort ?? 0, true);
   view.setUint16(48, request.port, true);
   bytes[50] = PROTOCOL_NUMBER[request.protocol ?? 'TCP'];
   bytes[51] = POSITION[request.position ?? 'host'];

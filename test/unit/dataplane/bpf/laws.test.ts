@@ -31,7 +31,7 @@ import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
-const SIZES = { frontends: 64, backends: 512, slotBlocks: 256, services: 64 };
+const SIZES = { frontends: 64, backends: 512, slotBlocks: 16_384, services: 64 };
 
 const backends = fc
   .uniqueArray(fc.integer({ min: 1, max: 40 }), { maxLength: 36 })

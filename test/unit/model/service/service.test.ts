@@ -321,6 +321,7 @@ describe('the balancing algorithm', () => {
     ['weighted-random', 'weighted-random'],
     [' random\n', 'random'],
     ['round-robin', 'round-robin'],
+    ['maglev', 'maglev'],
   ])('%j is read', (text, algorithm) => {
     expect(annotated(text)).toMatchObject({ value: { algorithm }, rejections: [] });
   });
@@ -365,6 +366,40 @@ describe('forwarding', () => {
     expect(rejections).toMatchObject([
       {
         field: 'metadata.annotations["fairlead.io/forwarding"]',
+        reason: expect.stringContaining(reason),
+      },
+    ]);
+  });
+});
+
+describe('the size of Maglev tables', () => {
+  const sized = (text: unknown) =>
+    project({}, { metadata: { annotations: { 'fairlead.io/table-size': text } } });
+
+  it.each([
+    ['251', 251],
+    [' 1009\n', 1009],
+    ['131071', 131_071],
+  ])('%j is read', (text, tableEntries) => {
+    expect(sized(text)).toMatchObject({ value: { tableEntries }, rejections: [] });
+  });
+
+  it.each([
+    ['1000', 'must be a prime, and 1000 is none; the default is used'],
+    ['241', 'must be from 251 to 131071, not 241; the default is used'],
+    ['131101', 'must be from 251 to 131071, not 131101; the default is used'],
+    ['large', 'must be a number, not "large"; the default is used'],
+    ['-251', 'must be a number, not "-251"; the default is used'],
+    ['1e3', 'must be a number, not "1e3"; the default is used'],
+    ['', 'must be a number, not ""; the default is used'],
+    [251, 'must be text'],
+  ])('%j is rejected, and the Service has none', (text, reason) => {
+    const { value, rejections } = sized(text);
+    expect(value).toBeDefined();
+    expect(value).not.toHaveProperty('tableEntries');
+    expect(rejections).toMatchObject([
+      {
+        field: 'metadata.annotations["fairlead.io/table-size"]',
         reason: expect.stringContaining(reason),
       },
     ]);

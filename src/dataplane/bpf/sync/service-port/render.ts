@@ -3,9 +3,11 @@
 // address, sets as lists of backends, frontends with the traffic rule of each client position.
 // Pure. The plan has decided all policy.
 import { hostPort } from '../../../../lib/address-bytes.ts';
-import type { Family } from '../../../../model/types.ts';
+import type { Algorithm, Family } from '../../../../model/types.ts';
+import { algorithmFor } from '../../../../plan/decide/balancing.ts';
 import type {
   BackendList,
+  ClientPosition,
   Frontend,
   Scope,
   ServicePortPlan,
@@ -20,6 +22,14 @@ export interface RenderedRule
   extends Omit<TrafficRule, 'scope'>,
     Pick<RuleValue, 'keepsLocalClient' | 'hasSourceRanges'> {
   readonly scope: Scope | undefined;
+  readonly algorithm: Algorithm;
+}
+
+/** What some rules of a port choose from. */
+export interface RenderedSet {
+  readonly scope: Scope;
+  readonly algorithm: Algorithm;
+  readonly backends: BackendList;
 }
 
 export interface RenderedFrontend {
@@ -41,20 +51,24 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     keepsLocalClient: keepsLocalClient(BPF, frontend),
     hasSourceRanges: frontend.sourceRanges !== undefined,
   };
-  const host = { ...frontend.rules.host, ...traits };
-  const pod = { ...frontend.rules.pod, ...traits };
-  const outside = { ...frontend.rules.outside, ...traits };
+  const ruleOf = (position: ClientPosition): RenderedRule => ({
+    ...frontend.rules[position],
+    ...traits,
+    algorithm: algorithmFor(port, frontend, position),
+  });
+  const host = ruleOf('host');
   return {
     text: frontendText(key),
     key,
     // A socket whose position is unknown is treated as one of the node.
-    rules: { unknown: host, host, pod, outside },
+    rules: { unknown: host, host, pod: ruleOf('pod'), outside: ruleOf('outside') },
     isEndpointPort: frontend.isEndpointPort ?? false,
   };
 }
 
 const REFUSE: RenderedRule = {
   scope: undefined,
+  algorithm: 'random',
   whenEmpty: 'reject',
   masquerade: false,
   keepsLocalClient: false,
@@ -86,14 +100,30 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
-/** The backends that frontends use, truncated to the maximum size of a set. */
-export function renderSet(
+const SCOPES: readonly Scope[] = ['cluster', 'local'];
+
+/** What the frontends choose from, truncated to the maximum size of a set: one for each scope and algorithm. */
+export function renderSets(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
-  scope: Scope,
-): BackendList {
-  const isUsed = frontends.some(({ rules }) =>
-    POSITIONS.some((position) => rules[position].scope === scope),
+): readonly RenderedSet[] {
+  return SCOPES.flatMap((scope) =>
+    algorithmsOf(frontends, scope).map((algorithm) => ({
+      scope,
+      algorithm,
+      backends: setOf(port, scope),
+    })),
   );
-  return isUsed ? setOf(port, scope) : [];
+}
+
+/** Of the rules that use the scope. */
+function algorithmsOf(frontends: readonly RenderedFrontend[], scope: Scope): readonly Algorithm[] {
+  const found: Algorithm[] = [];
+  for (const { rules } of frontends) {
+    for (const position of POSITIONS) {
+      const rule = rules[position];
+      if (rule.scope === scope && !found.includes(rule.algorithm)) found.push(rule.algorithm);
+    }
+  }
+  return found;
 }

@@ -12,27 +12,33 @@ import {
   withItem,
   without,
 } from '../ledger.ts';
+import { digestOf, isSameMaglev, type WantedSet } from './maglev-content.ts';
 
 /**
  * Equal content is the same set; the empty set needs no block.
- * @param content its members ascend: bpf/common/select.h finds a remembered backend (affinity) by binary search
+ * @param wanted its members ascend: bpf/common/select.h finds a remembered backend (affinity) by binary search
  */
-export function ensureSet(allocation: Allocation, content: SetContent): SetRecord | undefined {
+export function ensureSet(allocation: Allocation, wanted: WantedSet): SetRecord | undefined {
   const { ledger, record, undos } = allocation;
-  const { kind, members, table } = content;
+  const { kind, members, table } = wanted;
   if (members.length === 0) return undefined;
-  const known = record.sets.find((set) => !set.isDamaged && isSameContent(set, content));
+  const known = record.sets.find((set) => !set.isDamaged && isSameContent(set, wanted));
   if (known !== undefined) return known;
+  const ids = wanted.maglev?.ids();
+  const maglev = wanted.maglev &&
+    ids && { entries: ids.length, digest: digestOf(ids), shares: wanted.maglev.shares };
+  const content: SetContent = { kind, members, table, ...(maglev && { maglev }) };
   const { slotBlock } = ledger.tables;
   const block = ledger.blocks.take(blocksOf(content));
   if (block === undefined) {
     throw new TableFull(slotBlock.name, ledger.blocks.capacity, 'slot-blocks');
   }
-  writeRun(slotBlock, block, [record.serviceId, ...members]);
+  writeRun(slotBlock, block, record.serviceId, members);
   // Most ports have one set with all their backends: one list serves both.
   const shared = isEqual(record.backends, members) ? record.backends : members;
-  const set: SetRecord = { block, kind, members: shared, table, isDamaged: false };
-  if (hasTable(kind)) writeRun(slotBlock, tableBlock(set), [table.length, ...table]);
+  const set: SetRecord = { ...content, block, members: shared, isDamaged: false };
+  const entries = ids ?? table;
+  if (hasTable(kind)) writeRun(slotBlock, tableBlock(set), entries.length, entries);
   record.sets = withItem(record.sets, set);
   undos.push(() => {
     record.sets = without(record.sets, set);
@@ -41,16 +47,25 @@ export function ensureSet(allocation: Allocation, content: SetContent): SetRecor
   return set;
 }
 
-const isSameContent = (a: SetContent, b: SetContent): boolean =>
-  a.kind === b.kind && isEqual(a.members, b.members) && isEqual(a.table, b.table);
+const isSameContent = (held: SetRecord, wanted: WantedSet): boolean =>
+  held.kind === wanted.kind &&
+  isEqual(held.members, wanted.members) &&
+  isEqual(held.table, wanted.table) &&
+  isSameMaglev(held.maglev, wanted.maglev);
 
-/** Whole blocks: unused slots are 0. */
-function writeRun(table: ArrayTable, first: number, slots: readonly number[]): void {
-  for (let from = 0, block = first; from < slots.length; from += SLOTS_PER_BLOCK, block += 1) {
+/** Whole blocks: unused slots are 0. The head is in the first slot. */
+function writeRun(
+  table: ArrayTable,
+  first: number,
+  head: number,
+  entries: ArrayLike<number>,
+): void {
+  for (let from = 0, block = first; from <= entries.length; from += SLOTS_PER_BLOCK, block += 1) {
     const view = table.view(block);
     const at = table.offset(block);
     for (let slot = 0; slot < SLOTS_PER_BLOCK; slot += 1) {
-      view.setUint32(at + 4 * slot, slots[from + slot] ?? 0, true);
+      const number = from + slot;
+      view.setUint32(at + 4 * slot, number === 0 ? head : (entries[number - 1] ?? 0), true);
     }
   }
 }
@@ -61,6 +76,18 @@ export function readRun(table: ArrayTable, first: number, entries: number): read
     const block = first + Math.floor(slot / SLOTS_PER_BLOCK);
     return table.view(block).getUint32(table.offset(block) + 4 * (slot % SLOTS_PER_BLOCK), true);
   });
+}
+
+/** As readRun, without the first slot, in little memory and time: for large tables. */
+export function readEntries(table: ArrayTable, first: number, entries: number): Uint32Array {
+  const ids = new Uint32Array(entries);
+  for (let from = 0, block = first; from <= entries; from += SLOTS_PER_BLOCK, block += 1) {
+    const view = table.view(block);
+    const at = table.offset(block);
+    for (let slot = from === 0 ? 1 : 0; slot < SLOTS_PER_BLOCK && from + slot <= entries; slot += 1)
+      ids[from + slot - 1] = view.getUint32(at + 4 * slot, true);
+  }
+  return ids;
 }
 
 export function isEqual(a: readonly number[], b: readonly number[]): boolean {

@@ -3,28 +3,50 @@
 // entries in proportion to its weight, as far apart from each other as possible. Pure.
 //   weights 3, 1 -> backends 0 0 1 0
 import type { Algorithm } from '../../../../model/types.ts';
-import { algorithmOf, BALANCING, weightFor } from '../../../../plan/decide/balancing.ts';
-import type { BackendList, ServicePortPlan } from '../../../../plan/types.ts';
+import { BALANCING, weightFor } from '../../../../plan/decide/balancing.ts';
+import { maglevInput } from '../../../../plan/maglev/input.ts';
+import { maglevTable } from '../../../../plan/maglev/table.ts';
+import type { ServicePortPlan } from '../../../../plan/types.ts';
 import { hasTable, type SetKind } from '../../maps/layout.ts';
-import type { SetContent } from '../ledger.ts';
 import type { EnsuredBackends } from './backends.ts';
+import { sharesOf, type WantedMaglev, type WantedSet } from './maglev-content.ts';
+import type { RenderedSet } from './render.ts';
 
 /** A table of so many entries at least has room for every share that is a multiple of a thousandth. */
 const USUAL_ENTRIES = 1024;
 const ENTRIES_PER_BACKEND = 4;
 
-/** Where all weights are equal, most need no table. */
+/**
+ * Where all weights are equal, most need no table.
+ * @param made the Maglev table, if it has been made before
+ */
 export function setContent(
-  port: Pick<ServicePortPlan, 'algorithm'>,
-  backends: BackendList,
+  port: ServicePortPlan,
+  { algorithm, backends }: Pick<RenderedSet, 'algorithm' | 'backends'>,
   { ascending, asked }: EnsuredBackends,
-): SetContent {
-  const algorithm = algorithmOf(port);
+  made?: Uint16Array,
+): WantedSet {
+  if (algorithm === 'maglev') {
+    const maglev = wantedMaglev(port, backends, asked, made);
+    return { kind: algorithm, members: ascending, table: [], maglev };
+  }
   const weights = BALANCING[algorithm].isWeighing ? backends.map(weightFor(algorithm)) : [];
   const isEven = weights.every((weight) => weight === weights[0]);
   const kind = isEven ? UNWEIGHTED[algorithm] : algorithm;
   const order = hasTable(kind) ? tableOrder(weights) : [];
   return { kind, members: ascending, table: order.map((index) => asked[index] ?? 0) };
+}
+
+function wantedMaglev(
+  port: ServicePortPlan,
+  backends: RenderedSet['backends'],
+  asked: readonly number[],
+  made: Uint16Array | undefined,
+): WantedMaglev {
+  const input = maglevInput(port, backends);
+  const table = (): Uint16Array => (made?.length === input.entries ? made : maglevTable(input));
+  const ids = (): Uint32Array => Uint32Array.from(table(), (index) => asked[index] ?? 0);
+  return { entries: input.entries, shares: sharesOf(input.weights), ids };
 }
 
 const UNWEIGHTED: Readonly<Record<Algorithm, SetKind>> = {
@@ -34,6 +56,7 @@ const UNWEIGHTED: Readonly<Record<Algorithm, SetKind>> = {
   'weighted-round-robin': 'round-robin',
   // Its table is in the order of addresses, which is the same on every node; that of ids is not.
   'source-hash': 'source-hash',
+  maglev: 'maglev',
 };
 
 /** More than the indexes of a set; with the place in the table both fit into a number. */

@@ -4,7 +4,7 @@
 // (what no frontend refers to any more is marked and retired).
 // If prepare fails, nothing is visible, and everything it allocated is freed.
 // Bookkeeping over Tables; makes no system call.
-import type { Scope, ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
+import type { ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
 import { backendKey } from '../../maps/backend-key.ts';
 import {
   encodeFrontend,
@@ -28,9 +28,10 @@ import {
   withItem,
   without,
 } from '../ledger.ts';
+import { madeTable } from '../maglev-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
-import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSet } from './render.ts';
+import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSets } from './render.ts';
 import { ensureSet, isEqual, refOf } from './sets.ts';
 import { setContent } from './table.ts';
 
@@ -69,13 +70,7 @@ export function preparePort(
     const record = known ?? newRecord(ledger, service, port, undos);
     const allocation: Allocation = { ledger, record, undos };
     const wanted = renderFrontends(port);
-    const setOf = (scope: Scope): SetRecord | undefined => {
-      const backends = renderSet(port, wanted, scope);
-      return backends.length === 0
-        ? undefined
-        : ensureSet(allocation, setContent(port, backends, ensureBackends(allocation, backends)));
-    };
-    const sets = { cluster: setOf('cluster'), local: setOf('local') };
+    const sets = ensureSets(allocation, port, wanted);
     const puts = wanted
       .map((frontend) => frontendPut(allocation, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
@@ -85,6 +80,28 @@ export function preparePort(
     undoAll(undos);
     throw error;
   }
+}
+
+/** By what a rule chooses from. */
+type Sets = ReadonlyMap<string, SetRecord | undefined>;
+
+const setKey = ({ scope, algorithm }: Pick<RenderedRule, 'scope' | 'algorithm'>): string =>
+  `${scope} ${algorithm}`;
+
+function ensureSets(
+  allocation: Allocation,
+  port: ServicePortPlan,
+  frontends: readonly RenderedFrontend[],
+): Sets {
+  const sets = new Map<string, SetRecord | undefined>();
+  for (const rendered of renderSets(port, frontends)) {
+    const { scope, backends } = rendered;
+    if (backends.length === 0) continue;
+    const made = madeTable(allocation.ledger, port, scope);
+    const ids = ensureBackends(allocation, backends);
+    sets.set(setKey(rendered), ensureSet(allocation, setContent(port, rendered, ids, made)));
+  }
+  return sets;
 }
 
 function newRecord(
@@ -102,14 +119,14 @@ function frontendPut(
   allocation: Allocation,
   frontend: RenderedFrontend,
   port: ServicePortPlan,
-  sets: Readonly<Record<Scope, SetRecord | undefined>>,
+  sets: Sets,
 ): FrontendPut {
   const { ledger, record } = allocation;
   const { text, rules } = frontend;
   const holder = ledger.owners[record.family].get(text);
   const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
   const id = held?.id ?? allocateFrontendId(allocation);
-  const setOf = ({ scope }: RenderedRule): SetRecord | undefined => scope && sets[scope];
+  const setOf = (rule: RenderedRule): SetRecord | undefined => sets.get(setKey(rule));
   const ruleOf = (rule: RenderedRule): RuleValue => {
     const { block, members, kind } = refOf(setOf(rule));
     const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;

@@ -18,7 +18,11 @@ export function service(name: string, port = 80, labels: Record<string, string> 
       namespace: 'default',
       labels,
       managedFields,
-      annotations: { note: 'x', 'fairlead.io/algorithm': 'weighted-random' },
+      annotations: {
+        note: 'x',
+        'fairlead.io/algorithm': 'weighted-random',
+        'fairlead.io/table-size': '251',
+      },
     },
     spec: {
       clusterIP: '10.96.0.10',
