@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values that /metrics reads from the agent, its dataplane and its source at each scrape.
 import { lacksOf } from '../dataplane/lacks.ts';
-import type { PortConnections, PortId, PortTraffic } from '../dataplane/snapshot.ts';
+import type { DeviceView, PortConnections, PortId, PortTraffic } from '../dataplane/snapshot.ts';
 import type {
   AgentReaders,
   ServiceConnections,
@@ -31,11 +31,17 @@ export function readersOf(
     watchAgesMs: () => watchAges(source),
     reasons: () => dataplane.counters().outcomes,
     staleSockets: () => dataplane.counters().staleSockets,
+    xdp: () => xdpDevices(dataplane.devices()),
     topServices,
     serviceTraffic: () => serviceTraffic(dataplane.counters().traffic ?? []),
     serviceConnections: () => serviceConnections(dataplane.counters().connections),
   };
 }
+
+const xdpDevices = (devices: readonly DeviceView[]): ReturnType<AgentReaders['xdp']> =>
+  devices.flatMap(({ name: device, xdp }) =>
+    xdp === undefined || xdp.state === 'off' ? [] : [{ device, ...xdp }],
+  );
 
 /** The same; once they are frozen, each says what it said then. */
 export function freezable(readers: AgentReaders): {

@@ -153,7 +153,8 @@ export interface XdpView {
   /** `trial`: real frames are being tried; `refused`: it was tried, or used, and is left alone for a while. */
   readonly state: 'off' | 'waiting' | 'trial' | 'on' | 'refused';
   readonly reason: string;
-  /** Frames that XDP gave to its driver in vain, since it was trusted. */
+  /** Frames that its driver took from XDP, those of the trial included, and that it did not take. */
+  readonly sent: number;
   readonly lost: number;
 }
 

@@ -16,6 +16,7 @@ import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { followFullTables } from './events/full-tables.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { createSyncEvents } from './events/sync-events.ts';
+import { followXdp } from './events/xdp.ts';
 import { createProxyHealth, type ProxyHealth } from './health/proxy-health.ts';
 import { healthHandler } from './health/server.ts';
 import {
@@ -93,6 +94,10 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     ...{ tables: parts.readers.tables, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
     record: (...event) => events.record(...event),
   });
+  const endXdp = followXdp({
+    ...{ devices: parts.readers.xdp, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
+    record: (...event) => events.record(...event),
+  });
   events.record('Starting', self, 'fairlead is starting');
   events.record('ModeSelected', self, modeText(parts.readers.engine(), parts.readers.fallback()));
   return {
@@ -108,6 +113,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     portsSynced: () => serviceHealth.synced(),
     close() {
       endFullTables();
+      endXdp();
       events.close();
       listeners.close();
       void serviceHealth.close();

@@ -188,6 +188,12 @@ export const FEATURES = {
     consequence: 'the agent deletes them, at a higher cost',
     remedy: NEWER('5.14'),
   },
+  XDP: {
+    group: 'packets',
+    neededFor: '--xdp: forwarding packets before the network stack',
+    consequence: 'no device has XDP: all packets pass the network stack',
+    remedy: `${NEWER('5.18')}, with BTF`,
+  },
   'iptables-nft': {
     group: 'iptables',
     neededFor: 'rules of IPv4, if nft is in use on this node',

@@ -11,6 +11,7 @@ import { type CapabilityName, holds } from '../../agent/probe/forbidden.ts';
 import * as bpf from '../../dataplane/bpf/probe/kernel.ts';
 import * as packets from '../../dataplane/bpf/probe/packets.ts';
 import * as sockets from '../../dataplane/bpf/probe/sockets.ts';
+import * as xdp from '../../dataplane/bpf/probe/xdp.ts';
 import * as rules from '../../dataplane/iptables/probe/rules.ts';
 import { findCgroup2 } from '../../sys/cgroup.ts';
 import { connectOnce, withServer } from '../../sys/loopback.ts';
@@ -79,6 +80,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   clsact: packets.filterByClsact,
   'packet programs': packets.attachPackets,
   'in-kernel sweep': packets.sweepOnce,
+  XDP: xdp.forwardByXdp,
   'iptables-nft': (sandbox) => rules.translateByRule('nft', 'IPv4', sandbox),
   'ip6tables-nft': (sandbox) => rules.translateByRule('nft', 'IPv6', sandbox),
   'iptables-legacy': (sandbox) => rules.translateByRule('legacy', 'IPv4', sandbox),

@@ -21,6 +21,7 @@ export const EVENTS = {
   /** fairlead's own: they name the dataplane that programs the kernel. */
   ModeSelected: normal('SelectMode'),
   MapFull: warning('Program'),
+  XDPRefused: warning('Attach'),
   InvalidService: warning('Validate'),
   ConfigReloadNeeded: warning('Restart'),
 } as const satisfies Readonly<Record<string, EventKind>>;

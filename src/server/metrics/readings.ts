@@ -2,7 +2,7 @@
 // Metrics that are read at each scrape. The number of label values is bounded: kinds, maps and reasons are fixed
 // sets, and Services are limited to those with the most connections.
 import type { Lack } from '../../dataplane/lacks.ts';
-import type { Fallback, StaleSocketsState, Traffic } from '../../dataplane/snapshot.ts';
+import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
 import type { Plan } from '../../plan/types.ts';
@@ -52,6 +52,8 @@ export interface AgentReaders {
   readonly watchAgesMs: () => Readonly<Record<string, number>>;
   readonly reasons: () => Readonly<Record<string, number>>;
   readonly staleSockets: () => StaleSocketsState | undefined;
+  /** Devices that --xdp asks for, and what has become of it. */
+  readonly xdp: () => readonly (XdpView & { readonly device: string })[];
   readonly serviceConnections: () => Iterable<ServiceConnections>;
   readonly serviceTraffic: () => Iterable<ServiceTraffic>;
   /** How many of those to show, the busiest first. */
@@ -115,6 +117,20 @@ function ofPlan(readers: MetricReaders, nowMs: () => number): Readings {
   };
 }
 
+function ofXdp({ xdp }: MetricReaders): Readings {
+  const frames = (field: 'sent' | 'lost') =>
+    on(`fairlead_xdp_${field}_frames_total`, xdp, (devices) =>
+      devices.map((one) => ({ labels: { device: one.device }, value: one[field] })),
+    );
+  return {
+    ...on('fairlead_xdp_device', xdp, (devices) =>
+      devices.map(({ device, state }) => ({ labels: { device, state }, value: 1 })),
+    ),
+    ...frames('sent'),
+    ...frames('lost'),
+  };
+}
+
 function ofKernel(readers: MetricReaders): Readings {
   const { tables } = readers;
   return {
@@ -145,6 +161,7 @@ function ofKernel(readers: MetricReaders): Readings {
     ...on('fairlead_stale_sockets_refused', readers.staleSockets, ({ refused }) =>
       one({}, refused),
     ),
+    ...ofXdp(readers),
     ...ofServices(readers),
   };
 }

@@ -168,6 +168,18 @@ const OWN = {
     '',
     'Sockets of pods whose backend is gone and whose next datagram is refused, because they could not be destroyed.',
   ),
+  fairlead_xdp_device: gauge(
+    'device state',
+    'Always 1, for each device that --xdp asks for: waiting, trial, on or refused.',
+  ),
+  fairlead_xdp_sent_frames_total: counter(
+    'device',
+    'Frames that the driver of a device took from XDP, since its last trial.',
+  ),
+  fairlead_xdp_lost_frames_total: counter(
+    'device',
+    'Frames that XDP had to drop because the driver of a device did not take them, since its last trial.',
+  ),
   fairlead_service_packets_total: counter(
     'namespace service port protocol ip_family direction',
     'Packets translated for a Service port, as of the previous scrape; only the busiest, see metricsTopServices.',

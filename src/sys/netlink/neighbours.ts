@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Has the kernel ask neighbours of a device whether they are there, so that frames come in by it: ARP and neighbour discovery,
 // as for any neighbour that it has not heard for a while.
-import * as native from '../native.ts';
-import {
-  attribute,
-  attributesIn,
-  DONE_MESSAGE,
-  dumpRequest,
-  ERROR_MESSAGE,
-  joined,
-  type Message,
-  messagesIn,
-  request,
-  u32,
-  viewOf,
-} from './wire.ts';
+import { NLM_F, netlinkRequest } from './request.ts';
+import { attribute, attributesIn, joined, u32, viewOf } from './wire.ts';
 
 const NETLINK_ROUTE = 0;
 const RTM_NEWNEIGH = 28;
@@ -27,28 +15,21 @@ const NUD = { PROBE: 0x10, NOARP: 0x40, PERMANENT: 0x80 };
 const NLM_F_REPLACE = 0x100;
 const MOST_ASKED = 4;
 
+/** Fine if there is none. */
 export function askNeighbours(ifindex: number): void {
-  const socket = native.openNetlink({ protocol: NETLINK_ROUTE });
-  try {
-    socket.send(dumpRequest(RTM_GETNEIGH, new Uint8Array(NDMSG_SIZE)));
-    const found = dumped(socket).filter(({ body }) => u32(body, 4) === ifindex && mayBeAsked(body));
-    for (const { body } of found.slice(0, MOST_ASKED)) {
-      socket.send(request({ type: RTM_NEWNEIGH, flags: NLM_F_REPLACE }, probeOf(body)));
-    }
-  } finally {
-    socket.close();
-  }
+  const dump = { protocol: NETLINK_ROUTE, type: RTM_GETNEIGH, flags: NLM_F.DUMP };
+  const found = netlinkRequest({ ...dump, body: new Uint8Array(NDMSG_SIZE) }).filter(
+    ({ body }) => u32(body, 4) === ifindex && mayBeAsked(body),
+  );
+  for (const { body } of found.slice(0, MOST_ASKED)) ask(probeOf(body));
 }
 
-function dumped(socket: native.NetlinkSocket): readonly Message[] {
-  const messages: Message[] = [];
-  for (;;) {
-    const datagram = socket.receive();
-    if (datagram === undefined) return messages;
-    for (const message of messagesIn(datagram)) {
-      if (message.type === DONE_MESSAGE || message.type === ERROR_MESSAGE) return messages;
-      messages.push(message);
-    }
+function ask(body: Uint8Array): void {
+  const change = { protocol: NETLINK_ROUTE, type: RTM_NEWNEIGH, flags: NLM_F.ACK | NLM_F_REPLACE };
+  try {
+    netlinkRequest({ ...change, body });
+  } catch {
+    // It has just been forgotten.
   }
 }
 

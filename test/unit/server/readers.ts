@@ -17,6 +17,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   watchAgesMs: () => ({}),
   reasons: () => ({}),
   staleSockets: () => undefined,
+  xdp: () => [],
   serviceConnections: () => [],
   serviceTraffic: () => [],
   topServices: 0,

@@ -116,10 +116,10 @@ class Follower implements XdpFollower {
     const held = this.#held.get(ifindex);
     if (held !== undefined) {
       const { phase, reason, traffic } = held;
-      return { state: phase, reason, lost: traffic.lost };
+      return { state: phase, reason, sent: traffic.sent, lost: traffic.lost };
     }
     const candidate = this.#parts.candidates().find((one) => one.ifindex === ifindex);
-    return candidate && { state: 'off', reason: candidate.reason, lost: 0 };
+    return candidate && { state: 'off', reason: candidate.reason, ...NOTHING };
   }
 
   repair(): readonly string[] {

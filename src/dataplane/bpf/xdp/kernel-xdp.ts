@@ -95,6 +95,7 @@ class KernelXdp implements ClosableKernelXdp {
     if (link !== undefined) askNeighbours(ifindex);
     const frame = testFrame(target.mac, ifindex);
     let taken = 0;
+    let isOver = link === undefined;
     return {
       send() {
         if (taken < FRAMES) taken = sendFrames(loaded, frame, () => counts.read(ifindex).sent);
@@ -103,8 +104,11 @@ class KernelXdp implements ClosableKernelXdp {
       received: () => (link === undefined ? FRAMES : counts.read(ifindex).received),
       trust: () => {
         if (link !== undefined) this.#trust(target, link, loaded);
+        isOver = true;
       },
       end() {
+        if (isOver) return;
+        isOver = true;
         link?.detach();
         link?.close();
       },
@@ -162,7 +166,7 @@ class KernelXdp implements ClosableKernelXdp {
 
 /** Throws ATTACH_FAILED. */
 function attachTrial({ ifindex }: XdpTarget, { program }: LoadedXdp): BpfLink {
-  const other = xdpProgramOf(ifindex) ?? 0;
+  const other = xdpProgramOf(ifindex);
   if (other !== 0) {
     throw new FairleadError('ATTACH_FAILED', `it has another XDP program (${other}), which stays`);
   }

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
+import { ipBatch } from '../../../../src/sys/netns.ts';
 import { until } from '../../../support/until.ts';
 import { FAR_PORT, makeXdpCluster, NEAR_PORT, XDP, type XdpCluster } from './support/cluster.ts';
 
@@ -69,11 +70,20 @@ describe('a device that passes', () => {
     agent = await cluster.start();
     await cluster.untilXdp('on');
     const { namespace } = cluster.node.self;
-    await cluster.run(namespace, 'ip', 'link', 'property', 'add', 'dev', 'uplink', 'altname', 'x0');
     await cluster.run(namespace, 'ip', 'link', 'set', 'uplink', 'name', 'uplink.7');
     // --xdp names the old name: the renamed device is not asked for.
     await until(async () => (await onDevice('uplink.7')) === '' && pins().length === 0, 'no XDP');
     await cluster.run(namespace, 'ip', 'link', 'set', 'uplink.7', 'name', 'uplink');
+    await cluster.untilXdp('on');
+    await cluster.run(namespace, 'ip', 'link', 'set', 'uplink', 'down');
+    await until(async () => (await onDevice()) === '' && pins().length === 0, 'no XDP');
+    const up = [
+      'link set uplink up',
+      'addr replace fd00:77::1/64 dev uplink nodad',
+      'route replace 10.1.2.0/24 via 192.168.77.2',
+      'route replace fd00:10:2::/64 via fd00:77::2',
+    ];
+    await ipBatch(up, namespace);
     await cluster.untilXdp('on');
     await expectServed();
   });
@@ -84,6 +94,50 @@ describe('a device that passes', () => {
     agent = await cluster.start(['--xdp', 'off']);
     expect([await onDevice(), pins()]).toEqual(['', []]);
     expect((await cluster.device())?.xdp).toBeUndefined();
+    await expectServed();
+  });
+
+  test('keeps it, and carries frames of several parts, when MTUs become larger', async () => {
+    agent = await cluster.start();
+    await cluster.untilXdp('on');
+    const before = await onDevice();
+    // The kernel refuses a larger MTU at the other end of a veth whose program has no fragments.
+    for (const wired of ['n1', 'n2']) {
+      await cluster.run(cluster.wire, 'ip', 'link', 'set', wired, 'mtu', '9000');
+    }
+    await cluster.run(cluster.wire, 'ip', 'link', 'set', 'br0', 'mtu', '9000');
+    for (const { self } of cluster.all.nodes) {
+      await cluster.run(self.namespace, 'ip', 'link', 'set', 'uplink', 'mtu', '9000');
+    }
+    expect((await cluster.device())?.xdp).toMatchObject({ state: 'on', lost: 0 });
+    const [, second] = cluster.all.nodes;
+    const ping = ['ping', '-c', '1', '-W', '5', '-M', 'do', '-s', '8900', '192.168.77.1'];
+    await cluster.run(second!.self.namespace, ...ping);
+    await expectServed();
+    expect(await onDevice()).toBe(before);
+    for (const wired of ['n1', 'n2', 'br0']) {
+      await cluster.run(cluster.wire, 'ip', 'link', 'set', wired, 'mtu', '1500');
+    }
+    for (const { self } of cluster.all.nodes) {
+      await cluster.run(self.namespace, 'ip', 'link', 'set', 'uplink', 'mtu', '1500');
+    }
+  });
+
+  test('that appears, with an MTU above a page, is tried as any other', async () => {
+    agent = await cluster.start(['--xdp', 'uplink=native,late=native']);
+    await cluster.untilXdp('on');
+    const { namespace } = cluster.node.self;
+    const pair = ['type', 'veth', 'peer', 'name', 'late', 'mtu', '9000', 'netns', cluster.wire];
+    await cluster.run(namespace, 'ip', 'link', 'add', 'late', 'mtu', '9000', ...pair);
+    await cluster.ethtool(cluster.wire, 'late', 'gro', 'on');
+    // Frames come in of the wire's own accord, for IPv6.
+    await cluster.run(namespace, 'ip', 'addr', 'add', '203.0.113.1/24', 'dev', 'late');
+    await cluster.run(cluster.wire, 'ip', 'link', 'set', 'late', 'up');
+    await cluster.run(namespace, 'ip', 'link', 'set', 'late', 'up');
+    await cluster.untilXdp('on', 'late');
+    expect(pins()).toEqual(['fl_xdp@late', 'fl_xdp@uplink']);
+    await cluster.run(namespace, 'ip', 'link', 'del', 'late');
+    await until(() => pins().length === 1, 'its pin to be gone');
     await expectServed();
   });
 

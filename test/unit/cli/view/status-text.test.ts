@@ -171,7 +171,7 @@ test('devices: how many have their programs, each with -o wide, failures always'
       ...{ name: 'eth0', ifindex: 2, kind: undefined, role: 'uplink', reason: 'it is up' },
       isAttached: true,
       snat: { IPv4: '192.0.2.1', IPv6: '2001:db8::1' },
-      xdp: { state: 'refused', reason: 'its driver lost 40 of 40 frames', lost: 40 },
+      xdp: { state: 'refused', reason: 'its driver lost 40 of 40 frames', sent: 8, lost: 40 },
     },
     {
       ...device,

@@ -167,6 +167,15 @@ describe('what is read', () => {
       'fairlead_map_',
       ['entries{map="fl_frontend4"} 3', 'max_entries{map="fl_frontend4"} 9'],
     ],
+    [
+      { xdp: () => [{ device: 'eth0', state: 'on', reason: '', sent: 70, lost: 3 }] },
+      'fairlead_xdp_',
+      [
+        'device{device="eth0",state="on"} 1',
+        'sent_frames_total{device="eth0"} 70',
+        'lost_frames_total{device="eth0"} 3',
+      ],
+    ],
     [{ failedEntries: () => 2 }, 'fairlead_failed_entries', [' 2']],
     [{ driftTotal: () => 5 }, 'fairlead_drift_total', [' 5']],
     [{ lastAuditAt: () => new Date(1500) }, 'fairlead_last_audit_timestamp_seconds', [' 1.5']],

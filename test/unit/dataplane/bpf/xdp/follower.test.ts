@@ -167,7 +167,7 @@ describe('a device that is asked for', () => {
 
   test('says why not, if it is not', () => {
     change({ ...eth0, use: 'none', reason: '--xdp has off' });
-    expect(started().view(2)).toEqual({ state: 'off', reason: '--xdp has off', lost: 0 });
+    expect(started().view(2)).toEqual({ state: 'off', reason: '--xdp has off', sent: 0, lost: 0 });
     expect([done, timers]).toEqual([[], []]);
   });
 });
@@ -272,7 +272,7 @@ describe('a device that forwards', () => {
     wait(2);
     const reason = 'its driver lost 20 of 120 frames of XDP within 10 s';
     expect(done.slice(3)).toEqual(['detach 2', 'targets ']);
-    expect(follower.view(2)).toEqual({ state: 'refused', reason, lost: 20 });
+    expect(follower.view(2)).toEqual({ state: 'refused', reason, sent: 100, lost: 20 });
     expect(logged.at(-1)).toBe(`${reason} (60)`);
     wait(62);
     expect(follower.isTarget(2)).toBe(true);
