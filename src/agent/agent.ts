@@ -13,7 +13,8 @@ import type { Entry } from '../dataplane/entry.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
-import type { Plan, PlanDelta, ServiceKey } from '../plan/types.ts';
+import type { Planner } from '../plan/planner.ts';
+import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch, type ServiceChanges } from './batch.ts';
 import { createFailures, type Failures } from './failures.ts';
@@ -21,7 +22,7 @@ import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
-  readonly planner: { apply(changes: readonly ObjectChange[]): PlanDelta };
+  readonly planner: Pick<Planner, 'apply' | 'nodesListed'>;
   readonly dataplane: Dataplane;
   readonly log: Logger;
   readonly addresses: NodeAddresses;
@@ -67,6 +68,8 @@ export interface Agent {
   accept(changes: readonly ObjectChange[]): void;
   /** The source has delivered complete lists: the initial sync may start. */
   sourceSynced(): void;
+  /** Every other Node there is has been accepted. */
+  nodesListed(): void;
   /** Reads the programmed state back and repairs it now; resolves with the drift. */
   audit(): Promise<readonly Entry[]>;
   state(): AgentState;
@@ -90,6 +93,7 @@ class RunningAgent implements Agent {
   #addresses: readonly NodeAddress[];
   readonly #next = new NextBatch();
   #isSourceSynced = false;
+  #isPlanDue = false;
   #isScheduled = false;
   #isSyncing = false;
   /** The dataplane has a batch that it has not answered yet. */
@@ -126,6 +130,12 @@ class RunningAgent implements Agent {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
     this.#next.addAll();
+    this.#schedule();
+  }
+
+  nodesListed(): void {
+    this.#parts.planner.nodesListed();
+    this.#isPlanDue = true;
     this.#schedule();
   }
 
@@ -173,7 +183,8 @@ class RunningAgent implements Agent {
 
   /** Changes -> plan. Also before the initial sync: planning writes nothing. */
   #absorb(): void {
-    if (this.#pending.length === 0 && this.#plan !== undefined) return;
+    if (this.#pending.length === 0 && this.#plan !== undefined && !this.#isPlanDue) return;
+    this.#isPlanDue = false;
     const changes = this.#pending;
     this.#pending = [];
     const delta = this.#parts.planner.apply(changes);

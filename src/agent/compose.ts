@@ -23,6 +23,7 @@ import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-address
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
+import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
 import { withNodeWarning } from './own-node.ts';
@@ -100,13 +101,24 @@ export async function compose(
   const dataplane = await openBeside(opening, source, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
   const agent = createAgent({
-    planner: createPlanner(settings.plan),
+    planner: createPlanner(settings.plan, {
+      awaitsNodes: source.source.followNodes !== undefined,
+    }),
     dataplane,
     log,
     addresses,
     auditIntervalMs: settings.auditIntervalMs,
   });
   closers.push({ close: () => agent.stop() });
+  const directReturn = createDirectReturn({
+    ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
+    isAble: dataplane.capabilities.directReturn,
+  });
+  closers.push(directReturn);
+  agent.listen({
+    onPlan: (plan) => directReturn.planned(plan),
+    onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
+  });
   const parts = { agent, dataplane, source: source.source };
   const { readers, freeze } = freezable(readersOf(parts, settings.metricsTopServices));
   const { openServers } = await serversModule;
@@ -127,10 +139,12 @@ export async function compose(
   admin.serve(
     routesOf({
       ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
-      warnings: settings.warnings ?? [],
+      warnings: () => [...(settings.warnings ?? []), ...directReturn.problems()],
     }),
   );
-  start(source.source, early, { agent, servers, nodeName: settings.plan.nodeName, log });
+  start(source.source, early, {
+    ...{ agent, servers, directReturn, nodeName: settings.plan.nodeName, log },
+  });
   closers.push(whenServing({ agent, servers, onServing }));
   return {
     admin,
@@ -202,10 +216,12 @@ function start(
   {
     agent,
     servers,
+    directReturn,
     nodeName,
     log,
   }: {
     readonly agent: Agent;
+    readonly directReturn: DirectReturn;
     readonly servers: Servers;
     readonly nodeName: string;
     readonly log: Logger;
@@ -227,9 +243,11 @@ function start(
   const listener = {
     onChanges: (changes: readonly ObjectChange[]) => {
       servers.arrived(changes);
+      directReturn.arrived(changes);
       agent.accept(changes);
     },
     onSynced: () => agent.sourceSynced(),
+    onNodes: () => agent.nodesListed(),
     onRequest: servers.requested,
     onProblems: logProblems,
   };

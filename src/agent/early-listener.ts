@@ -31,6 +31,7 @@ export function createEarlyListener(): EarlyListener {
         tell((to) => to.onSynced());
         isSynced();
       },
+      onNodes: () => tell((to) => to.onNodes?.()),
       onProblems: (problems) => tell((to) => to.onProblems(problems)),
       onRequest: (request) => tell((to) => to.onRequest?.(request)),
     },

@@ -18,7 +18,8 @@ export interface Running {
   readonly dataplane: ComposedDataplane;
   readonly agent: Agent;
   readonly source: Source;
-  readonly warnings?: readonly Problem[];
+  /** As they are now. */
+  readonly warnings?: () => readonly Problem[];
   readonly addresses: NodeAddresses;
 }
 
@@ -38,7 +39,7 @@ export function routesOf(running: Running): Routes {
     '/v1/status': () =>
       statusOf({
         ...{ version, node, startedAt, dataplane, source, state: agent.state() },
-        warnings: running.warnings ?? [],
+        warnings: running.warnings?.() ?? [],
       }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
     '/v1/explain': async (query) => {

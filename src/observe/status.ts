@@ -13,6 +13,7 @@ import type {
 } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
+import { type PeerCounts, peerCounts } from '../plan/decide/peers.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
 import type { Source } from '../source/source.ts';
 
@@ -58,6 +59,8 @@ export interface Status {
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
   readonly staleSockets?: StaleSocketsState;
+  /** Other nodes, if some Service asks for direct return. */
+  readonly directReturn?: PeerCounts;
   /** Problems of the source, and rejected objects and fields with file and line. */
   readonly problems: readonly Problem[];
 }
@@ -69,7 +72,7 @@ export interface StatusParts {
   readonly dataplane: ComposedDataplane;
   readonly source: Source;
   readonly state: AgentState;
-  /** Of the start: kernel settings that could not be written. */
+  /** Kernel settings, or annotations, that could not be written. */
   readonly warnings?: readonly Problem[];
 }
 
@@ -78,6 +81,7 @@ export function statusOf(parts: StatusParts): Status {
   const { installation, dataplanes } = parts.dataplane;
   const { tables, outcomes, staleSockets } = parts.dataplane.counters();
   const cluster = source.cluster?.();
+  const directReturn = peerCounts(state.plan);
   return {
     apiVersion: 'fairlead.io/v1',
     kind: 'Status',
@@ -109,6 +113,7 @@ export function statusOf(parts: StatusParts): Status {
     tables,
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
+    ...(directReturn && { directReturn }),
     problems: [...(parts.warnings ?? []), ...problemsOf(source, state.plan?.rejections ?? [])],
   };
 }

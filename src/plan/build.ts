@@ -15,6 +15,7 @@ import type {
   Rejection,
   Service,
 } from '../model/types.ts';
+import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
 import { comparePrecedence } from './decide/ownership.ts';
@@ -63,7 +64,13 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
     plans.set(key, built.plan);
     rejections.push(built.rejections);
   }
-  return { services: plans, ...nodeContext, rejections: orderRejections(rejections) };
+  const direct = new Set([...plans.values()].filter(serviceWantsDirectReturn));
+  return {
+    services: plans,
+    ...directReturnFlag(direct),
+    ...nodeContext,
+    rejections: orderRejections(rejections),
+  };
 }
 
 function slicesByService(

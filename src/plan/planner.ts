@@ -4,6 +4,7 @@
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
+import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { buildContext, type NodeContext } from './decide/node-context.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
 import { createModelStore } from './model-store.ts';
@@ -12,25 +13,40 @@ import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './t
 export interface Planner {
   /** Applies the changes in order. Never throws, whatever the objects contain. */
   readonly apply: (changes: readonly ObjectChange[]) => PlanDelta;
+  /** Every other Node there is has been applied. */
+  readonly nodesListed: () => void;
   /** The plan of everything applied so far. */
   readonly current: () => Plan;
 }
 
-/** Cost of `apply`: linear in the Services that the changes touch; all of them if this node's Node object changed. */
-export function createPlanner(settings: PlanSettings): Planner {
+/**
+ * Cost of `apply`: linear in the Services that the changes touch; all of them if this node's Node object changed.
+ * @param awaitsNodes other Nodes are not known before nodesListed()
+ */
+export function createPlanner(
+  settings: PlanSettings,
+  { awaitsNodes = false }: { readonly awaitsNodes?: boolean } = {},
+): Planner {
   const model = createModelStore(settings);
   const services = new Map<ServiceKey, ServicePlan>();
+  const direct = new Set<ServiceKey>();
+  let areNodesListed = !awaitsNodes;
+  let areNodesDue = false;
   let nodeContext: NodeContext | undefined;
   let context: BuildContext | undefined;
 
+  const newContext = (): NodeContext =>
+    areNodesListed ? model.nodeContext() : withoutPeers(model.nodeContext());
+
   const current = (): Plan => ({
     services,
-    ...(nodeContext ?? model.nodeContext()),
+    ...directReturnFlag(direct),
+    ...(nodeContext ?? newContext()),
     rejections: model.rejections.list(),
   });
 
   const renewNodeContext = (): boolean => {
-    const renewed = model.nodeContext();
+    const renewed = newContext();
     if (nodeContext !== undefined && isSame(apart(nodeContext), apart(renewed))) {
       nodeContext = withNeighbours(nodeContext, renewed);
       return false;
@@ -43,17 +59,23 @@ export function createPlanner(settings: PlanSettings): Planner {
   /** Replaces the Service's plan unless the new one is equal; returns true if it did. */
   const rebuild = (key: ServiceKey, before: ServicePlan | undefined): boolean => {
     const service = model.services.get(key);
-    if (service === undefined || context === undefined) return services.delete(key);
+    if (service === undefined || context === undefined) {
+      direct.delete(key);
+      return services.delete(key);
+    }
     const built = buildService(service, model.slices.of(key), context);
     model.rejections.set('plan', refOf(service), built.rejections);
     if (before !== undefined && isSame(before, built.plan)) return false;
     services.set(key, built.plan);
+    if (serviceWantsDirectReturn(built.plan)) direct.add(key);
+    else direct.delete(key);
     return true;
   };
 
   const apply = (changes: readonly ObjectChange[]): PlanDelta => {
     const touched = new Set<ServiceKey>();
-    const isNodeWide = model.take(changes, touched) || nodeContext === undefined;
+    const isNodeWide = model.take(changes, touched) || nodeContext === undefined || areNodesDue;
+    areNodesDue = false;
     for (const key of model.owners.resolve()) touched.add(key);
     const isGlobal = isNodeWide && renewNodeContext();
     const changed: ServiceKey[] = [];
@@ -68,7 +90,12 @@ export function createPlanner(settings: PlanSettings): Planner {
     return { plan: current(), changed: changed.sort(compareText), previous, isGlobal };
   };
 
-  return { apply, current };
+  const nodesListed = (): void => {
+    areNodesDue = !areNodesListed;
+    areNodesListed = true;
+  };
+
+  return { apply, current, nodesListed };
 }
 
 const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });
@@ -79,12 +106,19 @@ const apart = ({ node: { others, peers, ...node }, ...context }: NodeContext): u
   node,
 });
 
+const withoutPeers = ({ node: { peers, ...node }, ...context }: NodeContext): NodeContext => ({
+  ...context,
+  node,
+});
+
 /** All else stays the same object. */
 function withNeighbours(
   context: NodeContext,
   { node: { others, peers } }: NodeContext,
 ): NodeContext {
   const { node } = context;
-  if (isSame(node.others, others) && isSame(node.peers, peers)) return context;
-  return { ...context, node: { ...node, others, ...(peers && { peers }) } };
+  const isSamePeers = isSame(node.peers, peers);
+  if (isSame(node.others, others) && isSamePeers) return context;
+  const known = isSamePeers ? node.peers : peers;
+  return { ...context, node: { ...node, others, ...(known && { peers: known }) } };
 }

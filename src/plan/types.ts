@@ -136,6 +136,8 @@ export type ServiceKey = string;
  */
 export interface Plan {
   readonly services: ReadonlyMap<ServiceKey, ServicePlan>;
+  /** Some rule asks for direct return. */
+  readonly wantsDirectReturn?: true;
   /** Which local addresses answer NodePorts, per family: all of them, or those inside these prefixes. */
   readonly nodePortAddresses: Readonly<Record<Family, 'all' | readonly string[]>>;
   /** How `pod` is recognised; undefined = no detector, nothing is a pod. */
@@ -159,7 +161,7 @@ export interface NodeFacts {
   readonly podCidrs: readonly string[];
   /** Address -> name of other Nodes, if the source delivers them at all. */
   readonly others: ReadonlyMap<string, string>;
-  /** The same Nodes by name, for direct return; absent = none is known. */
+  /** The same Nodes by name, for direct return; absent = not all of them are known yet. */
   readonly peers?: ReadonlyMap<string, Peer>;
 }
 

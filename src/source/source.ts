@@ -13,6 +13,8 @@ export interface SourceListener {
   onChanges(changes: readonly ObjectChange[]): void;
   /** Once: complete lists have been delivered. */
   onSynced(): void;
+  /** Once, after followNodes(): every other Node has been delivered. */
+  onNodes?(): void;
   /** All problems as they are now, whenever they differ from the last call's. */
   onProblems(problems: readonly Problem[]): void;
   /** Every request to an API server; a folder makes none. */
@@ -33,6 +35,10 @@ export interface Source {
   ): { readonly file: string; readonly line: number } | undefined;
   /** Requests to an API server and their answers; absent for a folder. */
   cluster?(): ClusterStatus | undefined;
+  /** From now on other Nodes are delivered, too; absent: they are anyway. Idempotent. */
+  followNodes?(): void;
+  /** Sets annotations of a Node, or with null removes them; absent if the source accepts no changes. */
+  annotateNode?(name: string, annotations: Readonly<Record<string, string | null>>): Promise<void>;
   /** Creates an object at the source, as soon as it is started; absent if it accepts none. */
   post?(path: string, object: unknown): Promise<void>;
   close(): void;

@@ -100,6 +100,7 @@ function programLines(report: Report): readonly Line[] {
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
+    ...directReturnLines(report),
     ['Services', servicesText(report)],
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
@@ -114,6 +115,13 @@ function lackLines(name: string, lacks: Status['lacks']): readonly Line[] {
   const own = lacks.filter(({ dataplane }) => dataplane === name);
   if (own.length === 0) return [];
   return [['Lacks', `${name}: ${own.map(({ reason }) => reason).join('; ')}`]];
+}
+
+/** `4 of 5 other nodes take requests`. */
+function directReturnLines({ directReturn }: Report): readonly Line[] {
+  if (directReturn === undefined) return [];
+  const { willing, known } = directReturn;
+  return [['Direct', `return: ${willing} of ${known} other nodes take requests`]];
 }
 
 /** `11 hooks on /sys/fs/cgroup`, `3 adopted from the previous agent`. */

@@ -44,7 +44,7 @@ export interface BpfParts {
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
   /** undefined: no programs on devices. */
-  readonly packets?: Omit<PacketLayer, 'traffic' | 'refuseSockets' | 'close'>;
+  readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'refuseSockets' | 'close'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -95,6 +95,7 @@ class BpfDataplane implements Dataplane {
       this.#parts.followNode?.(plan.node);
       // Programs begin with these settings, also for what an agent without the packet layer has programmed.
       this.#parts.packets?.follow(plan);
+      core.followNodes(plan.node);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
       const failed = [...undetected, ...this.#nodeAddresses.follow(plan, addresses)];

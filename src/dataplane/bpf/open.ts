@@ -24,6 +24,7 @@ import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { followNode } from './node-map.ts';
+import { closeDirectPort } from './packet/direct-port.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
@@ -170,12 +171,14 @@ function overMaps(
 ): Dataplane {
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
+  const tables = kernelTables(attached.map);
+  if (parts.packets === undefined) closeDirectPort(tables.runtime);
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
     capabilities: bpfCapabilities({ packets: parts.packets !== undefined, knowsNode }),
     tables: {
-      ...kernelTables(attached.map),
-      ...(parts.packets && { traffic: parts.packets.traffic }),
+      ...tables,
+      ...(parts.packets && { traffic: parts.packets.traffic, direct: parts.packets.direct }),
     },
     waitGracePeriod,
     installation: {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return: which service ports ask for it, and of which frontends.
 import type { Forwarding, Protocol } from '../../model/types.ts';
-import type { Frontend, ServicePortPlan } from '../types.ts';
+import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
 
 /** Protocols of direct return. SCTP never is: its associations name their addresses in packets of their own. */
 const DIRECT: Readonly<Record<Forwarding, readonly Protocol[]>> = {
@@ -26,3 +26,11 @@ export const isForwarded = ({ kind, rules }: Pick<Frontend, 'kind' | 'rules'>): 
 /** True if some frontend of it is served by direct return where dataplane and nodes can. */
 export const wantsDirectReturn = ({ frontends }: Pick<ServicePortPlan, 'frontends'>): boolean =>
   frontends.some(({ rules }) => rules.outside.directReturn === true);
+
+/** For a plan: `directReturn` are its Services that ask for it. */
+export const directReturnFlag = (directReturn: {
+  readonly size: number;
+}): Pick<Plan, 'wantsDirectReturn'> => (directReturn.size > 0 ? { wantsDirectReturn: true } : {});
+
+export const serviceWantsDirectReturn = ({ ports }: Pick<ServicePlan, 'ports'>): boolean =>
+  ports.some(wantsDirectReturn);

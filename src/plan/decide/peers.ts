@@ -2,7 +2,7 @@
 // Which nodes take requests for direct return, and at which address.
 import { familyOf } from '../../lib/ip.ts';
 import type { Family } from '../../model/types.ts';
-import type { Backend, NodeFacts, Peer } from '../types.ts';
+import type { Backend, NodeFacts, Peer, Plan } from '../types.ts';
 
 /** The node's address of this family, else of the other one: what is inside a tunnel need not be of its family. */
 export const tunnelAddress = ({ addresses }: Peer, family: Family): string | undefined =>
@@ -34,4 +34,19 @@ export function directPath(
   return port === undefined
     ? { reason: `Node ${node} does not take direct return` }
     : { node, address, port };
+}
+
+export interface PeerCounts {
+  /** Other nodes that take requests for direct return. */
+  readonly willing: number;
+  /** Other nodes that are known. */
+  readonly known: number;
+}
+
+/** undefined: no Service asks for direct return. */
+export function peerCounts(plan: Plan | undefined): PeerCounts | undefined {
+  if (plan?.wantsDirectReturn !== true) return undefined;
+  const peers = [...(plan.node.peers?.values() ?? [])];
+  const willing = peers.filter(({ directReturnPort }) => directReturnPort !== undefined);
+  return { willing: willing.length, known: peers.length };
 }

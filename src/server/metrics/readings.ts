@@ -5,6 +5,7 @@ import type { Lack } from '../../dataplane/lacks.ts';
 import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
+import { peerCounts } from '../../plan/decide/peers.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
 
@@ -84,6 +85,7 @@ function ofAgent(readers: MetricReaders): Readings {
     ...on('fairlead_dataplane_lack', readers.lacks, (lacks) =>
       lacks.map(({ dataplane, code }) => ({ labels: { dataplane, code }, value: 1 })),
     ),
+    ...on('fairlead_direct_return_peers', readers.plan, (plan) => peersOf(plan)),
     ...on('fairlead_ready', readers.isReady, (is) => one({}, Number(is))),
     ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
     ...on('fairlead_service_health_ports', readers.serviceHealthPorts, (count) => one({}, count)),
@@ -91,6 +93,12 @@ function ofAgent(readers: MetricReaders): Readings {
     ...on('fairlead_event_failures_total', events, ({ failed }) => one({}, failed)),
     ...on('fairlead_events_dropped_total', events, ({ dropped }) => one({}, dropped)),
   };
+}
+
+/** No series while nobody asks for direct return. */
+function peersOf(plan: Plan): readonly Sample[] {
+  const counts = peerCounts(plan);
+  return counts === undefined ? [] : one({}, counts.willing);
 }
 
 function ofPlan(readers: MetricReaders, nowMs: () => number): Readings {

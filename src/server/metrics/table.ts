@@ -121,6 +121,10 @@ const OWN = {
     'dataplane code',
     'Always 1, for each thing that a dataplane in use cannot do; see docs/semantics.md.',
   ),
+  fairlead_direct_return_peers: gauge(
+    '',
+    'Other nodes that take requests for direct return, while a Service asks for it.',
+  ),
   fairlead_ready: gauge('', '1 once the initial sync is programmed.'),
   fairlead_node_eligible: gauge(
     '',

@@ -9,7 +9,15 @@ import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { openCredentials } from './auth/credentials.ts';
 import type { Counters, RequestFacts } from './counters.ts';
 import { createIntern } from './decode/intern.ts';
-import { type KindSpec, ownNode, SERVICE_CIDRS, SERVICES, SLICES } from './kinds.ts';
+import {
+  type KindSpec,
+  otherNodes,
+  ownNode,
+  SERVICE_CIDRS,
+  SERVICES,
+  SLICES,
+  type WatchName,
+} from './kinds.ts';
 import { missingNode } from './missing-node.ts';
 import type { ApiServerChoice, Winner } from './transport/api-server.ts';
 import { ClusterIdentity } from './transport/identity.ts';
@@ -36,7 +44,7 @@ export interface ClusterSettings {
 }
 
 export interface ClusterProblem {
-  readonly kind: Kind;
+  readonly kind: WatchName;
   readonly reason: string;
 }
 
@@ -48,6 +56,8 @@ export interface ClusterHandlers {
    * waited for long enough.
    */
   onSynced(): void;
+  /** Once, after followNodes(): every other Node was delivered. */
+  onNodes?(): void;
   /** All problems as they are now, whenever they differ from the last call's. */
   onProblems(problems: readonly ClusterProblem[]): void;
   /** Every request to an API server. */
@@ -57,7 +67,7 @@ export interface ClusterHandlers {
 }
 
 export interface WatchReport extends ReflectorStatus {
-  readonly kind: Kind;
+  readonly kind: WatchName;
   readonly counters: Readonly<Counters>;
 }
 
@@ -83,6 +93,10 @@ export interface ClusterSource {
   problems(): readonly ClusterProblem[];
   /** Creates one object, e.g. an Event at `/apis/events.k8s.io/v1/namespaces/NS/events`. */
   post(path: string, object: unknown): Promise<void>;
+  /** Changes one object by a JSON merge patch. */
+  patch(path: string, patch: unknown): Promise<void>;
+  /** From now on other Nodes are delivered, too. Idempotent. */
+  followNodes(): void;
   /** Nothing is called after it; resolves when no connection is left. Idempotent. */
   close(): Promise<void>;
 }
@@ -102,7 +116,7 @@ class Cluster implements ClusterSource {
   readonly #initialSync: InitialSync;
   readonly #nodeCount: NodeCount;
   readonly #identity: ClusterIdentity;
-  readonly #reflectors: ReadonlyMap<Kind, Reflector>;
+  readonly #reflectors: Map<WatchName, Reflector>;
   #isClosed = false;
 
   constructor(settings: ClusterSettings, handlers: ClusterHandlers) {
@@ -134,7 +148,9 @@ class Cluster implements ClusterSource {
     });
     const kinds = [SERVICES, SLICES, ownNode(settings.nodeName)];
     if (settings.watchesServiceCidrs) kinds.push(SERVICE_CIDRS);
-    this.#reflectors = new Map(kinds.map((spec) => [spec.kind, this.#reflector(spec, clock)]));
+    this.#reflectors = new Map(
+      kinds.map((spec) => [nameOf(spec), this.#reflector(spec, clock)] as const),
+    );
     log.info(
       { server: this.#servers.current().url, why: apiServer.why },
       'watching the API server',
@@ -174,6 +190,18 @@ class Cluster implements ClusterSource {
     return this.#transport.post(path, object);
   }
 
+  patch(path: string, patch: unknown): Promise<void> {
+    return this.#transport.patch(path, patch);
+  }
+
+  followNodes(): void {
+    if (this.#isClosed || this.#reflectors.has('OtherNodes')) return;
+    const { nodeName, clock = SYSTEM_CLOCK } = this.#settings;
+    const reflector = this.#reflector(otherNodes(nodeName), clock);
+    this.#reflectors.set('OtherNodes', reflector);
+    reflector.start();
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#initialSync.close();
@@ -190,6 +218,7 @@ class Cluster implements ClusterSource {
 
   #reflector(spec: KindSpec, clock: Clock): Reflector {
     const { kind } = spec;
+    const name = nameOf(spec);
     return new Reflector({
       spec,
       clock,
@@ -199,13 +228,17 @@ class Cluster implements ClusterSource {
       intern: this.#intern,
       identity: this.#identity,
       spreadMs: () => this.#nodeCount.spreadMs,
-      onSynced: () => this.#onListed(kind),
+      onSynced: () => this.#onListed(name),
       onSuspicion: (suspicion) => this.#onSuspicion(kind, suspicion),
       onProblem: () => this.#call('onProblems', () => this.#handlers.onProblems(this.problems())),
     });
   }
 
-  #onListed(kind: Kind): void {
+  #onListed(kind: WatchName): void {
+    if (kind === 'OtherNodes') {
+      this.#call('onNodes', () => this.#handlers.onNodes?.());
+      return;
+    }
     this.#initialSync.listed(kind);
     if (kind !== 'Node' || this.#isClosed) return;
     const { nodeName, log } = this.#settings;
@@ -219,7 +252,10 @@ class Cluster implements ClusterSource {
     if (this.#isClosed) return;
     this.#identity.take(changes);
     this.#handlers.onChanges(changes);
-    if (changes.some(({ type, ref }) => type === 'put' && ref.kind === 'Node')) {
+    const { nodeName } = this.#settings;
+    const isOwn = ({ type, ref }: ObjectChange): boolean =>
+      type === 'put' && ref.kind === 'Node' && ref.name === nodeName;
+    if (changes.some(isOwn)) {
       this.#initialSync.nodeSeen();
     }
     const urls = this.#endpoints.take(changes);
@@ -255,3 +291,5 @@ class Cluster implements ClusterSource {
     }
   }
 }
+
+const nameOf = ({ kind, name = kind }: KindSpec): WatchName => name;

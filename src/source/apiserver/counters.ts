@@ -6,7 +6,7 @@ import { END_REASONS, type EndReason } from './watch/watch-error.ts';
 
 /** One HTTP request: the labels of client-go's `rest_client_` metrics, and how long it took. */
 export interface RequestFacts {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PATCH';
   /** `10.0.0.1:6443`. */
   readonly host: string;
   /** HTTP status, or `<error>` if there was no answer. */

@@ -8,13 +8,19 @@ import type { Kind } from '../../model/types.ts';
 import {
   type Prune,
   pruneNode,
+  pruneOtherNode,
   pruneService,
   pruneServiceCidr,
   pruneSlice,
 } from './decode/prune.ts';
 
+/** What is watched: a kind, or the Nodes besides this one. */
+export type WatchName = Kind | 'OtherNodes';
+
 export interface KindSpec {
   readonly kind: Kind;
+  /** In views and metrics; absent: its kind. */
+  readonly name?: WatchName;
   readonly path: string;
   readonly labelSelector: string;
   readonly fieldSelector: string;
@@ -74,6 +80,20 @@ export function ownNode(nodeName: string): KindSpec {
     fieldSelector: `metadata.name=${nodeName}`,
     prune: pruneNode,
     isWanted: (object) => recordOrEmpty(object['metadata'])['name'] === nodeName,
+    comparesContent: true,
+  };
+}
+
+/** Those besides this one, for direct return: their addresses, and whether they take it. */
+export function otherNodes(nodeName: string): KindSpec {
+  return {
+    ...COMMON,
+    kind: 'Node',
+    name: 'OtherNodes',
+    path: '/api/v1/nodes',
+    fieldSelector: `metadata.name!=${nodeName}`,
+    prune: pruneOtherNode,
+    isWanted: (object) => recordOrEmpty(object['metadata'])['name'] !== nodeName,
     comparesContent: true,
   };
 }

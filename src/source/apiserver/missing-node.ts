@@ -2,13 +2,13 @@
 // An API server without a Node of this node's name: without it an agent knows no addresses of NodePorts, no zone
 // and no local endpoints, and the initial sync waits for it.
 import type { Problem } from '../../model/problem.ts';
-import type { Kind } from '../../model/types.ts';
+import type { WatchName } from './kinds.ts';
 import { LIMITS } from './limits.ts';
 
 export interface NodeWatch {
   readonly nodeName: string;
   readonly watches: readonly {
-    readonly kind: Kind;
+    readonly kind: WatchName;
     /** Listed completely. */
     readonly isSynced: boolean;
     readonly objects: number;

@@ -34,6 +34,7 @@ class ApiServerSource implements Source {
     this.#cluster = openCluster(this.#settings, {
       onChanges: (changes) => listener.onChanges(changes),
       onSynced: () => listener.onSynced(),
+      onNodes: () => listener.onNodes?.(),
       onProblems: () => {
         this.#reporting ??= setTimeout(() => {
           this.#reporting = undefined;
@@ -68,6 +69,15 @@ class ApiServerSource implements Source {
   async post(path: string, object: unknown): Promise<void> {
     const cluster = await this.#started.promise;
     await cluster.post(path, object);
+  }
+
+  followNodes(): void {
+    void this.#started.promise.then((cluster) => cluster.followNodes());
+  }
+
+  async annotateNode(name: string, annotations: Readonly<Record<string, string | null>>) {
+    const cluster = await this.#started.promise;
+    await cluster.patch(`/api/v1/nodes/${name}`, { metadata: { annotations } });
   }
 
   close(): void {

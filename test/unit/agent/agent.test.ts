@@ -41,6 +41,7 @@ const planner = {
     const changed = changes.map(({ ref }) => `default/${ref.name}`);
     return { plan, changed, isGlobal: false, previous: new Map() };
   },
+  nodesListed: () => undefined,
 };
 
 const put = (name: string, ...addresses: string[]): ObjectChange => ({
@@ -114,6 +115,7 @@ test('a change that no Service depends on is reported in sync, so that health do
   agent = createAgent({
     planner: {
       apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
+      nodesListed: () => undefined,
     },
     dataplane,
     log: createLogger('error', 'json'),

@@ -3,7 +3,8 @@
 // runs.
 import type { Family } from '../../../model/types.ts';
 import { frontendKeySize, RANGES, RANGES_PER_WORD, SIZE } from './layout.ts';
-import type { ArrayTable, HashTable, RefusedWrite, Tables } from './tables.ts';
+import { PACKET_SIZE } from './packet-layout.ts';
+import type { ArrayTable, DirectTables, HashTable, RefusedWrite, Tables } from './tables.ts';
 
 export interface TableSizes {
   readonly frontends: number;
@@ -22,6 +23,7 @@ export interface MemoryTables extends Tables {
   readonly slotBlock: MemoryArray;
   readonly frontendRecord: MemoryArray;
   readonly backend: Readonly<Record<Family, MemoryArray>>;
+  readonly direct: DirectTables;
   readonly notService: MemoryArray;
   readonly runtime: MemoryArray;
   /** Called before each hash write; returns an errno name to refuse it (fault injection). */
@@ -104,6 +106,10 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
       SIZE.source_range_key,
       SIZE.source_range,
     ),
+    direct: {
+      backendNode: memoryArray('fl_backend_node', sizes.backends, PACKET_SIZE.backend_node),
+      localBackend: hash('fl_local_be', 1024, PACKET_SIZE.local_backend_key, 4),
+    },
     notService: memoryArray('fl_not_service', (3 * RANGES) / RANGES_PER_WORD, 8),
     runtime: memoryArray('fl_runtime', 1, SIZE.runtime_flags),
   });

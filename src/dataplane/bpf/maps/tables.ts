@@ -33,6 +33,13 @@ export interface ArrayTable {
   scan(isKept: (view: DataView, offset: number, index: number) => boolean): void;
 }
 
+export interface DirectTables {
+  /** By backend id. */
+  readonly backendNode: ArrayTable;
+  /** What other nodes name a backend of this one by -> backend id. */
+  readonly localBackend: HashTable;
+}
+
 export interface Tables {
   /** Frontend key -> frontend id. */
   readonly frontend: Readonly<Record<Family, HashTable>>;
@@ -45,6 +52,8 @@ export interface Tables {
   readonly backendStat: ArrayTable;
   /** By frontend id; undefined: the packet layer is not loaded. */
   readonly traffic?: ArrayTable;
+  /** Of direct return; undefined: the packet layer is not loaded. */
+  readonly direct?: DirectTables;
   readonly nodeAddress: Readonly<Record<Family, HashTable>>;
   /** A trie: `get` finds the longest prefix, not the key. */
   readonly sourceRange: HashTable;

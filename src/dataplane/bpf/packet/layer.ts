@@ -19,12 +19,14 @@ import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
 import { parseMapPin } from '../loader/versions.ts';
-import { arrayTable, kernelTables } from '../maps/kernel.ts';
+import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
-import type { ArrayTable } from '../maps/tables.ts';
+import type { ArrayTable, DirectTables } from '../maps/tables.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
+import { openDirectPort } from './direct-port.ts';
 import { markOlderFlows } from './marks.ts';
+import { followPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
 import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
@@ -56,6 +58,7 @@ export interface PacketLayer {
   readonly refuseSockets: RefuseSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
+  readonly direct: DirectTables;
   /** Programs stay attached. */
   close(): void;
 }
@@ -99,6 +102,11 @@ export async function openPacketLayer(
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const flows = flowTables(loaded.map);
     const traffic = arrayTable(loaded.map('fl_traffic'));
+    const direct = {
+      backendNode: arrayTable(loaded.map('fl_backend_node')),
+      localBackend: hashTable(loaded.map('fl_local_be')),
+    };
+    const followNodes = followPeers(loaded.map('fl_peer'), log);
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const tables = { flows, traffic, capacity, timeouts };
     const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
@@ -127,10 +135,13 @@ export async function openPacketLayer(
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),
       traffic,
+      direct,
       refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan) {
         followNode(plan.node);
         followAddresses?.(plan);
+        followNodes(plan.node);
+        openDirectPort(runtime, plan);
       },
       begin: () => xdp?.begin(),
       repair() {

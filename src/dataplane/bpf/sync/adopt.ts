@@ -38,6 +38,7 @@ import {
   tableBlock,
   withItem,
 } from './ledger.ts';
+import { adoptLocalBackends } from './satellites/held-backends.ts';
 import { addRange, PODS, rangeValueOf } from './satellites/range-registry.ts';
 import { countFrontend } from './satellites/service-ranges.ts';
 import { digestOf } from './service-port/maglev-content.ts';
@@ -86,6 +87,7 @@ export function adopt(tables: Tables): Adopted {
   });
   for (const record of records) take(ledger, record);
   const strayRanges = adoptRanges(ledger, ranges, ports);
+  adoptLocalBackends(ledger);
   return { ledger, stray, orphans, strayRanges };
 }
 

@@ -4,7 +4,7 @@
 // use them. Pure bookkeeping over Tables.
 import { exactList } from '../../../lib/compact.ts';
 import type { Family } from '../../../model/types.ts';
-import type { ServiceKey } from '../../../plan/types.ts';
+import type { NodeFacts, ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
 import { blocksFor, decodeFrontendKey, type Position, type SetKind } from '../maps/layout.ts';
@@ -106,10 +106,21 @@ export interface Ledger {
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
   readonly ranges: ServiceRanges;
+  readonly nodes: BackendNodes;
+  /** Keys of fl_local_be, by backend id. */
+  readonly localBackends: Map<number, Uint8Array>;
   /** Every element of fl_range, by the text of its key. */
   readonly sourceRanges: Map<string, SourceRange>;
   /** Those of pods. */
   podRanges: readonly SourceRange[];
+}
+
+/** What is known of the nodes of backends. */
+export interface BackendNodes {
+  /** As of the last plan; undefined: the nodes are not known yet. */
+  peers: NodeFacts['peers'];
+  /** Names by backend id, of those that direct return may send to. */
+  readonly names: Readonly<Record<Family, Map<number, string>>>;
 }
 
 export interface TakenIds {
@@ -155,6 +166,8 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     retired: noneRetired(),
     nodePorts: 0,
     ranges: createServiceRanges(),
+    nodes: { peers: undefined, names: { IPv4: new Map(), IPv6: new Map() } },
+    localBackends: new Map(),
     sourceRanges: new Map(),
     podRanges: NOTHING,
   };

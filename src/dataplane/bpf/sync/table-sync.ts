@@ -11,9 +11,11 @@ import { findDrift } from './audit.ts';
 import { allPorts, drainRetired, isRetiredEmpty, type Ledger } from './ledger.ts';
 import { makeTables } from './maglev-tables.ts';
 import { release } from './release.ts';
+import { repairLocalBackends } from './satellites/held-backends.ts';
 import { acceptedAddresses, applyNodeAddresses } from './satellites/node.ts';
 import { retireRange } from './satellites/range-registry.ts';
 import { applyDetector } from './satellites/source-ranges.ts';
+import { followNodes } from './service-port/backend-nodes.ts';
 import { freeOrphans } from './service-port/backends.ts';
 
 export interface TableSync {
@@ -38,6 +40,8 @@ export interface TableSync {
   dropStray(): void;
   /** Updates the ranges of pods from the plan. Cheap if nothing changed. */
   applyDetector(plan: Plan): readonly FailedEntry[];
+  /** Updates the addresses of the nodes of backends. Cheap if nothing changed. */
+  followNodes(node: Plan['node']): void;
   /** Updates the NodePort addresses from the plan and the node's current addresses. */
   applyNode(plan: Plan, local: readonly NodeAddress[]): readonly FailedEntry[];
   /**
@@ -73,6 +77,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     // Only now do no frontends lead to them.
     freeOrphans(ledger, orphans);
     orphans = [];
+    repairLocalBackends(ledger);
     for (const range of strayRanges) retireRange(ledger, range);
     ledger.retired.serviceIds.push(...rangeIdsWithin(strayRanges, tables.serviceName.capacity));
     strayRanges = [];
@@ -104,6 +109,7 @@ export function createTableSync(tables: Tables, waitGracePeriod: () => Promise<v
     isLosing: (plan, service) => isLosing(ledger, plan, service),
     allServices: (plan) => new Set([...ledger.services.keys(), ...plan.services.keys()]),
     applyNode: (plan, local) => applyNodeAddresses(tables, acceptedAddresses(plan, local)),
+    followNodes: ({ peers }) => followNodes(ledger, peers),
     applyDetector: (plan) => applyDetector(ledger, plan),
     findDrift: () => findDrift(ledger),
     releaseRetired() {

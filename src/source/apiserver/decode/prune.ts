@@ -2,7 +2,7 @@
 // API object -> the part of it that a proxy reads. Values are passed on unchecked: judging them is the
 // model's work. Never throws, whatever the object is.
 
-import { isRecord, type JsonRecord } from '../../../lib/json.ts';
+import { isRecord, type JsonRecord, recordOrEmpty } from '../../../lib/json.ts';
 import {
   ALGORITHM_ANNOTATION,
   DIRECT_RETURN_ANNOTATION,
@@ -42,6 +42,12 @@ export const pruneSlice: Prune = (object, intern) => ({
 export const pruneNode: Prune = (object, intern) => ({
   metadata: pruneMetadata(object['metadata'], intern),
   spec: pick(object['spec'], ['podCIDR', 'podCIDRs', 'taints']),
+  status: pick(object['status'], ['addresses']),
+});
+
+/** Of 5,000 of them every field counts. */
+export const pruneOtherNode: Prune = (object, intern) => ({
+  metadata: { ...recordOrEmpty(pruneMetadata(object['metadata'], intern)), labels: undefined },
   status: pick(object['status'], ['addresses']),
 });
 

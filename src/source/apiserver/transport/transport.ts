@@ -33,6 +33,8 @@ export interface Transport {
   json(pathAndQuery: string, request: AbortController): Promise<unknown>;
   /** Sends one object; resolves when it was accepted, its time bounded. Rejects as get() does. */
   post(pathAndQuery: string, object: unknown): Promise<void>;
+  /** The same for a JSON merge patch (RFC 7386). */
+  patch(pathAndQuery: string, patch: unknown): Promise<void>;
   /** A stream of this server went bad after its headers. */
   failed(server: ServerUrl): void;
   readonly unauthorized: () => number;
@@ -51,6 +53,13 @@ export interface TransportParts {
 
 export function createTransport(parts: TransportParts): Transport {
   return new HttpTransport(parts);
+}
+
+interface Sent {
+  readonly method: 'POST' | 'PATCH';
+  /** Its media type. */
+  readonly type: string;
+  readonly object: unknown;
 }
 
 class HttpTransport implements Transport {
@@ -97,9 +106,18 @@ class HttpTransport implements Transport {
     }
   }
 
-  async post(pathAndQuery: string, object: unknown): Promise<void> {
+  post(pathAndQuery: string, object: unknown): Promise<void> {
+    return this.#write(pathAndQuery, { method: 'POST', type: 'application/json', object });
+  }
+
+  patch(pathAndQuery: string, object: unknown): Promise<void> {
+    const type = 'application/merge-patch+json';
+    return this.#write(pathAndQuery, { method: 'PATCH', type, object });
+  }
+
+  async #write(pathAndQuery: string, sent: Sent): Promise<void> {
     const signal = AbortSignal.timeout(LIMITS.headersTimeoutMs);
-    const answer = await this.#sendTo(this.#parts.servers.current(), pathAndQuery, signal, object);
+    const answer = await this.#sendTo(this.#parts.servers.current(), pathAndQuery, signal, sent);
     for await (const chunk of answer.body) void chunk;
   }
 
@@ -117,15 +135,15 @@ class HttpTransport implements Transport {
     server: ServerUrl,
     path: string,
     signal: AbortSignal,
-    object?: unknown,
+    sent?: Sent,
   ): Promise<Answer> {
     try {
-      return await this.#once(server, path, signal, object);
+      return await this.#once(server, path, signal, sent);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 401) || signal.aborted) throw error;
       this.#unauthorized += 1;
       this.#parts.credentials.renew();
-      return await this.#once(server, path, signal, object);
+      return await this.#once(server, path, signal, sent);
     }
   }
 
@@ -133,11 +151,11 @@ class HttpTransport implements Transport {
     server: ServerUrl,
     path: string,
     signal: AbortSignal,
-    object: unknown,
+    sent: Sent | undefined,
   ): Promise<Answer> {
     const access = await orAborted(this.#parts.credentials.access(), signal);
     const { origin, host, pathname } = new URL(server.url);
-    const method = object === undefined ? 'GET' : 'POST';
+    const method = sent?.method ?? 'GET';
     const pool = this.#pool(server, origin, access);
     const { statusCode, headers, body } = await this.#counted({ method, host }, () =>
       pool.request({
@@ -146,10 +164,10 @@ class HttpTransport implements Transport {
         headers: {
           accept: 'application/json',
           'user-agent': this.#parts.userAgent,
-          ...(object === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(sent === undefined ? {} : { 'content-type': sent.type }),
           ...access.headers,
         },
-        ...(object === undefined ? {} : { body: JSON.stringify(object) }),
+        ...(sent === undefined ? {} : { body: JSON.stringify(sent.object) }),
         signal,
       }),
     );

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent has done since a given time: how its lists and watches ended, and how many lists it made.
 import { expect } from 'vitest';
-import type { Kind } from '../../../../src/model/types.ts';
 import type { ClusterStatus, WatchReport } from '../../../../src/source/apiserver/cluster.ts';
+import type { WatchName } from '../../../../src/source/apiserver/kinds.ts';
 import type { EndReason } from '../../../../src/source/apiserver/watch/watch-error.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 export interface FaultCounts {
   /** How many attempts of each kind have ended for this reason. */
-  ended(reason: EndReason): Promise<ReadonlyMap<Kind, number>>;
+  ended(reason: EndReason): Promise<ReadonlyMap<WatchName, number>>;
   /** Lists of all kinds, streamed or paged; each page counts. */
   lists(): Promise<number>;
   suspicious(): Promise<number>;
@@ -27,7 +27,7 @@ export async function untilFollowed(status: AskStatus): Promise<void> {
 
 export async function countFromNow(status: AskStatus): Promise<FaultCounts> {
   const before = new Map((await status()).watches.map((watch) => [watch.kind, watch]));
-  const grown = async (of: (watch: WatchReport) => number): Promise<Map<Kind, number>> => {
+  const grown = async (of: (watch: WatchReport) => number): Promise<Map<WatchName, number>> => {
     const { watches } = await status();
     return new Map(watches.map((watch) => [watch.kind, of(watch) - of(before.get(watch.kind)!)]));
   };
@@ -40,11 +40,11 @@ export async function countFromNow(status: AskStatus): Promise<FaultCounts> {
 }
 
 /** Of all kinds. */
-export function sum(counts: ReadonlyMap<Kind, number>): number {
+export function sum(counts: ReadonlyMap<WatchName, number>): number {
   return [...counts.values()].reduce((total, count) => total + count, 0);
 }
 
 /** Of the kind with the fewest. */
-export function least(counts: ReadonlyMap<Kind, number>): number {
+export function least(counts: ReadonlyMap<WatchName, number>): number {
   return Math.min(...counts.values());
 }

@@ -22,7 +22,7 @@ test('is in the status', () => {
   const { dataplane } = memoryIptables();
   const state = { plan: undefined, isReady: true, syncs: 0, failed: [], driftTotal: 0 };
   const routes = routesOf({
-    ...{ node: 'n1', startedAt: new Date(0), warnings: [settingProblem(FAILED)] },
+    ...{ node: 'n1', startedAt: new Date(0), warnings: () => [settingProblem(FAILED)] },
     dataplane: {
       ...dataplane,
       counters: () => dataplane.counters(),

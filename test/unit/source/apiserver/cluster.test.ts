@@ -249,6 +249,30 @@ test('close() leaves no connection and no timer, and calls nobody', async () => 
   expect(events).toEqual([]);
 });
 
+test('other Nodes are followed from the first request on, apart from this one', async () => {
+  const server = await fullServer();
+  server.put(NODE.path, node('n2'));
+  const { cluster, events, watching } = open(server);
+  await watching();
+  expect(events).not.toContain('put Node n2');
+  cluster.followNodes();
+  cluster.followNodes();
+  await until(() => events.includes('nodes'), 'the nodes');
+  expect(events.indexOf('put Node n2')).toBeLessThan(events.indexOf('nodes'));
+  await watching();
+  const asked = server.seen.filter(({ path }) => path === NODE.path);
+  expect(new Set(asked.map(({ query }) => query.get('fieldSelector')))).toEqual(
+    new Set(['metadata.name=n1', 'metadata.name!=n1']),
+  );
+  expect(cluster.status().watches.map(({ kind }) => kind)).toContain('OtherNodes');
+  // A heartbeat is no change, and neither counts as this node's Node.
+  const before = events.length;
+  server.put(NODE.path, node('n2', 1));
+  server.remove(NODE.path, 'n2', '');
+  await until(() => events.includes('remove Node n2'), 'its end');
+  expect(events.slice(before)).toEqual(['remove Node n2']);
+});
+
 describe('several servers', () => {
   const at = (...servers: FakeApiServer[]) => ({
     apiServer: { servers: servers.map(({ url }) => ({ url, tlsName: undefined })) },

@@ -8,6 +8,7 @@ import type { Tables } from '../../maps/tables.ts';
 import { writeFailure } from '../failure.ts';
 import { addPort, removePort } from '../ledger.ts';
 import type { PreparedPort } from '../service-port/update.ts';
+import { LOCAL_BACKENDS } from './local-backends.ts';
 import { closeRanges, isNodePortKey, openRanges } from './service-ranges.ts';
 import { SOURCE_RANGES } from './source-ranges.ts';
 import { refusePort, type Satellite, type Sync } from './sync.ts';
@@ -57,6 +58,7 @@ export const SATELLITES: readonly Satellite[] = [
   SERVICE_RANGES,
   SERVICE_NAMES,
   SOURCE_RANGES,
+  LOCAL_BACKENDS,
 ];
 
 function putNames(sync: Sync): void {

@@ -14,6 +14,7 @@ import { clear } from '../../maps/tables.ts';
 import type { Orphan } from '../adopt.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
 import { allPorts, type Ledger, type PortRecord } from '../ledger.ts';
+import { writeBackendNode } from './backend-nodes.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 
@@ -47,9 +48,13 @@ export function ensureBackends(allocation: Allocation, wanted: BackendList): Ens
   const asked = wanted.map((backend) => {
     const key = backendKey(backend, record.family);
     const id = known.get(key);
-    if (id !== undefined) return activate(allocation, id, backend.isLocal);
+    if (id !== undefined) {
+      writeBackendNode(ledger, record, { id, isFresh: false }, backend);
+      return activate(allocation, id, backend.isLocal);
+    }
     const fresh = takeBackendId(allocation);
     created.push(fresh);
+    writeBackendNode(ledger, record, { id: fresh, isFresh: true }, backend);
     writeBackend(allocation, fresh, key, backend);
     return fresh;
   });

@@ -129,8 +129,9 @@ function frontendPut(
   const setOf = (rule: RenderedRule): SetRecord | undefined => sets.get(setKey(rule));
   const ruleOf = (rule: RenderedRule): RuleValue => {
     const { block, members, kind } = refOf(setOf(rule));
-    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
-    return { block, members, kind, whenEmpty, masquerade, keepsLocalClient, hasSourceRanges };
+    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges, directReturn } = rule;
+    const flags = { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges };
+    return { block, members, kind, ...flags, ...(directReturn && { returnsDirectly: true }) };
   };
   const value = encodeFrontend({
     key: frontend.key,

@@ -18,6 +18,7 @@ const transport: Transport = {
   get: () => Promise.reject(new Error('not asked')),
   json: () => Promise.reject(new Error('not asked')),
   post: () => Promise.reject(new Error('not asked')),
+  patch: () => Promise.reject(new Error('not asked')),
   failed: () => undefined,
   unauthorized: () => 0,
   close: () => Promise.resolve(),

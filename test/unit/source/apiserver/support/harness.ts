@@ -172,6 +172,7 @@ export function followCluster(
       events.push('synced');
       handlers.onSynced?.();
     },
+    onNodes: () => events.push('nodes'),
     onProblems: (now) => problems.push([...now]),
     onRequest: (request) => requests.push(request),
     onSuspiciousEmpty: (kind, { reason }) => events.push(`suspicious ${kind}: ${reason}`),

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Direct return between nodes: once some Service asks for it, other Nodes are followed, and as soon as all of them are
+// programmed, this node says by an annotation of its own Node that it takes such requests, too: a node never sends to one
+// that does not know it. The annotation stays when the last Service has changed its mind, because flows that exist go on; it
+// goes when the dataplane of this node cannot do it (any more).
+import { reasonOf } from '../errors.ts';
+import { type Backoff, createBackoff } from '../lib/backoff.ts';
+import type { Clock } from '../lib/clock.ts';
+import { isRecord, recordOrEmpty } from '../lib/json.ts';
+import type { Logger } from '../log.ts';
+import { DIRECT_RETURN_ANNOTATION } from '../model/labels.ts';
+import { directReturnText, GENEVE_PORT } from '../model/node/direct-return.ts';
+import type { Problem } from '../model/problem.ts';
+import type { ObjectChange } from '../model/types.ts';
+import type { Plan } from '../plan/types.ts';
+import type { Source } from '../source/source.ts';
+
+export interface DirectReturnParts {
+  readonly nodeName: string;
+  /** The dataplane takes such requests. */
+  readonly isAble: boolean;
+  readonly source: Pick<Source, 'followNodes' | 'annotateNode'>;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+export interface DirectReturn {
+  planned(plan: Plan): void;
+  arrived(changes: readonly ObjectChange[]): void;
+  /** @param isComplete this plan is programmed; else an earlier one may be */
+  synced(plan: Plan, isComplete: boolean): void;
+  /** Why the annotation is not as it should be. */
+  problems(): readonly Problem[];
+  close(): void;
+}
+
+const RETRY = { firstMs: 5_000, maxMs: 300_000, jitter: 'equal' } as const;
+
+export const createDirectReturn = (parts: DirectReturnParts): DirectReturn => new Following(parts);
+
+class Following implements DirectReturn {
+  readonly #parts: DirectReturnParts;
+  readonly #backoff: Backoff;
+  /** Of the Node of this node; undefined: it has none, or there is no such Node. */
+  #annotation: string | undefined;
+  #hasNode = false;
+  #isFollowing = false;
+  /** Other nodes are programmed. */
+  #isReady = false;
+  #syncs = 0;
+  #isWriting = false;
+  #isClosed = false;
+  #cancelRetry: (() => void) | undefined;
+  #problem: string | undefined;
+
+  constructor(parts: DirectReturnParts) {
+    this.#parts = parts;
+    this.#backoff = createBackoff(RETRY, parts.clock.random);
+  }
+
+  planned({ wantsDirectReturn }: Plan): void {
+    const { isAble, source } = this.#parts;
+    if (!isAble || wantsDirectReturn !== true || this.#isFollowing) return;
+    this.#isFollowing = true;
+    source.followNodes?.();
+  }
+
+  arrived(changes: readonly ObjectChange[]): void {
+    for (const { ref, ...change } of changes) {
+      if (ref.kind !== 'Node' || ref.name !== this.#parts.nodeName) continue;
+      this.#hasNode = change.type === 'put';
+      this.#annotation = change.type === 'put' ? annotationOf(change.object) : undefined;
+      this.#reconcile();
+    }
+  }
+
+  synced({ node }: Plan, isComplete: boolean): void {
+    if (this.#isReady || !this.#isFollowing || node.peers === undefined) return;
+    // A sync that had begun before the nodes were known is followed by another one.
+    this.#syncs += 1;
+    if (!isComplete && this.#syncs < 2) return;
+    this.#isReady = true;
+    this.#reconcile();
+  }
+
+  problems(): readonly Problem[] {
+    return this.#problem === undefined ? [] : [{ reason: this.#problem, isWarning: true }];
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelRetry?.();
+  }
+
+  /** undefined: it stays as it is; null: there is none. */
+  #wanted(): string | null | undefined {
+    if (!this.#parts.isAble) return this.#annotation === undefined ? undefined : null;
+    return this.#isReady ? directReturnText(GENEVE_PORT) : undefined;
+  }
+
+  #reconcile(): void {
+    const wanted = this.#wanted();
+    const isDue = wanted !== undefined && wanted !== (this.#annotation ?? null);
+    if (!isDue || !this.#hasNode || this.#isWriting || this.#isClosed) return;
+    this.#cancelRetry?.();
+    void this.#write(wanted);
+  }
+
+  async #write(text: string | null): Promise<void> {
+    const { source, nodeName, log } = this.#parts;
+    if (source.annotateNode === undefined) return;
+    this.#isWriting = true;
+    try {
+      await source.annotateNode(nodeName, { [DIRECT_RETURN_ANNOTATION]: text });
+      if (this.#isClosed) return;
+      log.info({ node: nodeName, annotation: text }, 'annotation for direct return written');
+      this.#annotation = text ?? undefined;
+      this.#problem = undefined;
+      this.#backoff.reset();
+    } catch (error) {
+      if (!this.#isClosed) this.#failed(text, reasonOf(error));
+    } finally {
+      this.#isWriting = false;
+    }
+    if (this.#problem === undefined) this.#reconcile();
+  }
+
+  #failed(text: string | null, reason: string): void {
+    const { nodeName, clock, log } = this.#parts;
+    const command = `kubectl annotate node ${nodeName} --overwrite ${DIRECT_RETURN_ANNOTATION}${text === null ? '-' : `=${text}`}`;
+    const effect =
+      text === null
+        ? 'other nodes may go on sending requests to it that it cannot take'
+        : 'other nodes masquerade what they send to it';
+    const problem = `Node ${nodeName} could not be annotated for direct return (${reason}): ${effect}; give the agent the right to patch nodes (docs/install.md), or run ${command}`;
+    if (problem !== this.#problem) log.warn({ node: nodeName, reason }, problem);
+    this.#problem = problem;
+    this.#cancelRetry = clock.after(this.#backoff.nextMs(), () => this.#reconcile());
+  }
+}
+
+function annotationOf(object: unknown): string | undefined {
+  if (!isRecord(object)) return undefined;
+  const { annotations } = recordOrEmpty(object['metadata']);
+  const text = recordOrEmpty(annotations)[DIRECT_RETURN_ANNOTATION];
+  return typeof text === 'string' ? text : undefined;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_peer: the other nodes of the cluster, each under all its addresses. Geneve is accepted from all of them, so that no
+// node is a stranger to one that knows its annotation already; requests are sent to those that have a port.
+import type { Logger } from '../../../log.ts';
+import type { NodeFacts } from '../../../plan/types.ts';
+import type { BpfMap } from '../../../sys/native.ts';
+import { codeOf } from '../loader/errors.ts';
+import {
+  decodeNodeAddress,
+  decodePeer,
+  encodeNodeAddress,
+  encodePeer,
+} from '../maps/direct-layout.ts';
+
+type PeerMap = Pick<BpfMap, 'readAll' | 'put' | 'delete' | 'info'>;
+
+/** Does not take requests. */
+const NO_PORT = 0;
+
+/** Returns a function that writes what differs from the last nodes; the first time, from the kernel. */
+export function followPeers(
+  map: PeerMap,
+  log: Pick<Logger, 'warn'>,
+): (node: Pick<NodeFacts, 'peers'>) => void {
+  let last: NodeFacts['peers'];
+  let held: Map<string, number> | undefined;
+  const put = (address: string, port: number): boolean => {
+    try {
+      map.put(encodeNodeAddress(address), encodePeer({ port }));
+      return true;
+    } catch (error) {
+      const fields = { address, map: map.info.name, code: codeOf(error) };
+      log.warn(fields, 'requests to this node are masqueraded, and none is taken from it');
+      return false;
+    }
+  };
+  return ({ peers }) => {
+    // Until all Nodes are known, those of an earlier agent are kept.
+    if (peers === undefined || peers === last) return;
+    last = peers;
+    const wanted = portsOf(peers);
+    const known = held ?? portsIn(map);
+    for (const address of known.keys()) {
+      if (!wanted.has(address)) map.delete(encodeNodeAddress(address));
+    }
+    // What programs have learnt of the way there is in the same element: it is written only if the port changes.
+    held = new Map(
+      [...wanted].filter(([address, port]) => known.get(address) === port || put(address, port)),
+    );
+  };
+}
+
+/** An address that two Nodes claim is the first one's, by name. */
+function portsOf(peers: NonNullable<NodeFacts['peers']>): Map<string, number> {
+  const ports = new Map<string, number>();
+  for (const { addresses, directReturnPort = NO_PORT } of peers.values()) {
+    for (const address of addresses) {
+      if (!ports.has(address)) ports.set(address, directReturnPort);
+    }
+  }
+  return ports;
+}
+
+function portsIn(map: PeerMap): Map<string, number> {
+  const { keys, values, count } = map.readAll();
+  const { keySize, valueSize } = map.info;
+  const ports = new Map<string, number>();
+  for (let at = 0; at < count; at += 1) {
+    const address = decodeNodeAddress(keys.subarray(at * keySize, (at + 1) * keySize));
+    const { port } = decodePeer(values.slice(at * valueSize, (at + 1) * valueSize));
+    if (address !== undefined) ports.set(address, port);
+  }
+  return ports;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_backend_node: the address of the node that a backend runs on, for direct return. Written before the backend is in any
+// set; cleared only when its id is given to another one, because flows that exist read it, too: whether a node takes new
+// ones is asked of fl_peer.
+import { isSame } from '../../../../lib/json.ts';
+import { FAMILIES, type Family } from '../../../../model/types.ts';
+import { tunnelAddress } from '../../../../plan/decide/peers.ts';
+import type { Backend, NodeFacts } from '../../../../plan/types.ts';
+import { encodeNodeAddress } from '../../maps/direct-layout.ts';
+import { clear, storeWords } from '../../maps/tables.ts';
+import type { Ledger, PortRecord } from '../ledger.ts';
+
+type Peers = NodeFacts['peers'];
+
+/** @param isFresh the id was another backend's before */
+export function writeBackendNode(
+  ledger: Ledger,
+  { family }: Pick<PortRecord, 'family'>,
+  { id, isFresh }: { readonly id: number; readonly isFresh: boolean },
+  { node }: Pick<Backend, 'node'>,
+): void {
+  const table = ledger.tables.direct?.backendNode;
+  if (table === undefined) return;
+  if (isFresh) clear(table, id);
+  if (node === undefined) ledger.nodes.names[family].delete(id);
+  else ledger.nodes.names[family].set(id, node);
+  writeAddress(ledger, family, id, node);
+}
+
+function writeAddress(ledger: Ledger, family: Family, id: number, node: string | undefined): void {
+  const peer = node === undefined ? undefined : ledger.nodes.peers?.get(node);
+  const address = peer && tunnelAddress(peer, family);
+  if (address === undefined || ledger.tables.direct === undefined) return;
+  storeWords(ledger.tables.direct.backendNode, id, encodeNodeAddress(address));
+}
+
+/** Writes the addresses of nodes that have come or got others. */
+export function followNodes(ledger: Ledger, peers: Peers): void {
+  const before = ledger.nodes.peers;
+  if (before === peers) return;
+  ledger.nodes.peers = peers;
+  const isMoved = (name: string): boolean =>
+    !isSame(before?.get(name)?.addresses, peers?.get(name)?.addresses);
+  for (const family of FAMILIES) {
+    for (const [id, name] of ledger.nodes.names[family]) {
+      if (isMoved(name)) writeAddress(ledger, family, id, name);
+    }
+  }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// fl_peer has the other nodes as the plan has them, and what programs have learnt of them stays.
+import { beforeEach, expect, test } from 'vitest';
+import {
+  decodeNodeAddress,
+  decodePeer,
+  encodeNodeAddress,
+  encodePeer,
+} from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import { followPeers } from '../../../../../src/dataplane/bpf/packet/peers.ts';
+import type { Peer } from '../../../../../src/plan/types.ts';
+import type { BpfMap } from '../../../../../src/sys/native.ts';
+
+let held: Map<string, number>;
+let writes: string[];
+let room: number;
+const warned: object[] = [];
+const log = { warn: (fields: object) => warned.push(fields) };
+const nameOf = (key: Uint8Array): string => decodeNodeAddress(key) ?? '';
+const map = {
+  info: { name: 'fl_peer', keySize: 16, valueSize: 8 },
+  readAll: () => ({
+    keys: Buffer.concat([...held.keys()].map(encodeNodeAddress)),
+    values: Buffer.concat([...held.values()].map((port) => encodePeer({ port }))),
+    count: held.size,
+  }),
+  put: (key: Uint8Array, value: Uint8Array) => {
+    if (held.size >= room) throw Object.assign(new Error('full'), { code: 'E2BIG' });
+    held.set(nameOf(key), decodePeer(value).port);
+    writes.push(`+${nameOf(key)}`);
+  },
+  delete: (key: Uint8Array) => {
+    writes.push(`-${nameOf(key)}`);
+    return held.delete(nameOf(key));
+  },
+} as unknown as BpfMap;
+
+const nodes = (peers: Readonly<Record<string, Peer>>) => ({
+  peers: new Map(Object.entries(peers)),
+});
+const N2: Peer = { addresses: ['192.0.2.12', '2001:db8::12'], directReturnPort: 6081 };
+const N3: Peer = { addresses: ['192.0.2.13'], directReturnPort: undefined };
+
+beforeEach(() => {
+  held = new Map();
+  writes = [];
+  warned.length = 0;
+  room = 100;
+});
+
+test('every node is there under all its addresses, with its port if it takes requests', () => {
+  followPeers(map, log)(nodes({ n2: N2, n3: N3 }));
+  expect(Object.fromEntries(held)).toEqual({
+    '192.0.2.12': 6081,
+    '2001:db8::12': 6081,
+    '192.0.2.13': 0,
+  });
+});
+
+test('only what changes is written', () => {
+  const follow = followPeers(map, log);
+  follow(nodes({ n2: N2, n3: N3 }));
+  writes = [];
+  follow(nodes({ n2: N2, n3: { ...N3, directReturnPort: 7081 } }));
+  expect(writes).toEqual(['+192.0.2.13']);
+  follow(nodes({ n3: { ...N3, directReturnPort: 7081 } }));
+  expect(writes).toEqual(['+192.0.2.13', '-192.0.2.12', '-2001:db8::12']);
+});
+
+test('the first time with those of an earlier agent, which stay until all nodes are known', () => {
+  held = new Map([
+    ['192.0.2.12', 6081],
+    ['192.0.2.14', 6081],
+  ]);
+  const follow = followPeers(map, log);
+  follow({});
+  expect(writes).toEqual([]);
+  follow(nodes({ n2: { ...N2, addresses: ['192.0.2.12'] } }));
+  expect(writes).toEqual(['-192.0.2.14']);
+});
+
+test('two nodes with one address: the first by name has it', () => {
+  followPeers(map, log)(nodes({ n2: N2, n9: { addresses: ['192.0.2.12'], directReturnPort: 1 } }));
+  expect(held.get('192.0.2.12')).toBe(6081);
+});
+
+test('a node for which there is no room is named, and retried', () => {
+  room = 2;
+  const follow = followPeers(map, log);
+  follow(nodes({ n2: N2, n3: N3 }));
+  expect(warned).toMatchObject([{ address: '192.0.2.13', map: 'fl_peer', code: 'E2BIG' }]);
+  room = 9;
+  follow(nodes({ n2: N2, n3: N3 }));
+  expect(held.get('192.0.2.13')).toBe(0);
+});
