@@ -64,6 +64,24 @@ test('many rules that the kernel refuses, by nft: one line with the first two', 
   );
 });
 
+/** legacy does not say which: what the rule has that a kernel may be built without. */
+test.each([
+  ['recent', '-m recent --set --name KUBE-SEP-X -j KUBE-MARK-MASQ', 'xt_recent'],
+  ['statistic', '-m statistic --mode random --probability 0.5 -j KUBE-SEP-X', 'xt_statistic'],
+  ['conntrack', '-m conntrack --ctstate INVALID -j DROP', 'xt_conntrack'],
+])('a module that the kernel lacks: %s', (extension, rule, module) => {
+  const input = `*nat\n:KUBE-SVC-X - [0:0]\n-A KUBE-SVC-X ${rule}\nCOMMIT\n`;
+  const legacy = 'iptables-restore: line 3 failed: No chain/target/match by that name.\n';
+  const nft = `Warning: Extension ${extension} revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-SVC-X\n`;
+  const load = 'load it on the node with modprobe';
+  expect(failing(nft, { input })).toMatch(
+    new RegExp(`at line 3, .*; the kernel lacks ${module}: ${load}$`),
+  );
+  expect(failing(legacy, { input })).toMatch(
+    new RegExp(`at line 3, .*; the kernel may lack one of ${module}: ${load}$`),
+  );
+});
+
 test('a rule that the kernel refuses, by legacy', () => {
   const stderr = 'iptables-restore: line 3 failed: No chain/target/match by that name.\n';
   expect(failing(stderr)).toContain('load it on the node with modprobe');
