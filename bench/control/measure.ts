@@ -5,6 +5,7 @@ import { ChangeSeries } from './changes/change-series.ts';
 import { type Pace, paceOf, SETTLE_MS } from './changes/pace.ts';
 import { NotReached, type Prober, startProber } from './changes/prober.ts';
 import { letPass } from './clock.ts';
+import { measureFlushed } from './proxies/flushed.ts';
 import { meanSeconds, NO_SYNCS, readSyncs, type Syncs } from './proxies/metrics.ts';
 import { ownLock, proxySandbox, type RunningProxy } from './proxies/proxy.ts';
 import { ruleLines } from './proxies/rules.ts';
@@ -87,16 +88,20 @@ async function measureStarted(
   const churn = isBrief ? undefined : await measureChurn(series, onProgress);
   const churnStallMs = await proxy.takeStallMs();
   const toolsAlone = hasRules(seat) ? await measureTools(site, seat) : undefined;
+  const peakBytes = proxy.residentBytes().peak;
+  // Last, as it removes the rules.
+  const flushedSeconds = hasRules(seat) ? await measureFlushed(site, seat) : undefined;
   return {
     ...{ start, ...quiet, probePeriodMs: pace.probePeriodMs },
     ...(churn !== undefined && { churn }),
     memory: {
       peakAfterStartBytes: resident.peak,
       after10sBytes: resident.now,
-      peakAfterChurnBytes: proxy.residentBytes().peak,
+      peakAfterChurnBytes: peakBytes,
     },
     ...(lines !== undefined && { ruleLines: lines }),
     ...(toolsAlone !== undefined && { toolsAlone }),
+    ...(flushedSeconds !== undefined && { flushedSeconds }),
     ...syncFigures(before, after),
     ...stallFigures(stalls.loading, stalls.start, churnStallMs),
   };

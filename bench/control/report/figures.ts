@@ -78,6 +78,8 @@ export interface Figures {
   readonly cpuMsPerChange: number;
   readonly stalls?: StallFigures;
   readonly syncs?: SyncFigures;
+  /** Of the full sync after somebody has removed all rules, by the proxy's metric. Absent without rules of iptables. */
+  readonly flushedSeconds?: number;
   /** iptables-restore of one Service's chain: what no change can be below. Absent without rules of iptables. */
   readonly toolsAlone?: ToolsFigures;
   /** Lines of iptables-save, or of `nft list ruleset`, after the start. */

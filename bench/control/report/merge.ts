@@ -47,6 +47,9 @@ function mergeFigures(rounds: readonly Figures[]): Figures | undefined {
         oneSeconds: median(({ syncs }) => syncs?.oneSeconds ?? Number.NaN),
       },
     }),
+    ...(middle.flushedSeconds !== undefined && {
+      flushedSeconds: median(({ flushedSeconds }) => flushedSeconds ?? Number.NaN),
+    }),
     ...(middle.toolsAlone !== undefined && {
       toolsAlone: {
         wallMs: median(({ toolsAlone }) => toolsAlone?.wallMs ?? Number.NaN),

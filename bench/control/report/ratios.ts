@@ -25,6 +25,11 @@ const GOALS: readonly [name: string, limit: number, figure: Figure, least?: Figu
   ['start, wall time', 1, ({ start }) => start.wallSeconds],
   ['start, CPU time', 1, ({ start }) => start.cpuSeconds],
   ['full sync, by its metric', 1, ({ syncs }) => syncs?.fullSeconds ?? Number.NaN],
+  [
+    'full sync after all rules were removed',
+    1,
+    ({ flushedSeconds }) => flushedSeconds ?? Number.NaN,
+  ],
   ['one change, p50', 0.5, ({ quiet }) => percentile(quiet.samplesMs, 0.5), toolsWallMs],
   ['one change, p99', 0.5, ({ quiet }) => percentile(quiet.samplesMs, 0.99)],
   [
@@ -45,7 +50,9 @@ export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly Ra
   );
   return GOALS.flatMap(([name, limit, figure, least]) => {
     // A change may show before the response to it is read: nothing is a part of less than no time.
-    const pairs = measured.filter(([, theirs]) => !(figure(theirs) <= 0));
+    const pairs = measured.filter(
+      ([ours, theirs]) => figure(theirs) > 0 && !Number.isNaN(figure(ours)),
+    );
     if (pairs.length === 0) return [];
     const ratios = pairs.map(([ours, theirs]) => figure(ours) / figure(theirs));
     const ratio = percentile(ratios, 0.5);

@@ -40,6 +40,10 @@ export const ROWS: readonly Row[] = [
         : `${syncs.fullSeconds.toFixed(2)} / ${ms(syncs.oneSeconds * 1000)}`,
   },
   {
+    name: 'full sync after all rules were removed, by its metric, s',
+    text: ({ flushedSeconds }) => flushedSeconds?.toFixed(2) ?? NOT_MEASURED,
+  },
+  {
     name: 'rules after the start, lines',
     text: ({ ruleLines }) => ruleLines?.toLocaleString('en') ?? NOT_MEASURED,
   },

@@ -38,6 +38,7 @@ test('a row for each figure', () => {
     '1.50 / 1.25',
     '–',
     '–',
+    '–',
     '100 / 80 / 110',
     '1.0 / 3.0 (3)',
     '2.3',
@@ -53,8 +54,8 @@ test('a row for each figure', () => {
 
 test('of rules: how many, and what the syncs took', () => {
   const texts = ROWS.map(({ text }) => text(ruleFigures));
-  expect(texts.slice(1, 3)).toEqual(['1.25 / 75.0', '44,066']);
-  expect(texts[6]).toBe('90.0 / 60.0');
+  expect(texts.slice(1, 4)).toEqual(['1.25 / 75.0', '1.50', '44,066']);
+  expect(texts[7]).toBe('90.0 / 60.0');
 });
 
 test('changes without effect are reported', () => {
