@@ -48,6 +48,8 @@ enum reason {
 	REASON_PING_ANSWERED = 29,	  /* an echo request to an address in fl_ping */
 	REASON_HALF_OPEN_EVICTED = 30,	  /* a half-open flow lost its SNAT port to a new one */
 	REASON_REFUSED_STALE_SOCKET = 31, /* of a connected UDP socket whose backend is gone */
+	/* Of Maglev: */
+	REASON_ADOPTED = 32, /* TCP that begins no connection: its table knows the backend */
 	/* 32 to 35 are reserved. */
 	/* Of direct return, at the node that chose the backend: */
 	REASON_DIRECT_TOO_BIG = 36,	  /* with its Geneve headers for the way: refused by ICMP */

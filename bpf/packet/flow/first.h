@@ -6,22 +6,32 @@
 #include "packet/answer/refuse.h"
 #include "packet/answer/reset.h"
 #include "packet/answer/stale.h"
+#include "packet/flow/adopt.h"
 #include "packet/flow/new_flow.h"
 #include "packet/fragment.h"
 
 /*
  * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
  * connection of the node's own, or of one that netfilter masquerades, which has the number of a
- * NodePort: there the kernel knows, and sends the RST.
+ * NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection that a
+ * table of Maglev knows.
  */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	const struct packet_settings *s = packet_settings();
+	bool is_left;
+	int action;
 
+	set_now(p);
+	is_left = !s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family);
+	if (!is_left) {
+		action = family == FAMILY_IPV4 ? fl_adopt4(skb) : fl_adopt6(skb);
+		if (action != UNDECIDED)
+			return action;
+	}
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
 	count_choice(&p->choice);
-	set_now(p);
-	if (!s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family))
+	if (is_left)
 		return LEAVE;
 	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
 }

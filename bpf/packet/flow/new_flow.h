@@ -130,7 +130,7 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	set_nat_key(p);
 	make_nat(p, family);
 	nat = find_nat_of(p, family);
-	p->leg.nat.flags.fresh = !nat && p->former_backend != p->flow.backend_id;
+	p->leg.nat.flags.fresh = !nat && p->syn && p->former_backend != p->flow.backend_id;
 	if (!nat)
 		return put_first_nat(p, family);
 	if (nat->check != p->leg.nat.check)
@@ -265,7 +265,7 @@ static __always_inline int begin_flow(hook_context *ctx, struct packet *p, enum 
 {
 	set_now(p);
 	make_flow(p);
-	p->begins_in_main = take_credit(p);
+	p->begins_in_main = is_first(p) && take_credit(p);
 	if (p->wire.protocol == PROTOCOL_SCTP && p->flow.backend_port != p->wire.destination_port)
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))

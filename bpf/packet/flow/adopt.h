@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connections to a set of Maglev that another node has begun, or this one before it lost its flows:
+ * the table names the backend that they have, as it named it to their SYN.
+ */
+#ifndef FAIRLEAD_ADOPT_H
+#define FAIRLEAD_ADOPT_H
+
+#include "packet/flow/new_flow.h"
+
+/*
+ * p->choice is the refusal of a packet that begins no connection. A SYN with ACK is no client's. A
+ * flow that has just been forgotten had another backend, which is gone.
+ */
+static __always_inline bool may_adopt(const struct packet *p)
+{
+	return p->choice.rule.kind == SET_MAGLEV && !(p->tcp_flags & TCP_SYN) && !p->former_backend;
+}
+
+/*
+ * Half-open like a connection that begins, until the backend answers: a flood of packets makes no
+ * established flows. If the backend does not know the connection, it sends the RST.
+ */
+static __always_inline int adopt(struct __sk_buff *skb, enum family family)
+{
+	struct packet *p = this_packet();
+	int verdict;
+
+	if (!p || !may_adopt(p))
+		return UNDECIDED;
+	p->request.may_choose_anew = true;
+	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	if (verdict != VERDICT_TRANSLATE)
+		return UNDECIDED;
+	p->choice.reason = REASON_ADOPTED;
+	count_choice(&p->choice);
+	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+}
+
+__noinline int fl_adopt4(struct __sk_buff *skb)
+{
+	return adopt(skb, FAMILY_IPV4);
+}
+
+__noinline int fl_adopt6(struct __sk_buff *skb)
+{
+	return adopt(skb, FAMILY_IPV6);
+}
+
+#endif
