@@ -64,6 +64,16 @@ enum reason {
 	REASON_GENEVE_NOT_A_FRONTEND = 44, /* the packet in it is for no Service of this node */
 	REASON_GENEVE_NO_BACKEND = 45,	   /* names no backend of that Service on this node */
 	REASON_GENEVE_NOT_UNWRAPPED = 46,  /* the kernel refused to take off the headers */
+	/* 47 is reserved. */
+	/* Of packets of flows at XDP: */
+	REASON_XDP_SENT = 48,	      /* translated and sent on; all others are left to tc: */
+	REASON_XDP_NO_TARGET = 49,    /* they go to a pod, a tunnel, any device without XDP */
+	REASON_XDP_NO_NEIGHBOUR = 50, /* the address of the next station is not known */
+	REASON_XDP_TOO_BIG = 51,      /* for the way on */
+	REASON_XDP_NO_WAY = 52,	      /* to this node itself, or no route that XDP can take */
+	REASON_XDP_OTHER_WAY = 53,    /* the sender is reached by another device */
+	REASON_XDP_UNFINISHED = 54,   /* the sender left the checksum to the device */
+	REASON_XDP_RENEWS = 55,	      /* the stack is to keep the next station known */
 };
 
 #endif

@@ -18,6 +18,30 @@ static __always_inline __u32 device_of(const hook_context *ctx, const struct pac
 	return ctx->ifindex;
 }
 
+/*
+ * At XDP: the packet is for the programs at tc, as it came. Asked when its flow is known, before
+ * anything is changed: where it goes, when the flow was last seen, and whether it is new.
+ */
+static __always_inline bool is_left(hook_context *ctx, struct packet *p, const struct address *to,
+				    __u16 port, __u32 seen, bool is_new, enum family family)
+{
+	(void)ctx, (void)p, (void)to, (void)port, (void)seen, (void)is_new, (void)family;
+	return false;
+}
+
+/* At XDP: a flow that only the programs at tc can serve. */
+static __always_inline bool is_of_tc(const struct flow *flow)
+{
+	(void)flow;
+	return false;
+}
+
+/* At XDP: not before it is decided that the packet is not left. */
+static __always_inline bool forgets_later(void)
+{
+	return false;
+}
+
 static __always_inline int unanswered(enum reason reason)
 {
 	count_reason(reason);

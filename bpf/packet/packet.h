@@ -7,6 +7,7 @@
 #ifndef FAIRLEAD_PACKET_H
 #define FAIRLEAD_PACKET_H
 
+#include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
 #include "common/select.h"
@@ -45,6 +46,12 @@ union leg {
 
 /* What a step returns if the next one decides; else a TC_ACT_*. */
 #define UNDECIDED 256
+
+/* At XDP: the programs at tc get the packet as it came. */
+#define LEFT 257
+
+/* At XDP: the packet begins anew, in the place of the flow that it has found. */
+#define OVER 258
 
 /* Other programs on the device go on with the packet. */
 #define LEAVE TC_ACT_UNSPEC
@@ -103,7 +110,12 @@ struct packet {
 	__u32 credit;
 	__u32 credit_at; /* when it was last raised */
 	__u64 fence;	 /* see snat.h: nobody reads it */
-	__u32 device;	 /* at XDP: as device_of() */
+	/* At XDP alone. */
+	__u32 device; /* see device_of() */
+	__u8 hops;    /* TTL, or hop limit */
+	__u8 pad2[3];
+	__be32 traffic_class; /* IPv4: TOS, IPv6: flow information */
+	struct bpf_fib_lookup route;
 };
 
 /* Of the packet that this CPU works on. One element. */

@@ -1,21 +1,228 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The packet layer at XDP, before the kernel makes a packet of a frame: what packet.bpf.c does with
- * the same maps, in one step and without the network stack, for the packets of which it knows the
- * way on. Everything else goes up to those programs, which are complete.
+ * The packet layer at XDP, before the kernel makes a packet of a frame: what packet.bpf.c does at
+ * ingress and at egress, on the same maps and by the same functions, in one step, and between the
+ * two the kernel's tables of routes and neighbours in the place of the network stack. Everything
+ * else goes up to those programs as it came: they are complete.
  */
-#include "packet/packet.h"
+#include "packet/xdp/hook.h"
+
+#include "packet/flow/egress.h"
+#include "packet/flow/new_flow.h"
+#include "packet/flow/reply.h"
+#include "packet/xdp/frame.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* --- whether to look at it ---------------------------------------------------------------------
+ */
+
+static __always_inline bool may_begin(const struct packet *p, enum family family)
+{
+	return is_first(p) && (may_be_frontend(&p->wire.destination, family) ||
+			       may_be_node_port(p->wire.destination_port));
+}
+
+/* Frames for other stations come in, too: from switches, to devices that listen to all. */
+static __always_inline bool is_for_device(struct xdp_md *ctx)
+{
+	__u32 ifindex = ctx->ingress_ifindex;
+	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+	const struct ethhdr *eth = (const void *)(long)ctx->data;
+	__u8 difference = 0, known = 0;
+
+	if (!device || device->ifindex != ifindex || ends_before(ctx, eth + 1))
+		return false;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < ETH_ALEN; i++) {
+		difference |= eth->h_dest[i] ^ device->mac[i];
+		known |= device->mac[i];
+	}
+	return known && !difference;
+}
+
+/* What the stack forwards: it refuses other sources, or handles them in other ways. */
+static __always_inline bool is_routed(const struct address *a, enum family family)
+{
+	__u32 first;
+
+	if (family == FAMILY_IPV6)
+		return (a->byte[0] & 0xe0) == 0x20 || (a->byte[0] & 0xfe) == 0xfc;
+	first = bpf_ntohl(a->word[3]) >> 24;
+	return first != 0 && first != 127 && first < 224;
+}
+
+/*
+ * A packet of this machine whose checksum the sender left to the device: its field has only the sum
+ * of the pseudo header yet. One of 65,536 other packets looks the same, and is left, too.
+ */
+static __always_inline bool is_unfinished(struct xdp_md *ctx, const struct packet *p,
+					  enum family family)
+{
+	__u32 header = family == FAMILY_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	const union transport *t = (const void *)(long)ctx->data + sizeof(struct ethhdr) + header;
+	__u16 sum = fold(pseudo_sum(&p->wire, p->length - header, p->wire.protocol, family));
+
+	if (!p->has_checksum)
+		return false;
+	if (p->wire.protocol == PROTOCOL_TCP)
+		return ends_before(ctx, &t->tcp + 1) || t->tcp.check == sum;
+	return ends_before(ctx, &t->udp + 1) || t->udp.check == sum;
+}
+
+static __always_inline bool is_ours(struct xdp_md *ctx, struct packet *p, enum family family)
+{
+	if (p->hops <= 1 || !is_for_device(ctx) || !is_routed(&p->wire.source, family))
+		return false;
+	if (!is_unfinished(ctx, p, family))
+		return true;
+	count_reason(REASON_XDP_UNFINISHED);
+	return false;
+}
+
+/* --- first packets -----------------------------------------------------------------------------
+ */
+
+/* While flows are carried over to other maps, see first.h. */
+static __always_inline bool may_be_held(void)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return !s || s->hold_until;
+}
+
+/* Only what gets a backend: all that is refused, dropped or answered is left. */
+static __always_inline int on_first(struct xdp_md *ctx, enum family family)
+{
+	struct packet *p = this_packet();
+
+	if (!p || !may_begin(p, family) || !is_to_frontend(p, family) || may_be_held())
+		return LEFT;
+	p->device = ctx->ingress_ifindex;
+	set_client(ctx, p);
+	if ((family == FAMILY_IPV4 ? fl_select4() : fl_select6()) != VERDICT_TRANSLATE ||
+	    p->choice.rule.flags.direct_return)
+		return LEFT;
+	if (is_left(ctx, p, &p->choice.address, p->choice.port, p->now, true, family))
+		return LEFT;
+	if (p->former_backend) {
+		set_nat_key(p);
+		family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
+	}
+	count_choice(&p->choice);
+	return family == FAMILY_IPV4 ? fl_begin4(ctx) : fl_begin6(ctx);
+}
+
+__noinline int fl_first4(struct xdp_md *ctx)
+{
+	return on_first(ctx, FAMILY_IPV4);
+}
+
+__noinline int fl_first6(struct xdp_md *ctx)
+{
+	return on_first(ctx, FAMILY_IPV6);
+}
+
+/* --- both hooks of tc --------------------------------------------------------------------------
+ */
+
+/* As egress_of(). */
+static __always_inline int at_egress(struct xdp_md *ctx, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_egress_main4(ctx) : fl_egress_main6(ctx);
+
+	if (action == UNDECIDED)
+		action = family == FAMILY_IPV4 ? fl_egress_new4(ctx) : fl_egress_new6(ctx);
+	return action == UNDECIDED ? LEAVE : action;
+}
+
+/* Of the record: LEAVE if it has the packet as it goes on. */
+static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum family family)
+{
+	const struct address *to = &p->wire.destination;
+	bool is_request =
+		is_marked(p, MARKS_INGRESS, to, port_mark(p, p->wire.destination_port), family);
+	bool is_reply = is_marked(p, MARKS_INGRESS, to, SNAT_PORTS, family);
+	int action = UNDECIDED;
+
+	if (!is_request && !is_reply && !may_begin(p, family))
+		return LEFT;
+	if (!is_ours(ctx, p, family))
+		return LEFT;
+	set_now(p);
+	if (is_request)
+		action = request(ctx, family);
+	if (is_reply && (action == UNDECIDED || action == OVER)) {
+		int found = reply(ctx, family);
+
+		if (found != UNDECIDED)
+			return found == LEAVE ? at_egress(ctx, family) : found;
+	}
+	if (action == UNDECIDED || action == OVER)
+		action = family == FAMILY_IPV4 ? fl_first4(ctx) : fl_first6(ctx);
+	return action == LEAVE && p->flow.flags.masquerade ? at_egress(ctx, family) : action;
+}
+
+/* --- the frame ---------------------------------------------------------------------------------
+ */
+
+/*
+ * By the device that it came by, too: its driver has been tried with redirected frames. XDP_TX is
+ * another way through a driver, and that of veth then leaves frames in its ring until another one
+ * follows, unless the other end has a program of its own.
+ */
+static __always_inline int send(const struct packet *p)
+{
+	count_reason(REASON_XDP_SENT);
+	return bpf_redirect(p->route.ifindex, 0);
+}
+
+static __always_inline int forward(struct xdp_md *ctx, struct packet *p, enum family family)
+{
+	int action = translate(ctx, p, family);
+
+	if (action == LEFT)
+		return XDP_PASS;
+	if (action != LEAVE)
+		return XDP_DROP;
+	if ((family == FAMILY_IPV4 ? write_frame4(ctx, p) : write_frame6(ctx, p)) &&
+	    write_ethernet(ctx, p))
+		return send(p);
+	count_reason(REASON_NOT_REWRITTEN);
+	return XDP_DROP;
+}
+
+/* Of a packet whose record may be filled, as in packet.bpf.c. */
+static __always_inline struct packet *begin(void)
+{
+	const struct packet_settings *s = packet_settings();
+	struct packet *p = this_packet();
+
+	if (!p || !s || !s->secret)
+		return NULL;
+	p->secret = s->secret;
+	p->has_mac = true;
+	p->is_plain = false;
+	p->former_backend = 0;
+	return p;
+}
+
+__noinline int fl_forward6(struct xdp_md *ctx)
+{
+	struct packet *p = this_packet();
+
+	return p && read_frame6(ctx, p) ? forward(ctx, p, FAMILY_IPV6) : XDP_PASS;
+}
 
 /* For devices with Ethernet headers. */
 SEC("xdp") int fl_xdp(struct xdp_md *ctx)
 {
-	const struct packet_settings *s = packet_settings();
-	__u32 ifindex = ctx->ingress_ifindex;
-	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+	const struct ethhdr *eth = (const void *)(long)ctx->data;
+	struct packet *p = begin();
 
-	if (!s || !s->secret || !device)
+	if (!p || ends_before(ctx, eth + 1))
 		return XDP_PASS;
-	return XDP_PASS;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		return read_frame4(ctx, p) ? forward(ctx, p, FAMILY_IPV4) : XDP_PASS;
+	return eth->h_proto == bpf_htons(ETH_P_IPV6) ? fl_forward6(ctx) : XDP_PASS;
 }

@@ -60,6 +60,9 @@ static __always_inline int on_reply_in(hook_context *ctx, struct packet *p, enum
 	}
 	if (snat.client_end.reserved)
 		return UNDECIDED;
+	if (is_left(ctx, p, &client, snat.client_port, snat.seen_seconds,
+		    tier == TIER_NEW || !snat.backend_end.answered, family))
+		return LEFT;
 	if (unlikely(!snat.backend_end.answered))
 		found->backend_end.answered = 1;
 	p->may_end = false; /* the egress program knows, and notes it: see on_end() */

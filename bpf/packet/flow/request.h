@@ -210,6 +210,9 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 
 	if (!flow || !read_flow(p, flow, family))
 		return UNDECIDED;
+	if (is_of_tc(&p->flow) || is_left(ctx, p, &p->backend, p->flow.backend_port,
+					  p->flow.seen_seconds, p->flow.state == FLOW_NEW, family))
+		return LEFT;
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
 		    p->flow.state != FLOW_NEW && p->flow.state != FLOW_CLOSED &&
@@ -221,6 +224,8 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 		if (is_tended)
 			set_nat_key(p);
 		p->former_backend = p->flow.backend_id;
+		if (forgets_later())
+			return OVER;
 		if (family == FAMILY_IPV4)
 			fl_forget4();
 		else

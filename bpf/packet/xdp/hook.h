@@ -7,14 +7,22 @@
 #define FAIRLEAD_HOOK_H
 #define FAIRLEAD_REWRITE_H
 
-#include "common/count.h"
-#include "packet/packet.h"
+#include "packet/xdp/route.h"
 
 typedef struct xdp_md hook_context;
 
+/*
+ * A global function whose parameter nothing uses is called without it by the compiler, and refused
+ * by the verifier.
+ */
+static __always_inline void use(const hook_context *ctx)
+{
+	asm volatile("" : : "r"(ctx));
+}
+
 static __always_inline __u32 device_of(const hook_context *ctx, const struct packet *p)
 {
-	(void)ctx;
+	use(ctx);
 	return p->device;
 }
 
@@ -27,8 +35,8 @@ static __always_inline int unanswered(enum reason reason)
 static __always_inline int set_source(hook_context *ctx, struct packet *p, const struct address *a,
 				      __u16 port, enum family family)
 {
-	(void)ctx;
 	(void)family;
+	use(ctx);
 	p->wire.source = *a;
 	p->wire.source_port = port;
 	return LEAVE;
@@ -37,11 +45,49 @@ static __always_inline int set_source(hook_context *ctx, struct packet *p, const
 static __always_inline int set_destination(hook_context *ctx, struct packet *p,
 					   const struct address *a, __u16 port, enum family family)
 {
-	(void)ctx;
 	(void)family;
+	use(ctx);
 	p->wire.destination = *a;
 	p->wire.destination_port = port;
 	return LEAVE;
+}
+
+/*
+ * One packet of a flow in so many seconds goes through the stack, which asks neighbours whether
+ * they are still there when it sends to them, and only then.
+ */
+#define RENEWAL_SECONDS 16
+
+static __always_inline bool renews(const struct packet *p, __u32 seen)
+{
+	return seen != p->now && (p->now ^ p->wire.source_port) % RENEWAL_SECONDS == 0;
+}
+
+/* As in packet/hook.h. If not, p->route and p->device are its way on. */
+static __always_inline bool is_left(hook_context *ctx, struct packet *p, const struct address *to,
+				    __u16 port, __u32 seen, bool is_new, enum family family)
+{
+	if (is_new && !comes_by_its_way(ctx, p, family)) {
+		count_reason(REASON_XDP_OTHER_WAY);
+		return true;
+	}
+	if (unlikely(!is_new && renews(p, seen))) {
+		count_reason(REASON_XDP_RENEWS);
+		return true;
+	}
+	return !find_way(ctx, p, to, port, family);
+}
+
+/* As in packet/hook.h. What travels in Geneve is made there. */
+static __always_inline bool is_of_tc(const struct flow *flow)
+{
+	return flow->flags.direct_return;
+}
+
+/* As in packet/hook.h: a flow that was forgotten would be none that tc has known. */
+static __always_inline bool forgets_later(void)
+{
+	return true;
 }
 
 #endif

@@ -50,6 +50,15 @@ export const REASONS = [
   'GENEVE_NOT_A_FRONTEND',
   'GENEVE_NO_BACKEND',
   'GENEVE_NOT_UNWRAPPED',
+  undefined,
+  'XDP_SENT',
+  'XDP_NO_TARGET',
+  'XDP_NO_NEIGHBOUR',
+  'XDP_TOO_BIG',
+  'XDP_NO_WAY',
+  'XDP_OTHER_WAY',
+  'XDP_UNFINISHED',
+  'XDP_RENEWS',
 ] as const;
 
 /** Exact up to 2^53. */

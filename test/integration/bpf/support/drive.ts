@@ -36,6 +36,7 @@ const built = (path: string): string =>
 export const driveObject = built('bpf-test/drive.bpf.o');
 export const socketObject = built('bpf/sock.bpf.o');
 export const packetObject = built('bpf/packet.bpf.o');
+export const xdpObject = built('bpf/xdp.bpf.o');
 export const sweepObject = built('bpf/sweep.bpf.o');
 export const recycleObject = built('bpf-test/recycle.bpf.o');
 export const classifyObject = built('bpf-test/classify.bpf.o');

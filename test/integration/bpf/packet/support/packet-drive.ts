@@ -31,6 +31,7 @@ import {
 import { buildFrame, buildNetworkPacket } from '../../../../support/packets/build.ts';
 import { describeFrame, describeNetworkPacket } from '../../../../support/packets/describe.ts';
 import { Drive, familyOf, PLAIN_RULE, packetObject } from '../../support/drive.ts';
+import { XDP, XdpDrive } from './xdp-drive.ts';
 
 /** Actions of tc as text; a packet that is left, changed or not, goes on through the stack. */
 const ACTIONS: Readonly<Record<number, string>> = {
@@ -50,6 +51,12 @@ export const SETTINGS: PacketSettings = {
   answerPing: false,
 };
 
+/**
+ * Tests of tc play their packets with the program at XDP before it, in the namespace of uplinks.ts, where this says so: `left`, it may send to no device
+ * and leaves all; `sent`, it sends what it can.
+ */
+export const XDP_FIRST = process.env['FAIRLEAD_XDP_FIRST'];
+
 interface LoadSettings {
   /** Half-open connections that may be in the main tables; none unless told, so that tests see them move. */
   readonly mainCredit?: number;
@@ -67,6 +74,7 @@ export const TEST_DEVICE = 1;
 
 export class PacketDrive extends Drive {
   readonly #programs = new Map<string, BpfProgram>();
+  readonly #xdp: XdpDrive | undefined;
 
   constructor(
     settings: Partial<PacketSettings> = {},
@@ -77,12 +85,19 @@ export class PacketDrive extends Drive {
       main_credit: encodeU32(mainCredit),
       ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
     });
+    this.#xdp = XDP_FIRST === undefined ? undefined : new XdpDrive(this.object, mainCredit);
     this.putSettings(settings);
+  }
+
+  override close(): void {
+    this.#xdp?.close();
+    super.close();
   }
 
   putSettings(settings: Partial<PacketSettings>): void {
     const value = encodePacketSettings({ ...SETTINGS, ...settings });
     this.object.map('fl_packet').put(encodeU32(0), value);
+    this.#xdp?.putDevices({ areTargets: XDP_FIRST === 'sent' });
   }
 
   putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
@@ -91,6 +106,7 @@ export class PacketDrive extends Drive {
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
+    this.#xdp?.putDevices({ snat, isPod, areTargets: XDP_FIRST === 'sent' });
   }
 
   /** The address refuses every port that has no frontend of its own. */
@@ -135,10 +151,26 @@ export class PacketDrive extends Drive {
     return `${ACTIONS[action] ?? `action ${action}: `}${describeFrame(frame)}`;
   }
 
-  ingress = (line: string): string => this.show('fl_ingress', line);
+  /** undefined: it is left, as it came. */
+  private atXdp(line: string): string | undefined {
+    const before = buildFrame(line);
+    const { action, frame } = this.#xdp?.run(before) ?? { action: XDP.pass, frame: before };
+    if (action === XDP.drop) return 'dropped';
+    if (action === XDP.tx || action === XDP.redirect)
+      return describeFrame(frame).replace(' ttl=63', '');
+    if (Buffer.compare(before, frame) !== 0) throw new Error(`changed, and left: ${line}`);
+    return undefined;
+  }
+
+  ingress = (line: string): string => {
+    if (XDP_FIRST === 'left' && this.atXdp(line) !== undefined) throw new Error(`sent: ${line}`);
+    return this.show('fl_ingress', line);
+  };
   egress = (line: string): string => this.show('fl_egress', line);
   /** As it leaves after it came in; of a packet that goes no further, what became of it. */
   through = (line: string): string => {
+    const sent = XDP_FIRST === 'sent' ? this.atXdp(line) : undefined;
+    if (sent !== undefined) return sent;
     const inside = this.ingress(line);
     return inside.includes('dropped') || inside.startsWith('sent') ? inside : this.egress(inside);
   };
@@ -186,10 +218,10 @@ export class PacketDrive extends Drive {
   }
 
   /** Reasons that were counted, without those of ordinary traffic. */
-  reasons(): Readonly<Record<string, number>> {
+  reasons(withXdp = false): Readonly<Record<string, number>> {
     const all = Object.entries(readReasons(this.object.map('fl_reason')));
-    return Object.fromEntries(
-      all.filter(([name, n]) => n > 0 && name !== 'NOT_A_FRONTEND' && name !== 'TRANSLATED'),
-    );
+    const isShown = (name: string): boolean =>
+      name !== 'NOT_A_FRONTEND' && name !== 'TRANSLATED' && (withXdp || !name.startsWith('XDP_'));
+    return Object.fromEntries(all.filter(([name, n]) => n > 0 && isShown(name)));
   }
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program at XDP over the maps of a PacketDrive.
+import { readFileSync } from 'node:fs';
+import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import type { Family } from '../../../../../src/model/types.ts';
+import { type BpfObject, type BpfProgram, openObject } from '../../../../../src/sys/native.ts';
+import { xdpObject } from '../../support/drive.ts';
+import { POD, SECOND, UPLINK } from './uplinks.ts';
+
+/** Enum xdp_action. */
+export const XDP = { aborted: 0, drop: 1, pass: 2, tx: 3, redirect: 4 } as const;
+
+/** Maps that the object does not share with others: constants, and the record of the packet. */
+const OWN = /\.|^fl_this_packet$/;
+
+interface Devices {
+  readonly snat?: Partial<Record<Family, string>>;
+  readonly isPod?: boolean;
+  readonly areTargets?: boolean;
+}
+
+export class XdpDrive {
+  readonly #object: BpfObject;
+  readonly #program: BpfProgram;
+  readonly #shared: BpfObject;
+
+  constructor(shared: BpfObject, mainCredit = 0) {
+    this.#shared = shared;
+    this.#object = openObject(readFileSync(xdpObject), { name: 'xdp' });
+    this.#object.setRodata('main_credit', encodeU32(mainCredit));
+    for (const name of this.#object.maps) {
+      if (OWN.test(name)) continue;
+      const map = shared.map(name);
+      this.#object.setMaxEntries(name, map.info.maxEntries);
+      this.#object.reuseMap(name, map);
+    }
+    this.#object.load();
+    this.#program = this.#object.program('fl_xdp');
+  }
+
+  close(): void {
+    this.#object.close();
+  }
+
+  /** What the agent writes about the devices of uplinks.ts. */
+  putDevices({ snat = {}, isPod = false, areTargets = true }: Devices = {}): void {
+    for (const { ifindex, mac } of [UPLINK, SECOND, POD]) {
+      const isXdpTarget = areTargets && ifindex !== POD.ifindex;
+      const value = encodeDevice({ ifindex, mac, isXdpTarget, snat, isPod });
+      this.#shared.map('fl_device').put(encodeU32(ifindex), value);
+    }
+  }
+
+  /** A frame that comes in by the first uplink. */
+  run(frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
+    // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+    const context = new Uint8Array(24);
+    const view = new DataView(context.buffer);
+    view.setUint32(4, frame.length, true);
+    view.setUint32(12, UPLINK.ifindex, true);
+    const { retval, dataOut } = this.#program.testRun({ dataIn: frame, contextIn: context });
+    return { action: retval, frame: dataOut };
+  }
+}
