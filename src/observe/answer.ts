@@ -21,6 +21,7 @@ import { directPath } from '../plan/decide/peers.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
+import { withoutMaglev } from '../plan/explain/maglev.ts';
 import { type Match, matchDestination } from '../plan/explain/match.ts';
 import { type Packet, parsePacket } from '../plan/explain/packet.ts';
 import type { Frontend, Plan } from '../plan/types.ts';
@@ -50,11 +51,16 @@ export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving
   const client = clientOf(plan, packet);
   if (client.kind === 'pod here' && isLoopback(packet.destination))
     return ownLoopback(packet, client);
-  const explanation = explain(plan, packet);
+  const decided = explain(plan, packet);
   const found = frontendOf(matchDestination(plan, packet), packet);
-  if (found === undefined) return { ...explanation, ...NOT_OURS };
+  if (found === undefined) return { ...decided, ...NOT_OURS };
   const origin = originOf(client.kind);
   const served = servedBy(dataplanes, found.port, found.frontend, origin);
+  const serving = dataplanes.find(({ dataplane }) => dataplane === served.dataplane);
+  const explanation =
+    serving !== undefined && !serving.algorithms.includes('maglev')
+      ? withoutMaglev(decided)
+      : decided;
   if (served.dataplane !== undefined && held && !isHeld(held, served.dataplane, found.id)) {
     return notProgrammed(explanation, served.dataplane);
   }

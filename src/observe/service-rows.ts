@@ -14,8 +14,9 @@ import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/ent
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
-import { algorithmOf } from '../plan/decide/balancing.ts';
+import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
+import { entriesFor } from '../plan/maglev/size.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
 import { type KernelState, sorted } from './rows.ts';
 
@@ -37,6 +38,10 @@ export interface ServiceRow {
   readonly affinityClients?: number;
   /** How a backend is chosen; undefined: no agent runs. */
   readonly algorithm?: Algorithm;
+  /** For clients from outside, if that is another one. */
+  readonly externalAlgorithm?: Algorithm;
+  /** Of the Maglev table of its clients from outside, or of all if they have the same. */
+  readonly tableEntries?: number;
   /** Of a dataplane that has programmed it and cannot choose so: how it does. */
   readonly usedAlgorithm?: Algorithm;
   /** How requests from outside go to other nodes; undefined: none do, or no agent runs. */
@@ -149,7 +154,7 @@ function plannedRow(
     ...policiesOf(port),
     affinitySeconds: port.affinityTimeoutSeconds,
     ...affinityLimit(port, programmed),
-    ...algorithmsOf(port, programmed),
+    ...algorithmsOf(port, frontend, programmed),
     ...forwardingsOf(port, frontend, programmed),
     weights: weightsOf(port),
     sourceRanges: frontend.sourceRanges,
@@ -215,14 +220,23 @@ function policiesOf({
 
 function algorithmsOf(
   port: ServicePortPlan,
+  frontend: Frontend,
   { dataplanes, views }: Programmed,
-): Pick<ServiceRow, 'algorithm' | 'usedAlgorithm'> {
+): Pick<ServiceRow, 'algorithm' | 'externalAlgorithm' | 'tableEntries' | 'usedAlgorithm'> {
   const algorithm = algorithmOf(port);
+  const external = algorithmFor(port, frontend, 'outside');
+  const backends = port[frontend.rules.outside.scope].length;
   const other = dataplanes
     .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
     .map((one) => usedAlgorithm(one, algorithm))
     .find((used) => used !== algorithm);
-  return { algorithm, ...(other !== undefined && { usedAlgorithm: other }) };
+  return {
+    algorithm,
+    ...(external !== algorithm && { externalAlgorithm: external }),
+    ...(external === 'maglev' &&
+      backends > 0 && { tableEntries: entriesFor(backends, port.tableEntries) }),
+    ...(other !== undefined && { usedAlgorithm: other }),
+  };
 }
 
 function forwardingsOf(

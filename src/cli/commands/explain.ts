@@ -34,7 +34,10 @@ export function explainCommand(): Command {
     .description(
       'explain what happens to a packet, according to the running agent or to --manifests',
     )
-    .requiredOption('--from <address>', 'source address of the packet, e.g. 10.1.1.9')
+    .requiredOption(
+      '--from <address>',
+      'source of the packet, e.g. 10.1.1.9 or 10.1.1.9:40000: the port matters to maglev alone',
+    )
     .requiredOption(
       '--to <destination>',
       'destination of the packet, e.g. 192.0.2.10:80/tcp or [2001:db8::10]:80/tcp',

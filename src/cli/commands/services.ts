@@ -53,10 +53,16 @@ function affinity({ affinitySeconds, affinityClients }: ServiceRow): string {
   return `${affinitySeconds}s${limit}`;
 }
 
-/** `round-robin`; `round-robin (random)` where that is what the dataplane can. */
-function algorithmText({ algorithm, usedAlgorithm }: ServiceRow): string {
+/**
+ * `round-robin`; `round-robin (random)` where that is what the dataplane can; `maglev/1009` with the entries of its table;
+ * `random, outside maglev/1009` where clients from outside have another one.
+ */
+function algorithmText(row: ServiceRow): string {
+  const { algorithm = '', externalAlgorithm, tableEntries, usedAlgorithm } = row;
+  const size = tableEntries === undefined ? '' : `/${tableEntries}`;
   const other = usedAlgorithm === undefined ? '' : ` (${usedAlgorithm})`;
-  return `${algorithm ?? ''}${other}`;
+  if (externalAlgorithm === undefined) return `${algorithm}${size}${other}`;
+  return `${algorithm}, outside ${externalAlgorithm}${size}${other}`;
 }
 
 /** `dsr`; `dsr (snat)` where that is what becomes of it. */

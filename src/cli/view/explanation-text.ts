@@ -25,10 +25,11 @@ function headline(answer: Answer): string {
   return limits.length === 0 ? decision : `decided: ${decision}; ${limits.join('; ')}`;
 }
 
-function decisionText({ verdict, backends, masquerade, source }: Answer): string {
+function decisionText({ verdict, backends, chosen, masquerade, source }: Answer): string {
   switch (verdict) {
     case 'forward': {
-      const to = backends.length === 1 ? backends.join() : `one of ${backends.join(', ')}`;
+      const one = backends.length === 1 ? backends[0] : chosen;
+      const to = one ?? `one of ${backends.join(', ')}`;
       const isNode = source === null ? masquerade : source === 'node';
       return `forward to ${to}, with the ${isNode ? 'node' : 'client'}'s address as source`;
     }

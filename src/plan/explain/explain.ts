@@ -2,10 +2,12 @@
 // Why a packet would go where it goes: the plan's answer, one step at a time, each with its reason. It reads
 // the plan and decides nothing of its own, so tests may hold it against any dataplane.
 import { isLoopback, prefixContains } from '../../lib/ip.ts';
+import { algorithmFor } from '../decide/balancing.ts';
 import { frontendKey } from '../decide/frontends.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
+import { maglevChoice } from './maglev.ts';
 import { type FrontendMatch, type Match, matchDestination } from './match.ts';
 import type { Packet } from './packet.ts';
 import {
@@ -145,8 +147,11 @@ function chosen(
       reason: `${packet.source} keeps its backend for ${port.affinityTimeoutSeconds} s after each new connection, on all frontends of this port`,
     });
   }
+  const isMaglev = algorithmFor(port, frontend, client.position) === 'maglev';
+  const maglev = isMaglev && backends.length > 1 ? maglevChoice(port, packet, backends) : undefined;
   steps.push(
     ...algorithmStep(port, frontend, client.position, backends),
+    ...(maglev === undefined ? [] : [maglev.step]),
     masqueradeStep(frontend, client.position),
     ...(client.position === 'outside' ? forwardingStep(port, frontend, backends, plan.node) : []),
     ...hairpinStep(hairpins, backends, trafficRule),
@@ -155,6 +160,7 @@ function chosen(
   return {
     ...refusal(match, packet, { verdict: 'forward', steps }),
     backends: backends.map(backendText),
+    ...(maglev?.chosen !== undefined && { chosen: maglev.chosen }),
     masquerade: trafficRule.masquerade || hairpins.length === backends.length,
   };
 }

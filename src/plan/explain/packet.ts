@@ -7,6 +7,8 @@ import type { Protocol } from '../../model/types.ts';
 export interface Packet {
   /** Canonical. */
   readonly source: string;
+  /** Host order, 1..65535; absent = not known. */
+  readonly sourcePort?: number;
   /** Interface it came in by, if that is known: two of the detect-local modes look at nothing else. */
   readonly sourceInterface?: string;
   readonly protocol: Protocol;
@@ -24,8 +26,10 @@ const refused = (reason: string): ParsedPacket => ({ ok: false, reason });
 
 /** `10.1.1.9`, `10.96.0.10:80/tcp` or `[fd00:96::10]:80/tcp`; the protocol may be left out and is TCP then. */
 export function parsePacket(from: string, to: string, sourceInterface?: string): ParsedPacket {
-  const source = canonicalAddress(from);
-  if (source === undefined) return refused(`client ${from} is not an IP address`);
+  const { address, port: sourcePort } = clientParts(from);
+  const source = canonicalAddress(address);
+  if (source === undefined || sourcePort === 0)
+    return refused(`client ${from} is not an IP address, or one with a port as 10.1.1.9:40000`);
   const parts = /^(?:\[([^\]]+)\]|([^[\]:]+)):(\d{1,5})(?:\/([A-Za-z]+))?$/.exec(to);
   if (parts === null) {
     return refused(`destination ${to} is not like 10.96.0.10:80/tcp or [fd00:96::10]:80/tcp`);
@@ -44,9 +48,23 @@ export function parsePacket(from: string, to: string, sourceInterface?: string):
   if (familyOf(source) !== familyOf(destination)) {
     return refused(`client ${source} and destination ${destination} are of different IP families`);
   }
-  const packet = { source, protocol, destination, destinationPort } as const;
+  const packet: Packet = {
+    source,
+    protocol,
+    destination,
+    destinationPort,
+    ...(sourcePort !== undefined && { sourcePort }),
+  };
   return {
     ok: true,
     packet: sourceInterface === undefined ? packet : { ...packet, sourceInterface },
   };
+}
+
+/** `10.1.1.9:40000` or `[fd00::9]:40000`: what is no such pair is an address. Port 0: none that exists. */
+function clientParts(from: string): { readonly address: string; readonly port?: number } {
+  const parts = /^(?:\[([^\]]+)\]|([^[\]:]+)):(\d{1,5})$/.exec(from);
+  if (parts === null) return { address: from };
+  const port = Number(parts[3]);
+  return { address: parts[1] ?? parts[2] ?? '', port: port > 65535 ? 0 : port };
 }
