@@ -43,7 +43,7 @@ ip route add 10.1.1.6 via 172.20.0.2; ip -6 route add fd00:1:1::6 via fd00:20::2
 ip route add 10.1.1.7 dev pod0; ip -6 route add fd00:1:1::7 dev pod0
 ip neigh add 10.1.1.7 lladdr ${NEIGHBOUR_MAC} dev pod0 nud permanent; ip neigh add fd00:1:1::7 lladdr ${NEIGHBOUR_MAC} dev pod0 nud permanent
 ip route add 10.1.1.8 via 192.0.2.99; ip -6 route add fd00:1:1::8 via 2001:db8::99
-ip route add 10.1.1.9 via 192.0.2.12 mtu 600; ip -6 route add fd00:1:1::9 via 2001:db8::12 mtu 1290
+ip route add 10.1.1.9 via 192.0.2.12 mtu lock 600; ip -6 route add fd00:1:1::9 via 2001:db8::12 mtu lock 1290
 ip route add prohibit 10.1.1.10; ip -6 route add prohibit fd00:1:1::10
 ip route add unreachable 10.1.1.11; ip -6 route add unreachable fd00:1:1::11
 `;
