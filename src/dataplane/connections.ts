@@ -54,6 +54,8 @@ export interface ConnectionView {
   readonly state: ConnectionState;
   /** `address:port` that the backend sees as the client; undefined if it sees the client's own. */
   readonly snat: string | undefined;
+  /** Its requests go in Geneve to the backend's node, which answers the client itself. */
+  readonly returnsDirectly?: true;
   /** Entries that are there; of a socket none. */
   readonly legs: readonly Leg[];
   /** Seconds of CLOCK_MONOTONIC; undefined if not known. */

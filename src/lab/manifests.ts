@@ -16,6 +16,8 @@ export interface Endpoint {
   readonly pod: Pick<Pod, 'name' | 'nodeName' | 'ipv4' | 'ipv6'>;
   /** Default true. A kubelet sets it to false before it stops a pod. */
   readonly isReady?: boolean;
+  /** Its pod is being stopped, and serves until it is gone; then it is not ready. */
+  readonly isTerminating?: boolean;
 }
 
 export interface SlicePort {
@@ -40,9 +42,13 @@ export function endpointSlices(
     },
     addressType,
     ports: [port],
-    endpoints: endpoints.map(({ pod, isReady = true }) => ({
+    endpoints: endpoints.map(({ pod, isTerminating = false, isReady = !isTerminating }) => ({
       addresses: [addressType === 'IPv4' ? pod.ipv4 : pod.ipv6],
-      conditions: { ready: isReady, serving: isReady, terminating: false },
+      conditions: {
+        ready: isReady,
+        serving: isReady || isTerminating,
+        terminating: isTerminating,
+      },
       nodeName: pod.nodeName,
       targetRef: { kind: 'Pod', namespace: 'default', name: pod.name },
     })),

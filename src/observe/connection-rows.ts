@@ -24,6 +24,8 @@ export interface ConnectionRow {
   readonly frontend: string;
   readonly backend: string;
   readonly snat: string | undefined;
+  /** Its requests go in Geneve to the backend's node, which answers the client: what it answers is not seen here. */
+  readonly returnsDirectly?: true;
   readonly state: ConnectionState;
   readonly backendState: ConnectionBackendState;
   /** Table entries that are there. */
@@ -136,6 +138,7 @@ export function rowOf(
     name: port?.name ?? '',
     port: port?.portName ?? '',
     ...{ protocol, family, origin, client, frontend, backend, snat, state },
+    ...(view.returnsDirectly && { returnsDirectly: true as const }),
     backendState: connection.backendState,
     entries: legs,
     ageSeconds,

@@ -22,7 +22,11 @@ export const CONNECTION_COLUMNS: readonly Column<ConnectionRow>[] = [
   { title: 'BYTES', cell: bytesText, spareRank: 4 },
   { title: 'RATE', cell: rateText, spareRank: 5 },
   { title: 'ORIGIN', cell: ({ origin }) => origin, spareRank: 6 },
-  { title: 'SNAT', isWide: true, cell: ({ snat }) => snat ?? '' },
+  {
+    title: 'SNAT',
+    isWide: true,
+    cell: ({ snat, returnsDirectly }) => (returnsDirectly ? 'direct' : (snat ?? '')),
+  },
   {
     title: 'IDLE',
     isWide: true,

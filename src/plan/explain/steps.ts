@@ -100,6 +100,10 @@ export function masqueradeStep(frontend: Frontend, position: ClientPosition): Ex
       : 'the client is not a pod of the cluster, so replies must come back through this node';
     return { rule, result: 'yes', reason };
   }
+  if (position === 'outside' && frontend.rules.outside.directReturn) {
+    const reason = 'unless the answer need not come back through this node: see forwarding';
+    return { rule, result: 'if need be', reason };
+  }
   if (frontend.rules.outside.masquerade) {
     const reason = 'externalTrafficPolicy Cluster: replies must come back through this node';
     return { rule, result: 'yes', reason };

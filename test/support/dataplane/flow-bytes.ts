@@ -123,6 +123,7 @@ export interface FlowFacts {
 export const MASQUERADE = 1;
 export const CLIENT_FIN = 2;
 export const CLIENT_RESET = 4;
+export const RETURNS_DIRECTLY = 16;
 export const REPLIED = 4;
 export const BACKEND_FIN = 8;
 export const BACKEND_RESET = 16;

@@ -127,6 +127,7 @@ export function viewOf({ client, flow, nat, snat }: Joined): ConnectionView {
   return {
     state: flow === undefined ? 'orphan' : stateOf(flow.leg, nat?.leg),
     snat: replacing && sideText(replacing),
+    ...(flow?.leg.returnsDirectly && { returnsDirectly: true as const }),
     legs,
     bornSeconds: flow?.leg.bornSeconds,
     seenSeconds: Math.max(...seen),

@@ -1,17 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// The UDP port at which this node takes requests for direct return, in fl_runtime. It is open from the first plan on in which
-// somebody wants them, and stays open: those of flows that exist come after the last Service has changed its mind.
+// What fl_runtime says of this node for direct return: the UDP port at which it takes requests, and the MTU of the way between
+// nodes. The port is open from the first plan on in which somebody wants them, and stays open: requests of flows that exist
+// come after the last Service has changed its mind.
 import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
+import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
-import { DIRECT_PORT_OFFSET } from '../maps/layout.ts';
+import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { Network } from '../../../sys/netlink/network.ts';
+import { DIRECT_MTU_OFFSET, DIRECT_PORT_OFFSET } from '../maps/layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 
-export function openDirectPort(runtime: ArrayTable, plan: Pick<Plan, 'wantsDirectReturn'>): void {
-  if (plan.wantsDirectReturn !== true) return;
-  runtime.view(0).setUint16(runtime.offset(0) + DIRECT_PORT_OFFSET, GENEVE_PORT, true);
+type Followed = Pick<Plan, 'wantsDirectReturn' | 'node'>;
+
+export interface DirectPort {
+  follow(plan: Followed): void;
+  close(): void;
+}
+
+export function createDirectPort(
+  runtime: ArrayTable,
+  network: Pick<NetworkFollower, 'current' | 'listen'>,
+): DirectPort {
+  let node: Plan['node'] | undefined;
+  const writeMtu = (): void => {
+    if (node !== undefined) write(runtime, DIRECT_MTU_OFFSET, mtuBetween(network.current(), node));
+  };
+  const unlisten = network.listen(writeMtu);
+  return {
+    follow: (plan) => {
+      if (plan.wantsDirectReturn !== true) return;
+      node = plan.node;
+      writeMtu();
+      write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
+    },
+    close: unlisten,
+  };
 }
 
 /** Without packet programs nobody takes them. */
-export function closeDirectPort(runtime: ArrayTable): void {
-  runtime.view(0).setUint16(runtime.offset(0) + DIRECT_PORT_OFFSET, 0, true);
+export const closeDirectPort = (runtime: ArrayTable): void => write(runtime, DIRECT_PORT_OFFSET, 0);
+
+function write(runtime: ArrayTable, offset: number, value: number): void {
+  runtime.view(0).setUint16(runtime.offset(0) + offset, value, true);
+}
+
+/** Of the devices with the node's addresses the smallest; 0: there is none, which counts as Ethernet's. */
+export function mtuBetween(
+  { links, addresses }: Pick<Network, 'links' | 'addresses'>,
+  node: Pick<Plan['node'], 'addresses'>,
+): number {
+  const own = new Set(FAMILIES.flatMap((family) => node.addresses[family] ?? []));
+  const mtus = [...links.values()]
+    .filter(({ ifindex }) => addresses.get(ifindex)?.some(({ address }) => own.has(address)))
+    .map(({ mtu }) => mtu)
+    .filter((mtu) => mtu > 0);
+  return mtus.length === 0 ? 0 : Math.min(...mtus, 0xffff);
 }

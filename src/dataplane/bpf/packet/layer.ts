@@ -24,7 +24,7 @@ import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable, DirectTables } from '../maps/tables.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
-import { openDirectPort } from './direct-port.ts';
+import { createDirectPort } from './direct-port.ts';
 import { markOlderFlows } from './marks.ts';
 import { followPeers } from './peers.ts';
 import { followPing } from './ping.ts';
@@ -115,6 +115,8 @@ export async function openPacketLayer(
     if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
     const { frontend, runtime } = kernelTables(loaded.map);
+    const directPort = createDirectPort(runtime, parts.network);
+    opened.push(directPort);
     const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
@@ -141,7 +143,7 @@ export async function openPacketLayer(
         followNode(plan.node);
         followAddresses?.(plan);
         followNodes(plan.node);
-        openDirectPort(runtime, plan);
+        directPort.follow(plan);
       },
       begin: () => xdp?.begin(),
       repair() {

@@ -3,7 +3,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { readTraffic } from '../../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import type { Connection, Leg } from '../../../../../src/dataplane/connections.ts';
-import { legsOf, putFlow, UDP } from '../../../../support/dataplane/flow-bytes.ts';
+import {
+  legsOf,
+  putFlow,
+  RETURNS_DIRECTLY,
+  UDP,
+} from '../../../../support/dataplane/flow-bytes.ts';
 import {
   createFlowNode,
   DNS,
@@ -32,6 +37,16 @@ const only = (): Connection => {
 };
 const serviceOf = ({ port }: Connection): string | undefined =>
   port && `${port.name}:${port.portName}`;
+
+test('a direct return has its flow entry alone, and no answers', () => {
+  putFlow(node.flows, flow({ flowFlags: RETURNS_DIRECTLY, toBackend: [5, 274] }), undefined, [
+    'flow',
+  ]);
+  const view = only().read();
+  expect(view).toMatchObject({ state: 'established', returnsDirectly: true, legs: ['flow'] });
+  expect(view?.snat).toBeUndefined();
+  expect(view?.toClient).toBeUndefined();
+});
 
 test('a masqueraded flow with all its entries', () => {
   putFlow(

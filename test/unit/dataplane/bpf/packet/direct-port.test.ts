@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The port is open as soon as somebody wants direct return, and the MTU is that of the device with the node's address.
+import { expect, test } from 'vitest';
+import {
+  DIRECT_MTU_OFFSET,
+  DIRECT_PORT_OFFSET,
+} from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { createMemoryTables } from '../../../../../src/dataplane/bpf/maps/memory.ts';
+import {
+  closeDirectPort,
+  createDirectPort,
+} from '../../../../../src/dataplane/bpf/packet/direct-port.ts';
+import type { Plan } from '../../../../../src/plan/types.ts';
+import type { Network } from '../../../../../src/sys/netlink/network.ts';
+
+const network = (mtu: number, address = '192.0.2.11'): Network =>
+  ({
+    links: new Map([
+      [1, { ifindex: 1, mtu: 65_536 }],
+      [2, { ifindex: 2, mtu }],
+    ]),
+    addresses: new Map([
+      [1, [{ address: '127.0.0.1' }]],
+      [2, [{ address }]],
+    ]),
+  }) as unknown as Network;
+
+const plan = (wants: boolean): Plan =>
+  ({
+    ...(wants && { wantsDirectReturn: true }),
+    node: { addresses: { IPv4: '192.0.2.11', IPv6: undefined } },
+  }) as unknown as Plan;
+
+function start(first: Network) {
+  const { runtime } = createMemoryTables({ frontends: 1, backends: 1, slotBlocks: 1, services: 1 });
+  let now = first;
+  let tell = (): void => undefined;
+  const port = createDirectPort(runtime, {
+    current: () => now,
+    listen: (listener) => {
+      tell = listener;
+      return () => undefined;
+    },
+  });
+  const changed = (next: Network): void => {
+    now = next;
+    tell();
+  };
+  const at = (offset: number): number => runtime.view(0).getUint16(offset, true);
+  const said = () => ({ port: at(DIRECT_PORT_OFFSET), mtu: at(DIRECT_MTU_OFFSET) });
+  return { port, runtime, changed, said };
+}
+
+test('nothing is taken until somebody asks, and then for ever', () => {
+  const { port, said } = start(network(1500));
+  port.follow(plan(false));
+  expect(said()).toEqual({ port: 0, mtu: 0 });
+  port.follow(plan(true));
+  port.follow(plan(false));
+  expect(said()).toEqual({ port: 6081, mtu: 1500 });
+});
+
+test('the MTU follows the device', () => {
+  const { port, changed, said } = start(network(1500));
+  port.follow(plan(true));
+  changed(network(9000));
+  expect(said().mtu).toBe(9000);
+  changed(network(9000, '192.0.2.99'));
+  expect(said().mtu).toBe(0);
+  changed(network(100_000));
+  expect(said().mtu).toBe(65_535);
+});
+
+test('without packet programs the port is closed', () => {
+  const { port, runtime, said } = start(network(1500));
+  port.follow(plan(true));
+  closeDirectPort(runtime);
+  expect(said().port).toBe(0);
+});
