@@ -65,9 +65,9 @@ const VLANS =
 const POD =
   'it leads to a pod: only --xdp NAME=native sends to it, past the filters of its packets';
 
-/** Frames of a virtual device may have checksums that are still to be filled in, which XDP cannot see. */
+/** Frames without their checksums are left to tc, and where XDP is, its peer no longer sends large ones. */
 const virtual = (kind: string): string =>
-  `it is a virtual device (${kind}), whose senders may leave checksums to others: --xdp NAME=native if they do not`;
+  `it is a virtual device (${kind}), whose senders may leave checksums and segments to others: --xdp NAME=native if they do not`;
 
 function unsuitable({ kind }: Link, role: DeviceDecision['role']): string | undefined {
   if (role === 'bridge' || role === 'tunnel') return `a ${role} has no driver of its own`;

@@ -46,7 +46,7 @@ describe('a device', () => {
       'virtual, auto',
       [veth],
       ['auto'],
-      'none: it is a virtual device (veth), whose senders may leave checksums to others: --xdp NAME=native if they do not',
+      'none: it is a virtual device (veth), whose senders may leave checksums and segments to others: --xdp NAME=native if they do not',
     ],
     ['virtual, native', [veth], ['native'], 'both: --xdp has native'],
     ['virtual, named', [veth], ['v0=native'], 'both: --xdp has v0=native'],
