@@ -2,14 +2,14 @@
 // The goals for fairlead's rules of iptables: what they take, in parts of what kube-proxy in iptables mode takes in the same
 // round, with the same tools. A full sync must not be slower, one change must take at most half.
 import { type Figures, isFinished, type SizeFigures } from './figures.ts';
-import { percentile } from './statistics.ts';
+import { middleOf, percentile } from './statistics.ts';
 
 export interface RatioGoal {
   readonly name: string;
   readonly limit: number;
   /** Of each round in which both proxies were measured. */
   readonly ratios: readonly number[];
-  /** Their median. */
+  /** Their middle. */
   readonly ratio: number;
   readonly isMet: boolean;
   /** What the tools alone take, in parts of the same: it cannot be less. undefined: not measured. */
@@ -55,13 +55,13 @@ export function ratioGoals({ rounds }: Pick<SizeFigures, 'rounds'>): readonly Ra
     );
     if (pairs.length === 0) return [];
     const ratios = pairs.map(([ours, theirs]) => figure(ours) / figure(theirs));
-    const ratio = percentile(ratios, 0.5);
+    const ratio = middleOf(ratios);
     const leasts = pairs.map(([ours, theirs]) => (least?.(ours) ?? Number.NaN) / figure(theirs));
     return {
       ...{ name, limit, ratios, ratio },
       ...{
         isMet: ratio <= limit,
-        least: leasts.some(Number.isNaN) ? undefined : percentile(leasts, 0.5),
+        least: leasts.some(Number.isNaN) ? undefined : middleOf(leasts),
       },
     };
   });

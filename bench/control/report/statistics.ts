@@ -7,3 +7,12 @@ export function percentile(values: readonly number[], share: number): number {
   const rank = Math.max(1, Math.ceil(share * sorted.length));
   return sorted[rank - 1] ?? Number.NaN;
 }
+
+/** Of an even number the mean of the two in the middle: of two rounds neither is chosen. */
+export const middleOf = (values: readonly number[]): number =>
+  (percentile(values, 0.5) -
+    percentile(
+      values.map((value) => -value),
+      0.5,
+    )) /
+  2;

@@ -102,6 +102,12 @@ describe('goals in parts of kube-proxy', () => {
     expect(ratioText(goal)).toBe('0.40 (0.20–3.00)');
   });
 
+  test('of two rounds the mean counts, not the better one', () => {
+    const rounds = [round(times(0.4), times(1)), round(times(0.8), times(1))];
+    const goal = ratioGoals({ rounds }).find(({ name }) => name === 'one change, p50')!;
+    expect([goal.isMet, ratioText(goal)]).toEqual([false, '0.60 (0.40–0.80)']);
+  });
+
   test('a single round has no range', () => {
     expect(ratioText(ratioGoals({ rounds: [round(times(0.25), times(1))] })[0]!)).toBe('0.25');
   });
