@@ -102,6 +102,8 @@ export interface BpfProgram {
     repeat?: number;
     /** BPF_F_TEST_* of the kernel. */
     flags?: number;
+    /** Open descriptor of the network namespace whose routes the program sees; the caller's unless told otherwise. */
+    netns?: number;
   }): {
     readonly retval: number;
     readonly durationNs: number;

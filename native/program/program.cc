@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/attach.h"
+#include "system/in_netns.h"
 #include "system/pin.h"
 
 namespace fairlead {
@@ -74,6 +75,7 @@ TestRunInput BpfProgram::ReadTestRun(Args& args) {
   Napi::Value repeat = args.Option(0, "repeat");
   Napi::Value flags = args.Option(0, "flags");
   TestRunInput input;
+  input.netns = ReadNetns(args, 0);
   if (!data.IsUndefined()) input.data = args.AnyBytes(data, "dataIn");
   if (!context.IsUndefined()) input.context = args.AnyBytes(context, "contextIn");
   uint32_t enough = input.data.empty() ? 0 : input.data.size() + kOutputSlack;
@@ -104,8 +106,14 @@ Napi::Value BpfProgram::TestRun(const Napi::CallbackInfo& info) {
   options.ctx_size_out = context_out.size();
   options.repeat = input.repeat;
   options.flags = input.flags;
-  if (bpf_prog_test_run_opts(state_.fd.get(), &options) != 0) {
-    return ThrowErrno(info.Env(), errno, "bpf_prog_test_run_opts", "program " + state_.name);
+  int error = 0;
+  auto run = [&] { error = bpf_prog_test_run_opts(state_.fd.get(), &options) == 0 ? 0 : errno; };
+  Failure failure;
+  if (!RunInNetns(input.netns, run, &failure)) {
+    return ThrowErrno(info.Env(), failure.error, failure.op.c_str(), "program " + state_.name);
+  }
+  if (error != 0) {
+    return ThrowErrno(info.Env(), error, "bpf_prog_test_run_opts", "program " + state_.name);
   }
   Napi::Object result = Napi::Object::New(info.Env());
   auto set_bytes = [&](const char* name, const std::vector<uint8_t>& bytes, size_t size) {

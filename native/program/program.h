@@ -31,6 +31,7 @@ struct TestRunInput {
   uint32_t out_size = 0;
   uint32_t repeat = 0;
   uint32_t flags = 0;
+  Fd netns;  // invalid: the caller's
 };
 
 class BpfProgram : public Handle<BpfProgram, ProgramState> {

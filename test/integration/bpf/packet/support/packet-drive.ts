@@ -75,6 +75,8 @@ export const TEST_DEVICE = 1;
 export class PacketDrive extends Drive {
   readonly #programs = new Map<string, BpfProgram>();
   readonly #xdp: XdpDrive | undefined;
+  /** Descriptor of the network namespace that packets come in by; undefined: this process's. */
+  netns: number | undefined;
 
   constructor(
     settings: Partial<PacketSettings> = {},
@@ -129,7 +131,8 @@ export class PacketDrive extends Drive {
 
   /** Raw: the program's return value and the packet after it. */
   run(program: string, frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
-    const { retval, dataOut } = this.program(program).testRun({ dataIn: frame });
+    const where = this.netns === undefined ? {} : { netns: this.netns };
+    const { retval, dataOut } = this.program(program).testRun({ dataIn: frame, ...where });
     return { action: retval, frame: dataOut };
   }
 
