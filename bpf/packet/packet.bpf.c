@@ -36,6 +36,8 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 		      port_mark(p, p->wire.destination_port), family)) {
 		set_now(p);
 		action = request(skb, family);
+		if (unlikely(action == GOES_DIRECTLY))
+			action = go_on_directly(skb, family);
 	}
 	if (action == UNDECIDED &&
 	    is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family)) {
@@ -155,6 +157,8 @@ static __always_inline struct packet *begin(bool has_mac)
 	p->secret = s->secret;
 	p->has_mac = has_mac;
 	p->is_plain = false;
+	p->in_geneve = false;
+	p->keeps_backend = false;
 	p->former_backend = 0;
 	return p;
 }

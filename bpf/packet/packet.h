@@ -53,6 +53,9 @@ union leg {
 /* At XDP: the packet begins anew, in the place of the flow that it has found. */
 #define OVER 258
 
+/* And if it is in Geneve, to another node, that the packet of a flow goes on. */
+#define GOES_DIRECTLY 259
+
 /* Other programs on the device go on with the packet. */
 #define LEAVE TC_ACT_UNSPEC
 
@@ -60,6 +63,16 @@ union leg {
 #define MAX_QUOTE 128
 
 enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
+
+/* To the node of a backend, for a packet in Geneve. */
+struct way {
+	struct address node;
+	struct address source; /* of this node, as that one knows it */
+	__u16 port;
+	__u16 mtu;
+	__u32 pad;
+	struct bpf_fib_lookup fib;
+};
 
 struct packet {
 	struct tuple wire; /* the packet as it stands now */
@@ -73,6 +86,8 @@ struct packet {
 	__u8 is_later_fragment; /* it has no ports */
 	__u8 has_mac;		/* it begins with an Ethernet header */
 	__u8 may_end;		/* of a FIN or RST: it has a sequence number that is not forged */
+	__u8 in_geneve;		/* it has come in Geneve, which has been taken off */
+	__u8 keeps_backend;	/* of p->flow, which is to begin again with SNAT */
 	tcp_progress progress;	/* of TCP: what the packet says, if it is the client's */
 	__u32 length;		/* of the network packet */
 	__u32 network;		/* offset of its header */
@@ -105,6 +120,7 @@ struct packet {
 	__u8 follows_answer; /* the backend has answered the client before */
 	__u16 pad;
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
+	struct way way;
 	/* Of packets before. */
 	__u64 left[LEFT_PACKETS]; /* see leave_at_egress() */
 	__u32 credit;

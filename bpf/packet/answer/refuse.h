@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets that are refused: ICMP port unreachable, for every protocol. */
+/*
+ * Packets that are refused by an ICMP error from the address that they were sent to: port
+ * unreachable for every protocol, packet too big, time exceeded.
+ */
 #ifndef FAIRLEAD_REFUSE_H
 #define FAIRLEAD_REFUSE_H
 
@@ -26,10 +29,13 @@ static __always_inline __u64 sum_of_quote(struct packet *p, __u64 at, __u64 size
 	return bpf_csum_diff(NULL, 0, (__be32 *)p->quote, size, 0);
 }
 
-#define ICMP_UNREACHABLE	3
-#define ICMP_PORT_UNREACHABLE	3
-#define ICMPV6_UNREACHABLE	1
-#define ICMPV6_PORT_UNREACHABLE 4
+/* Type and code of an error. */
+#define ICMP_PORT_UNREACHABLE	0x0303
+#define ICMP_FRAGMENTATION	0x0304
+#define ICMP_TIME_EXCEEDED	0x0b00
+#define ICMPV6_PORT_UNREACHABLE 0x0104
+#define ICMPV6_TOO_BIG		0x0200
+#define ICMPV6_TIME_EXCEEDED	0x0300
 
 struct unreachable4 {
 	struct iphdr ip;
@@ -42,10 +48,11 @@ struct unreachable6 {
 };
 
 static __always_inline int store_unreachable4(struct __sk_buff *skb, const struct tuple *t,
-					      __u32 network, __u32 size, __u64 sum)
+					      __u32 network, __u32 size, __u64 sum, __u32 kind,
+					      __u32 mtu)
 {
 	struct unreachable4 u = {
-		.icmp = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE},
+		.icmp = {.type = kind >> 8, .code = kind, .rest = bpf_htonl(mtu)},
 	};
 
 	u.ip = ipv4_header(t, sizeof(u.icmp) + size, IPPROTO_ICMP);
@@ -54,10 +61,11 @@ static __always_inline int store_unreachable4(struct __sk_buff *skb, const struc
 }
 
 static __always_inline int store_unreachable6(struct __sk_buff *skb, const struct tuple *t,
-					      __u32 network, __u32 size, __u64 sum)
+					      __u32 network, __u32 size, __u64 sum, __u32 kind,
+					      __u32 mtu)
 {
 	struct unreachable6 u = {
-		.icmp = {.type = ICMPV6_UNREACHABLE, .code = ICMPV6_PORT_UNREACHABLE},
+		.icmp = {.type = kind >> 8, .code = kind, .rest = bpf_htonl(mtu)},
 	};
 
 	u.ip = ipv6_header(t, sizeof(u.icmp) + size, IPPROTO_ICMPV6);
@@ -88,7 +96,7 @@ static __always_inline __u64 size_of_quote(struct __sk_buff *skb, const struct p
 	return size;
 }
 
-static __always_inline int refuse(struct __sk_buff *skb, enum family family)
+static __always_inline int tell(struct __sk_buff *skb, __u32 kind, __u32 mtu, enum family family)
 {
 	__u32 headers =
 		family == FAMILY_IPV4 ? sizeof(struct unreachable4) : sizeof(struct unreachable6);
@@ -112,20 +120,28 @@ static __always_inline int refuse(struct __sk_buff *skb, enum family family)
 	if (!make_room(skb, p, size, headers) ||
 	    bpf_skb_store_bytes(skb, p->network + headers, p->quote, size, 0))
 		return unanswered(REASON_NOT_ANSWERED);
-	if (family == FAMILY_IPV4 ? store_unreachable4(skb, back, p->network, size, sum)
-				  : store_unreachable6(skb, back, p->network, size, sum))
+	if (family == FAMILY_IPV4 ? store_unreachable4(skb, back, p->network, size, sum, kind, mtu)
+				  : store_unreachable6(skb, back, p->network, size, sum, kind, mtu))
 		return unanswered(REASON_NOT_ANSWERED);
 	return send_back(skb, p);
 }
 
-__noinline int fl_refuse4(struct __sk_buff *skb)
+/* Global functions take scalars. An MTU belongs to what is too big alone, which needs the same two
+ * places in both families. */
+__noinline int fl_tell4(struct __sk_buff *skb, __u32 kind, __u32 mtu)
 {
-	return refuse(skb, FAMILY_IPV4);
+	return tell(skb, kind, mtu, FAMILY_IPV4);
 }
 
-__noinline int fl_refuse6(struct __sk_buff *skb)
+__noinline int fl_tell6(struct __sk_buff *skb, __u32 kind, __u32 mtu)
 {
-	return refuse(skb, FAMILY_IPV6);
+	return tell(skb, kind, mtu, FAMILY_IPV6);
+}
+
+static __always_inline int refuse(struct __sk_buff *skb, enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_tell4(skb, ICMP_PORT_UNREACHABLE, 0)
+				     : fl_tell6(skb, ICMPV6_PORT_UNREACHABLE, 0);
 }
 
 #endif

@@ -52,7 +52,7 @@ static __always_inline int on_datagram(struct __sk_buff *skb, enum family family
 	if (!p || !is_of_refused(skb, p))
 		return LEAVE;
 	count_reason(REASON_REFUSED_STALE_SOCKET);
-	return family == FAMILY_IPV4 ? fl_refuse4(skb) : fl_refuse6(skb);
+	return refuse(skb, family);
 }
 
 __noinline int fl_datagram4(struct __sk_buff *skb)

@@ -8,6 +8,7 @@
 #define FAIRLEAD_EGRESS_H
 
 #include "packet/flow/snat.h"
+#include "packet/geneve/clamp.h"
 
 /* --- replies -----------------------------------------------------------------------------------
  */
@@ -245,6 +246,8 @@ static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enu
 	    (family == FAMILY_IPV4 ? fl_leave_first4() : fl_leave_first6()))
 		return LEAVE;
 	account_reply(p, found);
+	if (unlikely(nat.flags.in_geneve) && p->tcp_flags & TCP_SYN)
+		clamp_mss(ctx);
 	return to_client(ctx, p, &nat, family);
 }
 

@@ -9,6 +9,8 @@
 #include "packet/flow/adopt.h"
 #include "packet/flow/new_flow.h"
 #include "packet/fragment.h"
+#include "packet/geneve/begin.h"
+#include "packet/geneve/receive.h"
 
 /*
  * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
@@ -60,7 +62,11 @@ static __always_inline int on_other(struct __sk_buff *skb, const struct packet *
 {
 	if (p->syn)
 		return family == FAMILY_IPV4 ? fl_direct4(skb) : fl_direct6(skb);
-	if (p->wire.protocol == PROTOCOL_UDP && unlikely(refuses_sockets()))
+	if (p->wire.protocol != PROTOCOL_UDP)
+		return LEAVE;
+	if (unlikely(may_be_geneve(p)))
+		return fl_receive(skb);
+	if (unlikely(refuses_sockets()))
 		return family == FAMILY_IPV4 ? fl_datagram4(skb) : fl_datagram6(skb);
 	return LEAVE;
 }
@@ -86,7 +92,13 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 	if (verdict == VERDICT_DROP)
 		return TC_ACT_SHOT;
 	if (verdict == VERDICT_REFUSE)
-		return family == FAMILY_IPV4 ? fl_refuse4(skb) : fl_refuse6(skb);
+		return refuse(skb, family);
+	if (unlikely(goes_directly(&p->choice))) {
+		int action = family == FAMILY_IPV4 ? fl_begin_direct4(skb) : fl_begin_direct6(skb);
+
+		if (action != UNDECIDED)
+			return action;
+	}
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 

@@ -85,6 +85,7 @@ static __always_inline void make_nat(struct packet *p, enum family family)
 	nat->flags.client_is_source = p->nat.source_port == p->flow.client_port &&
 				      is_same_address(&p->nat.source, &p->wire.source);
 	nat->flags.masquerade = p->flow.flags.masquerade;
+	nat->flags.in_geneve = p->in_geneve;
 	put_address(frontend_of(nat), &p->wire.destination, family);
 }
 

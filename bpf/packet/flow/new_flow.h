@@ -51,6 +51,11 @@ static __always_inline void set_client(hook_context *ctx, struct packet *p)
 		r->position = POSITION_POD;
 	r->source_is_address = true;
 	r->may_choose_anew = is_first(p);
+	if (unlikely(p->keeps_backend)) {
+		r->flow.backend_id = p->flow.backend_id;
+		r->flow.service_id = p->flow.service_id;
+		r->flow.generation = p->flow.generation;
+	}
 }
 
 __noinline int fl_select4(void)

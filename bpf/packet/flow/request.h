@@ -213,6 +213,8 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 	if (is_of_tc(&p->flow) || is_left(ctx, p, &p->backend, p->flow.backend_port,
 					  p->flow.seen_seconds, p->flow.state == FLOW_NEW, family))
 		return LEFT;
+	if (unlikely(p->flow.flags.direct_return))
+		return GOES_DIRECTLY;
 	/* Half-open legs may be evicted at any time; others are looked after once a second. */
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
 		    p->flow.state != FLOW_NEW && p->flow.state != FLOW_CLOSED &&

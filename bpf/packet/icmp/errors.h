@@ -14,6 +14,7 @@
 #define FAIRLEAD_ERRORS_H
 
 #include "packet/flow/legs.h"
+#include "packet/geneve/error.h"
 #include "packet/icmp/quoted.h"
 
 /* The error itself goes to another address. */
@@ -80,7 +81,7 @@ static __always_inline int on_error_in(struct __sk_buff *skb, enum family family
 		action = error_to_backend(skb, p, TIER_MAIN, family);
 	if (action == UNDECIDED)
 		action = error_to_backend(skb, p, TIER_NEW, family);
-	return action == UNDECIDED ? LEAVE : action;
+	return action == UNDECIDED ? fl_geneve_error(skb) : action;
 }
 
 __noinline int fl_error_in4(struct __sk_buff *skb)

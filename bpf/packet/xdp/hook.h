@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * In the place of packet/hook.h and packet/rewrite.h, so it is included before all that include
- * them. Translation changes the record of the packet alone; send.h writes it into the frame.
+ * In the place of packet/hook.h, packet/rewrite.h and packet/geneve/clamp.h, so it is included
+ * before all that include them. Translation changes the record of the packet alone; send.h writes
+ * it into the frame.
  */
 #ifndef FAIRLEAD_HOOK_H
 #define FAIRLEAD_HOOK_H
 #define FAIRLEAD_REWRITE_H
+#define FAIRLEAD_GENEVE_CLAMP_H
 
 #include "packet/xdp/route.h"
 
@@ -88,6 +90,12 @@ static __always_inline bool is_of_tc(const struct flow *flow)
 static __always_inline bool forgets_later(void)
 {
 	return true;
+}
+
+/* Answers of flows whose requests come in Geneve leave by tc: their backends are on this node. */
+static __always_inline void clamp_mss(hook_context *ctx)
+{
+	(void)ctx;
 }
 
 #endif

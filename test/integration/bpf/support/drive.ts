@@ -126,6 +126,7 @@ export interface RuleSpec {
   readonly masquerade?: boolean;
   readonly keepsLocalClient?: boolean;
   readonly hasSourceRanges?: boolean;
+  readonly returnsDirectly?: boolean;
 }
 
 export const PLAIN_RULE = {

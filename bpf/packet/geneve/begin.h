@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * First packets of flows of direct return, at the node that has chosen the backend. What cannot
+ * begin so begins with SNAT: its backend is here, or on a node that takes no Geneve; or it is too
+ * big and may be fragmented.
+ */
+#ifndef FAIRLEAD_GENEVE_BEGIN_H
+#define FAIRLEAD_GENEVE_BEGIN_H
+
+#include "packet/flow/new_flow.h"
+#include "packet/geneve/send.h"
+
+/* What is not masqueraded needs no other way. */
+static __always_inline bool goes_directly(const struct choice *c)
+{
+	return c->rule.flags.direct_return & c->masquerade;
+}
+
+static __always_inline bool put_direct_flow(struct packet *p, enum family family)
+{
+	p->begins_in_main = false;
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
+		 family);
+	return put_new_flow(p, family);
+}
+
+static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	int action;
+
+	if (!can_be_wrapped(p) || is_hairpin(p))
+		return UNDECIDED;
+	set_now(p);
+	make_flow(p);
+	p->flow.client_port = p->wire.source_port;
+	p->flow.flags.masquerade = 0;
+	p->flow.flags.direct_return = 1;
+	if (!find_node(p) || !fl_find_way(skb))
+		return UNDECIDED;
+	if (!put_direct_flow(p, family))
+		return unanswered(REASON_DROPPED_NO_FLOW);
+	action = family == FAMILY_IPV4 ? fl_send4(skb) : fl_send6(skb);
+	if (action == UNDECIDED) {
+		delete_flow(TIER_NEW, &p->wire, family);
+		return UNDECIDED;
+	}
+	count_opened(p->flow.backend_id);
+	count_closed(p->flow.backend_id); /* open connections are those of sockets */
+	return action;
+}
+
+__noinline int fl_begin_direct4(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? begin_direct(skb, p, FAMILY_IPV4) : LEAVE;
+}
+
+__noinline int fl_begin_direct6(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? begin_direct(skb, p, FAMILY_IPV6) : LEAVE;
+}
+
+#endif

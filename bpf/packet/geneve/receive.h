@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Requests that another node sends in Geneve, at the node of the backend: then they are those of a
+ * flow as any, whose backend is the one that was named. They never leave in Geneve again, whatever
+ * this node would choose: so no packet goes round between nodes that disagree.
+ */
+#ifndef FAIRLEAD_GENEVE_RECEIVE_H
+#define FAIRLEAD_GENEVE_RECEIVE_H
+
+#include "packet/flow/new_flow.h"
+#include "packet/fragment.h"
+#include "packet/geneve/unwrap.h"
+
+/* --- the backend -------------------------------------------------------------------------------
+ */
+
+/* Of the request. A NodePort is one of the node that sent it: no address of this one. */
+static __always_inline __u32 frontend_of_request(struct packet *p, enum family family)
+{
+	struct request *r = &p->request;
+	__u32 id = is_to_frontend(p, family);
+
+	if (!id) {
+		__builtin_memset(r, 0, sizeof(*r));
+		r->port = p->wire.destination_port;
+		r->protocol = p->wire.protocol;
+		if (has_node_ports() && may_be_node_port(r->port))
+			id = frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
+	}
+	return id;
+}
+
+/* Completes p->choice, which has the address and the port. */
+static __always_inline bool find_local_backend(struct packet *p, enum family family)
+{
+	struct choice *c = &p->choice;
+	struct local_backend_key key = {.service_id = c->service_id, .port = c->port};
+	struct local_backend *found;
+	struct backend b;
+
+	__builtin_memcpy(key.address, &c->address, sizeof(key.address));
+	found = bpf_map_lookup_elem(&fl_local_be, &key);
+	if (!found)
+		return false;
+	c->backend_id = found->backend_id;
+	if (!read_backend(c->backend_id, family, &b))
+		return false;
+	c->generation = b.generation;
+	return b.is_local && b.service_id == c->service_id && b.port == c->port &&
+	       is_same_address(&b.address, &c->address) &&
+	       (b.state == BACKEND_ACTIVE || b.state == BACKEND_TERMINATING);
+}
+
+static __always_inline enum reason choose_named(struct packet *p, enum family family)
+{
+	const struct frontend *fe;
+
+	p->choice.frontend_id = frontend_of_request(p, family);
+	fe = p->choice.frontend_id ? frontend_with(p->choice.frontend_id) : NULL;
+	if (!fe)
+		return REASON_GENEVE_NOT_A_FRONTEND;
+	p->choice.service_id = fe->service_id;
+	return find_local_backend(p, family) ? REASON_TRANSLATED : REASON_GENEVE_NO_BACKEND;
+}
+
+/* --- the flow ----------------------------------------------------------------------------------
+ */
+
+/*
+ * A flow that is known, p->flow: of the backend that was named, or of another one here, which has
+ * the connection: then this node knows better than one that has just adopted it.
+ */
+static __always_inline bool may_go_on(const struct packet *p)
+{
+	if (p->flow.flags.direct_return)
+		return false;
+	if (p->flow.backend_id == p->choice.backend_id &&
+	    p->flow.generation == p->choice.generation)
+		return true;
+	return !is_first(p) && !p->flow.flags.masquerade;
+}
+
+static __always_inline int deliver(struct __sk_buff *skb, enum family family)
+{
+	struct packet *p = this_packet();
+	enum reason reason;
+	struct flow *flow;
+	int action;
+
+	if (!p)
+		return TC_ACT_SHOT;
+	reason = choose_named(p, family);
+	if (reason != REASON_TRANSLATED)
+		return unanswered(reason);
+	set_now(p);
+	flow = find_flow_of(p, family);
+	if (flow && read_flow(p, flow, family)) {
+		if (may_go_on(p)) {
+			action = request(skb, family);
+			if (action != UNDECIDED)
+				return action;
+		} else {
+			set_nat_key(p);
+			family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
+		}
+	}
+	/* A connection that this node has lost: its backend has answered it before. */
+	if (!is_first(p))
+		p->former_backend = p->choice.backend_id;
+	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+}
+
+__noinline int fl_deliver4(struct __sk_buff *skb)
+{
+	return deliver(skb, FAMILY_IPV4);
+}
+
+__noinline int fl_deliver6(struct __sk_buff *skb)
+{
+	return deliver(skb, FAMILY_IPV6);
+}
+
+/* --- the packet --------------------------------------------------------------------------------
+ */
+
+static __always_inline bool may_be_geneve(const struct packet *p)
+{
+	struct runtime_flags *flags = runtime_flags();
+
+	return flags && flags->direct_port && flags->direct_port == p->wire.destination_port;
+}
+
+static __always_inline int deliver_parsed(struct __sk_buff *skb, struct packet *p, int parsed)
+{
+	bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
+
+	if (parsed != PARSED_FLOW || p->wire.protocol == PROTOCOL_SCTP)
+		return unanswered(REASON_GENEVE_NOT_A_FRONTEND);
+	if (is_ipv4 ? is_loopback(&p->wire.destination, FAMILY_IPV4)
+		    : is_loopback(&p->wire.destination, FAMILY_IPV6))
+		return unanswered(REASON_DROPPED_MARTIAN);
+	if (p->is_fragment && !fl_know_ports())
+		return unanswered(REASON_DROPPED_FRAGMENT);
+	return is_ipv4 ? fl_deliver4(skb) : fl_deliver6(skb);
+}
+
+/* Of a datagram to the port. */
+__noinline int fl_receive(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+	struct geneve_head head = {};
+	enum wrapped wrapped;
+	__u32 network;
+
+	if (!p || !is_to_node(p))
+		return LEAVE;
+	wrapped = read_geneve(skb, p, &head);
+	if (wrapped == WRAPPED_FOREIGN)
+		return LEAVE;
+	if (!is_from_peer(skb, p))
+		return unanswered(REASON_GENEVE_STRANGER);
+	if (wrapped == WRAPPED_MALFORMED)
+		return unanswered(REASON_GENEVE_MALFORMED);
+	network = p->network;
+	if (!unwrap(skb, p, &head))
+		return unanswered(REASON_GENEVE_NOT_UNWRAPPED);
+	p->in_geneve = true;
+	p->is_plain = false;
+	return deliver_parsed(skb, p,
+			      skb->protocol == bpf_htons(ETH_P_IP) ? fl_parse4(skb, network)
+								   : fl_parse6(skb, network));
+}
+
+#endif

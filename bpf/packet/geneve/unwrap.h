@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Takes a request out of Geneve. Of what comes to the port, only that with this proxy's VNI and
+ * option is looked at; all else may be of another tunnel, and is left.
+ */
+#ifndef FAIRLEAD_GENEVE_UNWRAP_H
+#define FAIRLEAD_GENEVE_UNWRAP_H
+
+#include "packet/answer/answer.h"
+#include "packet/geneve/way.h"
+
+/* What becomes of a packet to the port. */
+enum wrapped { WRAPPED_FOREIGN = 0, WRAPPED_MALFORMED = 1, WRAPPED_REQUEST = 2 } PACKED_ENUM;
+
+/* To this node, as others know it. */
+static __always_inline bool is_to_node(const struct packet *p)
+{
+	struct address own;
+
+	return own_address(family_of(&p->wire.destination), &own) &&
+	       is_same_address(&own, &p->wire.destination);
+}
+
+/* From a node that may send it. A pod may write any source. */
+static __always_inline bool is_from_peer(struct __sk_buff *skb, const struct packet *p)
+{
+	__u32 ifindex = skb->ifindex;
+	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+
+	return !(device && device->ifindex == ifindex && device->flags.is_pod) &&
+	       peer_at(&p->wire.source);
+}
+
+static __always_inline __u8 inner_family(const struct geneve_head *head)
+{
+	switch (head->geneve.protocol) {
+	case bpf_htons(ETH_P_IP):
+		return FAMILY_IPV4;
+	case bpf_htons(ETH_P_IPV6):
+		return FAMILY_IPV6;
+	default:
+		return 0;
+	}
+}
+
+static __always_inline bool is_well_formed(const struct geneve_head *head)
+{
+	__u8 words = inner_family(head) == FAMILY_IPV4 ? GENEVE_DATA_WORDS(FAMILY_IPV4)
+						       : GENEVE_DATA_WORDS(FAMILY_IPV6);
+
+	return inner_family(head) && head->geneve.flags == GENEVE_CRITICAL &&
+	       head->geneve.words == words + 1 && head->option.type == GENEVE_TYPE &&
+	       head->option.words == words && head->option.version == GENEVE_TYPE_VERSION &&
+	       !head->option.flags;
+}
+
+/* Reads both headers, with no more of the option than an address of the family. */
+static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, const struct packet *p,
+						struct geneve_head *head)
+{
+	__u32 at = p->transport + sizeof(struct udphdr), end = p->network + p->length;
+
+	if (at + GENEVE_SIZE4 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE4) ||
+	    bpf_ntohl(head->geneve.vni) >> 8 != GENEVE_VNI ||
+	    head->option.class != bpf_htons(GENEVE_CLASS))
+		return WRAPPED_FOREIGN;
+	if (!is_well_formed(head))
+		return WRAPPED_MALFORMED;
+	if (inner_family(head) == FAMILY_IPV4)
+		return WRAPPED_REQUEST;
+	if (at + GENEVE_SIZE6 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE6))
+		return WRAPPED_MALFORMED;
+	return WRAPPED_REQUEST;
+}
+
+/* --- taking it off -----------------------------------------------------------------------------
+ */
+
+/* What changes the family of a packet gives it as much more, or less, room for a header. */
+#define FAMILIES_DIFFER (sizeof(struct ipv6hdr) - sizeof(struct iphdr))
+
+/* Takes off `size` bytes, and leaves a packet of the family. */
+static __always_inline long take_off(struct __sk_buff *skb, __s32 size, enum family outer,
+				     enum family inner)
+{
+	if (outer != inner) {
+		__be16 type = bpf_htons(inner == FAMILY_IPV4 ? ETH_P_IP : ETH_P_IPV6);
+
+		if (bpf_skb_change_proto(skb, type, 0))
+			return -1;
+		size += inner == FAMILY_IPV4 ? -(__s32)FAMILIES_DIFFER : (__s32)FAMILIES_DIFFER;
+	}
+	return bpf_skb_adjust_room(skb, -size, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
+}
+
+static __always_inline void set_ethertype(struct __sk_buff *skb, const struct packet *p)
+{
+	__be16 type = skb->protocol;
+
+	if (p->has_mac)
+		bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &type, sizeof(type), 0);
+}
+
+/*
+ * False: it stays as it is. Else p->choice has the backend that the option names, and the packet is
+ * to be parsed again.
+ */
+static __always_inline bool unwrap(struct __sk_buff *skb, struct packet *p,
+				   const struct geneve_head *head)
+{
+	enum family inner = inner_family(head), outer = family_of(&p->wire.source);
+	__u32 header = outer == FAMILY_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u32 network = p->has_mac ? ETH_HLEN : 0;
+
+	/* What is in the way, as options, we have not sent. */
+	if (p->network != network || p->transport != network + header)
+		return false;
+	__builtin_memset(&p->choice, 0, sizeof(p->choice));
+	p->choice.port = bpf_ntohs(head->option.port);
+	if (inner == FAMILY_IPV4)
+		set_ipv4(&p->choice.address, head->option.backend[0]);
+	else
+		__builtin_memcpy(&p->choice.address, head->option.backend,
+				 sizeof(p->choice.address));
+	if (take_off(skb, overhead_of(outer, inner), outer, inner))
+		return false;
+	set_ethertype(skb, p);
+	return true;
+}
+
+#endif

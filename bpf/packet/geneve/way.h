@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The way to the node of a backend: whether it takes requests in Geneve, the route, the MTU. */
+#ifndef FAIRLEAD_GENEVE_WAY_H
+#define FAIRLEAD_GENEVE_WAY_H
+
+#include "packet/geneve/wire.h"
+
+#define AF_INET	    2
+#define AF_INET6    10
+
+#define DEFAULT_MTU 1500
+/* As ip_rt_mtu_expires: what an ICMP error has told is then forgotten. */
+#define PATH_MTU_SECONDS 600
+/* Of a request for the MTU of the route, which kernels before 5.12 leave as it is. */
+#define ASK_FOR_MTU 1
+
+static __always_inline bool is_zero(const struct address *a)
+{
+	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
+}
+
+/* Of this node, as others know it. False: it has none of the family. */
+static __always_inline bool own_address(enum family family, struct address *own)
+{
+	const struct packet_settings *s = packet_settings();
+
+	if (!s)
+		return false;
+	if (family == FAMILY_IPV4)
+		set_ipv4(own, *(const __be32 *)as_address(s->node_address4));
+	else
+		*own = *as_address(s->node_address6);
+	return family == FAMILY_IPV4 ? own->word[3] != 0 : !is_zero(own);
+}
+
+static __always_inline struct peer *peer_at(const struct address *node)
+{
+	return bpf_map_lookup_elem(&fl_peer, node);
+}
+
+/* Sets p->way.node, of the backend p->flow. False: it is this one, or takes no Geneve. */
+static __always_inline bool find_node(struct packet *p)
+{
+	struct backend_node *node = bpf_map_lookup_elem(&fl_backend_node, &p->flow.backend_id);
+	struct peer *peer;
+
+	if (!node)
+		return false;
+	p->way.node = *as_address(node->address);
+	if (is_zero(&p->way.node))
+		return false;
+	peer = peer_at(&p->way.node);
+	if (!peer || !peer->port)
+		return false;
+	p->way.port = peer->port;
+	p->way.mtu = (__s32)(p->now - peer->path_mtu_at) < PATH_MTU_SECONDS ? peer->path_mtu : 0;
+	return own_address(family_of(&p->way.node), &p->way.source);
+}
+
+static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enum family outer)
+{
+	struct bpf_fib_lookup *fib = &p->way.fib;
+
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->ifindex = skb->ifindex;
+	fib->l4_protocol = IPPROTO_UDP;
+	fib->tot_len = ASK_FOR_MTU;
+	if (outer == FAMILY_IPV4) {
+		fib->family = AF_INET;
+		fib->ipv4_src = p->way.source.word[3];
+		fib->ipv4_dst = p->way.node.word[3];
+	} else {
+		fib->family = AF_INET6;
+		__builtin_memcpy(fib->ipv6_src, &p->way.source, sizeof(fib->ipv6_src));
+		__builtin_memcpy(fib->ipv6_dst, &p->way.node, sizeof(fib->ipv6_dst));
+	}
+}
+
+/* The least of what the route, the settings and the path say. */
+static __always_inline __u32 mtu_of_way(const struct packet *p)
+{
+	struct runtime_flags *flags = runtime_flags();
+	__u32 mtu = p->way.fib.tot_len;
+
+	if (mtu == ASK_FOR_MTU)
+		mtu = flags && flags->direct_mtu ? flags->direct_mtu : DEFAULT_MTU;
+	return p->way.mtu && p->way.mtu < mtu ? p->way.mtu : mtu;
+}
+
+/* Sets the rest of p->way. An unknown neighbour is asked for when the packet is sent. */
+static __always_inline bool find_way(struct __sk_buff *skb, struct packet *p)
+{
+	long result;
+
+	set_fib(skb, p, family_of(&p->way.node));
+	result = bpf_fib_lookup(skb, &p->way.fib, sizeof(p->way.fib), 0);
+	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH &&
+	    result != BPF_FIB_LKUP_RET_FRAG_NEEDED)
+		return false;
+	p->way.mtu = mtu_of_way(p);
+	return true;
+}
+
+/* False: the packet cannot go in Geneve. A function of its own, because both begin and go on. */
+__noinline int fl_find_way(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? find_way(skb, p) : false;
+}
+
+#endif

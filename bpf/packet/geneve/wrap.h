@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Puts a request into Geneve and sends it to p->way. Past the stack, which would take a packet from
+ * an address of its own, at ingress, for a martian.
+ */
+#ifndef FAIRLEAD_GENEVE_WRAP_H
+#define FAIRLEAD_GENEVE_WRAP_H
+
+#include "packet/answer/refuse.h"
+#include "packet/geneve/way.h"
+
+#define IPV4_DONT_FRAGMENT 0x4000
+/* Of Linux: TCP connections of one flow of packets take one way. */
+#define FIRST_SOURCE_PORT 0xc000
+#define OUTER_TTL	  64
+
+/* --- what fits ---------------------------------------------------------------------------------
+ */
+
+/* The largest of the packets that the device makes of it, if it is to be segmented. */
+static __always_inline __u32 segment_length(struct __sk_buff *skb, const struct packet *p)
+{
+	__u8 offset = 0;
+
+	if (!skb->gso_size)
+		return p->length;
+	if (bpf_skb_load_bytes(skb, p->transport + 12, &offset, sizeof(offset)))
+		return p->length;
+	return p->transport - p->network + (offset >> 4) * 4 + skb->gso_size;
+}
+
+/* Segments that are too long by less than the headers are made shorter. */
+static __always_inline bool fits(struct __sk_buff *skb, const struct packet *p, __u32 overhead)
+{
+	__u32 length = segment_length(skb, p);
+
+	return length + (skb->gso_size ? 0 : overhead) <= p->way.mtu;
+}
+
+/* --- headers -----------------------------------------------------------------------------------
+ */
+
+static __always_inline void set_udp(const struct packet *p, struct udphdr *udp, __u32 length,
+				    __u32 hash)
+{
+	udp->source = bpf_htons(FIRST_SOURCE_PORT | (hash & 0x3fff));
+	udp->dest = bpf_htons(p->way.port);
+	udp->len = bpf_htons(length);
+	udp->check = 0; /* for IPv6 see RFC 6935: the packet inside has its own */
+}
+
+static __always_inline long store_outer4(struct __sk_buff *skb, const struct packet *p,
+					 __u32 length, __u32 hash)
+{
+	struct outer4 outer = {
+		.ip =
+			{
+				.version = 4,
+				.ihl = sizeof(outer.ip) / 4,
+				.tot_len = bpf_htons(length),
+				.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
+				.ttl = OUTER_TTL,
+				.protocol = IPPROTO_UDP,
+				.saddr = p->way.source.word[3],
+				.daddr = p->way.node.word[3],
+			},
+	};
+
+	outer.ip.check = ~fold(bpf_csum_diff(NULL, 0, (__be32 *)&outer.ip, sizeof(outer.ip), 0));
+	set_udp(p, &outer.udp, length - sizeof(outer.ip), hash);
+	return bpf_skb_store_bytes(skb, p->network, &outer, sizeof(outer), 0);
+}
+
+static __always_inline long store_outer6(struct __sk_buff *skb, const struct packet *p,
+					 __u32 length, __u32 hash)
+{
+	struct outer6 outer = {
+		.ip =
+			{
+				.version = 6,
+				.payload_len = bpf_htons(length - sizeof(outer.ip)),
+				.nexthdr = IPPROTO_UDP,
+				.hop_limit = OUTER_TTL,
+			},
+	};
+
+	__builtin_memcpy(&outer.ip.saddr, &p->way.source, sizeof(outer.ip.saddr));
+	__builtin_memcpy(&outer.ip.daddr, &p->way.node, sizeof(outer.ip.daddr));
+	set_udp(p, &outer.udp, length - sizeof(outer.ip), hash);
+	return bpf_skb_store_bytes(skb, p->network, &outer, sizeof(outer), 0);
+}
+
+static __always_inline long store_geneve(struct __sk_buff *skb, const struct packet *p, __u32 at,
+					 enum family inner)
+{
+	__u32 words = GENEVE_DATA_WORDS(inner);
+	struct geneve_head head = {
+		.geneve =
+			{
+				.words = 1 + words,
+				.flags = GENEVE_CRITICAL,
+				.protocol = bpf_htons(inner == FAMILY_IPV4 ? ETH_P_IP : ETH_P_IPV6),
+				.vni = bpf_htonl(GENEVE_VNI << 8),
+			},
+		.option =
+			{
+				.class = bpf_htons(GENEVE_CLASS),
+				.type = GENEVE_TYPE,
+				.words = words,
+				.version = GENEVE_TYPE_VERSION,
+				.port = bpf_htons(p->flow.backend_port),
+			},
+	};
+
+	if (inner == FAMILY_IPV4) {
+		head.option.backend[0] = p->backend.word[3];
+		return bpf_skb_store_bytes(skb, at, &head, GENEVE_SIZE4, 0);
+	}
+	__builtin_memcpy(head.option.backend, &p->backend, sizeof(head.option.backend));
+	return bpf_skb_store_bytes(skb, at, &head, GENEVE_SIZE6, 0);
+}
+
+/* --- the hop -----------------------------------------------------------------------------------
+ */
+
+/* As a router does it. False: it would have been the last one. */
+static __always_inline long spend_hop(struct __sk_buff *skb, const struct packet *p,
+				      enum family inner)
+{
+	__u32 at = p->network + (inner == FAMILY_IPV4 ? offsetof(struct iphdr, ttl)
+						      : offsetof(struct ipv6hdr, nexthdr));
+	__u8 from[2], to[2];
+	__be16 word, changed;
+
+	if (bpf_skb_load_bytes(skb, at, from, sizeof(from)))
+		return -1;
+	to[0] = inner == FAMILY_IPV4 ? from[0] - 1 : from[0];
+	to[1] = inner == FAMILY_IPV4 ? from[1] : from[1] - 1;
+	if (inner == FAMILY_IPV6)
+		return bpf_skb_store_bytes(skb, at, to, sizeof(to), BPF_F_RECOMPUTE_CSUM);
+	__builtin_memcpy(&word, from, sizeof(word));
+	__builtin_memcpy(&changed, to, sizeof(changed));
+	return bpf_l3_csum_replace(skb, p->network + offsetof(struct iphdr, check), word, changed,
+				   sizeof(word)) |
+	       bpf_skb_store_bytes(skb, at, to, sizeof(to), 0);
+}
+
+static __always_inline bool has_hops(struct __sk_buff *skb, const struct packet *p,
+				     enum family inner)
+{
+	__u8 hops = 0;
+
+	return !bpf_skb_load_bytes(skb,
+				   p->network + (inner == FAMILY_IPV4
+							 ? offsetof(struct iphdr, ttl)
+							 : offsetof(struct ipv6hdr, hop_limit)),
+				   &hops, sizeof(hops)) &&
+	       hops > 1;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------
+ */
+
+static __always_inline long make_outer_room(struct __sk_buff *skb, const struct packet *p,
+					    __u32 overhead, enum family outer)
+{
+	__u64 flags =
+		BPF_F_ADJ_ROOM_ENCAP_L4_UDP | (outer == FAMILY_IPV4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4
+								    : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
+
+	if (segment_length(skb, p) + overhead <= p->way.mtu)
+		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
+	return bpf_skb_adjust_room(skb, overhead, BPF_ADJ_ROOM_MAC, flags);
+}
+
+static __always_inline int send_on_way(struct packet *p)
+{
+	const struct bpf_fib_lookup *fib = &p->way.fib;
+	struct bpf_redir_neigh next = {.nh_family = fib->family};
+
+	__builtin_memcpy(next.ipv6_nh, fib->ipv6_dst, sizeof(next.ipv6_nh));
+	return bpf_redirect_neigh(fib->ifindex, &next, sizeof(next), 0);
+}
+
+/* The family of the packet is a constant; that of the nodes is not. */
+static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum family inner)
+{
+	enum family outer = family_of(&p->way.node);
+	__u32 overhead = overhead_of(outer, inner), length = p->length + overhead;
+	__u32 hash = hash_tuple(p->secret, &p->wire, inner) >> 32;
+	long error;
+
+	if (length > 0xffff || spend_hop(skb, p, inner) || make_outer_room(skb, p, overhead, outer))
+		return unanswered(REASON_DIRECT_NOT_WRAPPED);
+	error = outer == FAMILY_IPV4 ? store_outer4(skb, p, length, hash)
+				     : store_outer6(skb, p, length, hash);
+	error |= store_geneve(
+		skb, p,
+		p->network + (outer == FAMILY_IPV4 ? sizeof(struct outer4) : sizeof(struct outer6)),
+		inner);
+	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_on_way(p);
+}
+
+#endif

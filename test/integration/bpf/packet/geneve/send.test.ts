@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
+import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  decodePeer,
+  encodeNodeAddress,
+} from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import { buildFrame } from '../../../../support/packets/build.ts';
+import { checksum } from '../../../../support/packets/checksum.ts';
+import { describeFrame } from '../../../../support/packets/describe.ts';
+import { readWrapped } from '../../../../support/packets/geneve.ts';
+import { NODES, putBackendNode, putPeer, removePeer, withRoutes } from '../support/nodes.ts';
+import { sharedDrive } from '../support/shared-drive.ts';
+import { names, PLACES, publish, type Service } from '../support/stage.ts';
+
+const drive = sharedDrive();
+const { setMtu } = withRoutes(drive);
+const REDIRECTED = 7;
+const FAMILIES = ['IPv4', 'IPv6'] as const;
+
+/** With "don't fragment", which the text of packets does not have. */
+function withDf(frame: Uint8Array): Uint8Array {
+  const bytes = frame.slice();
+  bytes[20] = (bytes[20] ?? 0) | 0x40;
+  bytes.set([0, 0], 24);
+  const sum = checksum(bytes.subarray(14, 34));
+  bytes.set([sum >>> 8, sum & 255], 24);
+  return bytes;
+}
+
+describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
+  '%s between nodes of %s',
+  (family, outer) => {
+    const { client, vip, pod } = names(family);
+    const at = PLACES[family];
+    const { own, peer } = NODES[outer];
+    const overhead = (outer === 'IPv4' ? 20 : 40) + 8 + (family === 'IPv4' ? 20 : 32);
+    const port = outer === 'IPv4' ? `${peer}:6081` : `[${peer}]:6081`;
+
+    function serve(service: Service = {}): void {
+      publish(drive, family, { rule: { masquerade: true, returnsDirectly: true }, ...service });
+      putPeer(drive, peer);
+      putBackendNode(drive, 1, peer);
+      setMtu(1500);
+    }
+    const send = (line: string) => {
+      const { action, frame } = drive.run('fl_ingress', buildFrame(line));
+      return { action, ...readWrapped(frame) };
+    };
+    const request = `${client()} > ${vip()}`;
+
+    beforeEach(() => serve());
+
+    test('a SYN leaves as it came, one hop on, for the backend that was chosen', () => {
+      const sent = send(`${request} tcp SYN seq=7`);
+      expect(sent).toMatchObject({
+        action: REDIRECTED,
+        outer: `${outer === 'IPv4' ? own : `[${own}]`} > ${port} udp nosum`,
+        vni: 0xfa1ead,
+        option: family === 'IPv4' ? 'ff4681020100' : 'ff4681050100',
+        backend: pod(5),
+        inner: `${request} tcp SYN seq=7 ttl=63`,
+      });
+      expect(sent.sourcePort).toBeGreaterThanOrEqual(0xc000);
+    });
+
+    test('its flow has one leg here, moves by the client, and ends with it', () => {
+      send(`${request} tcp SYN`);
+      expect(drive.flows('new', family)).toHaveLength(1);
+      expect(drive.nats('new', family)).toEqual([]);
+      const sent = send(`${request} tcp ACK payload=9`);
+      expect(sent.inner).toBe(`${request} tcp ACK payload=9 ttl=63`);
+      expect(drive.flows('new', family)).toEqual([]);
+      expect(drive.flows('main', family)[0]?.value).toMatchObject({
+        packets: 2,
+        state: 'established',
+      });
+      send(`${request} tcp FIN ACK`);
+      expect(drive.flows('main', family)[0]?.value).toMatchObject({ state: 'half-closed' });
+      expect(drive.reasons()).toEqual({});
+    });
+
+    test('UDP, with a checksum and without', () => {
+      serve({ protocol: 'UDP' });
+      expect(send(`${request} udp payload=3`).inner).toBe(`${request} udp payload=3 ttl=63`);
+      expect(send(`${request} udp payload=3 nosum`).inner).toBe(
+        `${request} udp payload=3 nosum ttl=63`,
+      );
+      // Later than in the first second it is established.
+      const flows = [...drive.flows('new', family), ...drive.flows('main', family)];
+      expect(flows).toHaveLength(1);
+    });
+
+    test('fragments follow the first one', () => {
+      serve({ protocol: 'UDP' });
+      const first = send(`${request} udp payload=200 frag=0+ take=104 id=5`);
+      expect(first.inner).toContain('frag=0+ id=5');
+      const later = send(`${request} udp payload=200 frag=104 take=104 id=5`);
+      expect(later.inner).toContain('frag=104 id=5');
+      expect(later.backend).toBe(first.backend);
+    });
+
+    test.each([
+      ['the node takes no Geneve', () => removePeer(drive, peer)],
+      ['its node is not known', () => putBackendNode(drive, 1)],
+      ['the rule has no such flag', () => serve({ rule: { masquerade: true } })],
+      ['the client stays as it is', () => serve({ rule: { returnsDirectly: true } })],
+    ])('goes by the stack if %s', (_, change) => {
+      change();
+      expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
+      expect(drive.reasons()).toEqual({});
+    });
+
+    test('a node that ceases to take Geneve: what goes on ends, what begins goes by the stack', () => {
+      send(`${request} tcp SYN`);
+      send(`${request} tcp ACK`);
+      removePeer(drive, peer);
+      expect(drive.ingress(`${request} tcp ACK ack=5`)).toContain('sent back: ');
+      expect(drive.reasons()).toEqual({ DIRECT_NO_PEER: 1, UNKNOWN_CONNECTION: 1 });
+      expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
+    });
+
+    test('a backend that is gone', () => {
+      drive.putSettings({ resetGone: true });
+      send(`${request} tcp SYN`);
+      drive.putBackend({ id: 1, address: at.pod(5), port: 8080, state: 'GONE' });
+      expect(drive.ingress(`${request} tcp ACK ack=5`)).toContain('sent back: ');
+    });
+
+    test('a SYN of a connection that has ended begins another', () => {
+      send(`${request} tcp SYN`);
+      send(`${request} tcp RST`);
+      removePeer(drive, peer);
+      expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
+      expect(drive.reasons()).toEqual({});
+    });
+
+    test('no route', () => {
+      send(`${request} tcp SYN`);
+      putPeer(drive, outer === 'IPv4' ? '198.18.0.1' : '2001:db8:bad::1');
+      putBackendNode(drive, 1, outer === 'IPv4' ? '198.18.0.1' : '2001:db8:bad::1');
+      expect(drive.ingress(`${request} tcp ACK`)).toBe('dropped');
+      expect(drive.reasons()).toEqual({ DIRECT_NO_ROUTE: 1 });
+    });
+
+    test('one that would be too big is refused by the address it is for, with the MTU that is left', () => {
+      send(`${request} tcp SYN`);
+      const headers = family === 'IPv4' ? 40 : 60;
+      const most = 1500 - overhead - headers;
+      expect(send(`${request} tcp ACK payload=${most}`).action).toBe(REDIRECTED);
+      const error = family === 'IPv4' ? 'icmp 3/4' : 'icmp6 2/0';
+      const told = drive.ingress(`${request} tcp ACK payload=${most + 1}`);
+      expect(told).toMatch(
+        new RegExp(`^sent back: ${at.vip} > ${at.client} ${error} mtu=${1500 - overhead} `),
+      );
+      expect(told).not.toContain('!');
+      expect(drive.reasons()).toEqual({ DIRECT_TOO_BIG: 1 });
+    });
+
+    test('the MTU of the route, and what an ICMP error tells of the way', () => {
+      setMtu(1400);
+      send(`${request} tcp SYN`);
+      const error = family === 'IPv4' ? 'icmp 3/4' : 'icmp6 2/0';
+      const mtu = (told: string) => Number(/mtu=(\d+)/.exec(told)?.[1]);
+      const big = `${request} tcp ACK payload=1350`;
+      expect(mtu(drive.ingress(big))).toBe(1400 - overhead);
+      expect(drive.ingress(big)).toContain(error);
+      const [from, kind] =
+        outer === 'IPv4' ? ['192.0.2.254', 'icmp 3/4'] : ['2001:db8::fe', 'icmp6 2/0'];
+      const quoted = outer === 'IPv4' ? `${own}:50000 > ${port}` : `[${own}]:50000 > ${port}`;
+      const line = `${from} > ${own} ${kind} mtu=1330 | ${quoted} udp payload=60 nosum`;
+      expect(drive.ingress(line)).toBe(line);
+      expect(mtu(drive.ingress(big))).toBe(1330 - overhead);
+      const value = drive.object.map('fl_peer').get(encodeNodeAddress(peer));
+      expect(value && decodePeer(value)).toEqual({ port: 6081, pathMtu: 1330 });
+      expect(drive.reasons()).toEqual({ DIRECT_TOO_BIG: 3, DIRECT_ICMP: 1 });
+    });
+
+    test('the last hop', () => {
+      const error = family === 'IPv4' ? 'icmp 11/0' : 'icmp6 3/0';
+      expect(drive.ingress(`${request} tcp SYN ttl=1`)).toContain(
+        `sent back: ${at.vip} > ${at.client} ${error} | ${request} tcp SYN`,
+      );
+      expect(drive.reasons()).toEqual({ DIRECT_TIME_EXCEEDED: 1 });
+    });
+
+    test('an ICMP error of the client reaches the backend', () => {
+      send(`${request} tcp SYN`);
+      const type = family === 'IPv4' ? 'icmp 3/1' : 'icmp6 1/0';
+      expect(
+        drive.ingress(`${at.client} > ${at.vip} ${type} | ${vip()} > ${client()} tcp ACK seq=5`),
+      ).toBe(`${at.client} > ${at.pod(5)} ${type} | ${pod(5)} > ${client()} tcp ACK seq=5`);
+    });
+
+    test('with a VLAN tag in the frame: by the stack', () => {
+      expect(drive.ingress(`${request} tcp SYN vlan=5`)).toContain(`> ${pod(5)} tcp SYN`);
+    });
+
+    test('a datagram that is too big and may be fragmented takes its flow to SNAT, and to the same backend', () => {
+      if (family === 'IPv6') return;
+      serve({ protocol: 'UDP', backends: Array.from({ length: 8 }, () => ({})) });
+      for (let id = 1; id <= 8; id++) putBackendNode(drive, id, peer);
+      const { backend } = send(`${request} udp payload=3`);
+      const big = `${request} udp payload=1470`;
+      expect(drive.ingress(big)).toBe(`${client()} > ${backend} udp payload=1470`);
+      expect(drive.nats('new', family)).toHaveLength(1);
+      expect(drive.ingress(`${request} udp payload=3`)).toContain(`> ${backend} udp`);
+      const { frame } = drive.run('fl_ingress', withDf(buildFrame(big)));
+      expect(describeFrame(frame)).toContain(`> ${backend} udp`);
+      expect(drive.reasons()).toEqual({});
+    });
+
+    test('a datagram that is too big and may not', () => {
+      if (family === 'IPv6') return;
+      serve({ protocol: 'UDP' });
+      const { action, frame } = drive.run(
+        'fl_ingress',
+        withDf(buildFrame(`${request} udp payload=1470`)),
+      );
+      expect(action).toBe(REDIRECTED);
+      expect(describeFrame(frame)).toContain(
+        `${at.vip} > ${at.client} icmp 3/4 mtu=${1500 - overhead}`,
+      );
+    });
+  },
+);
