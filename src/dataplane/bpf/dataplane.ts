@@ -53,7 +53,7 @@ export interface BpfParts {
 const BATCH = 50;
 /** Work of an audit between two turns of the event loop. */
 const SLICE_MS = 10;
-/** Of making tables: the work of a batch may follow at once. */
+/** Of making tables, between two turns. */
 const TABLES_MS = 5;
 
 /** Adopts the contents of the tables; nothing is written before the initial sync. */
@@ -199,15 +199,18 @@ class BpfDataplane implements Dataplane {
     return drift;
   }
 
-  /** Without a turn of the event loop if there is little to make. */
+  /** Without a turn of the event loop if there is nothing to make. */
   async #makeTables(plan: Plan, changed: Iterable<ServiceKey>): Promise<void> {
     let startedAt = performance.now();
+    let hasMade = false;
     for (const _ of this.#core.makeTables(plan, changed)) {
+      hasMade = true;
       if (performance.now() - startedAt < TABLES_MS) continue;
       await new Promise(setImmediate);
       if (this.#isClosed) return;
       startedAt = performance.now();
     }
+    if (hasMade) await new Promise(setImmediate);
   }
 
   /**

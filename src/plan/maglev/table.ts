@@ -16,6 +16,8 @@ export interface MaglevInput {
 /** Two functions of one name. */
 const OFFSET_SEED = 0x6661_6972;
 const SKIP_SEED = 0x6c65_6164;
+/** No index: a set has 65,535 backends at most. */
+const FREE = 65_535;
 /** Entries that are looked at between two pauses: well under a millisecond. */
 const STEPS = 32_768;
 
@@ -30,8 +32,7 @@ export function maglevTable(input: MaglevInput): Uint16Array {
 
 /** The same in steps, between which others may run. About n ln n looks for n entries. */
 export function* populate({ names, weights, entries }: MaglevInput): Generator<void, Uint16Array> {
-  const table = new Uint16Array(entries);
-  const isTaken = new Uint8Array(entries);
+  const table = new Uint16Array(entries).fill(FREE);
   const at = Uint32Array.from(names, (name) => murmur3(name, OFFSET_SEED) % entries);
   const skip = Uint32Array.from(names, (name) => 1 + (murmur3(name, SKIP_SEED) % (entries - 1)));
   let filled = 0;
@@ -40,12 +41,11 @@ export function* populate({ names, weights, entries }: MaglevInput): Generator<v
     for (const index of round) {
       let entry = at[index] ?? 0;
       const step = skip[index] ?? 1;
-      while (isTaken[entry] === 1) {
+      while (table[entry] !== FREE) {
         entry += step;
         if (entry >= entries) entry -= entries;
         looks += 1;
       }
-      isTaken[entry] = 1;
       table[entry] = index;
       at[index] = entry;
       looks += 1;

@@ -10,7 +10,7 @@ export interface WantedSet extends Omit<SetContent, 'maglev'> {
 export interface WantedMaglev {
   readonly entries: number;
   readonly shares: string;
-  /** Backend ids by entry; takes long if the table has not been made before. */
+  /** Backend ids by entry, until the next call of any; takes long if the table has not been made before. */
   readonly ids: () => Uint32Array;
 }
 

@@ -2,6 +2,8 @@
 // Which kind of set a port needs, and the table that a kind with weights chooses from: every backend has a number of
 // entries in proportion to its weight, as far apart from each other as possible. Pure.
 //   weights 3, 1 -> backends 0 0 1 0
+
+import { MOST_ENTRIES } from '../../../../model/service/table-size.ts';
 import type { Algorithm } from '../../../../model/types.ts';
 import { BALANCING, weightFor } from '../../../../plan/decide/balancing.ts';
 import { maglevInput } from '../../../../plan/maglev/input.ts';
@@ -45,9 +47,17 @@ function wantedMaglev(
 ): WantedMaglev {
   const input = maglevInput(port, backends);
   const table = (): Uint16Array => (made?.length === input.entries ? made : maglevTable(input));
-  const ids = (): Uint32Array => Uint32Array.from(table(), (index) => asked[index] ?? 0);
+  const ids = (): Uint32Array => {
+    const indexes = table();
+    for (let entry = 0; entry < indexes.length; entry += 1)
+      idsByEntry[entry] = asked[indexes[entry] ?? 0] ?? 0;
+    return idsByEntry.subarray(0, indexes.length);
+  };
   return { entries: input.entries, shares: sharesOf(input.weights), ids };
 }
+
+/** Of the latest table, for as long as it is written: an array for each would keep the garbage collector busy. */
+const idsByEntry = new Uint32Array(MOST_ENTRIES);
 
 const UNWEIGHTED: Readonly<Record<Algorithm, SetKind>> = {
   random: 'random',
