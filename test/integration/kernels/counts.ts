@@ -11,6 +11,7 @@ export const OBJECTS = [
   'sock',
   'packet',
   'xdp',
+  'xdp_watch',
   'sweep',
   'find_stale',
   'destroy',
