@@ -182,9 +182,23 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(drive.reasons(true)).toEqual({ XDP_OTHER_WAY: 2 });
     const odd = at.port(family === 'IPv4' ? '127.0.0.1' : 'fe80::1', 40_000);
     expect(play(`${odd} > ${vip()} tcp SYN`)).toBe('left');
+    expect(drive.reasons(true), 'nothing was asked').toEqual({ XDP_OTHER_WAY: 2 });
+  });
+
+  test('what comes by the device of a pod has the rule of pods', () => {
+    drive.putBackend({ id: 1, address: at.pod(5), port: 8080 });
+    const set = drive.putSet(0, [1]);
+    const rules = { host: { set }, pod: { set, masquerade: true } };
+    drive.putFrontend({ address: at.vip, port: 80, rules });
+    xdp.putDevices({ isPod: true });
+    expect(play(`${client()} > ${vip()} tcp SYN`)).toBe(
+      `${node(40_000)} > ${pod(5)} tcp SYN ${toNeighbour}`,
+    );
   });
 
   test('what direct return serves: left', () => {
+    serve(5, { rule: { masquerade: true, returnsDirectly: true } });
+    expect(play(`${client()} > ${vip()} tcp SYN`)).toBe('left');
     serve(5);
     expect(play(`${client()} > ${vip()} tcp SYN`)).toContain(toNeighbour);
     // enum direct_return of struct flow_flags: bit 4.
