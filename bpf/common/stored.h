@@ -4,7 +4,7 @@
 #ifndef FAIRLEAD_STORED_H
 #define FAIRLEAD_STORED_H
 
-#include "common/types.h"
+#include "socket/types.h"
 
 #include <bpf/bpf_helpers.h>
 

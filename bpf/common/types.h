@@ -245,50 +245,6 @@ struct affinity {
 	__u64 seen_ns; /* bpf_ktime_get_ns() of the last new connection */
 };
 
-/* --- per-socket state --------------------------------------------------------------
- */
-
-/* IPv4 addresses are v4-mapped here, so one record serves every kind of socket. */
-struct socket_peer {
-	__u8 service_address[16];
-	__u8 backend_address[16];
-	__u16 service_port;
-	__u16 backend_port;
-	__u32 backend_id;
-	__u32 service_id;
-	__u16 generation;
-	enum l4_protocol protocol;
-	__u8 family; /* 4 or 6: which backend array; 0: record unused */
-};
-
-/* Of an unconnected UDP socket: its first flows. Further ones are in fl_udp_flow. */
-#define UDP_PEERS 3
-struct udp_peers {
-	__u32 sequence;		  /* grows with every datagram to a Service */
-	__u32 has_further;	  /* 1: the socket has flows in fl_udp_flow */
-	__u32 used_at[UDP_PEERS]; /* `sequence` of the latest datagram of each */
-	__u32 pad;
-	struct socket_peer peer[UDP_PEERS];
-};
-
-/* The direction that a key of fl_udp_flow is for. */
-enum udp_direction { UDP_TO_BACKEND = 0, UDP_TO_SERVICE = 1 } PACKED_ENUM;
-
-struct udp_flow_key {
-	__u64 socket; /* its cookie: never reused for another socket */
-	__u8 address[16];
-	__u16 port;
-	enum udp_direction direction;
-	__u8 pad[5];
-};
-
-struct udp_flow {
-	__u64 socket; /* as in the key; first, so that it is written first */
-	struct socket_peer peer;
-	__u32 sequence; /* of the latest datagram, as in struct udp_peers */
-	__u32 pad;
-};
-
 /* --- settings ------------------------------------------------------------------------------------
  */
 
@@ -346,10 +302,6 @@ _Static_assert(sizeof(struct source_range_key) == 24, "source_range_key");
 _Static_assert(sizeof(struct source_range) == 4, "source_range");
 _Static_assert(sizeof(struct affinity_key) == 24, "affinity_key");
 _Static_assert(sizeof(struct affinity) == 16, "affinity");
-_Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");
-_Static_assert(sizeof(struct udp_peers) == 24 + UDP_PEERS * 48, "udp_peers");
-_Static_assert(sizeof(struct udp_flow_key) == 32, "udp_flow_key");
-_Static_assert(sizeof(struct udp_flow) == 64, "udp_flow");
 _Static_assert(sizeof(struct node_address) == 4, "node_address");
 _Static_assert(sizeof(struct node_address4_key) == 4, "node_address4_key");
 _Static_assert(sizeof(struct node_address6_key) == 16, "node_address6_key");

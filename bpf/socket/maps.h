@@ -4,7 +4,7 @@
 #define FAIRLEAD_SOCKET_MAPS_H
 
 #include "common/stored.h"
-#include "common/types.h"
+#include "socket/types.h"
 
 #include <bpf/bpf_helpers.h>
 

@@ -9,6 +9,7 @@
 
 #include "common/count.h"
 #include "common/select.h"
+#include "socket/types.h"
 
 static __always_inline struct flow_record flow_of(const struct socket_peer *peer)
 {

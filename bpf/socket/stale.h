@@ -11,6 +11,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "common/backend.h"
+#include "socket/types.h"
 
 /* AF_INET: <sys/socket.h> cannot be included here. */
 #define SOCKET_FAMILY_IPV4 2

@@ -8,7 +8,7 @@ import type { Directory } from './directory.ts';
 import { type Element, elementsIn, type FlowTable, latin1 } from './flow-tables.ts';
 import { orderOf, type Side, sideText } from './tuple.ts';
 
-/** struct socket_peer of bpf/common/types.h. */
+/** struct socket_peer of bpf/socket/types.h. */
 export const SOCKET_PEER_SIZE = 48;
 
 const OPEN: ConnectionView = {

@@ -32,7 +32,7 @@ const MANY = ['a', 'b', 'c', 'd']
     ...{ name: `s${index + 1}`, pod, targetPort },
     spec: { n: 101 + index, port: 53, targetPort, protocol: 'UDP' as const },
   }));
-/** UDP_PEERS in bpf/common/types.h: how many flows of a socket count as open. */
+/** UDP_PEERS in bpf/socket/types.h: how many flows of a socket count as open. */
 const COUNTED = 3;
 /** Two Services with the same backend. */
 const TWIN = { port: 53, targetPort: 5353, protocol: 'UDP' as const };
