@@ -6,26 +6,7 @@
 #ifndef FAIRLEAD_ALGORITHM_H
 #define FAIRLEAD_ALGORITHM_H
 
-#include "common/backend.h"
-
-/* Slot `number` of the run; 0 if there is no such block. */
-static __always_inline __u32 slot_of_run(__u32 first_block, __u32 number)
-{
-	const struct slot_block *block = block_at(first_block + number / SLOTS_PER_BLOCK);
-
-	return block ? block->slot[number % SLOTS_PER_BLOCK] : 0;
-}
-
-/* The table's run begins in a block of its own, behind the members. */
-static __always_inline __u32 table_block(__u32 first_block, __u32 members)
-{
-	return first_block + members / SLOTS_PER_BLOCK + 1;
-}
-
-static __always_inline __u32 random_slot(__u32 entries)
-{
-	return 1 + (((__u64)bpf_get_prandom_u32() * entries) >> 32);
-}
+#include "common/least.h"
 
 /*
  * The slot after the one that this CPU chose last. The first one is random: else the first clients
@@ -104,15 +85,17 @@ __noinline __u32 fl_member_by(__u32 kind, __u32 first_block, __u32 members, __u3
 {
 	__u32 run = first_block, entries = members, slot;
 
+	if (kind == SET_LEAST_CONNECTIONS || kind == SET_WEIGHTED_LEAST_CONNECTIONS)
+		return least_member(kind, first_block, members);
 	if (kind != SET_ROUND_ROBIN) {
 		run = table_block(first_block, members);
-		entries = slot_of_run(run, 0);
+		entries = fl_slot_of_run(run, 0);
 	}
 	if (kind == SET_ROUND_ROBIN || kind == SET_WEIGHTED_ROUND_ROBIN)
 		slot = next_slot(first_block, entries);
 	else
 		slot = 1 + (((__u64)hash * entries) >> 32);
-	return slot_of_run(run, slot);
+	return fl_slot_of_run(run, slot);
 }
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef FAIRLEAD_MAPS_H
 #define FAIRLEAD_MAPS_H
 
+#include "common/live.h"
 #include "common/types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -74,7 +75,7 @@ struct {
 /*
  * Backends. Written by the agent through shared memory; after publication only `state` changes.
  * Read by the programs. Key: backend id; one id space across both families, 0 is never used.
- * Resized by the agent, together with fl_backend6 and fl_be_stat.
+ * Resized by the agent, together with fl_backend6, fl_be_stat and fl_be_flows.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -126,6 +127,20 @@ struct {
 	__type(key, __u32);
 	__type(value, struct backend_stat);
 } fl_be_stat SEC(".maps");
+
+/*
+ * Living flows of packets of backends. Written by the packet programs, the sweep and the agent
+ * (atomic adds); read by the programs when they look for the backend with the fewest, and by the
+ * agent, which zeroes an element as that of fl_be_stat. Key: backend id; 0: see struct
+ * backend_flows.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 262144);
+	__type(key, __u32);
+	__type(value, struct backend_flows);
+} fl_be_flows SEC(".maps");
 
 /* Outcomes of socket calls. Written by the programs; the agent sums CPUs. Key: enum reason.
  */

@@ -79,6 +79,8 @@ enum set_kind {
 	SET_WEIGHTED_ROUND_ROBIN = 3, /* entries of the table in turn */
 	SET_SOURCE_HASH = 4,	      /* an entry of the table, by the source's address */
 	SET_MAGLEV = 5,		      /* by the addresses and ports of the flow */
+	SET_LEAST_CONNECTIONS = 6,    /* of few members the one with the fewest, else of two */
+	SET_WEIGHTED_LEAST_CONNECTIONS = 7, /* the same for its weight; a table of pairs */
 } PACKED_ENUM;
 
 /* A struct of its own: see struct frontend_flags. */
@@ -106,8 +108,9 @@ struct traffic_rule_flags {
  * written atomically. The set is a run of fl_slot_block: the service id, then `members` backend ids
  * in ascending order, so that session affinity finds a member by binary search. Kinds that select
  * by a table have it in the blocks that follow, as another run: the number of its entries, then
- * members, each as often as its weight says, as far apart as possible. The slots after the last
- * one of a run are 0. Both are immutable while any rule refers to them.
+ * members, each as often as its weight says, as far apart as possible; of a kind that compares
+ * weights each entry is a pair, the member and its weight, and the number is that of slots. The
+ * slots after the last one of a run are 0. Both are immutable while any rule refers to them.
  */
 struct traffic_rule {
 	__u32 block;   /* the run's first */

@@ -69,6 +69,18 @@ static __always_inline bool is_orphan(const struct packet *p, __u32 seen, __u8 p
 	return s && age_of(p->now, seen) > timeout_of(s, protocol, FLOW_NEW);
 }
 
+/* What the round corrects the count of the backend's flows by, see struct backend_flows. */
+static __always_inline void meet(const struct flow *flow, enum family family)
+{
+	struct backend_flows *flows;
+
+	if (!is_older(flow->born_seconds))
+		return;
+	flows = flows_of(flow->backend_id, flow->service_id, flow->generation, family);
+	if (flows)
+		flows->met += 1;
+}
+
 /* --- flow legs ---------------------------------------------------------------------------------
  */
 
@@ -89,8 +101,10 @@ static __always_inline long sweep_flow(const void *key, struct flow *flow, const
 	nat = find_nat_of(p, family);
 	if (nat && nat->check != nat_check(p, family))
 		nat = NULL;
-	if (!is_over(p, nat))
+	if (!is_over(p, nat)) {
+		meet(&p->flow, family);
 		return 0;
+	}
 	forget(p, family);
 	sum->expired += 1;
 	return 0;

@@ -171,17 +171,19 @@ static __always_inline void watch_one(struct watch *watch, const struct request 
 	watch->violations += 1;
 }
 
+/* Not on the stack, which selection needs. All runs at a time have the same. */
+static struct request watched;
+
 SEC("xdp") int fl_drive_watch(struct xdp_md *ctx)
 {
 	struct drive *drive = drive_of(ctx);
-	struct request request;
 	struct watch *watch;
 	__u32 zero = 0;
 
 	watch = bpf_map_lookup_elem(&fl_watch, &zero);
 	if (!drive || !watch)
 		return XDP_ABORTED;
-	request = drive->request;
-	watch_one(watch, &request);
+	watched = drive->request;
+	watch_one(watch, &watched);
 	return XDP_PASS;
 }

@@ -47,9 +47,12 @@ export interface BackendView {
   readonly state: 'active' | 'terminating' | 'free' | 'gone';
   /** undefined: not programmed, so that only the plan knows it. */
   readonly isLocal?: boolean;
-  /** This and the next undefined: this dataplane does not count connections. */
+  /** This and the next two undefined: this dataplane does not count connections. */
   readonly connections?: number;
+  /** Of sockets. */
   readonly open?: number;
+  /** Flows of packets that live now. */
+  readonly flows?: number;
 }
 
 export interface Snapshot {

@@ -61,6 +61,8 @@ export type Algorithm =
   | 'weighted-random'
   | 'round-robin'
   | 'weighted-round-robin'
+  | 'least-connections'
+  | 'weighted-least-connections'
   | 'source-hash'
   | 'maglev';
 

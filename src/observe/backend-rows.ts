@@ -18,9 +18,12 @@ export interface BackendRow {
   readonly state: string;
   /** undefined: known to the plan alone, which does not have it. */
   readonly isLocal?: boolean | undefined;
-  /** This and the next undefined: its dataplane does not count connections. */
+  /** This and the next two undefined: its dataplane does not count connections. */
   readonly connections?: number;
+  /** Of sockets. */
   readonly open?: number;
+  /** Flows of packets that live now. */
+  readonly flows?: number;
   /** The dataplane that has it; '' if none has. */
   readonly dataplane: string;
   /** This and the next undefined: it has no entry in the maps. */

@@ -7,6 +7,7 @@
 #define FAIRLEAD_LEGS_H
 
 #include "common/count.h"
+#include "packet/flow/live.h"
 #include "packet/flow/tables.h"
 
 /* --- keys and checks of the legs of p->flow ----------------------------------------------------
@@ -315,6 +316,7 @@ static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum 
 static __always_inline void forget(struct packet *p, enum family family)
 {
 	struct nat *nat = find_nat_of(p, family);
+	bool was_in_main, was_in_new;
 
 	if (nat && nat->check != nat_check(p, family))
 		nat = NULL; /* another flow's */
@@ -324,8 +326,12 @@ static __always_inline void forget(struct packet *p, enum family family)
 		delete_nat(TIER_MAIN, &p->nat, family);
 		delete_nat(TIER_NEW, &p->nat, family);
 	}
-	delete_flow(TIER_MAIN, &p->wire, family);
-	delete_flow(TIER_NEW, &p->wire, family);
+	was_in_main = !delete_flow(TIER_MAIN, &p->wire, family);
+	was_in_new = !delete_flow(TIER_NEW, &p->wire, family);
+	/* Of several that delete it one takes it from the count. */
+	if (was_in_main || was_in_new)
+		fl_count_end(p->flow.backend_id, p->flow.service_id, p->flow.generation,
+			     p->flow.born_seconds, family);
 }
 
 #endif

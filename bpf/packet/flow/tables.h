@@ -49,17 +49,15 @@ static __always_inline long put_in(void *map4, void *map6, const struct tuple *t
 	return bpf_map_update_elem(map4, &key, leg, flags);
 }
 
-static __always_inline void delete_in(void *map4, void *map6, const struct tuple *t,
+static __always_inline long delete_in(void *map4, void *map6, const struct tuple *t,
 				      enum family family)
 {
 	struct tuple4 key;
 
-	if (family == FAMILY_IPV6) {
-		bpf_map_delete_elem(map6, t);
-		return;
-	}
+	if (family == FAMILY_IPV6)
+		return bpf_map_delete_elem(map6, t);
 	key = tuple4_of(t);
-	bpf_map_delete_elem(map4, &key);
+	return bpf_map_delete_elem(map4, &key);
 }
 
 #define TABLE_OF(leg)                                                                             \
@@ -79,13 +77,12 @@ static __always_inline void delete_in(void *map4, void *map6, const struct tuple
 		return put_in(&fl_new_##leg##4, &fl_new_##leg##6, t, value, flags, family);       \
 	}                                                                                         \
                                                                                                   \
-	static __always_inline void delete_##leg(enum tier tier, const struct tuple *t,           \
+	static __always_inline long delete_##leg(enum tier tier, const struct tuple *t,           \
 						 enum family family)                              \
 	{                                                                                         \
 		if (tier == TIER_MAIN)                                                            \
-			delete_in(&fl_##leg##4, &fl_##leg##6, t, family);                         \
-		else                                                                              \
-			delete_in(&fl_new_##leg##4, &fl_new_##leg##6, t, family);                 \
+			return delete_in(&fl_##leg##4, &fl_##leg##6, t, family);                  \
+		return delete_in(&fl_new_##leg##4, &fl_new_##leg##6, t, family);                  \
 	}
 
 TABLE_OF(flow)

@@ -20,6 +20,7 @@ const COLUMNS: readonly Column<Rated<BackendRow>>[] = [
   { title: 'STATE', cell: (row) => STATE_TEXT[row.kernelState] },
   { title: 'CONNECTIONS', cell: (row) => countOf(row.connections) },
   { title: 'OPEN', cell: (row) => countOf(row.open) },
+  { title: 'FLOWS', isWide: true, cell: (row) => countOf(row.flows) },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
   { title: 'LOCAL', isWide: true, cell: (row) => localText(row) },
   { title: 'DATAPLANE', isWide: true, cell: (row) => row.dataplane },

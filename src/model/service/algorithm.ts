@@ -14,6 +14,8 @@ export const ALGORITHMS = [
   'weighted-random',
   'round-robin',
   'weighted-round-robin',
+  'least-connections',
+  'weighted-least-connections',
   'source-hash',
   'maglev',
 ] as const satisfies readonly Algorithm[];

@@ -16,6 +16,16 @@ export const BALANCING: Readonly<Record<Algorithm, Balancing>> = {
   'weighted-random': { isWeighing: true, choice: 'each connection gets one at random' },
   'round-robin': { isWeighing: false, choice: 'each connection gets the next one' },
   'weighted-round-robin': { isWeighing: true, choice: 'each connection gets the next one' },
+  'least-connections': {
+    isWeighing: false,
+    choice:
+      'each connection gets the one with the fewest of this node now, of more than 8 one of two at random',
+  },
+  'weighted-least-connections': {
+    isWeighing: true,
+    choice:
+      'each connection gets the one with the fewest of this node now, of more than 8 one of two at random',
+  },
   'source-hash': {
     isWeighing: true,
     choice:

@@ -12,9 +12,9 @@ import { packetObject, socketObject, sweepObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
-  fl_connect4: 15_000,
+  fl_connect4: 15_500,
   fl_connect6: 24_000,
-  fl_sendmsg4: 13_500,
+  fl_sendmsg4: 14_000,
   fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,
   fl_recvmsg6: 1_000,
@@ -25,7 +25,8 @@ const LIMITS: Readonly<Record<string, number>> = {
   fl_bind6: 3_500,
 };
 const MAPS = [
-  ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_stat', 'fl_cgroup_skip', 'fl_fe_stat'],
+  ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_flows', 'fl_be_stat', 'fl_cgroup_skip'],
+  'fl_fe_stat',
   ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_node', 'fl_node_addr4', 'fl_node_addr6'],
   ...[
     'fl_not_service',

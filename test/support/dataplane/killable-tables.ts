@@ -79,6 +79,7 @@ export function killableTables(inner: Tables): Killable {
       serviceName: hash(inner.serviceName),
       frontendStat: array(inner.frontendStat),
       backendStat: array(inner.backendStat),
+      backendFlows: array(inner.backendFlows),
       nodeAddress: { IPv4: hash(inner.nodeAddress.IPv4), IPv6: hash(inner.nodeAddress.IPv6) },
       sourceRange: hash(inner.sourceRange),
       notService: array(inner.notService),

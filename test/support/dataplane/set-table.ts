@@ -4,7 +4,7 @@ import { blocksFor, hasTable, type SetRef } from '../../../src/dataplane/bpf/map
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
 import { readRun } from '../../../src/dataplane/bpf/sync/service-port/sets.ts';
 
-/** Backend ids; none if sets of this kind have no table. */
+/** Backend ids, without the weights that some kinds have beside them; none if sets of this kind have no table. */
 export function tableEntries(
   { slotBlock }: Pick<Tables, 'slotBlock'>,
   { block, members, kind }: SetRef,
@@ -12,5 +12,8 @@ export function tableEntries(
   if (!hasTable(kind)) return [];
   const first = block + blocksFor(members);
   const [length = 0] = readRun(slotBlock, first, 0);
-  return readRun(slotBlock, first, length).slice(1);
+  const entries = readRun(slotBlock, first, length).slice(1);
+  return kind === 'weighted-least-connections'
+    ? entries.filter((_, index) => index % 2 === 0)
+    : entries;
 }

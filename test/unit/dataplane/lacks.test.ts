@@ -42,7 +42,7 @@ describe('iptables', () => {
       'iptables: connections are not counted or listed',
       'iptables: no cgroup can be bypassed',
       'iptables: session affinity remembers 100 clients for each endpoint',
-      'iptables: backends are chosen at random instead of by round-robin, source-hash, maglev',
+      'iptables: backends are chosen at random instead of by round-robin, least-connections, source-hash, maglev',
       'iptables: there is no direct return: what goes to other nodes is masqueraded',
     ]);
   });

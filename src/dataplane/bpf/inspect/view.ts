@@ -13,6 +13,7 @@ import type {
   TableFill,
   Traffic,
 } from '../../snapshot.ts';
+import { livingFlows } from '../flows/sweep/recount.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { BACKEND_STATE, decodeFrontend } from '../maps/layout.ts';
 import { portIdOf } from '../maps/names.ts';
@@ -171,6 +172,7 @@ function backendView(
     isLocal: cache.isLocal(id),
     connections,
     open: Math.max(0, connections - closed),
+    flows: livingFlows(ledger.tables.backendFlows, id),
   };
 }
 

@@ -25,6 +25,7 @@ const MAPS_OF: Readonly<Record<string, (entries: number) => MapSizes>> = {
     fl_backend6: n + 1,
     fl_be_stat: n + 1,
     fl_backend_node: n + 1,
+    fl_be_flows: n + 1,
   }),
   'service-ports': (n) => ({ fl_service: n }),
   'slot-blocks': (n) => ({ fl_slot_block: n }),

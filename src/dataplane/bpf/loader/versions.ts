@@ -10,6 +10,7 @@ const MAP_VERSIONS = {
   fl_backend4: 1,
   fl_backend6: 1,
   fl_backend_node: 1,
+  fl_be_flows: 1,
   fl_be_stat: 1,
   fl_cgroup_skip: 1,
   fl_device: 2,

@@ -20,6 +20,7 @@ export const TABLE_MAPS = [
   'fl_service',
   'fl_fe_stat',
   'fl_be_stat',
+  'fl_be_flows',
   'fl_node_addr4',
   'fl_node_addr6',
   'fl_range',
@@ -36,6 +37,7 @@ export function kernelTables(map: MapByName): Tables {
     serviceName: hashTable(map('fl_service')),
     frontendStat: arrayTable(map('fl_fe_stat')),
     backendStat: arrayTable(map('fl_be_stat')),
+    backendFlows: arrayTable(map('fl_be_flows')),
     nodeAddress: {
       IPv4: hashTable(map('fl_node_addr4')),
       IPv6: hashTable(map('fl_node_addr6')),

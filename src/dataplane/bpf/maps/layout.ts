@@ -18,6 +18,7 @@ export const SIZE = {
   service_name: 200,
   frontend_stat: 32,
   backend_stat: 16,
+  backend_flows: 16,
   node_address: 4,
   source_range_key: 24,
   source_range: 4,
@@ -43,6 +44,8 @@ export const SET_KIND = {
   'weighted-round-robin': 3,
   'source-hash': 4,
   maglev: 5,
+  'least-connections': 6,
+  'weighted-least-connections': 7,
 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
 export const RANGE_KIND = { allowed: 1, pod: 2 } as const;
@@ -57,7 +60,7 @@ export const setKindOf = (value: number): SetKind =>
 
 /** A set of this kind has a table behind its members: see struct traffic_rule. */
 export const hasTable = (kind: SetKind): boolean => !TABLELESS.includes(kind);
-const TABLELESS: readonly SetKind[] = ['random', 'round-robin'];
+const TABLELESS: readonly SetKind[] = ['random', 'round-robin', 'least-connections'];
 
 /** The location of a set; no members means empty. */
 export interface SetRef {

@@ -96,6 +96,7 @@ export function createMemoryTables(sizes: TableSizes): MemoryTables {
     serviceName: hash('fl_service', sizes.services, 4, SIZE.service_name),
     frontendStat: memoryArray('fl_fe_stat', sizes.frontends, SIZE.frontend_stat),
     backendStat: memoryArray('fl_be_stat', sizes.backends, SIZE.backend_stat),
+    backendFlows: memoryArray('fl_be_flows', sizes.backends, SIZE.backend_flows),
     nodeAddress: {
       IPv4: hash('fl_node_addr4', 1024, 4, SIZE.node_address),
       IPv6: hash('fl_node_addr6', 1024, 16, SIZE.node_address),

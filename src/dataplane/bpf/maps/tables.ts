@@ -50,6 +50,7 @@ export interface Tables {
   readonly serviceName: HashTable;
   readonly frontendStat: ArrayTable;
   readonly backendStat: ArrayTable;
+  readonly backendFlows: ArrayTable;
   /** By frontend id; undefined: the packet layer is not loaded. */
   readonly traffic?: ArrayTable;
   /** Of direct return; undefined: the packet layer is not loaded. */

@@ -108,13 +108,14 @@ export async function openPacketLayer(
     };
     const followNodes = followPeers(loaded.map('fl_peer'), log);
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
-    const tables = { flows, traffic, capacity, timeouts };
+    const shared = kernelTables(loaded.map);
+    const { frontend, runtime } = shared;
+    const tables = { flows, traffic, capacity, timeouts, shared };
     const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
     await parts.beforeLinks?.();
     const xdp = adoptXdp();
     if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const { frontend, runtime } = kernelTables(loaded.map);
     const directPort = createDirectPort(runtime, parts.network);
     opened.push(directPort);
     const totals = createTotalsReader({ flows, traffic, frontend });

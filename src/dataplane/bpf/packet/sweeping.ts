@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the sweep of expired flows, a small part of the tables at a time, so that a round takes ROUND_MS, or longer if it
-// would take much of a CPU. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
+// would take much of a CPU, and corrects the counts of living flows after each round. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
@@ -8,11 +8,12 @@ import type { TableFill } from '../../snapshot.ts';
 import { flowFill } from '../flows/fill.ts';
 import type { FlowTables } from '../flows/flow-tables.ts';
 import { createBatchSweep } from '../flows/sweep/batch-sweep.ts';
+import { createRecount, type Recount } from '../flows/sweep/recount.ts';
 import { createSweep, type Sweep } from '../flows/sweep/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
 import { encodeU32 } from '../maps/layout.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
-import type { ArrayTable } from '../maps/tables.ts';
+import type { ArrayTable, Tables } from '../maps/tables.ts';
 
 export interface Sweeping {
   /** How full the tables of flows were when they were last swept. */
@@ -30,6 +31,7 @@ export interface SweepingParts {
     readonly traffic: ArrayTable;
     readonly capacity: (name: string) => number;
     readonly timeouts: PacketSettings['timeoutSeconds'];
+    readonly shared: Pick<Tables, 'backend' | 'backendFlows'>;
   };
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -73,9 +75,15 @@ async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
   } catch (error) {
     const reason = reasonOf(error);
     log.info({ reason }, 'this kernel does not load the sweep of flows, the agent does its work');
-    return sweepWith(batchSweep(parts), parts);
+    const recount = recountOf(parts);
+    return sweepWith(batchSweep(parts, recount), parts, recount);
   }
 }
+
+const nowMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
+
+const recountOf = ({ tables }: SweepingParts): Recount =>
+  createRecount({ tables: tables.shared, nowMs });
 
 /** The program that deletes expired flows. Throws FairleadError if the kernel refuses it. */
 export async function loadSweep({
@@ -96,24 +104,36 @@ export async function loadSweep({
   return { sweep: sweepOf(loaded), close: () => loaded.close() };
 }
 
-function sweepWith(sweep: Sweep, { tables, clock, log }: SweepingParts): Sweeping {
+function sweepWith(
+  sweep: Sweep,
+  parts: SweepingParts,
+  recount: Recount = recountOf(parts),
+): Sweeping {
+  const { tables, clock, log } = parts;
   const fill = (): readonly TableFill[] => flowFill(sweep.used(), tables.capacity);
   const noteFull = createFullLog(log);
   let hasFailed = false;
+  let isWhole = true;
   const step = (): void => {
     const startedAt = performance.now();
     try {
-      sweep.step();
+      if (sweep.step()) {
+        recount.turn(isWhole);
+        isWhole = true;
+      }
       hasFailed = false;
       noteFull(fill());
     } catch (error) {
       if (!hasFailed) log.warn({ reason: reasonOf(error) }, 'the sweep of expired flows failed');
       hasFailed = true;
+      isWhole = false;
     }
     const tookMs = performance.now() - startedAt;
-    cancel = clock.after(Math.max(ROUND_MS / sweep.steps, PAUSE_FACTOR * tookMs), step);
+    const pauseMs = Math.max(ROUND_MS / sweep.steps, PAUSE_FACTOR * tookMs);
+    cancel = clock.after(Math.max(pauseMs, recount.waitMs()), step);
   };
-  let cancel = clock.after(ROUND_MS / sweep.steps, step);
+  recount.turn(false);
+  let cancel = clock.after(Math.max(ROUND_MS / sweep.steps, recount.waitMs()), step);
   return { fill, close: () => cancel() };
 }
 
@@ -129,11 +149,8 @@ function createFullLog(log: Pick<Logger, 'warn'>): (tables: readonly TableFill[]
   };
 }
 
-const batchSweep = ({ tables }: SweepingParts): Sweep =>
-  createBatchSweep({
-    ...tables,
-    nowSeconds: () => Number(process.hrtime.bigint() / 1_000_000_000n),
-  });
+const batchSweep = ({ tables }: SweepingParts, recount: Recount): Sweep =>
+  createBatchSweep({ ...tables, recount, nowSeconds: () => Math.floor(nowMs() / 1000) });
 
 function sweepOf({ map, programs }: Attached): Sweep {
   const program = programs.get(PROGRAM);

@@ -18,7 +18,7 @@ export interface SetContent {
   readonly kind: SetKind;
   /** Backend ids, ascending. */
   readonly members: readonly number[];
-  /** What the kind chooses from, if not from the members: ids, each as often as its weight says. */
+  /** What the kind chooses from, if not from the members: ids, each as often as its weight says, or pairs of both. */
   readonly table: readonly number[];
   /** In place of `table`. */
   readonly maglev?: MaglevRecord;

@@ -8,7 +8,6 @@ import { createSweep, type Sweep } from '../../../../src/dataplane/bpf/flows/swe
 import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { reasonOf } from '../../../../src/errors.ts';
 import {
   type BpfMap,
   type BpfObject,
@@ -19,23 +18,12 @@ import { sweepObject } from '../support/drive.ts';
 import { SETTINGS } from './support/packet-drive.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, publish } from './support/stage.ts';
+import { refusal } from './support/sweeps.ts';
 
 const drive = sharedDrive();
 let object: BpfObject;
 let sweep: Sweep;
 
-/** Kernels before 5.14 refuse the program: there the agent deletes what has expired. Another test counts on newer ones to load it. */
-function refusal(): string | undefined {
-  const program = openObject(readFileSync(sweepObject), { name: 'sweep' });
-  try {
-    program.load();
-    return undefined;
-  } catch (error) {
-    return `the kernel refuses the sweep: ${reasonOf(error).split('\n', 1)[0]}`;
-  } finally {
-    program.close();
-  }
-}
 const refused = refusal();
 
 beforeEach(() => {

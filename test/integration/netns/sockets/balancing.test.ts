@@ -4,6 +4,9 @@ import { availableParallelism } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../../src/lab/agent.ts';
 import type { Manifest } from '../../../../src/lab/manifests.ts';
+import type { OpenSocket } from '../../../../src/lab/traffic.ts';
+import { hostPort } from '../../../../src/lib/address-bytes.ts';
+import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { type ServiceSpec, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
@@ -62,6 +65,16 @@ const served = (name: string, backends = POD_NAMES.length) =>
     ]);
   });
 
+/** Open connections to each of the pods. */
+async function openOf(name: string, family: 'IPv4' | 'IPv6'): Promise<readonly number[]> {
+  const { items } = JSON.parse(await asked('backends', '-o', 'json')) as { items: BackendRow[] };
+  return node.pods(...POD_NAMES).map((pod) => {
+    const backend = hostPort(family === 'IPv4' ? pod.ipv4 : pod.ipv6, 8080);
+    const row = items.find((item) => item.name === name && item.backend === backend);
+    return row?.open ?? -1;
+  });
+}
+
 const hitsOf = async (spec: ServiceSpec, connections: number, kind: 'IPv4' | 'IPv6' = 'IPv4') => {
   const { hits, failures } = await node.client().burst(target(spec, kind), { connections });
   expect(failures).toEqual({});
@@ -88,6 +101,29 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (kind) => {
     // One for each CPU; a random choice is beyond 8 in two of three runs.
     const most = Math.max(8, availableParallelism());
     expect(Math.max(...hits) - Math.min(...hits)).toBeLessThanOrEqual(most);
+  });
+
+  test('who has fewer open connections gets the next ones, and counts end with their sockets', async () => {
+    const spec = { n: n + 3 };
+    const name = `least-${n}`;
+    put(name, spec, { algorithm: 'least-connections' });
+    await served(name);
+    const sockets: OpenSocket[] = [];
+    for (let i = 0; i < 12; i++) sockets.push(await node.client(i % 3).open(target(spec, kind)));
+    const open = () => openOf(name, kind);
+    expect(await open()).toEqual([4, 4, 4]);
+    // All of one backend end: the next ones are its.
+    const isSecond = ({ answer }: OpenSocket) =>
+      answer?.kind === 'answered' && answer.backend === 'web-2';
+    for (const socket of sockets.filter(isSecond)) await socket.close();
+    await untilHolds(async () => expect(await open()).toEqual([4, 0, 4]));
+    const later: OpenSocket[] = [];
+    for (let i = 0; i < 4; i++) later.push(await node.client(i).open(target(spec, kind)));
+    expect(later.every(isSecond)).toBe(true);
+    expect(await open()).toEqual([4, 4, 4]);
+    const left = [...sockets.filter((socket) => !isSecond(socket)), ...later];
+    for (const socket of left) await socket.close();
+    await untilHolds(async () => expect(await open()).toEqual([0, 0, 0]));
   });
 
   test('a client stays with the backend that its source names', async () => {

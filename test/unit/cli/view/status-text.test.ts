@@ -268,7 +268,7 @@ test('what the dataplanes in use cannot do is a line for each that lacks somethi
     return statusText(reportOf({ dataplanes, lacks: all.flatMap(lacksOf) }), false);
   };
   const line =
-    'Lacks:      iptables: connections are not counted or listed; no cgroup can be bypassed; session affinity remembers 100 clients for each endpoint; backends are chosen at random instead of by round-robin, source-hash, maglev; there is no direct return: what goes to other nodes is masqueraded\n';
+    'Lacks:      iptables: connections are not counted or listed; no cgroup can be bypassed; session affinity remembers 100 clients for each endpoint; backends are chosen at random instead of by round-robin, least-connections, source-hash, maglev; there is no direct return: what goes to other nodes is masqueraded\n';
   expect(text(IPTABLES)).toContain(line);
   expect(text(BPF, IPTABLES)).toContain(line);
   expect(text(BPF)).not.toContain('Lacks:');

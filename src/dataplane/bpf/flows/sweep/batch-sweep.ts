@@ -32,6 +32,7 @@ import {
   type Timeouts,
   timeoutOf,
 } from './expiry.ts';
+import type { Recount } from './recount.ts';
 import type { Sweep } from './sweep.ts';
 
 export interface BatchSweepOptions {
@@ -39,6 +40,8 @@ export interface BatchSweepOptions {
   /** fl_traffic. */
   readonly traffic: ArrayTable;
   readonly timeouts: Timeouts;
+  /** undefined: nobody asks how many flows a backend has. */
+  readonly recount?: Pick<Recount, 'meet' | 'end'>;
   /** CLOCK_MONOTONIC. */
   readonly nowSeconds: () => number;
 }
@@ -100,7 +103,8 @@ class BatchSweep implements Sweep {
   *#table(table: FlowTable, leg: Leg, family: Family): Generator<undefined> {
     let left = 0;
     for (const batch of table.batches()) {
-      const { timeouts, nowSeconds } = this.#options;
+      const { timeouts, recount, nowSeconds } = this.#options;
+      if (leg === 'flow') recount?.meet(batch, table.valueSize, family);
       const moment = { timeouts, nowSeconds: nowSeconds() };
       const old = [...oldKeys(batch, table, { leg, family, moment })];
       const deleted = old.filter((key) => this.#sweep(key, { leg, family, moment })).length;
@@ -125,12 +129,13 @@ class BatchSweep implements Sweep {
 
   /** The flow leg first: a request that found it alone would make the other legs again. */
   #sweepFlow(key: Uint8Array, family: Family, moment: Moment): boolean {
-    const { flows, traffic } = this.#options;
+    const { flows, traffic, recount } = this.#options;
     const joined = joinFlow(flows, family, key);
     if (joined === undefined) return false;
     const { flow, nat, snat } = joined;
     if (!hasExpired(joined, decodeTuple(key, family).protocol, moment)) return false;
     if (!deleteLeg(flows[family].flow, key)) return false;
+    recount?.end(flow.leg, family);
     if (nat !== undefined) deleteLeg(flows[family].nat, nat.key);
     if (snat !== undefined) this.#endSnat(snat.key, family);
     const toClient = nat?.leg ?? { packets: 0, bytes: 0 };

@@ -22,6 +22,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_backend4: 'agent',
   fl_backend6: 'agent',
   fl_backend_node: 'agent',
+  fl_be_flows: 'empty',
   fl_be_stat: 'counters',
   fl_cgroup_skip: 'sockets',
   fl_device: 'agent',

@@ -97,6 +97,7 @@ function writeBackend(
 ): void {
   const { family, serviceId } = record;
   clear(ledger.tables.backendStat, id);
+  clear(ledger.tables.backendFlows, id);
   const table = ledger.tables.backend[family];
   const view = table.view(id);
   const at = table.offset(id);

@@ -35,8 +35,9 @@ export function setContent(
   const weights = BALANCING[algorithm].isWeighing ? backends.map(weightFor(algorithm)) : [];
   const isEven = weights.every((weight) => weight === weights[0]);
   const kind = isEven ? UNWEIGHTED[algorithm] : algorithm;
-  const order = hasTable(kind) ? tableOrder(weights) : [];
-  return { kind, members: ascending, table: order.map((index) => asked[index] ?? 0) };
+  const order = hasTable(kind) ? orderOf(kind, weights) : [];
+  const table = order.flatMap((index) => entryOf(kind, asked[index] ?? 0, weights[index] ?? 1));
+  return { kind, members: ascending, table };
 }
 
 function wantedMaglev(
@@ -59,11 +60,25 @@ function wantedMaglev(
 /** Of the latest table, for as long as it is written: an array for each would keep the garbage collector busy. */
 const idsByEntry = new Uint32Array(MOST_ENTRIES);
 
+/** FEW_MEMBERS of bpf/common/least.h. */
+export const FEW_MEMBERS = 8;
+
+/** Of few backends all are compared: each is there once. */
+const orderOf = (kind: SetKind, weights: readonly number[]): readonly number[] =>
+  kind === 'weighted-least-connections' && weights.length <= FEW_MEMBERS
+    ? weights.map((_, index) => index)
+    : tableOrder(weights);
+
+const entryOf = (kind: SetKind, id: number, weight: number): readonly number[] =>
+  kind === 'weighted-least-connections' ? [id, weight] : [id];
+
 const UNWEIGHTED: Readonly<Record<Algorithm, SetKind>> = {
   random: 'random',
   'weighted-random': 'random',
   'round-robin': 'round-robin',
   'weighted-round-robin': 'round-robin',
+  'least-connections': 'least-connections',
+  'weighted-least-connections': 'least-connections',
   // Its table is in the order of addresses, which is the same on every node; that of ids is not.
   'source-hash': 'source-hash',
   maglev: 'maglev',

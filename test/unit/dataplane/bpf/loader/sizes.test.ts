@@ -16,6 +16,7 @@ test('a table sizes all maps behind it; tables not named keep their size', () =>
     fl_backend6: 11,
     fl_be_stat: 11,
     fl_backend_node: 11,
+    fl_be_flows: 11,
   });
   expect(maxEntries({})).toEqual({});
 });

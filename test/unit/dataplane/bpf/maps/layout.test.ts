@@ -72,6 +72,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       direct_port: layout.DIRECT_PORT_OFFSET,
       direct_mtu: layout.DIRECT_MTU_OFFSET,
     });
+    expect(offsets('backend_flows')).toEqual({ older: 0, newer: 4, ended: 8, met: 12 });
   });
 
   test('flags are the bits the codec sets, in the byte it sets', () => {
