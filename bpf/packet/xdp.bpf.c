@@ -96,7 +96,7 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 {
 	struct packet *p = this_packet();
 
-	if (!p || !may_begin(p, family) || !is_to_frontend(p, family) || may_be_held())
+	if (!p || !may_begin(p, family) || !frontend_of_destination(p, family) || may_be_held())
 		return LEFT;
 	p->device = ctx->ingress_ifindex;
 	set_client(ctx, p);

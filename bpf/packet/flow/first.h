@@ -78,7 +78,7 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 
 	if (!p)
 		return LEAVE;
-	if (!is_to_frontend(p, family))
+	if (!frontend_of_destination(p, family))
 		return on_other(skb, p, family);
 	if (is_held(p))
 		return TC_ACT_SHOT;

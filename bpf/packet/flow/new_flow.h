@@ -25,8 +25,8 @@ static __always_inline __u16 probed_port(const struct packet_settings *s, __u64 
 /* --- selection ---------------------------------------------------------------------------------
  */
 
-/* Fills what a frontend is known by. Most packets are to none: nothing else is asked of them. */
-static __always_inline bool is_to_frontend(struct packet *p, enum family family)
+/* Fills what a frontend is known by. 0: most packets are to none, nothing else is asked of them. */
+static __always_inline __u32 frontend_of_destination(struct packet *p, enum family family)
 {
 	struct request *r = &p->request;
 

@@ -18,7 +18,7 @@
 static __always_inline __u32 frontend_of_request(struct packet *p, enum family family)
 {
 	struct request *r = &p->request;
-	__u32 id = is_to_frontend(p, family);
+	__u32 id = frontend_of_destination(p, family);
 
 	if (!id) {
 		__builtin_memset(r, 0, sizeof(*r));
