@@ -39,7 +39,7 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 		return UNDECIDED;
 	if (!put_direct_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
-	action = family == FAMILY_IPV4 ? fl_send4(skb) : fl_send6(skb);
+	action = send(skb, family);
 	if (action == UNDECIDED) {
 		delete_flow(TIER_NEW, &p->wire, family);
 		return UNDECIDED;

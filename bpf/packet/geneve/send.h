@@ -41,11 +41,8 @@ static __always_inline bool may_be_fragmented(struct __sk_buff *skb, const struc
 	       !(field & bpf_htons(IPV4_DONT_FRAGMENT));
 }
 
-/*
- * UNDECIDED: it does not fit, and nobody may be told so. The packet is of p->flow, and p->way is
- * known.
- */
-static __always_inline int send(struct __sk_buff *skb, struct packet *p, enum family family)
+/* GOES_DIRECTLY: it may be wrapped. UNDECIDED: it does not fit, and nobody may be told so. */
+static __always_inline int check_way(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	__u32 overhead = overhead_of(family_of(&p->way.node), family);
 
@@ -54,21 +51,48 @@ static __always_inline int send(struct __sk_buff *skb, struct packet *p, enum fa
 							 : tell_too_big(skb, p, overhead, family);
 	if (unlikely(!has_hops(skb, p, family)))
 		return tell_time_exceeded(skb, family);
-	return wrap(skb, p, family);
+	return GOES_DIRECTLY;
 }
 
-__noinline int fl_send4(struct __sk_buff *skb)
+__noinline int fl_check_way4(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 
-	return p ? send(skb, p, FAMILY_IPV4) : TC_ACT_SHOT;
+	return p ? check_way(skb, p, FAMILY_IPV4) : TC_ACT_SHOT;
 }
 
-__noinline int fl_send6(struct __sk_buff *skb)
+__noinline int fl_check_way6(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 
-	return p ? send(skb, p, FAMILY_IPV6) : TC_ACT_SHOT;
+	return p ? check_way(skb, p, FAMILY_IPV6) : TC_ACT_SHOT;
+}
+
+__noinline int fl_wrap4(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? wrap(skb, p, FAMILY_IPV4) : TC_ACT_SHOT;
+}
+
+__noinline int fl_wrap6(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? wrap(skb, p, FAMILY_IPV6) : TC_ACT_SHOT;
+}
+
+/*
+ * The packet is of p->flow, and p->way is known. UNDECIDED: as check_way(). Two functions side by
+ * side: nested, they and what calls them would need more than a stack of 512 bytes.
+ */
+static __always_inline int send(struct __sk_buff *skb, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_check_way4(skb) : fl_check_way6(skb);
+
+	if (action != GOES_DIRECTLY)
+		return action;
+	return family == FAMILY_IPV4 ? fl_wrap4(skb) : fl_wrap6(skb);
 }
 
 /* Behind tags that are in the frame, and without an Ethernet header, room cannot be made. */
@@ -156,7 +180,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		promote_direct(p, flow, family);
 	if (!fl_find_way(skb))
 		return unanswered(REASON_DIRECT_NO_ROUTE);
-	action = family == FAMILY_IPV4 ? fl_send4(skb) : fl_send6(skb);
+	action = send(skb, family);
 	if (action == UNDECIDED) {
 		p->keeps_backend = true;
 		forget_direct(p, family);
