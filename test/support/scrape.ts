@@ -26,9 +26,18 @@ const CONNTRACK_METRICS: readonly MetricName[] = [
 ];
 /** Those of an agent that may neither destroy nor refuse: test/integration/netns/stale/refused.test.ts. */
 const POWERLESS_METRICS: readonly MetricName[] = ['fairlead_stale_sockets'];
+/** Those of an agent with XDP on a device: test/integration/netns/xdp/devices.test.ts. */
+export const XDP_METRICS: readonly MetricName[] = [
+  'fairlead_xdp_device',
+  'fairlead_xdp_sent_frames_total',
+  'fairlead_xdp_lost_frames_total',
+];
+/** Those of an agent that knows other nodes: test/integration/netns/devices/direct-return.test.ts. */
+export const PEER_METRICS: readonly MetricName[] = ['fairlead_direct_return_peers'];
 const ELSEWHERE = [
   ...[...API_SERVER_METRICS, ...PACKET_METRICS],
   ...[...CONNTRACK_METRICS, ...POWERLESS_METRICS],
+  ...[...XDP_METRICS, ...PEER_METRICS],
 ];
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
   (name) => !ELSEWHERE.includes(name),

@@ -16,6 +16,7 @@ import {
   startDirectCluster,
   VIPS,
 } from '../../../support/packets/direct-return.ts';
+import { PEER_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 
 const TRANSPORTS = ['TCP', 'UDP'] as const;
@@ -143,9 +144,13 @@ test('what comes from a machine that is no Node is dropped and counted', async (
   await cluster.serve(only(1));
   const backend = cluster.nodes[1]!;
   const before = await reasonOf(backend, 'GENEVE_STRANGER');
+  const scrapes = new Scrapes(backend.instance.sandbox);
+  await scrapes.take();
   // n2 does not know n1 any more.
   cluster.writeNodes(ALL, { seenBy: [backend], without: 'n1' });
   await cluster.programmed();
+  await scrapes.take();
+  expect(scrapes.unmoved(PEER_METRICS)).toEqual([]);
   const answer = await cluster.outside.once(target('TCP'), 1_500);
   expect(answer).toMatchObject({ kind: 'failed', code: 'TIMEOUT' });
   expect(await reasonOf(backend, 'GENEVE_STRANGER')).toBeGreaterThan(before);
