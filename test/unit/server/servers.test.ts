@@ -230,6 +230,9 @@ test('a full map is told on the Service it hit', async () => {
   ]);
 });
 
+/** Recorded some time after its cause: events/xdp.test.ts. */
+const LATER = ['XDPRefused'];
+
 test('every documented Event is recorded by its cause', async () => {
   servers.close();
   const holders = await Promise.all([holdPort(), holdPort(), holdPort()]);
@@ -249,7 +252,11 @@ test('every documented Event is recorded by its cause', async () => {
   servers.configWritten({ path: 'config.yaml', isChanged: true });
   await expect
     .poll(() => [...new Set(events.map(({ reason }) => reason))].sort())
-    .toEqual(Object.keys(EVENTS).sort());
+    .toEqual(
+      Object.keys(EVENTS)
+        .filter((reason) => !LATER.includes(reason))
+        .sort(),
+    );
   for (const holder of holders) holder.close();
 });
 

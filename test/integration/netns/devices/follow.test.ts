@@ -47,6 +47,7 @@ describe('a device', () => {
     expect(state.table).toContainEqual({
       ifindex: find(state, 'v0')?.ifindex,
       isPod: false,
+      isXdpTarget: false,
       snat: { IPv4: '192.0.2.1' },
     });
     await namespace.run('ping', '-c1', '-W1', '-b', '-I', 'v0', '192.0.2.255').catch(() => '');
