@@ -312,11 +312,21 @@ static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum 
 	end_own_snat(p, check, TIER_MAIN, family);
 }
 
+/* Of several that delete the flow leg one takes it from the count. */
+static __always_inline void forget_flow(struct packet *p, enum family family)
+{
+	bool was_in_main = !delete_flow(TIER_MAIN, &p->wire, family);
+	bool was_in_new = !delete_flow(TIER_NEW, &p->wire, family);
+
+	if (was_in_main || was_in_new)
+		fl_count_end(p->flow.backend_id, p->flow.service_id, p->flow.generation,
+			     p->flow.born_seconds, family);
+}
+
 /* Deletes all legs of the flow of the request on the wire. */
 static __always_inline void forget(struct packet *p, enum family family)
 {
 	struct nat *nat = find_nat_of(p, family);
-	bool was_in_main, was_in_new;
 
 	if (nat && nat->check != nat_check(p, family))
 		nat = NULL; /* another flow's */
@@ -326,12 +336,7 @@ static __always_inline void forget(struct packet *p, enum family family)
 		delete_nat(TIER_MAIN, &p->nat, family);
 		delete_nat(TIER_NEW, &p->nat, family);
 	}
-	was_in_main = !delete_flow(TIER_MAIN, &p->wire, family);
-	was_in_new = !delete_flow(TIER_NEW, &p->wire, family);
-	/* Of several that delete it one takes it from the count. */
-	if (was_in_main || was_in_new)
-		fl_count_end(p->flow.backend_id, p->flow.service_id, p->flow.generation,
-			     p->flow.born_seconds, family);
+	forget_flow(p, family);
 }
 
 #endif

@@ -15,8 +15,11 @@ static __always_inline bool is_older(__u32 born_seconds)
 	return round && born_seconds < round->met;
 }
 
-/* A flow of packets is made, and never open: open connections are those of sockets. */
-static __always_inline void count_flow(__u32 backend_id, __u32 born_seconds)
+/*
+ * A flow of packets is made, and never open: open connections are those of sockets. Global, see
+ * backend.h: several functions make flows.
+ */
+__noinline int fl_count_flow(__u32 backend_id, __u32 born_seconds)
 {
 	struct backend_stat *stat = bpf_map_lookup_elem(&fl_be_stat, &backend_id);
 	struct backend_flows *flows = bpf_map_lookup_elem(&fl_be_flows, &backend_id);
@@ -27,6 +30,7 @@ static __always_inline void count_flow(__u32 backend_id, __u32 born_seconds)
 	}
 	if (flows)
 		__sync_fetch_and_add(is_older(born_seconds) ? &flows->older : &flows->newer, 1);
+	return 0;
 }
 
 /* NULL: the id may belong to another backend by now, see count_end(). */

@@ -284,7 +284,7 @@ static __always_inline int begin_flow(hook_context *ctx, struct packet *p, enum 
 			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
-	count_flow(p->flow.backend_id, p->flow.born_seconds);
+	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);
 	return to_backend(ctx, p, family);
 }
 

@@ -44,8 +44,7 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 		delete_flow(TIER_NEW, &p->wire, family);
 		return UNDECIDED;
 	}
-	count_opened(p->flow.backend_id);
-	count_closed(p->flow.backend_id); /* open connections are those of sockets */
+	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);
 	return action;
 }
 

@@ -147,8 +147,31 @@ static __always_inline void promote_direct(struct packet *p, struct flow *flow, 
 static __always_inline void forget_direct(struct packet *p, enum family family)
 {
 	keep_traffic(&p->flow, NULL);
-	delete_flow(TIER_MAIN, &p->wire, family);
-	delete_flow(TIER_NEW, &p->wire, family);
+	forget_flow(p, family);
+}
+
+/* Global, see backend.h: a request ends its flow in several ways. */
+__noinline int fl_forget_direct4(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		forget_direct(p, FAMILY_IPV4);
+	return 0;
+}
+
+__noinline int fl_forget_direct6(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		forget_direct(p, FAMILY_IPV6);
+	return 0;
+}
+
+static __always_inline int end_direct(enum family family)
+{
+	return family == FAMILY_IPV4 ? fl_forget_direct4() : fl_forget_direct6();
 }
 
 /* What it does not return it leaves to whoever begins flows. */
@@ -166,12 +189,12 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 	if (!can_be_wrapped(p))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
 	if (!direct_goes_on(p, family)) {
-		forget_direct(p, family);
+		end_direct(family);
 		return UNDECIDED;
 	}
 	if (!find_node(p)) {
 		count_reason(REASON_DIRECT_NO_PEER);
-		forget_direct(p, family);
+		end_direct(family);
 		return UNDECIDED;
 	}
 	account(p, flow, family);
@@ -183,7 +206,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 	action = send(skb, family);
 	if (action == UNDECIDED) {
 		p->keeps_backend = true;
-		forget_direct(p, family);
+		end_direct(family);
 	}
 	return action;
 }

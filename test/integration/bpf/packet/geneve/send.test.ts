@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
 import { beforeEach, describe, expect, test } from 'vitest';
+import { livingFlows } from '../../../../../src/dataplane/bpf/flows/sweep/recount.ts';
 import {
   decodePeer,
   encodeNodeAddress,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import { kernelTables } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { checksum } from '../../../../support/packets/checksum.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
@@ -15,6 +17,7 @@ import { names, PLACES, publish, type Service } from '../support/stage.ts';
 
 const drive = sharedDrive();
 const { setMtu } = withRoutes(drive);
+const tables = kernelTables((name) => drive.object.map(name));
 const REDIRECTED = 7;
 const FAMILIES = ['IPv4', 'IPv6'] as const;
 
@@ -78,6 +81,23 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       send(`${request} tcp FIN ACK`);
       expect(drive.flows('main', family)[0]?.value).toMatchObject({ state: 'half-closed' });
       expect(drive.reasons()).toEqual({});
+    });
+
+    test('its flow is among the living ones of the backend, from its first packet to its end', () => {
+      const living = (): number => livingFlows(tables.backendFlows, 1);
+      send(`${request} tcp SYN`);
+      send(`${request} tcp ACK`);
+      expect(living()).toBe(1);
+      send(`${request} tcp FIN ACK`);
+      send(`${request} tcp SYN`);
+      expect(living()).toBe(1);
+      removePeer(drive, peer);
+      drive.run('fl_ingress', buildFrame(`${request} tcp ACK`));
+      expect([living(), drive.flows('new', family), drive.flows('main', family)]).toEqual([
+        0,
+        [],
+        [],
+      ]);
     });
 
     test('UDP, with a checksum and without', () => {
