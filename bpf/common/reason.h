@@ -64,7 +64,8 @@ enum reason {
 	REASON_GENEVE_NOT_A_FRONTEND = 44, /* the packet in it is for no Service of this node */
 	REASON_GENEVE_NO_BACKEND = 45,	   /* names no backend of that Service on this node */
 	REASON_GENEVE_NOT_UNWRAPPED = 46,  /* the kernel refused to take off the headers */
-	/* 47 is reserved. */
+	/* At the node that chose the backend: */
+	REASON_DIRECT_GIVEN_BACK = 47, /* by the backend's node, which does not serve it: SNAT */
 	/* Of packets of flows at XDP: */
 	REASON_XDP_SENT = 48,	      /* translated and sent on; all others are left to tc: */
 	REASON_XDP_NO_TARGET = 49,    /* they go to a pod, a tunnel, any device without XDP */

@@ -56,6 +56,14 @@ union leg {
 /* And if it is in Geneve, to another node, that the packet of a flow goes on. */
 #define GOES_DIRECTLY 259
 
+/* What is in Geneve: to be read; a request of a flow, or a new one; one that has been given back.
+ */
+#define IN_GENEVE  260
+#define GOES_ON	   261
+#define BEGINS	   262
+#define COMES_BACK 263
+#define NOT_HERE   264 /* its backend is not, or no longer, one of this node */
+
 /* Other programs on the device go on with the packet. */
 #define LEAVE TC_ACT_UNSPEC
 
@@ -70,7 +78,10 @@ struct way {
 	struct address source; /* of this node, as that one knows it */
 	__u16 port;
 	__u16 mtu;
-	__u32 pad;
+	/* Of what came in Geneve: */
+	__u8 option_flags; /* enum geneve_option_flags */
+	enum family inner;
+	__u16 pad;
 	struct bpf_fib_lookup fib;
 };
 
@@ -87,7 +98,7 @@ struct packet {
 	__u8 has_mac;		/* it begins with an Ethernet header */
 	__u8 may_end;		/* of a FIN or RST: it has a sequence number that is not forged */
 	__u8 in_geneve;		/* it has come in Geneve, which has been taken off */
-	__u8 keeps_backend;	/* of p->flow, which is to begin again with SNAT */
+	__u8 keeps_backend;	/* of p->flow, if it has one: it is to begin again with SNAT */
 	tcp_progress progress;	/* of TCP: what the packet says, if it is the client's */
 	__u32 length;		/* of the network packet */
 	__u32 network;		/* offset of its header */

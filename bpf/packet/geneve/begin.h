@@ -11,9 +11,9 @@
 #include "packet/geneve/send.h"
 
 /* What is not masqueraded needs no other way. */
-static __always_inline bool goes_directly(const struct choice *c)
+static __always_inline bool goes_directly(const struct packet *p)
 {
-	return c->rule.flags.direct_return & c->masquerade;
+	return p->choice.rule.flags.direct_return & p->choice.masquerade & !p->keeps_backend;
 }
 
 static __always_inline bool put_direct_flow(struct packet *p, enum family family)

@@ -9,7 +9,7 @@
 
 #include "packet/flow/new_flow.h"
 #include "packet/fragment.h"
-#include "packet/geneve/unwrap.h"
+#include "packet/geneve/back.h"
 
 /* --- the backend -------------------------------------------------------------------------------
  */
@@ -80,29 +80,64 @@ static __always_inline bool may_go_on(const struct packet *p)
 	return !is_first(p) && !p->flow.flags.masquerade;
 }
 
-static __always_inline int deliver(struct __sk_buff *skb, enum family family)
+/* A flow whose backend is no longer one of a Service goes on, as any; it begins none. */
+static __always_inline bool may_go_on_without(const struct packet *p)
+{
+	return !p->flow.flags.direct_return && !is_first(p) && is_of_named(p);
+}
+
+/* NOT_HERE, BEGINS, GOES_ON */
+static __always_inline int decide_here(struct packet *p, enum family family)
+{
+	enum reason reason = choose_named(p, family);
+	struct flow *flow = find_flow_of(p, family);
+	bool is_known = flow && read_flow(p, flow, family);
+
+	set_now(p);
+	if (reason != REASON_TRANSLATED) {
+		p->choice.backend_id = 0;
+		if (is_known && may_go_on_without(p))
+			return GOES_ON;
+		count_reason(reason);
+		return NOT_HERE;
+	}
+	if (is_known && may_go_on(p))
+		return GOES_ON;
+	if (is_known) {
+		set_nat_key(p);
+		family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
+	}
+	return BEGINS;
+}
+
+__noinline int fl_decide_here4(void)
 {
 	struct packet *p = this_packet();
-	enum reason reason;
-	struct flow *flow;
+
+	return p ? decide_here(p, FAMILY_IPV4) : TC_ACT_SHOT;
+}
+
+__noinline int fl_decide_here6(void)
+{
+	struct packet *p = this_packet();
+
+	return p ? decide_here(p, FAMILY_IPV6) : TC_ACT_SHOT;
+}
+
+static __always_inline int deliver(struct __sk_buff *skb, int decision, enum family family)
+{
+	struct packet *p = this_packet();
 	int action;
 
 	if (!p)
 		return TC_ACT_SHOT;
-	reason = choose_named(p, family);
-	if (reason != REASON_TRANSLATED)
-		return unanswered(reason);
-	set_now(p);
-	flow = find_flow_of(p, family);
-	if (flow && read_flow(p, flow, family)) {
-		if (may_go_on(p)) {
-			action = request(skb, family);
-			if (action != UNDECIDED)
-				return action;
-		} else {
-			set_nat_key(p);
-			family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
-		}
+	p->in_geneve = true;
+	if (decision == GOES_ON) {
+		action = request(skb, family);
+		if (action != UNDECIDED)
+			return action;
+		if (!p->choice.backend_id)
+			return unanswered(REASON_GENEVE_NO_BACKEND);
 	}
 	/* A connection that this node has lost: its backend has answered it before. */
 	if (!is_first(p))
@@ -110,14 +145,14 @@ static __always_inline int deliver(struct __sk_buff *skb, enum family family)
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 
-__noinline int fl_deliver4(struct __sk_buff *skb)
+__noinline int fl_deliver4(struct __sk_buff *skb, int decision)
 {
-	return deliver(skb, FAMILY_IPV4);
+	return deliver(skb, decision, FAMILY_IPV4);
 }
 
-__noinline int fl_deliver6(struct __sk_buff *skb)
+__noinline int fl_deliver6(struct __sk_buff *skb, int decision)
 {
-	return deliver(skb, FAMILY_IPV6);
+	return deliver(skb, decision, FAMILY_IPV6);
 }
 
 /* --- the packet --------------------------------------------------------------------------------
@@ -130,27 +165,12 @@ static __always_inline bool may_be_geneve(const struct packet *p)
 	return flags && flags->direct_port && flags->direct_port == p->wire.destination_port;
 }
 
-static __always_inline int deliver_parsed(struct __sk_buff *skb, struct packet *p, int parsed)
-{
-	bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
-
-	if (parsed != PARSED_FLOW || p->wire.protocol == PROTOCOL_SCTP)
-		return unanswered(REASON_GENEVE_NOT_A_FRONTEND);
-	if (is_ipv4 ? is_loopback(&p->wire.destination, FAMILY_IPV4)
-		    : is_loopback(&p->wire.destination, FAMILY_IPV6))
-		return unanswered(REASON_DROPPED_MARTIAN);
-	if (p->is_fragment && !fl_know_ports())
-		return unanswered(REASON_DROPPED_FRAGMENT);
-	return is_ipv4 ? fl_deliver4(skb) : fl_deliver6(skb);
-}
-
-/* Of a datagram to the port. */
+/* Of a datagram to the port. IN_GENEVE: fl_read_inner() goes on. */
 __noinline int fl_receive(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 	struct geneve_head head = {};
 	enum wrapped wrapped;
-	__u32 network;
 
 	if (!p || !is_to_node(p))
 		return LEAVE;
@@ -161,14 +181,61 @@ __noinline int fl_receive(struct __sk_buff *skb)
 		return unanswered(REASON_GENEVE_STRANGER);
 	if (wrapped == WRAPPED_MALFORMED)
 		return unanswered(REASON_GENEVE_MALFORMED);
-	network = p->network;
-	if (!unwrap(skb, p, &head))
-		return unanswered(REASON_GENEVE_NOT_UNWRAPPED);
-	p->in_geneve = true;
+	note_wrapped(p, &head);
+	return can_be_unwrapped(p) ? IN_GENEVE : unanswered(REASON_GENEVE_NOT_UNWRAPPED);
+}
+
+/* Of the packet inside: what is to become of it. */
+static __always_inline int decide_parsed(struct packet *p, int parsed)
+{
+	bool is_ipv4 = p->way.inner == FAMILY_IPV4;
+
+	if (parsed != PARSED_FLOW || p->wire.protocol == PROTOCOL_SCTP)
+		return unanswered(REASON_GENEVE_NOT_A_FRONTEND);
+	if (is_ipv4 ? is_loopback(&p->wire.destination, FAMILY_IPV4)
+		    : is_loopback(&p->wire.destination, FAMILY_IPV6))
+		return unanswered(REASON_DROPPED_MARTIAN);
+	if (p->is_fragment && !fl_know_ports())
+		return unanswered(REASON_DROPPED_FRAGMENT);
+	if (p->way.option_flags & GENEVE_GIVEN_BACK)
+		return COMES_BACK;
+	return is_ipv4 ? fl_decide_here4() : fl_decide_here6();
+}
+
+/* It is unwrapped when it is sure that it stays here. */
+__noinline int fl_read_inner(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+	__u32 at;
+	int decision;
+
+	if (!p)
+		return TC_ACT_SHOT;
+	at = p->network + overhead_of(family_of(&p->way.node), p->way.inner);
 	p->is_plain = false;
-	return deliver_parsed(skb, p,
-			      skb->protocol == bpf_htons(ETH_P_IP) ? fl_parse4(skb, network)
-								   : fl_parse6(skb, network));
+	decision = decide_parsed(p, p->way.inner == FAMILY_IPV4 ? fl_parse4(skb, at)
+								: fl_parse6(skb, at));
+	if (decision == NOT_HERE)
+		return fl_give_back(skb);
+	if (decision != TC_ACT_SHOT && !unwrap(skb, p))
+		return unanswered(REASON_GENEVE_NOT_UNWRAPPED);
+	return decision;
+}
+
+/* Side by side: what they call takes the stack and the eight frames that there are. */
+static __always_inline int on_geneve(struct __sk_buff *skb)
+{
+	bool is_ipv4;
+	int next = fl_receive(skb);
+
+	if (next == IN_GENEVE)
+		next = fl_read_inner(skb);
+	is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
+	if (next == COMES_BACK)
+		return is_ipv4 ? fl_take_back4(skb) : fl_take_back6(skb);
+	if (next == BEGINS || next == GOES_ON)
+		return is_ipv4 ? fl_deliver4(skb, next) : fl_deliver6(skb, next);
+	return next;
 }
 
 #endif

@@ -51,7 +51,7 @@ static __always_inline bool is_well_formed(const struct geneve_head *head)
 	return inner_family(head) && head->geneve.flags == GENEVE_CRITICAL &&
 	       head->geneve.words == words + 1 && head->option.type == GENEVE_TYPE &&
 	       head->option.words == words && head->option.version == GENEVE_TYPE_VERSION &&
-	       !head->option.flags;
+	       !(head->option.flags & ~GENEVE_GIVEN_BACK);
 }
 
 /* Reads both headers, with no more of the option than an address of the family. */
@@ -101,30 +101,47 @@ static __always_inline void set_ethertype(struct __sk_buff *skb, const struct pa
 		bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &type, sizeof(type), 0);
 }
 
-/*
- * False: it stays as it is. Else p->choice has the backend that the option names, and the packet is
- * to be parsed again.
- */
-static __always_inline bool unwrap(struct __sk_buff *skb, struct packet *p,
-				   const struct geneve_head *head)
+static __always_inline __u32 size_of_outer(const struct packet *p)
 {
-	enum family inner = inner_family(head), outer = family_of(&p->wire.source);
-	__u32 header = outer == FAMILY_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	return family_of(&p->way.node) == FAMILY_IPV4 ? sizeof(struct iphdr)
+						      : sizeof(struct ipv6hdr);
+}
+
+/* What is in the way, as options, we have not sent. */
+static __always_inline bool can_be_unwrapped(const struct packet *p)
+{
 	__u32 network = p->has_mac ? ETH_HLEN : 0;
 
-	/* What is in the way, as options, we have not sent. */
-	if (p->network != network || p->transport != network + header)
-		return false;
+	return p->network == network && p->transport == network + size_of_outer(p);
+}
+
+/* Into p->way and p->choice: where it comes from, and the backend. */
+static __always_inline void note_wrapped(struct packet *p, const struct geneve_head *head)
+{
+	p->way.node = p->wire.source;
+	p->way.source = p->wire.destination;
+	p->way.option_flags = head->option.flags;
+	p->way.inner = inner_family(head);
 	__builtin_memset(&p->choice, 0, sizeof(p->choice));
 	p->choice.port = bpf_ntohs(head->option.port);
-	if (inner == FAMILY_IPV4)
+	if (p->way.inner == FAMILY_IPV4)
 		set_ipv4(&p->choice.address, head->option.backend[0]);
 	else
 		__builtin_memcpy(&p->choice.address, head->option.backend,
 				 sizeof(p->choice.address));
-	if (take_off(skb, overhead_of(outer, inner), outer, inner))
+}
+
+/* Of the packet inside, as it has been parsed. False: it stays as it is. */
+static __always_inline bool unwrap(struct __sk_buff *skb, struct packet *p)
+{
+	enum family outer = family_of(&p->way.node);
+	__u32 size = overhead_of(outer, p->way.inner);
+
+	if (take_off(skb, size, outer, p->way.inner))
 		return false;
 	set_ethertype(skb, p);
+	p->network -= size;
+	p->transport -= size;
 	return true;
 }
 

@@ -16,6 +16,9 @@
 #define GENEVE_TYPE	    0x81 /* 1, critical: who does not know it must not take the packet */
 #define GENEVE_TYPE_VERSION 1
 
+/* The node of the backend sends a request back as it came. */
+enum geneve_option_flags { GENEVE_GIVEN_BACK = 1 } PACKED_ENUM;
+
 struct geneve {
 	__u8 words; /* version 0 in the upper two bits; length of the options, in words */
 	__u8 flags;
@@ -28,7 +31,7 @@ struct geneve_option {
 	__u8 type;
 	__u8 words; /* of the data, which begins with `version` */
 	__u8 version;
-	__u8 flags; /* 0 */
+	__u8 flags; /* enum geneve_option_flags */
 	__be16 port;
 	__be32 backend[4]; /* the first word alone for IPv4 */
 };
@@ -37,6 +40,8 @@ struct geneve_head {
 	struct geneve geneve;
 	struct geneve_option option;
 };
+
+#define OPTION_FLAGS offsetof(struct geneve_head, option.flags)
 
 /* Of the data of the option, in words. */
 #define GENEVE_DATA_WORDS(family) ((family) == FAMILY_IPV4 ? 2 : 5)

@@ -45,26 +45,17 @@ export interface Serving {
   readonly forwarding?: 'snat' | 'dsr' | 'hybrid';
   /** Default: all servers. */
   readonly endpoints?: readonly Endpoint[];
+  /** Default: all nodes. */
+  readonly seenBy?: readonly TestNode[];
 }
 
-export interface DirectOptions {
-  /** Of the agents. */
-  readonly flags?: readonly string[];
-  /** Before agents start. */
-  readonly prepare?: (all: TestNodes) => Promise<void>;
-}
-
-export async function startDirectCluster({
-  flags = [],
-  prepare,
-}: DirectOptions = {}): Promise<DirectCluster> {
+export async function startDirectCluster(): Promise<DirectCluster> {
   const all: TestNodes = await startNodes([
     { name: 'n1', servers: ['s1'], clients: [] },
     { name: 'n2', servers: ['s2'], clients: [] },
     { name: 'n3', servers: ['s3'], clients: [] },
     { name: 'outside', servers: [], clients: [] },
   ]);
-  await prepare?.(all);
   const nodes = all.nodes.slice(0, 3);
   const machine = all.nodes[3]!;
   await ipBatch(
@@ -81,9 +72,10 @@ export async function startDirectCluster({
   const programmed: DirectCluster['programmed'] = async () => {
     await Promise.all(nodes.map((node) => node.programmed()));
   };
-  const serve: DirectCluster['serve'] = async ({ forwarding = 'dsr', endpoints } = {}) => {
+  const serve: DirectCluster['serve'] = async (options = {}) => {
+    const { forwarding = 'dsr', endpoints, seenBy = nodes } = options;
     const behind = endpoints ?? servers.map((pod) => ({ pod }));
-    for (const { manifests } of nodes) {
+    for (const { manifests } of seenBy) {
       for (const transport of ['TCP', 'UDP'] as const) {
         manifests.put(`${transport}.yaml`, serviceOf(transport, forwarding, behind));
       }
@@ -92,12 +84,12 @@ export async function startDirectCluster({
   };
   writeNodes(['n1', 'n2', 'n3']);
   const outside = await startClient(machine.self);
-  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flags)));
+  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent()));
   return {
     ...{ nodes, servers, outside, serve, writeNodes, programmed },
     restart: async (index) => {
       await agents[index]!.stop();
-      agents[index] = await nodes[index]!.startAgent(flags);
+      agents[index] = await nodes[index]!.startAgent();
     },
     stop: async () => {
       await Promise.all(agents.map((agent) => agent.stop()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return under load: while annotations and agents change, no request fails.
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Endpoint } from '../../../../src/lab/manifests.ts';
 import type { RunningLoad } from '../../../../src/lab/traffic.ts';
 import {
   type DirectCluster,
@@ -18,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => cluster?.stop());
 
 /** Both families and both transports, from before `change` until after it. */
-async function underLoad(change: () => Promise<void>): Promise<void> {
+async function underLoad(change: (progress: () => Promise<void>) => Promise<void>): Promise<void> {
   const loads: RunningLoad[] = [];
   for (const protocol of ['TCP', 'UDP'] as const) {
     for (const address of VIPS) {
@@ -33,7 +34,7 @@ async function underLoad(change: () => Promise<void>): Promise<void> {
     }
   };
   await progress();
-  await change();
+  await change(progress);
   await progress();
   for (const load of loads) {
     const { failures, connections } = await load.stop();
@@ -50,6 +51,38 @@ test('the annotation of the Service', async () => {
     }
   });
 });
+
+/** What each step leaves: s2 and s3, which are not on the node that clients reach, take turns. */
+const ROLLING = [['s2', 's3'], ['s3'], ['s3', 's2'], ['s2']] as const;
+
+const endpointsOf = (names: readonly string[]): Endpoint[] =>
+  cluster.servers.filter(({ name }) => names.includes(name)).map((pod) => ({ pod }));
+
+test.each(['before', 'after'])(
+  'a rolling update that the balancer sees %s the others fails no request, and no connection',
+  async (order) => {
+    const [balancer, ...others] = cluster.nodes;
+    const groups = order === 'before' ? [[balancer!], others] : [others, [balancer!]];
+    await cluster.serve({ endpoints: endpointsOf(['s2']) });
+    const open = await Promise.all(
+      VIPS.map((address) => cluster.outside.open({ protocol: 'TCP', address, port: PORTS.TCP })),
+    );
+    await underLoad(async (progress) => {
+      for (const names of ROLLING) {
+        for (const seenBy of groups) {
+          await cluster.serve({ endpoints: endpointsOf(names), seenBy });
+          await progress();
+          for (const connection of open) {
+            expect(await connection.talk('again')).toMatchObject({ backend: 's2', text: 'again' });
+          }
+        }
+      }
+    });
+    for (const connection of open) await connection.close();
+    const { reasons } = await balancer!.status();
+    expect(reasons['DIRECT_GIVEN_BACK']).toBeGreaterThan(0);
+  },
+);
 
 test('the annotation of a node', async () => {
   await cluster.serve();

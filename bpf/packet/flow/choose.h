@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets to a frontend, without a flow: is a backend to be chosen, and which? */
+#ifndef FAIRLEAD_CHOOSE_H
+#define FAIRLEAD_CHOOSE_H
+
+#include "packet/answer/refuse.h"
+#include "packet/answer/reset.h"
+#include "packet/flow/adopt.h"
+#include "packet/flow/new_flow.h"
+
+/*
+ * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
+ * connection of the node's own, or of one that netfilter masquerades, which has the number of a
+ * NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection that a
+ * table of Maglev knows. `may_adopt` is a compile-time constant.
+ */
+static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, bool may_adopt,
+				      enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+	bool is_left;
+	int action;
+
+	set_now(p);
+	is_left = !s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family);
+	if (may_adopt && !is_left) {
+		action = family == FAMILY_IPV4 ? fl_adopt4(skb) : fl_adopt6(skb);
+		if (action != UNDECIDED)
+			return action;
+	}
+	p->choice.reason = REASON_UNKNOWN_CONNECTION;
+	count_choice(&p->choice);
+	if (is_left)
+		return LEAVE;
+	return family == FAMILY_IPV4 ? fl_reset4(skb) : fl_reset6(skb);
+}
+
+/*
+ * While flows are carried over to other maps, one that begins would be known to half of the
+ * programs. Who finds a hold that has ended removes it: its low bits would come again.
+ */
+static __always_inline bool is_held(struct packet *p)
+{
+	struct packet_settings *s = packet_settings();
+
+	/* Nobody sends a datagram again. */
+	if (!s || !s->hold_until || p->wire.protocol == PROTOCOL_UDP)
+		return false;
+	set_now(p);
+	if ((__u16)(s->hold_until - (__u16)p->now) <= HOLD_SECONDS)
+		return true;
+	s->hold_until = 0;
+	return false;
+}
+
+/*
+ * UNDECIDED: p->choice has the backend of the flow that begins. `may_adopt` is a compile-time
+ * constant: adopting needs two frames of the eight that calls may have.
+ */
+static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *p, bool may_adopt,
+					  enum family family)
+{
+	int verdict;
+
+	if (is_held(p))
+		return TC_ACT_SHOT;
+	set_client(skb, p);
+	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
+	if (verdict == VERDICT_LEAVE)
+		return LEAVE;
+	if (verdict == VERDICT_REFUSE && p->choice.reason == REASON_FLOW_ENDED)
+		return on_unknown(skb, p, may_adopt, family);
+	count_choice(&p->choice);
+	if (verdict == VERDICT_DROP)
+		return TC_ACT_SHOT;
+	return verdict == VERDICT_REFUSE ? refuse(skb, family) : UNDECIDED;
+}
+
+#endif
