@@ -52,11 +52,11 @@ enum reason {
 	REASON_ADOPTED = 32, /* TCP that begins no connection: its table knows the backend */
 	/* 32 to 35 are reserved. */
 	/* Of direct return, at the node that chose the backend: */
-	REASON_DIRECT_TOO_BIG = 36,	  /* with its Geneve headers for the way: refused by ICMP */
-	REASON_DIRECT_NO_PEER = 37,	  /* the backend's node takes no Geneve any more */
+	REASON_DIRECT_TOO_BIG = 36,	  /* with its outer headers for the way: refused by ICMP */
+	REASON_DIRECT_NO_PEER = 37,	  /* the backend's node takes no requests any more */
 	REASON_DIRECT_NO_ROUTE = 38,	  /* to the backend's node, or none that can be used */
 	REASON_DIRECT_NOT_WRAPPED = 39,	  /* the kernel refused to make room for the headers */
-	REASON_DIRECT_ICMP = 40,	  /* an ICMP error about a packet in Geneve */
+	REASON_DIRECT_ICMP = 40,	  /* an ICMP error about a packet in a tunnel */
 	REASON_DIRECT_TIME_EXCEEDED = 41, /* its last hop would have been this node */
 	/* At the node of the backend, of Geneve that has the VNI and option of this proxy: */
 	REASON_GENEVE_STRANGER = 42,	   /* from no node that may send it */

@@ -101,6 +101,7 @@ struct traffic_rule_flags {
 	 * client itself.
 	 */
 	__u8 direct_return : 1;
+	__u8 ipip : 1; /* these travel in IPIP to their backend itself, if it is a real server */
 };
 
 /*

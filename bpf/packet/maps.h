@@ -206,6 +206,18 @@ struct {
 } fl_peer SEC(".maps");
 
 /*
+ * MTUs of the ways to real servers, as ICMP errors have told them: the same as struct peer has for
+ * nodes. Written and read by the packet programs. Key: the server's address. Full: LRU eviction;
+ * the next error tells it again.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct peer_key);
+	__type(value, struct path_mtu);
+} fl_path_mtu SEC(".maps");
+
+/*
  * The node that a backend runs on. Written by the agent through shared memory, before the backend
  * is published; read for flows of direct return alone. Key: backend id. Resized with fl_backend4.
  */

@@ -15,6 +15,7 @@
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"
+#include "packet/ipip/error.h"
 #include "packet/plain/plain.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -47,11 +48,13 @@ static __always_inline int ingress_of(struct __sk_buff *skb, struct packet *p, e
 	return action == UNDECIDED ? on_no_flow(skb, p, family) : action;
 }
 
-static __always_inline int icmp_ingress(struct __sk_buff *skb, __u8 family)
+static __always_inline int icmp_ingress(struct __sk_buff *skb, const struct packet *p, __u8 family)
 {
-	if (family == FAMILY_IPV4)
-		return fl_read_error4(skb) ? fl_error_in4(skb) : fl_answer_ping4(skb);
-	return fl_read_error6(skb) ? fl_error_in6(skb) : fl_answer_ping6(skb);
+	if (family == FAMILY_IPV4 ? fl_read_error4(skb) : fl_read_error6(skb))
+		return family == FAMILY_IPV4 ? fl_error_in4(skb) : fl_error_in6(skb);
+	if (unlikely(is_about_ipip(p, family)))
+		return fl_ipip_error(skb);
+	return family == FAMILY_IPV4 ? fl_answer_ping4(skb) : fl_answer_ping6(skb);
 }
 
 /* What is no plain packet. */
@@ -69,7 +72,7 @@ static __always_inline int other_ingress(struct __sk_buff *skb, enum link link)
 	if (is_martian(p, family))
 		return unanswered(REASON_DROPPED_MARTIAN);
 	if (parsed == PARSED_ICMP)
-		return icmp_ingress(skb, family);
+		return icmp_ingress(skb, p, family);
 	if (p->is_fragment && !fl_know_ports())
 		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
 	return family == FAMILY_IPV4 ? ingress_of(skb, p, FAMILY_IPV4)

@@ -61,6 +61,7 @@ struct flow_flags {
 	__u8 : 1;
 	__u8 direct_return : 1; /* in Geneve to the backend's node: the flow has no other leg here
 				 */
+	__u8 ipip : 1;		/* the same in IPIP, to a backend that is a real server */
 };
 
 /*
@@ -190,7 +191,17 @@ struct peer {
 
 /* Element of fl_backend_node. */
 struct backend_node {
-	__u8 address[16]; /* key of fl_peer; all zero: this node, or not known */
+	/*
+	 * Key of fl_peer; all zero: this node, or not known. The backend's own address: it is a
+	 * real server, which takes IPIP.
+	 */
+	__u8 address[16];
+};
+
+/* Value of fl_path_mtu. */
+struct path_mtu {
+	__u32 mtu;
+	__u32 told_at; /* seconds */
 };
 
 /* A backend of this node, as another one names it. */
@@ -371,6 +382,7 @@ _Static_assert(sizeof(struct ping_key) == 16, "ping_key");
 _Static_assert(sizeof(struct peer_key) == 16, "peer_key");
 _Static_assert(sizeof(struct peer) == 8, "peer");
 _Static_assert(sizeof(struct backend_node) == 16, "backend_node");
+_Static_assert(sizeof(struct path_mtu) == 8, "path_mtu");
 _Static_assert(sizeof(struct local_backend_key) == 24, "local_backend_key");
 _Static_assert(sizeof(struct local_backend) == 4, "local_backend");
 _Static_assert(sizeof(struct device) == 32, "device");

@@ -35,11 +35,12 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 	p->flow.client_port = p->wire.source_port;
 	p->flow.flags.masquerade = 0;
 	p->flow.flags.direct_return = 1;
-	if (!find_node(p) || !fl_find_way(skb))
+	p->flow.flags.ipip = p->choice.rule.flags.ipip;
+	if (!fl_find_node() || !fl_find_way(skb))
 		return UNDECIDED;
 	if (!put_direct_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
-	action = send(skb, family);
+	action = send(skb, p, family);
 	if (action == UNDECIDED) {
 		delete_flow(TIER_NEW, &p->wire, family);
 		return UNDECIDED;

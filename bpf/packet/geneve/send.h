@@ -9,6 +9,7 @@
 
 #include "packet/flow/request.h"
 #include "packet/geneve/wrap.h"
+#include "packet/ipip/wrap.h"
 
 /* --- one packet --------------------------------------------------------------------------------
  */
@@ -44,7 +45,8 @@ static __always_inline bool may_be_fragmented(struct __sk_buff *skb, const struc
 /* GOES_DIRECTLY: it may be wrapped. UNDECIDED: it does not fit, and nobody may be told so. */
 static __always_inline int check_way(struct __sk_buff *skb, struct packet *p, enum family family)
 {
-	__u32 overhead = overhead_of(family_of(&p->way.node), family);
+	__u32 overhead = p->flow.flags.ipip ? ipip_overhead(family)
+					    : overhead_of(family_of(&p->way.node), family);
 
 	if (unlikely(!fits(skb, p, overhead)))
 		return may_be_fragmented(skb, p, family) ? UNDECIDED
@@ -86,12 +88,14 @@ __noinline int fl_wrap6(struct __sk_buff *skb)
  * The packet is of p->flow, and p->way is known. UNDECIDED: as check_way(). Two functions side by
  * side: nested, they and what calls them would need more than a stack of 512 bytes.
  */
-static __always_inline int send(struct __sk_buff *skb, enum family family)
+static __always_inline int send(struct __sk_buff *skb, const struct packet *p, enum family family)
 {
 	int action = family == FAMILY_IPV4 ? fl_check_way4(skb) : fl_check_way6(skb);
 
 	if (action != GOES_DIRECTLY)
 		return action;
+	if (p->flow.flags.ipip)
+		return family == FAMILY_IPV4 ? fl_wrap_ipip4(skb) : fl_wrap_ipip6(skb);
 	return family == FAMILY_IPV4 ? fl_wrap4(skb) : fl_wrap6(skb);
 }
 
@@ -192,7 +196,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		end_direct(family);
 		return UNDECIDED;
 	}
-	if (!find_node(p)) {
+	if (!fl_find_node()) {
 		count_reason(REASON_DIRECT_NO_PEER);
 		end_direct(family);
 		return UNDECIDED;
@@ -203,7 +207,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		promote_direct(p, flow, family);
 	if (!fl_find_way(skb))
 		return unanswered(REASON_DIRECT_NO_ROUTE);
-	action = send(skb, family);
+	action = send(skb, p, family);
 	if (action == UNDECIDED) {
 		p->keeps_backend = true;
 		end_direct(family);

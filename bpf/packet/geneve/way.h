@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The way to the node of a backend: whether it takes requests in Geneve, the route, the MTU. */
+/* The way to the node of a backend, or to a real server: whether it takes requests, the route, the
+ * MTU. */
 #ifndef FAIRLEAD_GENEVE_WAY_H
 #define FAIRLEAD_GENEVE_WAY_H
 
 #include "packet/geneve/wire.h"
+#include "packet/ipip/wire.h"
 
 #define AF_INET	    2
 #define AF_INET6    10
@@ -38,22 +40,53 @@ static __always_inline struct peer *peer_at(const struct address *node)
 	return bpf_map_lookup_elem(&fl_peer, node);
 }
 
-/* Sets p->way.node, of the backend p->flow. False: it is this one, or takes no Geneve. */
-static __always_inline bool find_node(struct packet *p)
+static __always_inline __u16 unless_forgotten(const struct packet *p, __u32 told_at, __u16 mtu)
 {
-	struct backend_node *node = bpf_map_lookup_elem(&fl_backend_node, &p->flow.backend_id);
+	return (__s32)(p->now - told_at) < PATH_MTU_SECONDS ? mtu : 0;
+}
+
+/* Of a flow in Geneve. */
+static __always_inline bool find_peer(struct packet *p)
+{
 	struct peer *peer;
 
-	if (!node)
-		return false;
-	p->way.node = *as_address(node->address);
 	if (is_zero(&p->way.node))
 		return false;
 	peer = peer_at(&p->way.node);
 	if (!peer || !peer->port)
 		return false;
 	p->way.port = peer->port;
-	p->way.mtu = (__s32)(p->now - peer->path_mtu_at) < PATH_MTU_SECONDS ? peer->path_mtu : 0;
+	p->way.mtu = unless_forgotten(p, peer->path_mtu_at, peer->path_mtu);
+	return true;
+}
+
+/* Of a flow in IPIP: the backend p->backend itself. */
+static __always_inline bool find_real_server(struct packet *p)
+{
+	struct path_mtu *path;
+
+	if (!is_same_address(&p->way.node, &p->backend))
+		return false;
+	path = bpf_map_lookup_elem(&fl_path_mtu, &p->way.node);
+	p->way.mtu = path ? unless_forgotten(p, path->told_at, path->mtu) : 0;
+	return true;
+}
+
+/* Sets p->way, but for the route, of the backend of p->flow. False: it is here, or takes neither
+ * Geneve nor IPIP. */
+__noinline int fl_find_node(void)
+{
+	struct packet *p = this_packet();
+	struct backend_node *node;
+
+	if (!p)
+		return false;
+	node = bpf_map_lookup_elem(&fl_backend_node, &p->flow.backend_id);
+	if (!node)
+		return false;
+	p->way.node = *as_address(node->address);
+	if (!(p->flow.flags.ipip ? find_real_server(p) : find_peer(p)))
+		return false;
 	return own_address(family_of(&p->way.node), &p->way.source);
 }
 
@@ -63,7 +96,7 @@ static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enu
 
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->ifindex = skb->ifindex;
-	fib->l4_protocol = IPPROTO_UDP;
+	fib->l4_protocol = p->flow.flags.ipip ? ipip_protocol(outer) : IPPROTO_UDP;
 	fib->tot_len = ASK_FOR_MTU;
 	if (outer == FAMILY_IPV4) {
 		fib->family = AF_INET;
@@ -101,7 +134,7 @@ static __always_inline bool find_way(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* False: the packet cannot go in Geneve. A function of its own, because both begin and go on. */
+/* False: the packet cannot go in a tunnel. A function of its own, because both begin and go on. */
 __noinline int fl_find_way(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();

@@ -161,13 +161,11 @@ static __always_inline bool has_hops(struct __sk_buff *skb, const struct packet 
 /* --- all of it ---------------------------------------------------------------------------------
  */
 
+/* `flags`: what follows the outer network header. */
 static __always_inline long make_outer_room(struct __sk_buff *skb, const struct packet *p,
-					    __u32 overhead, enum family outer)
+					    __u32 overhead, enum family outer, __u64 flags)
 {
-	__u64 flags =
-		BPF_F_ADJ_ROOM_ENCAP_L4_UDP | (outer == FAMILY_IPV4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4
-								    : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
-
+	flags |= outer == FAMILY_IPV4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	if (segment_length(skb, p) + overhead <= p->way.mtu)
 		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	return bpf_skb_adjust_room(skb, overhead, BPF_ADJ_ROOM_MAC, flags);
@@ -190,7 +188,8 @@ static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum fa
 	__u32 hash = hash_tuple(p->secret, &p->wire, inner) >> 32;
 	long error;
 
-	if (length > 0xffff || spend_hop(skb, p, inner) || make_outer_room(skb, p, overhead, outer))
+	if (length > 0xffff || spend_hop(skb, p, inner) ||
+	    make_outer_room(skb, p, overhead, outer, BPF_F_ADJ_ROOM_ENCAP_L4_UDP))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
 	error = outer == FAMILY_IPV4 ? store_outer4(skb, p, length, hash)
 				     : store_outer6(skb, p, length, hash);

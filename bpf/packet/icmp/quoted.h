@@ -66,12 +66,16 @@ static __always_inline bool read_quoted_transport(struct __sk_buff *skb, struct 
 	return true;
 }
 
-/* False: no error, or it quotes nothing of ours, or was not sent to who sent what it quotes. */
+/*
+ * False: no error, or it quotes nothing of ours, or was not sent to who sent what it quotes. Then
+ * p->quoted.protocol is what it quotes, if anything.
+ */
 static __always_inline bool read_error(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	__u8 type;
 
 	p->icmp = p->transport;
+	p->quoted.protocol = PROTOCOL_ANY;
 	if (p->icmp + ICMP_HEADER_SIZE > p->network + p->length ||
 	    bpf_skb_load_bytes(skb, p->icmp, &type, sizeof(type)) || !is_error(type, family))
 		return false;

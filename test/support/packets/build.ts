@@ -160,3 +160,13 @@ export function buildFrame(line: string): Uint8Array {
     ...packet.subarray(0, Number(text.values['cut'] ?? packet.length)),
   );
 }
+
+/** With "don't fragment", which the text of packets does not have. */
+export function withDf(frame: Uint8Array): Uint8Array {
+  const bytes = frame.slice();
+  bytes[20] = (bytes[20] ?? 0) | 0x40;
+  bytes.set([0, 0], 24);
+  const sum = checksum(bytes.subarray(14, 34));
+  bytes.set([sum >>> 8, sum & 255], 24);
+  return bytes;
+}

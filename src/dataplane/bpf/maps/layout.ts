@@ -79,6 +79,8 @@ export interface RuleValue extends SetRef {
   readonly hasSourceRanges: boolean;
   /** What would be masqueraded goes in Geneve to the backend's node instead, if that takes it. */
   readonly returnsDirectly?: boolean;
+  /** With `returnsDirectly`: in IPIP to the backend, if it is a real server. */
+  readonly inIpip?: boolean;
 }
 
 export interface FrontendValue {
@@ -150,7 +152,8 @@ function writeRule(at: DataView, offset: number, rule: RuleValue): void {
   const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
   const policy = Number(whenEmpty === 'drop') | (Number(masquerade) << 1);
   const flags = (Number(keepsLocalClient) << 2) | (Number(hasSourceRanges) << 3);
-  at.setUint8(offset + 7, policy | flags | (Number(rule.returnsDirectly ?? false) << 5));
+  const tunnel = (Number(rule.returnsDirectly ?? false) << 5) | (Number(rule.inIpip ?? false) << 6);
+  at.setUint8(offset + 7, policy | flags | tunnel);
 }
 
 function readRule(at: DataView, offset: number): RuleValue {
@@ -164,6 +167,7 @@ function readRule(at: DataView, offset: number): RuleValue {
     keepsLocalClient: (flags & 4) !== 0,
     hasSourceRanges: (flags & 8) !== 0,
     ...((flags & 32) !== 0 && { returnsDirectly: true }),
+    ...((flags & 64) !== 0 && { inIpip: true }),
   };
 }
 

@@ -188,7 +188,7 @@ function followDevices(
 export const PACKET_MAPS: readonly string[] = [
   ...FLOW_MAPS,
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
-  ...['fl_answers', 'fl_peer', 'fl_backend_node', 'fl_local_be'],
+  ...['fl_answers', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
 ];
 
 /**

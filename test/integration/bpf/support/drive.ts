@@ -127,6 +127,7 @@ export interface RuleSpec {
   readonly keepsLocalClient?: boolean;
   readonly hasSourceRanges?: boolean;
   readonly returnsDirectly?: boolean;
+  readonly inIpip?: boolean;
 }
 
 export const PLAIN_RULE = {

@@ -48,6 +48,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_node_addr6: 'agent',
   fl_not_service: 'empty',
   fl_packet: 'agent',
+  fl_path_mtu: 'empty',
   fl_peer: 'agent',
   fl_ping: 'agent',
   fl_range: 'agent',

@@ -7,8 +7,7 @@ import {
   encodeNodeAddress,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { kernelTables } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
-import { buildFrame } from '../../../../support/packets/build.ts';
-import { checksum } from '../../../../support/packets/checksum.ts';
+import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readWrapped } from '../../../../support/packets/geneve.ts';
 import { NODES, putBackendNode, putPeer, removePeer, withRoutes } from '../support/nodes.ts';
@@ -20,16 +19,6 @@ const { setMtu } = withRoutes(drive);
 const tables = kernelTables((name) => drive.object.map(name));
 const REDIRECTED = 7;
 const FAMILIES = ['IPv4', 'IPv6'] as const;
-
-/** With "don't fragment", which the text of packets does not have. */
-function withDf(frame: Uint8Array): Uint8Array {
-  const bytes = frame.slice();
-  bytes[20] = (bytes[20] ?? 0) | 0x40;
-  bytes.set([0, 0], 24);
-  const sum = checksum(bytes.subarray(14, 34));
-  bytes.set([sum >>> 8, sum & 255], 24);
-  return bytes;
-}
 
 describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
   '%s between nodes of %s',

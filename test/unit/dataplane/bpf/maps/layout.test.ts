@@ -90,6 +90,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ['keeps_local_client', 2],
       ['source_ranges', 3],
       ['direct_return', 5],
+      ['ipip', 6],
     ]);
   });
 

@@ -78,7 +78,13 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   });
 
   test('flags are the bits that the codecs use', () => {
-    expect(bits('flow_flags')).toEqual([...['masquerade', 'client_fin', 'reset', 'direct_return']]);
+    expect(bits('flow_flags')).toEqual([
+      'masquerade',
+      'client_fin',
+      'reset',
+      'direct_return',
+      'ipip',
+    ]);
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],
       'in_geneve',

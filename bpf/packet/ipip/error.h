@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * ICMP errors about packets in IPIP, from the way to a real server. They need not quote more than
+ * the IP header that this node has made, so nobody can be told; but that the way is narrower than
+ * its route says is remembered, as for Geneve.
+ */
+#ifndef FAIRLEAD_IPIP_ERROR_H
+#define FAIRLEAD_IPIP_ERROR_H
+
+#include "packet/geneve/error.h"
+
+/* p->quoted.protocol is none of a flow. */
+static __always_inline bool is_about_ipip(const struct packet *p, enum family family)
+{
+	return p->quoted.protocol == ipip_protocol(family);
+}
+
+/* Left, as the kernel may have a tunnel of its own. */
+__noinline int fl_ipip_error(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+	struct path_mtu told = {};
+	struct icmp_header icmp;
+	struct address own;
+
+	if (!p || !own_address(family_of(&p->quoted.source), &own) ||
+	    !is_same_address(&p->quoted.source, &own) ||
+	    !is_same_address(&p->wire.destination, &own) ||
+	    bpf_skb_load_bytes(skb, p->icmp, &icmp, sizeof(icmp)))
+		return LEAVE;
+	count_reason(REASON_DIRECT_ICMP);
+	told.mtu = told_mtu(&icmp, family_of(&own));
+	if (!told.mtu)
+		return LEAVE;
+	if (told.mtu > 0xffff)
+		told.mtu = 0xffff;
+	set_now(p);
+	told.told_at = p->now;
+	bpf_map_update_elem(&fl_path_mtu, &p->quoted.destination, &told, BPF_ANY);
+	return LEAVE;
+}
+
+#endif
