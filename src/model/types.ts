@@ -70,7 +70,7 @@ export type Algorithm =
  * How requests from outside reach backends of other nodes. `snat`: masqueraded, the answer comes back through this node;
  * `dsr`: as they are, the backend's node answers the client itself; `hybrid`: `dsr` for TCP, `snat` for UDP.
  */
-export type Forwarding = 'snat' | 'dsr' | 'hybrid';
+export type Forwarding = 'snat' | 'dsr' | 'hybrid' | 'ipip';
 
 /** A Service (core/v1) that a proxy must serve; what it need not serve is never projected. */
 export interface Service {

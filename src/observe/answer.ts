@@ -18,13 +18,14 @@ import { lacksOf } from '../dataplane/lacks.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import { directPath } from '../plan/decide/peers.ts';
+import { isRealServer } from '../plan/decide/real-servers.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
 import { withoutMaglev } from '../plan/explain/maglev.ts';
 import { type Match, matchDestination } from '../plan/explain/match.ts';
 import { type Packet, parsePacket } from '../plan/explain/packet.ts';
-import type { Frontend, Plan } from '../plan/types.ts';
+import type { Backend, Frontend, Plan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
   /**
@@ -103,12 +104,11 @@ function answersDirectly(
   const serving = dataplanes.find((known) => known.dataplane === dataplane);
   if (position !== 'outside' || serving === undefined) return false;
   if (!keepsLocalClient(serving, frontend)) return false;
-  const { scope, directReturn = false } = frontend.rules.outside;
+  const { scope, directReturn = false, ipip = false } = frontend.rules.outside;
   const isDirect = directReturn && serving.directReturn;
-  return [...port[scope]].every(
-    (backend) =>
-      backend.isLocal || (isDirect && 'address' in directPath(node, backend, port.family)),
-  );
+  const hasPath = (backend: Backend): boolean =>
+    ipip ? isRealServer(backend) : 'address' in directPath(node, backend, port.family);
+  return [...port[scope]].every((backend) => backend.isLocal || (isDirect && hasPath(backend)));
 }
 
 const NOT_OURS = { dataplane: null, limits: [], source: null } as const;

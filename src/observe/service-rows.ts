@@ -246,10 +246,12 @@ function forwardingsOf(
 ): Pick<ServiceRow, 'forwarding' | 'usedForwarding'> {
   if (!isForwarded(frontend)) return {};
   const forwarding = forwardingOf(port);
+  const { directReturn, ipip } = frontend.rules.outside;
   const isAble = dataplanes
     .filter(({ dataplane }) => views.some((view) => view.dataplane === dataplane))
     .every((one) => usedForwarding(one) === 'dsr');
-  const used = isAble && frontend.rules.outside.directReturn === true ? 'dsr' : 'snat';
+  const direct = ipip === true ? 'ipip' : 'dsr';
+  const used = isAble && directReturn === true ? direct : 'snat';
   return { forwarding, ...(used !== forwarding && { usedForwarding: used }) };
 }
 

@@ -27,6 +27,8 @@ export interface TrafficRule {
    * itself; to other nodes they are masqueraded. Only where `masquerade` is true.
    */
   readonly directReturn?: true;
+  /** The same, in IPIP to the backend itself, if it is a real server: see isRealServer. Only where `directReturn` is true. */
+  readonly ipip?: true;
 }
 
 /** One address:port of a pod (or host) that can serve a service port. */
@@ -210,7 +212,7 @@ export interface PlanSettings {
   /** Of Services that do not choose one; absent = random. */
   readonly algorithm?: Algorithm;
   /** Of Services that do not choose one; absent = snat. */
-  readonly forwarding?: Forwarding;
+  readonly forwarding?: Exclude<Forwarding, 'ipip'>;
   /** Of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
 }

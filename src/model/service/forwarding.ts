@@ -7,7 +7,12 @@ import type { Reject } from '../rejection-collector.ts';
 import type { Forwarding } from '../types.ts';
 
 /** In the order in which documents list them; the first is the default. */
-export const FORWARDINGS = ['snat', 'dsr', 'hybrid'] as const satisfies readonly Forwarding[];
+export const FORWARDINGS = [
+  'snat',
+  'dsr',
+  'hybrid',
+  'ipip',
+] as const satisfies readonly Forwarding[];
 
 /** Undefined if there is none, or, with a rejection, if it is unknown: the default of the node serves. */
 export const readForwarding = (object: JsonRecord, reject: Reject): Forwarding | undefined =>

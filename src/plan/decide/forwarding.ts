@@ -8,10 +8,11 @@ const DIRECT: Readonly<Record<Forwarding, readonly Protocol[]>> = {
   snat: [],
   dsr: ['TCP', 'UDP'],
   hybrid: ['TCP'],
+  ipip: ['TCP', 'UDP'],
 };
 
-/** In the order in which people see them. */
-export const FORWARDING_NAMES = Object.keys(DIRECT) as [Forwarding, ...Forwarding[]];
+/** Those that a node may have as default, in the order in which people see them: only a Service can know that its endpoints unwrap IPIP. */
+export const FORWARDING_NAMES = ['snat', 'dsr', 'hybrid'] as const satisfies readonly Forwarding[];
 
 export const isDirectReturn = (forwarding: Forwarding, protocol: Protocol): boolean =>
   DIRECT[forwarding].includes(protocol);
@@ -23,9 +24,13 @@ export const forwardingOf = ({ forwarding }: Pick<ServicePortPlan, 'forwarding'>
 export const isForwarded = ({ kind, rules }: Pick<Frontend, 'kind' | 'rules'>): boolean =>
   kind !== 'ClusterIP' && rules.outside.masquerade;
 
-/** True if some frontend of it is served by direct return where dataplane and nodes can. */
+/** True if some frontend of it is served by direct return where dataplane and nodes can: real servers need no peers. */
 export const wantsDirectReturn = ({ frontends }: Pick<ServicePortPlan, 'frontends'>): boolean =>
-  frontends.some(({ rules }) => rules.outside.directReturn === true);
+  frontends.some(({ rules }) => rules.outside.directReturn === true && !rules.outside.ipip);
+
+/** True if some frontend of it sends requests in IPIP. */
+export const wantsIpip = ({ frontends }: Pick<ServicePortPlan, 'frontends'>): boolean =>
+  frontends.some(({ rules }) => rules.outside.ipip === true);
 
 /** For a plan: `directReturn` are its Services that ask for it. */
 export const directReturnFlag = (directReturn: {

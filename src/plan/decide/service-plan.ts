@@ -4,7 +4,11 @@ import { exactList, flatText } from '../../lib/compact.ts';
 import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
 import { annotationField } from '../../model/fields.ts';
-import { ALGORITHM_ANNOTATION, TABLE_SIZE_ANNOTATION } from '../../model/labels.ts';
+import {
+  ALGORITHM_ANNOTATION,
+  FORWARDING_ANNOTATION,
+  TABLE_SIZE_ANNOTATION,
+} from '../../model/labels.ts';
 import { portField } from '../../model/service/ports.ts';
 import {
   type Algorithm,
@@ -37,7 +41,8 @@ import {
   isExternallyAccessible,
   nodePortKey,
 } from './frontends.ts';
-import { clusterIpRules, externalRules, type RuleInputs } from './traffic-rules.ts';
+import { otherPort } from './real-servers.ts';
+import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './traffic-rules.ts';
 
 /** What a Service's plan depends on besides the Service and its slices. */
 export interface BuildContext {
@@ -91,6 +96,7 @@ export function buildService(
   rejectExternalIps(work);
   rejectIdleWeights(work);
   rejectIdleTableSize(work);
+  rejectLocalIpip(work);
   const ports: ServicePortPlan[] = [];
   const readyLocal = service.healthCheckNodePort === undefined ? undefined : newReadyLocal();
   for (const family of FAMILIES) {
@@ -152,6 +158,13 @@ function rejectIdleWeights(work: Work): void {
   );
 }
 
+/** Real servers are on no node: requests would only find the endpoints of this one. */
+function rejectLocalIpip(work: Work): void {
+  if (forwardingOf(work) !== 'ipip' || work.service.externalPolicy !== 'Local') return;
+  const reason = 'ipip has no effect with externalTrafficPolicy Local: use Cluster';
+  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+}
+
 function rejectIdleTableSize(work: Work): void {
   if (work.service.tableEntries === undefined || algorithmsOf(work).includes('maglev')) return;
   const reason = `has no effect: ${algorithmOf(work)} has no tables of a size, maglev has`;
@@ -175,13 +188,16 @@ function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   const wanted = {
     usesCluster: !isInternalLocal || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
-    usesNodes:
-      isExternal &&
-      service.externalPolicy === 'Cluster' &&
-      isDirectReturn(forwardingOf(work), port.protocol),
+    usesNodes: asksForDirectReturn(work, port, family),
   };
   return candidateSets(mergeEndpoints(port, family, slices), wanted, context);
 }
+
+/** At some frontend, and may have to go to another node for it. */
+const asksForDirectReturn = (work: Work, port: ServicePort, family: Family): boolean =>
+  isDirectReturn(forwardingOf(work), port.protocol) &&
+  work.service.externalPolicy === 'Cluster' &&
+  isExternallyAccessible(work.service, port, family);
 
 const portKey = (key: ServiceKey, { name, protocol }: ServicePort, family: Family): string =>
   flatText(key, name === '' ? '' : ':', name, '/', protocol, '/', family);
@@ -197,7 +213,7 @@ interface PortParts {
 function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
   const { service, key } = work;
   const { family, sets, isRefusing } = parts;
-  const frontends = buildFrontends(work, port, parts);
+  const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
   const forwarding = forwardingOf(work);
@@ -234,17 +250,41 @@ function balancingOf(
   };
 }
 
-function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readonly Frontend[] {
+/** undefined: requests are masqueraded. */
+function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): Tunnel | undefined {
+  if (!asksForDirectReturn(work, port, family)) return undefined;
+  if (forwardingOf(work) !== 'ipip') return 'geneve';
+  const other = otherPort(sets.cluster, port.port);
+  if (other === undefined) return 'ipip';
+  const reason = `ipip leaves ports as they are: ${portText(port)} has the endpoint ${other}; it is served by snat`;
+  work.reject(annotationField(FORWARDING_ANNOTATION), reason);
+  return undefined;
+}
+
+const portText = ({ name, port, protocol }: ServicePort): string =>
+  `port ${name === '' ? '' : `${name} `}(${port}/${protocol})`;
+
+function buildFrontends(
+  work: Work,
+  port: ServicePort,
+  parts: PortParts,
+  tunnel: Tunnel | undefined,
+): readonly Frontend[] {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
   const inputs: RuleInputs = {
     hasDetector: context.hasDetector[family],
     masqueradeAll: context.masqueradeAll,
     isAnyUsable: sets.isAnyUsable,
-    isDirectReturn: isDirectReturn(forwardingOf(work), port.protocol),
+    tunnel,
   };
   const internal = clusterIpRules(service.internalPolicy, inputs);
   const external = externalRules(service.externalPolicy, inputs);
+  // A request to a NodePort has an address of the node, which no real server has.
+  const atNodePort =
+    tunnel === 'ipip'
+      ? externalRules(service.externalPolicy, { ...inputs, tunnel: undefined })
+      : external;
   const sourceRanges = rangesWithSelf(service, family, context);
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
@@ -264,7 +304,7 @@ function buildFrontends(work: Work, port: ServicePort, parts: PortParts): readon
       kind: 'NodePort',
       address: undefined,
       port: nodePort,
-      rules: external,
+      rules: atNodePort,
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }

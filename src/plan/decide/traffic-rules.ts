@@ -7,19 +7,23 @@
 //   ClusterIP, Local      L        L  M¹    L  M¹       (masqueradeAll: every position)
 //   external,  Cluster    C  M     C  M     C  M
 //   external,  Local      C        C  M     L         (no detector: there are no pods, all are outside)
-// Clients from outside that are masqueraded at external addresses may be served by direct return instead.
+// Clients from outside that are masqueraded at external addresses may be served by direct return instead, by IPIP
+// except at NodePorts.
 import type { TrafficPolicy } from '../../model/types.ts';
 import type { ClientPosition, Frontend, Scope, TrafficRule } from '../types.ts';
 
 export type TrafficRules = Readonly<Record<ClientPosition, TrafficRule>>;
+
+/** What a request travels in to who answers it directly: another node, or a real server. */
+export type Tunnel = 'geneve' | 'ipip';
 
 export interface RuleInputs {
   readonly hasDetector: boolean;
   readonly masqueradeAll: boolean;
   /** True if any node has an endpoint: then an empty local set means drop, else reject. */
   readonly isAnyUsable: boolean;
-  /** The service port asks for direct return. */
-  readonly isDirectReturn: boolean;
+  /** The service port asks for direct return, in this tunnel. */
+  readonly tunnel: Tunnel | undefined;
 }
 
 /** Every possible rule, made once: equal rules are the same object. */
@@ -29,11 +33,16 @@ const RULES: readonly TrafficRule[] = (['cluster', 'local'] as const).flatMap((s
   ),
 );
 
-const DIRECT_RETURN: TrafficRule = {
+const GENEVE: TrafficRule = {
   scope: 'cluster',
   whenEmpty: 'reject',
   masquerade: true,
   directReturn: true,
+};
+
+const DIRECT_RETURN: Readonly<Record<Tunnel, TrafficRule>> = {
+  geneve: GENEVE,
+  ipip: { ...GENEVE, ipip: true },
 };
 
 function rule(scope: Scope, masquerade: boolean, isAnyUsable: boolean): TrafficRule {
@@ -70,10 +79,10 @@ export function clusterIpRules(policy: TrafficPolicy, inputs: RuleInputs): Traff
  * cluster and come back through the load balancer; masqueradeAll does not apply.
  */
 export function externalRules(policy: TrafficPolicy, inputs: RuleInputs): TrafficRules {
-  const { hasDetector, isAnyUsable, isDirectReturn } = inputs;
+  const { hasDetector, isAnyUsable, tunnel } = inputs;
   if (policy === 'Cluster') {
     const everyone = rule('cluster', true, isAnyUsable);
-    return rulesOf(everyone, everyone, isDirectReturn ? DIRECT_RETURN : everyone);
+    return rulesOf(everyone, everyone, tunnel === undefined ? everyone : DIRECT_RETURN[tunnel]);
   }
   const outside = rule('local', false, isAnyUsable);
   return rulesOf(

@@ -2,8 +2,9 @@
 // The steps of an explanation that come after the frontend is known, in words for people.
 
 import { algorithmFor, BALANCING, weightFor } from '../decide/balancing.ts';
-import { forwardingOf, isForwarded } from '../decide/forwarding.ts';
+import { forwardingOf, isForwarded, wantsIpip } from '../decide/forwarding.ts';
 import { directPath } from '../decide/peers.ts';
+import { isRealServer } from '../decide/real-servers.ts';
 import { mayKeepLocalClient } from '../decide/traffic-rules.ts';
 import type {
   Backend,
@@ -163,7 +164,7 @@ export function forwardingStep(
   const forwarding = forwardingOf(port);
   if (forwarding === 'snat' || !isForwarded(frontend)) return [];
   if (frontend.rules.outside.directReturn !== true) {
-    const reason = `${forwarding}: ${port.protocol} to other nodes is masqueraded`;
+    const reason = `${forwarding}: ${reasonForSnat(port, frontend)}`;
     return [{ rule: 'forwarding', result: 'snat', reason }];
   }
   const remote = backends.filter(({ isLocal }) => !isLocal);
@@ -173,12 +174,21 @@ export function forwardingStep(
   return [{ rule: 'forwarding', result: forwarding, reason }];
 }
 
-function wayText(
-  backend: Backend,
-  { family }: ServicePortPlan,
-  node: NodeFacts,
-  vip: string,
-): string {
+function reasonForSnat({ protocol, forwarding }: ServicePortPlan, { kind }: Frontend): string {
+  if (forwarding !== 'ipip' || protocol === 'SCTP')
+    return `${protocol} to other nodes is masqueraded`;
+  return kind === 'NodePort'
+    ? 'no real server has the address of a NodePort: it is masqueraded'
+    : 'an endpoint has another port, so that all is masqueraded: see `fairlead status`';
+}
+
+function wayText(backend: Backend, port: ServicePortPlan, node: NodeFacts, vip: string): string {
+  const { family } = port;
+  if (wantsIpip(port)) {
+    return isRealServer(backend)
+      ? `in IPIP to ${backend.address}, which answers the client from ${vip}`
+      : `masqueraded for ${backend.address}: it is on Node ${backend.node}, no real server`;
+  }
   const path = directPath(node, backend, family);
   return 'reason' in path
     ? `masqueraded for ${backend.address}: ${path.reason}`

@@ -16,7 +16,7 @@ import type { FrontendView } from '../../../src/dataplane/snapshot.ts';
 import type { Algorithm } from '../../../src/model/types.ts';
 import { answer } from '../../../src/observe/answer.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
-import type { Frontend, Plan, TrafficRule } from '../../../src/plan/types.ts';
+import type { Backend, Frontend, Plan, TrafficRule } from '../../../src/plan/types.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 
 const portWith = (affinityTimeoutSeconds: number) =>
@@ -163,6 +163,45 @@ describe('a Service with direct return', () => {
     expect(steps(planWith(outside), [DIRECT])).toEqual([
       'dsr: TCP to other nodes is masqueraded'.replace('dsr:', 'snat: dsr:'),
     ]);
+  });
+
+  const ipip = { ...direct, ipip: true } as const;
+  const realServers = (rule: TrafficRule, ...others: readonly Backend[]): Plan =>
+    planOf({
+      ...servicePort('web', [frontend(rule)], [backend('192.0.2.80'), ...others]),
+      forwarding: 'ipip',
+    });
+  const NO_SERVER = { ...backend('10.1.2.5'), node: 'n2' };
+
+  test('explain names real servers, and says which backends are none', () => {
+    const plan = realServers(ipip, NO_SERVER);
+    expect(steps(plan, [DIRECT])).toEqual([
+      'ipip: in IPIP to 192.0.2.80, which answers the client from 203.0.113.10; masqueraded for 10.1.2.5: it is on Node n2, no real server',
+    ]);
+    expect(asked(plan, [DIRECT]).source).toBe('node');
+    expect(asked(realServers(ipip), [DIRECT]).source).toBe('client');
+    expect(asked(realServers(ipip), [IPTABLES]).source).toBe('node');
+  });
+
+  test('and why requests to a real server are masqueraded', () => {
+    expect(steps(realServers(outside), [DIRECT])).toEqual([
+      'snat: ipip: an endpoint has another port, so that all is masqueraded: see `fairlead status`',
+    ]);
+    expect(steps(realServers(ipip), [IPTABLES])[1]).toBe(
+      'snat: iptables has no direct return on this node: all of them are masqueraded',
+    );
+  });
+
+  test('`services` shows ipip, and snat where it is not used', () => {
+    const used = (rule: TrafficRule, dataplane: string) =>
+      serviceRows(
+        realServers(rule),
+        [{ ...VIEW, dataplane, id: idOf(packet) }],
+        [DIRECT, IPTABLES],
+      ).map(({ forwarding, usedForwarding }) => [forwarding, usedForwarding]);
+    expect(used(ipip, 'bpf')).toEqual([['ipip', undefined]]);
+    expect(used(outside, 'bpf')).toEqual([['ipip', 'snat']]);
+    expect(used(ipip, 'iptables')).toEqual([['ipip', 'snat']]);
   });
 
   test('the client keeps its address if every backend is here or takes direct return', () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fl_runtime says of this node for direct return: the UDP port at which it takes requests, and the MTU of the way between
-// nodes. The port is open from the first plan on in which somebody wants them, and stays open: requests of flows that exist
+// nodes, which IPIP has a use for, too. The port is open from the first plan on in which somebody wants them, and stays open: requests of flows that exist
 // come after the last Service has changed its mind.
 import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
 import { FAMILIES } from '../../../model/types.ts';
@@ -28,10 +28,9 @@ export function createDirectPort(
   const unlisten = network.listen(writeMtu);
   return {
     follow: (plan) => {
-      if (plan.wantsDirectReturn !== true) return;
       node = plan.node;
       writeMtu();
-      write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
+      if (plan.wantsDirectReturn === true) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
     },
     close: unlisten,
   };

@@ -351,13 +351,14 @@ describe('forwarding', () => {
     ['dsr', 'dsr'],
     [' hybrid\n', 'hybrid'],
     ['snat', 'snat'],
+    ['ipip', 'ipip'],
   ])('%j is read', (text, forwarding) => {
     expect(annotated(text)).toMatchObject({ value: { forwarding }, rejections: [] });
   });
 
   it.each([
-    ['DSR', 'must be one of snat, dsr, hybrid, not "DSR"; the default of the node is used'],
-    ['', 'must be one of snat, dsr, hybrid'],
+    ['DSR', 'must be one of snat, dsr, hybrid, ipip, not "DSR"; the default of the node is used'],
+    ['', 'must be one of snat, dsr, hybrid, ipip'],
     [{}, 'must be text'],
   ])('%j is rejected, and the Service has none', (text, reason) => {
     const { value, rejections } = annotated(text);

@@ -4,13 +4,14 @@ import { describe, expect, it, test } from 'vitest';
 import type { Forwarding } from '../../../../src/model/types.ts';
 import { buildAll } from '../../../../src/plan/build.ts';
 import { directPath } from '../../../../src/plan/decide/peers.ts';
+import { isRealServer } from '../../../../src/plan/decide/real-servers.ts';
 import { createPlanner } from '../../../../src/plan/planner.ts';
 import type { Peer, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { node, ready, SETTINGS, service, slice } from '../support.ts';
 
 interface Given {
   readonly forwarding?: string;
-  readonly byDefault?: Forwarding;
+  readonly byDefault?: Exclude<Forwarding, 'ipip'>;
   readonly protocol?: string;
   readonly spec?: object;
 }
@@ -71,6 +72,80 @@ describe('direct return', () => {
   it('what is asked for is kept for views, unless it is the default of defaults', () => {
     expect(portOf({ forwarding: 'hybrid', protocol: 'UDP' }).forwarding).toBe('hybrid');
     expect(portOf({ forwarding: 'snat', byDefault: 'dsr' })).not.toHaveProperty('forwarding');
+  });
+});
+
+describe('IPIP', () => {
+  const LOCAL = ready('10.1.1.5', 'n1');
+  const POD = ready('10.1.2.5', 'n2');
+  const SERVER = { addresses: ['192.0.2.80'], conditions: { ready: true } };
+  interface Asked {
+    readonly endpoints?: readonly object[];
+    readonly endpointPort?: number;
+    readonly protocol?: string;
+    readonly spec?: object;
+  }
+  const built = ({ endpoints = [SERVER], endpointPort = 80, protocol = 'TCP', spec }: Asked) => {
+    const annotations = { 'fairlead.io/forwarding': 'ipip' };
+    const ports = [{ name: 'main', protocol, port: 80, nodePort: 30_080 }];
+    const balancer = {
+      ...{ type: 'LoadBalancer', ports, externalIPs: ['203.0.113.11'], ...spec },
+    };
+    const status = { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } };
+    const plan = buildAll(
+      [
+        service('web', 10, balancer, { metadata: { annotations }, status }),
+        slice('web', endpoints, { ports: [{ name: 'main', protocol, port: endpointPort }] }),
+      ],
+      SETTINGS,
+    );
+    const port = plan.services.get('default/web')?.ports[0];
+    if (port === undefined) throw new Error('no port');
+    return { plan, port };
+  };
+  const inIpip = ({ frontends }: ServicePortPlan): readonly string[] =>
+    frontends.flatMap(({ kind, rules }) => (rules.outside.ipip ? [kind] : []));
+
+  it.each(['TCP', 'UDP'])('%s: of clients from outside, except at NodePorts', (protocol) => {
+    const { plan, port } = built({ protocol });
+    expect(inIpip(port).toSorted()).toEqual(['ExternalIP', 'LoadBalancer']);
+    expect(direct(port).toSorted()).toEqual(['ExternalIP outside', 'LoadBalancer outside']);
+    expect(plan.rejections).toEqual([]);
+    expect(plan.wantsDirectReturn).toBeUndefined();
+  });
+
+  it('endpoints of nodes say so: they are no real servers', () => {
+    const { plan, port } = built({ endpoints: [LOCAL, POD, SERVER] });
+    expect(nodesOf(port)).toEqual([undefined, 'n2', undefined]);
+    expect([...port.cluster].map(isRealServer)).toEqual([false, false, true]);
+    expect(plan.rejections).toEqual([]);
+  });
+
+  const REASON =
+    'ipip leaves ports as they are: port main (80/TCP) has the endpoint 192.0.2.80:8080; it is served by snat';
+  it.each<[string, Asked, string | undefined]>([
+    ['SCTP', { protocol: 'SCTP' }, undefined],
+    ['a real server with another port', { endpointPort: 8080 }, REASON],
+    [
+      'policy Local',
+      { spec: { externalTrafficPolicy: 'Local' } },
+      'ipip has no effect with externalTrafficPolicy Local: use Cluster',
+    ],
+  ])('%s: of none', (_what, asked, reason) => {
+    const { plan, port } = built(asked);
+    expect(inIpip(port)).toEqual([]);
+    expect(direct(port)).toEqual([]);
+    expect(plan.rejections.map((one) => [one.object.name, one.field, one.reason])).toEqual(
+      reason === undefined
+        ? []
+        : [['web', 'metadata.annotations["fairlead.io/forwarding"]', reason]],
+    );
+  });
+
+  it('pods may have another port: they are served as without it', () => {
+    const { plan, port } = built({ endpoints: [LOCAL, POD], endpointPort: 8080 });
+    expect(inIpip(port)).toHaveLength(2);
+    expect(plan.rejections).toEqual([]);
   });
 });
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_backend_node: the address of the node that a backend runs on, for direct return. Written before the backend is in any
+// fl_backend_node: the address of the node that a backend runs on, or of the real server that it is, for direct return. Written before the backend is in any
 // set; cleared only when its id is given to another one, because flows that exist read it, too: whether a node takes new
 // ones is asked of fl_peer.
 import { isSame } from '../../../../lib/json.ts';
 import { FAMILIES, type Family } from '../../../../model/types.ts';
 import { tunnelAddress } from '../../../../plan/decide/peers.ts';
+import { isRealServer } from '../../../../plan/decide/real-servers.ts';
 import type { Backend, NodeFacts } from '../../../../plan/types.ts';
 import { encodeNodeAddress } from '../../maps/direct-layout.ts';
 import { clear, storeWords } from '../../maps/tables.ts';
@@ -25,6 +26,20 @@ export function writeBackendNode(
   if (node === undefined) ledger.nodes.names[family].delete(id);
   else ledger.nodes.names[family].set(id, node);
   writeAddress(ledger, family, id, node);
+}
+
+/** Of a service port with IPIP: a real server is its own node, and to others requests go by no tunnel. */
+export function writeRealServer(
+  ledger: Ledger,
+  { family }: Pick<PortRecord, 'family'>,
+  { id }: { readonly id: number },
+  backend: Pick<Backend, 'address' | 'isLocal' | 'node'>,
+): void {
+  const table = ledger.tables.direct?.backendNode;
+  if (table === undefined) return;
+  ledger.nodes.names[family].delete(id);
+  if (isRealServer(backend)) storeWords(table, id, encodeNodeAddress(backend.address));
+  else clear(table, id);
 }
 
 function writeAddress(ledger: Ledger, family: Family, id: number, node: string | undefined): void {

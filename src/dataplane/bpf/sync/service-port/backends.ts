@@ -14,7 +14,7 @@ import { clear } from '../../maps/tables.ts';
 import type { Orphan } from '../adopt.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
 import { allPorts, type Ledger, type PortRecord } from '../ledger.ts';
-import { writeBackendNode } from './backend-nodes.ts';
+import { writeBackendNode, writeRealServer } from './backend-nodes.ts';
 
 const ascending = (a: number, b: number): number => a - b;
 
@@ -35,11 +35,19 @@ export interface EnsuredBackends {
   readonly asked: readonly number[];
 }
 
-/** Reuses the port's backends or writes new ones; one that comes back is made ACTIVE again. */
-export function ensureBackends(allocation: Allocation, wanted: BackendList): EnsuredBackends {
+/**
+ * Reuses the port's backends or writes new ones; one that comes back is made ACTIVE again.
+ * @param usesIpip requests to real servers go in IPIP
+ */
+export function ensureBackends(
+  allocation: Allocation,
+  wanted: BackendList,
+  usesIpip: boolean,
+): EnsuredBackends {
   const { ledger, record, undos } = allocation;
   const known = knownIds(allocation);
   const created: number[] = [];
+  const writeNode = usesIpip ? writeRealServer : writeBackendNode;
   const before = record.backends;
   undos.push(() => {
     record.backends = before;
@@ -49,12 +57,12 @@ export function ensureBackends(allocation: Allocation, wanted: BackendList): Ens
     const key = backendKey(backend, record.family);
     const id = known.get(key);
     if (id !== undefined) {
-      writeBackendNode(ledger, record, { id, isFresh: false }, backend);
+      writeNode(ledger, record, { id, isFresh: false }, backend);
       return activate(allocation, id, backend.isLocal);
     }
     const fresh = takeBackendId(allocation);
     created.push(fresh);
-    writeBackendNode(ledger, record, { id: fresh, isFresh: true }, backend);
+    writeNode(ledger, record, { id: fresh, isFresh: true }, backend);
     writeBackend(allocation, fresh, key, backend);
     return fresh;
   });

@@ -4,6 +4,7 @@
 // (what no frontend refers to any more is marked and retired).
 // If prepare fails, nothing is visible, and everything it allocated is freed.
 // Bookkeeping over Tables; makes no system call.
+import { wantsIpip } from '../../../../plan/decide/forwarding.ts';
 import type { ServiceKey, ServicePortPlan } from '../../../../plan/types.ts';
 import { backendKey } from '../../maps/backend-key.ts';
 import {
@@ -98,7 +99,7 @@ function ensureSets(
     const { scope, backends } = rendered;
     if (backends.length === 0) continue;
     const made = madeTable(allocation.ledger, port, scope);
-    const ids = ensureBackends(allocation, backends);
+    const ids = ensureBackends(allocation, backends, wantsIpip(port));
     sets.set(setKey(rendered), ensureSet(allocation, setContent(port, rendered, ids, made)));
   }
   return sets;
@@ -129,9 +130,9 @@ function frontendPut(
   const setOf = (rule: RenderedRule): SetRecord | undefined => sets.get(setKey(rule));
   const ruleOf = (rule: RenderedRule): RuleValue => {
     const { block, members, kind } = refOf(setOf(rule));
-    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges, directReturn } = rule;
+    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
     const flags = { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges };
-    return { block, members, kind, ...flags, ...(directReturn && { returnsDirectly: true }) };
+    return { block, members, kind, ...flags, ...tunnelFlags(rule) };
   };
   const value = encodeFrontend({
     key: frontend.key,
@@ -147,6 +148,14 @@ function frontendPut(
     value,
   };
 }
+
+const tunnelFlags = ({
+  directReturn,
+  ipip,
+}: RenderedRule): Pick<RuleValue, 'returnsDirectly' | 'inIpip'> => ({
+  ...(directReturn && { returnsDirectly: true }),
+  ...(ipip && { inIpip: true }),
+});
 
 const eachPosition = <T>(
   { unknown, host, pod, outside }: RenderedFrontend['rules'],

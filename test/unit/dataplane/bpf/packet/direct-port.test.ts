@@ -51,10 +51,10 @@ function start(first: Network) {
   return { port, runtime, changed, said };
 }
 
-test('nothing is taken until somebody asks, and then for ever', () => {
+test('nothing is taken until somebody asks, and then for ever; the MTU is always known', () => {
   const { port, said } = start(network(1500));
   port.follow(plan(false));
-  expect(said()).toEqual({ port: 0, mtu: 0 });
+  expect(said()).toEqual({ port: 0, mtu: 1500 });
   port.follow(plan(true));
   port.follow(plan(false));
   expect(said()).toEqual({ port: 6081, mtu: 1500 });
