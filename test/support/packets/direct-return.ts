@@ -49,13 +49,24 @@ export interface Serving {
   readonly seenBy?: readonly TestNode[];
 }
 
-export async function startDirectCluster(): Promise<DirectCluster> {
+export interface DirectOptions {
+  /** Of the agents. */
+  readonly flags?: readonly string[];
+  /** Before agents start. */
+  readonly prepare?: (all: TestNodes) => Promise<void>;
+}
+
+export async function startDirectCluster({
+  flags = [],
+  prepare,
+}: DirectOptions = {}): Promise<DirectCluster> {
   const all: TestNodes = await startNodes([
     { name: 'n1', servers: ['s1'], clients: [] },
     { name: 'n2', servers: ['s2'], clients: [] },
     { name: 'n3', servers: ['s3'], clients: [] },
     { name: 'outside', servers: [], clients: [] },
   ]);
+  await prepare?.(all);
   const nodes = all.nodes.slice(0, 3);
   const machine = all.nodes[3]!;
   await ipBatch(
@@ -84,12 +95,12 @@ export async function startDirectCluster(): Promise<DirectCluster> {
   };
   writeNodes(['n1', 'n2', 'n3']);
   const outside = await startClient(machine.self);
-  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent()));
+  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flags)));
   return {
     ...{ nodes, servers, outside, serve, writeNodes, programmed },
     restart: async (index) => {
       await agents[index]!.stop();
-      agents[index] = await nodes[index]!.startAgent();
+      agents[index] = await nodes[index]!.startAgent(flags);
     },
     stop: async () => {
       await Promise.all(agents.map((agent) => agent.stop()));

@@ -4,7 +4,7 @@
 import { FairleadError } from '../../../errors.ts';
 import { applyDiffs, type MutableTables } from '../diff/apply.ts';
 import { type ChainChange, changesOf, countChanges } from '../diff/changes.ts';
-import { changedSince, diffTables, type WantedTable } from '../diff/diff.ts';
+import { changedSince, diffTables, type TableDiff, type WantedTable } from '../diff/diff.ts';
 import { isOurs, isShared } from '../diff/ours.ts';
 import { restoreInput } from '../diff/restore-input.ts';
 import { isAsWritten } from '../diff/same.ts';
@@ -29,15 +29,21 @@ const VIEW_MS = 20_000;
 /** In each table: without it, somebody has removed all rules there. */
 const CANARY = 'KUBE-PROXY-CANARY';
 
-export interface FamilyRules {
+export interface Writing {
+  /** What is held is read first, and what nothing wants is removed. */
+  readonly isFull: boolean;
   /**
-   * Writes what differs, each table in one transaction; throws RestoreError.
-   * @param isFull what is held is read first, and what nothing wants is removed
-   * @returns how many chains were different
+   * A rule of it was refused before, in nat as a rule: nat is written first, so that filter does not refuse a Service for as long
+   * as it takes to find that nat is refused again.
    */
-  write(wanted: readonly WantedTable[], isFull: boolean): Promise<number>;
+  readonly isRetry: boolean;
+}
+
+export interface FamilyRules {
+  /** Writes what differs, each table in one transaction; throws RestoreError. @returns how many chains were different */
+  write(wanted: readonly WantedTable[], how: Writing): Promise<number>;
   /** The same as a full write. @returns what somebody else has changed since the last one */
-  audit(wanted: readonly WantedTable[]): Promise<Audited>;
+  audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<Audited>;
   /** That were committed since the start: each is one step of the kernel's generation. */
   transactions(): number;
   /** What iptables-save prints, for somebody who waits for it. */
@@ -72,26 +78,28 @@ class WrittenRules implements FamilyRules {
     this.#chainsAtOnce = chainsAtOnce;
   }
 
-  async write(wanted: readonly WantedTable[], isFull: boolean): Promise<number> {
-    if (isFull || this.#held === undefined) return this.#writeOver(await this.#read(), wanted);
-    return this.#writeOver(this.#held, wanted, this.#written);
+  async write(wanted: readonly WantedTable[], { isFull, isRetry }: Writing): Promise<number> {
+    if (isFull || this.#held === undefined)
+      return this.#writeOver(await this.#read(), wanted, isRetry);
+    return this.#writeOver(this.#held, wanted, isRetry, this.#written);
   }
 
-  async audit(wanted: readonly WantedTable[]): Promise<Audited> {
+  async audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<Audited> {
     const known = this.#held;
     const held = await this.#read();
     const drift =
       known === undefined ? [] : changesOf(diffTables(held, asWritten(known, wanted)), held);
-    return { drift, changes: await this.#writeOver(held, wanted) };
+    return { drift, changes: await this.#writeOver(held, wanted, isRetry) };
   }
 
   async #writeOver(
     held: MutableTables,
     wanted: readonly WantedTable[],
+    isRetry: boolean,
     written?: readonly WantedTable[],
   ): Promise<number> {
     const diffs = diffTables(held, wanted, written);
-    const input = restoreInput(diffs, this.#chainsAtOnce);
+    const input = restoreInput(isRetry ? natFirst(diffs) : diffs, this.#chainsAtOnce);
     // Until it is known that everything is written.
     this.#held = undefined;
     if (input !== '') {
@@ -131,6 +139,11 @@ class WrittenRules implements FamilyRules {
     return new Map([...tables].map(([name, chains]) => [name, new Map(chains)]));
   }
 }
+
+const natFirst = (diffs: readonly TableDiff[]): readonly TableDiff[] => [
+  ...diffs.filter(({ name }) => name === 'nat'),
+  ...diffs.filter(({ name }) => name !== 'nat'),
+];
 
 /** What was wanted at the last write: plans change between audits. */
 const asWritten = (known: MutableTables, wanted: readonly WantedTable[]): readonly WantedTable[] =>

@@ -55,11 +55,10 @@ class RulesWriter implements Writer {
   }
 
   async write(plan: Plan, extent: Extent): Promise<Outcome> {
-    if (typeof extent === 'string') this.#refused.clear();
-    else for (const key of extent) this.#refused.delete(key);
+    const isRetry = this.#forgetRefused(extent);
     for (;;) {
       try {
-        const written = await this.#writeAll(plan, extent);
+        const written = await this.#writeAll(plan, extent, isRetry);
         return { written, failed: this.#failed(plan) };
       } catch (error) {
         const owner = error instanceof RestoreError ? serviceOfLine(error.line, plan) : undefined;
@@ -70,7 +69,15 @@ class RulesWriter implements Writer {
     }
   }
 
-  async #writeAll(plan: Plan, extent: Extent): Promise<readonly Written[]> {
+  /** True if one of them was refused before. */
+  #forgetRefused(extent: Extent): boolean {
+    const before = this.#refused.size;
+    if (typeof extent === 'string') this.#refused.clear();
+    else for (const key of extent) this.#refused.delete(key);
+    return this.#refused.size < before;
+  }
+
+  async #writeAll(plan: Plan, extent: Extent, isRetry: boolean): Promise<readonly Written[]> {
     // The plan's own is a live view.
     const services = this.#writable(plan);
     const wanted = this.#wanted({ ...plan, services });
@@ -78,8 +85,8 @@ class RulesWriter implements Writer {
     const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
       const rules = this.#parts.families.get(family);
       if (rules === undefined) return { family, changes: 0, drift: [] };
-      if (extent === 'audit') return { family, ...(await rules.audit(tables)) };
-      return { family, changes: await rules.write(tables, isFull), drift: [] };
+      if (extent === 'audit') return { family, ...(await rules.audit(tables, isRetry)) };
+      return { family, changes: await rules.write(tables, { isFull, isRetry }), drift: [] };
     });
     this.#services = services;
     return written;

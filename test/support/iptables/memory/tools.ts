@@ -59,8 +59,13 @@ export function memoryTools(): MemoryTools {
     async restore(input) {
       inputs = [...inputs, input];
       if (this.failure !== undefined) return this.failure;
-      const line = refused && input.split('\n').find((one) => one.includes(`${refused}`));
-      if (line) return { reason: 'refused', line };
+      const at = refused === undefined ? -1 : input.indexOf(refused);
+      if (at >= 0) {
+        // What stands before it is committed.
+        commit(input.slice(0, input.lastIndexOf('\n*', at) + 1));
+        const line = input.slice(input.lastIndexOf('\n', at) + 1).split('\n', 1)[0]!;
+        return { reason: 'refused', line };
+      }
       commit(input);
       return undefined;
     },

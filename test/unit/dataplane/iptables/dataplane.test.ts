@@ -106,6 +106,26 @@ test('a new Service of which a rule is refused is not written at all', async () 
   expect(IPv4.text()).toContain('10.96.0.53/32');
 });
 
+test.each(['all', 'audit'] as const)(
+  'a retry (%s) that is refused again writes nothing of the Service, not for a moment',
+  async (extent) => {
+    const { dataplane, IPv4 } = memoryIptables();
+    IPv4.refuse('10.1.1.6:8080');
+    await dataplane.sync(PLAN, 'all', []);
+    const seen: string[] = [];
+    const { restore } = IPv4;
+    IPv4.restore = async (input) => {
+      const failure = await restore.call(IPv4, input);
+      seen.push(IPv4.text());
+      return failure;
+    };
+    if (extent === 'all') await dataplane.sync(PLAN, 'all', []);
+    else await dataplane.audit(PLAN, []);
+    expect(seen.length).toBeGreaterThan(0);
+    expect(seen.filter((text) => text.includes('10.96.0.10/32'))).toEqual([]);
+  },
+);
+
 test('one family that fails does not keep the other from being written', async () => {
   const { dataplane, IPv4, IPv6 } = memoryIptables();
   IPv4.failure = FAILURE;

@@ -53,7 +53,7 @@ export const SETTINGS: PacketSettings = {
 
 /**
  * Tests of tc play their packets with the program at XDP before it, in the namespace of uplinks.ts, where this says so: `left`, it may send to no device
- * and leaves all; `sent`, it sends what it can.
+ * and leaves all; `sent`, it sends what it can; `direct`, and what it sends would have gone on by the stack, too: neither in Geneve nor dropped.
  */
 export const XDP_FIRST = process.env['FAIRLEAD_XDP_FIRST'];
 
@@ -99,7 +99,7 @@ export class PacketDrive extends Drive {
   putSettings(settings: Partial<PacketSettings>): void {
     const value = encodePacketSettings({ ...SETTINGS, ...settings });
     this.object.map('fl_packet').put(encodeU32(0), value);
-    this.#xdp?.putDevices({ areTargets: XDP_FIRST === 'sent' });
+    this.#xdp?.putDevices({ areTargets: XDP_FIRST !== 'left' });
   }
 
   putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
@@ -108,7 +108,7 @@ export class PacketDrive extends Drive {
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);
-    this.#xdp?.putDevices({ snat, isPod, areTargets: XDP_FIRST === 'sent' });
+    this.#xdp?.putDevices({ snat, isPod, areTargets: XDP_FIRST !== 'left' });
   }
 
   /** The address refuses every port that has no frontend of its own. */
@@ -131,8 +131,10 @@ export class PacketDrive extends Drive {
 
   /** Raw: the program's return value and the packet after it. */
   run(program: string, frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
+    const isSent = XDP_FIRST === 'direct' && program === 'fl_ingress' && this.isSent(frame);
     const where = this.netns === undefined ? {} : { netns: this.netns };
     const { retval, dataOut } = this.program(program).testRun({ dataIn: frame, ...where });
+    if (isSent && ACTIONS[retval] !== '') throw new Error(`sent: ${describeFrame(frame)}`);
     return { action: retval, frame: dataOut };
   }
 
@@ -152,6 +154,14 @@ export class PacketDrive extends Drive {
   behindOuter(program: string, line: string): string {
     const { action, frame } = this.run(program, buildFrame(line));
     return `${ACTIONS[action] ?? `action ${action}: `}${describeFrame(frame)}`;
+  }
+
+  /** By XDP. If not, it is as it came. */
+  private isSent(before: Uint8Array): boolean {
+    const { action, frame } = this.#xdp?.run(before) ?? { action: XDP.pass, frame: before };
+    if (action === XDP.redirect) return true;
+    if (action === XDP.pass && Buffer.compare(before, frame) === 0) return false;
+    throw new Error(`neither sent nor left: ${describeFrame(before)}`);
   }
 
   /** undefined: it is left, as it came. */

@@ -5,18 +5,17 @@ import { fileURLToPath } from 'node:url';
 import type { DeviceView, XdpView } from '../../../../../src/dataplane/snapshot.ts';
 import type { Agent } from '../../../../../src/lab/agent.ts';
 import { type Client, startClient } from '../../../../../src/lab/traffic.ts';
-import { run, start as startProcess } from '../../../../../src/sys/exec.ts';
+import { start as startProcess } from '../../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../../src/sys/netns.ts';
 import { service } from '../../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../../support/node.ts';
-import { compiled } from '../../../../support/programs/compiled.ts';
 import { AT_ONCE_MS, until } from '../../../../support/until.ts';
+import { asCards, ethtool, execIn } from './cards.ts';
 
 const built = (path: string): string =>
   fileURLToPath(new URL(`../../../../../build/${path}`, import.meta.url));
 const ADDON = built('native/fairlead.node');
 const WATCH = built('bpf/xdp_watch.bpf.o');
-const ETHTOOL = fileURLToPath(new URL('./ethtool.c', import.meta.url));
 export const NODE = { IPv4: '192.168.77.1', IPv6: 'fd00:77::1' } as const;
 export const PROTOCOLS = ['TCP', 'UDP'] as const;
 export const FAR_PORT = 30080;
@@ -35,12 +34,7 @@ export interface XdpCluster {
   run(namespace: string, ...argv: readonly string[]): Promise<string>;
   /** Namespace of what is between the nodes. */
   readonly wire: string;
-  ethtool(
-    namespace: string,
-    device: string,
-    feature: 'gro' | 'tx',
-    state: 'on' | 'off',
-  ): Promise<void>;
+  readonly ethtool: typeof ethtool;
   /** Answers from outside, by both families and protocols. */
   answers(port: number): Promise<readonly string[]>;
   /**
@@ -58,17 +52,7 @@ export async function makeXdpCluster(): Promise<XdpCluster> {
   ]);
   const [node, second] = all.nodes as [TestNode, TestNode];
   const wire = `${all.topology.prefix}-wire`;
-  const exec = async (namespace: string, ...argv: readonly string[]): Promise<string> => {
-    const [first = '', ...rest] = insideNamespace(namespace, argv);
-    const { code, stdout, stderr } = await run(first, rest);
-    if (code !== 0) throw new Error(`${argv.join(' ')}: ${stderr}${stdout}`);
-    return stdout;
-  };
-  const ethtool: XdpCluster['ethtool'] = async (namespace, ...argv) =>
-    void (await exec(namespace, compiled(ETHTOOL), ...argv));
-  await ethtool(wire, 'n1', 'gro', 'on');
-  for (const each of [node, second]) await ethtool(each.self.namespace, 'uplink', 'tx', 'off');
-  for (const pod of second.servers) await ethtool(pod.namespace, 'eth0', 'tx', 'off');
+  await asCards(wire, ['n1'], [node, second]);
   node.manifests.put('web.yaml', [
     {
       apiVersion: 'v1',
@@ -96,7 +80,7 @@ export async function makeXdpCluster(): Promise<XdpCluster> {
   const device = async (name = 'uplink'): Promise<DeviceView | undefined> =>
     (await node.status()).devices.find((one) => one.name === name);
   return {
-    ...{ all, node, outside, wire, device, ethtool, run: exec },
+    ...{ all, node, outside, wire, device, ethtool, run: execIn },
     async start(flags = XDP) {
       const agent = await node.startAgent(flags);
       agents.push(agent);
