@@ -10,11 +10,13 @@ import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube
 import { prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
 import { environment } from '../control/environment.ts';
 import { replaceFigures } from '../control/report/document.ts';
+import { measureFrames } from './frames/measure.ts';
 import { measureAll } from './measure.ts';
 import { type Options, parseOptions } from './options.ts';
-import type { ColumnName, PacketReport, SizeFigures } from './report/figures.ts';
-import { packetMarkdown } from './report/markdown.ts';
-import { asText, programCells, rateCells, skippedLines } from './report/table.ts';
+import { type ColumnName, columnsOf, type PacketReport } from './report/figures.ts';
+import { frameTables } from './report/frames/table.ts';
+import { framesMarkdown, packetMarkdown } from './report/markdown.ts';
+import { asText, type Cells, programCells, rateCells, skippedLines } from './report/table.ts';
 
 /** docs/exit-codes.md: a requirement that this machine does not meet. */
 const EXIT_UNSUPPORTED = 5;
@@ -53,19 +55,30 @@ async function measure(options: Options): Promise<void> {
   );
   for (const line of skippedLines({ skipped })) tell(line);
   const { rounds } = options;
-  const sizes: SizeFigures[] = [];
-  await measureAll({
-    options: { ...options, columns },
-    kubeProxyPath: path,
-    onProgress: tell,
-    onSize: (size) => {
-      sizes.push(size);
-      writeReport(options.json, { ...where, rounds, skipped, sizes });
-      for (const cells of [rateCells(size), programCells(size)]) {
-        if (cells.length > 0) process.stdout.write(`${asText(cells)}\n\n`);
-      }
-    },
-  });
+  let report: PacketReport = { ...where, rounds, skipped, sizes: [], frames: [] };
+  const keep = (more: Partial<PacketReport>, tables: readonly Cells[]): void => {
+    report = { ...report, ...more };
+    writeReport(options.json, report);
+    for (const cells of tables) {
+      if (cells.length > 0) process.stdout.write(`${asText(cells)}\n\n`);
+    }
+  };
+  const means = { kubeProxyPath: path, onProgress: tell };
+  if (options.parts.includes('sockets')) {
+    await measureAll({
+      ...means,
+      options: { ...options, columns: columnsOf('sockets', columns) },
+      onSize: (size) =>
+        keep({ sizes: [...report.sizes, size] }, [rateCells(size), programCells(size)]),
+    });
+  }
+  if (options.parts.includes('frames')) {
+    await measureFrames({
+      ...means,
+      options: { ...options, columns: columnsOf('frames', columns) },
+      onSize: (size) => keep({ frames: [...report.frames, size] }, frameTables(size)),
+    });
+  }
   for (const line of skippedLines({ skipped })) process.stdout.write(`${line}\n`);
   tell(`figures are in ${options.json}`);
 }
@@ -78,8 +91,14 @@ function writeReport(path: string, report: PacketReport): void {
 function writeDocument({ json }: Options): void {
   const report: PacketReport = JSON.parse(readFileSync(json, 'utf8'));
   const path = join(packageRoot(), 'docs', 'bench.md');
-  const document = readFileSync(path, 'utf8');
-  writeFileSync(path, replaceFigures(document, packetMarkdown(report), 'bench:packets'));
+  let document = readFileSync(path, 'utf8');
+  if (report.sizes.length > 0) {
+    document = replaceFigures(document, packetMarkdown(report), 'bench:packets');
+  }
+  if (report.frames.length > 0) {
+    document = replaceFigures(document, framesMarkdown(report), 'bench:packets', 'frames');
+  }
+  writeFileSync(path, document);
   tell(`${json} is now in docs/bench.md`);
 }
 

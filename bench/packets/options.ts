@@ -2,11 +2,12 @@
 // The options of `npm run bench:packets`.
 import { cpus } from 'node:os';
 import { Command, InvalidArgumentError } from 'commander';
-import { COLUMNS, type ColumnName } from './report/figures.ts';
+import { COLUMNS, type ColumnName, type Part } from './report/figures.ts';
 
 export interface Options {
   readonly services: readonly number[];
   readonly columns: readonly ColumnName[];
+  readonly parts: readonly Part[];
   readonly rounds: number;
   /** Only rows whose name contains it. */
   readonly rows: string;
@@ -24,6 +25,7 @@ interface Flags extends Omit<Options, 'scale'> {
   readonly quick: boolean;
 }
 
+const PARTS: readonly Part[] = ['sockets', 'frames'];
 const QUICK = { rounds: 3, scale: 0.25, services: [1, 1_000] } as const;
 
 export function parseOptions(argv: readonly string[]): Options {
@@ -33,10 +35,11 @@ export function parseOptions(argv: readonly string[]): Options {
     )
     .option('--services <list>', 'how many Services, 10 endpoints each', numbers, [1, 10_000])
     .option('--columns <list>', `of ${COLUMNS.join(', ')}`, columns, [...COLUMNS])
-    .option('--programs <folder>', 'of another build, as build/bpf: its column is `other`')
+    .option('--parts <list>', `of ${PARTS.join(', ')}`, parts, PARTS)
+    .option('--programs <folder>', 'of another build, as build/bpf: its columns are `other…`')
     .option('--rounds <count>', 'rounds, each with one sample of every cell', count, 15)
     .option('--rows <text>', 'only rows whose name contains it, as in: tcp remote', '')
-    .option('--quick', 'small samples, 3 rounds, 1 and 1,000 Services: under a minute', false)
+    .option('--quick', 'small samples, 3 rounds, 1 and 1,000 Services: two minutes', false)
     .option('--cpu <number>', 'where the traffic runs', cpu, cpus().length - 1)
     .option('--json <file>', 'where the figures go', 'build/bench/packets.json')
     .option(
@@ -49,7 +52,7 @@ export function parseOptions(argv: readonly string[]): Options {
   const { quick, ...given } = command.opts<Flags>();
   const flags = {
     ...given,
-    columns: given.columns.filter((name) => name !== 'other' || given.programs),
+    columns: given.columns.filter((name) => !name.startsWith('other') || given.programs),
   };
   if (!quick) return { ...flags, scale: 1 };
   const isGiven = (name: keyof typeof QUICK & keyof Flags): boolean =>
@@ -81,10 +84,18 @@ function cpu(text: string): number {
   return Number(text);
 }
 
-/** In the order of the table, and always with the one that ratios are to. */
+function parts(text: string): readonly Part[] {
+  return text.split(',').map((name) => {
+    const part = PARTS.find((known) => known === name);
+    if (part === undefined) throw new InvalidArgumentError(`Unknown part ${name}.`);
+    return part;
+  });
+}
+
+/** In the order of the table, and always with those that others are compared with. */
 function columns(text: string): readonly ColumnName[] {
   const wanted = text.split(',');
   const unknown = wanted.find((name) => !COLUMNS.some((column) => column === name));
   if (unknown !== undefined) throw new InvalidArgumentError(`Unknown column ${unknown}.`);
-  return COLUMNS.filter((name) => name === 'plain' || wanted.includes(name));
+  return COLUMNS.filter((name) => name === 'plain' || name === 'feeder' || wanted.includes(name));
 }

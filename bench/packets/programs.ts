@@ -11,7 +11,7 @@ import type { ProgramFigures } from './report/figures.ts';
 const STATISTICS = '/proc/sys/kernel/bpf_stats_enabled';
 type Direction = keyof ProgramFigures;
 
-interface Count {
+export interface Count {
   readonly runs: number;
   readonly ns: number;
 }
@@ -42,13 +42,18 @@ export function holdStatistics(): Statistics {
 export function programDirections(bpfRoot: string): ReadonlyMap<number, Direction> {
   const found = new Map<number, Direction>();
   for (const { path, direction } of devicePins(pinFolder(bpfRoot).links)) {
-    const link = openPinnedLink(path);
-    const info = bpfHandles('self').find((text) => field(text, 'link_id') === link.id);
-    const program = info === undefined ? undefined : field(info, 'prog_id');
+    const program = programOfLink(path);
     if (program !== undefined) found.set(program, direction);
-    link.close();
   }
   return found;
+}
+
+/** The id of the program that a pinned link runs. */
+export function programOfLink(path: string): number | undefined {
+  const link = openPinnedLink(path);
+  const info = bpfHandles('self').find((text) => field(text, 'link_id') === link.id);
+  link.close();
+  return info === undefined ? undefined : field(info, 'prog_id');
 }
 
 /** Sums over the programs that processes of this cgroup hold. */
@@ -62,14 +67,26 @@ export function sumCounts(
   directions: ReadonlyMap<number, Direction>,
 ): Counts {
   const counts = { ingress: { runs: 0, ns: 0 }, egress: { runs: 0, ns: 0 } };
-  const left = new Map(directions);
+  for (const [direction, { runs, ns }] of countsOf(infos, directions)) {
+    counts[direction].runs += runs;
+    counts[direction].ns += ns;
+  }
+  return counts;
+}
+
+/** What each program has counted that `names` has a name for. */
+export function countsOf<Name>(
+  infos: readonly string[],
+  names: ReadonlyMap<number, Name>,
+): readonly (readonly [Name, Count])[] {
+  const left = new Map(names);
+  const counts: (readonly [Name, Count])[] = [];
   for (const info of infos) {
     const [program, runs] = [field(info, 'prog_id') ?? 0, field(info, 'run_cnt')];
-    const direction = left.get(program);
-    if (direction === undefined || runs === undefined) continue;
+    const name = left.get(program);
+    if (name === undefined || runs === undefined) continue;
     left.delete(program); // Several handles may be open of one.
-    counts[direction].runs += runs;
-    counts[direction].ns += field(info, 'run_time_ns') ?? 0;
+    counts.push([name, { runs, ns: field(info, 'run_time_ns') ?? 0 }]);
   }
   return counts;
 }
@@ -111,7 +128,7 @@ function field(info: string, name: string): number | undefined {
   return text === undefined ? undefined : Number(text);
 }
 
-function bpfHandles(pid: number | 'self'): string[] {
+export function bpfHandles(pid: number | 'self'): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
     try {
       const isBpf = /bpf[-_](prog|link)$/.test(readlinkSync(`/proc/${pid}/fd/${fd}`));

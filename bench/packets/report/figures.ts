@@ -2,13 +2,35 @@
 // The measurements of a run as plain values, as stored in the JSON file.
 import type { Sample } from '../../../src/lab/columns/traffic.ts';
 import type { Machine } from '../../control/report/figures.ts';
+import type { FrameSizeFigures } from './frames/figures.ts';
 
-export const COLUMNS = ['plain', 'empty', 'fairlead', 'other', 'iptables', 'nftables'] as const;
+export const COLUMNS = [
+  'feeder',
+  'router',
+  'xdp',
+  'other-xdp',
+  'plain',
+  'empty',
+  'fairlead',
+  'other',
+  'iptables',
+  'nftables',
+] as const;
 /**
  * plain: routing without a Service. empty: the same, past programs that return at once. other: fairlead with the
- * programs of another build. iptables, nftables: kube-proxy in that mode.
+ * programs of another build. iptables, nftables: kube-proxy in that mode. Only of frames: feeder, a node that drops what
+ * comes in; router, one that forwards at XDP; xdp, fairlead with XDP.
  */
 export type ColumnName = (typeof COLUMNS)[number];
+
+const ONLY_FRAMES: readonly ColumnName[] = ['feeder', 'router', 'xdp', 'other-xdp'];
+const ONLY_SOCKETS: readonly ColumnName[] = ['empty'];
+
+export type Part = 'sockets' | 'frames';
+
+/** The columns that a part of the run has. */
+export const columnsOf = (part: Part, columns: readonly ColumnName[]): readonly ColumnName[] =>
+  columns.filter((name) => !(part === 'frames' ? ONLY_SOCKETS : ONLY_FRAMES).includes(name));
 
 export type WorkloadName = string;
 
@@ -44,4 +66,5 @@ export interface PacketReport {
   /** Columns that were not measured, and why. */
   readonly skipped: Partial<Record<ColumnName, string>>;
   readonly sizes: readonly SizeFigures[];
+  readonly frames: readonly FrameSizeFigures[];
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report as Markdown, for docs/bench.md.
 import type { PacketReport } from './figures.ts';
+import { frameTables } from './frames/table.ts';
 import { asMarkdown, programCells, rateCells, skippedLines } from './table.ts';
 
-export function packetMarkdown(report: PacketReport): string {
-  const { date, commit, hasUncommittedChanges, machine, rounds, sizes } = report;
+function headLines(
+  report: PacketReport,
+  sizes: readonly { readonly loadAfter: number }[],
+): readonly string[] {
+  const { date, commit, hasUncommittedChanges, machine, rounds } = report;
   const { cpu, cores, kernel, loadBefore } = machine;
   const state = hasUncommittedChanges ? ' with uncommitted changes' : '';
   const loads = [loadBefore, ...sizes.map(({ loadAfter }) => loadAfter)];
@@ -12,6 +16,13 @@ export function packetMarkdown(report: PacketReport): string {
     `${date}, commit ${commit}${state}; ${cores} × ${cpu}, Linux ${kernel}; ${rounds} rounds;`,
     `load of the machine before the run and after each size ${loads.map((load) => load.toFixed(1)).join(', ')}.`,
     ...skippedLines(report),
+  ];
+}
+
+export function packetMarkdown(report: PacketReport): string {
+  const { sizes } = report;
+  return [
+    ...headLines(report, sizes),
     ...sizes.flatMap((size) => ['', asMarkdown(rateCells(size))]),
     ...sizes.flatMap((size) => {
       const cells = programCells(size);
@@ -19,3 +30,9 @@ export function packetMarkdown(report: PacketReport): string {
     }),
   ].join('\n');
 }
+
+export const framesMarkdown = (report: PacketReport): string =>
+  [
+    ...headLines(report, report.frames),
+    ...report.frames.flatMap(frameTables).flatMap((cells) => ['', asMarkdown(cells)]),
+  ].join('\n');

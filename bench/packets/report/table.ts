@@ -2,11 +2,15 @@
 // A size's figures as cells, from which the terminal's text and the document are made.
 import type { Sample } from '../../../src/lab/columns/traffic.ts';
 import { COLUMNS, type ColumnName, type PacketReport, type SizeFigures } from './figures.ts';
-import { medianRate, ratioTo, shareOf } from './ratios.ts';
+import { medianRate, type Ratio, ratioTo, shareOf } from './ratios.ts';
 
-type Cells = readonly (readonly string[])[];
+export type Cells = readonly (readonly string[])[];
 
-const NAMES: Readonly<Record<ColumnName, string>> = {
+export const NAMES: Readonly<Record<ColumnName, string>> = {
+  feeder: 'nothing but frames',
+  router: 'XDP router',
+  xdp: 'fairlead XDP',
+  'other-xdp': 'other build, XDP',
   plain: 'plain routing',
   empty: 'empty programs',
   fairlead: 'fairlead tc',
@@ -28,15 +32,17 @@ const unitOf = (workload: string) => UNITS[workload.split(' ')[0] as keyof typeo
 /** The rates and ratios of a size, with a head. */
 export function rateCells({ services, samples }: SizeFigures): Cells {
   const present = COLUMNS.filter((name) => Object.values(samples).some((row) => row[name]));
-  const count = services === 1 ? '1 Service' : `${services.toLocaleString('en')} Services`;
   return [
-    [count, ...present.map((name) => NAMES[name])],
+    [servicesText(services), ...present.map((name) => NAMES[name])],
     ...Object.entries(samples).map(([workload, row]) => [
       rowName(workload),
       ...present.map((name) => cell(workload, name, row)),
     ]),
   ];
 }
+
+export const servicesText = (services: number): string =>
+  services === 1 ? '1 Service' : `${services.toLocaleString('en')} Services`;
 
 /** `datagrams, 1,000/s, local` */
 function rowName(workload: string): string {
@@ -53,12 +59,15 @@ function cell(
   const rate = (medianRate(samples) / unitOf(workload).divisor).toFixed(1);
   const loss = lossText(samples);
   if (name === 'plain') return `${rate}${loss}`;
-  const { median, quartiles } = ratioTo(base, samples);
-  const [low, high] = quartiles.map((value) => value.toFixed(2));
-  return `${rate}: ${median.toFixed(2)} (${low}–${high})${loss}`;
+  return `${rate}: ${ratioText(ratioTo(base, samples))}${loss}`;
 }
 
-function lossText(samples: readonly Sample[]): string {
+export function ratioText({ median, quartiles }: Ratio): string {
+  const [low, high] = quartiles.map((value) => value.toFixed(2));
+  return `${median.toFixed(2)} (${low}–${high})`;
+}
+
+export function lossText(samples: readonly Sample[]): string {
   return (['lost', 'resent'] as const)
     .map((what) => [what, shareOf(what, samples)] as const)
     .filter(([, share]) => share >= TELLING_SHARE)

@@ -76,14 +76,14 @@ export function otherObjects(count: number): readonly ObjectChange[] {
   return [...others, ...last].map(put);
 }
 
-const service = (name: string, address: string, spec: object) =>
+export const service = (name: string, address: string, spec: object) =>
   serviceObject(
     name,
     { ...clusterIp(address), ...spec },
     { metadata: { name, namespace: 'default' } },
   );
 
-const sliceIn = (name: string, owner: string) => ({
+export const sliceIn = (name: string, owner: string) => ({
   ...sliceMetadata(owner, name),
   namespace: 'default',
 });

@@ -12,7 +12,7 @@ import {
   prepareFairlead,
 } from '../../../test/support/fixture/proxies/fairlead.ts';
 import { kubeProxy } from '../../../test/support/fixture/proxies/kube-proxy.ts';
-import type { NodeProxy } from '../../../test/support/fixture/proxies/proxy.ts';
+import type { NodeProxy, StartProxy } from '../../../test/support/fixture/proxies/proxy.ts';
 import type { ColumnName } from '../report/figures.ts';
 import { NODE } from './objects.ts';
 
@@ -43,14 +43,32 @@ export async function startProxy(
 
 async function starterOf(site: ColumnSite<ColumnName>, { kubeProxyPath, otherPrograms }: Builds) {
   const { name }: { readonly name: ColumnName } = site;
-  if (name === 'plain') return undefined;
-  if (name === 'fairlead' || name === 'empty' || name === 'other') {
-    await prepareFairlead(site);
-    if (name === 'fairlead') return fairlead;
-    return fairleadWith(name === 'empty' ? emptyPrograms() : (otherPrograms ?? ''));
+  switch (name) {
+    case 'plain':
+    case 'feeder':
+    case 'router':
+      return undefined;
+    case 'iptables':
+    case 'nftables':
+      if (kubeProxyPath === undefined) throw new Error(`no kube-proxy for ${name}`);
+      return kubeProxy(kubeProxyPath, name);
+    default:
+      await prepareFairlead(site);
+      return fairleadOf(name, otherPrograms);
   }
-  if (kubeProxyPath === undefined) throw new Error(`no kube-proxy for ${name}`);
-  return kubeProxy(kubeProxyPath, name);
+}
+
+/** As if its uplinks were network cards. */
+const XDP_FLAGS = ['--xdp', 'eth0=native,far0=native'];
+
+function fairleadOf(
+  name: 'fairlead' | 'empty' | 'other' | 'xdp' | 'other-xdp',
+  otherPrograms: string | undefined,
+): StartProxy {
+  if (name === 'fairlead') return fairlead;
+  if (name === 'empty') return fairleadWith([], emptyPrograms());
+  if (name === 'xdp') return fairleadWith(XDP_FLAGS);
+  return fairleadWith(name === 'other' ? [] : XDP_FLAGS, otherPrograms);
 }
 
 /** The folder of a build whose packet programs return at once. */

@@ -179,6 +179,7 @@ test('the document says what was not measured', () => {
     machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0', loadBefore: 0.25 },
     skipped: { iptables: 'needs Go' },
     sizes: [size],
+    frames: [],
   };
   const text = packetMarkdown(report);
   expect(text.split('\n').slice(0, 3)).toEqual([
