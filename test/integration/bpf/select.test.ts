@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selection as a table: the result of each request, in both families.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   encodeFrontendKey,
   encodeRangeKey,
@@ -13,6 +13,7 @@ import type { Family } from '../../../src/model/types.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { until } from '../../support/until.ts';
 import { type Choice, Drive } from './support/drive.ts';
+import { emptiedBeforeEach } from './support/emptied.ts';
 
 /** Index of fl_reason (bpf/common/reason.h). */
 const REASON = {
@@ -36,11 +37,7 @@ const FAMILIES = {
   IPv6: { vip: 'fd00::10', pod: (n: number) => `fd00:1::${n}`, node: '2001:db8::1', loop: '::1' },
 } as const;
 
-let drive: Drive;
-beforeEach(() => {
-  drive = new Drive();
-});
-afterEach(() => drive.close());
+const drive = emptiedBeforeEach(new Drive());
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family: Family) => {
   const { vip, pod, node, loop } = FAMILIES[family];

@@ -17,7 +17,8 @@ const LRU_ENTRIES = 65_536;
 /** Of half-open connections in the main tables, as the programs have it: all of it comes back in that time. */
 const CREDIT = 256;
 const CREDIT_SECONDS = 32;
-const NEW_TABLES = ['flow', 'nat', 'snat'].flatMap((leg) => [`fl_new_${leg}4`, `fl_new_${leg}6`]);
+const MAIN_ENTRIES = 262_144;
+const TABLES = ['flow', 'nat', 'snat'].flatMap((leg) => [`${leg}4`, `${leg}6`]);
 const [SYN, ACK] = [2, 16];
 /** TC_ACT_UNSPEC. */
 const LEFT = 0xffffffff;
@@ -30,7 +31,10 @@ const LAYOUT = {
 
 let drive: PacketDrive;
 beforeEach(() => {
-  const sizes = Object.fromEntries(NEW_TABLES.map((name) => [name, LRU_ENTRIES]));
+  const sizes = Object.fromEntries([
+    ...TABLES.map((name) => [`fl_${name}`, MAIN_ENTRIES]),
+    ...TABLES.map((name) => [`fl_new_${name}`, LRU_ENTRIES]),
+  ]);
   drive = new PacketDrive({}, sizes, { mainCredit: CREDIT });
 });
 afterEach(() => drive.close());

@@ -8,7 +8,7 @@ import { describeFrame } from '../../../support/packets/describe.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { PLACES, publish } from './support/stage.ts';
 
-const drive = sharedDrive({ answerPing: true });
+const drive = sharedDrive({ answerPing: true }, { withoutMac: true });
 
 const TTL = { IPv4: 22, IPv6: 21 } as const;
 

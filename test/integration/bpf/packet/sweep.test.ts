@@ -1,59 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sweep: what has expired goes with all its legs, everything else stays.
-import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { createBatchSweep } from '../../../../src/dataplane/bpf/flows/sweep/batch-sweep.ts';
-import { createSweep, type Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
+import type { Sweep } from '../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
 import { readTraffic } from '../../../../src/dataplane/bpf/flows/traffic/ended.ts';
 import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import {
-  type BpfMap,
-  type BpfObject,
-  type BpfProgram,
-  openObject,
-} from '../../../../src/sys/native.ts';
-import { sweepObject } from '../support/drive.ts';
 import { SETTINGS } from './support/packet-drive.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, publish } from './support/stage.ts';
-import { refusal } from './support/sweeps.ts';
+import { kernelSweep, refusal } from './support/sweeps.ts';
 
 const drive = sharedDrive();
-let object: BpfObject;
 let sweep: Sweep;
 
 const refused = refusal();
-
-beforeEach(() => {
-  object = openObject(readFileSync(sweepObject), { name: 'sweep' });
-  for (const name of object.maps) {
-    if (!drive.object.maps.includes(name) || name.includes('.')) continue;
-    const map = drive.object.map(name);
-    object.setMaxEntries(name, map.info.maxEntries);
-    object.reuseMap(name, map);
-  }
-  if (refused === undefined) object.load();
-  sweep = sweepOf((map) => object.map(map).info.maxEntries);
-});
-afterEach(() => object.close());
-
-/** One descriptor of each: those of many tests are closed by the garbage collector, too late. */
-function sweepOf(capacity: (map: string) => number): Sweep {
-  const kept: { program?: BpfProgram; swept?: BpfMap } = {};
-  return createSweep({
-    run(contextIn) {
-      kept.program ??= object.program('fl_sweep');
-      return kept.program.testRun({ contextIn }).retval;
-    },
-    swept() {
-      kept.swept ??= object.map('fl_swept');
-      return kept.swept.get(encodeU32(0))!;
-    },
-    capacity,
-  });
-}
 
 /** The one of the agent, for kernels that do not load that of the kernel. */
 const batchSweep = (): Sweep =>
@@ -75,8 +36,8 @@ const CASES = (['kernel', 'agent'] as const).flatMap((by) =>
 
 describe.each(CASES)('by the $by, $family', ({ by, family }) => {
   beforeEach((context) => {
-    if (by === 'agent') sweep = batchSweep();
-    else if (refused !== undefined) context.skip(refused);
+    if (by === 'kernel' && refused !== undefined) context.skip(refused);
+    sweep = by === 'kernel' ? kernelSweep(drive) : batchSweep();
   });
   const { client, vip, node, pod } = names(family);
   const digit = family === 'IPv4' ? 4 : 6;
@@ -429,7 +390,7 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
     () => {
       publish(drive, family, { protocol: 'UDP' });
       for (let n = 0; n < 50; n++) send('udp payload=1', 41_000 + n);
-      const parts = sweepOf(() => 65_536 * 7);
+      const parts = kernelSweep(drive, () => 65_536 * 7);
       expect(parts.steps).toBe(12 * 7);
       for (let step = 0; step < parts.steps; step++) parts.step();
       expect(parts.total()).toMatchObject({ entries: 100, expired: 0 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
-const drive = sharedDrive();
+const drive = sharedDrive({}, { withoutMac: true });
 
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);

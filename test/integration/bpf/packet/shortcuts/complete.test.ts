@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECKSUM_COMPLETE: the device, or what has verified the checksum of a tunnel's packet, has given the kernel the sum of all
 // bytes, and it must stay right when they change. The kernel compares it after the run (BPF_F_TEST_SKB_CHECKSUM_COMPLETE).
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { reasonOf } from '../../../../../src/errors.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
+import { sharedDrive } from '../support/shared-drive.ts';
 import { names, publish } from '../support/stage.ts';
 
 const CHECKSUM_COMPLETE = 4;
@@ -28,18 +29,16 @@ function run(drive: PacketDrive, program: string, line: string): string {
   return describeFrame(drive.object.program(program).testRun(options).dataOut);
 }
 
-let drive: PacketDrive;
 const refused = refusal();
 
 describe.each([
   ['the program’s own arithmetic', true],
   ['the kernel’s helpers', false],
 ])('by %s', (_, canReadKernel) => {
+  const drive = sharedDrive({}, { canReadKernel });
   beforeEach((context) => {
     if (refused !== undefined) context.skip(refused);
-    drive = new PacketDrive({}, {}, { canReadKernel });
   });
-  afterEach(() => drive.close());
 
   const CASES = (['IPv4', 'IPv6'] as const).flatMap((family) =>
     (['tcp', 'udp'] as const).flatMap((protocol) =>

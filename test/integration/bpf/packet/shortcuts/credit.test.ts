@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that begin in the main tables: as many half-open ones as there is credit for.
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { until } from '../../../../support/until.ts';
 import { onOneCpu } from '../../support/one-cpu.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
+import { sharedDrive } from '../support/shared-drive.ts';
 import { names, publish } from '../support/stage.ts';
 
 const CREDIT = 3;
@@ -12,16 +13,26 @@ const rule = { masquerade: true };
 // Each CPU has credit of its own.
 onOneCpu();
 
+const shared = sharedDrive({}, { mainCredit: CREDIT });
+
 describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   const { client, vip, node, pod } = names(family);
   const suffix = family === 'IPv4' ? 4 : 6;
-  let drive: PacketDrive;
-  const open = (sizes: Readonly<Record<string, number>> = {}, mainCredit = CREDIT): void => {
-    drive = new PacketDrive({}, sizes, { mainCredit });
+  let drive = shared;
+  const serve = (): void => {
     for (const protocol of ['TCP', 'UDP'] as const) publish(drive, family, { protocol, rule });
   };
-  beforeEach(() => open());
-  afterEach(() => drive.close());
+  beforeEach(serve);
+  /** A copy of the programs for this test alone. */
+  const open = (sizes: Readonly<Record<string, number>> = {}, mainCredit = CREDIT): void => {
+    const own = new PacketDrive({}, sizes, { mainCredit });
+    drive = own;
+    onTestFinished(() => {
+      own.close();
+      drive = shared;
+    });
+    serve();
+  };
 
   const request = (n: number, word: string): string =>
     drive.through(`${client(40_000 + n)} > ${vip()} ${word}`);
@@ -86,7 +97,6 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   });
 
   test('with time all credit comes back, whatever became of it', async () => {
-    drive.close();
     open({}, 64);
     let n = 0;
     const begin = (): number => {
@@ -106,7 +116,6 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   });
 
   test.each(['flow', 'nat', 'snat'] as const)('the %s table is full', (leg) => {
-    drive.close();
     open({ [`fl_${leg}${suffix}`]: 1 });
     establish(0);
     expect(request(1, 'tcp SYN')).toBe(`${node(40_001)} > ${pod(5)} tcp SYN`);

@@ -57,11 +57,15 @@ export const SETTINGS: PacketSettings = {
  */
 export const XDP_FIRST = process.env['FAIRLEAD_XDP_FIRST'];
 
-interface LoadSettings {
+export interface LoadSettings {
   /** Half-open connections that may be in the main tables; none unless told, so that tests see them move. */
   readonly mainCredit?: number;
   readonly canReadKernel?: boolean;
+  /** Those for devices without Ethernet headers, too: they are the others once more, and take as long to verify. */
+  readonly withoutMac?: boolean;
 }
+
+const WITHOUT_MAC = ['fl_ingress_l3', 'fl_egress_l3'];
 
 /** Frontend id that no other frontend of a test has. */
 const WILDCARD = 4000;
@@ -81,11 +85,14 @@ export class PacketDrive extends Drive {
   constructor(
     settings: Partial<PacketSettings> = {},
     sizes: Readonly<Record<string, number>> = {},
-    { mainCredit = 0, canReadKernel = true }: LoadSettings = {},
+    { mainCredit = 0, canReadKernel = true, withoutMac = false }: LoadSettings = {},
   ) {
     super(sizes, packetObject, {
-      main_credit: encodeU32(mainCredit),
-      ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
+      rodata: {
+        main_credit: encodeU32(mainCredit),
+        ip_summed_at: encodeU32(canReadKernel ? kernelStructs().ipSummedAt : 0),
+      },
+      leftOut: withoutMac ? [] : WITHOUT_MAC,
     });
     this.#xdp = XDP_FIRST === undefined ? undefined : new XdpDrive(this.object, mainCredit);
     this.putSettings(settings);

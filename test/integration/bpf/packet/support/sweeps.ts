@@ -4,8 +4,14 @@ import { readFileSync } from 'node:fs';
 import { createSweep, type Sweep } from '../../../../../src/dataplane/bpf/flows/sweep/sweep.ts';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { reasonOf } from '../../../../../src/errors.ts';
-import { type BpfObject, openObject } from '../../../../../src/sys/native.ts';
+import {
+  type BpfMap,
+  type BpfObject,
+  type BpfProgram,
+  openObject,
+} from '../../../../../src/sys/native.ts';
 import { type Drive, sweepObject } from '../../support/drive.ts';
+import { emptierOf } from '../../support/emptied.ts';
 
 /** Kernels before 5.14 refuse the program: there the agent deletes what has expired. Another test counts on newer ones to load it. */
 export function refusal(): string | undefined {
@@ -20,28 +26,48 @@ export function refusal(): string | undefined {
   }
 }
 
-const loaded = new Map<Drive, BpfObject>();
+interface Loaded {
+  readonly object: BpfObject;
+  /** One descriptor of each: those of many tests are closed by the garbage collector, too late. */
+  readonly program: BpfProgram;
+  readonly swept: BpfMap;
+  /** Makes the maps that are not the drive's as they were when they were created. */
+  readonly empty: readonly (() => void)[];
+}
 
-/** Loaded once for a drive. Call it at the top of a test or of a beforeEach. */
-export function kernelSweep(drive: Drive): Sweep {
-  const object = loaded.get(drive) ?? load(drive);
-  loaded.set(drive, object);
-  const [program, swept] = [object.program('fl_sweep'), object.map('fl_swept')];
+const loaded = new Map<Drive, Loaded>();
+
+/**
+ * Loaded once for a drive, with nothing in its own maps. Call it at the top of a test or of a beforeEach.
+ * @param capacity of a table
+ */
+export function kernelSweep(drive: Drive, capacity?: (map: string) => number): Sweep {
+  const { object, program, swept, empty } = loaded.get(drive) ?? load(drive);
+  for (const one of empty) one();
   return createSweep({
     run: (contextIn) => program.testRun({ contextIn }).retval,
     swept: () => swept.get(encodeU32(0)) ?? new Uint8Array(),
-    capacity: (map) => object.map(map).info.maxEntries,
+    capacity: capacity ?? ((map) => object.map(map).info.maxEntries),
   });
 }
 
-function load(drive: Drive): BpfObject {
+function load(drive: Drive): Loaded {
   const object = openObject(readFileSync(sweepObject), { name: 'sweep' });
-  for (const name of object.maps) {
-    if (!drive.object.maps.includes(name) || name.includes('.')) continue;
+  const shared = new Set(drive.object.maps);
+  const maps = object.maps.filter((name) => !name.includes('.'));
+  for (const name of maps.filter((of) => shared.has(of))) {
     const map = drive.object.map(name);
     object.setMaxEntries(name, map.info.maxEntries);
     object.reuseMap(name, map);
   }
   object.load();
-  return object;
+  const own = maps.filter((name) => !shared.has(name));
+  const parts = {
+    object,
+    program: object.program('fl_sweep'),
+    swept: object.map('fl_swept'),
+    empty: own.map((name) => emptierOf(object.map(name))),
+  };
+  loaded.set(drive, parts);
+  return parts;
 }
