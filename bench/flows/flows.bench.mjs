@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel memory of flows: all maps of fairlead with 10,000 Services in them, then the flow tables filled with 10k, 100k
 // and 1M flows of each kind. Entries are written as the packet programs write them, a leg for each address that a hook
-// sees. `--json` prints one line, `--flows 1000,20000` other numbers of flows. Needs root, 3 GB and a build.
+// sees. `--json` prints one line, `--flows 1000,20000` other numbers of flows, `--xdp` loads the programs at XDP,
+// too. Needs root, 3 GB and a build.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -14,6 +15,7 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     flows: { type: 'string', default: '10000,100000,1000000' },
+    xdp: { type: 'boolean', default: false },
   },
 });
 const counts = values.flows
@@ -24,7 +26,7 @@ const counts = values.flows
 /** @param {number} [kind] an index of KINDS */
 function measure(kind) {
   const file = fileURLToPath(new URL('measure.mjs', import.meta.url));
-  const task = JSON.stringify({ kind, counts, services: SERVICES });
+  const task = JSON.stringify({ kind, counts, services: SERVICES, xdp: values.xdp });
   return JSON.parse(execFileSync(process.execPath, [file, task], { encoding: 'utf8' }));
 }
 

@@ -12,26 +12,47 @@ const { openObject } = await load('sys/native.js');
 
 const objectFile = (name) => readFileSync(new URL(`../../build/bpf/${name}`, import.meta.url));
 
-/** The maps of both layers: flow tables for this many flows of the kind, and for one of any other. */
-function openMaps(kind, flows) {
-  const wanted = new Set((kind?.legs ?? []).map((leg) => `fl_${leg}${kind.digit}`));
+const XDP_OBJECTS = ['xdp.bpf.o', 'xdp_watch.bpf.o'];
+/** Of XDP alone. */
+const OWN_MAPS = ['fl_xdp_count'];
+
+/** The maps of all layers: flow tables for this many flows of the kind, and for one of any other. */
+function openMaps(kind, flows, withXdp) {
   const socket = openObject(objectFile('sock.bpf.o'), { name: 'bench' });
   const packet = openObject(objectFile('packet.bpf.o'), { name: 'bench' });
   socket.load();
-  for (const name of Object.keys(maxEntries({ flows }))) {
-    packet.setMaxEntries(name, wanted.has(name) ? flows : 1);
-  }
+  setSizes(packet, kind, flows);
   for (const name of packet.maps) {
     if (socket.maps.includes(name) && !name.includes('.')) packet.reuseMap(name, socket.map(name));
   }
   packet.load();
-  return { socket, packet };
+  const maps = (name) => (packet.maps.includes(name) ? packet.map(name) : socket.map(name));
+  const openXdp = (name) => openWith(name, { maps, kind, flows });
+  return { socket, packet, xdp: withXdp ? XDP_OBJECTS.map(openXdp) : [] };
+}
+
+function setSizes(object, kind, flows) {
+  const wanted = new Set((kind?.legs ?? []).map((leg) => `fl_${leg}${kind.digit}`));
+  for (const name of Object.keys(maxEntries({ flows }))) {
+    if (object.maps.includes(name)) object.setMaxEntries(name, wanted.has(name) ? flows : 1);
+  }
+}
+
+/** As the agent loads them: on the maps that there are. */
+function openWith(objectName, { maps, kind, flows }) {
+  const object = openObject(objectFile(objectName), { name: 'bench' });
+  setSizes(object, kind, flows);
+  for (const name of object.maps) {
+    if (!name.includes('.') && !OWN_MAPS.includes(name)) object.reuseMap(name, maps(name));
+  }
+  object.load();
+  return object;
 }
 
 /** Without flows, then with each number of them. */
-async function measure({ kind, counts, services }) {
+async function measure({ kind, counts, services, xdp: withXdp }) {
   const before = meter.read();
-  const { socket, packet } = openMaps(kind, counts.at(-1));
+  const { socket, packet, xdp } = openMaps(kind, counts.at(-1), withXdp);
   await fillServices((name) => socket.map(name), services);
   const empty = meter.read() - before;
   const full = counts.map((flows, at) => {
@@ -42,13 +63,14 @@ async function measure({ kind, counts, services }) {
     }
     return meter.read() - before - empty;
   });
-  return { meter: meter.name, empty, full };
+  // Held until here: what nobody holds is gone.
+  return { meter: meter.name, empty, full, programs: xdp.length };
 }
 
 const meter = openMeter();
 try {
-  const { kind, counts, services } = JSON.parse(process.argv[2]);
-  console.log(JSON.stringify(await measure({ kind: KINDS[kind], counts, services })));
+  const task = JSON.parse(process.argv[2]);
+  console.log(JSON.stringify(await measure({ ...task, kind: KINDS[task.kind] })));
 } finally {
   meter.close();
 }
