@@ -33,7 +33,7 @@ export interface RunningLoad {
 export interface OpenSocket {
   /** TCP: the greeting; UDP: only if connect() failed. */
   readonly answer: Answer | undefined;
-  talk(text: string, to?: SocketAddress): Promise<Answer>;
+  talk(text: string, to?: SocketAddress, timeoutMs?: number): Promise<Answer>;
   close(): Promise<void>;
 }
 
@@ -81,7 +81,8 @@ export async function startClient(sandbox: Sandbox): Promise<Client> {
       const { socket, answer } = await call('open', { target, timeoutMs: openTimeoutMs });
       return {
         answer,
-        talk: (text, to) => call('talk', { socket, text, timeoutMs, ...(to && { to }) }),
+        talk: (text, to, talkTimeoutMs = timeoutMs) =>
+          call('talk', { socket, text, timeoutMs: talkTimeoutMs, ...(to && { to }) }),
         close: async () => void (await call('close', { socket })),
       };
     },

@@ -44,7 +44,10 @@ function lineReader(socket: TcpSocket): (timeoutMs: number) => Promise<Answer> {
   let ended: string | undefined;
   let take: ((line: string | undefined) => void) | undefined;
   const deliver = (line?: string): void => take?.(line);
-  createInterface({ input: socket }).on('line', deliver);
+  const lines = createInterface({ input: socket });
+  // readline emits the socket's errors again, and an unhandled one ends the program.
+  lines.on('error', () => undefined);
+  lines.on('line', deliver);
   socket.on('error', (error) => {
     ended = errorCode(error);
     deliver();
