@@ -21,30 +21,31 @@ static __always_inline bool may_adopt(const struct packet *p)
  * Half-open like a connection that begins, until the backend answers: a flood of packets makes no
  * established flows. If the backend does not know the connection, it sends the RST.
  */
-static __always_inline int adopt(struct __sk_buff *skb, enum family family)
+static __always_inline bool adopt(enum family family)
 {
 	struct packet *p = this_packet();
 	int verdict;
 
 	if (!p || !may_adopt(p))
-		return UNDECIDED;
+		return false;
 	p->request.may_choose_anew = true;
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
 	if (verdict != VERDICT_TRANSLATE)
-		return UNDECIDED;
+		return false;
 	p->choice.reason = REASON_ADOPTED;
 	count_choice(&p->choice);
-	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
+	return true;
 }
 
-__noinline int fl_adopt4(struct __sk_buff *skb)
+/* True: p->choice is what it had, and its flow begins with that. */
+__noinline int fl_adopt4(void)
 {
-	return adopt(skb, FAMILY_IPV4);
+	return adopt(FAMILY_IPV4);
 }
 
-__noinline int fl_adopt6(struct __sk_buff *skb)
+__noinline int fl_adopt6(void)
 {
-	return adopt(skb, FAMILY_IPV6);
+	return adopt(FAMILY_IPV6);
 }
 
 #endif

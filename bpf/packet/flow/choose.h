@@ -12,22 +12,19 @@
  * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
  * connection of the node's own, or of one that netfilter masquerades, which has the number of a
  * NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection that a
- * table of Maglev knows. `may_adopt` is a compile-time constant.
+ * table of Maglev knows, and begins as others do: UNDECIDED. `may_adopt` is a compile-time
+ * constant.
  */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, bool may_adopt,
 				      enum family family)
 {
 	const struct packet_settings *s = packet_settings();
 	bool is_left;
-	int action;
 
 	set_now(p);
 	is_left = !s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family);
-	if (may_adopt && !is_left) {
-		action = family == FAMILY_IPV4 ? fl_adopt4(skb) : fl_adopt6(skb);
-		if (action != UNDECIDED)
-			return action;
-	}
+	if (may_adopt && !is_left && (family == FAMILY_IPV4 ? fl_adopt4() : fl_adopt6()))
+		return UNDECIDED;
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;
 	count_choice(&p->choice);
 	if (is_left)

@@ -88,7 +88,7 @@ export async function startDirectCluster({
     const behind = endpoints ?? servers.map((pod) => ({ pod }));
     for (const { manifests } of seenBy) {
       for (const transport of ['TCP', 'UDP'] as const) {
-        manifests.put(`${transport}.yaml`, serviceOf(transport, forwarding, behind));
+        manifests.put(`${transport}.yaml`, balancerOf(transport, { forwarding }, behind));
       }
     }
     await programmed();
@@ -109,7 +109,8 @@ export async function startDirectCluster({
   };
 }
 
-function nodeObject(name: string, index: number, willing: readonly string[]): Manifest {
+/** @param index of the node on its wire, from 1 */
+export function nodeObject(name: string, index: number, willing: readonly string[]): Manifest {
   const annotations = willing.includes(name) ? { 'fairlead.io/direct-return': 'geneve/1' } : {};
   return {
     ...{ apiVersion: 'v1', kind: 'Node', metadata: { name, annotations } },
@@ -123,17 +124,21 @@ function nodeObject(name: string, index: number, willing: readonly string[]): Ma
   };
 }
 
-function serviceOf(
+/** A Service with the addresses VIPS and these annotations, without `fairlead.io/`. */
+export function balancerOf(
   transport: Transport,
-  forwarding: string,
+  wanted: Readonly<Record<string, string>>,
   endpoints: readonly Endpoint[],
 ): readonly Manifest[] {
   const name = NAMES[transport];
   const spec = { n: transport === 'TCP' ? 10 : 11, port: PORTS[transport], protocol: transport };
   const base = svc(name, { ...spec, targetPort: SERVER[transport] });
+  const annotations = Object.fromEntries(
+    Object.entries(wanted).map(([key, value]) => [`fairlead.io/${key}`, value]),
+  );
   const balancer = {
     ...base,
-    metadata: { name, namespace: 'default', annotations: { 'fairlead.io/forwarding': forwarding } },
+    metadata: { name, namespace: 'default', annotations },
     spec: { ...(base['spec'] as object), type: 'LoadBalancer' },
     status: { loadBalancer: { ingress: VIPS.map((ip) => ({ ip })) } },
   };

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Three nodes behind a router that spreads packets over them, with Maglev and direct return: which node a packet comes by
+// makes no difference, and neither does the loss of one.
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
+import type { ConnectionRow } from '../../../../src/observe/connection-rows.ts';
+import { run } from '../../../../src/sys/exec.ts';
+import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { PORTS, VIPS } from '../../../support/packets/direct-return.ts';
+import {
+  BALANCERS,
+  type Balancer,
+  type EcmpCluster,
+  startEcmpCluster,
+} from '../../../support/packets/ecmp.ts';
+import { type HeldFlow, type HeldFlows, openFlows } from '../../../support/packets/held-flows.ts';
+import { until } from '../../../support/until.ts';
+
+/** Of each family. */
+const COUNT = { TCP: 40, UDP: 15 } as const;
+
+let cluster: EcmpCluster;
+let held: HeldFlows | undefined;
+
+beforeAll(async () => {
+  cluster = await startEcmpCluster();
+});
+afterAll(() => cluster?.stop());
+afterEach(async () => {
+  await held?.close();
+  held = undefined;
+});
+
+/** The clients whose flows a node has. */
+async function clientsAt(name: Balancer): Promise<ReadonlySet<string>> {
+  const { instance } = cluster.nodes[name];
+  const args = ['connections', '-o', 'json', '--limit', '10000', ...ownPaths(instance)];
+  const { code, stdout, stderr } = await runCommand(instance, args);
+  expect(code, stderr).toBe(0);
+  const { items } = JSON.parse(stdout) as { items: readonly ConnectionRow[] };
+  return new Set(items.map(({ client }) => client));
+}
+
+const adoptedBy = async (names: readonly Balancer[]): Promise<number> => {
+  const all = await Promise.all(names.map((name) => cluster.nodes[name].status()));
+  return all.reduce((sum, { reasons }) => sum + (reasons['ADOPTED'] ?? 0), 0);
+};
+
+const brokenOf = (flows: readonly HeldFlow[]) =>
+  flows.flatMap(({ client, broken }) => (broken === undefined ? [] : [`${client}: ${broken}`]));
+
+async function sentResets(namespace: string): Promise<number> {
+  const [program = '', ...args] = insideNamespace(namespace, ['cat', '/proc/net/snmp']);
+  const [names = [], values = []] = (await run(program, args)).stdout
+    .split('\n')
+    .filter((line) => line.startsWith('Tcp:'))
+    .map((line) => line.split(' '));
+  return Number(values[names.indexOf('OutRsts')]);
+}
+
+const isTcp = ({ protocol }: HeldFlow): boolean => protocol === 'TCP';
+
+async function newOnesAreServed(): Promise<void> {
+  for (const protocol of ['TCP', 'UDP'] as const) {
+    for (const address of VIPS) {
+      const target = { protocol, address, port: PORTS[protocol] };
+      const tally = await cluster.client.burst(target, { connections: 100, concurrency: 10 });
+      expect(tally.failures).toEqual({});
+      expect(Object.keys(tally.hits).sort()).toEqual(['s1', 's2', 's3']);
+    }
+  }
+}
+
+/** Of TCP, those that these nodes have and did not have before. */
+async function gainedBy(
+  names: readonly Balancer[],
+  before: Readonly<Record<string, ReadonlySet<string>>>,
+): Promise<number> {
+  const tcp = held!.flows.filter(isTcp).map(({ client }) => client);
+  const now = await Promise.all(names.map(clientsAt));
+  const gained = names.map(
+    (name, at) => tcp.filter((one) => now[at]?.has(one) && !before[name]?.has(one)).length,
+  );
+  return gained.reduce((sum, count) => sum + count, 0);
+}
+
+const ofFamily = (flows: readonly HeldFlow[]): readonly string[] =>
+  [...new Set(flows.map(({ protocol, family }) => `${protocol} ${family}`))].sort();
+
+const ALL_KINDS = ['TCP 0', 'TCP 1', 'UDP 0', 'UDP 1'];
+
+async function begin(forwarding: 'dsr' | 'snat'): Promise<HeldFlows> {
+  await cluster.serve({ algorithm: 'maglev', forwarding });
+  await cluster.spread(BALANCERS);
+  held = await openFlows(cluster.client, cluster.addresses, COUNT);
+  await held.round();
+  return held;
+}
+
+const sumLost = ({ flows }: HeldFlows): number => flows.reduce((sum, { lost }) => sum + lost, 0);
+
+/** While all talk. It is seen that the node is away before the router sends its packets to the others. */
+async function loseOne(open: HeldFlows): Promise<void> {
+  await open.during(async () => {
+    const before = sumLost(open);
+    await cluster.lose('n2');
+    await until(() => sumLost(open) > before, 'datagrams to a lost node');
+    await cluster.spread(['n1', 'n3']);
+  });
+}
+
+async function restoreOne(open: HeldFlows): Promise<void> {
+  await open.during(async () => {
+    await cluster.restore('n2');
+    await cluster.spread(BALANCERS);
+  });
+}
+
+async function expectIntact(open: HeldFlows): Promise<void> {
+  const before = sumLost(open);
+  await open.round();
+  expect(brokenOf(open.flows)).toEqual([]);
+  expect(sumLost(open)).toBe(before);
+  for (const { family, seen } of open.flows) expect([...seen]).toEqual([cluster.addresses[family]]);
+}
+
+test('direct return: one of three nodes is lost and comes back, and every flow keeps its backend', async () => {
+  const open = await begin('dsr');
+  const [n1, n2, n3] = await Promise.all(BALANCERS.map(clientsAt));
+  const ofLost = open.flows.filter(({ client }) => n2!.has(client));
+  expect(ofFamily(ofLost)).toEqual(ALL_KINDS);
+  const adopted = await adoptedBy(['n1', 'n3']);
+  await loseOne(open);
+  await expectIntact(open);
+  const gained = await gainedBy(['n1', 'n3'], { n1: n1!, n3: n3! });
+  // n3 has those of its own server already, wherever they come from.
+  const unknown = ofLost.filter((flow) => isTcp(flow) && flow.backend !== 's3');
+  expect(gained).toBeGreaterThanOrEqual(unknown.length);
+  expect(await adoptedBy(['n1', 'n3'])).toBe(adopted + gained);
+  await newOnesAreServed();
+  await restoreOne(open);
+  await expectIntact(open);
+  const returned = await gainedBy(['n2'], {});
+  expect(returned).toBeGreaterThan(0);
+  expect(await adoptedBy(['n2'])).toBe(returned);
+  await newOnesAreServed();
+});
+
+test('SNAT: connections do not go on at another node: their backend, which has seen another client, resets them', async () => {
+  const open = await begin('snat');
+  const n2 = await clientsAt('n2');
+  const ofLost = open.flows.filter(({ client }) => n2.has(client));
+  const adopted = await adoptedBy(['n1', 'n3']);
+  await loseOne(open);
+  await open.round();
+  const broken = open.flows.filter((flow) => flow.broken !== undefined);
+  expect(broken).toEqual(expect.arrayContaining(ofLost.filter(isTcp)));
+  expect(ofFamily(broken)).toEqual(['TCP 0', 'TCP 1']);
+  // Who awaited an answer that the lost node had awaited as well sends nothing, and is told nothing.
+  const reset = broken.filter((flow) => flow.broken !== 'TIMEOUT');
+  expect(new Set(reset.map((flow) => flow.broken))).toEqual(new Set(['ECONNRESET']));
+  expect(await adoptedBy(['n1', 'n3'])).toBe(adopted + reset.length);
+  await newOnesAreServed();
+  await cluster.restore('n2');
+});
+
+const resetsBySockets = async (): Promise<number> => {
+  const all = await Promise.all(cluster.sockets.map(({ namespace }) => sentResets(namespace)));
+  return all.reduce((sum, count) => sum + count, 0);
+};
+
+test('packets of each flow come by all three nodes in turn', async () => {
+  const open = await begin('dsr');
+  await cluster.alternate();
+  const before = await resetsBySockets();
+  const turned = await openFlows(cluster.client, cluster.addresses, COUNT);
+  const all = [...open.flows, ...turned.flows].map(({ client }) => client);
+  await until(async () => {
+    await Promise.all([open.round(), turned.round()]);
+    const known = await Promise.all(BALANCERS.map(clientsAt));
+    return known.every((clients) => all.every((one) => clients.has(one)));
+  }, 'all flows at all nodes');
+  await expectIntact(open);
+  await expectIntact(turned);
+  expect(await resetsBySockets()).toBe(before);
+  await turned.close();
+  await newOnesAreServed();
+});
