@@ -2,8 +2,8 @@
 // The routes of the admin socket. The programmed state is read from the kernel for each response.
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
 import type { Problem } from '../model/problem.ts';
-import { explained } from '../observe/answer.ts';
 import { backendRows } from '../observe/backend-rows.ts';
+import { explained } from '../observe/explained.ts';
 import { serviceRows } from '../observe/service-rows.ts';
 import { statusOf } from '../observe/status.ts';
 import type { Routes } from '../server/admin-socket.ts';

@@ -22,9 +22,9 @@ import { isRealServer } from '../plan/decide/real-servers.ts';
 import { type Client, clientOf } from '../plan/explain/client.ts';
 import { explain } from '../plan/explain/explain.ts';
 import type { ExplainStep, Explanation } from '../plan/explain/explanation.ts';
-import { withoutMaglev } from '../plan/explain/maglev.ts';
+import { type TableOf, withoutMaglev } from '../plan/explain/maglev.ts';
 import { type Match, matchDestination } from '../plan/explain/match.ts';
-import { type Packet, parsePacket } from '../plan/explain/packet.ts';
+import type { Packet } from '../plan/explain/packet.ts';
 import type { Backend, Frontend, Plan } from '../plan/types.ts';
 
 export interface Answer extends Explanation {
@@ -46,13 +46,15 @@ export interface Serving {
   readonly dataplanes: readonly Capabilities[];
   /** What is programmed on this node; undefined if there is no agent to ask. */
   readonly held?: Iterable<HeldFrontend>;
+  /** absent: a Maglev table is made when it is needed. */
+  readonly tableOf?: TableOf;
 }
 
-export function answer(plan: Plan, packet: Packet, { dataplanes, held }: Serving): Answer {
+export function answer(plan: Plan, packet: Packet, { dataplanes, held, tableOf }: Serving): Answer {
   const client = clientOf(plan, packet);
   if (client.kind === 'pod here' && isLoopback(packet.destination))
     return ownLoopback(packet, client);
-  const decided = explain(plan, packet);
+  const decided = explain(plan, packet, tableOf);
   const found = frontendOf(matchDestination(plan, packet), packet);
   if (found === undefined) return { ...decided, ...NOT_OURS };
   const origin = originOf(client.kind);
@@ -228,22 +230,4 @@ function frontendOf(match: Match, { destination, protocol: asked }: Packet): Fou
     return { frontend, port: { family, protocol: asked, cluster: [], local: [] }, id };
   }
   return undefined;
-}
-
-/**
- * The answer to `from`, `to` and `by` of a request; `{error}` if there is no plan or no such packet.
- * @param interfaceAddresses of this node: NodePorts are served on these, independent of the Node object
- */
-export function explained(
-  plan: Plan | undefined,
-  interfaceAddresses: readonly string[],
-  serving: Serving,
-  query: URLSearchParams,
-): Answer | { readonly error: string } {
-  if (plan === undefined) return { error: 'the agent has no plan yet' };
-  const localAddresses = [...plan.node.localAddresses, ...interfaceAddresses];
-  const here = { ...plan, node: { ...plan.node, localAddresses } };
-  const by = query.get('by') ?? undefined;
-  const parsed = parsePacket(query.get('from') ?? '', query.get('to') ?? '', by);
-  return parsed.ok ? answer(here, parsed.packet, serving) : { error: parsed.reason };
 }

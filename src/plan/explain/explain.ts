@@ -7,7 +7,7 @@ import { frontendKey } from '../decide/frontends.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
-import { maglevChoice } from './maglev.ts';
+import { maglevChoice, type TableOf } from './maglev.ts';
 import { type FrontendMatch, type Match, matchDestination } from './match.ts';
 import type { Packet } from './packet.ts';
 import {
@@ -24,7 +24,7 @@ import {
 const backendText = ({ address, port }: Backend): string =>
   address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 
-export function explain(plan: Plan, packet: Packet): Explanation {
+export function explain(plan: Plan, packet: Packet, tableOf?: TableOf): Explanation {
   const client = clientOf(plan, packet);
   const match = matchDestination(plan, packet);
   const steps: ExplainStep[] = [
@@ -47,7 +47,7 @@ export function explain(plan: Plan, packet: Packet): Explanation {
   steps.push(...guard.steps);
   return guard.isDropped
     ? refusal(match, packet, { verdict: 'drop', steps })
-    : chosen(plan, match, { packet, client, before: steps });
+    : chosen(plan, match, { packet, client, tableOf, before: steps });
 }
 
 function frontendStep(match: Match, packet: Packet): ExplainStep {
@@ -121,10 +121,12 @@ function chosen(
   {
     packet,
     client,
+    tableOf,
     before,
   }: {
     readonly packet: Packet;
     readonly client: Client;
+    readonly tableOf: TableOf | undefined;
     readonly before: readonly ExplainStep[];
   },
 ): Explanation {
@@ -148,7 +150,8 @@ function chosen(
     });
   }
   const isMaglev = algorithmFor(port, frontend, client.position) === 'maglev';
-  const maglev = isMaglev && backends.length > 1 ? maglevChoice(port, packet, backends) : undefined;
+  const maglev =
+    isMaglev && backends.length > 1 ? maglevChoice(port, packet, backends, tableOf) : undefined;
   steps.push(
     ...algorithmStep(port, frontend, client.position, backends),
     ...(maglev === undefined ? [] : [maglev.step]),

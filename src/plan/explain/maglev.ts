@@ -3,18 +3,22 @@
 import { hostPort } from '../../lib/address-bytes.ts';
 import { entryOf, flowHash } from '../maglev/hash.ts';
 import { maglevInput } from '../maglev/input.ts';
-import { maglevTable } from '../maglev/table.ts';
+import { type MaglevInput, maglevTable } from '../maglev/table.ts';
 import type { Backend, ServicePortPlan } from '../types.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
 import type { Packet } from './packet.ts';
 
 const RULE = 'maglev';
 
+/** Gives the table of a set. Making one can take tens of milliseconds: where that is too long it has been made before. */
+export type TableOf = (input: MaglevInput) => Uint16Array;
+
 /** @param backends those of the set, at least two */
 export function maglevChoice(
   port: ServicePortPlan,
   packet: Packet,
   backends: readonly Backend[],
+  tableOf: TableOf = maglevTable,
 ): Pick<Explanation, 'chosen'> & { readonly step: ExplainStep } {
   const hasAffinity = port.affinityTimeoutSeconds > 0;
   const input = maglevInput(port, backends);
@@ -24,7 +28,7 @@ export function maglevChoice(
   }
   const sourcePort = hasAffinity ? 0 : (packet.sourcePort ?? 0);
   const entry = entryOf(flowHash({ ...packet, sourcePort }), input.entries);
-  const found = backends[maglevTable(input)[entry] ?? 0];
+  const found = backends[tableOf(input)[entry] ?? 0];
   const chosen = found === undefined ? '' : hostPort(found.address, found.port);
   const hashed = hasAffinity
     ? 'of the client without its port, unless session affinity knows another backend'

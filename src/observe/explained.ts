@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's answer to `fairlead explain`. The Maglev table that it needs may have 131,071 entries: it is made in slices
+// between which the event loop runs.
+import type { TableOf } from '../plan/explain/maglev.ts';
+import { parsePacket } from '../plan/explain/packet.ts';
+import { type MaglevInput, populate } from '../plan/maglev/table.ts';
+import type { Plan } from '../plan/types.ts';
+import { inSlices } from '../sys/clock.ts';
+import { type Answer, answer, type Serving } from './answer.ts';
+
+const SLICE_MS = 5;
+const NO_TABLE = new Uint16Array();
+
+/**
+ * The answer to `from`, `to` and `by` of a request; `{error}` if there is no plan or no such packet.
+ * @param interfaceAddresses of this node: NodePorts are served on these, independent of the Node object
+ */
+export async function explained(
+  plan: Plan | undefined,
+  interfaceAddresses: readonly string[],
+  serving: Serving,
+  query: URLSearchParams,
+): Promise<Answer | { readonly error: string }> {
+  if (plan === undefined) return { error: 'the agent has no plan yet' };
+  const localAddresses = [...plan.node.localAddresses, ...interfaceAddresses];
+  const here = { ...plan, node: { ...plan.node, localAddresses } };
+  const by = query.get('by') ?? undefined;
+  const parsed = parsePacket(query.get('from') ?? '', query.get('to') ?? '', by);
+  if (!parsed.ok) return { error: parsed.reason };
+  return withTable((tableOf) => answer(here, parsed.packet, { ...serving, tableOf }));
+}
+
+/** The first answer tells which table is needed, the second one has it. */
+async function withTable(ask: (tableOf: TableOf) => Answer): Promise<Answer> {
+  const wanted: MaglevInput[] = [];
+  const first = ask((input) => {
+    wanted.push(input);
+    return NO_TABLE;
+  });
+  const [input] = wanted;
+  if (input === undefined) return first;
+  const table = await inSlices(populate(input), SLICE_MS);
+  return ask(() => table ?? NO_TABLE);
+}
