@@ -4,6 +4,7 @@
 // afterwards.
 import type { Logger } from '../../log.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
+import { inSlices } from '../../sys/clock.ts';
 import type { Capabilities } from '../capabilities.ts';
 import type {
   AuditReport,
@@ -29,6 +30,7 @@ import type { PacketLayer } from './packet/layer.ts';
 import type { PassParts } from './stale-sockets/pass.ts';
 import { isServed } from './stale-sockets/served.ts';
 import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
+import { createBatches } from './sync/batches.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {
@@ -49,8 +51,8 @@ export interface BpfParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** Services per batch: about 5 ms of work. What a batch leaves to the garbage collector is then still young. */
-const BATCH = 50;
+/** Services that lose a frontend and are written together. */
+const LOSING = 50;
 /** Work of an audit between two turns of the event loop. */
 const SLICE_MS = 10;
 /** Of making tables, between two turns. */
@@ -188,52 +190,41 @@ class BpfDataplane implements Dataplane {
 
   async #findDrift(core: TableSync): Promise<readonly Entry[]> {
     const drift: Entry[] = [];
-    let startedAt = performance.now();
-    for (const found of core.findDrift()) {
-      drift.push(...found);
-      if (performance.now() - startedAt < SLICE_MS) continue;
-      await new Promise(setImmediate);
-      if (this.#isClosed) break;
-      startedAt = performance.now();
-    }
+    await inSlices(collected(core.findDrift(), drift), SLICE_MS, () => this.#isClosed);
     return drift;
   }
 
-  /** Without a turn of the event loop if there is nothing to make. */
+  /** Ends with a turn of the event loop, unless there is nothing to make. */
   async #makeTables(plan: Plan, changed: Iterable<ServiceKey>): Promise<void> {
-    let startedAt = performance.now();
-    let hasMade = false;
-    for (const _ of this.#core.makeTables(plan, changed)) {
-      hasMade = true;
-      if (performance.now() - startedAt < TABLES_MS) continue;
-      await new Promise(setImmediate);
-      if (this.#isClosed) return;
-      startedAt = performance.now();
-    }
-    if (hasMade) await new Promise(setImmediate);
+    const steps = this.#core.makeTables(plan, changed);
+    if (steps.next().done === true) return;
+    await inSlices(steps, TABLES_MS, () => this.#isClosed);
+    await new Promise(setImmediate);
   }
 
   /**
    * Services that lose a frontend come last: another Service may have it by then. (Two that exchange frontends
-   * do so in one batch, unless more than a batch of Services lose one.)
+   * do so in one batch, unless more than that lose one.)
    */
   async #apply(plan: Plan, changed: Iterable<ServiceKey>): Promise<SyncReport> {
     const reports: SyncReport[] = [];
     const losing: ServiceKey[] = [];
-    for (const keys of batchesOf(changed)) {
+    const write = async (keys: readonly ServiceKey[]): Promise<number> => {
       if (reports.length > 0) await new Promise(setImmediate);
-      if (this.#isClosed) break;
+      if (!this.#isClosed) await this.#makeTables(plan, keys);
+      if (this.#isClosed) return 0;
+      const report = this.#core.apply(plan, keys);
+      reports.push(report);
+      return report.elapsedMs;
+    };
+    const batches = createBatches(plan, changed);
+    for (let keys = batches.next(); keys.length > 0 && !this.#isClosed; keys = batches.next()) {
       const [first, last] = partition(keys, (key) => !this.#core.isLosing(plan, key));
       losing.push(...last);
-      await this.#makeTables(plan, first);
-      if (this.#isClosed) break;
-      reports.push(this.#core.apply(plan, first));
+      if (first.length > 0) batches.took(await write(first));
     }
-    for (const keys of batchesOf(losing)) {
-      if (reports.length > 1) await new Promise(setImmediate);
-      await this.#makeTables(plan, keys);
-      if (!this.#isClosed) reports.push(this.#core.apply(plan, keys));
-    }
+    for (let from = 0; from < losing.length && !this.#isClosed; from += LOSING)
+      await write(losing.slice(from, from + LOSING));
     return sum(reports);
   }
 
@@ -250,9 +241,11 @@ class BpfDataplane implements Dataplane {
   }
 }
 
-function* batchesOf(services: Iterable<ServiceKey>): Generator<readonly ServiceKey[]> {
-  const keys = [...services];
-  for (let from = 0; from < keys.length; from += BATCH) yield keys.slice(from, from + BATCH);
+function* collected<T>(parts: Iterable<readonly T[]>, all: T[]): Generator<void, void> {
+  for (const part of parts) {
+    all.push(...part);
+    yield;
+  }
 }
 
 function partition<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {
