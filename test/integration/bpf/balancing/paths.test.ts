@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every algorithm on every path: what new connections get of the programs of sockets, of tc and of XDP. By chi-square, or exactly where
+// an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
+// sockets through the selection that connect4 calls, and test/integration/netns has real ones.
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { setContent } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
+import type { Algorithm } from '../../../../src/model/types.ts';
+import { buildFrame } from '../../../support/packets/build.ts';
+import { servicePort } from '../../../unit/dataplane/bpf/plans.ts';
+import { sharedDrive } from '../packet/support/shared-drive.ts';
+import { enterUplinks, ip } from '../packet/support/uplinks.ts';
+import { XDP, XdpDrive } from '../packet/support/xdp-drive.ts';
+import { Drive, decodeChoice, encodeRequest } from '../support/drive.ts';
+import { onOneCpu } from '../support/one-cpu.ts';
+
+const VIP = '203.0.113.10';
+const WEIGHTS = [4, 1, 2, 1, 2];
+const CONNECTIONS = 3_000;
+
+enterUplinks('one way');
+ip('route add 198.51.0.0/16 via 192.0.2.1');
+// Turns are counted by each CPU for itself.
+onOneCpu();
+const tc = sharedDrive();
+const xdp = new XdpDrive(tc.object);
+const sockets = new Drive();
+const select = sockets.object.program('fl_drive_select');
+const opened = new BigUint64Array(sockets.object.map('fl_be_stat').mmap());
+beforeEach(() => {
+  xdp.putDevices();
+  opened.fill(0n);
+});
+afterAll(() => {
+  xdp.close();
+  sockets.close();
+});
+
+/** As the agent writes it. */
+function publish(on: Drive, algorithm: Algorithm): void {
+  const ids = WEIGHTS.map((_, index) => index + 1);
+  const backends = WEIGHTS.map((weight, index) => ({
+    ...{ address: `10.1.1.${1 + index}`, port: 8080, isLocal: false, isTerminating: false, weight },
+  }));
+  const { kind, table, maglev } = setContent(
+    servicePort('web', [], backends, { algorithm }),
+    { algorithm, backends },
+    { ascending: ids, asked: ids },
+  );
+  for (const [index, { address, port }] of backends.entries())
+    on.putBackend({ id: index + 1, address, port });
+  const set = on.putSetOfKind(kind, 16, ids, maglev ? Array.from(maglev.ids()) : table);
+  on.putFrontend({ address: VIP, port: 80, rules: { host: { set } } });
+}
+
+/** Clients of many networks, each with a port of its own. */
+const clientOf = (n: number) => ({
+  source: `198.51.${n >> 8}.${n & 255}`,
+  sourcePort: 1024 + ((n * 7919) % 64_000),
+});
+
+const SYN = buildFrame(`198.51.100.1:40000 > ${VIP}:80 tcp SYN`);
+/** Checksums are updated by what changes: nobody looks whether they are right. */
+function synOf(n: number): Uint8Array {
+  const frame = SYN.slice();
+  const view = new DataView(frame.buffer);
+  view.setUint16(28, n);
+  view.setUint16(34, clientOf(n).sourcePort);
+  return frame;
+}
+
+/** The last byte of the destination, which is the id. */
+function backendIn(frame: Uint8Array): number {
+  expect(Array.from(frame.subarray(30, 33))).toEqual([10, 1, 1]);
+  return frame[33] ?? 0;
+}
+
+type Path = 'sockets' | 'tc' | 'XDP';
+
+const CHOOSE: Readonly<Record<Path, (n: number) => number>> = {
+  sockets: (n) => {
+    const { source, sourcePort } = clientOf(n);
+    const socket = { source: '100::7', bound: source, sourcePort, position: 'pod' } as const;
+    const dataIn = encodeRequest({ to: VIP, port: 80, ...socket });
+    const { id } = decodeChoice(select.testRun({ dataIn, dataOutSize: dataIn.length }).dataOut);
+    // As the hooks do after the choice.
+    opened[2 * id] = (opened[2 * id] ?? 0n) + 1n;
+    return id;
+  },
+  tc: (n) => backendIn(tc.run('fl_ingress', synOf(n)).frame),
+  XDP: (n) => {
+    const { action, frame } = xdp.run(synOf(n));
+    expect([XDP.tx, XDP.redirect]).toContain(action);
+    return backendIn(frame);
+  },
+};
+
+/** Connections of each backend. */
+function countsOf(path: Path, algorithm: Algorithm): readonly number[] {
+  publish(path === 'sockets' ? sockets : tc, algorithm);
+  const counts = WEIGHTS.map(() => 0);
+  for (let n = 1; n <= CONNECTIONS; n++) {
+    const at = CHOOSE[path](n) - 1;
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+  return counts;
+}
+
+const EVEN = WEIGHTS.map(() => 1);
+
+const shares = (weights: readonly number[]): readonly number[] => {
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  return weights.map((weight) => (CONNECTIONS * weight) / sum);
+};
+
+/** Four degrees of freedom: beyond 45 in one of 10^8 runs. Shares of other weights are beyond 500. */
+const isSpread = (weights: readonly number[]) => (counts: readonly number[]) => {
+  const expected = shares(weights);
+  const chiSquare = counts.reduce(
+    (total, count, index) => total + (count - expected[index]!) ** 2 / expected[index]!,
+    0,
+  );
+  expect(chiSquare, counts.join()).toBeLessThan(45);
+};
+
+/** On one CPU each round is whole, but the last one. */
+const isInTurns = (weights: readonly number[]) => (counts: readonly number[]) => {
+  for (const [index, share] of shares(weights).entries())
+    expect(Math.abs(counts[index]! - share), counts.join()).toBeLessThanOrEqual(weights[index]!);
+};
+
+/** Nobody has more than one connection above the share of who has the fewest, by weight. */
+const isLevel = (weights: readonly number[]) => (counts: readonly number[]) => {
+  for (const [index, count] of counts.entries()) {
+    for (const [other, fewer] of counts.entries())
+      expect((count - 1) / weights[index]!, counts.join()).toBeLessThanOrEqual(
+        fewer / weights[other]!,
+      );
+  }
+};
+
+describe.each(['sockets', 'tc', 'XDP'] as const)('%s', (path) => {
+  test.each([
+    ['random', isSpread(EVEN)],
+    ['weighted-random', isSpread(WEIGHTS)],
+    ['round-robin', isInTurns(EVEN)],
+    ['weighted-round-robin', isInTurns(WEIGHTS)],
+    ['least-connections', isLevel(EVEN)],
+    ['weighted-least-connections', isLevel(WEIGHTS)],
+    ['source-hash', isSpread(WEIGHTS)],
+    ['maglev', isSpread(WEIGHTS)],
+  ] as const)('%s', { timeout: 60_000 }, (algorithm, check) => {
+    check(countsOf(path, algorithm));
+  });
+});
+
+test.each(['source-hash', 'maglev'] as const)(
+  '%s: a client gets the same on every path',
+  (algorithm) => {
+    publish(sockets, algorithm);
+    publish(tc, algorithm);
+    for (let n = 1; n <= 200; n++) {
+      expect(CHOOSE.tc(n)).toBe(CHOOSE.sockets(n));
+    }
+    // XDP would go on with what tc has begun.
+    tc.clear('flow', 'new', 'IPv4');
+    for (let n = 1; n <= 200; n++) {
+      expect(CHOOSE.XDP(n)).toBe(CHOOSE.sockets(n));
+    }
+  },
+);
