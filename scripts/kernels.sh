@@ -6,7 +6,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead/kernels
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # Loaded in this order, with those that they need; of `NAME?` only if it is a module of this kernel.
-modules=(virtio_pci? virtiofs? overlay veth bridge dummy tun vxlan bonding 8021q ipip ip_gre geneve sch_ingress cls_bpf
+modules=(virtio_pci? virtiofs? overlay veth bridge dummy tun vxlan bonding 8021q ipip ip6_tunnel ip_gre geneve sch_ingress cls_bpf
   nft_compat nft_counter? nft_chain_nat nft_limit? nft_log? nft_ct? nft_reject_inet
   iptable_nat iptable_filter iptable_mangle iptable_raw ip6table_nat ip6table_filter ip6table_mangle
   xt_nat xt_comment xt_conntrack xt_addrtype xt_mark xt_statistic xt_recent xt_nfacct xt_tcpudp xt_multiport

@@ -20,7 +20,7 @@ const WAYS = [
 describe.each(WAYS)('%s', (family, overhead, protocol) => {
   const { client, vip, pod } = names(family);
   const at = PLACES[family];
-  const { own, peer: server } = NODES[family];
+  const { own, peer: server, stranger: other } = NODES[family];
   const request = `${client()} > ${vip()}`;
   const atServer = at.port(server, 80);
 
@@ -82,8 +82,8 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
     [
       'it is on a node that takes Geneve',
       () => {
-        putPeer(drive, own);
-        putBackendNode(drive, 1, own);
+        putPeer(drive, other);
+        putBackendNode(drive, 1, other);
       },
     ],
     ['the rule says nothing', () => serve({ rule: { masquerade: true } })],
