@@ -15,17 +15,6 @@
 /* --- at the node of the backend ----------------------------------------------------------------
  */
 
-/* A node that takes requests no more still takes its own ones. */
-static __always_inline __u16 port_of_sender(const struct packet *p)
-{
-	struct peer *peer = peer_at(&p->way.node);
-	struct runtime_flags *flags = runtime_flags();
-
-	if (peer && peer->port)
-		return peer->port;
-	return flags ? flags->direct_port : 0;
-}
-
 /* Source and destination change places, which no checksum tells. */
 static __always_inline long turn_round(struct __sk_buff *skb, const struct packet *p, __u32 outer)
 {
@@ -52,7 +41,8 @@ __noinline int fl_give_back(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	outer = p->network - overhead_of(family_of(&p->way.node), p->way.inner);
 	udp = outer + size_of_outer(p);
-	port = bpf_htons(port_of_sender(p));
+	port = bpf_htons(port_of(peer_at(&p->way.node)));
+	__builtin_memset(&p->flow, 0, sizeof(p->flow)); /* what the way is asked for */
 	p->way.mtu = 0;
 	if (!fl_find_way(skb))
 		return unanswered(REASON_DIRECT_NO_ROUTE);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors about packets in Geneve, from the way to another node. Only that the way is narrower
- * than its route says has a consequence: clients are told the next time. Few routers quote so much
- * that the packet inside would show who has sent it.
+ * ICMP errors about packets in Geneve, from the way to another node. Two have a consequence: that
+ * the way is narrower than its route says, which clients are told the next time, and that the node
+ * has nobody at its port, which gets SNAT then. Few routers quote so much that the packet inside
+ * would show who has sent it.
  */
 #ifndef FAIRLEAD_GENEVE_ERROR_H
 #define FAIRLEAD_GENEVE_ERROR_H
@@ -13,6 +14,16 @@
 /* As net.ipv4.route.min_pmtu and RFC 8200: anybody can send such an error. */
 #define LEAST_MTU4 552
 #define LEAST_MTU6 1280
+
+static __always_inline bool is_from_closed_port(const struct packet *p,
+						const struct icmp_header *icmp)
+{
+	__u32 kind = icmp->type << 8 | icmp->code;
+
+	return is_same_address(&p->wire.source, &p->quoted.destination) &&
+	       kind == (family_of(&p->wire.source) == FAMILY_IPV4 ? ICMP_PORT_UNREACHABLE
+								  : ICMPV6_PORT_UNREACHABLE);
+}
 
 static __always_inline __u32 told_mtu(const struct icmp_header *icmp, enum family outer)
 {
@@ -40,11 +51,12 @@ __noinline int fl_geneve_error(struct __sk_buff *skb)
 	if (!p || p->quoted.protocol != PROTOCOL_UDP)
 		return LEAVE;
 	peer = peer_at(&p->quoted.destination);
-	if (!peer || peer->port != p->quoted.destination_port ||
+	if (!peer || port_of(peer) != p->quoted.destination_port ||
 	    bpf_skb_load_bytes(skb, p->icmp, &icmp, sizeof(icmp)))
 		return LEAVE;
 	count_reason(REASON_DIRECT_ICMP);
-	mtu = told_mtu(&icmp, family_of(&p->quoted.destination));
+	mtu = is_from_closed_port(p, &icmp) ? PORT_IS_CLOSED
+					    : told_mtu(&icmp, family_of(&p->quoted.destination));
 	if (!mtu)
 		return LEAVE;
 	set_now(p);

@@ -16,6 +16,9 @@
 /* Of a request for the MTU of the route, which kernels before 5.12 leave as it is. */
 #define ASK_FOR_MTU 1
 
+/* In the place of path_mtu: an ICMP error has said so. */
+#define PORT_IS_CLOSED 1
+
 static __always_inline bool is_zero(const struct address *a)
 {
 	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
@@ -45,18 +48,41 @@ static __always_inline __u16 unless_forgotten(const struct packet *p, __u32 told
 	return (__s32)(p->now - told_at) < PATH_MTU_SECONDS ? mtu : 0;
 }
 
-/* Of a flow in Geneve. */
+/* Of a node that takes requests no more: the port that it had. */
+static __always_inline __u16 port_of(const struct peer *peer)
+{
+	struct runtime_flags *flags = runtime_flags();
+
+	if (peer && peer->port)
+		return peer->port;
+	return flags ? flags->direct_port : 0;
+}
+
+/* The client of p->flow may have been answered: with SNAT the backend would not know it. */
+static __always_inline bool is_bound(const struct packet *p)
+{
+	return p->flow.state != FLOW_NEW || !is_first(p);
+}
+
+/*
+ * Of a flow in Geneve. A node that takes requests no more may still take those of flows that exist,
+ * unless it says that its port is closed. That alone ends nothing: anybody can say so.
+ */
 static __always_inline bool find_peer(struct packet *p)
 {
 	struct peer *peer;
+	__u16 told;
 
 	if (is_zero(&p->way.node))
 		return false;
 	peer = peer_at(&p->way.node);
-	if (!peer || !peer->port)
+	if (!peer)
 		return false;
-	p->way.port = peer->port;
-	p->way.mtu = unless_forgotten(p, peer->path_mtu_at, peer->path_mtu);
+	told = unless_forgotten(p, peer->path_mtu_at, peer->path_mtu);
+	if (told == PORT_IS_CLOSED ? !peer->port || !is_bound(p) : !peer->port && !is_bound(p))
+		return false;
+	p->way.port = port_of(peer);
+	p->way.mtu = told == PORT_IS_CLOSED ? 0 : told;
 	return true;
 }
 

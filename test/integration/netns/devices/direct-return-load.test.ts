@@ -87,10 +87,16 @@ test.each(['before', 'after'])(
 test('the annotation of a node', async () => {
   await cluster.serve();
   await underLoad(async () => {
+    const target = { protocol: 'TCP', address: VIPS[0], port: PORTS.TCP } as const;
+    const open = await Promise.all(Array.from({ length: 12 }, () => cluster.outside.open(target)));
     for (const willing of [['n1', 'n2'], ['n1'], ['n1', 'n2', 'n3']]) {
       cluster.writeNodes(willing);
       await cluster.programmed();
+      for (const connection of open) {
+        expect(await connection.talk('again')).toMatchObject({ kind: 'answered', text: 'again' });
+      }
     }
+    for (const connection of open) await connection.close();
   });
 });
 

@@ -10,7 +10,14 @@ import { kernelTables } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readWrapped } from '../../../../support/packets/geneve.ts';
-import { NODES, putBackendNode, putPeer, removePeer, withRoutes } from '../support/nodes.ts';
+import {
+  NODES,
+  putBackendNode,
+  putPeer,
+  removePeer,
+  takeGeneve,
+  withRoutes,
+} from '../support/nodes.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
 import { names, PLACES, publish, type Service } from '../support/stage.ts';
 
@@ -127,6 +134,45 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.ingress(`${request} tcp ACK ack=5`)).toContain('sent back: ');
       expect(drive.reasons()).toEqual({ DIRECT_NO_PEER: 1, UNKNOWN_CONNECTION: 1 });
       expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
+    });
+
+    describe('a node', () => {
+      const other = `${client(40_001)} > ${vip()} tcp SYN`;
+      const masqueraded = `${client(40_001)} > ${pod(5)} tcp SYN`;
+      /** That nobody is at its port, as any of its address or another one may say. */
+      function closed(from: string): void {
+        const error = outer === 'IPv4' ? 'icmp 3/3' : 'icmp6 1/4';
+        const quoted = `${outer === 'IPv4' ? own : `[${own}]`}:50000 > ${port} udp payload=60 nosum`;
+        const line = `${from} > ${own} ${error} | ${quoted}`;
+        expect(drive.ingress(line)).toBe(line);
+      }
+      beforeEach(() => {
+        takeGeneve(drive);
+        send(`${request} tcp SYN`);
+      });
+
+      test('without its annotation: what exists goes on, until its port is closed', () => {
+        putPeer(drive, peer, 0);
+        expect(drive.ingress(other)).toBe(masqueraded);
+        expect(send(`${request} tcp ACK`)).toMatchObject({ action: REDIRECTED, backend: pod(5) });
+        expect(send(`${request} tcp ACK payload=9`).outer).toContain(port);
+        closed(outer === 'IPv4' ? '192.0.2.254' : '2001:db8::fe');
+        expect(send(`${request} tcp ACK payload=9`).action).toBe(REDIRECTED);
+        closed(peer);
+        expect(drive.ingress(`${request} tcp ACK ack=5`)).toContain('sent back: ');
+        expect(drive.reasons()).toMatchObject({ DIRECT_ICMP: 2, DIRECT_NO_PEER: 1 });
+      });
+
+      test('with its annotation, whose port is closed: what begins goes by the stack', () => {
+        send(`${client(40_002)} > ${vip()} tcp SYN`);
+        send(`${request} tcp ACK`);
+        closed(peer);
+        expect(drive.ingress(other)).toBe(masqueraded);
+        expect(drive.ingress(`${client(40_002)} > ${vip()} tcp SYN`)).toBe(
+          `${client(40_002)} > ${pod(5)} tcp SYN`,
+        );
+        expect(send(`${request} tcp ACK payload=9`).action).toBe(REDIRECTED);
+      });
     });
 
     test('a backend that is gone', () => {
