@@ -6,10 +6,10 @@
 import { describe } from 'vitest';
 import { fairlead } from '../../support/fixture/proxies/fairlead.ts';
 import { FAIRLEAD_MODES } from '../../support/fixture/proxies/proxy.ts';
-import { playable } from '../../support/fixture/stories/table.ts';
+import { playable, playableOfFairlead } from '../../support/fixture/stories/table.ts';
 import { testPlayed, useStage } from '../../support/fixture/tests.ts';
 
 describe.each(FAIRLEAD_MODES)('%s', (mode) => {
   const stage = useStage({ network: 'routed', mode, start: fairlead });
-  testPlayed(stage, { table: mode, stories: playable() });
+  testPlayed(stage, { table: mode, stories: [...playable(), ...playableOfFairlead()] });
 });
