@@ -15,6 +15,7 @@ import {
 } from '../maps/layout.ts';
 import { nameOf } from '../maps/names.ts';
 import { element } from '../maps/tables.ts';
+import { auditDirect } from './audit-direct.ts';
 import {
   allPorts,
   frontendIdOf,
@@ -40,6 +41,7 @@ const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
 export function* findDrift(ledger: Ledger): Generator<readonly Entry[]> {
   for (const port of allPorts(ledger)) {
     yield [...auditName(ledger, port), ...auditSets(ledger, port), ...auditBackends(ledger, port)];
+    yield auditDirect(ledger, port);
   }
   for (const family of FAMILIES) {
     const seen = new Set<string>();

@@ -49,7 +49,7 @@ function putLocal(sync: Sync, { record, undos }: PreparedPort): void {
   }
   for (const { index, code } of refused) {
     ledger.localBackends.delete(fresh[index] ?? 0);
-    const lost = 'requests to it that come by direct return are dropped';
+    const lost = 'requests to it that come by direct return are masqueraded';
     sync.failed.push(portFailure(record, writeFailure(table.name, code, lost)));
   }
 }

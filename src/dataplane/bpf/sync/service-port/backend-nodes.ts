@@ -25,7 +25,7 @@ export function writeBackendNode(
   if (isFresh) clear(table, id);
   if (node === undefined) ledger.nodes.names[family].delete(id);
   else ledger.nodes.names[family].set(id, node);
-  writeAddress(ledger, family, id, node);
+  writeAddress(ledger, family, id);
 }
 
 /** Of a service port with IPIP: a real server is its own node, and to others requests go by no tunnel. */
@@ -42,9 +42,19 @@ export function writeRealServer(
   else clear(table, id);
 }
 
-function writeAddress(ledger: Ledger, family: Family, id: number, node: string | undefined): void {
-  const peer = node === undefined ? undefined : ledger.nodes.peers?.get(node);
-  const address = peer && tunnelAddress(peer, family);
+/** Undefined: what is written there does not matter, or stays. */
+export function nodeAddressOf(
+  { nodes: { names, peers } }: Ledger,
+  family: Family,
+  id: number,
+): string | undefined {
+  const node = names[family].get(id);
+  const peer = node === undefined ? undefined : peers?.get(node);
+  return peer && tunnelAddress(peer, family);
+}
+
+function writeAddress(ledger: Ledger, family: Family, id: number): void {
+  const address = nodeAddressOf(ledger, family, id);
   if (address === undefined || ledger.tables.direct === undefined) return;
   storeWords(ledger.tables.direct.backendNode, id, encodeNodeAddress(address));
 }
@@ -58,7 +68,7 @@ export function followNodes(ledger: Ledger, peers: Peers): void {
     !isSame(before?.get(name)?.addresses, peers?.get(name)?.addresses);
   for (const family of FAMILIES) {
     for (const [id, name] of ledger.nodes.names[family]) {
-      if (isMoved(name)) writeAddress(ledger, family, id, name);
+      if (isMoved(name)) writeAddress(ledger, family, id);
     }
   }
 }

@@ -146,3 +146,23 @@ test('a new agent adopts them, keeps the nodes it does not know yet, and removes
   expect(localIn(tables)).toEqual(['10.1.1.5:8080']);
   expect(nodesIn(tables)).toEqual(['10.1.2.5 -> 192.0.2.12']);
 });
+
+test('audit reports and repairs what direct return needs to know', async () => {
+  const { tables, sync } = start();
+  await apply(sync, plan(['n2'], on('n2', '10.1.2.5'), on(undefined, '10.1.1.5')));
+  const { backendNode, localBackend } = tables.direct;
+  const before = { nodes: nodesIn(tables), local: localIn(tables) };
+  expect([...sync.findDrift()].flat()).toEqual([]);
+  const id = Array.from({ length: SIZES.backends }, (_, at) => at).find(
+    (at) => decodeNodeAddress(element(backendNode, at)) !== undefined,
+  );
+  backendNode.view(id ?? 0).setUint8(backendNode.offset(id ?? 0) + 15, 99);
+  localBackend.delete(localBackend.readAll().map(({ key }) => key));
+  const drift = [...sync.findDrift()].flat().map(({ text }) => text);
+  expect(drift.toSorted()).toEqual([
+    expect.stringMatching(/^key for direct return of backend 10\.1\.1\.5:8080 .* is missing$/),
+    expect.stringMatching(/^node for direct return of backend 10\.1\.2\.5:8080 .* differs$/),
+  ]);
+  expect({ nodes: nodesIn(tables), local: localIn(tables) }).toEqual(before);
+  expect([...sync.findDrift()].flat()).toEqual([]);
+});
