@@ -140,9 +140,19 @@ class KernelXdp implements ClosableKernelXdp {
   }
 
   rename(ifindex: number, name: string): void {
+    if (!this.#pins.has(ifindex)) return;
+    const pin = linkPin(XDP_PROGRAM, name);
+    const path = join(this.#parts.folder, pin);
+    // The devices have exchanged their names: to overwrite the other one's pin would detach it. Its turn comes.
+    const other = [...this.#pins].find(([one, its]) => its === path && one !== ifindex);
+    if (other !== undefined) this.#move(other[0], `${XDP_PROGRAM}@~${other[0]}`);
+    this.#move(ifindex, pin);
+  }
+
+  #move(ifindex: number, pin: string): void {
     const before = this.#pins.get(ifindex);
     if (before === undefined) return;
-    const path = join(this.#parts.folder, linkPin(XDP_PROGRAM, name));
+    const path = join(this.#parts.folder, pin);
     renameSync(before, path);
     this.#pins.set(ifindex, path);
   }

@@ -142,6 +142,41 @@ describe('a device that passes', () => {
     await expectServed();
   });
 
+  test('keeps it when it has exchanged its name with another one while no agent ran', async () => {
+    const flags = ['--xdp', 'uplink=native,late=native'];
+    const killed = await cluster.start(flags);
+    const { namespace } = cluster.node.self;
+    const pair = ['type', 'veth', 'peer', 'name', 'late', 'netns', cluster.wire];
+    await cluster.run(namespace, 'ip', 'link', 'add', 'late', ...pair);
+    await cluster.ethtool(cluster.wire, 'late', 'gro', 'on');
+    await cluster.run(namespace, 'ip', 'addr', 'add', '203.0.113.1/24', 'dev', 'late');
+    await cluster.run(cluster.wire, 'ip', 'link', 'set', 'late', 'up');
+    await cluster.run(namespace, 'ip', 'link', 'set', 'late', 'up');
+    await cluster.untilXdp('on');
+    await cluster.untilXdp('on', 'late');
+    await killed.kill();
+    const exchange = ['uplink name other', 'late name uplink', 'other name late'];
+    await ipBatch(
+      exchange.map((change) => `link set ${change}`),
+      namespace,
+    );
+    agent = await cluster.start(flags);
+    const adopted = { state: 'on', reason: 'an earlier agent has tried it' };
+    for (const name of ['uplink', 'late']) {
+      expect((await cluster.device(name))?.xdp).toMatchObject(adopted);
+      expect(await onDevice(name)).toMatch(/^prog\/xdp id/);
+    }
+    expect(pins()).toEqual(['fl_xdp@late', 'fl_xdp@uplink']);
+    await expectServed();
+    // Each has its own: the one that goes takes only that along.
+    await cluster.run(namespace, 'ip', 'link', 'del', 'uplink');
+    await until(() => pins().join() === 'fl_xdp@late', 'its pin to be gone');
+    expect(await onDevice('late')).toMatch(/^prog\/xdp id/);
+    await cluster.run(namespace, 'ip', 'link', 'set', 'late', 'name', 'uplink');
+    await until(() => pins().join() === 'fl_xdp@uplink', 'the pin of the name');
+    await expectServed();
+  });
+
   test('loses it with cleanup', async () => {
     const killed = await cluster.start();
     await cluster.untilXdp('on');
