@@ -232,9 +232,10 @@ class Follower implements XdpFollower {
   #release(ifindex: number, held: Held): void {
     held.trial?.end();
     this.#held.delete(ifindex);
-    if (held.phase !== 'on') return;
     try {
+      // Also of a device that was refused: it has been watched.
       this.#parts.kernel.detach(ifindex);
+      if (held.phase !== 'on') return;
       this.#parts.log.info({ device: held.name }, 'XDP no longer forwards on a device');
     } catch (error) {
       this.#parts.log.warn({ device: held.name, reason: reasonOf(error) }, 'XDP is not detached');

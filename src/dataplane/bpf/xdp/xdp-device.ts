@@ -29,7 +29,7 @@ export interface XdpKernel {
   /** undefined: everything is loaded. Rejects with what the kernel answered. */
   load(): Promise<void> | undefined;
   begin(target: XdpTarget): Trial;
-  /** Fine if it, or the device, is gone. */
+  /** Forgets its counters, too. Fine if it, or the device, is gone. */
   detach(ifindex: number): void;
   /** The pin gets the new name. */
   rename(ifindex: number, name: string): void;

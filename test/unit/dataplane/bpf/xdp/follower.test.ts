@@ -222,6 +222,16 @@ describe('a trial', () => {
     expect(timers).toEqual([]);
   });
 
+  test('of a device that goes leaves no counters behind', () => {
+    taken = 0;
+    const follower = started();
+    wait(11);
+    change();
+    follower.refresh();
+    expect(done).toEqual(['begin 2', 'end 2', 'detach 2']);
+    expect(logged).toHaveLength(1);
+  });
+
   test('of a device that has just gone is no news', () => {
     failing.set('begin 2', 'ENODEV');
     expect(started().view(2)).toMatchObject({ state: 'waiting' });
