@@ -71,6 +71,8 @@ const NOTHING: XdpTraffic = { sent: 0, lost: 0 };
 class Follower implements XdpFollower {
   readonly #parts: XdpParts;
   readonly #held = new Map<number, Held>();
+  /** Of every device, as of the last change: to decide for each that is viewed would take the square of their number. */
+  #reasons: ReadonlyMap<number, string> = new Map();
   #hasBegun = false;
   #isLoading = false;
   #refusal: { readonly reason: string; readonly untilMs: number } | undefined;
@@ -98,9 +100,11 @@ class Follower implements XdpFollower {
     if (this.#isClosed) return;
     const before = this.#targets();
     const candidates = this.#parts.candidates();
+    this.#reasons = new Map(candidates.map(({ ifindex, reason }) => [ifindex, reason]));
     const wanted = candidates.filter(isUsable);
+    const kept = new Set(wanted.map(({ ifindex }) => ifindex));
     for (const [ifindex, held] of this.#held) {
-      if (!wanted.some((one) => one.ifindex === ifindex)) this.#release(ifindex, held);
+      if (!kept.has(ifindex)) this.#release(ifindex, held);
     }
     for (const candidate of wanted) this.#reconcile(candidate);
     this.#schedule();
@@ -118,8 +122,8 @@ class Follower implements XdpFollower {
       const { phase, reason, traffic } = held;
       return { state: phase, reason, sent: traffic.sent, lost: traffic.lost };
     }
-    const candidate = this.#parts.candidates().find((one) => one.ifindex === ifindex);
-    return candidate && { state: 'off', reason: candidate.reason, ...NOTHING };
+    const reason = this.#reasons.get(ifindex);
+    return reason === undefined ? undefined : { state: 'off', reason, ...NOTHING };
   }
 
   repair(): readonly string[] {

@@ -14,6 +14,8 @@ let done: string[];
 let logged: string[];
 let failing: Map<string, string>;
 let candidates: XdpCandidate[];
+/** How often. */
+let listed: number;
 let adopted: { ifindex: number; name: string }[];
 let taken: number;
 let received: number;
@@ -33,6 +35,7 @@ beforeEach(() => {
   logged = [];
   failing = new Map();
   candidates = [eth0];
+  listed = 0;
   adopted = [];
   taken = 8;
   received = 1;
@@ -51,7 +54,10 @@ function act(text: string): void {
 
 function create(): XdpFollower {
   const follower: XdpFollower = createXdpFollower({
-    candidates: () => candidates,
+    candidates: () => {
+      listed += 1;
+      return candidates;
+    },
     kernel: {
       adopt: () => adopted,
       load: () => load(),
@@ -163,6 +169,14 @@ describe('a device that is asked for', () => {
     change({ ...eth0, ifindex: 3, use: 'send' });
     started();
     expect(done).toEqual(['begin 3 send', 'trust 3', 'targets 3']);
+  });
+
+  test('is not decided about anew when it is viewed', () => {
+    change({ ...eth0, use: 'none' });
+    const follower = started();
+    listed = 0;
+    for (let views = 0; views < 3; views += 1) follower.view(2);
+    expect([listed, follower.view(77)]).toEqual([0, undefined]);
   });
 
   test('says why not, if it is not', () => {
