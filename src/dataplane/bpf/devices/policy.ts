@@ -58,6 +58,8 @@ const WITHOUT_HEADER: readonly number[] = [
 const TUNNELS: readonly string[] = ['vxlan', 'geneve', 'gretap', 'ip6gretap'];
 const BRIDGES: readonly string[] = ['bridge', 'openvswitch'];
 const BONDS: readonly string[] = ['bond', 'team'];
+/** Its ports have no packets of their own; a VRF's have. */
+export const hasPorts = (kind: string): boolean => BRIDGES.includes(kind) || BONDS.includes(kind);
 /** Packets of clients never come in by these. */
 const USELESS: Readonly<Record<string, string>> = {
   dummy: 'a dummy device receives no packets',

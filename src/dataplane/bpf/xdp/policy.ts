@@ -4,7 +4,7 @@
 import { matchesGlob } from '../../../lib/glob.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
 import type { Link } from '../../../sys/netlink/records.ts';
-import type { DeviceDecision } from '../devices/policy.ts';
+import { type DeviceDecision, hasPorts } from '../devices/policy.ts';
 
 export type XdpMode = 'auto' | 'native' | 'off';
 
@@ -45,11 +45,17 @@ export function decideXdp(
   if (role === 'pod') {
     return isChosen(asked) ? { use: 'send', reason: asked.reason } : none(POD);
   }
-  const never = unsuitable(link, role);
+  const never = unsuitable(link, role) ?? ofMaster(link, network);
   if (never !== undefined) return none(never);
   if (asked.mode === 'auto' && link.kind !== undefined) return none(virtual(link.kind));
   if (hasVlans(link, network) && !isChosen(asked)) return none(VLANS);
   return { use: 'both', reason: asked.reason };
+}
+
+/** --devices may name a port. Its packets come in by its master, as far as routes know, and go on by that. */
+function ofMaster({ master }: Link, { links }: Network): string | undefined {
+  const { kind = '', name = '' } = (master !== undefined && links.get(master)) || {};
+  return hasPorts(kind) ? `it is a port of ${name}, which forwards` : undefined;
 }
 
 /** Whoever names it knows it. */

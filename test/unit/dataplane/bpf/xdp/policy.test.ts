@@ -115,6 +115,18 @@ describe('a device', () => {
     expect(decided(links, entries)).toBe(expected);
   });
 
+  test.each([
+    ['bridge', 'none: it is a port of m0, which forwards'],
+    ['team', 'none: it is a port of m0, which forwards'],
+    ['vrf', 'both: --xdp has eth0=native'],
+  ])('a port of a %s that --devices names', (kind, expected) => {
+    const links = [
+      { ...eth0, master: 6 },
+      { ifindex: 6, name: 'm0', kind },
+    ];
+    expect(decided(links, ['eth0=native'], ['eth0'])).toBe(expected);
+  });
+
   test('that --devices leaves out', () => {
     expect(decided([eth0], ['auto'], ['!eth0'])).toBe('none: it has no packet programs');
   });
