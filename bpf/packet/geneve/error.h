@@ -11,10 +11,6 @@
 #include "packet/answer/refuse.h"
 #include "packet/geneve/way.h"
 
-/* As net.ipv4.route.min_pmtu and RFC 8200: anybody can send such an error. */
-#define LEAST_MTU4 552
-#define LEAST_MTU6 1280
-
 static __always_inline bool is_from_closed_port(const struct packet *p,
 						const struct icmp_header *icmp)
 {
@@ -25,6 +21,7 @@ static __always_inline bool is_from_closed_port(const struct packet *p,
 								  : ICMPV6_PORT_UNREACHABLE);
 }
 
+/* Anybody can send such an error. */
 static __always_inline __u32 told_mtu(const struct icmp_header *icmp, enum family outer)
 {
 	__u32 kind = icmp->type << 8 | icmp->code, mtu = bpf_ntohl(icmp->rest);

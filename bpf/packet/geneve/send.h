@@ -45,8 +45,7 @@ static __always_inline bool may_be_fragmented(struct __sk_buff *skb, const struc
 /* GOES_DIRECTLY: it may be wrapped. UNDECIDED: it does not fit, and nobody may be told so. */
 static __always_inline int check_way(struct __sk_buff *skb, struct packet *p, enum family family)
 {
-	__u32 overhead = p->flow.flags.ipip ? ipip_overhead(family)
-					    : overhead_of(family_of(&p->way.node), family);
+	__u32 overhead = overhead_of_way(p, family);
 
 	if (unlikely(!fits(skb, p, overhead)))
 		return may_be_fragmented(skb, p, family) ? UNDECIDED

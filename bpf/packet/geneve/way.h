@@ -16,6 +16,10 @@
 /* Of a request for the MTU of the route, which kernels before 5.12 leave as it is. */
 #define ASK_FOR_MTU 1
 
+/* As net.ipv4.route.min_pmtu and RFC 8200: no host sends less when it is told so. */
+#define LEAST_MTU4 552
+#define LEAST_MTU6 1280
+
 /* In the place of path_mtu: an ICMP error has said so. */
 #define PORT_IS_CLOSED 1
 
@@ -135,15 +139,38 @@ static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enu
 	}
 }
 
+/* Of the packet p->wire, by what it travels in. */
+static __always_inline __u32 overhead_of_way(const struct packet *p, enum family inner)
+{
+	return p->flow.flags.ipip ? ipip_overhead(inner)
+				  : overhead_of(family_of(&p->way.node), inner);
+}
+
+/*
+ * What an ICMP error has told, as far as clients can obey: none sends less than the least, so that
+ * who forges an error could stop all that is longer.
+ */
+static __always_inline __u32 told_mtu_of_way(const struct packet *p)
+{
+	enum family inner = family_of(&p->wire.destination);
+	__u32 least = inner == FAMILY_IPV4 ? LEAST_MTU4 : LEAST_MTU6;
+
+	least += overhead_of_way(p, inner);
+	return p->way.mtu < least ? least : p->way.mtu;
+}
+
 /* The least of what the route, the settings and the path say. */
 static __always_inline __u32 mtu_of_way(const struct packet *p)
 {
 	struct runtime_flags *flags = runtime_flags();
-	__u32 mtu = p->way.fib.tot_len;
+	__u32 mtu = p->way.fib.tot_len, told;
 
 	if (mtu == ASK_FOR_MTU)
 		mtu = flags && flags->direct_mtu ? flags->direct_mtu : DEFAULT_MTU;
-	return p->way.mtu && p->way.mtu < mtu ? p->way.mtu : mtu;
+	if (!p->way.mtu)
+		return mtu;
+	told = told_mtu_of_way(p);
+	return told < mtu ? told : mtu;
 }
 
 /* Sets the rest of p->way. An unknown neighbour is asked for when the packet is sent. */

@@ -223,12 +223,25 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       const [from, kind] =
         outer === 'IPv4' ? ['192.0.2.254', 'icmp 3/4'] : ['2001:db8::fe', 'icmp6 2/0'];
       const quoted = outer === 'IPv4' ? `${own}:50000 > ${port}` : `[${own}]:50000 > ${port}`;
-      const line = `${from} > ${own} ${kind} mtu=1330 | ${quoted} udp payload=60 nosum`;
+      const line = `${from} > ${own} ${kind} mtu=1370 | ${quoted} udp payload=60 nosum`;
       expect(drive.ingress(line)).toBe(line);
-      expect(mtu(drive.ingress(big))).toBe(1330 - overhead);
+      expect(mtu(drive.ingress(big))).toBe(1370 - overhead);
       const value = drive.object.map('fl_peer').get(encodeNodeAddress(peer));
-      expect(value && decodePeer(value)).toEqual({ port: 6081, pathMtu: 1330 });
+      expect(value && decodePeer(value)).toEqual({ port: 6081, pathMtu: 1370 });
       expect(drive.reasons()).toEqual({ DIRECT_TOO_BIG: 3, DIRECT_ICMP: 1 });
+    });
+
+    test.each([0, 68, 1_280])('a forged error of %i leaves what every client may send', (told) => {
+      setMtu(1400);
+      const least = family === 'IPv4' ? 552 : 1_280;
+      const full = `${request} tcp ACK payload=${least - (family === 'IPv4' ? 40 : 60)}`;
+      send(`${request} tcp SYN`);
+      const [from, kind] =
+        outer === 'IPv4' ? ['192.0.2.254', 'icmp 3/4'] : ['2001:db8::fe', 'icmp6 2/0'];
+      const quoted = outer === 'IPv4' ? `${own}:50000 > ${port}` : `[${own}]:50000 > ${port}`;
+      drive.ingress(`${from} > ${own} ${kind} mtu=${told} | ${quoted} udp payload=60 nosum`);
+      expect(drive.reasons()).toEqual({ DIRECT_ICMP: 1 });
+      expect(send(full).inner).toBe(`${full} ttl=63`);
     });
 
     test('the last hop', () => {

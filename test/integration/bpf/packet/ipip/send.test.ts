@@ -141,9 +141,9 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
     const [router, tell] =
       family === 'IPv4' ? ['192.0.2.254', 'icmp 3/4'] : ['2001:db8::fe', 'icmp6 2/0'];
     /** An error that quotes the outer header, and 8 bytes of what is inside. */
-    const errorAbout = (destination: string, to: string): Uint8Array => {
+    const errorAbout = (destination: string, to: string, told = 1330): Uint8Array => {
       const quoted = `${at.port(own, 1)} > ${at.port(destination, 1)} udp nosum`;
-      const frame = buildFrame(`${router} > ${to} ${tell} mtu=1330 | ${quoted}`);
+      const frame = buildFrame(`${router} > ${to} ${tell} mtu=${told} | ${quoted}`);
       frame[14 + overhead + 8 + (family === 'IPv4' ? 9 : 6)] = protocol;
       return frame;
     };
@@ -161,6 +161,15 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
       expect(action).toBe(0xffffffff);
       expect(mtu(drive.ingress(big))).toBe(1330 - overhead);
       expect(drive.reasons()).toEqual({ DIRECT_TOO_BIG: 1, DIRECT_ICMP: 1 });
+    });
+
+    test('and what every client may send fits, whatever an error tells', () => {
+      const least = family === 'IPv4' ? 552 : 1_280;
+      const full = `${request} tcp ACK payload=${least - headers}`;
+      send(`${request} tcp SYN`);
+      drive.run('fl_ingress', errorAbout(server, own, 68));
+      expect(send(full).inner).toBe(`${full} ttl=63`);
+      expect(drive.reasons()).toEqual({ DIRECT_ICMP: 1 });
     });
 
     test('and not if the error is for another address, or about another server', () => {
