@@ -85,6 +85,12 @@ struct way {
 	struct bpf_fib_lookup fib;
 };
 
+/* As in a frame, behind the addresses of its stations. */
+struct vlan_tag {
+	__be16 type; /* 0: none */
+	__be16 tag;
+};
+
 struct packet {
 	struct tuple wire; /* the packet as it stands now */
 	__u16 port;	   /* as `address` */
@@ -138,8 +144,12 @@ struct packet {
 	__u32 credit_at; /* when it was last raised */
 	__u64 fence;	 /* see snat.h: nobody reads it */
 	/* At XDP alone. */
-	__u32 device; /* see device_of() */
-	__u8 hops;    /* TTL, or hop limit */
+	__u32 device;  /* see device_of() */
+	__u32 came_by; /* the device of the network stack that it came in by */
+	/* See xdp/vlan.h: with which it came, and with which it is to leave. */
+	struct vlan_tag tag_in;
+	struct vlan_tag tag_out;
+	__u8 hops; /* TTL, or hop limit */
 	__u8 pad2[3];
 	__be32 traffic_class; /* IPv4: TOS, IPv6: flow information */
 	struct bpf_fib_lookup route;

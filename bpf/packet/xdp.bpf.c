@@ -23,15 +23,25 @@ static __always_inline bool may_begin(const struct packet *p, enum family family
 			       may_be_node_port(p->wire.destination_port));
 }
 
-/* Frames for other stations come in, too: from switches, to devices that listen to all. */
-static __always_inline bool is_for_device(struct xdp_md *ctx)
+static __always_inline const struct device *find_device(__u32 ifindex)
 {
-	__u32 ifindex = ctx->ingress_ifindex;
 	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+
+	return device && device->ifindex == ifindex ? device : NULL;
+}
+
+/* Frames for other stations come in, too: from switches, to devices that listen to all. */
+static __always_inline bool is_for_device(struct xdp_md *ctx, struct packet *p)
+{
+	const struct device *device = find_device(p->came_by);
 	const struct ethhdr *eth = (const void *)(long)ctx->data;
 	__u8 difference = 0, known = 0;
 
-	if (!device || device->ifindex != ifindex || ends_before(ctx, eth + 1))
+	if (unlikely(!device)) {
+		find_bond(p);
+		device = find_device(p->came_by);
+	}
+	if (!device || ends_before(ctx, eth + 1))
 		return false;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < ETH_ALEN; i++) {
@@ -72,7 +82,7 @@ static __always_inline bool is_unfinished(struct xdp_md *ctx, const struct packe
 
 static __always_inline bool is_ours(struct xdp_md *ctx, struct packet *p, enum family family)
 {
-	if (p->hops <= 1 || !is_for_device(ctx) || !is_routed(&p->wire.source, family))
+	if (p->hops <= 1 || !is_for_device(ctx, p) || !is_routed(&p->wire.source, family))
 		return false;
 	if (!is_unfinished(ctx, p, family))
 		return true;
@@ -98,7 +108,7 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 
 	if (!p || !may_begin(p, family) || !frontend_of_destination(p, family) || may_be_held())
 		return LEFT;
-	p->device = ctx->ingress_ifindex;
+	p->device = p->came_by;
 	set_client(ctx, p);
 	if ((family == FAMILY_IPV4 ? fl_select4() : fl_select6()) != VERDICT_TRANSLATE ||
 	    p->choice.rule.flags.direct_return)
@@ -171,8 +181,12 @@ static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum 
  * another way through a driver, and that of veth then leaves frames in its ring until another one
  * follows, unless the other end has a program of its own.
  */
-static __always_inline int send(const struct packet *p)
+static __always_inline int send(struct xdp_md *ctx, const struct packet *p)
 {
+	if (unlikely(p->tag_out.type) && !fl_add_tag(ctx)) {
+		count_reason(REASON_NOT_REWRITTEN);
+		return XDP_DROP;
+	}
 	count_reason(REASON_XDP_SENT);
 	return bpf_redirect(p->route.ifindex, 0);
 }
@@ -187,13 +201,13 @@ static __always_inline int forward(struct xdp_md *ctx, struct packet *p, enum fa
 		return XDP_DROP;
 	if ((family == FAMILY_IPV4 ? write_frame4(ctx, p) : write_frame6(ctx, p)) &&
 	    write_ethernet(ctx, p))
-		return send(p);
+		return send(ctx, p);
 	count_reason(REASON_NOT_REWRITTEN);
 	return XDP_DROP;
 }
 
 /* Of a packet whose record may be filled, as in packet.bpf.c. */
-static __always_inline struct packet *begin(void)
+static __always_inline struct packet *begin(const struct xdp_md *ctx)
 {
 	const struct packet_settings *s = packet_settings();
 	struct packet *p = this_packet();
@@ -204,6 +218,9 @@ static __always_inline struct packet *begin(void)
 	p->has_mac = true;
 	p->is_plain = false;
 	p->former_backend = 0;
+	p->came_by = ctx->ingress_ifindex;
+	p->tag_in.type = 0;
+	p->tag_out.type = 0;
 	return p;
 }
 
@@ -214,15 +231,30 @@ __noinline int fl_forward6(struct xdp_md *ctx)
 	return p && read_frame6(ctx, p) ? forward(ctx, p, FAMILY_IPV6) : XDP_PASS;
 }
 
-/* For devices with Ethernet headers. */
-SEC("xdp") int fl_xdp(struct xdp_md *ctx)
+/* Without a tag. */
+static __always_inline int on_frame(struct xdp_md *ctx, struct packet *p)
 {
 	const struct ethhdr *eth = (const void *)(long)ctx->data;
-	struct packet *p = begin();
 
-	if (!p || ends_before(ctx, eth + 1))
+	if (ends_before(ctx, eth + 1))
 		return XDP_PASS;
 	if (eth->h_proto == bpf_htons(ETH_P_IP))
 		return read_frame4(ctx, p) ? forward(ctx, p, FAMILY_IPV4) : XDP_PASS;
 	return eth->h_proto == bpf_htons(ETH_P_IPV6) ? fl_forward6(ctx) : XDP_PASS;
+}
+
+/* For devices with Ethernet headers. */
+SEC("xdp") int fl_xdp(struct xdp_md *ctx)
+{
+	const struct ethhdr *eth = (const void *)(long)ctx->data;
+	struct packet *p = begin(ctx);
+	int action;
+
+	if (!p || ends_before(ctx, eth + 1) ||
+	    (unlikely(is_tag(eth->h_proto)) && !fl_take_tag(ctx)))
+		return XDP_PASS;
+	action = on_frame(ctx, p);
+	if (unlikely(p->tag_in.type) && action == XDP_PASS && !fl_restore_tag(ctx))
+		return XDP_DROP;
+	return action;
 }

@@ -33,12 +33,15 @@ export interface LinkSpec {
   readonly peerNamespace?: number;
   readonly family?: number;
   readonly isWireless?: boolean;
+  /** What its kind has, IFLA_INFO_DATA. */
+  readonly data?: readonly number[];
 }
 
 export function linkMessage(spec: LinkSpec, type: number = RTM.NEWLINK, flags = 0): Uint8Array {
   const { family = 0, ifindex, name } = spec;
   const body = [family, 0, ...u16(spec.type ?? 1), ...u32(ifindex), ...u32(spec.flags ?? 1)];
-  const { kind, master, peerNamespace, isWireless = false } = spec;
+  const { kind, master, peerNamespace, isWireless = false, data = [] } = spec;
+  const info = [...attribute(1, text(kind ?? '')), ...(data.length > 0 ? attribute(2, data) : [])];
   return message(
     type,
     [
@@ -47,7 +50,7 @@ export function linkMessage(spec: LinkSpec, type: number = RTM.NEWLINK, flags = 
       ...attribute(3, text(name)),
       ...(master === undefined ? [] : attribute(10, u32(master))),
       // NLA_F_NESTED, as the kernel sets it on some.
-      ...(kind === undefined ? [] : attribute(18 | 0x8000, attribute(1, text(kind)))),
+      ...(kind === undefined ? [] : attribute(18 | 0x8000, info)),
       ...(peerNamespace === undefined ? [] : attribute(37, u32(peerNamespace))),
       ...(isWireless ? attribute(11, [1]) : []),
     ],

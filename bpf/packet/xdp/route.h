@@ -8,6 +8,7 @@
 
 #include "common/count.h"
 #include "packet/packet.h"
+#include "packet/xdp/vlan.h"
 
 /* <sys/socket.h> cannot be included here. */
 #define AF_INET	 2
@@ -25,7 +26,7 @@ static __always_inline long look_up(struct xdp_md *ctx, struct packet *p,
 	r->sport = bpf_htons(ports >> 16);
 	r->dport = bpf_htons(ports);
 	r->tot_len = length;
-	r->ifindex = ctx->ingress_ifindex;
+	r->ifindex = p->came_by;
 	if (family == FAMILY_IPV4) {
 		r->family = AF_INET;
 		r->tos = p->traffic_class;
@@ -52,7 +53,7 @@ static __always_inline bool comes_by_its_way(struct xdp_md *ctx, struct packet *
 
 	return look_up(ctx, p, &t->destination, &t->source, ports, 0, family) ==
 		       BPF_FIB_LKUP_RET_SUCCESS &&
-	       p->route.ifindex == ctx->ingress_ifindex;
+	       p->route.ifindex == p->came_by;
 }
 
 static __always_inline bool is_target(__u32 ifindex)
@@ -60,6 +61,24 @@ static __always_inline bool is_target(__u32 ifindex)
 	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 
 	return device && device->ifindex == ifindex && device->flags.xdp_target;
+}
+
+/* The way on is a VLAN: then it is by the device below, with a tag. */
+__noinline int fl_find_below(void)
+{
+	struct packet *p = this_packet();
+	struct xdp_link key = {};
+	const struct xdp_link *found;
+
+	if (!p)
+		return false;
+	key.ifindex = p->route.ifindex;
+	found = bpf_map_lookup_elem(&fl_xdp_link, &key);
+	if (!found || !found->tag.type || !is_target(found->ifindex))
+		return false;
+	p->tag_out = found->tag;
+	p->route.ifindex = found->ifindex;
+	return true;
 }
 
 static __always_inline bool has_no_way(enum reason reason)
@@ -77,7 +96,8 @@ static __always_inline bool find_way(struct xdp_md *ctx, struct packet *p, const
 	switch (look_up(ctx, p, &p->wire.source, to, ports, p->length, family)) {
 	case BPF_FIB_LKUP_RET_SUCCESS:
 		p->device = p->route.ifindex;
-		return is_target(p->route.ifindex) || has_no_way(REASON_XDP_NO_TARGET);
+		return is_target(p->route.ifindex) || fl_find_below() ||
+		       has_no_way(REASON_XDP_NO_TARGET);
 	case BPF_FIB_LKUP_RET_NO_NEIGH:
 		return has_no_way(REASON_XDP_NO_NEIGHBOUR);
 	case BPF_FIB_LKUP_RET_FRAG_NEEDED:

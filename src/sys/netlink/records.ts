@@ -25,6 +25,11 @@ export interface Link {
   /** The device below it (vlan, macvlan), or its peer (veth), by ifindex in that one's namespace. */
   readonly below: number | undefined;
   readonly mtu: number;
+  /**
+   * Of a VLAN: the tag of frames as it is in them, 0x81000007 for VLAN 7. undefined: it is none, or frames get priorities that depend on more than
+   * their VLAN.
+   */
+  readonly tag: number | undefined;
 }
 
 /** An address of a device, canonical. */
@@ -59,7 +64,10 @@ const IFLA = {
   LINK_NETNSID: 37,
 };
 const IFLA_WANTED = Object.values(IFLA);
-const IFLA_INFO_KIND = 1;
+const IFLA_INFO = { KIND: 1, DATA: 2 };
+const IFLA_VLAN = { ID: 1, EGRESS_QOS: 3, PROTOCOL: 5 };
+const IFLA_VLAN_WANTED = Object.values(IFLA_VLAN);
+const ETH_P_8021Q = 0x8100;
 const IFA = { ADDRESS: 1, LOCAL: 2, FLAGS: 8 };
 const IFA_WANTED = Object.values(IFA);
 const IFA_F = { TEMPORARY: 0x01, DADFAILED: 0x08, DEPRECATED: 0x20, TENTATIVE: 0x40 };
@@ -78,20 +86,35 @@ export function linkOf({ body }: Message): Link | undefined {
   const attributes = attributesIn(body, IFINFO_SIZE, IFLA_WANTED);
   const name = text(attributes.get(IFLA.IFNAME));
   if (name === undefined || attributes.has(IFLA.WIRELESS)) return undefined;
-  const linkInfo = attributesIn(attributes.get(IFLA.LINKINFO) ?? NOTHING, 0, [IFLA_INFO_KIND]);
+  const linkInfo = attributesIn(
+    attributes.get(IFLA.LINKINFO) ?? NOTHING,
+    0,
+    Object.values(IFLA_INFO),
+  );
+  const kind = text(linkInfo.get(IFLA_INFO.KIND));
   return {
     ifindex,
     name,
     type: (body[2] ?? 0) | ((body[3] ?? 0) << 8),
     isUp: (flags & IFF.UP) !== 0,
     isLoopback: (flags & IFF.LOOPBACK) !== 0,
-    kind: text(linkInfo.get(IFLA_INFO_KIND)),
+    kind,
     master: u32(attributes.get(IFLA.MASTER)),
     isPeerElsewhere: attributes.has(IFLA.LINK_NETNSID),
     mac: macText(attributes.get(IFLA.ADDRESS)),
     below: u32(attributes.get(IFLA.LINK)),
     mtu: u32(attributes.get(IFLA.MTU)) ?? 0,
+    tag: kind === 'vlan' ? tagOf(linkInfo.get(IFLA_INFO.DATA) ?? NOTHING) : undefined,
   };
+}
+
+function tagOf(data: Uint8Array): number | undefined {
+  const attributes = attributesIn(data, 0, IFLA_VLAN_WANTED);
+  const id = attributes.get(IFLA_VLAN.ID);
+  if (id === undefined || attributes.has(IFLA_VLAN.EGRESS_QOS)) return undefined;
+  const [high = ETH_P_8021Q >> 8, low = ETH_P_8021Q & 0xff] =
+    attributes.get(IFLA_VLAN.PROTOCOL) ?? [];
+  return ((high << 24) | (low << 16) | ((id[1] ?? 0) << 8) | (id[0] ?? 0)) >>> 0;
 }
 
 /** Tunnels have addresses of other lengths there. */

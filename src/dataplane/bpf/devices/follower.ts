@@ -35,7 +35,7 @@ export interface FollowerParts {
 }
 
 /** What XDP needs to know of devices, and they of it. */
-export interface DeviceXdp extends Pick<XdpFollower, 'isTarget' | 'leave' | 'view'> {
+export interface DeviceXdp extends Pick<XdpFollower, 'isTarget' | 'isServed' | 'leave' | 'view'> {
   /** Devices have changed, or what is attached to them. */
   onChange(): void;
 }
@@ -207,7 +207,8 @@ class Follower implements DeviceFollower {
   /** The entry comes before the programs that look it up. */
   #enter({ link: { ifindex, name, mac }, isL3, isPod, snat }: DeviceDecision): void {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
-    const value = { ifindex, isPod, snat, isXdpTarget, mac: isXdpTarget ? mac : undefined };
+    const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
+    const value = { ifindex, isPod, snat, isXdpTarget, mac: isServed ? mac : undefined };
     const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });
     if (held.entry === entry) return;

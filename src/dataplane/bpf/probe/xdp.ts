@@ -63,5 +63,5 @@ function targetOf(link: Link | undefined): XdpTarget {
   if (ifindex === undefined || name === undefined || mac === undefined) {
     throw new CouldNotTell('a pair of veth devices was made, and is not there');
   }
-  return { ifindex, name, mac, use: 'both' };
+  return { ifindex, name, mac, use: 'both', ports: [] };
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
 import type { XdpView } from '../../snapshot.ts';
 import { codeOf } from '../loader/errors.ts';
+import type { XdpEnd } from './links.ts';
 import { createLossWindow, type LossWindow, type XdpTraffic } from './losses.ts';
 import type { XdpDecision } from './policy.ts';
 import { tryDevice } from './trying.ts';
@@ -18,6 +19,10 @@ export interface XdpCandidate extends XdpDecision {
   readonly mac: string | undefined;
   /** It has the programs of tc, to which everything else is left. */
   readonly hasTc: boolean;
+  /** Of a bond, by ifindex. */
+  readonly ports?: readonly number[];
+  /** Of a VLAN: the device below, and the tag. */
+  readonly below?: XdpEnd;
 }
 
 export interface XdpParts {
@@ -32,6 +37,8 @@ export interface XdpParts {
 export interface XdpFollower {
   /** XDP programs may send to it. */
   isTarget(ifindex: number): boolean;
+  /** What comes in by it is translated by XDP: a target, or a VLAN whose frames leave by one. */
+  isServed(ifindex: number): boolean;
   /** Devices have changed. */
   refresh(): void;
   /** Once Services are programmed: nothing is tried before. */
@@ -71,8 +78,10 @@ const NOTHING: XdpTraffic = { sent: 0, lost: 0 };
 class Follower implements XdpFollower {
   readonly #parts: XdpParts;
   readonly #held = new Map<number, Held>();
-  /** Of every device, as of the last change: to decide for each that is viewed would take the square of their number. */
-  #reasons: ReadonlyMap<number, string> = new Map();
+  /** By ifindex, as of the last change: to decide for each that is viewed would take the square of their number. */
+  #candidates: ReadonlyMap<number, XdpCandidate> = new Map();
+  /** Served by the devices below them. */
+  #vlans: ReadonlySet<number> = new Set();
   #hasBegun = false;
   #isLoading = false;
   #refusal: { readonly reason: string; readonly untilMs: number } | undefined;
@@ -90,6 +99,10 @@ class Follower implements XdpFollower {
     return this.#held.get(ifindex)?.phase === 'on';
   }
 
+  isServed(ifindex: number): boolean {
+    return this.isTarget(ifindex) || this.#vlans.has(ifindex);
+  }
+
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
@@ -100,7 +113,7 @@ class Follower implements XdpFollower {
     if (this.#isClosed) return;
     const before = this.#targets();
     const candidates = this.#parts.candidates();
-    this.#reasons = new Map(candidates.map(({ ifindex, reason }) => [ifindex, reason]));
+    this.#candidates = new Map(candidates.map((one) => [one.ifindex, one]));
     const wanted = candidates.filter(isUsable);
     const kept = new Set(wanted.map(({ ifindex }) => ifindex));
     for (const [ifindex, held] of this.#held) {
@@ -108,7 +121,7 @@ class Follower implements XdpFollower {
     }
     for (const candidate of wanted) this.#reconcile(candidate);
     this.#schedule();
-    if (this.#targets() !== before) this.#parts.onTargets();
+    this.#told(before);
   }
 
   leave(ifindex: number): void {
@@ -122,8 +135,12 @@ class Follower implements XdpFollower {
       const { phase, reason, traffic } = held;
       return { state: phase, reason, sent: traffic.sent, lost: traffic.lost };
     }
-    const reason = this.#reasons.get(ifindex);
-    return reason === undefined ? undefined : { state: 'off', reason, ...NOTHING };
+    const candidate = this.#candidates.get(ifindex);
+    if (candidate === undefined) return undefined;
+    const below = this.#belowOf(candidate);
+    const { reason } = candidate;
+    if (below === undefined) return { state: 'off', reason, ...NOTHING };
+    return { state: below.phase, reason: `${reason}: ${below.reason}`, ...NOTHING };
   }
 
   repair(): readonly string[] {
@@ -160,9 +177,9 @@ class Follower implements XdpFollower {
       return;
     }
     this.#try(held, () => {
-      const { ifindex, name, use, mac } = candidate;
-      if (use === 'none' || mac === undefined) return;
-      held.trial = this.#parts.kernel.begin({ ifindex, name, mac, use });
+      const { ifindex, name, use, mac, ports = [] } = candidate;
+      if ((use !== 'both' && use !== 'send') || mac === undefined) return;
+      held.trial = this.#parts.kernel.begin({ ifindex, name, mac, use, ports });
       Object.assign(held, { phase: 'trial', reason: 'it is being tried', atMs: this.#now() });
       this.#continue(ifindex, held);
     });
@@ -272,7 +289,7 @@ class Follower implements XdpFollower {
       else if (held.phase === 'on') this.#watch(ifindex, held);
     }
     this.refresh();
-    if (this.#targets() !== before) this.#parts.onTargets();
+    this.#told(before);
   }
 
   #watch(ifindex: number, held: Held): void {
@@ -296,7 +313,31 @@ class Follower implements XdpFollower {
   }
 
   #targets(): string {
-    return [...this.#held.keys()].filter((ifindex) => this.isTarget(ifindex)).join();
+    const targets = [...this.#held.keys()].filter((ifindex) => this.isTarget(ifindex));
+    return [...targets, 'with', ...this.#vlans].join();
+  }
+
+  #told(before: string): void {
+    this.#connect();
+    if (this.#targets() !== before) this.#parts.onTargets();
+  }
+
+  /** Tells the programs what frames of trusted devices belong to. */
+  #connect(): void {
+    const candidates = [...this.#candidates.values()];
+    const families = candidates
+      .filter(({ ifindex, use }) => use === 'both' && this.isTarget(ifindex))
+      .map(({ ifindex, ports = [] }) => ({ ifindex, ports, vlans: vlansOf(ifindex, candidates) }));
+    this.#vlans = new Set(families.flatMap(({ vlans }) => vlans.map(({ ifindex }) => ifindex)));
+    try {
+      this.#parts.kernel.setFamilies(families);
+    } catch (error) {
+      this.#parts.log.warn({ reason: reasonOf(error) }, 'XDP leaves some VLANs to tc');
+    }
+  }
+
+  #belowOf({ use, below }: XdpCandidate): Held | undefined {
+    return use === 'above' && below !== undefined ? this.#held.get(below.ifindex) : undefined;
   }
 
   #now(): number {
@@ -306,4 +347,12 @@ class Follower implements XdpFollower {
 
 const ADOPTED = 'an earlier agent has tried it';
 
-const isUsable = ({ use, hasTc }: XdpCandidate): boolean => use !== 'none' && hasTc;
+const isUsable = ({ use, hasTc }: XdpCandidate): boolean =>
+  (use === 'both' || use === 'send') && hasTc;
+
+const vlansOf = (ifindex: number, candidates: readonly XdpCandidate[]): readonly XdpEnd[] =>
+  candidates.flatMap(({ ifindex: vlan, use, hasTc, below }) =>
+    use === 'above' && hasTc && below?.ifindex === ifindex
+      ? [{ ifindex: vlan, tag: below.tag }]
+      : [],
+  );

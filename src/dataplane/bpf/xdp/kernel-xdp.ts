@@ -13,6 +13,7 @@ import { codeOf } from '../loader/errors.ts';
 import { XDP_PROGRAM } from '../loader/layer.ts';
 import { linkPin, unpin } from '../loader/pins.ts';
 import { createCounts, type XdpCounts } from './counts.ts';
+import { linksOf, writeLinks, type XdpFamily, type XdpLink } from './links.ts';
 import type { XdpTraffic } from './losses.ts';
 import type { LoadedXdp } from './programs.ts';
 import { testFrame } from './test-frame.ts';
@@ -41,6 +42,7 @@ class KernelXdp implements ClosableKernelXdp {
   readonly #pins = new Map<number, string>();
   #loaded: LoadedXdp | undefined;
   #counts: XdpCounts | undefined;
+  #writeLinks: ((links: readonly XdpLink[]) => void) | undefined;
   #isClosed = false;
 
   constructor(parts: KernelXdpParts) {
@@ -83,14 +85,15 @@ class KernelXdp implements ClosableKernelXdp {
   #take(loaded: LoadedXdp): void {
     this.#loaded = loaded;
     this.#counts = createCounts(loaded.counts);
+    this.#writeLinks = writeLinks(loaded.links);
   }
 
   begin(target: XdpTarget): Trial {
-    const { ifindex } = target;
+    const { ifindex, ports } = target;
     const loaded = this.#loaded;
     const counts = this.#counts;
     if (loaded === undefined || counts === undefined) throw new TypeError('XDP is not loaded');
-    counts.watch(ifindex);
+    for (const one of [ifindex, ...ports]) counts.watch(one);
     const link = target.use === 'both' ? attachTrial(target, loaded) : undefined;
     if (link !== undefined) askNeighbours(ifindex);
     const frame = testFrame(target.mac, ifindex);
@@ -101,14 +104,16 @@ class KernelXdp implements ClosableKernelXdp {
         if (taken < FRAMES) taken = sendFrames(loaded, frame, () => counts.read(ifindex).sent);
         return { taken, of: FRAMES };
       },
-      received: () => (link === undefined ? FRAMES : counts.read(ifindex).received),
+      received: () => (link === undefined ? FRAMES : received(counts, target)),
       trust: () => {
         if (link !== undefined) this.#trust(target, link, loaded);
+        for (const port of ports) counts.forget(port);
         isOver = true;
       },
       end() {
         if (isOver) return;
         isOver = true;
+        for (const port of ports) counts.forget(port);
         link?.detach();
         link?.close();
       },
@@ -164,6 +169,10 @@ class KernelXdp implements ClosableKernelXdp {
     return xdpProgramOf(ifindex) === this.#loaded.program(XDP_PROGRAM).info.id;
   }
 
+  setFamilies(families: readonly XdpFamily[]): void {
+    this.#writeLinks?.(linksOf(families));
+  }
+
   traffic(ifindex: number): XdpTraffic {
     return this.#counts?.read(ifindex) ?? { sent: 0, lost: 0 };
   }
@@ -173,6 +182,10 @@ class KernelXdp implements ClosableKernelXdp {
     this.#loaded?.close();
   }
 }
+
+/** Of a bond: by any of its ports, because only one of them may be in use. */
+const received = (counts: XdpCounts, { ifindex, ports }: XdpTarget): number =>
+  Math.max(...[ifindex, ...ports].map((one) => counts.read(one).received));
 
 /** Throws ATTACH_FAILED. */
 function attachTrial({ ifindex }: XdpTarget, { program }: LoadedXdp): BpfLink {

@@ -9,9 +9,9 @@ import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import { detachPinned, xdpPins } from '../devices/device-pins.ts';
 import type { DeviceFollower, DeviceXdp } from '../devices/follower.ts';
 import { pinFolder } from '../loader/pins.ts';
+import { candidatesOf } from './candidates.ts';
 import { createXdpFollower, type XdpCandidate, type XdpFollower } from './follower.ts';
 import { type ClosableKernelXdp, createKernelXdp } from './kernel-xdp.ts';
-import { decideXdp } from './policy.ts';
 import { type LoadedXdp, loadXdp, type XdpObjects } from './programs.ts';
 
 export interface OpenXdp extends DeviceXdp, Pick<XdpFollower, 'begin' | 'repair'> {
@@ -70,18 +70,13 @@ function withKernel(
   const candidates = (): readonly XdpCandidate[] => {
     const current = network?.current();
     if (current === undefined || devices === undefined) return [];
-    return devices.decisions().map((decision) => ({
-      ...decideXdp(decision, current, entries),
-      ifindex: decision.link.ifindex,
-      name: decision.link.name,
-      mac: decision.link.mac,
-      hasTc: decision.isAttached,
-    }));
+    return candidatesOf(devices.decisions(), current, entries);
   };
   const onTargets = (): void => devices?.refresh();
   const follower = createXdpFollower({ candidates, kernel, onTargets, clock: SYSTEM_CLOCK, log });
   return {
     isTarget: follower.isTarget.bind(follower),
+    isServed: follower.isServed.bind(follower),
     leave: follower.leave.bind(follower),
     view: follower.view.bind(follower),
     begin: follower.begin.bind(follower),

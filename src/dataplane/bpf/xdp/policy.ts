@@ -9,8 +9,11 @@ import { type DeviceDecision, hasPorts } from '../devices/policy.ts';
 export type XdpMode = 'auto' | 'native' | 'off';
 
 export interface XdpDecision {
-  /** `both`: its frames are translated by XDP, and other devices' may leave by it; `send`: only the latter. */
-  readonly use: 'none' | 'both' | 'send';
+  /**
+   * `both`: its frames are translated by XDP, and other devices' may leave by it; `send`: only the latter; `above`: as `both`, by the device
+   * below it.
+   */
+  readonly use: 'none' | 'both' | 'send' | 'above';
   /** Why XDP may be used, or why not: one clause. */
   readonly reason: string;
 }
@@ -47,7 +50,8 @@ export function decideXdp(
   }
   const never = unsuitable(link, role) ?? ofMaster(link, network);
   if (never !== undefined) return none(never);
-  if (asked.mode === 'auto' && link.kind !== undefined) return none(virtual(link.kind));
+  const kind = virtualKind(link, network);
+  if (asked.mode === 'auto' && kind !== undefined) return none(virtual(kind));
   if (hasVlans(link, network) && !isChosen(asked)) return none(VLANS);
   return { use: 'both', reason: asked.reason };
 }
@@ -56,6 +60,30 @@ export function decideXdp(
 function ofMaster({ master }: Link, { links }: Network): string | undefined {
   const { kind = '', name = '' } = (master !== undefined && links.get(master)) || {};
   return hasPorts(kind) ? `it is a port of ${name}, which forwards` : undefined;
+}
+
+/** Of a VLAN, by what is decided of the device below it. --xdp is asked about that one, and may leave out VLANs by name. */
+export function decideVlan(
+  { link, isWanted }: DeviceDecision,
+  below: { readonly name: string; readonly decision: XdpDecision } | undefined,
+  entries: readonly string[],
+): XdpDecision {
+  const none = (reason: string): XdpDecision => ({ use: 'none', reason });
+  const asked = askedFor(link.name, entries);
+  if (!isWanted) return none('it has no packet programs');
+  if (asked.isNamed && asked.mode === 'off') return none(asked.reason);
+  if (below === undefined) return none('the device below it is in another network namespace');
+  const { name, decision } = below;
+  if (decision.use !== 'both') return none(`its frames pass ${name}, where ${decision.reason}`);
+  if (link.tag === undefined) return none('it gives priorities to its frames, which XDP does not');
+  return { use: 'above', reason: `its frames pass ${name}` };
+}
+
+/** A bond of cards is as good as a card. */
+function virtualKind({ ifindex, kind }: Link, { links }: Network): string | undefined {
+  if (kind !== 'bond') return kind;
+  const ports = [...links.values()].filter(({ master }) => master === ifindex);
+  return ports.find((port) => port.kind !== undefined)?.kind;
 }
 
 /** Whoever names it knows it. */
@@ -77,8 +105,6 @@ const virtual = (kind: string): string =>
 
 function unsuitable({ kind }: Link, role: DeviceDecision['role']): string | undefined {
   if (role === 'bridge' || role === 'tunnel') return `a ${role} has no driver of its own`;
-  if (kind === 'bond')
-    return 'programs of a bond run on its ports, which are not served by themselves';
   return kind === 'vlan'
     ? 'a VLAN has no driver of its own: its frames pass the device below'
     : undefined;

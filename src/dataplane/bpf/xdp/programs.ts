@@ -28,6 +28,8 @@ export interface LoadedXdp {
   readonly program: (name: string) => BpfProgram;
   /** fl_xdp_count. */
   readonly counts: BpfMap;
+  /** fl_xdp_link, which is this load's own. */
+  readonly links: BpfMap;
   close(): void;
 }
 
@@ -62,7 +64,8 @@ export async function loadXdp(parts: XdpProgramsParts): Promise<LoadedXdp> {
       links.push(program(name).attachTracepoint(tracepoint));
     }
     const maps = new Map(loaded.flatMap(({ maps: some }) => [...some]));
-    return { program, counts: mapNamed(maps, 'fl_xdp_count'), close };
+    const counts = mapNamed(maps, 'fl_xdp_count');
+    return { program, counts, links: mapNamed(maps, 'fl_xdp_link'), close };
   } catch (error) {
     close();
     throw error;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interface between the XDP follower, which says what is tried and used on which device, and kernel-xdp.ts, which does it.
+import type { XdpFamily } from './links.ts';
 import type { XdpTraffic } from './losses.ts';
 
 export interface XdpTarget {
@@ -8,6 +9,8 @@ export interface XdpTarget {
   /** Its Ethernet address. */
   readonly mac: string;
   readonly use: 'both' | 'send';
+  /** Of a bond, by ifindex: what comes in by it is theirs. */
+  readonly ports: readonly number[];
 }
 
 /** A device that is being tried: nothing is forwarded yet. */
@@ -35,6 +38,8 @@ export interface XdpKernel {
   rename(ifindex: number, name: string): void;
   /** False if somebody else has removed it. */
   isAttached(ifindex: number): boolean;
+  /** What frames of these devices belong to, in the place of what was set before. Fine if nothing is loaded. */
+  setFamilies(families: readonly XdpFamily[]): void;
   /** Since it is watched. */
   traffic(ifindex: number): XdpTraffic;
 }

@@ -11,6 +11,7 @@ const SOURCES = [
   'test/support/fixture/programs/server.c',
   'test/support/seccomp/forbid-bpf.c',
   'test/support/programs/insmod.c',
+  'test/integration/netns/xdp/support/ethtool.c',
 ];
 
 export interface LabRun {

@@ -5,6 +5,7 @@ import { addressOf, linkOf } from '../../../../src/sys/netlink/records.ts';
 import { type Message, messagesIn } from '../../../../src/sys/netlink/wire.ts';
 import {
   addressMessage,
+  attribute,
   joined,
   linkMessage,
   message,
@@ -41,6 +42,17 @@ describe('a link', () => {
       below: undefined,
       mtu: 0,
     });
+  });
+
+  test('of a VLAN has the tag of its frames, unless they have priorities of their own', () => {
+    const vlan = { ifindex: 4, name: 'eth0.7', kind: 'vlan' };
+    const id = attribute(1, [7, 1]);
+    const of = (...data: number[]) => linkOf(only(linkMessage({ ...vlan, data })))?.tag;
+    expect(of(...id)).toBe(0x8100_0107);
+    expect(of(...id, ...attribute(5, [0x88, 0xa8]))).toBe(0x88a8_0107);
+    expect(of(...id, ...attribute(3, attribute(1, [0, 0, 0, 0, 3, 0, 0, 0])))).toBeUndefined();
+    expect(of()).toBeUndefined();
+    expect(linkOf(only(linkMessage({ ...vlan, kind: 'macvlan', data: id })))?.tag).toBeUndefined();
   });
 
   test('of hardware has no kind; a tun device has no link layer', () => {

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { encodeXdpEnd, type XdpLink } from '../../../../../src/dataplane/bpf/xdp/links.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { type BpfObject, type BpfProgram, openObject } from '../../../../../src/sys/native.ts';
 import { xdpObject } from '../../support/drive.ts';
@@ -11,8 +12,8 @@ import { POD, SECOND, UPLINK } from './uplinks.ts';
 /** Enum xdp_action. */
 export const XDP = { aborted: 0, drop: 1, pass: 2, tx: 3, redirect: 4 } as const;
 
-/** Maps that the object does not share with others: constants, and the record of the packet. */
-const OWN = /\.|^fl_this_packet$/;
+/** Maps that the object does not share with others: constants, the record of the packet, and what only XDP needs to know. */
+const OWN = /\.|^fl_this_packet$|^fl_xdp_link$/;
 
 interface Devices {
   readonly snat?: Partial<Record<Family, string>>;
@@ -52,13 +53,21 @@ export class XdpDrive {
     }
   }
 
-  /** A frame that comes in by the first uplink. */
-  run(frame: Uint8Array): { readonly action: number; readonly frame: Uint8Array } {
+  putLinks(...links: readonly XdpLink[]): void {
+    const map = this.#object.map('fl_xdp_link');
+    for (const { from, to } of links) map.put(encodeXdpEnd(from), encodeXdpEnd(to));
+  }
+
+  /** A frame that comes in by this device. */
+  run(
+    frame: Uint8Array,
+    { ifindex } = UPLINK,
+  ): { readonly action: number; readonly frame: Uint8Array } {
     // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
     const context = new Uint8Array(24);
     const view = new DataView(context.buffer);
     view.setUint32(4, frame.length, true);
-    view.setUint32(12, UPLINK.ifindex, true);
+    view.setUint32(12, ifindex, true);
     const { retval, dataOut } = this.#program.testRun({ dataIn: frame, contextIn: context });
     return { action: retval, frame: dataOut };
   }

@@ -7,7 +7,7 @@ import { SEED } from '../../../../support/random.ts';
 import { Mutator } from '../support/mutate.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
 import { names, PLACES, publish } from '../support/stage.ts';
-import { enterUplinks } from '../support/uplinks.ts';
+import { enterUplinks, UPLINK } from '../support/uplinks.ts';
 import { XDP, XdpDrive } from '../support/xdp-drive.ts';
 
 const PACKETS = Number(process.env['FAIRLEAD_FUZZ'] ?? 20_000);
@@ -35,6 +35,8 @@ for (const drive of [withXdp, alone]) {
   }
 }
 xdp.putDevices();
+/** A VLAN that XDP may not serve, because its device has no address: its tags are taken off, and put back. */
+xdp.putLinks({ from: { ifindex: UPLINK.ifindex, tag: 0x8100_0005 }, to: { ifindex: 99, tag: 0 } });
 
 /** Between a client and the Service, or its backend and the client or the node. */
 function flowLine(mutator: Mutator): string {
@@ -52,9 +54,10 @@ function flowLine(mutator: Mutator): string {
     'RST',
   );
   const number = 1000 * mutator.below(4);
+  const tag = mutator.chance(0.1) ? ' vlan=5' : '';
   const word = mutator.chance(0.7)
-    ? `tcp ${flags} seq=${number} ack=${number} payload=${mutator.below(90)}`
-    : `udp payload=${mutator.below(90)}`;
+    ? `tcp ${flags} seq=${number} ack=${number} payload=${mutator.below(90)}${tag}`
+    : `udp payload=${mutator.below(90)}${tag}`;
   if (mutator.chance(0.5)) return `${client(port)} > ${vip()} ${word}`;
   return `${pod(5)} > ${mutator.chance(0.7) ? node(port) : client(port)} ${word}`;
 }

@@ -32,6 +32,7 @@ const linkOf = ({ addresses: _, ...link }: LinkSpec): Link => ({
   mac: `02:00:00:00:00:${link.ifindex.toString(16).padStart(2, '0')}`,
   below: undefined,
   mtu: 1500,
+  tag: undefined,
   ...link,
 });
 

@@ -7,6 +7,7 @@ import {
   type XdpCandidate,
   type XdpFollower,
 } from '../../../../../src/dataplane/bpf/xdp/follower.ts';
+import type { XdpFamily } from '../../../../../src/dataplane/bpf/xdp/links.ts';
 import type { XdpTraffic } from '../../../../../src/dataplane/bpf/xdp/losses.ts';
 
 /** What was done, in order: `begin 2`, `trust 2`, `targets 2`. */
@@ -21,6 +22,7 @@ let taken: number;
 let received: number;
 let traffic: XdpTraffic;
 let isThere: boolean;
+let connected: readonly XdpFamily[];
 let load: () => Promise<void> | undefined;
 let nowMs: number;
 let timers: { atMs: number; action: () => void }[];
@@ -41,6 +43,7 @@ beforeEach(() => {
   received = 1;
   traffic = { sent: 0, lost: 0 };
   isThere = true;
+  connected = [];
   load = () => undefined;
   nowMs = 0;
   timers = [];
@@ -73,6 +76,9 @@ function create(): XdpFollower {
       detach: (ifindex) => act(`detach ${ifindex}`),
       rename: (ifindex, name) => act(`rename ${ifindex} ${name}`),
       isAttached: () => isThere,
+      setFamilies: (families) => {
+        connected = families;
+      },
       traffic: () => traffic,
     },
     onTargets: () => done.push(`targets ${[2, 3].filter((one) => follower.isTarget(one))}`),
@@ -337,5 +343,49 @@ describe('a device that forwards', () => {
     follower.close();
     follower.refresh();
     expect(done).toEqual(['begin 2', 'trust 2', 'targets 2']);
+  });
+});
+
+describe('a VLAN of a device', () => {
+  const vlan: XdpCandidate = {
+    ...{ ifindex: 5, name: 'eth0.7', mac: eth0.mac, hasTc: true },
+    ...{ use: 'above', reason: 'its frames pass eth0', below: { ifindex: 2, tag: 0x8100_0007 } },
+  };
+
+  test('is served as long as that is, and is no target', () => {
+    change(eth0, vlan);
+    const follower = started();
+    expect([follower.isServed(5), follower.isTarget(5), follower.isServed(2)]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    const vlans = [{ ifindex: 5, tag: 0x8100_0007 }];
+    expect(connected).toEqual([{ ifindex: 2, ports: [], vlans }]);
+    expect(follower.view(5)).toMatchObject({
+      state: 'on',
+      reason: 'its frames pass eth0: its driver has passed the test',
+    });
+    change(vlan);
+    follower.refresh();
+    expect([follower.isServed(5), connected]).toEqual([false, []]);
+    expect(follower.view(5)).toMatchObject({ state: 'off' });
+  });
+
+  test('that comes later, or gets its programs later, is told of', () => {
+    const follower = started();
+    change(eth0, { ...vlan, hasTc: false });
+    follower.refresh();
+    expect(follower.isServed(5)).toBe(false);
+    done = [];
+    change(eth0, vlan);
+    follower.refresh();
+    expect([follower.isServed(5), done]).toEqual([true, ['targets 2']]);
+  });
+
+  test('and the ports of a bond are what frames come in by', () => {
+    change({ ...eth0, ports: [8, 9] });
+    started();
+    expect(connected).toEqual([{ ifindex: 2, ports: [8, 9], vlans: [] }]);
   });
 });

@@ -2,6 +2,7 @@
 // Devices and --xdp -> which forward by XDP, and why.
 import { describe, expect, test } from 'vitest';
 import { decideDevices } from '../../../../../src/dataplane/bpf/devices/policy.ts';
+import { candidatesOf } from '../../../../../src/dataplane/bpf/xdp/candidates.ts';
 import { askedFor, decideXdp } from '../../../../../src/dataplane/bpf/xdp/policy.ts';
 import { type LinkSpec, network } from '../devices/networks.ts';
 
@@ -94,11 +95,15 @@ describe('a device', () => {
       'none: VLANs are on it, and a driver may take their tags off before XDP: `ethtool -K NAME rxvlan off`, then --xdp NAME=native',
     ],
     ['below VLANs, named', [eth0, vlan], ['eth0=native'], 'both: --xdp has eth0=native'],
+    ['a bond', [{ ifindex: 6, name: 'bond0', kind: 'bond' }], ['auto'], 'both: --xdp has auto'],
     [
-      'a bond',
-      [{ ifindex: 6, name: 'bond0', kind: 'bond' }],
+      'a bond of virtual devices',
+      [
+        { ifindex: 6, name: 'bond0', kind: 'bond' },
+        { ...veth, master: 6 },
+      ],
       ['auto'],
-      'none: programs of a bond run on its ports, which are not served by themselves',
+      'none: it is a virtual device (veth), whose senders may leave checksums and segments to others: --xdp NAME=native if they do not',
     ],
     [
       'a port of a bond',
@@ -129,5 +134,72 @@ describe('a device', () => {
 
   test('that --devices leaves out', () => {
     expect(decided([eth0], ['auto'], ['!eth0'])).toBe('none: it has no packet programs');
+  });
+});
+
+describe('a VLAN', () => {
+  const tagged: LinkSpec = { ...vlan, tag: 0x8100_0007 };
+  const rows: readonly (readonly [string, readonly LinkSpec[], readonly string[], string])[] = [
+    ['of a device with XDP', [eth0, tagged], ['eth0=native'], 'above: its frames pass eth0'],
+    [
+      'of one without',
+      [eth0, tagged],
+      ['eth0.7=native'],
+      'none: its frames pass eth0, where --xdp has off',
+    ],
+    [
+      'of one that may take tags off',
+      [eth0, tagged],
+      ['auto'],
+      'none: its frames pass eth0, where VLANs are on it, and a driver may take their tags off before XDP: `ethtool -K NAME rxvlan off`, then --xdp NAME=native',
+    ],
+    ['left out', [eth0, tagged], ['eth0=native', 'eth0.*=off'], 'none: --xdp has eth0.*=off'],
+    [
+      'with priorities',
+      [eth0, vlan],
+      ['eth0=native'],
+      'none: it gives priorities to its frames, which XDP does not',
+    ],
+    [
+      'of a VLAN',
+      [{ ...eth0, kind: 'vlan', below: 9 }, tagged],
+      ['eth*=native'],
+      'none: its frames pass eth0, where a VLAN has no driver of its own: its frames pass the device below',
+    ],
+    [
+      'of another namespace',
+      [eth0, { ...tagged, isPeerElsewhere: true }],
+      ['eth0=native'],
+      'none: the device below it is in another network namespace',
+    ],
+    [
+      'down',
+      [eth0, { ...tagged, isUp: false }],
+      ['eth0=native'],
+      'none: it has no packet programs',
+    ],
+  ];
+  const candidate = (links: readonly LinkSpec[], entries: readonly string[], name = 'eth0.7') => {
+    const all = network(links);
+    const decisions = decideDevices(all, { patterns: [], podDevices: undefined });
+    return candidatesOf(
+      decisions.map((one) => ({ ...one, isAttached: one.isWanted })),
+      all,
+      entries,
+    ).find((one) => one.name === name);
+  };
+  test.each(rows)('%s', (_, links, entries, expected) => {
+    const { use, reason } = candidate(links, entries)!;
+    expect(`${use}: ${reason}`).toBe(expected);
+  });
+
+  test('has the device below it and its tag, a bond its ports', () => {
+    expect(candidate([eth0, tagged], ['eth0=native'])).toMatchObject({
+      below: { ifindex: 2, tag: 0x8100_0007 },
+    });
+    const bond: LinkSpec = { ifindex: 6, name: 'bond0', kind: 'bond' };
+    expect(candidate([{ ...eth0, master: 6 }, bond], ['auto'], 'bond0')).toMatchObject({
+      ports: [2],
+    });
   });
 });
