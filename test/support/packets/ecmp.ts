@@ -111,7 +111,7 @@ export async function startEcmpCluster(): Promise<EcmpCluster> {
  * As a node that has booted with its agent: on one that has been up for longer, an earlier proxy may have connections, and for as
  * long, a day at most, what is not known is left to them.
  */
-function setBooted({ instance }: TestNode): void {
+export function setBooted({ instance }: TestNode): void {
   const map = openPinnedMap(mapPath(instance.bpfRoot, 'fl_packet'));
   const settings = map.get(encodeU32(0))!;
   new DataView(settings.buffer, settings.byteOffset).setUint32(RESET_UNKNOWN_AT, 0, true);
