@@ -42,7 +42,7 @@ export interface NodesView {
 }
 
 export interface Serving {
-  readonly forwarding?: 'snat' | 'dsr' | 'hybrid';
+  readonly forwarding?: 'snat' | 'dsr' | 'hybrid' | 'ipip';
   /** Default: all servers. */
   readonly endpoints?: readonly Endpoint[];
   /** Default: all nodes. */

@@ -43,13 +43,31 @@ async function underLoad(change: (progress: () => Promise<void>) => Promise<void
   }
 }
 
-test('the annotation of the Service', async () => {
-  await cluster.serve();
-  await underLoad(async () => {
-    for (const forwarding of ['snat', 'dsr', 'hybrid', 'dsr'] as const) {
-      await cluster.serve({ forwarding });
+const TCP_TARGET = { protocol: 'TCP', address: VIPS[0], port: PORTS.TCP } as const;
+
+/** Connections to all servers, each of which answers after every step. */
+async function withOpen(act: (allAnswer: () => Promise<void>) => Promise<void>): Promise<void> {
+  const open = await Promise.all(
+    Array.from({ length: 12 }, () => cluster.outside.open(TCP_TARGET)),
+  );
+  await act(async () => {
+    for (const connection of open) {
+      expect(await connection.talk('again')).toMatchObject({ kind: 'answered', text: 'again' });
     }
   });
+  for (const connection of open) await connection.close();
+}
+
+test('the annotation of the Service', async () => {
+  await cluster.serve();
+  await underLoad(() =>
+    withOpen(async (allAnswer) => {
+      for (const forwarding of ['snat', 'dsr', 'hybrid', 'ipip', 'dsr'] as const) {
+        await cluster.serve({ forwarding });
+        await allAnswer();
+      }
+    }),
+  );
 });
 
 /** What each step leaves: s2 and s3, which are not on the node that clients reach, take turns. */
@@ -86,18 +104,15 @@ test.each(['before', 'after'])(
 
 test('the annotation of a node', async () => {
   await cluster.serve();
-  await underLoad(async () => {
-    const target = { protocol: 'TCP', address: VIPS[0], port: PORTS.TCP } as const;
-    const open = await Promise.all(Array.from({ length: 12 }, () => cluster.outside.open(target)));
-    for (const willing of [['n1', 'n2'], ['n1'], ['n1', 'n2', 'n3']]) {
-      cluster.writeNodes(willing);
-      await cluster.programmed();
-      for (const connection of open) {
-        expect(await connection.talk('again')).toMatchObject({ kind: 'answered', text: 'again' });
+  await underLoad(() =>
+    withOpen(async (allAnswer) => {
+      for (const willing of [['n1', 'n2'], ['n1'], ['n1', 'n2', 'n3']]) {
+        cluster.writeNodes(willing);
+        await cluster.programmed();
+        await allAnswer();
       }
-    }
-    for (const connection of open) await connection.close();
-  });
+    }),
+  );
 });
 
 test('agents of either node', async () => {

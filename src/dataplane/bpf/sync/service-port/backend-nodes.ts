@@ -7,8 +7,8 @@ import { FAMILIES, type Family } from '../../../../model/types.ts';
 import { tunnelAddress } from '../../../../plan/decide/peers.ts';
 import { isRealServer } from '../../../../plan/decide/real-servers.ts';
 import type { Backend, NodeFacts } from '../../../../plan/types.ts';
-import { encodeNodeAddress } from '../../maps/direct-layout.ts';
-import { clear, storeWords } from '../../maps/tables.ts';
+import { decodeNodeAddress, encodeNodeAddress } from '../../maps/direct-layout.ts';
+import { clear, element, storeWords } from '../../maps/tables.ts';
 import type { Ledger, PortRecord } from '../ledger.ts';
 
 type Peers = NodeFacts['peers'];
@@ -28,18 +28,21 @@ export function writeBackendNode(
   writeAddress(ledger, family, id);
 }
 
-/** Of a service port with IPIP: a real server is its own node, and to others requests go by no tunnel. */
+/**
+ * Of a service port with IPIP: a real server is its own node, and to others requests go by no tunnel. Whoever had a node
+ * keeps it, for flows that exist; one whose node has the same address, in the network of its host, would be a real server.
+ */
 export function writeRealServer(
   ledger: Ledger,
   { family }: Pick<PortRecord, 'family'>,
-  { id }: { readonly id: number },
+  { id, isFresh }: { readonly id: number; readonly isFresh: boolean },
   backend: Pick<Backend, 'address' | 'isLocal' | 'node'>,
 ): void {
   const table = ledger.tables.direct?.backendNode;
   if (table === undefined) return;
   ledger.nodes.names[family].delete(id);
   if (isRealServer(backend)) storeWords(table, id, encodeNodeAddress(backend.address));
-  else clear(table, id);
+  else if (isFresh || decodeNodeAddress(element(table, id)) === backend.address) clear(table, id);
 }
 
 /** Undefined: what is written there does not matter, or stays. */

@@ -89,15 +89,16 @@ test('nodes that come, change or move are followed; one that goes is kept for fl
   expect(nodesIn(tables)).toEqual(['10.1.2.5 -> 192.0.2.13', '10.1.3.5 -> 192.0.2.13']);
 });
 
+const { outside } = VIP.rules;
+const IPIP = { ...VIP.rules, outside: { ...outside, directReturn: true, ipip: true } } as const;
+const withIpip = (...backends: readonly Backend[]): Plan => ({
+  ...planOf(servicePort('web', [{ ...VIP, rules: IPIP }], backends)),
+  node: plan(['n2']).node,
+});
+
 test('a real server is its own node; endpoints of nodes, and of Services without IPIP, are not', async () => {
   const { tables, sync } = start();
-  const { outside } = VIP.rules;
-  const rules = { ...VIP.rules, outside: { ...outside, directReturn: true, ipip: true } } as const;
   const server = backend('192.0.2.80', 8080);
-  const withIpip = (...backends: readonly Backend[]): Plan => ({
-    ...planOf(servicePort('web', [{ ...VIP, rules }], backends)),
-    node: plan(['n2']).node,
-  });
   await apply(sync, withIpip(server, on('n2', '192.0.2.12'), on(undefined, '10.1.1.5')));
   expect(nodesIn(tables)).toEqual(['192.0.2.80 -> 192.0.2.80']);
   sync.followNodes(plan(['n2', 'n3']).node);
@@ -106,6 +107,17 @@ test('a real server is its own node; endpoints of nodes, and of Services without
   expect(nodesIn(tables)).toEqual([]);
   await apply(sync, plan(['n2'], backend('192.0.2.81', 8080)));
   expect(nodesIn(tables)).toEqual([]);
+});
+
+test('a Service that asks for IPIP leaves flows to nodes as they are, but for pods in the network of their host', async () => {
+  const { tables, sync } = start();
+  const backends = [on('n2', '10.1.2.5'), on('n2', '192.0.2.12')];
+  await apply(sync, plan(['n2'], ...backends));
+  expect(nodesIn(tables)).toEqual(['10.1.2.5 -> 192.0.2.12', '192.0.2.12 -> 192.0.2.12']);
+  await apply(sync, withIpip(...backends));
+  expect(nodesIn(tables)).toEqual(['10.1.2.5 -> 192.0.2.12']);
+  await apply(start(tables).sync, withIpip(...backends));
+  expect(nodesIn(tables)).toEqual(['10.1.2.5 -> 192.0.2.12']);
 });
 
 test('an id that is given to another backend has no node of the former', async () => {
