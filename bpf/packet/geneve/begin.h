@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * First packets of flows of direct return, at the node that has chosen the backend. What cannot
- * begin so begins with SNAT: its backend is here, or on a node that takes no Geneve; or it is too
- * big and may be fragmented.
+ * begin so begins with SNAT: its backend is here, on a node that takes no Geneve, or on the node of
+ * the client; or it is too big and may be fragmented, or is datagrams to be segmented.
  */
 #ifndef FAIRLEAD_GENEVE_BEGIN_H
 #define FAIRLEAD_GENEVE_BEGIN_H
@@ -14,6 +14,12 @@
 static __always_inline bool goes_directly(const struct packet *p)
 {
 	return p->choice.rule.flags.direct_return & p->choice.masquerade & !p->keeps_backend;
+}
+
+/* That node would take a packet from an address of its own for a martian. */
+static __always_inline bool is_to_client(const struct packet *p)
+{
+	return is_same_address(&p->wire.source, &p->way.node);
 }
 
 static __always_inline bool put_direct_flow(struct packet *p, enum family family)
@@ -28,7 +34,7 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 {
 	int action;
 
-	if (!can_be_wrapped(p) || is_hairpin(p))
+	if (!can_be_wrapped(skb, p) || is_hairpin(p))
 		return UNDECIDED;
 	set_now(p);
 	make_flow(p);
@@ -36,7 +42,7 @@ static __always_inline int begin_direct(struct __sk_buff *skb, struct packet *p,
 	p->flow.flags.masquerade = 0;
 	p->flow.flags.direct_return = 1;
 	p->flow.flags.ipip = p->choice.rule.flags.ipip;
-	if (!fl_find_node() || !fl_find_way(skb))
+	if (!fl_find_node() || is_to_client(p) || !fl_find_way(skb))
 		return UNDECIDED;
 	if (!put_direct_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);

@@ -98,10 +98,15 @@ static __always_inline int send(struct __sk_buff *skb, const struct packet *p, e
 	return family == FAMILY_IPV4 ? fl_wrap4(skb) : fl_wrap6(skb);
 }
 
-/* Behind tags that are in the frame, and without an Ethernet header, room cannot be made. */
-static __always_inline bool can_be_wrapped(const struct packet *p)
+/*
+ * Behind tags that are in the frame, without an Ethernet header, and before datagrams that are to
+ * be segmented (bpf_skb_adjust_room() makes room for TCP alone) room cannot be made.
+ */
+static __always_inline bool can_be_wrapped(const struct __sk_buff *skb, const struct packet *p)
 {
-	return p->has_mac && p->network == ETH_HLEN && p->wire.protocol != PROTOCOL_SCTP;
+	return p->has_mac && p->network == ETH_HLEN &&
+	       (p->wire.protocol == PROTOCOL_TCP ||
+		(p->wire.protocol == PROTOCOL_UDP && !skb->gso_size));
 }
 
 /* --- a flow that goes on -----------------------------------------------------------------------
@@ -189,8 +194,13 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		flow = find_flow(TIER_NEW, &p->wire, family);
 	if (!flow || !read_flow(p, flow, family))
 		return UNDECIDED;
-	if (!can_be_wrapped(p))
-		return unanswered(REASON_DIRECT_NOT_WRAPPED);
+	if (!can_be_wrapped(skb, p)) {
+		if (p->wire.protocol != PROTOCOL_UDP)
+			return unanswered(REASON_DIRECT_NOT_WRAPPED);
+		p->keeps_backend = true;
+		end_direct(family);
+		return UNDECIDED;
+	}
 	if (!direct_goes_on(p, family)) {
 		end_direct(family);
 		return UNDECIDED;

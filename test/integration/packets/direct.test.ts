@@ -10,9 +10,8 @@ import { testPlayed, useStage } from '../../support/fixture/tests.ts';
 
 /** Frontends of every kind, both families, and sources that are refused. */
 const STORIES: readonly (number | string)[] = [70, 72, 73, 84, 85, 88, 94, 100, 102];
-/** Not `datagrams`: of those that come in one packet to be segmented none arrives (ADR 37). */
 const CASES: readonly Case['case'][] = [
-  ...['fragments', 'bulk', 'network-policy', 'invalid', 'snat-port', 127, 157],
+  ...['fragments', 'bulk', 'datagrams', 'network-policy', 'invalid', 'snat-port', 127, 157],
 ];
 
 describe('fairlead', () => {

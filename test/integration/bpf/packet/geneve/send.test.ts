@@ -47,6 +47,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       return { action, ...readWrapped(frame) };
     };
     const request = `${client()} > ${vip()}`;
+    const peerAsClient = family === 'IPv4' ? `${peer}:40000` : `[${peer}]:40000`;
 
     beforeEach(() => serve());
 
@@ -94,6 +95,19 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         [],
         [],
       ]);
+    });
+
+    test('a client with an address of the node of the backend is masqueraded', () => {
+      serve();
+      if (family === outer) {
+        const { action } = drive.run(
+          'fl_ingress',
+          buildFrame(`${peerAsClient} > ${vip()} tcp SYN`),
+        );
+        expect(action).not.toBe(REDIRECTED);
+        expect(drive.nats('new', family)).toHaveLength(1);
+      }
+      expect(send(`${request} tcp SYN`).action).toBe(REDIRECTED);
     });
 
     test('UDP, with a checksum and without', () => {
