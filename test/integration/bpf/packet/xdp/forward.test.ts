@@ -259,6 +259,20 @@ test('IPv4: UDP without a checksum keeps none', () => {
   );
 });
 
+test('IPv4: a header with a wrong checksum is left, which the stack drops', () => {
+  const { client, vip } = names('IPv4');
+  publish(drive, 'IPv4', {});
+  const frame = buildFrame(`${client()} > ${vip()} tcp SYN`);
+  // The identification, the checksum itself, the client's address.
+  for (const at of [18, 24, 28]) {
+    const damaged = frame.slice();
+    damaged[at] = (damaged[at] ?? 0) ^ 0x04;
+    expect(play('', damaged), `byte ${at}`).toBe('left');
+  }
+  expect(drive.reasons(true)).toEqual({});
+  expect(play('', frame)).toContain(toNeighbour);
+});
+
 test('before the agent has written its settings everything is left', () => {
   const { client, vip } = names('IPv4');
   publish(drive, 'IPv4', {});
