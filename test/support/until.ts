@@ -4,6 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Wait {
   readonly timeoutMs?: number;
+  /** The longest time between two questions: more where what is awaited takes long, for less CPU. */
+  readonly lastPollMs?: number;
   /** Names the condition in the error. */
   readonly what: string;
 }
@@ -28,9 +30,10 @@ export async function until<T>(
   ask: () => T | undefined | false | Promise<T | undefined | false>,
   wait: Wait | string,
 ): Promise<T> {
-  const { what, timeoutMs = TIMEOUT_MS } = typeof wait === 'string' ? { what: wait } : wait;
+  const asked: Wait = typeof wait === 'string' ? { what: wait } : wait;
+  const { what, timeoutMs = TIMEOUT_MS, lastPollMs = LAST_POLL_MS } = asked;
   const deadlineMs = performance.now() + timeoutMs;
-  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(2 * pollMs, LAST_POLL_MS)) {
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(2 * pollMs, lastPollMs)) {
     let cause: unknown;
     try {
       const answer = await ask();
@@ -49,6 +52,7 @@ export async function until<T>(
 export async function untilHolds(
   assertion: () => void | Promise<void>,
   timeoutMs = TIMEOUT_MS,
+  lastPollMs = LAST_POLL_MS,
 ): Promise<void> {
   let last: unknown;
   const holds = async (): Promise<boolean> => {
@@ -60,7 +64,7 @@ export async function untilHolds(
       return false;
     }
   };
-  await until(holds, { what: 'an assertion to hold', timeoutMs }).catch(() => {
+  await until(holds, { what: 'an assertion to hold', timeoutMs, lastPollMs }).catch(() => {
     throw last;
   });
 }
