@@ -19,7 +19,7 @@ export interface DirectReturnParts {
   readonly nodeName: string;
   /** The dataplane takes such requests. */
   readonly isAble: boolean;
-  readonly source: Pick<Source, 'followNodes' | 'annotateNode'>;
+  readonly source: Pick<Source, 'followNodes' | 'annotateNode' | 'noteAnnotated'>;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -45,6 +45,8 @@ class Following implements DirectReturn {
   #annotation: string | undefined;
   #hasNode = false;
   #isFollowing = false;
+  /** What `cleanup` was told of the annotation. */
+  #noted: boolean | undefined;
   /** Other nodes are programmed. */
   #isReady = false;
   #syncs = 0;
@@ -98,7 +100,19 @@ class Following implements DirectReturn {
     return this.#isReady ? directReturnText(GENEVE_PORT) : undefined;
   }
 
+  /** While an able node lacks it, an earlier one may still be known to others, and the next is about to be written. */
+  #note(): void {
+    const isThere = this.#annotation !== undefined;
+    if (!this.#hasNode || isThere === this.#noted || (!isThere && this.#parts.isAble)) return;
+    this.#noted = isThere;
+    const { source, log, nodeName } = this.#parts;
+    source.noteAnnotated?.(isThere).catch((error: unknown) => {
+      log.warn({ node: nodeName, reason: reasonOf(error) }, 'cleanup will not know the annotation');
+    });
+  }
+
   #reconcile(): void {
+    this.#note();
     const wanted = this.#wanted();
     const isDue = wanted !== undefined && wanted !== (this.#annotation ?? null);
     if (!isDue || !this.#hasNode || this.#isWriting || this.#isClosed) return;
@@ -117,6 +131,7 @@ class Following implements DirectReturn {
       this.#annotation = text ?? undefined;
       this.#problem = undefined;
       this.#backoff.reset();
+      this.#note();
     } catch (error) {
       if (!this.#isClosed) this.#failed(text, reasonOf(error));
     } finally {

@@ -39,6 +39,8 @@ export interface Source {
   followNodes?(): void;
   /** Sets annotations of a Node, or with null removes them; absent if the source accepts no changes. */
   annotateNode?(name: string, annotations: Readonly<Record<string, string | null>>): Promise<void>;
+  /** Keeps on disk whether the Node of this node has an annotation of ours, for `cleanup`; absent as annotateNode. */
+  noteAnnotated?(isAnnotated: boolean): Promise<void>;
   /** Creates an object at the source, as soon as it is started; absent if it accepts none. */
   post?(path: string, object: unknown): Promise<void>;
   close(): void;

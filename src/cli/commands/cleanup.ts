@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and prints each; with --kube-proxy
-// what kube-proxy has left instead.
+// `fairlead cleanup`: removes every link, map, pin, iptables rule and file of one instance, and the annotation of its Node, and
+// prints each; with --kube-proxy what kube-proxy has left instead.
 import { Command, Option } from 'commander';
 import { checkMayList } from '../../agent/preflight/checks.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../../config/instance-paths.ts';
 import { FairleadError } from '../../errors.ts';
 import { askAgent } from '../../server/admin-socket.ts';
 import { durationMs } from '../flags.ts';
+import { findAnnotation, type OwnAnnotation } from '../leftovers/annotation.ts';
 import { drain, wouldDrain } from '../leftovers/drain.ts';
 import { lockWrittenRules } from '../leftovers/written-rules.ts';
-import { print } from '../output.ts';
+import { print, say } from '../output.ts';
 import {
   type InstanceParts,
   type InstancePaths,
@@ -71,25 +72,44 @@ function checkWait({ drain: drains }: CleanupOptions, command: Command): void {
   throw new FairleadError('BAD_OPTION', '--wait-for-proxy goes with --drain only');
 }
 
-/** Throws NO_PRIVILEGE, with `drain` TIMED_OUT, and ALREADY_RUNNING, IPTABLES_IN_USE except on a dry run, which changes nothing. */
+/**
+ * Throws NO_PRIVILEGE, with `drain` TIMED_OUT, and except on a dry run, which changes nothing, ALREADY_RUNNING, IPTABLES_IN_USE, and
+ * at the end CLEANUP_FAILED if the annotation of the Node is left.
+ */
 export async function cleanupInstance(options: CleanupOptions): Promise<void> {
   checkMayList();
+  const annotation = await findAnnotation(options.runDir);
   if (options.dryRun) {
+    if (annotation !== undefined) print(`would remove ${annotation.text}`);
     if (options.drain === true && (await wouldDrain(options))) return;
-    report('would remove', listInstance(options), options.bpfRoot);
+    report('would remove', listInstance(options), { ...options, annotation });
     return;
   }
   await refuseWhileRunning(options.runDir);
-  if (options.drain === true && (await drain(options, options.waitForProxy ?? 0))) return;
+  const takeBack = async (): Promise<FairleadError | undefined> => annotation?.takeBack();
+  if (options.drain === true && (await drain(options, options.waitForProxy ?? 0, takeBack))) {
+    const left = await takeBack();
+    if (left !== undefined) say(left.message);
+    return;
+  }
+  // First, as the API server may be reached through what is removed, and others send less of what is lost then.
+  const left = await takeBack();
   const lock = await lockWrittenRules(options.runDir);
   try {
-    report('removed', removeInstance(options), options.bpfRoot);
+    report('removed', removeInstance(options), { ...options, annotation });
   } finally {
     lock.close();
   }
+  if (left !== undefined) throw left;
 }
 
-function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
+interface Reported {
+  readonly bpfRoot: string;
+  /** Reported already. */
+  readonly annotation: OwnAnnotation | undefined;
+}
+
+function report(verb: string, parts: InstanceParts, { bpfRoot, annotation }: Reported): void {
   for (const name of parts.links) print(`${verb} link ${name} (with its program)`);
   for (const name of parts.maps) print(`${verb} map ${name}`);
   for (const { table, chains, jumps } of parts.rules.parts) {
@@ -98,6 +118,7 @@ function report(verb: string, parts: InstanceParts, bpfRoot: string): void {
   for (const text of parts.rules.kept) print(`kept ${text}`);
   for (const path of parts.files) print(`${verb} file ${path}`);
   const summary = partsText(parts);
+  if (summary === '' && annotation !== undefined) return;
   print(
     summary === ''
       ? `nothing to remove below ${bpfRoot}, and no iptables rules of fairlead`

@@ -10,12 +10,18 @@ import { waitForOtherProxy } from './wait.ts';
 /**
  * Ends serving; true if connections need what is left. Throws TIMED_OUT.
  * @param timeoutMs for another proxy to serve; 0: whether there is one or not
+ * @param beforeEnd what is to be done once that is known
  */
-export async function drain(paths: InstancePaths, timeoutMs: number): Promise<boolean> {
+export async function drain(
+  paths: InstancePaths,
+  timeoutMs: number,
+  beforeEnd: () => Promise<unknown>,
+): Promise<boolean> {
   const { bpfRoot, runDir } = paths;
   const predecessors = allEngines(bpfRoot, { command: 'cleanup', runDir });
   return drainAll(predecessors, async (engines) => {
     if (timeoutMs > 0) await waitForOtherProxy({ bpfRoot, engines, timeoutMs });
+    await beforeEnd();
   });
 }
 

@@ -2,6 +2,7 @@
 // An API server as the agent knows it: problems of all kinds folded into one, and what it waits for.
 import type { Problem } from '../../model/problem.ts';
 import type { Source, SourceListener } from '../source.ts';
+import { writeAnnotated } from './annotated.ts';
 import type { CredentialSource } from './auth/credentials.ts';
 import {
   type ClusterSettings,
@@ -78,6 +79,16 @@ class ApiServerSource implements Source {
   async annotateNode(name: string, annotations: Readonly<Record<string, string | null>>) {
     const cluster = await this.#started.promise;
     await cluster.patch(`/api/v1/nodes/${name}`, { metadata: { annotations } });
+  }
+
+  async noteAnnotated(isAnnotated: boolean): Promise<void> {
+    const { nodeName, runDir, apiServer } = this.#settings;
+    const { servers, credentials } = apiServer;
+    if (runDir === undefined) return;
+    await writeAnnotated(
+      runDir,
+      isAnnotated ? { node: nodeName, servers, credentials } : undefined,
+    );
   }
 
   close(): void {

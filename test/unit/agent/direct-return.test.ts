@@ -8,6 +8,8 @@ import { FakeClock } from '../source/apiserver/support/fake-clock.ts';
 
 const NAME = 'fairlead.io/direct-return';
 let journal: string[];
+/** What is kept for `cleanup`. */
+let notes: boolean[];
 let refusal: string | undefined;
 let clock: FakeClock;
 
@@ -28,6 +30,7 @@ const start = (isAble = true): DirectReturn =>
     ...{ nodeName: 'n1', isAble, clock },
     source: {
       followNodes: () => void journal.push('follow'),
+      noteAnnotated: async (isAnnotated) => void notes.push(isAnnotated),
       annotateNode: (name, annotations) => {
         journal.push(`${name} ${annotations[NAME]}`);
         return refusal === undefined ? Promise.resolve() : Promise.reject(new Error(refusal));
@@ -41,6 +44,7 @@ const start = (isAble = true): DirectReturn =>
 
 beforeEach(() => {
   journal = [];
+  notes = [];
   refusal = undefined;
   clock = new FakeClock();
 });
@@ -104,4 +108,32 @@ test('a refusal is a warning that says what to do, and is retried', async () => 
   await new Promise(setImmediate);
   expect(journal.at(-1)).toBe('n1 geneve/1');
   expect(subject.problems()).toEqual([]);
+});
+
+test('what is kept for cleanup is whether the annotation is there', async () => {
+  const subject = start();
+  subject.planned(planOf(true, true));
+  subject.synced(planOf(true, true), true);
+  subject.arrived([own()]);
+  expect(notes).toEqual([]);
+  await new Promise(setImmediate);
+  expect(notes).toEqual([true]);
+  subject.arrived([own('geneve/1')]);
+  const next = start();
+  next.arrived([own('geneve/1')]);
+  expect(notes).toEqual([true, true]);
+  const unable = start(false);
+  unable.arrived([own('geneve/1')]);
+  await new Promise(setImmediate);
+  expect(notes).toEqual([true, true, true, false]);
+});
+
+test('what is refused is not kept', async () => {
+  refusal = 'HTTP 403';
+  const subject = start();
+  subject.arrived([own()]);
+  subject.planned(planOf(true, true));
+  subject.synced(planOf(true, true), true);
+  await new Promise(setImmediate);
+  expect(notes).toEqual([]);
 });
