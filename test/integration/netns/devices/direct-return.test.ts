@@ -3,11 +3,12 @@
 // do not know each other.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Answer } from '../../../../src/lab/client/protocol.ts';
+import { startServer } from '../../../../src/lab/sandbox.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
-import type { TestNode } from '../../../support/node.ts';
+import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
 import {
   BALANCER,
   type DirectCluster,
@@ -23,11 +24,14 @@ const TRANSPORTS = ['TCP', 'UDP'] as const;
 const ALL = ['n1', 'n2', 'n3'] as const;
 /** Enough for each of three servers to be chosen, all but once in 10^9 times. */
 const TRIES = 60;
+/** A server in the network of n2: its address is the node's own, at which Geneve arrives, too. */
+const HOST = { name: 'host2', nodeName: 'n2', ipv4: '192.168.77.2', ipv6: 'fd00:77::2' };
 
 let cluster: DirectCluster;
 
 beforeAll(async () => {
   cluster = await startDirectCluster();
+  await startServer({ ...cluster.nodes[1]!.self, name: HOST.name }, SERVER_PORTS);
 });
 afterAll(() => cluster?.stop());
 beforeEach(() => cluster.writeNodes(ALL));
@@ -98,6 +102,14 @@ describe.each([0, 1])('family %i', (family) => {
     await cluster.programmed();
     const client = OUTSIDE[family];
     expect(await seen(protocol, family)).toEqual({ s1: client, s2: client, s3: BALANCER[family] });
+  });
+
+  test.each(TRANSPORTS)('%s: a server in the network of its node', async (protocol) => {
+    const endpoints = [{ pod: HOST }];
+    await cluster.serve({ endpoints, forwarding: 'snat' });
+    expect(await seen(protocol, family)).toEqual({ host2: BALANCER[family] });
+    await cluster.serve({ endpoints });
+    expect(await seen(protocol, family)).toEqual({ host2: OUTSIDE[family] });
   });
 
   test('hybrid: TCP goes directly, UDP does not', async () => {
