@@ -171,13 +171,17 @@ __noinline int fl_receive(struct __sk_buff *skb)
 	struct packet *p = this_packet();
 	struct geneve_head head = {};
 	enum wrapped wrapped;
+	bool is_pod;
 
-	if (!p || !is_to_node(p))
+	if (!p)
+		return LEAVE;
+	is_pod = fl_is_from_pod(skb);
+	if (!is_to_node(p) && !(is_pod && peer_at(&p->wire.destination)))
 		return LEAVE;
 	wrapped = read_geneve(skb, p, &head);
 	if (wrapped == WRAPPED_FOREIGN)
 		return LEAVE;
-	if (!is_from_peer(skb, p))
+	if (is_pod || !peer_at(&p->wire.source))
 		return unanswered(REASON_GENEVE_STRANGER);
 	if (wrapped == WRAPPED_MALFORMED)
 		return unanswered(REASON_GENEVE_MALFORMED);

@@ -21,14 +21,13 @@ static __always_inline bool is_to_node(const struct packet *p)
 	       is_same_address(&own, &p->wire.destination);
 }
 
-/* From a node that may send it. A pod may write any source. */
-static __always_inline bool is_from_peer(struct __sk_buff *skb, const struct packet *p)
+/* Pods send none: they may write any source, or be masqueraded as this node. */
+__noinline int fl_is_from_pod(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
 	struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 
-	return !(device && device->ifindex == ifindex && device->flags.is_pod) &&
-	       peer_at(&p->wire.source);
+	return device && device->ifindex == ifindex && device->flags.leads_to_pod;
 }
 
 static __always_inline __u8 inner_family(const struct geneve_head *head)

@@ -205,10 +205,11 @@ class Follower implements DeviceFollower {
   }
 
   /** The entry comes before the programs that look it up. */
-  #enter({ link: { ifindex, name, mac }, isL3, isPod, snat }: DeviceDecision): void {
+  #enter({ link: { ifindex, name, mac }, isL3, isPod, role, snat }: DeviceDecision): void {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
     const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
-    const value = { ifindex, isPod, snat, isXdpTarget, mac: isServed ? mac : undefined };
+    const pod = { isPod, leadsToPod: role === 'pod' };
+    const value = { ifindex, ...pod, snat, isXdpTarget, mac: isServed ? mac : undefined };
     const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });
     if (held.entry === entry) return;

@@ -65,6 +65,8 @@ export interface DeviceValue {
   readonly ifindex: number;
   readonly snat: Readonly<Partial<Record<Family, string>>>;
   readonly isPod: boolean;
+  /** No other node is behind it. */
+  readonly leadsToPod: boolean;
   /** XDP programs may send to it. */
   readonly isXdpTarget: boolean;
   /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
@@ -133,7 +135,8 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  bytes[24] = Number(value.isPod) | (Number(value.isXdpTarget) << 2);
+  bytes[24] =
+    Number(value.isPod) | (Number(value.leadsToPod) << 1) | (Number(value.isXdpTarget) << 2);
   if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;
 }
@@ -156,6 +159,7 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
       ...(ipv6 === undefined ? {} : { IPv6: ipv6 }),
     },
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
+    leadsToPod: ((bytes[24] ?? 0) & 2) !== 0,
     isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
     mac: hasMac
       ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')

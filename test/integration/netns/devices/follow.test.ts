@@ -47,6 +47,7 @@ describe('a device', () => {
     expect(state.table).toContainEqual({
       ifindex: find(state, 'v0')?.ifindex,
       isPod: false,
+      leadsToPod: false,
       isXdpTarget: false,
       snat: { IPv4: '192.0.2.1' },
     });

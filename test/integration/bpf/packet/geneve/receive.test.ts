@@ -209,10 +209,18 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.flows('new', family)).toEqual([]);
     });
 
-    test('a pod cannot send it, whatever its source', () => {
-      drive.putDevice({}, true);
-      expect(receive(frameOf(plain))).toBe('dropped');
+    test.each([
+      ['this node', own],
+      ['another node', peer],
+    ])('a pod cannot send it to %s, whatever its source', (_name, to) => {
+      const frame = wrap({ from: peer, to, backend, inner: plain });
+      drive.putDevice({}, false, true);
+      expect(receive(frame)).toBe('dropped');
       expect(drive.reasons()).toEqual({ GENEVE_STRANGER: 1 });
+      frame.set([1, 2, 3], GENEVE_AT[outer] + 4);
+      expect(receive(frame)).toBe('left');
+      drive.putDevice({});
+      expect(receive(wrap({ from: peer, to: stranger, backend, inner: plain }))).toBe('left');
     });
 
     test('a node that takes none leaves it', () => {

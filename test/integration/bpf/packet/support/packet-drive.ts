@@ -109,9 +109,9 @@ export class PacketDrive extends Drive {
     this.#xdp?.putDevices({ areTargets: XDP_FIRST !== 'left' });
   }
 
-  putDevice(snat: Partial<Record<Family, string>>, isPod = false): void {
+  putDevice(snat: Partial<Record<Family, string>>, isPod = false, leadsToPod = isPod): void {
     const value = encodeDevice({
-      ...{ ifindex: TEST_DEVICE, snat, isPod },
+      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod },
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);

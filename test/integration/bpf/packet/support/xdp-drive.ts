@@ -48,7 +48,10 @@ export class XdpDrive {
   putDevices({ snat = {}, isPod = false, areTargets = true }: Devices = {}): void {
     for (const { ifindex, mac } of [UPLINK, SECOND, POD]) {
       const isXdpTarget = areTargets && ifindex !== POD.ifindex;
-      const value = encodeDevice({ ifindex, mac, isXdpTarget, snat, isPod });
+      const value = encodeDevice({
+        ...{ ifindex, mac, isXdpTarget, snat, isPod },
+        leadsToPod: isPod,
+      });
       this.#shared.map('fl_device').put(encodeU32(ifindex), value);
     }
   }

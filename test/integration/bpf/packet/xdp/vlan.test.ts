@@ -28,7 +28,10 @@ let xdp: XdpDrive;
 
 function putDevice(ifindex: number, isXdpTarget = false): void {
   const snat = {};
-  const value = encodeDevice({ ifindex, mac: UPLINK.mac, isXdpTarget, snat, isPod: false });
+  const value = encodeDevice({
+    ...{ ifindex, mac: UPLINK.mac, isXdpTarget, snat },
+    ...{ isPod: false, leadsToPod: false },
+  });
   drive.object.map('fl_device').put(encodeU32(ifindex), value);
 }
 
