@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a test knows that the agent has programmed what it has put into the folder of manifests: a Service is put after it, in
 // a file of a new name. A listing of the folder that has this file has every change before it, too, and what one listing
-// delivers is programmed together (up to the batch of the dataplane, 50 Services).
+// delivers is programmed in one sync, in batches of any order. The next sync begins after the last of them: so one more is put.
 
 import { expect } from 'vitest';
 import type { Instance } from '../../../src/lab/agent.ts';
@@ -20,7 +20,7 @@ export type Programmed = () => Promise<void>;
 export function createProgrammed({ manifests, runDir }: Instance): Programmed {
   let turn = 0;
   const nameOf = (n: number): string => `sentinel-${n}`;
-  return async () => {
+  const untilNext = async (): Promise<void> => {
     manifests.remove(`${nameOf(turn)}.yaml`);
     turn += 1;
     const name = nameOf(turn);
@@ -30,5 +30,9 @@ export function createProgrammed({ manifests, runDir }: Instance): Programmed {
       const own = rows.filter((row) => row.name === name);
       expect(own.map(({ kernelState }) => kernelState)).toEqual(['ok', 'ok']);
     });
+  };
+  return async () => {
+    await untilNext();
+    await untilNext();
   };
 }

@@ -46,6 +46,17 @@ const adoptedBy = async (names: readonly Balancer[]): Promise<number> => {
   return all.reduce((sum, { reasons }) => sum + (reasons['ADOPTED'] ?? 0), 0);
 };
 
+/** For the message of a failure; one of them may be away. */
+const reasonsOf = (names: readonly Balancer[]) =>
+  Promise.all(
+    names.map((name) =>
+      cluster.nodes[name].status().then(
+        ({ reasons }) => reasons,
+        () => name,
+      ),
+    ),
+  );
+
 const brokenOf = (flows: readonly HeldFlow[]) =>
   flows.flatMap(({ client, broken }) => (broken === undefined ? [] : [`${client}: ${broken}`]));
 
@@ -121,7 +132,9 @@ async function expectIntact(open: HeldFlows): Promise<void> {
   await open.round();
   expect(brokenOf(open.flows)).toEqual([]);
   expect(sumLost(open)).toBe(before);
-  for (const { family, seen } of open.flows) expect([...seen]).toEqual([cluster.addresses[family]]);
+  const why = JSON.stringify(await reasonsOf(BALANCERS));
+  for (const { client, family, seen } of open.flows)
+    expect([...seen], `${client}: ${why}`).toEqual([cluster.addresses[family]]);
 }
 
 test('direct return: one of three nodes is lost and comes back, and every flow keeps its backend', async () => {
