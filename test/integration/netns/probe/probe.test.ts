@@ -191,12 +191,16 @@ describe('when it is killed', () => {
   });
 
   test('inside, one feature could not be told, and the others are tried by the next process', async () => {
-    const { child, inside, lines } = await startProbe();
-    process.kill(Number(inside), 'SIGKILL');
-    await child.exited;
-    const doubts = lines.filter((line) => line.includes('could not tell'));
+    // Once it has tried everything it ends; on a busy machine it may be seen only then.
+    const doubts = await until(async () => {
+      const { child, inside, lines } = await startProbe();
+      process.kill(Number(inside), 'SIGKILL');
+      await child.exited;
+      expect(cgroupsLeft()).toEqual([]);
+      const found = lines.filter((line) => line.includes('could not tell'));
+      return found.length === 0 ? undefined : found;
+    }, 'one that is killed while it tries');
     expect(doubts).toHaveLength(1);
     expect(doubts[0]).toContain('the attempt ended with 137');
-    expect(cgroupsLeft()).toEqual([]);
   });
 });
