@@ -47,6 +47,8 @@ class Following implements DirectReturn {
   #isFollowing = false;
   /** What `cleanup` was told of the annotation. */
   #noted: boolean | undefined;
+  /** One after the other: the last one is what stays. */
+  #noting: Promise<void> = Promise.resolve();
   /** Other nodes are programmed. */
   #isReady = false;
   #syncs = 0;
@@ -106,7 +108,8 @@ class Following implements DirectReturn {
     if (!this.#hasNode || isThere === this.#noted || (!isThere && this.#parts.isAble)) return;
     this.#noted = isThere;
     const { source, log, nodeName } = this.#parts;
-    source.noteAnnotated?.(isThere).catch((error: unknown) => {
+    const note = async (): Promise<void> => source.noteAnnotated?.(isThere);
+    this.#noting = this.#noting.then(note).catch((error: unknown) => {
       log.warn({ node: nodeName, reason: reasonOf(error) }, 'cleanup will not know the annotation');
     });
   }

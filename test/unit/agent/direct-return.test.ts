@@ -10,6 +10,8 @@ const NAME = 'fairlead.io/direct-return';
 let journal: string[];
 /** What is kept for `cleanup`. */
 let notes: boolean[];
+/** What to keep it waits for. */
+let slowness: Promise<void> | undefined;
 let refusal: string | undefined;
 let clock: FakeClock;
 
@@ -30,7 +32,10 @@ const start = (isAble = true): DirectReturn =>
     ...{ nodeName: 'n1', isAble, clock },
     source: {
       followNodes: () => void journal.push('follow'),
-      noteAnnotated: async (isAnnotated) => void notes.push(isAnnotated),
+      noteAnnotated: async (isAnnotated) => {
+        if (isAnnotated) await slowness;
+        notes.push(isAnnotated);
+      },
       annotateNode: (name, annotations) => {
         journal.push(`${name} ${annotations[NAME]}`);
         return refusal === undefined ? Promise.resolve() : Promise.reject(new Error(refusal));
@@ -45,6 +50,7 @@ const start = (isAble = true): DirectReturn =>
 beforeEach(() => {
   journal = [];
   notes = [];
+  slowness = undefined;
   refusal = undefined;
   clock = new FakeClock();
 });
@@ -121,11 +127,26 @@ test('what is kept for cleanup is whether the annotation is there', async () => 
   subject.arrived([own('geneve/1')]);
   const next = start();
   next.arrived([own('geneve/1')]);
+  await new Promise(setImmediate);
   expect(notes).toEqual([true, true]);
   const unable = start(false);
   unable.arrived([own('geneve/1')]);
   await new Promise(setImmediate);
   expect(notes).toEqual([true, true, true, false]);
+});
+
+test('what is kept is what was so last, however long it takes to keep it', async () => {
+  let isKept = (): void => undefined;
+  slowness = new Promise((resolve) => {
+    isKept = resolve;
+  });
+  const unable = start(false);
+  unable.arrived([own('geneve/1')]);
+  unable.arrived([own()]);
+  await new Promise(setImmediate);
+  isKept();
+  await new Promise(setImmediate);
+  expect(notes).toEqual([true, false]);
 });
 
 test('what is refused is not kept', async () => {
