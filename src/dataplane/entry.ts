@@ -20,6 +20,10 @@ export type EntryId =
   /** The backends that a frontend chooses from. */
   | { readonly kind: 'set'; readonly port: string }
   | { readonly kind: 'node-address'; readonly family: Family; readonly address: string }
+  /** Another node, for direct return. */
+  | { readonly kind: 'peer'; readonly address: string }
+  /** A value that programs read. */
+  | { readonly kind: 'setting'; readonly setting: string }
   /** Of a service port; undefined: of pods, or of nobody. */
   | { readonly kind: 'source-range'; readonly prefix: string; readonly port: string | undefined }
   /** Of iptables; a chain of others as far as it jumps to ours. */

@@ -111,7 +111,8 @@ class BpfDataplane implements Dataplane {
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turn(async (core) => {
       this.#parts.packets?.repair();
-      const drift = await this.#findDrift(core);
+      const ofNodes = this.#parts.packets?.audit(plan) ?? [];
+      const drift = [...ofNodes, ...(await this.#findDrift(core))];
       if (this.#isClosed) return { drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
       const report = await this.#apply(plan, core.allServices(plan));

@@ -7,6 +7,7 @@ import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
+import type { Entry } from '../../entry.ts';
 import { DIRECT_MTU_OFFSET, DIRECT_PORT_OFFSET } from '../maps/layout.ts';
 import type { ArrayTable } from '../maps/tables.ts';
 
@@ -14,6 +15,8 @@ type Followed = Pick<Plan, 'wantsDirectReturn' | 'node'>;
 
 export interface DirectPort {
   follow(plan: Followed): void;
+  /** Compares with the kernel what was written, and repairs it. */
+  audit(): readonly Entry[];
   close(): void;
 }
 
@@ -22,6 +25,7 @@ export function createDirectPort(
   network: Pick<NetworkFollower, 'current' | 'listen'>,
 ): DirectPort {
   let node: Plan['node'] | undefined;
+  let isOpen = read(runtime, DIRECT_PORT_OFFSET) !== 0;
   const writeMtu = (): void => {
     if (node !== undefined) write(runtime, DIRECT_MTU_OFFSET, mtuBetween(network.current(), node));
   };
@@ -30,7 +34,16 @@ export function createDirectPort(
     follow: (plan) => {
       node = plan.node;
       writeMtu();
-      if (plan.wantsDirectReturn === true) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
+      isOpen ||= plan.wantsDirectReturn === true;
+      if (isOpen) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
+    },
+    audit() {
+      const wanted = isOpen ? GENEVE_PORT : 0;
+      if (read(runtime, DIRECT_PORT_OFFSET) === wanted) return [];
+      write(runtime, DIRECT_PORT_OFFSET, wanted);
+      return [
+        { id: { kind: 'setting', setting: 'direct_port' }, text: 'port for direct return differs' },
+      ];
     },
     close: unlisten,
   };
@@ -38,6 +51,9 @@ export function createDirectPort(
 
 /** Without packet programs nobody takes them. */
 export const closeDirectPort = (runtime: ArrayTable): void => write(runtime, DIRECT_PORT_OFFSET, 0);
+
+const read = (runtime: ArrayTable, offset: number): number =>
+  runtime.view(0).getUint16(runtime.offset(0) + offset, true);
 
 function write(runtime: ArrayTable, offset: number, value: number): void {
   runtime.view(0).setUint16(runtime.offset(0) + offset, value, true);

@@ -7,6 +7,7 @@ import type { Logger } from '../../../log.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
+import type { Entry } from '../../entry.ts';
 import type { DeviceView, TableFill } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
@@ -26,7 +27,7 @@ import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
 import { createDirectPort } from './direct-port.ts';
 import { markOlderFlows } from './marks.ts';
-import { followPeers } from './peers.ts';
+import { createPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
 import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
@@ -49,6 +50,8 @@ export interface PacketLayer {
   begin(): void;
   /** Attaches again what somebody else has removed. */
   repair(): void;
+  /** Compares with the kernel what the plan says of other nodes, and repairs it. */
+  audit(plan: Plan): readonly Entry[];
   /** Packets and bytes of frontends as of the last reading. */
   totals(): Totals | undefined;
   /** As totals(), but waits a moment for a new reading. */
@@ -106,7 +109,7 @@ export async function openPacketLayer(
       backendNode: arrayTable(loaded.map('fl_backend_node')),
       localBackend: hashTable(loaded.map('fl_local_be')),
     };
-    const followNodes = followPeers(loaded.map('fl_peer'), log);
+    const peers = createPeers(loaded.map('fl_peer'), log);
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const shared = kernelTables(loaded.map);
     const { frontend, runtime } = shared;
@@ -143,10 +146,11 @@ export async function openPacketLayer(
       follow(plan) {
         followNode(plan.node);
         followAddresses?.(plan);
-        followNodes(plan.node);
+        peers.follow(plan.node);
         directPort.follow(plan);
       },
       begin: () => xdp?.begin(),
+      audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
         if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');

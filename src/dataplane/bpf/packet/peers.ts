@@ -4,6 +4,7 @@
 import type { Logger } from '../../../log.ts';
 import type { NodeFacts } from '../../../plan/types.ts';
 import type { BpfMap } from '../../../sys/native.ts';
+import type { Entry } from '../../entry.ts';
 import { codeOf } from '../loader/errors.ts';
 import {
   decodeNodeAddress,
@@ -17,13 +18,19 @@ type PeerMap = Pick<BpfMap, 'readAll' | 'put' | 'delete' | 'info'>;
 /** Does not take requests. */
 const NO_PORT = 0;
 
-/** Returns a function that writes what differs from the last nodes; the first time, from the kernel. */
-export function followPeers(
-  map: PeerMap,
-  log: Pick<Logger, 'warn'>,
-): (node: Pick<NodeFacts, 'peers'>) => void {
+export interface Peers {
+  /** Writes what differs from the last nodes; the first time, from the kernel. */
+  follow(node: Followed): void;
+  /** Compares with the kernel, writes what differs, and tells it. */
+  audit(node: Followed): readonly Entry[];
+}
+
+type Followed = Pick<NodeFacts, 'peers'>;
+type Ports = ReadonlyMap<string, number>;
+
+export function createPeers(map: PeerMap, log: Pick<Logger, 'warn'>): Peers {
   let last: NodeFacts['peers'];
-  let held: Map<string, number> | undefined;
+  let held: Ports | undefined;
   const put = (address: string, port: number): boolean => {
     try {
       map.put(encodeNodeAddress(address), encodePeer({ port }));
@@ -34,24 +41,49 @@ export function followPeers(
       return false;
     }
   };
-  return ({ peers }) => {
-    // Until all Nodes are known, those of an earlier agent are kept.
-    if (peers === undefined || peers === last) return;
-    last = peers;
-    const wanted = portsOf(peers);
-    const known = held ?? portsIn(map);
+  /** What programs have learnt of the way there is in the same element: it is written only if the port changes. */
+  const write = (wanted: Ports, known: Ports): void => {
     for (const address of known.keys()) {
       if (!wanted.has(address)) map.delete(encodeNodeAddress(address));
     }
-    // What programs have learnt of the way there is in the same element: it is written only if the port changes.
     held = new Map(
       [...wanted].filter(([address, port]) => known.get(address) === port || put(address, port)),
     );
   };
+  return {
+    follow({ peers }) {
+      // Until all Nodes are known, those of an earlier agent are kept.
+      if (peers === undefined || peers === last) return;
+      write(portsOf(peers), held ?? portsIn(map));
+      last = peers;
+    },
+    audit({ peers }) {
+      // An earlier agent's, or a plan that is still to be synced.
+      if (peers === undefined || peers !== last) return [];
+      const wanted = portsOf(peers);
+      const known = portsIn(map);
+      write(wanted, known);
+      return differences(wanted, known);
+    },
+  };
 }
 
+function differences(wanted: Ports, known: Ports): readonly Entry[] {
+  const stray = [...known.keys()].filter((address) => !wanted.has(address));
+  const changed = [...wanted].filter(([address, port]) => known.get(address) !== port);
+  return [
+    ...stray.map((address) => entryOf(address, 'is no address of a Node')),
+    ...changed.map(([address]) => entryOf(address, known.has(address) ? 'differs' : 'is missing')),
+  ];
+}
+
+const entryOf = (address: string, what: string): Entry => ({
+  id: { kind: 'peer', address },
+  text: `peer ${address} ${what}`,
+});
+
 /** An address that two Nodes claim is the first one's, by name. */
-function portsOf(peers: NonNullable<NodeFacts['peers']>): Map<string, number> {
+function portsOf(peers: NonNullable<NodeFacts['peers']>): Ports {
   const ports = new Map<string, number>();
   for (const { addresses, directReturnPort = NO_PORT } of peers.values()) {
     for (const address of addresses) {
@@ -61,7 +93,7 @@ function portsOf(peers: NonNullable<NodeFacts['peers']>): Map<string, number> {
   return ports;
 }
 
-function portsIn(map: PeerMap): Map<string, number> {
+function portsIn(map: PeerMap): Ports {
   const { keys, values, count } = map.readAll();
   const { keySize, valueSize } = map.info;
   const ports = new Map<string, number>();

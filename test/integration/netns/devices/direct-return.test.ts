@@ -2,11 +2,15 @@
 // Direct return between three nodes, with real sockets: who sees which client, what is on the wire, and what nodes do that
 // do not know each other.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { encodeNodeAddress } from '../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import { runCommand } from '../../../../src/lab/agent.ts';
 import type { Answer } from '../../../../src/lab/client/protocol.ts';
 import { startServer } from '../../../../src/lab/sandbox.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
+import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
 import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
 import {
@@ -168,6 +172,29 @@ test('what comes from a machine that is no Node is dropped and counted', async (
   expect(await reasonOf(backend, 'GENEVE_STRANGER')).toBeGreaterThan(before);
   cluster.writeNodes(ALL);
   await cluster.programmed();
+  expect(await seen('TCP')).toEqual({ s2: OUTSIDE[0] });
+});
+
+/** Of the balancer, as somebody else would. */
+function forgetPeers({ instance }: TestNode): void {
+  const map = openPinnedMap(mapPath(instance.bpfRoot, 'fl_peer'));
+  for (const address of ['192.168.77.2', 'fd00:77::2']) map.delete(encodeNodeAddress(address));
+  map.close();
+}
+
+test('an audit tells that a node is not known any more, and repairs it', async () => {
+  await cluster.serve(only(1));
+  const [balancer] = cluster.nodes;
+  const { instance } = balancer!;
+  const audit = () => runCommand(instance, ['audit', '--run-dir', instance.runDir]);
+  expect(await audit()).toMatchObject({ code: 0 });
+  forgetPeers(balancer!);
+  expect(await seen('TCP')).toEqual({ s2: BALANCER[0] });
+  const { code, stdout } = await audit();
+  expect(code).toBe(3);
+  expect(stdout).toContain('peer 192.168.77.2 is missing');
+  expect(stdout).toContain('peer fd00:77::2 is missing');
+  expect(await audit()).toMatchObject({ code: 0 });
   expect(await seen('TCP')).toEqual({ s2: OUTSIDE[0] });
 });
 

@@ -71,6 +71,21 @@ test('the MTU follows the device', () => {
   expect(said().mtu).toBe(65_535);
 });
 
+test('an audit tells and repairs a port that somebody else has changed', () => {
+  const { port, runtime, said } = start(network(1500));
+  const change = (to: number): void =>
+    runtime.view(0).setUint16(runtime.offset(0) + DIRECT_PORT_OFFSET, to, true);
+  port.follow(plan(false));
+  change(6081);
+  expect(port.audit()).toMatchObject([{ text: 'port for direct return differs' }]);
+  expect(said().port).toBe(0);
+  port.follow(plan(true));
+  expect(port.audit()).toEqual([]);
+  change(0);
+  expect(port.audit()).toHaveLength(1);
+  expect(said().port).toBe(6081);
+});
+
 test('without packet programs the port is closed', () => {
   const { port, runtime, said } = start(network(1500));
   port.follow(plan(true));

@@ -7,13 +7,14 @@ import {
   encodeNodeAddress,
   encodePeer,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
-import { followPeers } from '../../../../../src/dataplane/bpf/packet/peers.ts';
+import { createPeers } from '../../../../../src/dataplane/bpf/packet/peers.ts';
 import type { Peer } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
 let held: Map<string, number>;
 let writes: string[];
 let room: number;
+let isBroken: boolean;
 const warned: object[] = [];
 const log = { warn: (fields: object) => warned.push(fields) };
 const nameOf = (key: Uint8Array): string => decodeNodeAddress(key) ?? '';
@@ -30,6 +31,7 @@ const map = {
     writes.push(`+${nameOf(key)}`);
   },
   delete: (key: Uint8Array) => {
+    if (isBroken) throw new Error('EIO');
     writes.push(`-${nameOf(key)}`);
     return held.delete(nameOf(key));
   },
@@ -46,10 +48,11 @@ beforeEach(() => {
   writes = [];
   warned.length = 0;
   room = 100;
+  isBroken = false;
 });
 
 test('every node is there under all its addresses, with its port if it takes requests', () => {
-  followPeers(map, log)(nodes({ n2: N2, n3: N3 }));
+  createPeers(map, log).follow(nodes({ n2: N2, n3: N3 }));
   expect(Object.fromEntries(held)).toEqual({
     '192.0.2.12': 6081,
     '2001:db8::12': 6081,
@@ -58,7 +61,7 @@ test('every node is there under all its addresses, with its port if it takes req
 });
 
 test('only what changes is written', () => {
-  const follow = followPeers(map, log);
+  const { follow } = createPeers(map, log);
   follow(nodes({ n2: N2, n3: N3 }));
   writes = [];
   follow(nodes({ n2: N2, n3: { ...N3, directReturnPort: 7081 } }));
@@ -72,7 +75,7 @@ test('the first time with those of an earlier agent, which stay until all nodes 
     ['192.0.2.12', 6081],
     ['192.0.2.14', 6081],
   ]);
-  const follow = followPeers(map, log);
+  const { follow } = createPeers(map, log);
   follow({});
   expect(writes).toEqual([]);
   follow(nodes({ n2: { ...N2, addresses: ['192.0.2.12'] } }));
@@ -80,13 +83,49 @@ test('the first time with those of an earlier agent, which stay until all nodes 
 });
 
 test('two nodes with one address: the first by name has it', () => {
-  followPeers(map, log)(nodes({ n2: N2, n9: { addresses: ['192.0.2.12'], directReturnPort: 1 } }));
+  createPeers(map, log).follow(
+    nodes({ n2: N2, n9: { addresses: ['192.0.2.12'], directReturnPort: 1 } }),
+  );
   expect(held.get('192.0.2.12')).toBe(6081);
+});
+
+test('an audit tells and repairs what somebody else has written, and nothing before all nodes are known', () => {
+  const { follow, audit } = createPeers(map, log);
+  const all = nodes({ n2: N2, n3: N3 });
+  held.set('192.0.2.14', 6081);
+  follow({});
+  expect(audit({})).toEqual([]);
+  expect(audit(all)).toEqual([]);
+  expect(writes).toEqual([]);
+  follow(all);
+  const wanted = new Map(held);
+  expect(audit(all)).toEqual([]);
+  held.delete('192.0.2.12');
+  held.set('192.0.2.13', 6081);
+  held.set('192.0.2.14', 0);
+  expect(audit(all).map(({ text }) => text)).toEqual([
+    'peer 192.0.2.14 is no address of a Node',
+    'peer 192.0.2.12 is missing',
+    'peer 192.0.2.13 differs',
+  ]);
+  expect(new Map([...held].sort())).toEqual(new Map([...wanted].sort()));
+  expect(audit(all)).toEqual([]);
+});
+
+test('a write that throws is done again by the next sync of the same nodes', () => {
+  const { follow } = createPeers(map, log);
+  held.set('192.0.2.14', 6081);
+  isBroken = true;
+  const all = nodes({ n2: N2 });
+  expect(() => follow(all)).toThrow('EIO');
+  isBroken = false;
+  follow(all);
+  expect([...held.keys()]).toEqual(N2.addresses);
 });
 
 test('a node for which there is no room is named, and retried', () => {
   room = 2;
-  const follow = followPeers(map, log);
+  const { follow } = createPeers(map, log);
   follow(nodes({ n2: N2, n3: N3 }));
   expect(warned).toMatchObject([{ address: '192.0.2.13', map: 'fl_peer', code: 'E2BIG' }]);
   room = 9;
