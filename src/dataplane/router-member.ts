@@ -7,20 +7,19 @@ import { type Asked, createHoldings, type Holdings } from './holdings.ts';
 import { mappedView } from './mapped-view.ts';
 import { isLess, type Sharing, shareKeeping } from './share.ts';
 
-type Changed = readonly ServiceKey[] | 'all';
+export type Changed = readonly ServiceKey[] | 'all';
+
+/** Whether every dataplane has just programmed its share of the Service. */
+export type IsMade = (service: ServiceKey) => boolean;
 
 export interface Member {
   /** Programs its share, and keeps what now belongs to another. */
   make(plan: Plan, changed: Changed, addresses: readonly NodeAddress[]): Promise<SyncReport>;
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport>;
-  /** Whether it has kept anything of Services that did not fail. */
-  owes(failed: ReadonlySet<ServiceKey | undefined>): boolean;
-  /** Removes what it has kept, except of Services that failed. */
-  removeMoved(
-    plan: Plan,
-    failed: ReadonlySet<ServiceKey | undefined>,
-    addresses: readonly NodeAddress[],
-  ): Promise<SyncReport>;
+  /** Whether it has kept anything of these Services. */
+  owes(isMade: IsMade): boolean;
+  /** Removes what it has kept of them. */
+  removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport>;
 }
 
 export const createMember = (dataplane: Dataplane, sharing: Sharing): Member =>
@@ -63,16 +62,12 @@ class KeepingMember implements Member {
     return { drift, report };
   }
 
-  owes(failed: ReadonlySet<ServiceKey | undefined>): boolean {
-    return this.#unfailed(failed).length > 0;
+  owes(isMade: IsMade): boolean {
+    return [...this.#kept].some(isMade);
   }
 
-  removeMoved(
-    plan: Plan,
-    failed: ReadonlySet<ServiceKey | undefined>,
-    addresses: readonly NodeAddress[],
-  ): Promise<SyncReport> {
-    const keys = this.#unfailed(failed);
+  removeMoved(plan: Plan, isMade: IsMade, addresses: readonly NodeAddress[]): Promise<SyncReport> {
+    const keys = [...this.#kept].filter(isMade);
     const asked = new Map(keys.map((key) => [key, this.#shareIn(plan, key)]));
     for (const key of keys) this.#kept.delete(key);
     return this.#noted(asked, () =>
@@ -92,10 +87,6 @@ class KeepingMember implements Member {
     holdings?.note(asked, report.failed);
     this.#holdings = holdings;
     return report;
-  }
-
-  #unfailed(failed: ReadonlySet<ServiceKey | undefined>): readonly ServiceKey[] {
-    return [...this.#kept].filter((key) => !failed.has(key));
   }
 
   /** The share, in which the Services that lose something to another dataplane still have it. */

@@ -21,7 +21,7 @@ import {
   mergeReports,
   mergeSnapshots,
 } from './merge.ts';
-import { createMember, type Member } from './router-member.ts';
+import { type Changed, createMember, type IsMade, type Member } from './router-member.ts';
 import { createSharing } from './share.ts';
 import type { Counters, DeviceView, Fallback, Installation, Snapshot } from './snapshot.ts';
 import { createTurns } from './turns.ts';
@@ -61,6 +61,13 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
 const datagramsOf = (dataplane: Dataplane): Promise<Iterable<HeldFrontend>> =>
   dataplane.heldDatagrams?.() ?? dataplane.held();
 
+/** Of a Service that failed, or that an earlier sync has left as it was, nothing is removed: the next try of it does that. */
+function isMadeIn(reports: readonly SyncReport[], keys: Changed): IsMade {
+  const failed = new Set(reports.flatMap((report) => report.failed.map(({ service }) => service)));
+  const asked = keys === 'all' ? undefined : new Set(keys);
+  return (service) => !failed.has(service) && (asked?.has(service) ?? true);
+}
+
 class Router implements ComposedDataplane {
   readonly capabilities: Capabilities;
   readonly dataplanes: readonly Capabilities[];
@@ -88,7 +95,8 @@ class Router implements ComposedDataplane {
     const keys = typeof changed === 'string' ? 'all' : [...changed];
     return this.#turns(async () => {
       const made = await allOf(this.#members, (member) => member.make(plan, keys, addresses));
-      const removed = await this.#removeMoved(plan, made, addresses);
+      const isMade = isMadeIn(made, keys);
+      const removed = await this.#removeMoved(plan, isMade, addresses);
       return mergeReports([...made, ...removed]);
     });
   }
@@ -97,20 +105,18 @@ class Router implements ComposedDataplane {
     return this.#turns(async () => {
       const audits = await allOf(this.#members, (member) => member.audit(plan, addresses));
       const made = audits.map(({ report }) => report);
-      const removed = await this.#removeMoved(plan, made, addresses);
+      const removed = await this.#removeMoved(plan, isMadeIn(made, 'all'), addresses);
       return mergeAudits(audits, removed);
     });
   }
 
-  /** Of a Service that failed somewhere nothing is removed: the next try does that. */
   #removeMoved(
     plan: Plan,
-    made: readonly SyncReport[],
+    isMade: IsMade,
     addresses: readonly NodeAddress[],
   ): Promise<readonly SyncReport[]> {
-    const failed = new Set(made.flatMap((report) => report.failed.map(({ service }) => service)));
-    const owing = this.#members.filter((member) => member.owes(failed));
-    return allOf(owing, (member) => member.removeMoved(plan, failed, addresses));
+    const owing = this.#members.filter((member) => member.owes(isMade));
+    return allOf(owing, (member) => member.removeMoved(plan, isMade, addresses));
   }
 
   async held(): Promise<Iterable<HeldFrontend>> {

@@ -154,6 +154,26 @@ test.each([true, false])(
   },
 );
 
+test.each(['fails', 'throws'])(
+  'what the new dataplane could not take stays while other Services are synced: it %s',
+  async (how) => {
+    const tables = node();
+    const agent = agentOn(tables);
+    await sync(agent, planOf(byBpf('web', WEB)));
+    tables.rules.fault = () => {
+      if (how === 'throws') throw new Error('killed');
+      return 'ENOMEM';
+    };
+    const plan = planOf(byRules('web', WEB), byBpf('open', '203.0.113.2'));
+    await agent.sync(plan, ['default/web'], []).catch(() => undefined);
+    tables.rules.fault = () => undefined;
+    await agent.sync(plan, ['default/open'], []);
+    expect(await held(agent)).toEqual([`bpf ${WEB}:80/TCP`, 'bpf 203.0.113.2:80/TCP']);
+    await agent.sync(plan, ['default/web'], []);
+    expect(await held(agent)).toEqual(['bpf 203.0.113.2:80/TCP', `rules ${WEB}:80/TCP`]);
+  },
+);
+
 test('what a dataplane could not take is not asked of it once another one serves it again', async () => {
   const tables = node();
   const agent = agentOn(tables);
