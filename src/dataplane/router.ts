@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several dataplanes behind the seam as if they were one: each is given its share of the plan (share.ts),
 // and what they answer is merged. None waits for another, and one that fails keeps none from its work.
-// What moves from one to another is programmed by the new one before the old one removes it.
+// What moves from one to another is programmed by the new one before the old one removes it; all of them are given
+// the Services of a sync as they were at its start.
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
 import type {
@@ -12,6 +13,7 @@ import type {
   NodeAddress,
   SyncReport,
 } from './dataplane.ts';
+import { viewAsOfNow } from './mapped-view.ts';
 import {
   allOf,
   mergeAudits,
@@ -61,6 +63,12 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
 const datagramsOf = (dataplane: Dataplane): Promise<Iterable<HeldFrontend>> =>
   dataplane.heldDatagrams?.() ?? dataplane.held();
 
+/** The plan, in which these Services stay as they are. */
+const asOfNow = (plan: Plan, keys: Changed): Plan => ({
+  ...plan,
+  services: keys === 'all' ? new Map(plan.services) : viewAsOfNow(plan.services, keys),
+});
+
 /** Of a Service that failed, or that an earlier sync has left as it was, nothing is removed: the next try of it does that. */
 function isMadeIn(reports: readonly SyncReport[], keys: Changed): IsMade {
   const failed = new Set(reports.flatMap((report) => report.failed.map(({ service }) => service)));
@@ -94,18 +102,20 @@ class Router implements ComposedDataplane {
   ): Promise<SyncReport> {
     const keys = typeof changed === 'string' ? 'all' : [...changed];
     return this.#turns(async () => {
-      const made = await allOf(this.#members, (member) => member.make(plan, keys, addresses));
+      const now = asOfNow(plan, keys);
+      const made = await allOf(this.#members, (member) => member.make(now, keys, addresses));
       const isMade = isMadeIn(made, keys);
-      const removed = await this.#removeMoved(plan, isMade, addresses);
+      const removed = await this.#removeMoved(now, isMade, addresses);
       return mergeReports([...made, ...removed]);
     });
   }
 
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turns(async () => {
-      const audits = await allOf(this.#members, (member) => member.audit(plan, addresses));
+      const now = asOfNow(plan, 'all');
+      const audits = await allOf(this.#members, (member) => member.audit(now, addresses));
       const made = audits.map(({ report }) => report);
-      const removed = await this.#removeMoved(plan, isMadeIn(made, 'all'), addresses);
+      const removed = await this.#removeMoved(now, isMadeIn(made, 'all'), addresses);
       return mergeAudits(audits, removed);
     });
   }

@@ -5,10 +5,10 @@ import { expect, test } from 'vitest';
 import { decodeFrontendKey } from '../../../src/dataplane/bpf/maps/layout.ts';
 import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
-import type { ComposedDataplane } from '../../../src/dataplane/dataplane.ts';
+import type { ComposedDataplane, Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
 import { createRouter } from '../../../src/dataplane/router.ts';
-import type { Plan, ServicePortPlan } from '../../../src/plan/types.ts';
+import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';
 import { withCapabilities } from './support.ts';
@@ -60,6 +60,27 @@ function node(): Node {
 const agentOn = ({ bpf, rules }: Node): ComposedDataplane =>
   createRouter([memoryDataplane(bpf), withCapabilities(memoryDataplane(rules), RULES)]);
 
+/** Begins to write a turn of the event loop after it was asked to. */
+const later = (dataplane: Dataplane): Dataplane => ({
+  ...withCapabilities(dataplane, dataplane.capabilities),
+  async sync(plan, changed, addresses) {
+    await new Promise(setImmediate);
+    return dataplane.sync(plan, changed, addresses);
+  },
+});
+
+const lateAgentOn = ({ bpf, rules }: Node): ComposedDataplane =>
+  createRouter([
+    later(memoryDataplane(bpf)),
+    later(withCapabilities(memoryDataplane(rules), RULES)),
+  ]);
+
+/** The plan changes after the dataplanes were asked, and before they write. */
+async function changedMeanwhile(syncing: Promise<unknown>, change: () => void): Promise<void> {
+  setImmediate(change);
+  await syncing;
+}
+
 const external = (address: string) => ({ ...clusterIp(address), kind: 'ExternalIP' as const });
 const byBpf = (name: string, address: string): ServicePortPlan =>
   servicePort(name, [external(address)], [backend('10.1.1.2')]);
@@ -70,6 +91,13 @@ const byRules = (name: string, address: string): ServicePortPlan =>
     [{ ...external(address), sourceRanges: ['192.0.2.0/24'] }],
     [backend('10.1.1.2')],
   );
+
+/** As the planner does: plans are live. */
+function replace({ services }: Plan, ...ports: readonly ServicePortPlan[]): void {
+  const live = services as Map<string, ServicePlan>;
+  live.clear();
+  for (const [key, service] of planOf(...ports).services) live.set(key, service);
+}
 
 const WEB = '203.0.113.1';
 const sync = (agent: ComposedDataplane, plan: Plan) => agent.sync(plan, 'all', []);
@@ -173,6 +201,34 @@ test.each(['fails', 'throws'])(
     expect(await held(agent)).toEqual(['bpf 203.0.113.2:80/TCP', `rules ${WEB}:80/TCP`]);
   },
 );
+
+test.each([
+  ['all', 'bpf', 'rules', byBpf, byRules],
+  ['all', 'rules', 'bpf', byRules, byBpf],
+  ['named', 'bpf', 'rules', byBpf, byRules],
+  ['named', 'rules', 'bpf', byRules, byBpf],
+] as const)('%s: a Service of %s that is for %s in mid-sync', async (...row) => {
+  const [extent, from, to, before, after] = row;
+  const tables = node();
+  const agent = lateAgentOn(tables);
+  const plan = planOf(before('web', WEB));
+  await sync(agent, plan);
+  const changed = extent === 'all' ? 'all' : ['default/web'];
+  await changedMeanwhile(agent.sync(plan, changed, []), () => replace(plan, after('web', WEB)));
+  expect(tables.journal).toEqual([`${from} +${WEB}:80/TCP`]);
+  await agent.sync(plan, ['default/web'], []);
+  expect(tables.journal.slice(1)).toEqual([`${to} +${WEB}:80/TCP`, `${from} -${WEB}:80/TCP`]);
+});
+
+test('a Service that is deleted in mid-sync is removed by the next one', async () => {
+  const tables = node();
+  const agent = lateAgentOn(tables);
+  const plan = planOf(byRules('web', WEB));
+  await changedMeanwhile(agent.sync(plan, ['default/web'], []), () => replace(plan));
+  expect(await held(agent)).toEqual([`rules ${WEB}:80/TCP`]);
+  await agent.sync(plan, ['default/web'], []);
+  expect(await held(agent)).toEqual([]);
+});
 
 test('what a dataplane could not take is not asked of it once another one serves it again', async () => {
   const tables = node();
