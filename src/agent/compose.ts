@@ -113,6 +113,7 @@ export async function compose(
   const directReturn = createDirectReturn({
     ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
     isAble: dataplane.capabilities.directReturn,
+    hadFlows: dataplane.hadDirectReturn(),
   });
   closers.push(directReturn);
   agent.listen({

@@ -2,7 +2,8 @@
 // Direct return between nodes: once some Service asks for it, other Nodes are followed, and as soon as all of them are
 // programmed, this node says by an annotation of its own Node that it takes such requests, too: a node never sends to one
 // that does not know it. The annotation stays when the last Service has changed its mind, because flows that exist go on; it
-// goes when the dataplane of this node cannot do it (any more).
+// goes when the dataplane of this node cannot do it (any more). For the same reason an agent goes on following Nodes when an
+// earlier one did: its Node has the annotation, or flows may exist.
 import { reasonOf } from '../errors.ts';
 import { type Backoff, createBackoff } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -19,6 +20,8 @@ export interface DirectReturnParts {
   readonly nodeName: string;
   /** The dataplane takes such requests. */
   readonly isAble: boolean;
+  /** An earlier agent has taken, or sent, such requests. */
+  readonly hadFlows: boolean;
   readonly source: Pick<Source, 'followNodes' | 'annotateNode' | 'noteAnnotated'>;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -62,9 +65,9 @@ class Following implements DirectReturn {
     this.#backoff = createBackoff(RETRY, parts.clock.random);
   }
 
-  planned({ wantsDirectReturn }: Plan): void {
-    const { isAble, source } = this.#parts;
-    if (!isAble || wantsDirectReturn !== true || this.#isFollowing) return;
+  planned(plan: Plan): void {
+    const { isAble, hadFlows, source } = this.#parts;
+    if (!isAble || this.#isFollowing || !(hadFlows || takesRequests(plan))) return;
     this.#isFollowing = true;
     source.followNodes?.();
   }
@@ -78,8 +81,9 @@ class Following implements DirectReturn {
     }
   }
 
-  synced({ node }: Plan, isComplete: boolean): void {
-    if (this.#isReady || !this.#isFollowing || node.peers === undefined) return;
+  synced(plan: Plan, isComplete: boolean): void {
+    if (this.#isReady || !this.#isFollowing) return;
+    if (plan.node.peers === undefined || !takesRequests(plan)) return;
     // A sync that had begun before the nodes were known is followed by another one.
     this.#syncs += 1;
     if (!isComplete && this.#syncs < 2) return;
@@ -156,6 +160,9 @@ class Following implements DirectReturn {
     this.#cancelRetry = clock.after(this.#backoff.nextMs(), () => this.#reconcile());
   }
 }
+
+const takesRequests = ({ wantsDirectReturn, node }: Plan): boolean =>
+  wantsDirectReturn === true || node.isPeer === true;
 
 function annotationOf(object: unknown): string | undefined {
   if (!isRecord(object)) return undefined;

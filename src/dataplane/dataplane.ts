@@ -77,6 +77,8 @@ export interface Dataplane {
   counters(): Counters;
   /** The network devices of the node, if programs are attached to devices at all. */
   devices?(): readonly DeviceView[];
+  /** An earlier agent has taken part in direct return: its flows may go on. */
+  hadDirectReturn?(): boolean;
   /** `listener` is called when freed entries are reusable: a retry after MAP_FULL may succeed. */
   onRoom(listener: () => void): void;
   /** `listener` is called when somebody else has removed what was programmed: an audit writes it again. */
@@ -90,4 +92,5 @@ export interface ComposedDataplane extends Dataplane {
   /** Of each, in the order in which they are asked to serve a frontend. */
   readonly dataplanes: readonly Capabilities[];
   devices(): readonly DeviceView[];
+  hadDirectReturn(): boolean;
 }

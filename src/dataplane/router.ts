@@ -54,6 +54,7 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
     snapshot: () => dataplane.snapshot(),
     counters: () => dataplane.counters(),
     devices: () => dataplane.devices?.() ?? [],
+    hadDirectReturn: () => dataplane.hadDirectReturn?.() ?? false,
     onRoom: (listener) => dataplane.onRoom(listener),
     onLoss: (listener) => dataplane.onLoss?.(listener),
     close: () => dataplane.close(),
@@ -148,6 +149,10 @@ class Router implements ComposedDataplane {
 
   devices(): readonly DeviceView[] {
     return this.#all.flatMap((dataplane) => dataplane.devices?.() ?? []);
+  }
+
+  hadDirectReturn(): boolean {
+    return this.#all.some((dataplane) => dataplane.hadDirectReturn?.() ?? false);
   }
 
   onRoom(listener: () => void): void {

@@ -100,8 +100,8 @@ export function createPlanner(
 
 const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });
 
-/** What Services depend on: not on other Nodes, which come and go in numbers. */
-const apart = ({ node: { others, peers, ...node }, ...context }: NodeContext): unknown => ({
+/** What Services depend on: not on other Nodes, which come and go in numbers, and not on direct return to this one. */
+const apart = ({ node: { others, peers, isPeer, ...node }, ...context }: NodeContext): unknown => ({
   ...context,
   node,
 });
@@ -114,11 +114,12 @@ const withoutPeers = ({ node: { peers, ...node }, ...context }: NodeContext): No
 /** All else stays the same object. */
 function withNeighbours(
   context: NodeContext,
-  { node: { others, peers } }: NodeContext,
+  { node: { others, peers, isPeer } }: NodeContext,
 ): NodeContext {
-  const { node } = context;
+  const { isPeer: wasPeer, ...node } = context.node;
   const isSamePeers = isSame(node.peers, peers);
-  if (isSame(node.others, others) && isSamePeers) return context;
+  if (isSame(node.others, others) && isSamePeers && wasPeer === isPeer) return context;
   const known = isSamePeers ? node.peers : peers;
-  return { ...context, node: { ...node, others, ...(known && { peers: known }) } };
+  const facts = { ...(isPeer && { isPeer }), ...(known && { peers: known }) };
+  return { ...context, node: { ...node, others, ...facts } };
 }

@@ -163,6 +163,8 @@ export interface NodeFacts {
   readonly podCidrs: readonly string[];
   /** Address -> name of other Nodes, if the source delivers them at all. */
   readonly others: ReadonlyMap<string, string>;
+  /** This node's Node says that it takes requests for direct return, at the port of every agent: others may send them. */
+  readonly isPeer?: true;
   /** The same Nodes by name, for direct return; absent = not all of them are known yet. */
   readonly peers?: ReadonlyMap<string, Peer>;
 }

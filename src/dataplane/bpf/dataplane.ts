@@ -153,6 +153,10 @@ class BpfDataplane implements Dataplane {
     return this.#parts.packets?.devices() ?? [];
   }
 
+  hadDirectReturn(): boolean {
+    return this.#parts.packets?.hadDirectReturn ?? false;
+  }
+
   onRoom(listener: () => void): void {
     this.#tellRoom = listener;
   }

@@ -12,6 +12,7 @@ import {
   isZeroPrefix,
 } from '../../lib/ip.ts';
 import { compareText } from '../../lib/names.ts';
+import { GENEVE_PORT } from '../../model/node/direct-return.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
 import type { LocalDetector, NodeFacts, Peer, Plan, PlanSettings } from '../types.ts';
 import type { BuildContext } from './service-plan.ts';
@@ -43,6 +44,7 @@ export function nodeFacts(
     addresses: perFamily((family) => all.find((address) => familyOf(address) === family)),
     localAddresses: [...new Set(all)].filter((address) => !isLoopback(address)).sort(compareText),
     podCidrs: node?.podCidrs ?? [],
+    ...(node?.directReturnPort === GENEVE_PORT && { isPeer: true }),
     ...neighbours,
   };
 }

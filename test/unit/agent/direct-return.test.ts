@@ -15,10 +15,10 @@ let slowness: Promise<void> | undefined;
 let refusal: string | undefined;
 let clock: FakeClock;
 
-const planOf = (wants: boolean, areNodesKnown: boolean): Plan =>
+const planOf = (wants: boolean, areNodesKnown: boolean, isPeer = false): Plan =>
   ({
     ...(wants && { wantsDirectReturn: true }),
-    node: areNodesKnown ? { peers: new Map() } : {},
+    node: { ...(areNodesKnown && { peers: new Map() }), ...(isPeer && { isPeer }) },
   }) as unknown as Plan;
 
 const own = (annotation?: string, name = 'n1'): ObjectChange => ({
@@ -27,9 +27,9 @@ const own = (annotation?: string, name = 'n1'): ObjectChange => ({
   object: { metadata: { annotations: annotation === undefined ? {} : { [NAME]: annotation } } },
 });
 
-const start = (isAble = true): DirectReturn =>
+const start = (isAble = true, hadFlows = false): DirectReturn =>
   createDirectReturn({
-    ...{ nodeName: 'n1', isAble, clock },
+    ...{ nodeName: 'n1', isAble, hadFlows, clock },
     source: {
       followNodes: () => void journal.push('follow'),
       noteAnnotated: async (isAnnotated) => {
@@ -87,6 +87,31 @@ test('it is not written again if it is there, stays when nobody asks any more, a
   expect(journal).toEqual(['follow']);
   subject.arrived([own()]);
   expect(journal).toEqual(['follow', 'n1 geneve/1']);
+});
+
+test('a later agent follows other nodes as long as they may send, also when nobody asks any more', () => {
+  const subject = start();
+  subject.arrived([own('geneve/1')]);
+  subject.planned(planOf(false, false, true));
+  subject.synced(planOf(false, false, true), true);
+  subject.planned(planOf(false, true, true));
+  subject.synced(planOf(false, true, true), true);
+  expect(journal).toEqual(['follow']);
+  subject.arrived([own()]);
+  expect(journal).toEqual(['follow', 'n1 geneve/1']);
+});
+
+test('or as flows of an earlier one may exist; that alone is nothing to tell others', () => {
+  const subject = start(true, true);
+  subject.arrived([own()]);
+  subject.planned(planOf(false, false));
+  subject.synced(planOf(false, true), true);
+  expect(journal).toEqual(['follow']);
+  subject.planned(planOf(true, true));
+  subject.synced(planOf(true, true), true);
+  expect(journal).toEqual(['follow', 'n1 geneve/1']);
+  start(false, true).planned(planOf(false, false, true));
+  expect(journal).toHaveLength(2);
 });
 
 test('a dataplane that cannot do it follows nothing, and takes away what an earlier one has written', () => {

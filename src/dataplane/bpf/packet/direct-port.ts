@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fl_runtime says of this node for direct return: the UDP port at which it takes requests, and the MTU of the way between
-// nodes, which IPIP has a use for, too. The port is open from the first plan on in which somebody wants them, and stays open: requests of flows that exist
-// come after the last Service has changed its mind.
+// nodes, which IPIP has a use for, too. The port is open from the first plan on in which somebody wants them, or may send them
+// because of what an earlier agent has written to the Node, and knows all other nodes: until then the kernel tells those that
+// send that it is closed. It stays open, also for the next agent: requests of flows that exist come after the last Service has
+// changed its mind.
 import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';
@@ -14,6 +16,8 @@ import type { ArrayTable } from '../maps/tables.ts';
 type Followed = Pick<Plan, 'wantsDirectReturn' | 'node'>;
 
 export interface DirectPort {
+  /** As an earlier agent has left it. */
+  readonly wasOpen: boolean;
   follow(plan: Followed): void;
   /** Compares with the kernel what was written, and repairs it. */
   audit(): readonly Entry[];
@@ -25,16 +29,19 @@ export function createDirectPort(
   network: Pick<NetworkFollower, 'current' | 'listen'>,
 ): DirectPort {
   let node: Plan['node'] | undefined;
-  let isOpen = read(runtime, DIRECT_PORT_OFFSET) !== 0;
+  const wasOpen = read(runtime, DIRECT_PORT_OFFSET) !== 0;
+  let isOpen = wasOpen;
   const writeMtu = (): void => {
     if (node !== undefined) write(runtime, DIRECT_MTU_OFFSET, mtuBetween(network.current(), node));
   };
   const unlisten = network.listen(writeMtu);
   return {
+    wasOpen,
     follow: (plan) => {
       node = plan.node;
       writeMtu();
-      isOpen ||= plan.wantsDirectReturn === true;
+      const isDue = plan.wantsDirectReturn === true || node.isPeer === true;
+      isOpen ||= isDue && node.peers !== undefined;
       if (isOpen) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
     },
     audit() {

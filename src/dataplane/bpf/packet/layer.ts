@@ -62,6 +62,8 @@ export interface PacketLayer {
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
+  /** The port for it was open when the layer was opened. */
+  readonly hadDirectReturn: boolean;
   /** Programs stay attached. */
   close(): void;
 }
@@ -142,6 +144,7 @@ export async function openPacketLayer(
       fill: () => sweeping.fill(),
       traffic,
       direct,
+      hadDirectReturn: directPort.wasOpen,
       refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan) {
         followNode(plan.node);

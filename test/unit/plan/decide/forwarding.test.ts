@@ -193,8 +193,13 @@ test('another Node that comes, changes or goes touches no Service', () => {
     expect(delta.plan.node.peers?.get('n2')).toEqual(expected);
     expect(delta.plan.nodePortAddresses).toBe(accepted);
   }
+  const own = planner.apply([node('n1', '192.0.2.11', { metadata: { annotations } })]);
+  expect(own).toMatchObject({ isGlobal: false, changed: [], plan: { node: { isPeer: true } } });
+  expect(own.plan.node.peers?.get('n2')).toEqual(peer);
   const before = planner.current().node;
   const { plan } = planner.apply([node('n2', '192.0.2.12', { metadata: { annotations } })]);
   expect(plan.node.peers).toBe(before.peers);
-  expect(planner.apply([node('n1', '192.0.2.11')]).plan.node.peers).toBe(before.peers);
+  const without = planner.apply([node('n1', '192.0.2.11')]).plan.node;
+  expect(without.peers).toBe(before.peers);
+  expect(without).not.toHaveProperty('isPeer');
 });

@@ -25,14 +25,16 @@ const network = (mtu: number, address = '192.0.2.11'): Network =>
     ]),
   }) as unknown as Network;
 
-const plan = (wants: boolean): Plan =>
+const plan = (wants: boolean, node: Partial<Plan['node']> = { peers: new Map() }): Plan =>
   ({
     ...(wants && { wantsDirectReturn: true }),
-    node: { addresses: { IPv4: '192.0.2.11', IPv6: undefined } },
+    node: { addresses: { IPv4: '192.0.2.11', IPv6: undefined }, ...node },
   }) as unknown as Plan;
 
-function start(first: Network) {
-  const { runtime } = createMemoryTables({ frontends: 1, backends: 1, slotBlocks: 1, services: 1 });
+const newRuntime = () =>
+  createMemoryTables({ frontends: 1, backends: 1, slotBlocks: 1, services: 1 }).runtime;
+
+function start(first: Network, runtime = newRuntime()) {
   let now = first;
   let tell = (): void => undefined;
   const port = createDirectPort(runtime, {
@@ -58,6 +60,28 @@ test('nothing is taken until somebody asks, and then for ever; the MTU is always
   port.follow(plan(true));
   port.follow(plan(false));
   expect(said()).toEqual({ port: 6081, mtu: 1500 });
+});
+
+test('it is closed until all other nodes are known: what comes from a stranger is dropped, and nobody told', () => {
+  const { port, runtime, said } = start(network(1500));
+  expect(port.wasOpen).toBe(false);
+  port.follow(plan(true, {}));
+  expect(said().port).toBe(0);
+  port.follow(plan(true));
+  expect(said().port).toBe(6081);
+  const next = start(network(1500), runtime);
+  expect(next.port.wasOpen).toBe(true);
+  next.port.follow(plan(false, {}));
+  expect(next.port.audit()).toEqual([]);
+  expect(said().port).toBe(6081);
+});
+
+test('a node that says that it takes requests takes them, whether or not a Service of it asks', () => {
+  const { port, said } = start(network(1500));
+  port.follow(plan(false, { isPeer: true }));
+  expect(said().port).toBe(0);
+  port.follow(plan(false, { isPeer: true, peers: new Map() }));
+  expect(said().port).toBe(6081);
 });
 
 test('the MTU follows the device', () => {
