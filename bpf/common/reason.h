@@ -75,6 +75,8 @@ enum reason {
 	REASON_XDP_OTHER_WAY = 53,    /* the sender is reached by another device */
 	REASON_XDP_UNFINISHED = 54,   /* the sender left the checksum to the device */
 	REASON_XDP_RENEWS = 55,	      /* the stack is to keep the next station known */
+	/* Of direct return, at the node that chose the backend: */
+	REASON_DIRECT_OUTDATED = 56, /* given back, and its flow has another backend: dropped */
 };
 
 #endif

@@ -78,7 +78,7 @@ static __always_inline int end_direct_flow(struct __sk_buff *skb, struct packet 
 	if (!p->flow.flags.direct_return)
 		return request(skb, family);
 	if (!is_of_named(p))
-		return TC_ACT_SHOT;
+		return unanswered(REASON_DIRECT_OUTDATED);
 	end_direct(family);
 	return UNDECIDED;
 }

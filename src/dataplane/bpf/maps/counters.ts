@@ -59,6 +59,7 @@ export const REASONS = [
   'XDP_OTHER_WAY',
   'XDP_UNFINISHED',
   'XDP_RENEWS',
+  'DIRECT_OUTDATED',
 ] as const;
 
 /** Exact up to 2^53. */

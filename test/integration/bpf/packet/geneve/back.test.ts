@@ -169,6 +169,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         expect(takesBack(`${request} tcp SYN`, named)).toBe(`action ${DROPPED}`);
         expect(drive.flows('new', family)[0]?.value).toMatchObject({ backendId: 1 });
         expect(drive.nats('new', family)).toEqual([]);
+        expect(drive.reasons()).toEqual({ DIRECT_GIVEN_BACK: 1, DIRECT_OUTDATED: 1 });
       });
 
       test('what is given back is never sent back', () => {
