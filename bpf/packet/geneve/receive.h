@@ -181,6 +181,8 @@ __noinline int fl_receive(struct __sk_buff *skb)
 	wrapped = read_geneve(skb, p, &head);
 	if (wrapped == WRAPPED_FOREIGN)
 		return LEAVE;
+	if (wrapped == WRAPPED_CUT && !is_pod)
+		return LEAVE;
 	if (is_pod || !peer_at(&p->wire.source))
 		return unanswered(REASON_GENEVE_STRANGER);
 	if (wrapped == WRAPPED_MALFORMED)

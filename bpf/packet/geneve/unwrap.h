@@ -10,7 +10,12 @@
 #include "packet/geneve/way.h"
 
 /* What becomes of a packet to the port. */
-enum wrapped { WRAPPED_FOREIGN = 0, WRAPPED_MALFORMED = 1, WRAPPED_REQUEST = 2 } PACKED_ENUM;
+enum wrapped {
+	WRAPPED_FOREIGN = 0,
+	WRAPPED_MALFORMED = 1,
+	WRAPPED_REQUEST = 2,
+	WRAPPED_CUT = 3, /* a fragment that ends before it tells; conntrack may put it together */
+} PACKED_ENUM;
 
 /* To this node, as others know it. */
 static __always_inline bool is_to_node(const struct packet *p)
@@ -59,7 +64,9 @@ static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, const str
 {
 	__u32 at = p->transport + sizeof(struct udphdr), end = p->network + p->length;
 
-	if (at + GENEVE_SIZE4 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE4) ||
+	if (at + GENEVE_SIZE4 > end)
+		return p->is_fragment ? WRAPPED_CUT : WRAPPED_FOREIGN;
+	if (bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE4) ||
 	    bpf_ntohl(head->geneve.vni) >> 8 != GENEVE_VNI ||
 	    head->option.class != bpf_htons(GENEVE_CLASS))
 		return WRAPPED_FOREIGN;
@@ -106,12 +113,13 @@ static __always_inline __u32 size_of_outer(const struct packet *p)
 						      : sizeof(struct ipv6hdr);
 }
 
-/* What is in the way, as options, we have not sent. */
+/* What is in the way, as options, we have not sent, and no fragments. */
 static __always_inline bool can_be_unwrapped(const struct packet *p)
 {
 	__u32 network = p->has_mac ? ETH_HLEN : 0;
 
-	return p->network == network && p->transport == network + size_of_outer(p);
+	return !p->is_fragment && p->network == network &&
+	       p->transport == network + size_of_outer(p);
 }
 
 /* Into p->way and p->choice: where it comes from, and the backend. */

@@ -71,10 +71,19 @@ export interface WrapSpec {
   readonly port?: number;
   readonly backend: { readonly address: string; readonly port: number };
   readonly inner: string | Uint8Array;
+  /** Bytes of the datagram that are in a second fragment; this is the first one. */
+  readonly isCutBefore?: number;
 }
 
 /** What a node sends for the frame `inner`: as docs/adr/0037 says, from the text of that. */
-export function wrap({ from, to, port = 6081, backend, inner }: WrapSpec): Uint8Array {
+export function wrap({
+  from,
+  to,
+  port = 6081,
+  backend,
+  inner,
+  isCutBefore = 0,
+}: WrapSpec): Uint8Array {
   const frame = typeof inner === 'string' ? buildFrame(inner) : inner;
   const address = addressBytes(backend.address, isIpv6(backend.address) ? 'IPv6' : 'IPv4');
   const words = 1 + address.length / 4;
@@ -85,8 +94,9 @@ export function wrap({ from, to, port = 6081, backend, inner }: WrapSpec): Uint8
     ...frame.subarray(ETHERNET),
   );
   const endpoint = (a: string, p: number): string => (isIpv6(a) ? `[${a}]:${p}` : `${a}:${p}`);
+  const cut = isCutBefore === 0 ? '' : ` frag=0+ id=9 take=${UDP + geneve.length}`;
   const outer = buildFrame(
-    `${endpoint(from, 0xc123)} > ${endpoint(to, port)} udp payload=${geneve.length} nosum`,
+    `${endpoint(from, 0xc123)} > ${endpoint(to, port)} udp payload=${geneve.length + isCutBefore} nosum${cut}`,
   );
   outer.set(geneve, outer.length - geneve.length);
   return outer;

@@ -21,6 +21,7 @@ withRoutes(drive);
 const LEFT = 0xffff_ffff;
 const DROPPED = 2;
 const FAMILIES = ['IPv4', 'IPv6'] as const;
+const UDP = 8;
 const GENEVE_AT = { IPv4: 14 + 20 + 8, IPv6: 14 + 40 + 8 } as const;
 
 describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
@@ -32,6 +33,8 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     const request = `${client()} > ${vip()}`;
     const reply = `${pod(5)} > ${client()}`;
     const backend = { address: at.pod(5), port: 8080 };
+    const endpoint = (address: string, port: number): string =>
+      outer === 'IPv4' ? `${address}:${port}` : `[${address}]:${port}`;
 
     /** This node would choose another backend, on another node: what is named counts. */
     function serve(service: Service = {}): void {
@@ -221,6 +224,30 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(receive(frame)).toBe('left');
       drive.putDevice({});
       expect(receive(wrap({ from: peer, to: stranger, backend, inner: plain }))).toBe('left');
+    });
+
+    test('nor in fragments of which the first one does not tell what it is', () => {
+      const size = UDP + (family === 'IPv4' ? 20 : 32);
+      const first = (from: string, to: string, take: number): Uint8Array =>
+        buildFrame(
+          `${endpoint(from, 50_000)} > ${endpoint(to, 6081)} udp payload=200 nosum frag=0+ take=${take} id=5`,
+        );
+      drive.putDevice({}, false, true);
+      for (const to of [own, peer]) {
+        for (const take of [8, 16, 24]) expect(receive(first(peer, to, take))).toBe('dropped');
+      }
+      expect(drive.reasons()).toEqual({ GENEVE_STRANGER: 6 });
+      expect(receive(first(peer, stranger, 8))).toBe('left');
+      // Of another tunnel.
+      expect(receive(first(peer, own, size + 8))).toBe('left');
+      drive.putDevice({});
+      expect(receive(first(peer, own, 8))).toBe('left');
+    });
+
+    test('what was put together on the way, and fragmented again, is no request', () => {
+      const frame = wrap({ from: peer, to: own, backend, inner: plain, isCutBefore: 200 });
+      expect(receive(frame)).toBe('dropped');
+      expect(drive.reasons()).toEqual({ GENEVE_NOT_UNWRAPPED: 1 });
     });
 
     test('a node that takes none leaves it', () => {
