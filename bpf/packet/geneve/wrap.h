@@ -40,12 +40,22 @@ static __always_inline bool fits(struct __sk_buff *skb, const struct packet *p, 
 /* --- headers -----------------------------------------------------------------------------------
  */
 
+/*
+ * Of a header's field: 0 says "all that is there", as the kernel has it for what it has put
+ * together. That is longer than a field can tell, when the headers are added, and every segment
+ * that is made of it gets its own length.
+ */
+static __always_inline __be16 length_field(__u32 length)
+{
+	return length > 0xffff ? 0 : bpf_htons(length);
+}
+
 static __always_inline void set_udp(const struct packet *p, struct udphdr *udp, __u32 length,
 				    __u32 hash)
 {
 	udp->source = bpf_htons(FIRST_SOURCE_PORT | (hash & 0x3fff));
 	udp->dest = bpf_htons(p->way.port);
-	udp->len = bpf_htons(length);
+	udp->len = length_field(length);
 	udp->check = 0; /* for IPv6 see RFC 6935: the packet inside has its own */
 }
 
@@ -57,7 +67,7 @@ static __always_inline long store_outer4(struct __sk_buff *skb, const struct pac
 			{
 				.version = 4,
 				.ihl = sizeof(outer.ip) / 4,
-				.tot_len = bpf_htons(length),
+				.tot_len = length_field(length),
 				.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
 				.ttl = OUTER_TTL,
 				.protocol = IPPROTO_UDP,
@@ -78,7 +88,7 @@ static __always_inline long store_outer6(struct __sk_buff *skb, const struct pac
 		.ip =
 			{
 				.version = 6,
-				.payload_len = bpf_htons(length - sizeof(outer.ip)),
+				.payload_len = length_field(length - sizeof(outer.ip)),
 				.nexthdr = IPPROTO_UDP,
 				.hop_limit = OUTER_TTL,
 			},
@@ -188,7 +198,7 @@ static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum fa
 	__u32 hash = hash_tuple(p->secret, &p->wire, inner) >> 32;
 	long error;
 
-	if (length > 0xffff || spend_hop(skb, p, inner) ||
+	if (spend_hop(skb, p, inner) ||
 	    make_outer_room(skb, p, overhead, outer, BPF_F_ADJ_ROOM_ENCAP_L4_UDP))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
 	error = outer == FAMILY_IPV4 ? store_outer4(skb, p, length, hash)

@@ -10,7 +10,7 @@ static __always_inline long store_ipip4(struct __sk_buff *skb, const struct pack
 	struct iphdr ip = {
 		.version = 4,
 		.ihl = sizeof(ip) / 4,
-		.tot_len = bpf_htons(length),
+		.tot_len = length_field(length),
 		.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
 		.ttl = OUTER_TTL,
 		.protocol = IPPROTO_IPIP,
@@ -26,7 +26,7 @@ static __always_inline long store_ipip6(struct __sk_buff *skb, const struct pack
 {
 	struct ipv6hdr ip = {
 		.version = 6,
-		.payload_len = bpf_htons(length - sizeof(ip)),
+		.payload_len = length_field(length - sizeof(ip)),
 		.nexthdr = IPPROTO_IPV6,
 		.hop_limit = OUTER_TTL,
 	};
@@ -41,8 +41,7 @@ static __always_inline int wrap_ipip(struct __sk_buff *skb, struct packet *p, en
 	__u32 overhead = ipip_overhead(family), length = p->length + overhead;
 	long error;
 
-	if (length > 0xffff || spend_hop(skb, p, family) ||
-	    make_outer_room(skb, p, overhead, family, 0))
+	if (spend_hop(skb, p, family) || make_outer_room(skb, p, overhead, family, 0))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
 	error = family == FAMILY_IPV4 ? store_ipip4(skb, p, length) : store_ipip6(skb, p, length);
 	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_on_way(p);

@@ -23,6 +23,8 @@ type Transport = keyof typeof PORTS;
 export interface DirectCluster {
   readonly nodes: readonly TestNode[];
   readonly servers: readonly Pod[];
+  /** Where `outside` is. */
+  readonly machine: TestNode;
   readonly outside: Client;
   /** Writes the Services to all nodes, and waits for programmed(). */
   serve(options?: Serving): Promise<void>;
@@ -97,7 +99,7 @@ export async function startDirectCluster({
   const outside = await startClient(machine.self);
   const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flags)));
   return {
-    ...{ nodes, servers, outside, serve, writeNodes, programmed },
+    ...{ nodes, servers, machine, outside, serve, writeNodes, programmed },
     restart: async (index) => {
       await agents[index]!.stop();
       agents[index] = await nodes[index]!.startAgent(flags);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return between three nodes, with real sockets: who sees which client, what is on the wire, and what nodes do that
 // do not know each other.
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { encodeNodeAddress } from '../../../../src/dataplane/bpf/maps/direct-layout.ts';
@@ -9,7 +11,7 @@ import type { Answer } from '../../../../src/lab/client/protocol.ts';
 import { startServer } from '../../../../src/lab/sandbox.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
-import { type Child, start } from '../../../../src/sys/exec.ts';
+import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
 import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
@@ -21,9 +23,11 @@ import {
   startDirectCluster,
   VIPS,
 } from '../../../support/packets/direct-return.ts';
+import { compiled } from '../../../support/programs/compiled.ts';
 import { PEER_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 
+const SUPPORT = fileURLToPath(new URL('../../../support', import.meta.url));
 const TRANSPORTS = ['TCP', 'UDP'] as const;
 const ALL = ['n1', 'n2', 'n3'] as const;
 /** Enough for each of three servers to be chosen, all but once in 10^9 times. */
@@ -60,6 +64,13 @@ const only = (at: number) => ({ endpoints: [{ pod: cluster.servers[at]! }] });
 
 const reasonOf = async (node: TestNode, reason: string): Promise<number> =>
   (await node.status()).reasons[reason] ?? 0;
+
+/** Longer than 64 KiB: what a card puts together (GRO) has at most that, and fits no more with Geneve around it. */
+async function setGsoSize(namespace: string, device: string): Promise<void> {
+  const program = compiled(join(SUPPORT, 'programs/gso-size.c'));
+  const [nsenter = '', ...args] = insideNamespace(namespace, [program, '150000', device]);
+  expect(await run(nsenter, args)).toMatchObject({ code: 0, stderr: '' });
+}
 
 interface Capture {
   readonly child: Child;
@@ -154,6 +165,23 @@ describe.each([0, 1])('family %i', (family) => {
     await Promise.all([there.child.exited, back.child.exited]);
     expect(back.lines.filter((line) => line !== '')).toEqual([]);
   });
+});
+
+test('packets that the kernel has put together, longer than a header can tell', async () => {
+  await cluster.serve(only(1));
+  const wire = cluster.nodes[0]!.self.namespace.replace(/n1$/, 'wire');
+  await setGsoSize(cluster.machine.self.namespace, 'uplink');
+  await setGsoSize(wire, 'n1');
+  const before = await reasonOf(cluster.nodes[0]!, 'DIRECT_NOT_WRAPPED');
+  const tcp = await cluster.outside.open(target('TCP'));
+  const text = 'x'.repeat(2_000_000);
+  const long = await capture(cluster.nodes[0]!, 'tcp and ip[2:2] = 0 and greater 65536');
+  expect(await tcp.talk(text)).toMatchObject({ kind: 'answered', backend: 's2', text });
+  await tcp.close();
+  await until(() => long.lines.length > 0, 'a long packet');
+  long.child.kill('SIGINT');
+  await long.child.exited;
+  expect(await reasonOf(cluster.nodes[0]!, 'DIRECT_NOT_WRAPPED')).toBe(before);
 });
 
 test('what comes from a machine that is no Node is dropped and counted', async () => {
