@@ -201,10 +201,22 @@ function get(runDir: string, route: string, timeoutMs = TIMEOUT_MS): Promise<Inc
       asked.setTimeout(0);
       resolve(response);
     });
-    asked.on('timeout', () => asked.destroy(new Error(`no response within ${timeoutMs / 1000} s`)));
-    asked.on('error', (error) => reject(noAgent(runDir, error)));
+    asked.on('timeout', () => asked.destroy(new NoAnswer(runDir, timeoutMs)));
+    asked.on('error', (error) =>
+      reject(error instanceof NoAnswer ? error : noAgent(runDir, error)),
+    );
     asked.end();
   });
+}
+
+/** An agent has the socket open: whether one runs is not the question. */
+class NoAnswer extends FairleadError {
+  constructor(runDir: string, timeoutMs: number) {
+    super(
+      'NOT_RUNNING',
+      `the agent at ${socketPath(runDir)} did not answer within ${timeoutMs / 1000} s: it is busy or stopped (SIGSTOP); try again, and see its log`,
+    );
+  }
 }
 
 function noAgent(runDir: string, error: unknown): FairleadError {

@@ -84,6 +84,15 @@ test('no agent, and one that talks nonsense, are told apart from an answer', asy
   server.close();
 });
 
+test('an agent that does not answer in time is not one that does not run', async () => {
+  const server = createServer(() => undefined);
+  await new Promise<void>((resolve) => server.listen(socketPath(runDir), resolve));
+  const failed = await askAgent(runDir, '/v1/audit', 20).catch((error: unknown) => error);
+  expect(failed).toMatchObject({ code: 'NOT_RUNNING' });
+  expect(String(failed)).toMatch(/agent\.sock did not answer within 0\.02 s: it is busy/);
+  server.close();
+});
+
 test('only its owner may connect', async () => {
   const socket = await serveSocket(runDir, {});
   expect(statSync(socketPath(runDir)).mode & 0o777).toBe(0o600);
