@@ -9,7 +9,9 @@
 #define FAIRLEAD_GENEVE_ERROR_H
 
 #include "packet/answer/refuse.h"
-#include "packet/geneve/way.h"
+#include "packet/flow/tables.h"
+#include "packet/geneve/wrap.h"
+#include "packet/icmp/quoted.h"
 
 static __always_inline bool is_from_closed_port(const struct packet *p,
 						const struct icmp_header *icmp)
@@ -21,7 +23,50 @@ static __always_inline bool is_from_closed_port(const struct packet *p,
 								  : ICMPV6_PORT_UNREACHABLE);
 }
 
-/* Anybody can send such an error. */
+/* p->quoted is a packet that this node may have sent in Geneve from the port. */
+static __always_inline bool has_left_by(struct packet *p, __u16 port, enum family inner)
+{
+	struct flow *flow = find_flow(TIER_MAIN, &p->quoted, inner);
+
+	if (!flow)
+		flow = find_flow(TIER_NEW, &p->quoted, inner);
+	return flow && flow->flags.direct_return && outer_port(p, &p->quoted, inner) == port;
+}
+
+__noinline int fl_has_left4(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? has_left_by(p, port, FAMILY_IPV4) : false;
+}
+
+__noinline int fl_has_left6(__u32 port)
+{
+	struct packet *p = this_packet();
+
+	return p ? has_left_by(p, port, FAMILY_IPV6) : false;
+}
+
+/*
+ * What is quoted shows the packet inside, and that is of a flow that goes out so, from the port
+ * that the secret gives it: who has not seen it cannot write it. Takes p->quoted.
+ */
+static __always_inline bool is_about_flow(struct __sk_buff *skb, struct packet *p)
+{
+	__u32 at = p->transport + sizeof(struct udphdr);
+	__u16 port = p->quoted.source_port;
+	struct geneve geneve;
+
+	if (bpf_skb_load_bytes(skb, at, &geneve, sizeof(geneve)) ||
+	    bpf_ntohl(geneve.vni) >> 8 != GENEVE_VNI)
+		return false;
+	p->quoted_network = at + sizeof(geneve) + geneve.words % 64 * 4;
+	if (geneve.protocol == bpf_htons(ETH_P_IP))
+		return fl_read_quoted4(skb) && fl_has_left4(port);
+	return fl_read_quoted6(skb) && fl_has_left6(port);
+}
+
+/* Anybody can send such an error: few routers quote so much that is_about_flow() could tell. */
 static __always_inline __u32 told_mtu(const struct icmp_header *icmp, enum family outer)
 {
 	__u32 kind = icmp->type << 8 | icmp->code, mtu = bpf_ntohl(icmp->rest);
@@ -42,10 +87,13 @@ __noinline int fl_geneve_error(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
 	struct icmp_header icmp;
+	struct address own;
 	struct peer *peer;
 	__u32 mtu;
 
-	if (!p || p->quoted.protocol != PROTOCOL_UDP)
+	if (!p || p->quoted.protocol != PROTOCOL_UDP || p->quoted.source_port < FIRST_SOURCE_PORT ||
+	    !own_address(family_of(&p->quoted.source), &own) ||
+	    !is_same_address(&p->quoted.source, &own))
 		return LEAVE;
 	peer = peer_at(&p->quoted.destination);
 	if (!peer || port_of(peer) != p->quoted.destination_port ||
@@ -54,7 +102,7 @@ __noinline int fl_geneve_error(struct __sk_buff *skb)
 	count_reason(REASON_DIRECT_ICMP);
 	mtu = is_from_closed_port(p, &icmp) ? PORT_IS_CLOSED
 					    : told_mtu(&icmp, family_of(&p->quoted.destination));
-	if (!mtu)
+	if (!mtu || (mtu == PORT_IS_CLOSED && !is_about_flow(skb, p)))
 		return LEAVE;
 	set_now(p);
 	peer->path_mtu_at = p->now;

@@ -50,17 +50,24 @@ static __always_inline __be16 length_field(__u32 length)
 	return length > 0xffff ? 0 : bpf_htons(length);
 }
 
-static __always_inline void set_udp(const struct packet *p, struct udphdr *udp, __u32 length,
-				    __u32 hash)
+/* Of the flow of a request: nobody else knows the secret. */
+static __always_inline __u16 outer_port(const struct packet *p, const struct tuple *request,
+					enum family inner)
 {
-	udp->source = bpf_htons(FIRST_SOURCE_PORT | (hash & 0x3fff));
+	return FIRST_SOURCE_PORT | (hash_tuple(p->secret, request, inner) >> 32 & 0x3fff);
+}
+
+static __always_inline void set_udp(const struct packet *p, struct udphdr *udp, __u32 length,
+				    __u16 port)
+{
+	udp->source = bpf_htons(port);
 	udp->dest = bpf_htons(p->way.port);
 	udp->len = length_field(length);
 	udp->check = 0; /* for IPv6 see RFC 6935: the packet inside has its own */
 }
 
 static __always_inline long store_outer4(struct __sk_buff *skb, const struct packet *p,
-					 __u32 length, __u32 hash)
+					 __u32 length, __u16 port)
 {
 	struct outer4 outer = {
 		.ip =
@@ -77,12 +84,12 @@ static __always_inline long store_outer4(struct __sk_buff *skb, const struct pac
 	};
 
 	outer.ip.check = ~fold(bpf_csum_diff(NULL, 0, (__be32 *)&outer.ip, sizeof(outer.ip), 0));
-	set_udp(p, &outer.udp, length - sizeof(outer.ip), hash);
+	set_udp(p, &outer.udp, length - sizeof(outer.ip), port);
 	return bpf_skb_store_bytes(skb, p->network, &outer, sizeof(outer), 0);
 }
 
 static __always_inline long store_outer6(struct __sk_buff *skb, const struct packet *p,
-					 __u32 length, __u32 hash)
+					 __u32 length, __u16 port)
 {
 	struct outer6 outer = {
 		.ip =
@@ -96,7 +103,7 @@ static __always_inline long store_outer6(struct __sk_buff *skb, const struct pac
 
 	__builtin_memcpy(&outer.ip.saddr, &p->way.source, sizeof(outer.ip.saddr));
 	__builtin_memcpy(&outer.ip.daddr, &p->way.node, sizeof(outer.ip.daddr));
-	set_udp(p, &outer.udp, length - sizeof(outer.ip), hash);
+	set_udp(p, &outer.udp, length - sizeof(outer.ip), port);
 	return bpf_skb_store_bytes(skb, p->network, &outer, sizeof(outer), 0);
 }
 
@@ -195,14 +202,14 @@ static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum fa
 {
 	enum family outer = family_of(&p->way.node);
 	__u32 overhead = overhead_of(outer, inner), length = p->length + overhead;
-	__u32 hash = hash_tuple(p->secret, &p->wire, inner) >> 32;
+	__u16 port = outer_port(p, &p->wire, inner);
 	long error;
 
 	if (spend_hop(skb, p, inner) ||
 	    make_outer_room(skb, p, overhead, outer, BPF_F_ADJ_ROOM_ENCAP_L4_UDP))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
-	error = outer == FAMILY_IPV4 ? store_outer4(skb, p, length, hash)
-				     : store_outer6(skb, p, length, hash);
+	error = outer == FAMILY_IPV4 ? store_outer4(skb, p, length, port)
+				     : store_outer6(skb, p, length, port);
 	error |= store_geneve(
 		skb, p,
 		p->network + (outer == FAMILY_IPV4 ? sizeof(struct outer4) : sizeof(struct outer6)),

@@ -66,6 +66,31 @@ static __always_inline bool read_quoted_transport(struct __sk_buff *skb, struct 
 	return true;
 }
 
+/* At p->quoted_network. False: nothing of ours. */
+static __always_inline bool read_quoted(struct __sk_buff *skb, struct packet *p, enum family family)
+{
+	p->quoted.protocol = read_quoted_network(skb, p, family);
+	if (p->quoted.protocol != PROTOCOL_TCP && p->quoted.protocol != PROTOCOL_UDP &&
+	    p->quoted.protocol != PROTOCOL_SCTP)
+		return false;
+	return read_quoted_transport(skb, p);
+}
+
+/* Global, because what a quoted packet carries is read as well, see geneve/error.h. */
+__noinline int fl_read_quoted4(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? read_quoted(skb, p, FAMILY_IPV4) : false;
+}
+
+__noinline int fl_read_quoted6(struct __sk_buff *skb)
+{
+	struct packet *p = this_packet();
+
+	return p ? read_quoted(skb, p, FAMILY_IPV6) : false;
+}
+
 /*
  * False: no error, or it quotes nothing of ours, or was not sent to who sent what it quotes. Then
  * p->quoted.protocol is what it quotes, if anything.
@@ -80,12 +105,8 @@ static __always_inline bool read_error(struct __sk_buff *skb, struct packet *p, 
 	    bpf_skb_load_bytes(skb, p->icmp, &type, sizeof(type)) || !is_error(type, family))
 		return false;
 	p->quoted_network = p->icmp + ICMP_HEADER_SIZE;
-	p->quoted.protocol = read_quoted_network(skb, p, family);
-	if (p->quoted.protocol != PROTOCOL_TCP && p->quoted.protocol != PROTOCOL_UDP &&
-	    p->quoted.protocol != PROTOCOL_SCTP)
-		return false;
-	return is_same_address(&p->quoted.source, &p->wire.destination) &&
-	       read_quoted_transport(skb, p);
+	return (family == FAMILY_IPV4 ? fl_read_quoted4(skb) : fl_read_quoted6(skb)) &&
+	       is_same_address(&p->quoted.source, &p->wire.destination);
 }
 
 __noinline int fl_read_error4(struct __sk_buff *skb)

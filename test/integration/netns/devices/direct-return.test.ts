@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import { encodeNodeAddress } from '../../../../src/dataplane/bpf/maps/direct-layout.ts';
+import { DIRECT_PORT_OFFSET } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { runCommand } from '../../../../src/lab/agent.ts';
 import type { Answer } from '../../../../src/lab/client/protocol.ts';
 import { startServer } from '../../../../src/lab/sandbox.ts';
@@ -223,6 +224,30 @@ test('an audit tells that a node is not known any more, and repairs it', async (
   expect(stdout).toContain('peer 192.168.77.2 is missing');
   expect(stdout).toContain('peer fd00:77::2 is missing');
   expect(await audit()).toMatchObject({ code: 0 });
+  expect(await seen('TCP')).toEqual({ s2: OUTSIDE[0] });
+});
+
+/** As with a node that is up before its agent: its kernel answers. */
+function closePort({ instance }: TestNode): void {
+  const map = openPinnedMap(mapPath(instance.bpfRoot, 'fl_runtime'));
+  new DataView(map.mmap()).setUint16(DIRECT_PORT_OFFSET, 0, true);
+  map.close();
+}
+
+test('a node whose kernel says that the port is closed: what begins is masqueraded', async () => {
+  await cluster.serve(only(1));
+  const [balancer, backend] = cluster.nodes;
+  const before = await reasonOf(balancer!, 'DIRECT_ICMP');
+  closePort(backend!);
+  // The SYN that is lost is sent again after a second.
+  const answer = await cluster.outside.once(target('TCP'), 5_000);
+  expect(answer).toMatchObject({ backend: 's2', clientSeen: { address: BALANCER[0] } });
+  expect(await reasonOf(balancer!, 'DIRECT_ICMP')).toBe(before + 1);
+  expect(await seen('TCP')).toEqual({ s2: BALANCER[0] });
+  forgetPeers(balancer!);
+  for (const { instance } of [balancer!, backend!]) {
+    await runCommand(instance, ['audit', '--run-dir', instance.runDir]);
+  }
   expect(await seen('TCP')).toEqual({ s2: OUTSIDE[0] });
 });
 

@@ -25,6 +25,9 @@ const drive = sharedDrive();
 const { setMtu } = withRoutes(drive);
 const tables = kernelTables((name) => drive.object.map(name));
 const REDIRECTED = 7;
+const LEFT = 0xffff_ffff;
+/** In struct flow. */
+const FLOW_FLAGS = 47;
 const FAMILIES = ['IPv4', 'IPv6'] as const;
 
 describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
@@ -34,6 +37,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     const at = PLACES[family];
     const { own, peer } = NODES[outer];
     const overhead = (outer === 'IPv4' ? 20 : 40) + 8 + (family === 'IPv4' ? 20 : 32);
+    const outerSize = outer === 'IPv4' ? 20 : 40;
     const port = outer === 'IPv4' ? `${peer}:6081` : `[${peer}]:6081`;
 
     function serve(service: Service = {}): void {
@@ -153,16 +157,23 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     describe('a node', () => {
       const other = `${client(40_001)} > ${vip()} tcp SYN`;
       const masqueraded = `${client(40_001)} > ${pod(5)} tcp SYN`;
-      /** That nobody is at its port, as any of its address or another one may say. */
-      function closed(from: string): void {
+      /** What this node has sent for the first flow, from its outer network header on. */
+      let sent: Uint8Array;
+      /** That nobody is at its port, as any of its address or another one may say: `from` sends it to `to`, and it quotes this. */
+      function closed(from: string, { quoted = sent, to = own as string } = {}): void {
         const error = outer === 'IPv4' ? 'icmp 3/3' : 'icmp6 1/4';
-        const quoted = `${outer === 'IPv4' ? own : `[${own}]`}:50000 > ${port} udp payload=60 nosum`;
-        const line = `${from} > ${own} ${error} | ${quoted}`;
-        expect(drive.ingress(line)).toBe(line);
+        const source = outer === 'IPv4' ? `${to}:50000` : `[${to}]:50000`;
+        const udp = quoted.length - outerSize - 8;
+        const frame = buildFrame(
+          `${from} > ${to} ${error} | ${source} > ${port} udp payload=${udp} nosum`,
+        );
+        const whole = to === own ? quoted : quoted.subarray(outerSize);
+        frame.set(whole, frame.length - whole.length);
+        expect(drive.run('fl_ingress', frame)).toEqual({ action: LEFT, frame });
       }
       beforeEach(() => {
         takeGeneve(drive);
-        send(`${request} tcp SYN`);
+        sent = drive.run('fl_ingress', buildFrame(`${request} tcp SYN`)).frame.subarray(14);
       });
 
       test('without its annotation: what exists goes on, until its port is closed', () => {
@@ -186,6 +197,38 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
           `${client(40_002)} > ${pod(5)} tcp SYN`,
         );
         expect(send(`${request} tcp ACK payload=9`).action).toBe(REDIRECTED);
+      });
+
+      const innerPort = overhead + (family === 'IPv4' ? 20 : 40);
+      const flipped = (at: number) => sent.map((byte, place) => (place === at ? byte ^ 1 : byte));
+      const goesBySnat = (value: Uint8Array): void => value.set([0], FLOW_FLAGS);
+      test.each([
+        ['comes from another port', () => flipped(outerSize + 1)],
+        ['is for another port', () => flipped(outerSize + 3)],
+        ['is of another tunnel', () => flipped(outerSize + 12)],
+        ['is of no flow', () => flipped(innerPort + 1)],
+        ['ends before the packet inside', () => sent.slice(0, innerPort)],
+        [
+          'is of a flow that does not go directly',
+          () => {
+            drive.edit(family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6', goesBySnat);
+            return sent;
+          },
+        ],
+      ])('keeps what begins if what the error quotes %s', (_, make) => {
+        closed(peer, { quoted: make() });
+        expect(send(other).action).toBe(REDIRECTED);
+      });
+
+      test('and if what it quotes is from no address of this one', () => {
+        closed(peer, { to: NODES[outer].stranger });
+        expect(send(other).action).toBe(REDIRECTED);
+        expect(drive.reasons()).toEqual({});
+      });
+
+      test('whose error quotes no more of the packet inside than its ports', () => {
+        closed(peer, { quoted: sent.subarray(0, innerPort + 8) });
+        expect(drive.ingress(other)).toBe(masqueraded);
       });
     });
 
