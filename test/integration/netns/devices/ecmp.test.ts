@@ -31,14 +31,18 @@ afterEach(async () => {
   held = undefined;
 });
 
-/** The clients whose flows a node has. */
-async function clientsAt(name: Balancer): Promise<ReadonlySet<string>> {
+/** A TCP connection may have the port of a UDP socket. */
+const keyOf = ({ protocol, client }: Pick<HeldFlow, 'protocol' | 'client'>): string =>
+  `${protocol} ${client}`;
+
+/** The keys of the flows that a node has. */
+async function flowsAt(name: Balancer): Promise<ReadonlySet<string>> {
   const { instance } = cluster.nodes[name];
   const args = ['connections', '-o', 'json', '--limit', '10000', ...ownPaths(instance)];
   const { code, stdout, stderr } = await runCommand(instance, args);
   expect(code, stderr).toBe(0);
   const { items } = JSON.parse(stdout) as { items: readonly ConnectionRow[] };
-  return new Set(items.map(({ client }) => client));
+  return new Set(items.map(({ protocol, client }) => `${protocol} ${client}`));
 }
 
 const adoptedBy = async (names: readonly Balancer[]): Promise<number> => {
@@ -87,8 +91,8 @@ async function gainedBy(
   names: readonly Balancer[],
   before: Readonly<Record<string, ReadonlySet<string>>>,
 ): Promise<number> {
-  const tcp = held!.flows.filter(isTcp).map(({ client }) => client);
-  const now = await Promise.all(names.map(clientsAt));
+  const tcp = held!.flows.filter(isTcp).map(keyOf);
+  const now = await Promise.all(names.map(flowsAt));
   const gained = names.map(
     (name, at) => tcp.filter((one) => now[at]?.has(one) && !before[name]?.has(one)).length,
   );
@@ -139,8 +143,8 @@ async function expectIntact(open: HeldFlows): Promise<void> {
 
 test('direct return: one of three nodes is lost and comes back, and every flow keeps its backend', async () => {
   const open = await begin('dsr');
-  const [n1, n2, n3] = await Promise.all(BALANCERS.map(clientsAt));
-  const ofLost = open.flows.filter(({ client }) => n2!.has(client));
+  const [n1, n2, n3] = await Promise.all(BALANCERS.map(flowsAt));
+  const ofLost = open.flows.filter((flow) => n2!.has(keyOf(flow)));
   expect(ofFamily(ofLost)).toEqual(ALL_KINDS);
   const adopted = await adoptedBy(['n1', 'n3']);
   await loseOne(open);
@@ -159,10 +163,44 @@ test('direct return: one of three nodes is lost and comes back, and every flow k
   await newOnesAreServed();
 });
 
+const resetsBySockets = async (): Promise<number> => {
+  const all = await Promise.all(cluster.sockets.map(({ namespace }) => sentResets(namespace)));
+  return all.reduce((sum, count) => sum + count, 0);
+};
+
+/**
+ * Each datagram comes by one node of three, as it happens: after 20 lines one flow in a thousand misses a node. To ask for the
+ * flows costs more than that.
+ */
+const ROUNDS = 20;
+
+test('packets of each flow come by all three nodes in turn', async () => {
+  const open = await begin('dsr');
+  await cluster.alternate();
+  const before = await resetsBySockets();
+  const turned = await openFlows(cluster.client, cluster.addresses, COUNT);
+  const all = [...open.flows, ...turned.flows].map(keyOf);
+  await until(
+    async () => {
+      for (let said = 0; said < ROUNDS; said += 1)
+        await Promise.all([open.round(), turned.round()]);
+      const known = await Promise.all(BALANCERS.map(flowsAt));
+      return known.every((keys) => all.every((one) => keys.has(one)));
+    },
+    { what: 'all flows at all nodes', timeoutMs: 60_000 },
+  );
+  await expectIntact(open);
+  await expectIntact(turned);
+  expect(await resetsBySockets()).toBe(before);
+  await turned.close();
+  await newOnesAreServed();
+});
+
+// Last: a UDP socket that gets the port of one whose masqueraded flow is still there has that flow.
 test('SNAT: connections do not go on at another node: their backend, which has seen another client, resets them', async () => {
   const open = await begin('snat');
-  const n2 = await clientsAt('n2');
-  const ofLost = open.flows.filter(({ client }) => n2.has(client));
+  const n2 = await flowsAt('n2');
+  const ofLost = open.flows.filter((flow) => n2.has(keyOf(flow)));
   const adopted = await adoptedBy(['n1', 'n3']);
   await loseOne(open);
   await open.round();
@@ -173,29 +211,5 @@ test('SNAT: connections do not go on at another node: their backend, which has s
   const reset = broken.filter((flow) => flow.broken !== 'TIMEOUT');
   expect(new Set(reset.map((flow) => flow.broken))).toEqual(new Set(['ECONNRESET']));
   expect(await adoptedBy(['n1', 'n3'])).toBe(adopted + reset.length);
-  await newOnesAreServed();
-  await cluster.restore('n2');
-});
-
-const resetsBySockets = async (): Promise<number> => {
-  const all = await Promise.all(cluster.sockets.map(({ namespace }) => sentResets(namespace)));
-  return all.reduce((sum, count) => sum + count, 0);
-};
-
-test('packets of each flow come by all three nodes in turn', async () => {
-  const open = await begin('dsr');
-  await cluster.alternate();
-  const before = await resetsBySockets();
-  const turned = await openFlows(cluster.client, cluster.addresses, COUNT);
-  const all = [...open.flows, ...turned.flows].map(({ client }) => client);
-  await until(async () => {
-    await Promise.all([open.round(), turned.round()]);
-    const known = await Promise.all(BALANCERS.map(clientsAt));
-    return known.every((clients) => all.every((one) => clients.has(one)));
-  }, 'all flows at all nodes');
-  await expectIntact(open);
-  await expectIntact(turned);
-  expect(await resetsBySockets()).toBe(before);
-  await turned.close();
   await newOnesAreServed();
 });
