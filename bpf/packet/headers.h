@@ -4,6 +4,7 @@
 #define FAIRLEAD_HEADERS_H
 
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>

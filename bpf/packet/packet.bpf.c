@@ -166,12 +166,24 @@ static __always_inline struct packet *begin(bool has_mac)
 	return p;
 }
 
+/*
+ * A device that listens to all, or whose switch floods, brings frames for other stations. The stack
+ * drops them: netfilter never sees them. By the port of a master there may be frames for that.
+ */
+__noinline int fl_is_for_another(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+
+	return device && device->ifindex == ifindex && device->flags.drops_others;
+}
+
 /* Plain packets are all that is here, so that their instructions are in few lines of the cache. */
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
 	struct packet *p = begin(true);
 
-	if (!p)
+	if (!p || (unlikely(skb->pkt_type == PACKET_OTHERHOST) && fl_is_for_another(skb)))
 		return LEAVE;
 	return parse_plain4(skb, p, ETH_HLEN) ? plain_ingress(skb, p) : fl_other_in(skb);
 }

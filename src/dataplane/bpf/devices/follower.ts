@@ -205,11 +205,12 @@ class Follower implements DeviceFollower {
   }
 
   /** The entry comes before the programs that look it up. */
-  #enter({ link: { ifindex, name, mac }, isL3, isPod, role, snat }: DeviceDecision): void {
+  #enter({ link: { ifindex, name, mac }, ...decision }: DeviceDecision): void {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
     const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
-    const pod = { isPod, leadsToPod: role === 'pod' };
-    const value = { ifindex, ...pod, snat, isXdpTarget, mac: isServed ? mac : undefined };
+    const { isL3, isPod, dropsOthers, role, snat } = decision;
+    const flags = { isPod, leadsToPod: role === 'pod', isXdpTarget, dropsOthers };
+    const value = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
     const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });
     if (held.entry === entry) return;

@@ -5,6 +5,7 @@ import { matchesGlob } from '../../../lib/glob.ts';
 import { compareText } from '../../../lib/names.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
 import type { Link } from '../../../sys/netlink/records.ts';
+import { devicesThatDropOthers } from './other-stations.ts';
 import { type InterfaceDetector, podReason } from './pods.ts';
 import { type SnatAddresses, snatAddresses } from './snat-addresses.ts';
 
@@ -33,14 +34,20 @@ export interface DeviceDecision {
    * the source decides, as in kube-proxy, also for what a pod's device brings.
    */
   readonly isPod: boolean;
+  /** The stack drops what comes in by it for another MAC address. */
+  readonly dropsOthers: boolean;
   readonly snat: SnatAddresses;
 }
 
 /** Every device of the namespace, by name. */
 export function decideDevices(network: Network, policy: DevicePolicy): readonly DeviceDecision[] {
-  return [...network.links.values()]
+  const decisions = [...network.links.values()]
     .sort((a, b) => compareText(a.name, b.name))
     .map((link) => decide(link, network, policy));
+  const wanted = decisions.filter(({ isWanted }) => isWanted).map(({ link }) => link.ifindex);
+  const programmed = new Set(wanted);
+  const dropping = devicesThatDropOthers(network, (ifindex) => programmed.has(ifindex));
+  return decisions.map((one) => ({ ...one, dropsOthers: dropping.has(one.link.ifindex) }));
 }
 
 const ETHERNET = 1;
@@ -67,7 +74,11 @@ const USELESS: Readonly<Record<string, string>> = {
   nlmon: 'an nlmon device only records netlink messages',
 };
 
-function decide(link: Link, network: Network, policy: DevicePolicy): DeviceDecision {
+function decide(
+  link: Link,
+  network: Network,
+  policy: DevicePolicy,
+): Omit<DeviceDecision, 'dropsOthers'> {
   const pod = podReason(link, network, policy.podDevices);
   const facts = {
     link,

@@ -69,6 +69,8 @@ export interface DeviceValue {
   readonly leadsToPod: boolean;
   /** XDP programs may send to it. */
   readonly isXdpTarget: boolean;
+  /** The stack drops what comes in by it for another MAC address. */
+  readonly dropsOthers: boolean;
   /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
   readonly mac: string | undefined;
 }
@@ -135,8 +137,9 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  bytes[24] =
-    Number(value.isPod) | (Number(value.leadsToPod) << 1) | (Number(value.isXdpTarget) << 2);
+  const { isPod, leadsToPod, isXdpTarget, dropsOthers } = value;
+  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers];
+  bytes[24] = flags.reduce((bits, flag, bit) => bits | (Number(flag) << bit), 0);
   if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;
 }
@@ -161,6 +164,7 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
     isPod: ((bytes[24] ?? 0) & 1) !== 0,
     leadsToPod: ((bytes[24] ?? 0) & 2) !== 0,
     isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
+    dropsOthers: ((bytes[24] ?? 0) & 8) !== 0,
     mac: hasMac
       ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')
       : undefined,

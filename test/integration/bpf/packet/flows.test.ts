@@ -366,9 +366,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     };
     drive.putFrontend({ address: PLACES[family].vip, port: 80, rules });
     expect(drive.ingress(`${client(1)} > ${vip()} tcp SYN`)).toContain(pod(6));
-    drive.putDevice({}, true);
+    drive.putDevice({}, { isPod: true });
     expect(drive.ingress(`${client(2)} > ${vip()} tcp SYN`)).toContain(pod(5));
-    drive.putDevice({}, false);
+    drive.putDevice({});
     drive.putRange(0, `${PLACES[family].client}/${family === 'IPv4' ? 32 : 128}`);
     expect(drive.ingress(`${client(3)} > ${vip()} tcp SYN`)).toContain(pod(5));
   });

@@ -49,6 +49,7 @@ describe('a device', () => {
       isPod: false,
       leadsToPod: false,
       isXdpTarget: false,
+      dropsOthers: true,
       snat: { IPv4: '192.0.2.1' },
     });
     await namespace.run('ping', '-c1', '-W1', '-b', '-I', 'v0', '192.0.2.255').catch(() => '');
@@ -92,6 +93,30 @@ describe('a device', () => {
     expect(find(state, 'v0')).toMatchObject({ ingress: [], egress: [] });
     await namespace.ip('link set v0 nomaster');
     await follower.until('v0 to be free', isAttached('v0'));
+  });
+
+  test('that leads to a pod keeps them there, for frames to the bridge too', async () => {
+    const other = makeNamespace();
+    try {
+      await namespace.ip(...VETH, 'link add br0 type bridge', 'link set br0 up');
+      await other.ip('link del v0');
+      await namespace.ip(`link set v1 netns ${other.name}`);
+      await other.ip('link set v1 up');
+      const follower = await namespace.follow();
+      const untilDropping = (dropsOthers: boolean): Promise<State> =>
+        follower.until(`dropsOthers ${dropsOthers}`, (state) => {
+          const ifindex = find(state, 'v0')?.ifindex;
+          const entry = state.table.find((one) => one.ifindex === ifindex);
+          return isAttached('v0')(state) && entry?.dropsOthers === dropsOthers;
+        });
+      await untilDropping(true);
+      await namespace.ip('link set v0 master br0');
+      await untilDropping(false);
+      await namespace.ip('link set v0 nomaster');
+      await untilDropping(true);
+    } finally {
+      await other.release();
+    }
   });
 
   test('that goes leaves nothing behind; another of its name is served', async () => {

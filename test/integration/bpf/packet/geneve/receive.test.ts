@@ -217,7 +217,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       ['another node', peer],
     ])('a pod cannot send it to %s, whatever its source', (_name, to) => {
       const frame = wrap({ from: peer, to, backend, inner: plain });
-      drive.putDevice({}, false, true);
+      drive.putDevice({}, { leadsToPod: true });
       expect(receive(frame)).toBe('dropped');
       expect(drive.reasons()).toEqual({ GENEVE_STRANGER: 1 });
       frame.set([1, 2, 3], GENEVE_AT[outer] + 4);
@@ -232,7 +232,7 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         buildFrame(
           `${endpoint(from, 50_000)} > ${endpoint(to, 6081)} udp payload=200 nosum frag=0+ take=${take} id=5`,
         );
-      drive.putDevice({}, false, true);
+      drive.putDevice({}, { leadsToPod: true });
       for (const to of [own, peer]) {
         for (const take of [8, 16, 24]) expect(receive(first(peer, to, take))).toBe('dropped');
       }

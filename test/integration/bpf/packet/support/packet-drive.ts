@@ -9,6 +9,7 @@ import {
   encodeU32,
 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import {
+  type DeviceValue,
   encodeDevice,
   encodePacketSettings,
   type PacketSettings,
@@ -73,6 +74,8 @@ const WILDCARD = 4000;
 export type Leg = 'flow' | 'nat' | 'snat';
 export type Tier = 'main' | 'new';
 
+type DeviceFlags = Partial<Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers'>>;
+
 /** The loopback device, which test runs say that packets come by. */
 export const TEST_DEVICE = 1;
 
@@ -109,9 +112,12 @@ export class PacketDrive extends Drive {
     this.#xdp?.putDevices({ areTargets: XDP_FIRST !== 'left' });
   }
 
-  putDevice(snat: Partial<Record<Family, string>>, isPod = false, leadsToPod = isPod): void {
+  putDevice(
+    snat: Partial<Record<Family, string>>,
+    { isPod = false, leadsToPod = isPod, dropsOthers = false }: DeviceFlags = {},
+  ): void {
     const value = encodeDevice({
-      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod },
+      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers },
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);

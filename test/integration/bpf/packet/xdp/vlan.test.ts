@@ -30,7 +30,7 @@ function putDevice(ifindex: number, isXdpTarget = false): void {
   const snat = {};
   const value = encodeDevice({
     ...{ ifindex, mac: UPLINK.mac, isXdpTarget, snat },
-    ...{ isPod: false, leadsToPod: false },
+    ...{ isPod: false, leadsToPod: false, dropsOthers: true },
   });
   drive.object.map('fl_device').put(encodeU32(ifindex), value);
 }

@@ -35,6 +35,7 @@ export interface State {
   readonly table: readonly {
     readonly ifindex: number;
     readonly isPod: boolean;
+    readonly dropsOthers: boolean;
     readonly snat: object;
   }[];
   /** Packets by `program@device`. */

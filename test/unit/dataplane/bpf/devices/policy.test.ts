@@ -28,6 +28,8 @@ const br0: Spec = { ifindex: 10, name: 'br0', kind: 'bridge' };
 const bond0: Spec = { ifindex: 11, name: 'bond0', kind: 'bond' };
 const cali: Spec = { ifindex: 12, name: 'cali1', kind: 'veth', isPeerElsewhere: true };
 const eth0: Spec = { ifindex: 13, name: 'eth0' };
+const eth0Mac = '02:00:00:00:00:0d';
+const ownMac = '02:00:00:00:00:0f';
 
 test.each([
   ['no detector, or one by address', undefined, false],
@@ -146,6 +148,38 @@ describe('without --devices', () => {
       'tun0',
       'tunl0',
     ]);
+  });
+});
+
+describe('frames for other MAC addresses', () => {
+  const vlan: Spec = { ifindex: 15, name: 'eth0.5', kind: 'vlan', below: 13, mac: eth0Mac };
+  const macvlan: Spec = { ...vlan, ifindex: 16, name: 'vrrp0', kind: 'macvlan', mac: ownMac };
+  const inner: Spec = { ...vlan, ifindex: 17, name: 'eth0.5.6', below: 15, mac: ownMac };
+  const vrf0: Spec = { ifindex: 14, name: 'vrf0', kind: 'vrf' };
+  const vxlan: Spec = { ...macvlan, kind: 'vxlan' };
+  const own: Spec = { ...eth0, mac: eth0Mac };
+  type Row = readonly [what: string, links: readonly Spec[], excluded: string, isDropping: boolean];
+  const rows: readonly Row[] = [
+    ['a device of no master', [own], '', true],
+    ['a port of a bridge', [{ ...own, master: 10 }, br0], '', false],
+    ['a port of a bond', [{ ...own, master: 11 }, bond0], '', false],
+    ['one whose master is unknown', [{ ...own, master: 99 }], '', false],
+    ['a device in a VRF', [{ ...own, master: 14 }, vrf0], '', true],
+    ['a bridge', [br0, { ...own, master: 10 }], '', true],
+    ['below a device with its own address', [own, macvlan], '', true],
+    ['below one with its own address without programs', [own, macvlan], 'vrrp0', false],
+    ['below one that is down', [own, { ...macvlan, isUp: false }], '', true],
+    ['below one with the same address without programs', [own, vlan], 'eth0.5', true],
+    ['below a VLAN in a VLAN without programs', [own, vlan, inner], 'eth0.5.6', false],
+    ['below one in another namespace', [own, { ...macvlan, isPeerElsewhere: true }], 'vrrp0', true],
+    ['below the other end of a veth', [own, { ...cali, below: 13 }], 'cali1', true],
+    ['below a tunnel', [own, vxlan], 'vrrp0', true],
+  ];
+  test.each(rows)('%s', (_what, links, excluded, isDropping) => {
+    const patterns = excluded === '' ? [] : [`!${excluded}`];
+    const decisions = decideDevices(network(links), { ...AUTO, patterns });
+    const first = decisions.find(({ link }) => link.ifindex === links[0]?.ifindex);
+    expect(first?.dropsOthers).toBe(isDropping);
   });
 });
 
