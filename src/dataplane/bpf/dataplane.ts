@@ -22,7 +22,7 @@ import {
   heldFrontends,
   portConnections,
   portTraffic,
-  snapshotOf,
+  snapshotInSteps,
   tableFill,
 } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
@@ -53,7 +53,7 @@ export interface BpfParts {
 
 /** Services that lose a frontend and are written together. */
 const LOSING = 50;
-/** Work of an audit between two turns of the event loop. */
+/** Work of an audit or a snapshot between two turns of the event loop. */
 const SLICE_MS = 10;
 /** Of making tables, between two turns. */
 const TABLES_MS = 5;
@@ -133,9 +133,16 @@ class BpfDataplane implements Dataplane {
     return held.filter(({ id }) => id.protocol === 'UDP' || id.protocol === 'SCTP');
   }
 
+  /** A turn of its own: what is read in slices must not be written in between. */
   async snapshot(): Promise<Snapshot> {
     const { packets, tables } = this.#parts;
-    return snapshotOf(tables, await packets?.latestTotals());
+    const totals = await packets?.latestTotals();
+    return this.#turns(async () => {
+      const steps = snapshotInSteps(tables, totals);
+      const read = await inSlices(steps, SLICE_MS, () => this.#isClosed);
+      if (read === undefined) throw closed();
+      return read;
+    });
   }
 
   counters(): Counters {
@@ -175,7 +182,7 @@ class BpfDataplane implements Dataplane {
     return this.#turns(async () => {
       if (this.#isUnsure) this.#adoptAnew();
       await this.#adopted;
-      if (this.#isClosed) throw new Error('the dataplane is closed');
+      if (this.#isClosed) throw closed();
       try {
         return await work(this.#core);
       } catch (error) {
@@ -245,6 +252,8 @@ class BpfDataplane implements Dataplane {
     });
   }
 }
+
+const closed = (): Error => new Error('the dataplane is closed');
 
 function* collected<T>(parts: Iterable<readonly T[]>, all: T[]): Generator<void, void> {
   for (const part of parts) {

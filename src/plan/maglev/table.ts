@@ -2,6 +2,7 @@
 // The look-up table of Maglev (Eisenbud et al., NSDI 2016, section 3.4): backends take turns, each takes the first entry
 // of its preferences that is free. The same from the same backends, in whatever order they are given; if one comes or
 // goes, few of the others' entries change.
+import { resultOf } from '../../lib/clock.ts';
 import { murmur3 } from './hash.ts';
 
 export interface MaglevInput {
@@ -23,11 +24,7 @@ const STEPS = 32_768;
 
 /** Indexes of names, by entry. */
 export function maglevTable(input: MaglevInput): Uint16Array {
-  const steps = populate(input);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-  }
+  return resultOf(populate(input));
 }
 
 /** The same in steps, between which others may run. About n ln n looks for n entries. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the tables into snapshots: frontends with their backends, counters, table usage. Works with a running
 // agent and, from the pins, without one.
+import { listInSteps, resultOf } from '../../../lib/clock.ts';
 import { BPF } from '../../capabilities.ts';
 import type { HeldFrontend } from '../../dataplane.ts';
 import type {
@@ -18,7 +19,7 @@ import type { Totals } from '../flows/traffic/totals.ts';
 import { BACKEND_STATE, decodeFrontend } from '../maps/layout.ts';
 import { portIdOf } from '../maps/names.ts';
 import type { ArrayTable, Tables } from '../maps/tables.ts';
-import { adopt } from '../sync/adopt.ts';
+import { adoptInSteps } from '../sync/adopt.ts';
 import {
   allPorts,
   type FrontendRecord,
@@ -29,9 +30,16 @@ import {
 } from '../sync/ledger.ts';
 
 /** Reads the current contents of all tables. @param totals packets of frontends; undefined: not known */
-export function snapshotOf(tables: Tables, totals?: Totals): Snapshot {
-  const { ledger } = adopt(tables);
-  return { frontends: [...frontendViews(ledger, totals)], backends: [...backendViews(ledger)] };
+export const snapshotOf = (tables: Tables, totals?: Totals): Snapshot =>
+  resultOf(snapshotInSteps(tables, totals));
+
+/** The same in small steps; nothing may be written in between. */
+export function* snapshotInSteps(tables: Tables, totals?: Totals): Generator<void, Snapshot> {
+  const { ledger } = yield* adoptInSteps(tables);
+  return {
+    frontends: yield* listInSteps(frontendViews(ledger, totals)),
+    backends: yield* listInSteps(backendViews(ledger)),
+  };
 }
 
 const STATE_NAMES = ['free', 'active', 'terminating', 'gone'] as const;

@@ -59,5 +59,11 @@ export function createChunkedMmap(
     scan(isKept) {
       for (let chunk = 0; chunk * elementsPerChunk < length; chunk += 1) scanChunk(chunk, isKept);
     },
+    *scanInSteps(isKept) {
+      for (let chunk = 0; chunk * elementsPerChunk < length; chunk += 1) {
+        scanChunk(chunk, isKept);
+        yield;
+      }
+    },
   };
 }

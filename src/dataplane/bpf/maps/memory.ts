@@ -6,6 +6,9 @@ import { frontendKeySize, RANGES, RANGES_PER_WORD, SIZE } from './layout.ts';
 import { PACKET_SIZE } from './packet-layout.ts';
 import type { ArrayTable, DirectTables, HashTable, RefusedWrite, Tables } from './tables.ts';
 
+/** Elements that are looked at between two pauses. */
+const SCANNED = 4_096;
+
 export interface TableSizes {
   readonly frontends: number;
   readonly backends: number;
@@ -41,6 +44,12 @@ export function memoryArray(name: string, length: number, elementSize: number): 
     offset: (index) => index * elementSize,
     scan(isKept) {
       for (let index = 0; index < length; index += 1) isKept(view, index * elementSize, index);
+    },
+    *scanInSteps(isKept) {
+      for (let index = 0; index < length; index += 1) {
+        isKept(view, index * elementSize, index);
+        if (index % SCANNED === 0) yield;
+      }
     },
   };
 }

@@ -31,6 +31,10 @@ export interface ArrayTable {
   offset(index: number): number;
   /** Every element in order. `isKept` tells whether its memory stays mapped. */
   scan(isKept: (view: DataView, offset: number, index: number) => boolean): void;
+  /** The same in steps of well under a millisecond. */
+  scanInSteps(
+    isKept: (view: DataView, offset: number, index: number) => boolean,
+  ): Generator<void, void>;
 }
 
 export interface DirectTables {

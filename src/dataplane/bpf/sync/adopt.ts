@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ledger from the current contents of the tables: ids and sets survive a restart of the agent. Frontends
 // that belong to no service port are reported as strays. Reads Tables, writes nothing.
+
+import { resultOf } from '../../../lib/clock.ts';
 import { exactList } from '../../../lib/compact.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { frontendText } from '../../entry.ts';
@@ -67,14 +69,18 @@ export interface Orphan {
 type PortsById = ReadonlyMap<number, PortRecord>;
 
 /** Complexity: linear in the tables' contents plus one pass over the backend arrays. */
-export function adopt(tables: Tables): Adopted {
+export const adopt = (tables: Tables): Adopted => resultOf(adoptInSteps(tables));
+
+/** The same in steps of well under a millisecond, but for reading each hash; nothing may be written in between. */
+export function* adoptInSteps(tables: Tables): Generator<void, Adopted> {
   const caches = createCaches();
   const ports = readServices(tables);
-  const { backendIds, orphans } = readBackends(tables, caches, ports);
+  yield;
+  const { backendIds, orphans } = yield* readBackends(tables, caches, ports);
   const frontendIds = new Set<number>();
-  const stray = FAMILIES.flatMap((family) =>
-    readFrontends({ tables, caches, family, ports, frontendIds }),
-  );
+  const stray: StrayFrontend[] = [];
+  for (const family of FAMILIES)
+    yield* readFrontends({ tables, caches, family, ports, frontendIds, stray });
   const records = [...ports.values()];
   const ranges = readRanges(tables);
   const ledger = createLedger(tables, caches, {
@@ -85,7 +91,10 @@ export function adopt(tables: Tables): Adopted {
       sets.map((set) => ({ first: set.block, blocks: blocksOf(set) })),
     ),
   });
-  for (const record of records) take(ledger, record);
+  for (const record of records) {
+    take(ledger, record);
+    yield;
+  }
   const strayRanges = adoptRanges(ledger, ranges, ports);
   adoptLocalBackends(ledger);
   return { ledger, stray, orphans, strayRanges };
@@ -140,16 +149,19 @@ function readServices(tables: Tables): Map<number, PortRecord> {
 }
 
 /** @returns ids in use; ids of elements of unknown services are free */
-function readBackends(
+function* readBackends(
   tables: Tables,
   caches: Caches,
   ports: PortsById,
-): { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] } {
+): Generator<
+  void,
+  { readonly backendIds: ReadonlySet<number>; readonly orphans: readonly Orphan[] }
+> {
   const taken = new Set<number>();
   const orphans: Orphan[] = [];
   const idsOf = new Map<PortRecord, number[]>();
   for (const family of FAMILIES) {
-    tables.backend[family].scan((view, at, id) => {
+    yield* tables.backend[family].scanInSteps((view, at, id) => {
       const state = view.getUint8(at + backendStateOffset(family));
       const isHeld = state === BACKEND_STATE.ACTIVE || state === BACKEND_STATE.TERMINATING;
       if (!isHeld || id === 0) return false;
@@ -177,11 +189,12 @@ interface Reading {
   readonly ports: PortsById;
   /** Grows: ids in use. */
   readonly frontendIds: Set<number>;
+  /** Grows. */
+  readonly stray: StrayFrontend[];
 }
 
-function readFrontends(reading: Reading): StrayFrontend[] {
-  const { tables, caches, family, ports, frontendIds } = reading;
-  const stray: StrayFrontend[] = [];
+function* readFrontends(reading: Reading): Generator<void, void> {
+  const { tables, caches, family, ports, frontendIds, stray } = reading;
   for (const { key, value } of tables.frontend[family].readAll()) {
     const id = decodeU32(value);
     const held = readFrontend(reading, id, key);
@@ -202,8 +215,8 @@ function readFrontends(reading: Reading): StrayFrontend[] {
       outside: setOf(outside),
     };
     port.frontends = withItem(port.frontends, { text, id, sets });
+    yield;
   }
-  return stray;
 }
 
 /** undefined if the key leads to no frontend, or to another key's. */
