@@ -2,15 +2,20 @@
 // The routes of the admin socket. The programmed state is read from the kernel for each response.
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
 import type { Problem } from '../model/problem.ts';
-import { backendRows } from '../observe/backend-rows.ts';
+import { backendRowsInSteps } from '../observe/backend-rows.ts';
 import { explained } from '../observe/explained.ts';
-import { serviceRows } from '../observe/service-rows.ts';
+import { serviceRowsInSteps } from '../observe/service-rows.ts';
 import { statusOf } from '../observe/status.ts';
+import type { Plan } from '../plan/types.ts';
 import type { Routes } from '../server/admin-socket.ts';
 import type { Source } from '../source/source.ts';
+import { inSlices } from '../sys/clock.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Agent } from './agent.ts';
+
+/** Work between two turns of the event loop. */
+const SLICE_MS = 10;
 
 export interface Running {
   readonly node: string;
@@ -51,9 +56,18 @@ export function routesOf(running: Running): Routes {
         query,
       );
     },
-    '/v1/services': async () =>
-      serviceRows(agent.state().plan, (await dataplane.snapshot()).frontends, dataplane.dataplanes),
-    '/v1/backends': async () =>
-      backendRows(agent.state().plan, (await dataplane.snapshot()).backends),
+    '/v1/services': async () => {
+      const { frontends } = await dataplane.snapshot();
+      const plan = asItIs(agent.state().plan);
+      return inSlices(serviceRowsInSteps(plan, frontends, dataplane.dataplanes), SLICE_MS);
+    },
+    '/v1/backends': async () => {
+      const { backends } = await dataplane.snapshot();
+      return inSlices(backendRowsInSteps(asItIs(agent.state().plan), backends), SLICE_MS);
+    },
   };
 }
+
+/** A plan is live: what is compared with a snapshot must not be newer. */
+const asItIs = (plan: Plan | undefined): Plan | undefined =>
+  plan && { ...plan, services: new Map(plan.services) };

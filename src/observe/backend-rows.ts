@@ -2,8 +2,9 @@
 // The rows of `fairlead backends`: desired versus programmed state of each backend of a service port.
 import { type BackendView, portText } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
+import { resultOf } from '../lib/clock.ts';
 import type { Plan, ServicePortPlan } from '../plan/types.ts';
-import { type KernelState, sorted } from './rows.ts';
+import { type KernelState, sortedInSteps } from './rows.ts';
 
 export interface BackendRow {
   readonly namespace: string;
@@ -43,10 +44,16 @@ const labelsOf = (
   { namespace, name }: Pick<ServicePortPlan, 'namespace' | 'name'>,
 ): string => plan?.services.get(`${namespace}/${name}`)?.labels ?? '';
 
-export function backendRows(
+export const backendRows = (
   plan: Plan | undefined,
   kernel: Iterable<BackendView>,
-): readonly BackendRow[] {
+): readonly BackendRow[] => resultOf(backendRowsInSteps(plan, kernel));
+
+/** The same in small steps, in which the plan must not change. */
+export function* backendRowsInSteps(
+  plan: Plan | undefined,
+  kernel: Iterable<BackendView>,
+): Generator<void, readonly BackendRow[]> {
   const wanted = new Map<string, WantedBackend>();
   for (const service of plan?.services.values() ?? []) {
     for (const port of service.ports) {
@@ -55,6 +62,7 @@ export function backendRows(
         const backend = hostPort(address, number);
         wanted.set(`${port.key} ${backend}`, { port, backend, isLocal });
       }
+      yield;
     }
   }
   const rows: BackendRow[] = [];
@@ -65,11 +73,12 @@ export function backendRows(
     found.add(key);
     const known = { isLocal: wanted.get(key)?.isLocal, labels: labelsOf(plan, view.port) };
     rows.push(heldRow(view, known, plan === undefined ? undefined : wanted.has(key)));
+    yield;
   }
   for (const [key, missing] of wanted) {
     if (!found.has(key)) rows.push(missingRow(missing, labelsOf(plan, missing.port)));
   }
-  return sorted(
+  return yield* sortedInSteps(
     rows,
     (row) => `${row.namespace}/${row.name} ${row.port} ${row.family} ${row.backend}`,
   );

@@ -13,12 +13,13 @@ import {
 import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
+import { resultOf } from '../lib/clock.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import { entriesFor } from '../plan/maglev/size.ts';
 import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
-import { type KernelState, sorted } from './rows.ts';
+import { type KernelState, sortedInSteps } from './rows.ts';
 
 export interface ServiceRow {
   readonly namespace: string;
@@ -79,11 +80,18 @@ export interface ServiceRow {
  * @param plan undefined when no agent runs
  * @param dataplanes those composed, in order
  */
-export function serviceRows(
+export const serviceRows = (
   plan: Plan | undefined,
   kernel: Iterable<FrontendView>,
   dataplanes: readonly Capabilities[],
-): readonly ServiceRow[] {
+): readonly ServiceRow[] => resultOf(serviceRowsInSteps(plan, kernel, dataplanes));
+
+/** The same in small steps, in which the plan must not change. */
+export function* serviceRowsInSteps(
+  plan: Plan | undefined,
+  kernel: Iterable<FrontendView>,
+  dataplanes: readonly Capabilities[],
+): Generator<void, readonly ServiceRow[]> {
   const held = byFrontend(kernel);
   const rows: ServiceRow[] = [];
   for (const service of plan?.services.values() ?? []) {
@@ -92,11 +100,15 @@ export function serviceRows(
         const id = frontendKeyText(idOf(frontend, port));
         rows.push(plannedRow(service, port, frontend, { dataplanes, views: held.get(id) ?? [] }));
         held.delete(id);
+        yield;
       }
     }
   }
   for (const views of held.values()) rows.push(...kernelOnlyRows(views, plan !== undefined));
-  return sorted(rows, (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`);
+  return yield* sortedInSteps(
+    rows,
+    (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`,
+  );
 }
 
 /** One view of each dataplane that has programmed it. */

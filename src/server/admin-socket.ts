@@ -13,6 +13,7 @@ import { connect, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { FairleadError, isOutOfSpace, noSpace, reasonOf } from '../errors.ts';
 import { recordOrEmpty } from '../lib/json.ts';
+import { inSlices } from '../sys/clock.ts';
 import { lockExclusively } from '../sys/native.ts';
 
 /** By path, called with the query for each request; undefined is answered with 404. */
@@ -37,6 +38,9 @@ export interface AgentSocket {
 /** The lock that an earlier agent has passed on; undefined: there is none. Called at most once. */
 export type InheritedLock = () => number | undefined;
 
+/** Work between two turns of the event loop, and rows that are written at once. */
+const SLICE_MS = 10;
+const ROWS = 100;
 const ONLY_ROOT = 0o600;
 const TIMEOUT_MS = 5_000;
 /** Of what is read from the kernel: longer than the agent waits for a program that lists rules. */
@@ -78,7 +82,8 @@ async function serveLocked(
     let served = routes;
     const server = createServer((incoming, response) => {
       respond(served, incoming, response).catch((error: unknown) => {
-        if (!response.headersSent) response.statusCode = 500;
+        if (response.headersSent) return response.destroy();
+        response.statusCode = 500;
         response.end(JSON.stringify({ error: reasonOf(error) }));
       });
     });
@@ -152,7 +157,19 @@ async function respond(
   const body = await route?.(searchParams);
   response.setHeader('Content-Type', 'application/json');
   response.statusCode = body === undefined ? 404 : 200;
-  response.end(JSON.stringify(body ?? { error: 'no such path' }));
+  if (!Array.isArray(body)) response.end(JSON.stringify(body ?? { error: 'no such path' }));
+  else await inSlices(writeList(response, body), SLICE_MS, () => response.destroyed);
+}
+
+/** In small steps: a list has a row for each endpoint of the cluster. */
+function* writeList(response: ServerResponse, rows: readonly unknown[]): Generator<void, void> {
+  response.write('[');
+  for (let from = 0; from < rows.length; from += ROWS) {
+    const some = rows.slice(from, from + ROWS).map((row) => JSON.stringify(row));
+    response.write(`${from === 0 ? '' : ','}${some.join(',')}`);
+    yield;
+  }
+  response.end(']');
 }
 
 const urlOf = ({ url }: IncomingMessage): URL => new URL(url ?? '/', 'http://agent');

@@ -7,6 +7,7 @@ import { createTableSync } from '../../../src/dataplane/bpf/sync/table-sync.ts';
 import { BPF } from '../../../src/dataplane/capabilities.ts';
 import { problemText } from '../../../src/model/problem.ts';
 import { backendRows } from '../../../src/observe/backend-rows.ts';
+import { sortedInSteps } from '../../../src/observe/rows.ts';
 import { serviceRows } from '../../../src/observe/service-rows.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { applyAll } from '../../support/dataplane/apply-all.ts';
@@ -231,4 +232,17 @@ test('a problem reads as file, line, object, field and reason, as far as each is
       reason: 'is 0',
     }),
   ).toBe('a.yaml:3: Service default/web: spec.ports[0].port: is 0');
+});
+
+test('rows are sorted in steps, equal ones in the order they had', () => {
+  const rows = Array.from({ length: 4_321 }, (_, at) => ({ at, text: `${(at * 7_919) % 500}` }));
+  const steps = sortedInSteps(rows, ({ text }) => text);
+  let count = 0;
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) count++;
+  expect(step.value).toEqual(
+    rows.toSorted((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : a.at - b.at)),
+  );
+  expect(count).toBeGreaterThan(10);
+  expect(sortedInSteps([], String).next()).toEqual({ done: true, value: [] });
 });

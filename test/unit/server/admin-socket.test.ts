@@ -99,6 +99,31 @@ test('only its owner may connect', async () => {
   socket.close();
 });
 
+test('a long list is written in several turns of the event loop', async () => {
+  let turns = 0;
+  const turnsAt = new Set<number>();
+  const row = (number: number) => ({
+    toJSON: () => {
+      turnsAt.add(turns);
+      const endMs = performance.now() + 0.1;
+      while (performance.now() < endMs);
+      return { number };
+    },
+  });
+  const rows = Array.from({ length: 1_001 }, (_, number) => row(number));
+  const socket = await serveSocket(runDir, { '/v1/all': () => rows, '/v1/none': () => [] });
+  const count = (): void => {
+    turns++;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  expect(await askAgent(runDir, '/v1/all')).toEqual(rows.map((_, number) => ({ number })));
+  clearImmediate(next);
+  expect(turnsAt.size).toBeGreaterThanOrEqual(5);
+  expect(await askAgent(runDir, '/v1/none')).toEqual([]);
+  socket.close();
+});
+
 test('a route that throws is an answer, and the next one works', async () => {
   const socket = await serveSocket(runDir, {
     '/v1/status': () => {
