@@ -44,6 +44,8 @@ export interface Capabilities {
   readonly algorithms: readonly Algorithm[];
   /** Requests from outside reach backends of other nodes as they are, and those nodes answer the client themselves. */
   readonly directReturn: boolean;
+  /** Why not, where others of its kind have it. */
+  readonly noDirectReturn?: string | undefined;
 }
 
 const SOCKETS: OriginCapabilities = {
@@ -63,8 +65,8 @@ export interface BpfFacts {
   readonly packets: boolean;
   /** The kernel tells the cookie of a network namespace: from Linux 5.14 on. */
   readonly knowsNode?: boolean;
-  /** The kernel accepts the programs of direct return. */
-  readonly directReturn?: boolean;
+  /** Why the kernel has no direct return; undefined: it has. */
+  readonly noDirectReturn?: string | undefined;
 }
 
 /**
@@ -77,7 +79,7 @@ export interface BpfFacts {
 export const bpfCapabilities = ({
   packets,
   knowsNode = true,
-  directReturn = true,
+  noDirectReturn,
 }: BpfFacts): Capabilities => ({
   dataplane: 'bpf',
   families: ['IPv4', 'IPv6'],
@@ -93,7 +95,8 @@ export const bpfCapabilities = ({
   canBypass: true,
   affinityClients: undefined,
   algorithms: ALGORITHM_NAMES,
-  directReturn: packets && directReturn,
+  directReturn: packets && noDirectReturn === undefined,
+  noDirectReturn: packets ? noDirectReturn : undefined,
 });
 
 /** With --devices none: the socket hooks alone. */

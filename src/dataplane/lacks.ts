@@ -12,7 +12,7 @@ export const LACKS = {
   BYPASS: 'no cgroup can be bypassed',
   AFFINITY_CLIENTS: 'session affinity remembers %d clients for each endpoint',
   ALGORITHMS: 'backends are chosen at random instead of by %a',
-  DIRECT_RETURN: 'there is no direct return: what goes to other nodes is masqueraded',
+  DIRECT_RETURN: 'there is no direct return%w: what goes to other nodes is masqueraded',
 } as const;
 
 export type LackCode = keyof typeof LACKS;
@@ -25,7 +25,7 @@ export interface Lack {
 
 export function lacksOf(capabilities: Capabilities): readonly Lack[] {
   const { dataplane, serves, countsConnections, knowsNode, canBypass } = capabilities;
-  const { affinityClients, directReturn } = capabilities;
+  const { affinityClients, directReturn, noDirectReturn } = capabilities;
   const lacking = ALGORITHM_NAMES.filter((name) => !capabilities.algorithms.includes(name));
   const unweighted = lacking.filter((name) => !name.startsWith('weighted-'));
   const isLacking: Readonly<Record<LackCode, boolean>> = {
@@ -36,11 +36,14 @@ export function lacksOf(capabilities: Capabilities): readonly Lack[] {
     ALGORITHMS: lacking.length > 0,
     DIRECT_RETURN: serves.packet !== undefined && !directReturn,
   };
+  const words: Readonly<Record<string, string>> = {
+    '%d': `${affinityClients}`,
+    '%a': unweighted.join(', '),
+    '%w': noDirectReturn === undefined ? '' : ` (${noDirectReturn})`,
+  };
+  const reasonOf = (code: LackCode): string =>
+    LACKS[code].replace(/%[daw]/, (name) => words[name] ?? name);
   return (Object.keys(LACKS) as LackCode[])
     .filter((code) => isLacking[code])
-    .map((code) => ({
-      dataplane,
-      code,
-      reason: LACKS[code].replace('%d', `${affinityClients}`).replace('%a', unweighted.join(', ')),
-    }));
+    .map((code) => ({ dataplane, code, reason: reasonOf(code) }));
 }

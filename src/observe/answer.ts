@@ -188,7 +188,8 @@ function forwardingStep(
   const serving = dataplanes.find((known) => known.dataplane === dataplane);
   const isAsked = steps.some(({ rule, result }) => rule === 'forwarding' && result !== 'snat');
   if (serving === undefined || !isAsked || serving.directReturn) return [];
-  const reason = `${dataplane} has no direct return on this node: all of them are masqueraded`;
+  const why = serving.noDirectReturn === undefined ? '' : ` (${serving.noDirectReturn})`;
+  const reason = `${dataplane} has no direct return on this node${why}: all of them are masqueraded`;
   return [{ rule: 'forwarding', result: 'snat', reason }];
 }
 

@@ -51,7 +51,7 @@ __noinline int fl_give_back(struct __sk_buff *skb)
 	    bpf_skb_store_bytes(skb, udp + sizeof(struct udphdr) + OPTION_FLAGS, &flags,
 				sizeof(flags), 0))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
-	return send_on_way(p);
+	return send_by(&p->way.fib);
 }
 
 /* --- at the node that has sent it --------------------------------------------------------------

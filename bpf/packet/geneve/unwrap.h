@@ -7,6 +7,7 @@
 #define FAIRLEAD_GENEVE_UNWRAP_H
 
 #include "packet/answer/answer.h"
+#include "packet/geneve/room.h"
 #include "packet/geneve/way.h"
 
 /* What becomes of a packet to the port. */
@@ -82,29 +83,10 @@ static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, const str
 /* --- taking it off -----------------------------------------------------------------------------
  */
 
-/* What changes the family of a packet gives it as much more, or less, room for a header. */
-#define FAMILIES_DIFFER (sizeof(struct ipv6hdr) - sizeof(struct iphdr))
-
-/* Takes off `size` bytes, and leaves a packet of the family. */
-static __always_inline long take_off(struct __sk_buff *skb, __s32 size, enum family outer,
-				     enum family inner)
-{
-	if (outer != inner) {
-		__be16 type = bpf_htons(inner == FAMILY_IPV4 ? ETH_P_IP : ETH_P_IPV6);
-
-		if (bpf_skb_change_proto(skb, type, 0))
-			return -1;
-		size += inner == FAMILY_IPV4 ? -(__s32)FAMILIES_DIFFER : (__s32)FAMILIES_DIFFER;
-	}
-	return bpf_skb_adjust_room(skb, -size, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
-}
-
 static __always_inline void set_ethertype(struct __sk_buff *skb, const struct packet *p)
 {
-	__be16 type = skb->protocol;
-
 	if (p->has_mac)
-		bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &type, sizeof(type), 0);
+		write_ethertype(skb);
 }
 
 static __always_inline __u32 size_of_outer(const struct packet *p)

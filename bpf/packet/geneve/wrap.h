@@ -7,6 +7,7 @@
 #define FAIRLEAD_GENEVE_WRAP_H
 
 #include "packet/answer/refuse.h"
+#include "packet/geneve/room.h"
 #include "packet/geneve/way.h"
 
 #define IPV4_DONT_FRAGMENT 0x4000
@@ -182,19 +183,10 @@ static __always_inline bool has_hops(struct __sk_buff *skb, const struct packet 
 static __always_inline long make_outer_room(struct __sk_buff *skb, const struct packet *p,
 					    __u32 overhead, enum family outer, __u64 flags)
 {
-	flags |= outer == FAMILY_IPV4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	flags |= flags_of_outer(outer);
 	if (segment_length(skb, p) + overhead <= p->way.mtu)
 		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
-	return bpf_skb_adjust_room(skb, overhead, BPF_ADJ_ROOM_MAC, flags);
-}
-
-static __always_inline int send_on_way(struct packet *p)
-{
-	const struct bpf_fib_lookup *fib = &p->way.fib;
-	struct bpf_redir_neigh next = {.nh_family = fib->family};
-
-	__builtin_memcpy(next.ipv6_nh, fib->ipv6_dst, sizeof(next.ipv6_nh));
-	return bpf_redirect_neigh(fib->ifindex, &next, sizeof(next), 0);
+	return make_room_around(skb, overhead, flags);
 }
 
 /* The family of the packet is a constant; that of the nodes is not. */
@@ -214,7 +206,7 @@ static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum fa
 		skb, p,
 		p->network + (outer == FAMILY_IPV4 ? sizeof(struct outer4) : sizeof(struct outer6)),
 		inner);
-	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_on_way(p);
+	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_by(&p->way.fib);
 }
 
 #endif

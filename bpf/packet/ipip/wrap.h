@@ -44,7 +44,7 @@ static __always_inline int wrap_ipip(struct __sk_buff *skb, struct packet *p, en
 	if (spend_hop(skb, p, family) || make_outer_room(skb, p, overhead, family, 0))
 		return unanswered(REASON_DIRECT_NOT_WRAPPED);
 	error = family == FAMILY_IPV4 ? store_ipip4(skb, p, length) : store_ipip6(skb, p, length);
-	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_on_way(p);
+	return error ? unanswered(REASON_DIRECT_NOT_WRAPPED) : send_by(&p->way.fib);
 }
 
 __noinline int fl_wrap_ipip4(struct __sk_buff *skb)

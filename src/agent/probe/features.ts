@@ -194,6 +194,12 @@ export const FEATURES = {
     consequence: 'no device has XDP: all packets pass the network stack',
     remedy: `${NEWER('5.18')}, with BTF`,
   },
+  'direct return': {
+    group: 'packets',
+    neededFor: 'fairlead.io/forwarding: dsr, hybrid and ipip',
+    consequence: 'they are as snat: requests to other nodes are masqueraded',
+    remedy: `${NEWER('5.10')}; else report it with the reason`,
+  },
   'iptables-nft': {
     group: 'iptables',
     neededFor: 'rules of IPv4, if nft is in use on this node',

@@ -8,6 +8,7 @@ import {
 } from '../../agent/preflight/cgroup-advice.ts';
 import type { FeatureName } from '../../agent/probe/features.ts';
 import { type CapabilityName, holds } from '../../agent/probe/forbidden.ts';
+import { tryDirectReturn } from '../../dataplane/bpf/packet/direct-trial.ts';
 import * as bpf from '../../dataplane/bpf/probe/kernel.ts';
 import * as packets from '../../dataplane/bpf/probe/packets.ts';
 import * as sockets from '../../dataplane/bpf/probe/sockets.ts';
@@ -81,6 +82,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   'packet programs': packets.attachPackets,
   'in-kernel sweep': packets.sweepOnce,
   XDP: xdp.forwardByXdp,
+  'direct return': tryDirectReturn,
   'iptables-nft': (sandbox) => rules.translateByRule('nft', 'IPv4', sandbox),
   'ip6tables-nft': (sandbox) => rules.translateByRule('nft', 'IPv6', sandbox),
   'iptables-legacy': (sandbox) => rules.translateByRule('legacy', 'IPv4', sandbox),

@@ -27,6 +27,7 @@ import {
 } from './inspect/view.ts';
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
+import { createMasquerading } from './packet/masqueraded.ts';
 import type { PassParts } from './stale-sockets/pass.ts';
 import { isServed } from './stale-sockets/served.ts';
 import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
@@ -70,6 +71,8 @@ class BpfDataplane implements Dataplane {
   readonly #staleSockets: StaleSockets | undefined;
   #core: TableSync;
   #nodeAddresses: NodeAddresses;
+  /** The plan as far as this kernel can do it. */
+  readonly #feasible: (plan: Plan) => Plan;
   /** A previous agent may have died with ids and blocks that were retired but not released. */
   #adopted: Promise<void>;
   #isUnsure = false;
@@ -80,6 +83,8 @@ class BpfDataplane implements Dataplane {
     this.#parts = parts;
     this.capabilities = parts.capabilities;
     this.installation = parts.installation;
+    const { noDirectReturn } = parts.capabilities;
+    this.#feasible = noDirectReturn === undefined ? (plan) => plan : createMasquerading();
     this.#grace = createGracePeriods(parts.waitGracePeriod, parts.log);
     this.#core = createTableSync(parts.tables, this.#grace.wait);
     this.#nodeAddresses = createNodeAddresses(this.#core);
@@ -88,10 +93,11 @@ class BpfDataplane implements Dataplane {
   }
 
   sync(
-    plan: Plan,
+    asked: Plan,
     changed: Iterable<ServiceKey> | 'all',
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
+    const plan = this.#feasible(asked);
     return this.#turn(async (core) => {
       const undetected = core.applyDetector(plan);
       this.#parts.followNode?.(plan.node);
@@ -108,7 +114,8 @@ class BpfDataplane implements Dataplane {
     });
   }
 
-  audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
+  audit(asked: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
+    const plan = this.#feasible(asked);
     return this.#turn(async (core) => {
       this.#parts.packets?.repair();
       const ofNodes = this.#parts.packets?.audit(plan) ?? [];

@@ -9,7 +9,7 @@ import { type KernelStructs, kernelStructs } from '../../sys/btf/structs.ts';
 import { netnsCookie, waitGracePeriod } from '../../sys/native.ts';
 import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
-import { bpfCapabilities } from '../capabilities.ts';
+import { type BpfFacts, bpfCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
 import type { Installation } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
@@ -25,6 +25,7 @@ import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { followNode } from './node-map.ts';
 import { closeDirectPort } from './packet/direct-port.ts';
+import { lackOfDirectReturn } from './packet/direct-trial.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
 import {
   type DeviceSettings,
@@ -99,16 +100,21 @@ export async function openBpfDataplane(
     opened.push(carry);
     checkLayer({ layer, bpfRoot });
     const early = await beginPackets(settings, structs, network);
-    const attached = await attachSockets({ layer, bpfRoot, sizes }, carry, early);
+    // Direct return is tried while the kernel verifies on other threads.
+    const [attached, noDirectReturn] = await Promise.all([
+      attachSockets({ layer, bpfRoot, sizes }, carry, early),
+      early && lackOfDirectReturn(log),
+    ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
       ...{ network, log, carry, early },
+      hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
     await endMigration(carry, log);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
-      ...{ close, log, refused, knowsNode },
+      ...{ close, log, refused, knowsNode, noDirectReturn },
       ...(packets && { packets }),
     });
   } catch (error) {
@@ -162,20 +168,26 @@ function storageOf(log: Logger): MigrationOptions['storage'] {
 }
 
 type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
-  Pick<Installation, 'refused'> & { readonly packets?: PacketLayer; readonly knowsNode: boolean };
+  Pick<Installation, 'refused'> &
+  Pick<BpfFacts, 'noDirectReturn'> & {
+    readonly packets?: PacketLayer;
+    readonly knowsNode: boolean;
+  };
 
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
-  { refused, knowsNode, ...parts }: OverMapsParts,
+  { refused, knowsNode, noDirectReturn, ...parts }: OverMapsParts,
 ): Dataplane {
+  const packets = parts.packets !== undefined;
+  const capabilities = bpfCapabilities({ packets, knowsNode, noDirectReturn });
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const tables = kernelTables(attached.map);
-  if (parts.packets === undefined) closeDirectPort(tables.runtime);
+  if (!packets) closeDirectPort(tables.runtime);
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
-    capabilities: bpfCapabilities({ packets: parts.packets !== undefined, knowsNode }),
+    capabilities,
     tables: {
       ...tables,
       ...(parts.packets && { traffic: parts.packets.traffic, direct: parts.packets.direct }),
@@ -250,7 +262,12 @@ async function openPackets(
     log,
     carry,
     early,
-  }: OpenParts & { readonly carry: Carry; readonly early: EarlyPrograms | undefined },
+    hasDirectReturn,
+  }: OpenParts & {
+    readonly carry: Carry;
+    readonly early: EarlyPrograms | undefined;
+    readonly hasDirectReturn: boolean;
+  },
 ): Promise<OpenedPackets> {
   if (devices === undefined || early === undefined) {
     removePacketLayer(bpfRoot);
@@ -268,7 +285,7 @@ async function openPackets(
       },
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
-      ...{ bpfRoot, resetsTcp, answersPing, network, log },
+      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log },
       beforeLinks: async () => void (await carry.before('flows')),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { runSync } from '../../../src/sys/exec.ts';
 import { packageRoot } from '../../../src/sys/package.ts';
 
-/** Those that an agent loads; the others are tried by `fairlead probe`, one program at a time. */
+/** Those that an agent works with; of the others each program tries one thing, most of them for `fairlead probe` alone. */
 export const OBJECTS = [
   'sock',
   'packet',

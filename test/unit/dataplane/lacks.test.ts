@@ -165,6 +165,10 @@ describe('a Service with direct return', () => {
     ]);
   });
 
+  const idOf = ({ destination, destinationPort: port }: typeof packet): FrontendId => ({
+    ...{ family: 'IPv4', protocol: 'TCP', address: destination, port },
+  });
+
   const ipip = { ...direct, ipip: true } as const;
   const realServers = (rule: TrafficRule, ...others: readonly Backend[]): Plan =>
     planOf({
@@ -211,6 +215,39 @@ describe('a Service with direct return', () => {
     expect(asked(planWith(direct, 2), [IPTABLES]).source).toBe('node');
   });
 
+  describe('on a kernel that makes no room for headers', () => {
+    const WHY = 'IPv4 in Geneve cannot be sent ($&)';
+    const UNABLE = bpfCapabilities({ packets: true, noDirectReturn: WHY });
+
+    test('status has it among what bpf lacks, unless packets are not its own', () => {
+      expect(lacksOf(UNABLE)).toEqual([
+        {
+          ...{ dataplane: 'bpf', code: 'DIRECT_RETURN' },
+          reason: `there is no direct return (${WHY}): what goes to other nodes is masqueraded`,
+        },
+      ]);
+      expect(lacksOf(bpfCapabilities({ packets: false, noDirectReturn: WHY }))).toEqual([]);
+      expect(UNABLE.directReturn).toBe(false);
+    });
+
+    test.each([
+      ['dsr', planWith(direct, 2)],
+      ['ipip', realServers(ipip)],
+    ])('explain says why %s is snat', (_, plan) => {
+      expect(steps(plan, [UNABLE])[1]).toBe(
+        `snat: bpf has no direct return on this node (${WHY}): all of them are masqueraded`,
+      );
+      expect(asked(plan, [UNABLE]).source).toBe('node');
+    });
+
+    test('`services` shows snat', () => {
+      const view = { ...VIEW, dataplane: 'bpf', id: idOf(packet) };
+      expect(serviceRows(planWith(direct), [view], [UNABLE])).toEqual([
+        expect.objectContaining({ forwarding: 'dsr', usedForwarding: 'snat' }),
+      ]);
+    });
+  });
+
   test('explain says that iptables cannot, and so does `services`', () => {
     expect(steps(planWith(direct), [IPTABLES])[1]).toBe(
       'snat: iptables has no direct return on this node: all of them are masqueraded',
@@ -224,10 +261,6 @@ describe('a Service with direct return', () => {
     expect(used(direct, 'bpf')).toEqual([['dsr', undefined]]);
     expect(used(direct, 'iptables')).toEqual([['dsr', 'snat']]);
     expect(used(outside, 'bpf')).toEqual([['dsr', 'snat']]);
-  });
-
-  const idOf = ({ destination, destinationPort: port }: typeof packet): FrontendId => ({
-    ...{ family: 'IPv4', protocol: 'TCP', address: destination, port },
   });
 });
 

@@ -24,10 +24,13 @@ export interface DirectPort {
   close(): void;
 }
 
+/** @param isAble this kernel has direct return; else the port stays closed, also if an earlier agent has left it open */
 export function createDirectPort(
   runtime: ArrayTable,
   network: Pick<NetworkFollower, 'current' | 'listen'>,
+  isAble: boolean,
 ): DirectPort {
+  if (!isAble) closeDirectPort(runtime);
   let node: Plan['node'] | undefined;
   const wasOpen = read(runtime, DIRECT_PORT_OFFSET) !== 0;
   let isOpen = wasOpen;
@@ -41,7 +44,7 @@ export function createDirectPort(
       node = plan.node;
       writeMtu();
       const isDue = plan.wantsDirectReturn === true || node.isPeer === true;
-      isOpen ||= isDue && node.peers !== undefined;
+      isOpen ||= isAble && isDue && node.peers !== undefined;
       if (isOpen) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
     },
     audit() {

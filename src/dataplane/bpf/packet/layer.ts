@@ -82,6 +82,8 @@ export interface PacketLayerParts {
   readonly answersPing: boolean;
   /** How long flows live. */
   readonly timeouts: PacketSettings['timeoutSeconds'];
+  /** This kernel can do it. */
+  readonly hasDirectReturn: boolean;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -121,7 +123,7 @@ export async function openPacketLayer(
     const xdp = adoptXdp();
     if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const directPort = createDirectPort(runtime, parts.network);
+    const directPort = createDirectPort(runtime, parts.network, parts.hasDirectReturn);
     opened.push(directPort);
     const totals = createTotalsReader({ flows, traffic, frontend });
     opened.push(totals);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The right to annotate the agent's Node for direct return, of the component and of the chart: with the base alone the API server
-// refuses it, and `status` says what is missing; with it the annotation is written, and `cleanup` takes it back.
+// refuses it, and `status` says what is missing; with it the annotation is written, and `cleanup` takes it back. A kernel without
+// direct return does not get it.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ownPaths } from '../../../../src/lab/agent.ts';
+import { replaceObject } from '../../../support/dataplane/replaced-object.ts';
 import type { TestNode } from '../../../support/node.ts';
 import { helmTemplate, prepareHelm } from '../../../support/programs/helm.ts';
 import { untilHolds } from '../../../support/until.ts';
@@ -142,6 +144,23 @@ describe.skipIf(!helm.isReady)('the right to annotate Nodes', () => {
       code: 0,
       text: expect.stringContaining('removed annotation'),
     });
+    expect(await annotation()).toBeUndefined();
+    await plane.kubectl(['delete', ...RIGHTS]);
+  });
+
+  test('a kernel that makes no room for headers gets none, and loses that of an earlier start', async () => {
+    const restore = replaceObject('direct.bpf.o', 'no_room.bpf.o');
+    onTestFinished(restore);
+    await applyComponent();
+    await untilMay('yes');
+    await plane.kubectl(['annotate', 'node', 'n1', `${NAME}=geneve/1`]);
+    const agent = await startAgent();
+    await untilHolds(async () => expect(await annotation()).toBeUndefined(), 60_000);
+    expect((await node.status()).lacks).toEqual([
+      expect.objectContaining({ dataplane: 'bpf', code: 'DIRECT_RETURN' }),
+    ]);
+    expect(await problems()).toBe('');
+    expect(await agent.stop()).toBe(0);
     expect(await annotation()).toBeUndefined();
     await plane.kubectl(['delete', ...RIGHTS]);
   });

@@ -34,16 +34,14 @@ const plan = (wants: boolean, node: Partial<Plan['node']> = { peers: new Map() }
 const newRuntime = () =>
   createMemoryTables({ frontends: 1, backends: 1, slotBlocks: 1, services: 1 }).runtime;
 
-function start(first: Network, runtime = newRuntime()) {
+function start(first: Network, runtime = newRuntime(), isAble = true) {
   let now = first;
   let tell = (): void => undefined;
-  const port = createDirectPort(runtime, {
-    current: () => now,
-    listen: (listener) => {
-      tell = listener;
-      return () => undefined;
-    },
-  });
+  const listen = (listener: () => void) => {
+    tell = listener;
+    return () => undefined;
+  };
+  const port = createDirectPort(runtime, { current: () => now, listen }, isAble);
   const changed = (next: Network): void => {
     now = next;
     tell();
@@ -82,6 +80,16 @@ test('a node that says that it takes requests takes them, whether or not a Servi
   expect(said().port).toBe(0);
   port.follow(plan(false, { isPeer: true, peers: new Map() }));
   expect(said().port).toBe(6081);
+});
+
+test('on a kernel without direct return it stays closed, whoever asks and whatever an earlier agent has left', () => {
+  const { port, runtime } = start(network(1500));
+  port.follow(plan(true));
+  const unable = start(network(1500), runtime, false);
+  expect(unable.port.wasOpen).toBe(false);
+  unable.port.follow(plan(true, { isPeer: true, peers: new Map() }));
+  expect(unable.said()).toEqual({ port: 0, mtu: 1500 });
+  expect(unable.port.audit()).toEqual([]);
 });
 
 test('the MTU follows the device', () => {
