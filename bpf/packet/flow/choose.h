@@ -12,8 +12,8 @@
  * TCP that is neither a first packet nor of a flow. To an address of the node it may be of a
  * connection of the node's own, or of one that netfilter masquerades, which has the number of a
  * NodePort: there the kernel knows, and sends the RST. Elsewhere it may be of a connection that a
- * table of Maglev knows, and begins as others do: UNDECIDED. `may_adopt` is a compile-time
- * constant.
+ * table of Maglev knows, and begins as others do: UNDECIDED. For as long as it may be of a former
+ * proxy's it is left, unless its flow has just ended here. `may_adopt` is a compile-time constant.
  */
 static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, bool may_adopt,
 				      enum family family)
@@ -22,7 +22,8 @@ static __always_inline int on_unknown(struct __sk_buff *skb, struct packet *p, b
 	bool is_left;
 
 	set_now(p);
-	is_left = !s || p->now < s->reset_unknown_from || answers_node_ports(&p->request, family);
+	is_left = !s || (p->now < s->reset_unknown_from && !p->former_backend) ||
+		  answers_node_ports(&p->request, family);
 	if (may_adopt && !is_left && (family == FAMILY_IPV4 ? fl_adopt4() : fl_adopt6()))
 		return UNDECIDED;
 	p->choice.reason = REASON_UNKNOWN_CONNECTION;

@@ -154,6 +154,16 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.ingress(`${request} tcp SYN`)).toBe(`${client()} > ${pod(5)} tcp SYN`);
     });
 
+    test('ends as well while connections that are not known may be those of a former proxy', () => {
+      drive.putSettings({ resetUnknownFrom: process.hrtime()[0] + 60 });
+      send(`${request} tcp SYN`);
+      send(`${request} tcp ACK`);
+      removePeer(drive, peer);
+      expect(drive.ingress(`${request} tcp ACK ack=5`)).toContain('sent back: ');
+      const line = `${request} tcp ACK ack=5`;
+      expect(drive.ingress(line)).toBe(line);
+    });
+
     describe('a node', () => {
       const other = `${client(40_001)} > ${vip()} tcp SYN`;
       const masqueraded = `${client(40_001)} > ${pod(5)} tcp SYN`;
@@ -333,6 +343,19 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       const { frame } = drive.run('fl_ingress', withDf(buildFrame(big)));
       expect(describeFrame(frame)).toContain(`> ${backend} udp`);
       expect(drive.reasons()).toEqual({});
+    });
+
+    test.each([
+      ['takes no more', () => putPeer(drive, peer, 0)],
+      ['is none any more', () => removePeer(drive, peer)],
+    ])('a datagram to a node that %s takes its flow to SNAT, and to the same backend', (_, end) => {
+      serve({ protocol: 'UDP', backends: Array.from({ length: 8 }, () => ({})) });
+      for (let id = 1; id <= 8; id++) putBackendNode(drive, id, peer);
+      const { backend } = send(`${request} udp payload=3`);
+      end();
+      expect(drive.ingress(`${request} udp payload=3`)).toContain(`> ${backend} udp`);
+      expect(drive.ingress(`${request} udp payload=4`)).toContain(`> ${backend} udp`);
+      expect(drive.reasons()).toEqual({ DIRECT_NO_PEER: 1 });
     });
 
     test('a datagram that is too big and may not', () => {
