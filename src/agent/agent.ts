@@ -10,6 +10,7 @@ import type {
   SyncReport,
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
+import { unservedServices } from '../dataplane/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
@@ -228,9 +229,9 @@ class RunningAgent implements Agent {
     }
   }
 
-  /** A Service of which an entry failed is as it was before: it is retried. */
+  /** A Service of which an entry failed is as it was before, unless it is served in another way: it is retried. */
   #programmed(changes: ServiceChanges, { failed }: SyncReport): ServiceChanges {
-    const unprogrammed = new Set(failed.map(({ service }) => service));
+    const unprogrammed = unservedServices(failed);
     if (unprogrammed.size === 0) return changes;
     const all = [...changes];
     this.#next.restore(all.filter(([key]) => unprogrammed.has(key)));

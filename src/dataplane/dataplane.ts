@@ -28,6 +28,8 @@ export interface FailedEntry extends Entry {
   readonly reason: string;
   /** Service it belongs to, if it belongs to one. */
   readonly service?: ServiceKey;
+  /** The Service is programmed with all that it has now, but not in the way that was asked for. */
+  readonly isServed?: boolean;
 }
 
 /** A sync may succeed partially: the caller retries what failed. */

@@ -4,6 +4,7 @@
 import type { ServiceKey, ServicePlan } from '../plan/types.ts';
 import type { FailedEntry, HeldFrontend } from './dataplane.ts';
 import { frontendKeyText } from './entry.ts';
+import { unserved } from './merge.ts';
 import { heldTexts } from './share.ts';
 
 /** The part of each Service that a dataplane was given; undefined: none. */
@@ -34,7 +35,7 @@ export function createHoldings(frontends: Iterable<HeldFrontend>): Holdings {
       return texts;
     },
     note(asked, failed) {
-      const failures = byService(failed);
+      const failures = byService(unserved(failed));
       for (const [key, share] of asked) {
         const refused = failures.get(key);
         const holding = refused ? left(new Set(textsOf(key)), share, refused) : share;

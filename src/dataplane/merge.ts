@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges the results of several dataplanes.
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
+import type { ServiceKey } from '../plan/types.ts';
 import type { Capabilities, OriginCapabilities } from './capabilities.ts';
-import type { AuditReport, Dataplane, SyncReport } from './dataplane.ts';
+import type { AuditReport, Dataplane, FailedEntry, SyncReport } from './dataplane.ts';
 import type {
   Counters,
   Fallback,
@@ -126,3 +127,12 @@ export function mergeInstallations(
     fallback,
   };
 }
+
+/** Of what failed, that which is as it was before. */
+export const unserved = (failed: readonly FailedEntry[]): readonly FailedEntry[] =>
+  failed.filter(({ isServed }) => isServed !== true);
+
+/** undefined: something that belongs to none. */
+export const unservedServices = (
+  failed: readonly FailedEntry[],
+): ReadonlySet<ServiceKey | undefined> => new Set(unserved(failed).map(({ service }) => service));

@@ -22,6 +22,7 @@ import {
   mergeInstallations,
   mergeReports,
   mergeSnapshots,
+  unservedServices,
 } from './merge.ts';
 import { type Changed, createMember, type IsMade, type Member } from './router-member.ts';
 import { createSharing } from './share.ts';
@@ -72,7 +73,7 @@ const asOfNow = (plan: Plan, keys: Changed): Plan => ({
 
 /** Of a Service that failed, or that an earlier sync has left as it was, nothing is removed: the next try of it does that. */
 function isMadeIn(reports: readonly SyncReport[], keys: Changed): IsMade {
-  const failed = new Set(reports.flatMap((report) => report.failed.map(({ service }) => service)));
+  const failed = unservedServices(reports.flatMap((report) => report.failed));
   const asked = keys === 'all' ? undefined : new Set(keys);
   return (service) => !failed.has(service) && (asked?.has(service) ?? true);
 }

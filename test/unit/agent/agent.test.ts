@@ -368,6 +368,21 @@ describe('what has changed since it was programmed', () => {
     expect(told()).toEqual(['default/s1 10.1.1.1>10.1.1.3']);
   });
 
+  test('is told at once if it is served in another way than it should be, and that is retried', async () => {
+    const sync = dataplane.sync.bind(dataplane);
+    const lack = { id: {}, text: '', code: 'MAP_FULL', reason: 'no', service: 'default/s1' };
+    dataplane.sync = async () => ({
+      ...{ applied: 1, elapsedMs: 0, failed: [{ ...lack, isServed: true } as never] },
+    });
+    agent.accept([slice('s1', [ready('10.1.1.2')])]);
+    await turns();
+    expect(told()).toEqual(['default/s1 10.1.1.1>10.1.1.2']);
+    expect(agent.state().failed).toHaveLength(1);
+    dataplane.sync = sync;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([told(), agent.state().failed]).toEqual([[], []]);
+  });
+
   test('is told of a Service that is gone', async () => {
     agent.accept([remove('s1')]);
     await turns();

@@ -45,6 +45,9 @@ export function applyPlan(ledger: Ledger, plan: Plan, changed: Iterable<ServiceK
     if (finalizePort(ledger, record, port)) sync.emptied.push(record);
   }
   for (const satellite of SATELLITES.toReversed()) satellite.remove(sync);
+  for (const { record, lack } of sync.prepared) {
+    if (lack !== undefined) sync.failed.push(portFailure(record, lack));
+  }
   return {
     applied: sync.applied,
     failed: sync.failed,

@@ -13,7 +13,10 @@ const FLAG_OF: Readonly<Record<string, string>> = {
 };
 
 export const fullText = (map: string, flag: string, capacity?: number): string =>
-  `${map} is full${capacity === undefined ? '' : ` (${capacity} ${flag})`}: raise --map-size ${flag}=… or remove Services; the old state stays in the kernel`;
+  `${fullMapText(map, flag, capacity)}; the old state stays in the kernel`;
+
+export const fullMapText = (map: string, flag: string, capacity?: number): string =>
+  `${map} is full${capacity === undefined ? '' : ` (${capacity} ${flag})`}: raise --map-size ${flag}=… or remove Services`;
 
 /** Of a hash table; of a trie. */
 const FULL: ReadonlySet<string> = new Set(['E2BIG', 'ENOSPC']);

@@ -169,11 +169,81 @@ describe('a table is made', () => {
   });
 });
 
-test('without room the Service is reported, and what was there serves on', () => {
-  const { tables, dataplane } = start(createMemoryTables({ ...SIZES, slotBlocks: 100 }));
-  applyAll(dataplane, planOf(port(ALL)));
-  const before = hostsOf({ tables, dataplane });
-  const report = applyAll(dataplane, planOf(port(ALL.slice(1), { tableEntries: 4093 })));
-  expect(report.failed).toMatchObject([{ code: 'MAP_FULL' }]);
-  expect(hostsOf({ tables, dataplane })).toEqual(before);
+describe('without room for the table', () => {
+  const small = () => start(createMemoryTables({ ...SIZES, slotBlocks: BLOCKS + 16 }));
+  const held = { ...port(ALL), name: 'held' };
+  const other = (backends: readonly Backend[], how = {}) => ({
+    ...port(backends, how),
+    ...{ service: 'default/other', name: 'other', key: 'default/other:http/TCP/IPv4' },
+    frontends: [clusterIp('10.96.0.11', 81)],
+  });
+
+  test('a new Service is served by random choice, and reported', () => {
+    const node = small();
+    applyAll(node.dataplane, planOf(held));
+    const report = applyAll(node.dataplane, planOf(held, other(ALL)));
+    expect(report.failed).toMatchObject([
+      {
+        ...{ code: 'MAP_FULL', map: 'fl_slot_block', service: 'default/other', isServed: true },
+        reason: expect.stringMatching(/^no room for its Maglev table, .* by random choice: /),
+      },
+    ]);
+    expect(report.failed[0]?.reason).not.toContain('old state');
+    expect(rulesAt(node.tables, 81).pod).toMatchObject({ kind: 'random', members: 3 });
+    expect(rulesAt(node.tables).pod).toMatchObject({ kind: 'maglev' });
+  });
+
+  test('its weights count, if there is room for those', () => {
+    const node = small();
+    applyAll(node.dataplane, planOf(held));
+    const weighted = ALL.map((one, index) => ({ ...one, weight: 1 + index }));
+    applyAll(node.dataplane, planOf(held, other(weighted)));
+    expect(rulesAt(node.tables, 81).pod).toMatchObject({ kind: 'weighted-random', members: 3 });
+    const uneven = ALL.map((one, index) => ({ ...one, weight: 401 + index }));
+    applyAll(node.dataplane, planOf(held, other(uneven)));
+    expect(rulesAt(node.tables, 81).pod).toMatchObject({ kind: 'random', members: 3 });
+  });
+
+  test('it gets the table when there is room again', async () => {
+    const node = small();
+    applyAll(node.dataplane, planOf(held));
+    applyAll(node.dataplane, planOf(held, other(ALL)));
+    applyAll(node.dataplane, planOf(other(ALL)));
+    await node.dataplane.releaseRetired();
+    expect(applyAll(node.dataplane, planOf(other(ALL))).failed).toEqual([]);
+    expect(rulesAt(node.tables, 81).pod).toMatchObject({ kind: 'maglev' });
+  });
+
+  test('endpoints change nevertheless: the table that it has makes room for the next one', async () => {
+    const node = small();
+    applyAll(node.dataplane, planOf(port(ALL)));
+    const changed = planOf(port(ALL.slice(1)));
+    expect(applyAll(node.dataplane, changed).failed).toMatchObject([{ isServed: true }]);
+    expect(rulesAt(node.tables).pod).toMatchObject({ kind: 'random', members: 2 });
+    await node.dataplane.releaseRetired();
+    expect(applyAll(node.dataplane, changed).failed).toEqual([]);
+    expect(hostsOf(node)).toEqual(modelOf(ALL.slice(1)));
+  });
+
+  test('the table that is there serves on, if it has the same endpoints', () => {
+    const node = small();
+    applyAll(node.dataplane, planOf(port(ALL)));
+    const before = hostsOf(node);
+    const report = applyAll(node.dataplane, planOf(port(ALL, { tableEntries: 4093 })));
+    expect(report.failed).toMatchObject([
+      { reason: expect.stringContaining('by the table that it has'), isServed: true },
+    ]);
+    expect(hostsOf(node)).toEqual(before);
+  });
+
+  test('nor for the set, the Service is as it was', () => {
+    const node = start(createMemoryTables({ ...SIZES, slotBlocks: 4 }));
+    const report = applyAll(node.dataplane, planOf(port(ALL), other(ALL)));
+    expect(report.failed).toMatchObject([{ isServed: true }, { isServed: true }]);
+    const many = Array.from({ length: 60 }, (_, host) => backend(`10.1.2.${host + 1}`));
+    const full = applyAll(node.dataplane, planOf(port(many)));
+    expect(full.failed).toMatchObject([{ code: 'MAP_FULL' }]);
+    expect(full.failed[0]).not.toHaveProperty('isServed');
+    expect(rulesAt(node.tables).pod).toMatchObject({ kind: 'random', members: 3 });
+  });
 });

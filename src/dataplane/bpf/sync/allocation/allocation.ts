@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ids and blocks that an update of one service port allocates and the backends it changes, so that all of
 // it can be undone, and the error that names the table that is full.
-import { fullText } from '../failure.ts';
+import { fullMapText, fullText } from '../failure.ts';
 import type { Ledger, PortRecord } from '../ledger.ts';
 import type { IdPool } from './id-pool.ts';
 
 /** Which table is full, by the name that --map-size has for it. */
 export class TableFull extends Error {
   readonly map: string;
+  /** The message without what becomes of it. */
+  readonly fullMap: string;
 
   constructor(map: string, capacity: number, flag: string) {
     super(fullText(map, flag, capacity));
     this.map = map;
+    this.fullMap = fullMapText(map, flag, capacity);
   }
 }
 

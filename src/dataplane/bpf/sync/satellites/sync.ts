@@ -26,7 +26,7 @@ export interface Satellite {
   remove(sync: Sync): void;
 }
 
-type Failure = Pick<FailedEntry, 'code' | 'map' | 'reason'>;
+type Failure = Pick<FailedEntry, 'code' | 'map' | 'reason' | 'isServed'>;
 
 /** Leaves the port as it was before the sync, and reports it. */
 export function refusePort(sync: Sync, prepared: PreparedPort, failure: Failure): void {

@@ -32,9 +32,9 @@ import {
 import { madeTable } from '../maglev-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
+import { contentsOf, ensureFirst, type FullTable } from './lesser-set.ts';
 import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSets } from './render.ts';
-import { ensureSet, isEqual, refOf } from './sets.ts';
-import { setContent } from './table.ts';
+import { isEqual, refOf } from './sets.ts';
 
 /** One frontend to be written: what the ledger will have, and the bytes. */
 export interface FrontendPut {
@@ -52,6 +52,8 @@ export interface PreparedPort {
   readonly puts: readonly FrontendPut[];
   /** Frontends the plan no longer has. */
   readonly drops: readonly FrontendRecord[];
+  /** Why it has another set than it should. */
+  readonly lack?: FullTable;
   /** Steps that free what was allocated and written for it: see undoPort. */
   readonly undos: (() => void)[];
 }
@@ -71,12 +73,12 @@ export function preparePort(
     const record = known ?? newRecord(ledger, service, port, undos);
     const allocation: Allocation = { ledger, record, undos };
     const wanted = renderFrontends(port);
-    const sets = ensureSets(allocation, port, wanted);
+    const { sets, lack } = ensureSets(allocation, port, wanted);
     const puts = wanted
       .map((frontend) => frontendPut(allocation, frontend, port, sets))
       .filter((put) => !isInKernel(ledger, record, put));
     const drops = record.frontends.filter(({ text }) => !wanted.some((f) => f.text === text));
-    return { record, isNew: known === undefined, puts, drops, undos };
+    return { record, isNew: known === undefined, puts, drops, ...(lack && { lack }), undos };
   } catch (error) {
     undoAll(undos);
     throw error;
@@ -93,16 +95,20 @@ function ensureSets(
   allocation: Allocation,
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
-): Sets {
+): { readonly sets: Sets; readonly lack: FullTable | undefined } {
   const sets = new Map<string, SetRecord | undefined>();
+  let lack: FullTable | undefined;
   for (const rendered of renderSets(port, frontends)) {
     const { scope, backends } = rendered;
     if (backends.length === 0) continue;
     const made = madeTable(allocation.ledger, port, scope);
     const ids = ensureBackends(allocation, backends, wantsIpip(port));
-    sets.set(setKey(rendered), ensureSet(allocation, setContent(port, rendered, ids, made)));
+    const contents = contentsOf(port, rendered, ids, made);
+    const ensured = ensureFirst(allocation, contents);
+    sets.set(setKey(rendered), ensured.set);
+    lack ??= ensured.lack;
   }
-  return sets;
+  return { sets, lack };
 }
 
 function newRecord(
