@@ -13,22 +13,45 @@ export interface XdpEventsParts {
   readonly clock: Pick<Clock, 'after'>;
 }
 
-/** Records an Event for each new reason of a device. @returns a function that ends it */
+/** Looks that may each find something new before it is told. */
+const MOST_LOOKS = 6;
+
+/**
+ * Records one Event for all new reasons of devices, when no other has come for an interval: of Events with a reason of
+ * their own for each, three are sent at once. @returns a function that ends it
+ */
 export function followXdp({ devices, record, nodeName, clock }: XdpEventsParts): () => void {
-  let told: ReadonlyMap<string, string> = new Map();
-  const look = (): void => {
-    const refused = devices().filter(({ state }) => state === 'refused');
-    for (const { device, reason } of refused) {
-      if (told.get(device) === reason) continue;
-      record(
-        'XDPRefused',
-        { kind: 'Node', name: nodeName },
-        `XDP is not used on ${device}: ${reason}`,
-      );
+  const known = new Map<string, string>();
+  const untold = new Map<string, string>();
+  let looks = 0;
+  const note = (): boolean => {
+    const fresh = devices().filter(
+      ({ device, state, reason }) => state === 'refused' && known.get(device) !== reason,
+    );
+    for (const { device, reason } of fresh) {
+      known.set(device, reason);
+      untold.set(device, reason);
     }
-    told = new Map([...told, ...refused.map(({ device, reason }) => [device, reason] as const)]);
+    return fresh.length > 0;
+  };
+  const look = (): void => {
+    looks += 1;
+    if (!note() || looks >= MOST_LOOKS) {
+      looks = 0;
+      if (untold.size > 0) record('XDPRefused', { kind: 'Node', name: nodeName }, textOf(untold));
+      untold.clear();
+    }
     cancel = clock.after(INTERVAL_MS, look);
   };
   let cancel = clock.after(INTERVAL_MS, look);
   return () => cancel();
+}
+
+/** `XDP is not used on eth0, eth1: it lost frames; on eth2: no frame came in`. */
+function textOf(reasons: ReadonlyMap<string, string>): string {
+  const devices = new Map<string, string[]>();
+  for (const [device, reason] of reasons)
+    devices.set(reason, [...(devices.get(reason) ?? []), device]);
+  const each = [...devices].map(([reason, names]) => `on ${names.join(', ')}: ${reason}`);
+  return `XDP is not used ${each.join('; ')}`;
 }
