@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fl_runtime says of this node for direct return: the UDP port at which it takes requests, and the MTU of the way between
-// nodes, which IPIP has a use for, too. The port is open from the first plan on in which somebody wants them, or may send them
-// because of what an earlier agent has written to the Node, and knows all other nodes: until then the kernel tells those that
-// send that it is closed. It stays open, also for the next agent: requests of flows that exist come after the last Service has
-// changed its mind.
+// What fl_runtime says of this node for direct return: the UDP port at which it takes requests, and the MTU of the way
+// between nodes, which IPIP has a use for, too. The port is open from the first plan on in which somebody wants them,
+// or may send them because of what an earlier agent has written to the Node, and knows all other nodes: until then the
+// kernel tells those that send that it is closed. It stays open, also for the next agent: requests of flows that exist
+// come after the last Service has changed its mind.
 import { GENEVE_PORT } from '../../../model/node/direct-return.ts';
 import { FAMILIES } from '../../../model/types.ts';
 import type { Plan } from '../../../plan/types.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fl_backend_node: the address of the node that a backend runs on, or of the real server that it is, for direct return. Written before the backend is in any
-// set; cleared only when its id is given to another one, because flows that exist read it, too: whether a node takes new
-// ones is asked of fl_peer.
+// fl_backend_node: the address of the node that a backend runs on, or of the real server that it is, for direct return.
+// Written before the backend is in any set; cleared only when its id is given to another one, because flows that exist
+// read it, too: whether a node takes new ones is asked of fl_peer.
 import { isSame } from '../../../../lib/json.ts';
 import { FAMILIES, type Family } from '../../../../model/types.ts';
 import { tunnelAddress } from '../../../../plan/decide/peers.ts';
