@@ -221,6 +221,23 @@ describe('failed writes', () => {
     expect(frontends()).toBe(1);
   });
 
+  test('of addresses of the node are retried, too: one that could not be deleted', async () => {
+    agent.sourceSynced();
+    await turns();
+    const table = tables.nodeAddress.IPv4;
+    const remove = table.delete;
+    Object.assign(table, { delete: () => [{ index: 0, code: 'EPERM' }] });
+    local = [];
+    localChanged();
+    await turns();
+    expect(agent.state().failed).toMatchObject([{ text: 'node address 192.0.2.11' }]);
+    expect(table.readAll()).toHaveLength(1);
+    Object.assign(table, { delete: remove });
+    await vi.advanceTimersByTimeAsync(AUDIT_MS / 2);
+    expect(agent.state().failed).toEqual([]);
+    expect(table.readAll()).toEqual([]);
+  });
+
   test('of one Service do not delay another', async () => {
     agent.sourceSynced();
     const [bad] = [put('s1', '10.1.1.1')];
