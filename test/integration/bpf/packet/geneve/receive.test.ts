@@ -72,6 +72,19 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.reasons()).toEqual({});
     });
 
+    test('two frontends and one port of the client: each answer comes from its own', () => {
+      const set = drive.putSet(2, [1]);
+      drive.putFrontend({ address: at.vip, port: 81, protocol: 'TCP', rules: { host: { set } } });
+      receive(frameOf(`${request} tcp SYN`));
+      const second = receive(frameOf(`${client()} > ${vip(81)} tcp SYN`));
+      const [, port = ''] = /:(\d+) > /.exec(second) ?? [];
+      expect(second).toBe(`${client(Number(port))} > ${pod(5)} tcp SYN`);
+      expect(drive.egress(`${pod(5)} > ${client(Number(port))} tcp SYN ACK`)).toBe(
+        `${vip(81)} > ${client()} tcp SYN ACK`,
+      );
+      expect(drive.egress(`${reply} tcp SYN ACK`)).toBe(`${vip()} > ${client()} tcp SYN ACK`);
+    });
+
     test('UDP and its fragments', () => {
       serve({ protocol: 'UDP' });
       expect(receive(frameOf(`${request} udp payload=3 nosum`))).toBe(
