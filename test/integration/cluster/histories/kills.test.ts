@@ -21,6 +21,7 @@ import {
   POD_RANGES,
   planOf,
   spin,
+  tablesBelow,
   wrongIn,
 } from './oracle.ts';
 
@@ -173,7 +174,12 @@ describe.skipIf(!readiness.isReady)('killed at random points of a sync', () => {
 
   test('the kernel holds what an agent that was never killed writes, and no id is leaked', async () => {
     const shown = async () => {
-      const { problems, tables, services } = await node.status();
+      // What is no longer used is given back after a grace period.
+      const tables = tablesBelow(node.instance.bpfRoot);
+      await untilHolds(async () =>
+        expect((await node.status()).tables).toEqual(expect.arrayContaining([...tables])),
+      );
+      const { problems, services } = await node.status();
       return { problems, tables, services, wrong: wrong(await meant()) };
     };
     const survived = await shown();

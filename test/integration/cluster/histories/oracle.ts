@@ -5,8 +5,14 @@
 import { join } from 'node:path';
 import { programmedBelow } from '../../../../src/cli/dataplanes.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { tableFill } from '../../../../src/dataplane/bpf/inspect/view.ts';
+import { mapNamed } from '../../../../src/dataplane/bpf/loader/attach.ts';
+import { openPinned } from '../../../../src/dataplane/bpf/loader/open-pinned.ts';
 import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { kernelTables, TABLE_MAPS } from '../../../../src/dataplane/bpf/maps/kernel.ts';
+import { adopt } from '../../../../src/dataplane/bpf/sync/adopt.ts';
 import { bpfCapabilities } from '../../../../src/dataplane/capabilities.ts';
+import type { TableFill } from '../../../../src/dataplane/snapshot.ts';
 import type { Kind } from '../../../../src/model/types.ts';
 import { backendRows } from '../../../../src/observe/backend-rows.ts';
 import type { KernelState } from '../../../../src/observe/rows.ts';
@@ -75,6 +81,16 @@ export function heldOf(bpfRoot: string, plan: Plan): Held {
 
 const textOf = (row: { namespace: string; name: string; family: string }, what: string): string =>
   `${row.namespace}/${row.name} ${row.family} ${what}`;
+
+/** What is used of the tables; nothing is retired in it. */
+export function tablesBelow(bpfRoot: string): readonly TableFill[] {
+  const maps = new Map(TABLE_MAPS.map((name) => [name as string, openPinned(bpfRoot, name)]));
+  try {
+    return tableFill(adopt(kernelTables((name) => mapNamed(maps, name))).ledger);
+  } finally {
+    for (const map of maps.values()) map.close();
+  }
+}
 
 /** Differences between kernel and plan; empty when they are in sync. */
 export const wrongIn = (held: Held): readonly string[] =>
