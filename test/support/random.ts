@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tests run the same each time, from a seed that a failure prints.
 import fc from 'fast-check';
+import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 
 /** FAIRLEAD_SEED selects other histories, or repeats those of a failure. */
 export const SEED = Number(process.env['FAIRLEAD_SEED'] ?? 1);
+
+/** Numbers in [0, 1), the same for the same seed: for a million packets, where a property would take too long. */
+export function randomOf(seed: number): () => number {
+  const generator = xoroshiro128plus(seed);
+  return () => uniformFloat64(generator);
+}
 
 /**
  * For properties whose runs share a kernel, an API server or a planner: a failure ends them, because a

@@ -5,8 +5,7 @@ import { cpus } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Family } from '../../../../src/model/types.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
-import { SEED } from '../../../support/random.ts';
-import { randomOf } from './support/mutate.ts';
+import { randomOf, SEED } from '../../../support/random.ts';
 import { PacketDrive } from './support/packet-drive.ts';
 import { names, publish } from './support/stage.ts';
 

@@ -29,6 +29,7 @@ import { ALGORITHM_NAMES } from '../../../../src/plan/decide/balancing.ts';
 import type { Plan, ServicePortPlan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
+import { randomOf } from '../../../support/random.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
 
 const SIZES = { frontends: 64, backends: 512, slotBlocks: 16_384, services: 64 };
@@ -132,13 +133,12 @@ test('after any history with failed writes the tables equal the last plan, and n
       async (plans, seed) => {
         const tables = createMemoryTables(SIZES);
         const dataplane = createTableSync(tables, () => Promise.resolve());
-        let random = seed | 1;
+        const random = randomOf(seed);
         for (const plan of plans) {
           tables.fault = () => {
             // Every write, seen by a reader in between: the law must hold before it lands.
             assertConsistent(tables);
-            random = Math.imul(random, 1103515245) + 12345;
-            return (random >>> 16) % 10 === 0 ? 'ENOMEM' : undefined;
+            return random() < 0.1 ? 'ENOMEM' : undefined;
           };
           applyAll(dataplane, plan);
           assertConsistent(tables);

@@ -5,8 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { kernelStructs } from '../../../../../src/sys/btf/structs.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
-import { SEED } from '../../../../support/random.ts';
-import { randomOf } from '../support/mutate.ts';
+import { randomOf, SEED } from '../../../../support/random.ts';
 import { PacketDrive } from '../support/packet-drive.ts';
 import { names, publish } from '../support/stage.ts';
 

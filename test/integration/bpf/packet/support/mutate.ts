@@ -2,18 +2,8 @@
 // Random packets around the Service of stage.ts: first as text, whose checksums are right, then, of some, with
 // broken bytes.
 import { buildFrame } from '../../../../support/packets/build.ts';
+import { randomOf } from '../../../../support/random.ts';
 import { PLACES } from './stage.ts';
-
-/** From 0 to 1, repeatable (mulberry32). */
-export function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 export class Mutator {
   readonly #random: () => number;
