@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding alone, in memory: pages of 500 objects as JSON, taken apart and slimmed as the product does, and
+// Decoding alone, in memory: pages of 500 objects as JSON, taken apart and reduced as the product does, and
 // as protobuf, decoded by hand into the same objects. Processor time, best of the runs. Needs
 // `npm run build:ts`. `--json` prints one line.
 

@@ -50,7 +50,7 @@ union leg {
 /* At XDP: the programs at tc get the packet as it came. */
 #define LEFT 257
 
-/* At XDP: the packet begins anew, in the place of the flow that it has found. */
+/* At XDP: the packet begins anew, in place of the flow that it has found. */
 #define OVER 258
 
 /* And if it is in Geneve, to another node, that the packet of a flow goes on. */

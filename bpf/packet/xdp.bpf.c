@@ -2,7 +2,7 @@
 /*
  * The packet layer at XDP, before the kernel makes a packet of a frame: what packet.bpf.c does at
  * ingress and at egress, on the same maps and by the same functions, in one step, and between the
- * two the kernel's tables of routes and neighbours in the place of the network stack. Everything
+ * two the kernel's tables of routes and neighbours in place of the network stack. Everything
  * else goes up to those programs as it came: they are complete.
  */
 #include "packet/xdp/hook.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the agent has to know of XDP on a device. Before it trusts the device: that frames come in
- * by XDP (fl_xdp_trial, in the place of fl_xdp), and that the driver sends those that XDP gives it
+ * by XDP (fl_xdp_trial, in place of fl_xdp), and that the driver sends those that XDP gives it
  * (fl_xdp_send, by a test run). Then: how many frames it sent and lost, by the kernel's
  * tracepoints.
  */

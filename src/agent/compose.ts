@@ -55,7 +55,7 @@ export interface InstanceSettings {
 export interface ComposeParts {
   /** In the order in which they were opened; also of a start that fails. */
   readonly closers: { close(): void }[];
-  /** What listens already, if this agent comes in the place of another one. */
+  /** What listens already, if this agent comes in place of another one. */
   readonly pool: ListenerPool;
   /** Of the admin socket; an earlier agent's, or that of this one's earlier start. */
   readonly inheritedLock: InheritedLock;

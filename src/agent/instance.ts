@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An instance in this process, from its start to its end: alone, in the place of an agent that runs (a take-over), and until a
+// An instance in this process, from its start to its end: alone, in place of an agent that runs (a take-over), and until a
 // successor comes in its own.
 import { closeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -3,7 +3,13 @@
 // capabilities cover it. Every view that shows "served by" or "not served by" uses it.
 //   servedBy([BPF], port, frontend, 'packet') -> { dataplane: undefined, limits: [packets from outside] }
 //   unservedTexts([BPF], port, frontend)      -> ['not served by bpf: packets from outside']
-import type { Algorithm, Family, Forwarding, Protocol } from '../model/types.ts';
+import {
+  type Algorithm,
+  FAMILIES,
+  type Family,
+  type Forwarding,
+  type Protocol,
+} from '../model/types.ts';
 import { ALGORITHM_NAMES, BALANCING } from '../plan/decide/balancing.ts';
 import { mayKeepLocalClient } from '../plan/decide/traffic-rules.ts';
 import type { ClientKind } from '../plan/explain/client.ts';
@@ -82,7 +88,7 @@ export const bpfCapabilities = ({
   noDirectReturn,
 }: BpfFacts): Capabilities => ({
   dataplane: 'bpf',
-  families: ['IPv4', 'IPv6'],
+  families: FAMILIES,
   serves: {
     pod: packets ? { ...PACKETS, hasMasquerade: false } : SOCKETS,
     host: { ...SOCKETS, hasSourceRanges: packets },
@@ -127,7 +133,7 @@ export const iptablesCapabilities = (
 });
 
 /** On a node with both families. */
-export const IPTABLES: Capabilities = iptablesCapabilities(['IPv4', 'IPv6']);
+export const IPTABLES: Capabilities = iptablesCapabilities(FAMILIES);
 
 export const ORIGINS: readonly Origin[] = ['pod', 'host', 'packet'];
 

@@ -6,6 +6,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import { SERVICE_NAME_LABEL } from '../model/labels.ts';
+import { FAMILIES } from '../model/types.ts';
 import { nowMs } from './client/clock.ts';
 import { type NodeHost, type Pod, podCidrs } from './wiring.ts';
 
@@ -32,7 +33,7 @@ export function endpointSlices(
   port: SlicePort,
   endpoints: readonly Endpoint[],
 ): Manifest[] {
-  return (['IPv4', 'IPv6'] as const).map((addressType) => ({
+  return FAMILIES.map((addressType) => ({
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {

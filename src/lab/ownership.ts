@@ -26,8 +26,8 @@ export interface Ownership {
   readonly startTicks: string;
 }
 
-/** Reserves a new prefix for this process. `cgroupMount` is where the topology's cgroup will be. */
-export function claimOwnership(cgroupMount: string): Ownership {
+/** Reserves a new prefix for this process, and records that it owns it. `cgroupMount` is where the topology's cgroup will be. */
+export function recordOwnership(cgroupMount: string): Ownership {
   const random = Math.floor(Math.random() * 36 ** 6);
   const prefix = `fl${random.toString(36).padStart(6, '0')}`;
   const directory = join(RECORDS_DIRECTORY, prefix);

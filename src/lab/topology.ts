@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCgroup2, makeCgroup } from '../sys/cgroup.ts';
 import { addNamespaces, ipBatch, writeSysctls } from '../sys/netns.ts';
-import { claimOwnership, removeOwned } from './ownership.ts';
+import { recordOwnership, removeOwned } from './ownership.ts';
 import {
   NODE_SYSCTLS,
   type NodeHost,
@@ -40,7 +40,7 @@ export interface Topology {
 export async function buildTopology(specs: readonly NodeSpec[]): Promise<Topology> {
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
-  const ownership = claimOwnership(cgroupMount);
+  const ownership = recordOwnership(cgroupMount);
   const { prefix, directory, cgroup } = ownership;
   const onExit = (): void => removeOwned(ownership);
   process.on('exit', onExit);

@@ -3,7 +3,7 @@
 // Imports nothing of ours, knows no clock, no kernel and no Kubernetes client.
 
 export type Family = 'IPv4' | 'IPv6';
-export const FAMILIES: readonly Family[] = Object.freeze(['IPv4', 'IPv6'] as const);
+export const FAMILIES = Object.freeze(['IPv4', 'IPv6'] as const);
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 export type Kind = 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR';
 

@@ -2,7 +2,7 @@
 // The rows of `fairlead backends`: desired versus programmed state of each backend of a service port.
 import { type BackendView, portText } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
-import { resultOf } from '../lib/clock.ts';
+import { resultOf } from '../lib/steps.ts';
 import type { Plan, ServicePortPlan } from '../plan/types.ts';
 import { type KernelState, sortedInSteps } from './rows.ts';
 

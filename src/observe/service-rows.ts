@@ -13,7 +13,7 @@ import {
 import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/entry.ts';
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
-import { resultOf } from '../lib/clock.ts';
+import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';

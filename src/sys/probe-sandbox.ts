@@ -5,10 +5,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../errors.ts';
-import { CouldNotTell } from '../lib/could-not-tell.ts';
 import { findCgroup2, removeCgroup } from './cgroup.ts';
 import { raiseLoopback } from './loopback.ts';
 import * as native from './native.ts';
+
+/** Thrown by an attempt that could not be made. Whatever else an attempt throws means no. */
+export class CouldNotTell extends Error {}
 
 /** What the starting process has made; each a reason if it could not. */
 export interface Prepared {

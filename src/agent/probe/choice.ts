@@ -146,12 +146,12 @@ const byIptables = (why: readonly string[]): Served => ({
   ways: NO_WAYS,
 });
 
-type Problem = Pick<Refused, 'reason' | 'remedy'>;
+type Refusal = Pick<Refused, 'reason' | 'remedy'>;
 
-const noIptables = (problem: Problem): Refused => ({
+const noIptables = (refusal: Refusal): Refused => ({
   ok: false,
   code: 'NO_IPTABLES',
-  ...problem,
+  ...refusal,
 });
 
 /** undefined: packets can be served by eBPF. */
@@ -163,7 +163,7 @@ function packetsProblem(results: Results): string | undefined {
 }
 
 /** undefined: rules of IPv4 can serve Services. */
-function iptablesProblem(results: Results): Problem | undefined {
+function iptablesProblem(results: Results): Refusal | undefined {
   const missing = firstNo(results, RULES);
   if (missing !== undefined) {
     return { reason: textOf(results, missing), remedy: FEATURES[missing].remedy };

@@ -3,23 +3,24 @@
 // depends on the load of the machine, what each of them costs it would, too.
 import { setTimeout as letPass } from 'node:timers/promises';
 
-export interface Clock {
-  now(): number;
+/** What passes the time between changes. */
+export interface Pace {
+  monotonicMs(): number;
   letPass(ms: number): Promise<unknown>;
 }
 
-const SYSTEM: Clock = { now: () => performance.now(), letPass: (ms) => letPass(ms) };
+const REAL_TIME: Pace = { monotonicMs: () => performance.now(), letPass: (ms) => letPass(ms) };
 
 /** So many times, one each period, from now on until the last period is over. What is late is caught up with. */
 export async function atRate(
   { count, periodMs }: { readonly count: number; readonly periodMs: number },
   change: (number: number) => Promise<void>,
-  clock: Clock = SYSTEM,
+  pace: Pace = REAL_TIME,
 ): Promise<void> {
-  const startedMs = clock.now();
+  const startedMs = pace.monotonicMs();
   for (let number = 0; number < count; number += 1) {
     await change(number);
-    const leftMs = startedMs + (number + 1) * periodMs - clock.now();
-    if (leftMs > 0) await clock.letPass(leftMs);
+    const leftMs = startedMs + (number + 1) * periodMs - pace.monotonicMs();
+    if (leftMs > 0) await pace.letPass(leftMs);
   }
 }

@@ -150,7 +150,7 @@ function takesOverAs({ own }: Config, { engine }: ChosenEngine): InstanceOptions
 
 /**
  * A start that fails after the hooks were attached, as when a port is taken, removes them; a refused one nothing, nor does one
- * in the place of an agent that resumes then.
+ * in place of an agent that resumes then.
  */
 async function startOrRemove(
   settings: InstanceSettings,

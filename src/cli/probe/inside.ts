@@ -5,8 +5,8 @@ import { FEATURES, type Feature, type FeatureName } from '../../agent/probe/feat
 import { forbiddenBy } from '../../agent/probe/forbidden.ts';
 import { lineText, type Result } from '../../agent/probe/results.ts';
 import { reasonOf } from '../../errors.ts';
-import { CouldNotTell } from '../../lib/could-not-tell.ts';
 import {
+  CouldNotTell,
   enterProbeSandbox,
   ownStatus,
   type Prepared,

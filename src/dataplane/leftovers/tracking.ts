@@ -3,7 +3,7 @@
 // it does in a network namespace only while some rule there needs it, and translates as long as there is a chain of type
 // nat. Where nothing else does, something of kube-proxy's stays that matches no packet. Measured in
 // test/integration/cluster/leftovers.
-import type { Family } from '../../model/types.ts';
+import { FAMILIES, type Family } from '../../model/types.ts';
 
 /**
  * Connections whose destination was translated, by family, in /proc/net/nf_conntrack: the reply does not come from where
@@ -47,12 +47,10 @@ export function neededForTracking({
   translated,
   others,
 }: TrackingFacts): ReadonlyMap<Family, string> {
-  const families: readonly Family[] = ['IPv4', 'IPv6'];
   const reason = (count: number | undefined): string =>
     `${count ?? 'an unknown number of'} ${count === 1 ? 'connection is' : 'connections are'} translated, and no other rule makes the kernel track connections: run this again when they have ended`;
   return new Map(
-    families
-      .filter((family) => !others.has(family))
+    FAMILIES.filter((family) => !others.has(family))
       .filter((family) => translated === undefined || translated.has(family))
       .map((family) => [family, reason(translated?.get(family))]),
   );

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { findCgroup2, makeCgroup } from '../../sys/cgroup.ts';
 import { addNamespaces, ipBatch, writeSysctls } from '../../sys/netns.ts';
 import { type StubApi, startStubApi } from '../api/stub.ts';
-import { claimOwnership, removeLeftovers, removeOwned } from '../ownership.ts';
+import { recordOwnership, removeLeftovers, removeOwned } from '../ownership.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { API_ADDRESS, apiLines, columnLines, MEMBERS, type Member } from './network.ts';
 
@@ -48,7 +48,7 @@ export async function buildSite<Name extends string>(names: readonly Name[]): Pr
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
   removeLeftovers();
-  const ownership = claimOwnership(cgroupMount);
+  const ownership = recordOwnership(cgroupMount);
   const { prefix, directory, cgroup } = ownership;
   const onExit = (): void => removeOwned(ownership);
   process.on('exit', onExit);

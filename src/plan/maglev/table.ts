@@ -2,7 +2,7 @@
 // The look-up table of Maglev (Eisenbud et al., NSDI 2016, section 3.4): backends take turns, each takes the first entry
 // of its preferences that is free. The same from the same backends, in whatever order they are given; if one comes or
 // goes, few of the others' entries change.
-import { resultOf } from '../../lib/clock.ts';
+import { resultOf } from '../../lib/steps.ts';
 import { murmur3 } from './hash.ts';
 
 export interface MaglevInput {

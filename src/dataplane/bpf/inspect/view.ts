@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the tables into snapshots: frontends with their backends, counters, table usage. Works with a running
 // agent and, from the pins, without one.
-import { listInSteps, resultOf } from '../../../lib/clock.ts';
+import { listInSteps, resultOf } from '../../../lib/steps.ts';
 import { BPF } from '../../capabilities.ts';
 import type { HeldFrontend } from '../../dataplane.ts';
 import type {

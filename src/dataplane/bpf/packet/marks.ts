@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fl_mark, which the packet programs write: the addresses that flows have had. Flows in pinned tables that are older than
 // the map have no marks.
-import type { Family } from '../../../model/types.ts';
+import { FAMILIES } from '../../../model/types.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import type { FlowTables } from '../flows/flow-tables.ts';
 import { encodeU32 } from '../maps/layout.ts';
-
-const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
 
 /** Marks every address if none is marked although there are flows: a mark too many costs only look-ups. */
 export function markOlderFlows(marks: BpfMap, flows: FlowTables): void {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads objects of this build, as a whole or some of their programs, without pinning anything.
 import { existsSync, readFileSync } from 'node:fs';
-import { CouldNotTell } from '../../../lib/could-not-tell.ts';
 import type { BpfMap, BpfObject, BpfProgram } from '../../../sys/native.ts';
 import * as native from '../../../sys/native.ts';
 import { bpfObjectPath } from '../../../sys/package.ts';
+import { CouldNotTell } from '../../../sys/probe-sandbox.ts';
 import type { Rodata } from '../loader/layer.ts';
 import { maxEntries } from '../loader/sizes.ts';
 

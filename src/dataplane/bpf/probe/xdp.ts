@@ -3,11 +3,10 @@
 // and frames that one device sends and the other receives.
 
 import { reasonOf } from '../../../errors.ts';
-import { CouldNotTell } from '../../../lib/could-not-tell.ts';
 import { readNetwork } from '../../../sys/netlink/follow.ts';
 import type { Link } from '../../../sys/netlink/records.ts';
 import { addVeth } from '../../../sys/netlink/veth.ts';
-import type { ProbeSandbox } from '../../../sys/probe-sandbox.ts';
+import { CouldNotTell, type ProbeSandbox } from '../../../sys/probe-sandbox.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { createKernelXdp } from '../xdp/kernel-xdp.ts';
 import { loadXdp } from '../xdp/programs.ts';

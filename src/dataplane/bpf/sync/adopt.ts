@@ -2,8 +2,8 @@
 // A ledger from the current contents of the tables: ids and sets survive a restart of the agent. Frontends
 // that belong to no service port are reported as strays. Reads Tables, writes nothing.
 
-import { resultOf } from '../../../lib/clock.ts';
 import { exactList } from '../../../lib/compact.ts';
+import { resultOf } from '../../../lib/steps.ts';
 import { FAMILIES, type Family } from '../../../model/types.ts';
 import { frontendText } from '../../entry.ts';
 import {

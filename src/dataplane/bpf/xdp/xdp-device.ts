@@ -38,7 +38,7 @@ export interface XdpKernel {
   rename(ifindex: number, name: string): void;
   /** False if somebody else has removed it. */
   isAttached(ifindex: number): boolean;
-  /** What frames of these devices belong to, in the place of what was set before. Fine if nothing is loaded. */
+  /** What frames of these devices belong to, in place of what was set before. Fine if nothing is loaded. */
   setFamilies(families: readonly XdpFamily[]): void;
   /** Since it is watched. */
   traffic(ifindex: number): XdpTraffic;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rule of each kind, restored into a network namespace of its own by the node's iptables, and one packet that it
 // sees. Each function throws if it does not work.
-import { CouldNotTell } from '../../../lib/could-not-tell.ts';
 import type { Family } from '../../../model/types.ts';
 import { connectOnce, sendDatagram, withServer } from '../../../sys/loopback.ts';
-import type { ProbeSandbox } from '../../../sys/probe-sandbox.ts';
+import { CouldNotTell, type ProbeSandbox } from '../../../sys/probe-sandbox.ts';
 import { type Tools, toolsOf } from '../restore/tools.ts';
 import type { Variant } from '../restore/variant.ts';
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random and broken packets through both hooks. FAIRLEAD_FUZZ=1000000 for a long run, FAIRLEAD_SEED for other
 // packets, or for those of a failure.
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../src/model/types.ts';
 import { describeFrame } from '../../../support/packets/describe.ts';
 import { SEED } from '../../../support/random.ts';
 import { Mutator } from './support/mutate.ts';
@@ -9,7 +11,6 @@ import { PacketDrive } from './support/packet-drive.ts';
 import { PLACES, publish } from './support/stage.ts';
 
 const PACKETS = Number(process.env['FAIRLEAD_FUZZ'] ?? 20_000);
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const ACTION = { left: 0xffffffff, dropped: 2, sentBack: 7 } as const;
 /** Addresses, ports, checksums of both headers: all that a translation may change. */
 const MOST_CHANGED = 2 + 32 + 4 + 2;

@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { claimOwnership, removeLeftovers, removeOwned } from '../../../../src/lab/ownership.ts';
+import { recordOwnership, removeLeftovers, removeOwned } from '../../../../src/lab/ownership.ts';
 import type { Sandbox } from '../../../../src/lab/sandbox.ts';
 import { findCgroup2, makeCgroup } from '../../../../src/sys/cgroup.ts';
 
@@ -26,7 +26,7 @@ export function openWorkspace(): Workspace {
   const cgroupMount = findCgroup2();
   if (cgroupMount === undefined) throw new Error('no cgroup v2 hierarchy is mounted');
   removeLeftovers();
-  const ownership = claimOwnership(cgroupMount);
+  const ownership = recordOwnership(cgroupMount);
   const { prefix, cgroup } = ownership;
   removeStaleDirectories(dirname(ownership.directory));
   const directory = join(tmpdir(), DIRECTORY_PREFIX + prefix);

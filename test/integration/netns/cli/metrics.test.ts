@@ -284,7 +284,7 @@ describe('series of a live agent', () => {
     await keep('half-open flows full');
   }, 240_000);
 
-  test('the iptables engine in the place of the first, with what it cannot do', async () => {
+  test('the iptables engine in place of the first, with what it cannot do', async () => {
     expect(await agent.stop()).toBe(0);
     await node.startAgent(['--config', config, '--engine', 'iptables']);
     await holds('fairlead_dataplane_lack{dataplane="iptables",code="COUNTERS"}', 1);

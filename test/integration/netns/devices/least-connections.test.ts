@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Least connections with real sockets of clients outside, who come by packets, and of a pod on the same Service: counts follow
 // what is open, however it ends.
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import type { Agent } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
+import { FAMILIES } from '../../../../src/model/types.ts';
 import type { BackendRow } from '../../../../src/observe/backend-rows.ts';
 import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
@@ -16,7 +18,6 @@ import { nodeObject } from '../../../support/packets/direct-return.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const PODS = ['a', 'b', 'c'];
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const NODE = { IPv4: '192.168.77.1', IPv6: 'fd00:77::1' } as const;
 const WEB = { n: 10, nodePort: 30_080 } as const;
 const DNS = { n: 11, nodePort: 30_053, port: 53, targetPort: 5353, protocol: 'UDP' } as const;

@@ -16,7 +16,7 @@ async function beginnings(takesMs: readonly number[], periodMs: number) {
       begunMs.push(nowMs - 1_000);
       nowMs += takesMs[number] ?? 0;
     },
-    { now: () => nowMs, letPass },
+    { monotonicMs: () => nowMs, letPass },
   );
   return { begunMs, endMs: nowMs - 1_000 };
 }

@@ -3,7 +3,7 @@
 // Pure over Tables.
 import { addressBytes, addressText } from '../../../../lib/address-bytes.ts';
 import { isLoopback, prefixContains } from '../../../../lib/ip.ts';
-import type { Family } from '../../../../model/types.ts';
+import { FAMILIES, type Family } from '../../../../model/types.ts';
 import type { Plan } from '../../../../plan/types.ts';
 import type { FailedEntry, NodeAddress } from '../../../dataplane.ts';
 import { ADDRESS_SCOPE } from '../../maps/layout.ts';
@@ -27,7 +27,7 @@ export function applyNodeAddresses(
   tables: Tables,
   accepted: readonly NodeAddress[],
 ): readonly FailedEntry[] {
-  return (['IPv4', 'IPv6'] as const).flatMap((family) => applyFamily(tables, family, accepted));
+  return FAMILIES.flatMap((family) => applyFamily(tables, family, accepted));
 }
 
 function applyFamily(

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests in Geneve that the node of the backend cannot deliver go back as they came, and go on with SNAT: nodes learn of
 // an endpoint, and of its end, at different times.
+
 import { beforeEach, describe, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readWrapped, wrap } from '../../../../support/packets/geneve.ts';
@@ -18,7 +20,6 @@ import { names, PLACES, publish, type Service } from '../support/stage.ts';
 
 const drive = sharedDrive();
 withRoutes(drive);
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const [LEFT, DROPPED, SENT] = [0xffff_ffff, 2, 7];
 /** Of the option, in the UDP datagram. */
 const FLAGS_AT = 8 + 8 + 5;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return between the programs of two nodes: what one sends, the other takes, and nothing that is broken on the way
 // does harm.
+
 import { beforeEach, describe, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { wrap } from '../../../../support/packets/geneve.ts';
@@ -18,7 +20,6 @@ import { SETTINGS } from '../support/packet-drive.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
 import { names, PLACES, publish } from '../support/stage.ts';
 
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const SENT = 7;
 const DROPPED = 2;
 const LEFT = 0xffff_ffff;

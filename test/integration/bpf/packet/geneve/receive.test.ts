@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node of the backend: what comes in Geneve becomes a flow as any, and answers leave from the Service.
+
 import { beforeEach, describe, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { onesSum, pseudoHeader } from '../../../../support/packets/checksum.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
@@ -20,7 +22,6 @@ const drive = sharedDrive();
 withRoutes(drive);
 const LEFT = 0xffff_ffff;
 const DROPPED = 2;
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const UDP = 8;
 const GENEVE_AT = { IPv4: 14 + 20 + 8, IPv6: 14 + 40 + 8 } as const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
+
 import { beforeEach, describe, expect, test } from 'vitest';
 import { livingFlows } from '../../../../../src/dataplane/bpf/flows/sweep/recount.ts';
 import {
@@ -7,6 +8,7 @@ import {
   encodeNodeAddress,
 } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { kernelTables } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readWrapped } from '../../../../support/packets/geneve.ts';
@@ -28,7 +30,6 @@ const REDIRECTED = 7;
 const LEFT = 0xffff_ffff;
 /** In struct flow. */
 const FLOW_FLAGS = 47;
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 
 describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, outer] as const)))(
   '%s between nodes of %s',

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program at XDP alone: what comes in, what is sent and by which device, and what is left as it came, and why.
+
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
@@ -8,7 +10,6 @@ import { names, PLACES, publish, type Service } from '../support/stage.ts';
 import { enterUplinks, NEIGHBOUR_MAC, ROUTER_MAC, SECOND, UPLINK } from '../support/uplinks.ts';
 import { XDP, XdpDrive } from '../support/xdp-drive.ts';
 
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const MASQUERADE = { rule: { masquerade: true } } as const;
 
 enterUplinks('each');

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random and broken packets through the program at XDP and both hooks of tc, beside a second copy of the programs that has tc alone: what
 // leaves is the same. FAIRLEAD_FUZZ=1000000 for a long run, FAIRLEAD_SEED for other packets, or for those of a failure.
+
 import { afterAll, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { SEED } from '../../../../support/random.ts';
 import { Mutator } from '../support/mutate.ts';
@@ -11,7 +13,6 @@ import { enterUplinks, UPLINK } from '../support/uplinks.ts';
 import { XDP, XdpDrive } from '../support/xdp-drive.ts';
 
 const PACKETS = Number(process.env['FAIRLEAD_FUZZ'] ?? 20_000);
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const DROPPED = 2;
 const SENT_BACK = 7;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // VLANs and bonds at XDP: tags that come in, that are added, changed and taken off, and frames of ports.
+
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { linksOf } from '../../../../../src/dataplane/bpf/xdp/links.ts';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
@@ -54,7 +56,6 @@ function play(frame: Uint8Array, device = UPLINK): string {
 const insert = (frame: Uint8Array, ...bytes: readonly number[]): Uint8Array =>
   Uint8Array.of(...frame.subarray(0, 12), ...bytes, ...frame.subarray(12));
 
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const PROTOCOLS = [
   ['TCP', 'tcp SYN', 'tcp SYN ACK'],
   ['UDP', 'udp payload=5', 'udp payload=7'],

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The example examples/real-servers on Linux 6.12: plain Linux machines take what one agent sends them in IPIP, see the client, and
 // answer it past the agent (real-servers.sh). What iptables makes of it is seen, too.
+
 import { describe, expect, test } from 'vitest';
+import { FAMILIES } from '../../../../../src/model/types.ts';
 import { runLab } from '../lab.ts';
 
 const CLIENT = { IPv4: '198.51.100.9', IPv6: '2001:db8:9::9' } as const;
 const VIP = { IPv4: '203.0.113.10', IPv6: '[2001:db8:77::10]' } as const;
 /** What real servers see of a masqueraded client. */
 const BALANCER = { IPv4: '192.0.2.11', IPv6: '2001:db8:2::11' } as const;
-const FAMILIES = ['IPv4', 'IPv6'] as const;
 const PORTS = [
   ['TCP', 80],
   ['UDP', 53],
