@@ -239,18 +239,24 @@ describe.each(FAMILIES)('%s', (family) => {
       drive.ingress(`${client(port)} > ${vip()} tcp ACK`);
     });
     expect(drive.flows('main', family)).toHaveLength(flows);
-    drive.edit(family === 'IPv4' ? 'fl_flow4' : 'fl_flow6', (value) => {
-      const view = new DataView(value.buffer, value.byteOffset);
-      view.setUint32(16, view.getUint32(16, true) - 5, true);
-    });
-    each((port) => play(`${client(port)} > ${vip()} tcp ACK`));
-    const { XDP_RENEWS: renews = 0, XDP_SENT: sent = 0 } = drive.reasons(true);
-    expect(renews + sent).toBe(flows);
-    // The second may change while they come in.
-    expect(renews).toBeGreaterThanOrEqual(flows / 16);
-    expect(renews).toBeLessThanOrEqual(flows / 8);
+    const inOneSecond = (): boolean => {
+      drive.reasons(true);
+      drive.edit(family === 'IPv4' ? 'fl_flow4' : 'fl_flow6', (value) => {
+        const view = new DataView(value.buffer, value.byteOffset);
+        view.setUint32(16, view.getUint32(16, true) - 5, true);
+      });
+      const begun = kernelSeconds();
+      each((port) => play(`${client(port)} > ${vip()} tcp ACK`));
+      return kernelSeconds() === begun;
+    };
+    // Another second leaves other flows: a busy machine may need some more of them.
+    expect(Array.from({ length: 20 }).some(inOneSecond)).toBe(true);
+    expect(drive.reasons(true)).toEqual({ XDP_RENEWS: flows / 16, XDP_SENT: (flows / 16) * 15 });
   });
 });
+
+/** As bpf_ktime_get_ns, in seconds. */
+const kernelSeconds = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
 
 test('IPv4: UDP without a checksum keeps none', () => {
   const { client, vip, pod } = names('IPv4');
