@@ -17,7 +17,7 @@ export interface Wait {
 export const AT_ONCE_MS = 5_000;
 
 /** Long enough for a machine with other work: it costs time only where a test fails. */
-const TIMEOUT_MS = 20_000;
+export const TIMEOUT_MS = 20_000;
 /** The interval grows, so that short waits end promptly and long ones cost little CPU. */
 const FIRST_POLL_MS = 1;
 const LAST_POLL_MS = 25;
