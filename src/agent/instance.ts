@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An instance in this process, from its start to its end: alone, in place of an agent that runs (a take-over), and until a
-// successor comes in its own.
+// An instance in this process, from its start to its end: alone, or in place of an agent that runs (a take-over), and until
+// a successor takes its place.
 import { closeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { FairleadError, reasonOf } from '../errors.ts';

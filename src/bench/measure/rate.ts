@@ -3,8 +3,8 @@
 // depends on the load of the machine, what each of them costs it would, too.
 import { setTimeout as letPass } from 'node:timers/promises';
 
-/** What passes the time between changes. */
-export interface Pace {
+/** Time between changes. */
+interface Pace {
   monotonicMs(): number;
   letPass(ms: number): Promise<unknown>;
 }

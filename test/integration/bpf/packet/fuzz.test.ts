@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random and broken packets through both hooks. FAIRLEAD_FUZZ=1000000 for a long run, FAIRLEAD_SEED for other
 // packets, or for those of a failure.
-
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../src/model/types.ts';
 import { describeFrame } from '../../../support/packets/describe.ts';

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Least connections with real sockets of clients outside, who come by packets, and of a pod on the same Service: counts follow
 // what is open, however it ends.
-
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mapPath } from '../../../../src/dataplane/bpf/loader/pins.ts';
 import type { Agent } from '../../../../src/lab/agent.ts';

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests in Geneve that the node of the backend cannot deliver go back as they came, and go on with SNAT: nodes learn of
 // an endpoint, and of its end, at different times.
-
 import { beforeEach, describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

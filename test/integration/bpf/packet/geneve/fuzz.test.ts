@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return between the programs of two nodes: what one sends, the other takes, and nothing that is broken on the way
 // does harm.
-
 import { beforeEach, describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node of the backend: what comes in Geneve becomes a flow as any, and answers leave from the Service.
-
 import { beforeEach, describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

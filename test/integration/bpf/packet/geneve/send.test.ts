@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct return at the node that chooses the backend: requests leave in Geneve, as they came.
-
 import { beforeEach, describe, expect, test } from 'vitest';
 import { livingFlows } from '../../../../../src/dataplane/bpf/flows/sweep/recount.ts';
 import {

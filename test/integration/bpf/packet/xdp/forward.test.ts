@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program at XDP alone: what comes in, what is sent and by which device, and what is left as it came, and why.
-
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random and broken packets through the program at XDP and both hooks of tc, beside a second copy of the programs that has tc alone: what
 // leaves is the same. FAIRLEAD_FUZZ=1000000 for a long run, FAIRLEAD_SEED for other packets, or for those of a failure.
-
 import { afterAll, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';

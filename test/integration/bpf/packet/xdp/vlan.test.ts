@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // VLANs and bonds at XDP: tags that come in, that are added, changed and taken off, and frames of ports.
-
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';

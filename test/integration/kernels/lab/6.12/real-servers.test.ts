@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The example examples/real-servers on Linux 6.12: plain Linux machines take what one agent sends them in IPIP, see the client, and
 // answer it past the agent (real-servers.sh). What iptables makes of it is seen, too.
-
 import { describe, expect, test } from 'vitest';
 import { FAMILIES } from '../../../../../src/model/types.ts';
 import { runLab } from '../lab.ts';
