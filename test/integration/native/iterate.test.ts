@@ -12,6 +12,7 @@ import {
 } from '../../../src/sys/native.ts';
 import { addonPath } from './support/child.ts';
 import { build, missing, u32 } from './support/fixture.ts';
+import { collectLeft } from './support/garbage.ts';
 import { descriptorCount, makeNetns, run, type TestResource } from './support/resources.ts';
 
 const OWN = '/proc/self/ns/net';
@@ -98,6 +99,7 @@ describe.skipIf(missing !== undefined)('iterators', () => {
   });
 
   test('handles and descriptors may be closed meanwhile, and none is left', async () => {
+    await collectLeft();
     const before = descriptorCount();
     const runs = Array.from({ length: 20 }, () => {
       const [program, table] = [object.program('keys'), object.map('table')];

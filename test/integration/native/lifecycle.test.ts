@@ -14,7 +14,7 @@ import {
 import { until } from '../../support/until.ts';
 import { addonPath, type ChildBody, endOfChild } from './support/child.ts';
 import { frame, loadFixture, missing, refusedBytes, u32, u64 } from './support/fixture.ts';
-import { collectUntil } from './support/garbage.ts';
+import { collectLeft, collectUntil } from './support/garbage.ts';
 import { descriptorCount, makeBpffs, makeCgroup } from './support/resources.ts';
 
 const fixture = fileURLToPath(new URL('../../../build/test/fixture.bpf.o', import.meta.url));
@@ -103,6 +103,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
   });
 
   test('unreferenced handles close when they are collected', async () => {
+    await collectLeft();
     const object = loadFixture();
     const before = [descriptorCount(), mappingCount()];
     (() => {
@@ -127,8 +128,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
       const weak = new WeakRef(ring);
       close = () => weak.deref()?.close();
     })();
-    let collections = 0;
-    await collectUntil(() => collections++ > 5);
+    await collectLeft();
     object.program('emit').testRun({ dataIn: frame(), repeat: 3 });
     await until(() => count === 3, 'three records');
     close();
@@ -157,6 +157,7 @@ describe.skipIf(missing !== undefined)('life cycle', () => {
     { ending: 'close', end: 'closes its ring and ends' },
   ])('a worker with everything open that $end leaves nothing', async ({ ending }) => {
     const cgroup = makeCgroup();
+    await collectLeft();
     // The first worker leaves permanent descriptors of the platform; so the second one is counted.
     let before = 0;
     for (let round = 0; round < 3; round++) {

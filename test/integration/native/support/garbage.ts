@@ -19,3 +19,9 @@ export async function collectUntil(isDone: () => boolean, deadlineMs = 60_000): 
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+/** What nothing refers to any more is closed: how many descriptors there are does not fall later by itself. */
+export async function collectLeft(): Promise<void> {
+  let collections = 0;
+  await collectUntil(() => collections++ > 5);
+}
