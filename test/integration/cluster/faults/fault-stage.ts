@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every fault test needs: a control plane behind a faulty server, a node with two pods behind Service
 // `web`, traffic to it, and an agent whose desired and programmed state can be read.
-import type { V1Service } from '@kubernetes/client-node';
+import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
 import { expect } from 'vitest';
 import { ownPaths } from '../../../../src/lab/agent.ts';
 import type { RunningLoad } from '../../../../src/lab/traffic.ts';
@@ -12,7 +12,15 @@ import { startOneNode, type TestNode } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type Launched, launch } from '../agent/launch.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
-import { addNode, addPod, addService, type NodeSpec, servicesPath } from '../objects/objects.ts';
+import type { Api, ListOf } from '../objects/api.ts';
+import {
+  addNode,
+  addPod,
+  addService,
+  type NodeSpec,
+  servicesPath,
+  slicesPath,
+} from '../objects/objects.ts';
 import type { Binaries } from '../programs/binaries.ts';
 import { type ClockOptions, type FakeClock, makeClock } from '../programs/clock.ts';
 import { type FaultyServer, ONLY_FAULTY_SERVER, startFaultyServer } from './faulty-server.ts';
@@ -91,7 +99,7 @@ export async function startFaultStage(
   };
 }
 
-/** Service `web` and its two pods. */
+/** Service `web` and its two pods; resolves when its slice has both, as an agent is ready without it. */
 export async function addWeb(
   { api }: ControlPlane,
   node: TestNode,
@@ -102,6 +110,14 @@ export async function addWeb(
     await addPod(api, { name, nodeName: 'n1', ips: [ipv4, ipv6], labels });
   }
   await addService(api, 'web', { selector: labels, ...spec });
+  await untilHolds(async () => expect(await slicesOfWeb(api)).toHaveLength(2), 60_000);
+}
+
+/** Pod addresses. */
+async function slicesOfWeb(api: Api): Promise<readonly string[]> {
+  const query = '?labelSelector=kubernetes.io/service-name%3Dweb';
+  const { items } = await api.get<ListOf<V1EndpointSlice>>(`${slicesPath()}${query}`);
+  return items.flatMap(({ endpoints }) => endpoints ?? []).flatMap(({ addresses }) => addresses);
 }
 
 function trafficTo(

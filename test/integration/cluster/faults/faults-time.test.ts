@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long outages, clock jumps and lost stores, under traffic: the programmed state stays until the API server says
 // otherwise, and the agent resumes watching.
-import type { V1EndpointSlice, V1Service } from '@kubernetes/client-node';
+import type { V1Service } from '@kubernetes/client-node';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { untilHolds } from '../../../support/until.ts';
 import { askNode } from '../agent/launch.ts';
 import { makeServiceAccount } from '../control-plane/service-account.ts';
-import type { ListOf } from '../objects/api.ts';
-import { addNode, servicesPath, slicesPath } from '../objects/objects.ts';
+import { addNode, servicesPath } from '../objects/objects.ts';
 import { type FakeClock, makeClock, prepareFaults } from '../programs/clock.ts';
 import { countFromNow, type FaultCounts, least, sum, untilFollowed } from './fault-counts.ts';
 import {
@@ -57,13 +56,6 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
   async function youngestMs(): Promise<number> {
     const { watches } = await stage.status();
     return Math.min(...watches.map(({ aliveAgeMs = 0 }) => aliveAgeMs));
-  }
-  /** Pod addresses in the new store. */
-  async function slicesOfWeb(): Promise<readonly string[]> {
-    const query = '?labelSelector=kubernetes.io/service-name%3Dweb';
-    const { api } = stage.plane;
-    const { items } = await api.get<ListOf<V1EndpointSlice>>(`${slicesPath()}${query}`);
-    return items.flatMap(({ endpoints }) => endpoints ?? []).flatMap(({ addresses }) => addresses);
   }
 
   test('an outage of the API server of five minutes', async () => {
@@ -175,7 +167,6 @@ describe.skipIf(!readiness.isReady)('faults of time', () => {
     expect(await stage.inKernel()).toEqual(expect.arrayContaining(['web', 'forgotten']));
     await addNode(api, NODE);
     await addWeb(stage.plane, stage.node, { clusterIP: web.spec?.clusterIP ?? '' });
-    await untilHolds(async () => expect(await slicesOfWeb()).toHaveLength(2), 60_000);
     stage.clock.setSpeed(10);
     await untilHolds(async () => expect(await stage.inKernel()).not.toContain('forgotten'), 60_000);
     await stage.traffic(200);
