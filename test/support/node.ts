@@ -9,11 +9,10 @@ import { buildTopology, type Topology } from '../../src/lab/topology.ts';
 import { type Client, startClient } from '../../src/lab/traffic.ts';
 import type { Pod } from '../../src/lab/wiring.ts';
 import type { Status } from '../../src/observe/status.ts';
-import { askAgent } from '../../src/server/admin-socket.ts';
 import type { Child } from '../../src/sys/exec.ts';
 import { createProgrammed, type Programmed } from './dataplane/programmed.ts';
+import { askAgent } from './fixture/proxies/ask-agent.ts';
 import { leftoversOf } from './leftovers.ts';
-import { TIMEOUT_MS } from './until.ts';
 
 export interface NodeShape {
   readonly name: string;
@@ -98,7 +97,7 @@ async function startNode(topology: Topology, shape: NodeShape): Promise<TestNode
     client: (index = 0) => found(clients[index], `client ${index}`),
     pods: (...names) => names.map(find),
     startAgent: (flags = []) => startAgent(instance, flags),
-    status: async () => (await askAgent(instance.runDir, '/v1/status', TIMEOUT_MS)) as Status,
+    status: async () => (await askAgent(instance.runDir, '/v1/status')) as Status,
     programmed: createProgrammed(instance),
   };
 }

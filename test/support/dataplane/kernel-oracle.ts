@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the kernel with the model, through a running agent that reads its maps.
 import { expect } from 'vitest';
-import { askAgent } from '../../../src/server/admin-socket.ts';
+import { askAgent } from '../fixture/proxies/ask-agent.ts';
 import { expectedFrontends, type Model } from '../model.ts';
 
 export interface FrontendRow {

@@ -6,8 +6,8 @@
 import { expect } from 'vitest';
 import type { Instance } from '../../../src/lab/agent.ts';
 import type { ServiceRow } from '../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../src/server/admin-socket.ts';
 import { svc } from '../builders.ts';
+import { askAgent } from '../fixture/proxies/ask-agent.ts';
 import { untilHolds } from '../until.ts';
 
 /** Last part of its ClusterIPs, which no Service of a test has. */

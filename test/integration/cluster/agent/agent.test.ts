@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import type { Pod } from '../../../../src/lab/wiring.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../../src/server/admin-socket.ts';
+import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';

@@ -7,7 +7,7 @@ import { ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
 import { problemText } from '../../../../src/model/problem.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../../src/server/admin-socket.ts';
+import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { clusterIp, serviceObject, sliceMetadata, sliceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { type ClusterAgent, startClusterAgent } from '../agent/agent.ts';

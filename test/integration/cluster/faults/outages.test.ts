@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../../src/server/admin-socket.ts';
+import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { readyEndpoint, sliceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';

@@ -11,10 +11,10 @@ import { runCommand } from '../../../../src/lab/agent.ts';
 import type { Answer } from '../../../../src/lab/client/protocol.ts';
 import { startServer } from '../../../../src/lab/sandbox.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
-import { askAgent } from '../../../../src/server/admin-socket.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { insideNamespace } from '../../../../src/sys/netns.ts';
+import { askAgent } from '../../../support/fixture/proxies/ask-agent.ts';
 import { SERVER_PORTS, type TestNode } from '../../../support/node.ts';
 import {
   BALANCER,
