@@ -28,18 +28,34 @@ export function lineageOf(path: string): bigint[] {
   return isCgroup2(path) ? [cgroupId(path), ...lineageOf(dirname(path))] : [];
 }
 
-/** The paths of these cgroups, as far as this mount shows them. Reads the whole hierarchy. */
+/**
+ * The paths of these cgroups, as far as this mount shows them. Reads the whole hierarchy, in which others come and go
+ * meanwhile, as those of pods do: one that is removed has no path.
+ */
 export function findCgroups(
   ids: ReadonlySet<bigint>,
   root: string,
   found: Map<bigint, string> = new Map(),
 ): ReadonlyMap<bigint, string> {
-  const id = cgroupId(root);
-  if (ids.has(id)) found.set(id, root);
-  for (const below of subCgroups(root)) {
-    if (found.size < ids.size) findCgroups(ids, below, found);
+  const below = unlessRemoved(() => {
+    const id = cgroupId(root);
+    if (ids.has(id)) found.set(id, root);
+    return subCgroups(root);
+  });
+  for (const path of below ?? []) {
+    if (found.size < ids.size) findCgroups(ids, path, found);
   }
   return found;
+}
+
+/** undefined: the cgroup that is read does not exist any more. */
+function unlessRemoved<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 /** Creates a cgroup and its parents unless they exist. */

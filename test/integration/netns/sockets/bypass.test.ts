@@ -11,14 +11,16 @@ import { startClient } from '../../../../src/lab/traffic.ts';
 import {
   cgroupId,
   findCgroup2,
+  findCgroups,
   insideCgroup,
   makeCgroup,
   removeCgroup,
 } from '../../../../src/sys/cgroup.ts';
-import { run } from '../../../../src/sys/exec.ts';
+import { run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { until } from '../../../support/until.ts';
 
 const web = { n: 10 };
 const dns = { n: 53, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
@@ -187,6 +189,35 @@ test('--gone removes deleted cgroups and no others', async () => {
   expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
   expect(await bypass('remove')).toMatchObject({ code: 2 });
   expect(await bypass('remove', cgroup, '--gone')).toMatchObject({ code: 2 });
+});
+
+/** Makes and removes a cgroup and one below it until it is killed. */
+const COMES_AND_GOES = `
+  const { mkdirSync, rmdirSync } = await import('node:fs');
+  const outer = process.argv[1];
+  console.log('ready');
+  for (;;) {
+    mkdirSync(outer + '/inner', { recursive: true });
+    rmdirSync(outer + '/inner');
+    rmdirSync(outer);
+  }
+`;
+
+test('cgroups of others come and go while the hierarchy is read', async () => {
+  const parent = join(dirname(node.instance.cgroupRoot), 'pods');
+  makeCgroup(parent);
+  let isRunning = false;
+  const args = ['--input-type=module', '-e', COMES_AND_GOES, join(parent, 'pod')];
+  const child = start(process.execPath, args, { onStdoutLine: () => (isRunning = true) });
+  try {
+    await until(() => isRunning, 'the first of them');
+    const none = new Set([0n]);
+    for (let walk = 0; walk < 20_000; walk += 1) expect(findCgroups(none, parent).size).toBe(0);
+  } finally {
+    child.kill('SIGKILL');
+    await child.exited;
+    removeCgroup(parent);
+  }
 });
 
 test.each([['list'], ['remove', '7'], ['add', '.']])(
