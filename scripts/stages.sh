@@ -122,10 +122,11 @@ stage_nodes() {
   done
 }
 stage_bpf() { run_if need_kernel bpf; }
-# need_rules: as need_netns, with the tools that write and list rules and connections, which are installed on first use.
+# need_rules: as need_netns, with the tools that write and list rules and connections and that read packets, which are
+# installed on first use.
 need_rules() {
   local reason
-  local -A packages=([iptables-legacy]=iptables [nft]=nftables [conntrack]=conntrack)
+  local -A packages=([iptables-legacy]=iptables [nft]=nftables [conntrack]=conntrack [tcpdump]=tcpdump)
   local missing=() tool
   reason=$(need_netns)
   for tool in "${!packages[@]}"; do
