@@ -34,7 +34,9 @@ export function readInitMounts(): readonly Mount[] | undefined {
 export function namespaceName(folder = '/run/netns'): string | undefined {
   try {
     const own = statSync('/proc/self/ns/net').ino;
-    return readdirSync(folder).find((name) => statSync(join(folder, name)).ino === own);
+    // One that is deleted after the folder was read has no inode.
+    const inodeOf = (name: string) => statSync(join(folder, name), { throwIfNoEntry: false })?.ino;
+    return readdirSync(folder).find((name) => inodeOf(name) === own);
   } catch {
     return undefined;
   }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The advice must work in the environment in which it is given.
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { cgroup2Advice } from '../../../../src/agent/preflight/cgroup-advice.ts';
+import { cgroup2Advice, namespaceName } from '../../../../src/agent/preflight/cgroup-advice.ts';
 
 const mount = (fsType: string) => ({ mountPoint: '/x', fsType, root: '/', isReadOnly: false });
 
@@ -19,4 +22,16 @@ test('a mount namespace that hides it, as under ip netns exec: enter only the ne
   const advice = cgroup2Advice([mount('proc'), mount('cgroup2')], 'blue');
   expect(advice).toContain('nsenter --net=/run/netns/blue fairlead run');
   expect(advice).toContain('ip netns exec');
+});
+
+test('the own network namespace has its name also if one listed before it is gone', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-netns-'));
+  try {
+    symlinkSync('/no/such/namespace', join(folder, 'a-gone'));
+    expect(namespaceName(folder)).toBeUndefined();
+    symlinkSync('/proc/self/ns/net', join(folder, 'b-own'));
+    expect(namespaceName(folder)).toBe('b-own');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
