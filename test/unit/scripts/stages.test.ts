@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a stage that this machine cannot run: it is said, with the reason, and each of its files is counted.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -54,6 +54,21 @@ test.each([
 
 test('what it needs is made: it runs', () => {
   expect(stage('vm', 'scripts/test-vm() { :; }')).toBe('ran: vm');
+});
+
+test.each([
+  ['unit', ''],
+  ['image', '/certificates.pem'],
+])('the Nodes of stage %s read these certificates: %s', (name, read) => {
+  writeFileSync(join(folder, 'vitest'), '#!/bin/sh\necho "read: $NODE_EXTRA_CA_CERTS"\n', {
+    mode: 0o755,
+  });
+  const given = `
+    source scripts/stages.sh
+    on_cluster() { run "$1" "$1"; }
+    reports=${folder} results=${folder} PATH=${folder}:$PATH`;
+  const shown = stage(name, given, { NODE_EXTRA_CA_CERTS: '/certificates.pem' });
+  expect(shown.split('\n')).toContain(`read: ${read}`);
 });
 
 test('each kernel has a lane; FAIRLEAD_GUESTS=1 boots one after another', () => {
