@@ -6,7 +6,7 @@
 #   docker buildx build --platform linux/amd64,linux/arm64 -t registry.example/fairlead:0.1.0 --push .
 #
 # NODE is a Debian with Node in /usr/local/bin and npm: everything is compiled in it, for other processors with a cross
-# compiler, so that nothing is emulated. RUNTIME has the Node of the image's processor. scripts/image-build makes both without an
+# compiler, so that nothing is emulated. RUNTIME has the Node of the image's processor. scripts/image/build makes both without an
 # image registry.
 ARG NODE=docker.io/library/node:24-bookworm-slim
 ARG RUNTIME=${NODE}
@@ -30,17 +30,18 @@ RUN scripts/build ts
 
 FROM tools AS files
 ARG TARGETARCH
-COPY scripts/image-root scripts/image-lib.sh scripts/
-RUN scripts/image-root "${TARGETARCH:-$(dpkg --print-architecture)}" /out
-COPY scripts/build-native scripts/image-addon scripts/
+COPY scripts/image/root scripts/image/architecture.sh scripts/image/
+RUN scripts/image/root "${TARGETARCH:-$(dpkg --print-architecture)}" /out
+COPY scripts/build-native scripts/
+COPY scripts/image/addon scripts/image/
 COPY native native
-RUN scripts/image-addon "${TARGETARCH:-$(dpkg --print-architecture)}" /out
+RUN scripts/image/addon "${TARGETARCH:-$(dpkg --print-architecture)}" /out
 COPY --from=runtime /usr/local/bin/node /node/bin/node
 COPY --from=runtime /usr/local/LICENSE /node/LICENSE
 COPY . .
 COPY --from=built /src/dist dist
 COPY --from=built /src/build/bpf build/bpf
-RUN scripts/image-program "${TARGETARCH:-$(dpkg --print-architecture)}" /node /out
+RUN scripts/image/program "${TARGETARCH:-$(dpkg --print-architecture)}" /node /out
 
 FROM scratch
 COPY --from=files /out /

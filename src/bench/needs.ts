@@ -84,7 +84,7 @@ async function reasonWithout(
   return missing.length === 0 ? undefined : `no ${missing.join(', ')}: install ${advice}`;
 }
 
-/** The given one, that of $KUBEBUILDER_ASSETS, of PATH, or what scripts/cluster-build builds in a clone with Go. */
+/** The given one, that of $KUBEBUILDER_ASSETS, of PATH, or what scripts/cluster/build builds in a clone with Go. */
 async function findKubeProxy(
   given: string | undefined,
   tell: (line: string) => void,
@@ -95,7 +95,7 @@ async function findKubeProxy(
     return { path: assets };
   const { code, stdout } = await run('sh', ['-c', 'command -v kube-proxy']);
   if (code === 0) return { path: stdout.trim() };
-  const script = join(packageRoot(), 'scripts', 'cluster-build');
+  const script = join(packageRoot(), 'scripts', 'cluster', 'build');
   const advice = 'give its path with --kube-proxy';
   if (!existsSync(script)) return { reason: `no kube-proxy in PATH: ${advice}` };
   const built = (await run(script, ['--path'])).stdout.trim();
@@ -110,7 +110,7 @@ async function buildKubeProxy(
   tell: (line: string) => void,
 ): Promise<Found> {
   if ((await missingPrograms(['go'])).length > 0) {
-    return { reason: `no Go, from which scripts/cluster-build builds kube-proxy once: ${advice}` };
+    return { reason: `no Go, from which scripts/cluster/build builds kube-proxy once: ${advice}` };
   }
   const lines: string[] = [];
   const child = start(script, [], {
@@ -120,5 +120,5 @@ async function buildKubeProxy(
   const code = await child.exited;
   const path = join(lines.at(-1) ?? '', 'kube-proxy');
   if (code === 0 && existsSync(path)) return { path };
-  return { reason: `scripts/cluster-build failed with code ${code}: ${advice}` };
+  return { reason: `scripts/cluster/build failed with code ${code}: ${advice}` };
 }

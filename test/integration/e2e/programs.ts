@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What real nodes run, built or found: the control plane, what scripts/e2e-build builds, and images.
+// What real nodes run, built or found: the control plane, what scripts/cluster/build-nodes builds, and images.
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run, start } from '../../../src/sys/exec.ts';
@@ -7,7 +7,9 @@ import { readMounts } from '../../../src/sys/mounts.ts';
 import { type Binaries, prepareCluster } from '../cluster/programs/binaries.ts';
 import { type Images, makeImages } from './nodes/images.ts';
 
-const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/e2e-build', import.meta.url));
+const BUILD_SCRIPT = fileURLToPath(
+  new URL('../../../scripts/cluster/build-nodes', import.meta.url),
+);
 const CANNOT = 5;
 
 export interface NodePrograms {
@@ -66,7 +68,7 @@ async function build(): Promise<
   const code = await child.exited;
   if (code === 0) return { folders: path.split(':') };
   if (code === CANNOT) return { reason: said.at(-1) ?? '' };
-  throw new Error(`scripts/e2e-build: code ${code}:\n${said.slice(-20).join('\n')}`);
+  throw new Error(`scripts/cluster/build-nodes: code ${code}:\n${said.slice(-20).join('\n')}`);
 }
 
 /** Prints why tests are skipped; vitest only counts them. */

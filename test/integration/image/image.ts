@@ -8,7 +8,7 @@ import { run, start } from '../../../src/sys/exec.ts';
 import { prepareSeccomp } from '../../support/programs/seccomp.ts';
 import { ensurePackages } from '../cluster/programs/packages.ts';
 
-const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/image-build', import.meta.url));
+const BUILD_SCRIPT = fileURLToPath(new URL('../../../scripts/image/build', import.meta.url));
 const PACKAGES = ['buildah', 'crun', 'debootstrap'];
 const CANNOT = 5;
 
@@ -85,7 +85,7 @@ async function build(
   const code = await child.exited;
   if (code === 0) return { folder };
   if (code === CANNOT) return { reason: said.at(-1) ?? '' };
-  throw new Error(`scripts/image-build: code ${code}:\n${said.slice(-20).join('\n')}`);
+  throw new Error(`scripts/image/build: code ${code}:\n${said.slice(-20).join('\n')}`);
 }
 
 /** Prints why tests are skipped; vitest only counts them. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual machines with Debian's kernels and the files of this machine (scripts/guest). Their clock counts instructions, so that
+// Virtual machines with Debian's kernels and the files of this machine (scripts/kernels/guest). Their clock counts instructions, so that
 // what runs there sees a machine of normal speed however long it takes here: no time-out needs to be longer.
 //
 //   const guest = await guestOf('5.10');                       booted once for all files of the stage, and kept
@@ -29,7 +29,7 @@ export interface Guest {
   stop(): Promise<void>;
 }
 
-/** Far more than on a machine with other work. What runs there is bounded by scripts/guest, by no time of this machine. */
+/** Far more than on a machine with other work. What runs there is bounded by scripts/kernels/guest, by no time of this machine. */
 const BOOT_MS = 1_800_000;
 const booted = new Map<Kernel, Promise<Guest>>();
 
@@ -55,7 +55,7 @@ export async function bootGuest(kernel: Kernel, words: readonly string[] = []): 
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const console = startConsole(name, [
-    join(packageRoot(), 'scripts/guest'),
+    join(packageRoot(), 'scripts/kernels/guest'),
     kernel,
     folder,
     ...words,

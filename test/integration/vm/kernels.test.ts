@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The socket layer on older kernels: loads, attaches and serves real sockets in a virtual machine per kernel
-// (scripts/test-vm). Every check is one line on the virtual machine's console.
+// (scripts/kernels/test-vm). Every check is one line on the virtual machine's console.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-const script = fileURLToPath(new URL('../../../scripts/test-vm', import.meta.url));
-/** Only for a virtual machine that neither computes nor ends: scripts/test-vm bounds its processor time. */
+const script = fileURLToPath(new URL('../../../scripts/kernels/test-vm', import.meta.url));
+/** Only for a virtual machine that neither computes nor ends: scripts/kernels/test-vm bounds its processor time. */
 const TIMEOUT_MS = 1_800_000;
 
 test.each(['5.10', '6.1', '6.12'])(

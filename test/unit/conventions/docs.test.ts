@@ -76,7 +76,7 @@ describe('documents', () => {
 });
 
 test('diagrams are drawn from their sources as they are: else `npm run docs:diagrams`', async () => {
-  const script = posix.join(root, 'scripts/diagrams.mjs');
+  const script = posix.join(root, 'scripts/docs/diagrams.mjs');
   const { stale } = (await import(script)) as { stale: () => readonly string[] };
   expect(stale()).toEqual([]);
 });

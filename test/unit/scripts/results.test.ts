@@ -24,7 +24,7 @@ function results(testResults: readonly object[], exitCode: number): readonly str
 }
 
 const run = (path: string, exitCode: number): readonly string[] =>
-  execFileSync('node', ['scripts/results.mjs', path, String(exitCode)], { encoding: 'utf8' })
+  execFileSync('node', ['scripts/stages/results.mjs', path, String(exitCode)], { encoding: 'utf8' })
     .trimEnd()
     .split('\n');
 

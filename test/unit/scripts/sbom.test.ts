@@ -18,7 +18,7 @@ const npm = {
 };
 const bom = () =>
   JSON.parse(
-    execFileSync('node', ['scripts/sbom.mjs', folder], {
+    execFileSync('node', ['scripts/image/sbom.mjs', folder], {
       input: JSON.stringify(npm),
       encoding: 'utf8',
     }),

@@ -14,7 +14,7 @@ function stage(name: string, given: string, environment: NodeJS.ProcessEnv = {})
   const script = `
     set -euo pipefail
     source scripts/lib.sh
-    source scripts/stages.sh
+    source scripts/stages/stages.sh
     add() { echo "counted: $*"; }
     run() { echo "ran: $1"; }
     in_lanes() { echo "lanes: $*"; }
@@ -37,9 +37,9 @@ const skipped = (name: string, reason: string): string =>
   `=== ${name}: SKIPPED (${filesOf(name)} files): ${reason}\n` +
   `counted: ${name} 0 0 ${filesOf(name)} skipped: ${reason}`;
 
-/** scripts/guest --prepare, where packages cannot be installed. */
+/** scripts/kernels/guest --prepare, where packages cannot be installed. */
 const prepare = (code: number): string =>
-  `scripts/guest() { echo 'error: needs qemu-system-x86_64' >&2; return ${code}; }`;
+  `scripts/kernels/guest() { echo 'error: needs qemu-system-x86_64' >&2; return ${code}; }`;
 
 test.each([
   ['kernels', prepare(5), {}, 'needs qemu-system-x86_64'],
@@ -53,7 +53,7 @@ test.each([
 });
 
 test('what it needs is made: it runs', () => {
-  expect(stage('vm', 'scripts/test-vm() { :; }')).toBe('ran: vm');
+  expect(stage('vm', 'scripts/kernels/test-vm() { :; }')).toBe('ran: vm');
 });
 
 test.each([
@@ -64,7 +64,7 @@ test.each([
     mode: 0o755,
   });
   const given = `
-    source scripts/stages.sh
+    source scripts/stages/stages.sh
     on_cluster() { run "$1" "$1"; }
     reports=${folder} results=${folder} PATH=${folder}:$PATH`;
   const shown = stage(name, given, { NODE_EXTRA_CA_CERTS: '/certificates.pem' });
@@ -77,8 +77,8 @@ test('each kernel has a lane; FAIRLEAD_GUESTS=1 boots one after another', () => 
   expect(stage('kernels', prepare(0), one)).toBe('lanes: on5.10 on6.1 on6.12');
 });
 
-test('every kernel of scripts/kernels.sh has a stage, and a folder is of one of them', () => {
-  const script = `source scripts/lib.sh; source scripts/kernels.sh; echo "\${kernels[@]}"`;
+test('every kernel of scripts/kernels/kernels.sh has a stage, and a folder is of one of them', () => {
+  const script = `source scripts/lib.sh; source scripts/kernels/kernels.sh; echo "\${kernels[@]}"`;
   const kernels = execFileSync('bash', ['-c', script, 'scripts/test'], { encoding: 'utf8' });
   for (const kernel of kernels.trim().split(' ')) {
     expect(stage(`on${kernel}`, '')).toBe(`ran: on${kernel}`);
@@ -94,13 +94,13 @@ test('what should work and does not is a failure, not a skip', () => {
   );
 });
 
-test('scripts/guest itself names what it needs, with the code that skips', () => {
+test('scripts/kernels/guest itself names what it needs, with the code that skips', () => {
   // No QEMU, and nothing that could install it.
   for (const tool of ['bash', 'dirname', 'uname']) {
     const { stdout } = spawnSync('which', [tool], { encoding: 'utf8' });
     symlinkSync(stdout.trim(), join(folder, tool));
   }
-  const { status, stderr } = spawnSync('bash', ['scripts/guest', '--prepare'], {
+  const { status, stderr } = spawnSync('bash', ['scripts/kernels/guest', '--prepare'], {
     encoding: 'utf8',
     env: { ...process.env, PATH: folder },
   });

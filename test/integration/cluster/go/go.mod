@@ -1,5 +1,5 @@
 // The control plane that tests run against: an etcd, an API server and its friends, as Go builds them.
-// Built by scripts/cluster-build; nothing of the product depends on it.
+// Built by scripts/cluster/build; nothing of the product depends on it.
 module fairlead.test/cluster
 
 go 1.26.0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the control plane binaries: in $KUBEBUILDER_ASSETS, otherwise in the output of scripts/cluster-build,
+// Finds the control plane binaries: in $KUBEBUILDER_ASSETS, otherwise in the output of scripts/cluster/build,
 // which is run if needed. If they cannot be had, tests are skipped with the reason.
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { run, start } from '../../../../src/sys/exec.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
 
 const PROGRAMS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-proxy', 'kubectl'];
-const BUILD_SCRIPT = join(packageRoot(), 'scripts', 'cluster-build');
+const BUILD_SCRIPT = join(packageRoot(), 'scripts', 'cluster', 'build');
 
 /** Paths of the programs. */
 export interface Binaries {
@@ -73,7 +73,7 @@ async function build(): Promise<void> {
   });
   const code = await child.exited;
   if (code !== 0)
-    throw new Error(`scripts/cluster-build: code ${code}: ${said.slice(-5).join('; ')}`);
+    throw new Error(`scripts/cluster/build: code ${code}: ${said.slice(-5).join('; ')}`);
 }
 
 /** Other builds often lack a controller manager or kube-proxy; ours fill in for them. */

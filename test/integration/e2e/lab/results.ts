@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every scenario counted, for the table that scripts/e2e-table.mjs prints.
+// What every scenario counted, for the table that scripts/docs/e2e-table.mjs prints.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -35,7 +35,7 @@ export interface Results {
   scenario(stage: Stage, name: string, load: Load, action: Action): Promise<void>;
   /** The same where failures are what is measured. */
   measure(stage: Stage, name: string, load: Load, action: Action): Promise<Row>;
-  /** Writes the rows where scripts/e2e-table.mjs reads them. */
+  /** Writes the rows where scripts/docs/e2e-table.mjs reads them. */
   save(): void;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/bench.md shows the report in docs/plots as it is rendered today: else `scripts/bench-document.mjs docs/plots/bench.json`.
+// docs/bench.md shows the report in docs/plots as it is rendered today: else `scripts/docs/bench-document.mjs docs/plots/bench.json`.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { reportSvg } from '../../../../src/bench/render/svg/figure.ts';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image's bill of materials: `npm sbom --sbom-format cyclonedx | node scripts/sbom.mjs FOLDER`, where FOLDER has the control
+// The image's bill of materials: `npm sbom --sbom-format cyclonedx | node scripts/image/sbom.mjs FOLDER`, where FOLDER has the control
 // data of Debian's packages, as dpkg-deb -f prints it. Without time and serial number: the same inputs give the same file.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

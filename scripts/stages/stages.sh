@@ -49,7 +49,7 @@ run() {
   case $1 in image | chart | e2e) unneeded=() ;; esac
   env "${unneeded[@]}" "${@:3}" vitest run --project "$2" --passWithNoTests \
     --reporter=default --reporter=json --outputFile.json="$report" </dev/null || code=$?
-  mapfile -t lines < <(node scripts/results.mjs "$report" "$code")
+  mapfile -t lines < <(node scripts/stages/results.mjs "$report" "$code")
   read -ra counts <<<"${lines[0]}"
   if ((${#lines[@]} > 1)); then printf '%s\n' "${lines[@]:1}" >>"$results/failures"; fi
   add "$1" "${counts[@]}" "$((SECONDS - seconds)) s"
@@ -101,7 +101,7 @@ on_node() {
   local reason bin code=0 major=${1%%.*}
   reason=$(need_asan)
   if [[ -z $reason ]]; then
-    bin=$(scripts/node-binary "$1" 2>&1) || code=$?
+    bin=$(scripts/stages/node-binary "$1" 2>&1) || code=$?
     if ((code == 5)); then reason=${bin#error: }; fi
   fi
   if ((code != 0 && code != 5)); then
@@ -161,7 +161,7 @@ on_cluster() {
   if [[ -n ${FAIRLEAD_SKIP_CLUSTER-} ]]; then
     reason='FAIRLEAD_SKIP_CLUSTER is set'
   elif [[ -z $reason && -z ${KUBEBUILDER_ASSETS-} ]]; then
-    scripts/cluster-build >/dev/null || code=$?
+    scripts/cluster/build >/dev/null || code=$?
     if ((code == 5)); then reason='needs Go 1.21 or newer, once, to build a control plane'; fi
   fi
   if ((code != 0 && code != 5)); then
@@ -193,12 +193,12 @@ on_kernels() {
       ;;
   esac
 }
-stage_vm() { on_kernels vm scripts/test-vm run vm vm; }
+stage_vm() { on_kernels vm scripts/kernels/test-vm run vm vm; }
 # In virtual machines that share this machine's files, all three at once, because each waits as well as it computes. Its tests build networks, as those of the stages that they are from do.
 stage_kernels() {
   local reason
   reason=$(need_rules)
-  if [[ -n $reason ]]; then skip kernels test/integration/kernels "$reason"; else on_kernels kernels scripts/guest each_kernel; fi
+  if [[ -n $reason ]]; then skip kernels test/integration/kernels "$reason"; else on_kernels kernels scripts/kernels/guest each_kernel; fi
 }
 each_kernel() {
   if [[ ${FAIRLEAD_GUESTS-} == 1 ]]; then in_lanes 'on5.10 on6.1 on6.12'; else in_lanes on6.12 on5.10 on6.1; fi
@@ -216,6 +216,6 @@ stage_chart() { on_cluster chart; }
 stage_e2e() {
   rm -rf "$reports/e2e"
   on_cluster e2e
-  node scripts/e2e-table.mjs
+  node scripts/docs/e2e-table.mjs
 }
 stage_docs() { run docs docs; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Summarizes one vitest JSON report: `node scripts/results.mjs REPORT EXIT_CODE` prints
+// Summarizes one vitest JSON report: `node scripts/stages/results.mjs REPORT EXIT_CODE` prints
 // `passed failed skipped`, then a line for each test that failed, with the first line of its message. A file that could not be loaded has no tests to count, and a run can
 // fail outside any test: each of these counts as one failure, so that nothing fails silently.
 import { readFileSync } from 'node:fs';

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
-// `scripts/bench-document.mjs FILE`: makes the report of a run of `fairlead bench` that of docs/bench.md: its JSON and its
+// `scripts/docs/bench-document.mjs FILE`: makes the report of a run of `fairlead bench` that of docs/bench.md: its JSON and its
 // plots in docs/plots, its tables between two marks of the page. Measures nothing.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const [file] = process.argv.slice(2);
 if (file === undefined) {
-  process.stderr.write('error: usage: scripts/bench-document.mjs FILE\n');
+  process.stderr.write('error: usage: scripts/docs/bench-document.mjs FILE\n');
   process.exit(2);
 }
 

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const FOLDER = fileURLToPath(new URL('../docs/diagrams/', import.meta.url));
+const FOLDER = fileURLToPath(new URL('../../docs/diagrams/', import.meta.url));
 /** Laid out larger than it is drawn: readers' fonts are wider than the one graphviz measures by. */
 const FONT = 'Helvetica,Arial,sans-serif';
 const LIGHT = {

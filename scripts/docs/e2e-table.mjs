@@ -2,8 +2,8 @@
 // Prints what the scenarios of the last `npm run test:e2e` counted, as one table; with --write it replaces that of docs/e2e.md.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
-const folder = new URL('../build/test/e2e/', import.meta.url);
-const page = new URL('../docs/e2e.md', import.meta.url);
+const folder = new URL('../../build/test/e2e/', import.meta.url);
+const page = new URL('../../docs/e2e.md', import.meta.url);
 const files = existsSync(folder) ? readdirSync(folder).sort() : [];
 const rows = files.flatMap((file) => JSON.parse(readFileSync(new URL(file, folder), 'utf8')));
 const ofUsedPorts = (count = 0) => (count > 0 ? ` (${count} from a used source port)` : '');
