@@ -9,6 +9,7 @@ import type { Samples } from '../../../../src/bench/report/types.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start, stop } from '../../../../src/sys/exec.ts';
 import { listNamespaces } from '../../../../src/sys/netns.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
 const PROGRAM = compiledPath('main.js');
@@ -99,10 +100,11 @@ test('Ctrl-C in the middle leaves no namespace, no process and no file', async (
   expect(existsSync(join(RECORDS, prefix))).toBe(false);
 }, 120_000);
 
+const openMain = readableMain();
+
 test('without root: one line, exit code 5', async () => {
-  const nobody = ['--reuid', '65534', '--clear-groups', '--inh-caps=-all'];
-  const argv = [...nobody, process.execPath, PROGRAM, 'bench'];
-  const { code, stdout, stderr } = await run('setpriv', argv);
+  const [program = '', ...argv] = [...NOBODY, process.execPath, openMain, 'bench'];
+  const { code, stdout, stderr } = await run(program, argv);
   expect({ code, stdout }).toEqual({ code: 5, stdout: '' });
   expect(stderr).toBe(
     'fairlead: fairlead bench makes network namespaces and cgroups of its own: run it as root\n',

@@ -6,8 +6,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { DemoReport } from '../../../../src/demo/demo.ts';
 import { ownNamespaces } from '../../../../src/lab/ownership.ts';
 import { compiledPath } from '../../../../src/lab/sandbox.ts';
-import { run, runSync, start } from '../../../../src/sys/exec.ts';
+import { run, start } from '../../../../src/sys/exec.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
 interface Demo {
@@ -129,23 +130,12 @@ test('--keep leaves the demo running: the suggested commands work, and --remove 
   expect(await again.exited).toBe(4);
 }, 360_000);
 
-const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-/** Other users cannot read a checkout below /root, so the demo cannot be run as one of them. */
-const isOpen =
-  runSync(nobody[0] ?? '', [...nobody.slice(1), 'test', '-r', compiledPath('main.js')]).code === 0;
-if (!isOpen) {
-  process.stderr.write(
-    'skipped: only root can read this checkout, so nobody else can try the demo\n',
-  );
-}
+const openMain = readableMain();
 
-test.skipIf(!isOpen)(
-  'without root it says what is missing and exits with 5 before it changes anything',
-  async () => {
-    const demo = startDemo([], undefined, nobody);
-    expect(await demo.exited).toBe(5);
-    expect(demo.stdout.join('\n')).toMatch(/MISSING {2}root: /);
-    expect(demo.stderr.join('\n')).toContain('cannot run without: root');
-    expect(leftBy(demo)).toEqual([]);
-  },
-);
+test('without root it says what is missing and exits with 5 before it changes anything', async () => {
+  const demo = startDemo([], undefined, NOBODY, [process.execPath, openMain, 'demo']);
+  expect(await demo.exited).toBe(5);
+  expect(demo.stdout.join('\n')).toMatch(/MISSING {2}root: /);
+  expect(demo.stderr.join('\n')).toContain('cannot run without: root');
+  expect(leftBy(demo)).toEqual([]);
+});

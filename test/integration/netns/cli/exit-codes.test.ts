@@ -17,6 +17,7 @@ import {
 } from '../../../../src/sys/exec.ts';
 import { service, svc } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
@@ -218,9 +219,9 @@ test('2 usage, 3 no agent, 4 not found', async () => {
   expect((await command('services', ...none, ...pins)).code).toBe(4);
 });
 
+const openMain = readableMain();
 const asNobody = (...args: readonly string[]): Promise<RunResult> => {
-  const wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-  const argv = [...wrapper, process.execPath, compiledPath('main.js'), ...args];
+  const argv = [...NOBODY, process.execPath, openMain, ...args];
   const [program = '', ...rest] = insideSandbox(node.instance.sandbox, argv);
   return run(program, rest);
 };

@@ -11,6 +11,7 @@ import { type Child, type RunResult, run, start } from '../../../../src/sys/exec
 import { service, slices, svc } from '../../../support/builders.ts';
 import { pinMap } from '../../../support/dataplane/pin.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
 const PAGE = fileURLToPath(new URL('../../../../docs/troubleshooting.md', import.meta.url));
@@ -21,6 +22,8 @@ interface Situation {
   readonly node: Node;
   /** Everything before the program's own arguments. */
   wrapper: readonly string[];
+  /** Another main.js. */
+  program?: string;
 }
 
 /** Puts the node into the state that a heading describes. */
@@ -110,7 +113,8 @@ const SETUPS: Readonly<Record<string, Setup>> = {
   'No agent answers': async () => undefined,
   'A command has no permission': async (situation) => {
     await startAgent(situation);
-    situation.wrapper = ['setpriv', '--reuid=65534', '--clear-groups'];
+    situation.wrapper = NOBODY;
+    situation.program = openMain;
   },
   'A map is full': async (situation) => {
     const files = [1, 2, 3].flatMap((n) => service(`web-${n}`, { n }, situation.node.servers));
@@ -170,9 +174,14 @@ const instanceFlags = ({ instance }: Node): string[] => [
   ...['--hostname-override', instance.nodeName, '--cgroup-root', instance.cgroupRoot],
 ];
 
-const commandOf = ({ node, wrapper }: Situation, args: readonly string[]): string[] => {
-  const program = [process.execPath, compiledPath('main.js'), ...args, ...ownPaths(node.instance)];
-  return insideSandbox(node.instance.sandbox, [...wrapper, ...program]);
+const openMain = readableMain();
+
+const commandOf = (
+  { node, wrapper, program = compiledPath('main.js') }: Situation,
+  args: readonly string[],
+): string[] => {
+  const argv = [process.execPath, program, ...args, ...ownPaths(node.instance)];
+  return insideSandbox(node.instance.sandbox, [...wrapper, ...argv]);
 };
 
 function fairlead(situation: Situation, args: readonly string[]): Promise<RunResult> {

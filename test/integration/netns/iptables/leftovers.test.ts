@@ -10,6 +10,7 @@ import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type RunResult, run } from '../../../../src/sys/exec.ts';
 import { service } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
 const web = { n: 10 };
@@ -72,12 +73,14 @@ test('the node changes from iptables-nft to iptables-legacy: only the new rules 
   await agent.stop();
 }, 90_000);
 
+const openMain = readableMain();
+
 test.each(['cleanup', 'cleanup --dry-run', 'cleanup --kube-proxy --dry-run'])(
   '%s by somebody who may not list rules: refused, and not nothing to remove',
   async (line) => {
-    const wrapper = ['setpriv', '--reuid', '65534', '--clear-groups'];
     const args = [...line.split(' '), ...ownPaths(node.instance)];
-    const result = await runCommand({ ...node.instance, wrapper }, args);
+    const unprivileged = { ...node.instance, wrapper: NOBODY, program: openMain };
+    const result = await runCommand(unprivileged, args);
     expect(result).toMatchObject({ code: 5, stdout: '' });
     expect(result.stderr).toMatch(
       /^fairlead: this process lacks CAP_NET_ADMIN, .*: run it as root$/m,

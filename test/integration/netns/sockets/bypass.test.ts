@@ -20,6 +20,7 @@ import { run, start } from '../../../../src/sys/exec.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
 import { until } from '../../../support/until.ts';
 
 const web = { n: 10 };
@@ -220,13 +221,14 @@ test('cgroups of others come and go while the hierarchy is read', async () => {
   }
 });
 
+const openMain = readableMain();
+
 test.each([['list'], ['remove', '7'], ['add', '.']])(
   '%s as nobody says what to do',
   async (...args) => {
-    const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
     const target = args[1] === '.' ? [node.sandboxes[0]!.cgroup] : args.slice(1);
-    const main = [process.execPath, compiledPath('main.js'), 'bypass', args[0]!, ...target];
-    const [command = '', ...rest] = [...nobody, ...main, '--bpf-root', node.instance.bpfRoot];
+    const main = [process.execPath, openMain, 'bypass', args[0]!, ...target];
+    const [command = '', ...rest] = [...NOBODY, ...main, '--bpf-root', node.instance.bpfRoot];
     const { code, stderr } = await run(command, rest);
     expect([code, stderr]).toEqual([
       5,
