@@ -4,6 +4,7 @@
 import type { Family, Protocol } from '../../src/model/types.ts';
 import type { NamedObject } from '../../src/plan/build.ts';
 import type { FrontendKind } from '../../src/plan/types.ts';
+import { clusterIp, put, serviceObject, sliceMetadata, sliceObject } from '../support/objects.ts';
 import { named } from './story.ts';
 
 export const KINDS: readonly FrontendKind[] = [
@@ -85,32 +86,24 @@ export function objectsOf(
 ): readonly NamedObject[] {
   const { family, protocol, state } = what;
   const at = ADDRESSES[family];
-  const metadata = { namespace: 'default', name: 'web' };
-  const service = {
-    metadata,
-    spec: {
+  const web = serviceObject(
+    'web',
+    {
       type: 'LoadBalancer',
-      clusterIP: at.ClusterIP,
-      clusterIPs: [at.ClusterIP],
-      ipFamilies: [family],
+      ...clusterIp(at.ClusterIP),
       externalIPs: [at.ExternalIP],
       internalTrafficPolicy: kind === 'ClusterIP' ? policy : 'Cluster',
       externalTrafficPolicy: kind === 'ClusterIP' ? 'Cluster' : policy,
       ports: [{ name: 'p', port: 80, protocol, nodePort: 30080 }],
     },
-    status: { loadBalancer: { ingress: [{ ip: at.LoadBalancer }] } },
-  };
-  const slice = {
-    metadata: { labels: { 'kubernetes.io/service-name': 'web' } },
+    { status: { loadBalancer: { ingress: [{ ip: at.LoadBalancer }] } } },
+  );
+  const slice = sliceObject('web', endpointsOf(state, family), {
+    metadata: sliceMetadata('web', 'web-1'),
     addressType: family,
     ports: [{ name: 'p', port: 8080, protocol }],
-    endpoints: endpointsOf(state, family),
-  };
-  return [
-    named('n1'),
-    { ref: { kind: 'Service', ...metadata }, object: service },
-    { ref: { kind: 'EndpointSlice', namespace: 'default', name: 'web-1' }, object: slice },
-  ];
+  });
+  return [named('n1'), put(web), put(slice)];
 }
 
 export interface Variant {

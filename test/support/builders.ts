@@ -3,7 +3,7 @@
 
 import type { Target } from '../../src/lab/client/protocol.ts';
 import { type Endpoint, endpointSlices, type Manifest } from '../../src/lab/manifests.ts';
-import { serviceObject } from './objects.ts';
+import { clusterIp, serviceObject } from './objects.ts';
 
 export interface ServiceSpec {
   /** Last part of both ClusterIPs, 1..255: 10.96.0.N and fd00:96::N (in hex). */
@@ -36,9 +36,7 @@ export function svc(name: string, spec: ServiceSpec): Manifest {
     name,
     {
       type: spec.nodePort === undefined ? 'ClusterIP' : 'NodePort',
-      clusterIP: ipv4,
-      clusterIPs: [ipv4, ipv6],
-      ipFamilies: ['IPv4', 'IPv6'],
+      ...clusterIp(ipv4, ipv6),
       ipFamilyPolicy: 'RequireDualStack',
       ports: [{ name: 'main', port, targetPort, protocol, ...nodePort }],
       ...(affinitySeconds === undefined ? {} : affinity),

@@ -17,11 +17,11 @@ export interface ApiObject {
 
 export type Put = Extract<ObjectChange, { type: 'put' }>;
 
-/** The fields of a spec that give a Service this address alone. */
-export const clusterIp = (address: string) => ({
-  clusterIP: address,
-  clusterIPs: [address],
-  ipFamilies: [address.includes(':') ? 'IPv6' : 'IPv4'],
+/** The fields of a spec that give a Service these addresses alone: one, or one of each family. */
+export const clusterIp = (first: string, ...others: readonly string[]) => ({
+  clusterIP: first,
+  clusterIPs: [first, ...others],
+  ipFamilies: [first, ...others].map((address) => (address.includes(':') ? 'IPv6' : 'IPv4')),
 });
 
 /** `spec` is merged into that of the Service, `sections` replace its own. */

@@ -5,8 +5,8 @@ import { createInterface } from 'node:readline';
 import { type Api, connectApi } from '../../../test/integration/cluster/objects/api.ts';
 import {
   changedAddresses,
+  loadedSlice,
   serviceName,
-  slice,
 } from '../../../test/integration/cluster/objects/load.ts';
 import { slicesPath } from '../../../test/integration/cluster/objects/objects.ts';
 import { monotonicMs } from '../clock.ts';
@@ -23,7 +23,7 @@ const versions = new Map<number, string | undefined>();
 /** Returns whether the object changed; throws if the API server rejects it. */
 async function put(through: Api, service: number, addresses: readonly string[]): Promise<boolean> {
   const path = `${slicesPath()}/${serviceName(service)}`;
-  const { metadata } = await through.replace(path, slice(service, addresses));
+  const { metadata } = await through.replace(path, loadedSlice(service, addresses));
   const version = metadata?.resourceVersion;
   const isChange = version !== versions.get(service);
   versions.set(service, version);

@@ -24,7 +24,7 @@ const metadata = (more: Fields = {}): Fields => ({
   ...{ name: 'old', namespace: 'default', uid: '11111111-1111-1111-1111-111111111111' },
   ...{ creationTimestamp: '2017-03-28T12:00:00Z', ...more },
 });
-const service = (spec: Fields, status: Fields = {}, meta: Fields = {}): Fields =>
+const storedService = (spec: Fields, status: Fields = {}, meta: Fields = {}): Fields =>
   serviceObject(
     'old',
     {
@@ -36,7 +36,7 @@ const service = (spec: Fields, status: Fields = {}, meta: Fields = {}): Fields =
 const port = (name: string, number: number, more: Fields = {}): Fields => ({
   ...{ name, port: number, protocol: 'TCP', targetPort: 8080, ...more },
 });
-const slice = (endpoints: readonly Fields[], more: Fields = {}): Fields =>
+const storedSlice = (endpoints: readonly Fields[], more: Fields = {}): Fields =>
   sliceObject('old', endpoints, { metadata: metadata(sliceMetadata('old')), ...more });
 const at = (address: string): Fields => ({ addresses: [address], conditions: { ready: true } });
 
@@ -52,49 +52,49 @@ interface BadObject {
 const SERVICES: readonly BadObject[] = [
   {
     name: 'a port 0 beside a valid one',
-    object: service({ ports: [port('zero', 0), port('http', 80)] }),
+    object: storedService({ ports: [port('zero', 0), port('http', 80)] }),
     problems: ['spec.ports[0].port: must be a port number from 1 to 65535, not 0'],
     served: [80],
   },
   {
     name: 'a port 70000 beside a valid one',
-    object: service({ ports: [port('http', 80), port('big', 70000)] }),
+    object: storedService({ ports: [port('http', 80), port('big', 70000)] }),
     problems: ['spec.ports[1].port: must be a port number from 1 to 65535, not 70000'],
     served: [80],
   },
   {
     name: 'two ports with the same name',
-    object: service({ ports: [port('http', 80), port('http', 81)] }),
+    object: storedService({ ports: [port('http', 80), port('http', 81)] }),
     problems: ['spec.ports[1].name: "http" for TCP is already spec.ports[0]'],
     served: [80],
   },
   {
     name: 'a duplicate port',
-    object: service({ ports: [port('http', 80), port('again', 80)] }),
+    object: storedService({ ports: [port('http', 80), port('again', 80)] }),
     problems: ['spec.ports[1].port: 80/TCP is already spec.ports[0]'],
     served: [80],
   },
   {
     name: 'an unknown protocol',
-    object: service({ ports: [port('http', 80), port('icmp', 81, { protocol: 'ICMP' })] }),
+    object: storedService({ ports: [port('http', 80), port('icmp', 81, { protocol: 'ICMP' })] }),
     problems: ['spec.ports[1].protocol: must be TCP, UDP or SCTP, not "ICMP"'],
     served: [80],
   },
   {
     name: 'a ClusterIP with leading zeros',
-    object: service({ clusterIP: '010.096.005.005', clusterIPs: ['010.096.005.005'] }),
+    object: storedService({ clusterIP: '010.096.005.005', clusterIPs: ['010.096.005.005'] }),
     problems: [],
     served: [80],
   },
   {
     name: 'an invalid ClusterIP',
-    object: service({ clusterIP: '10.96.5.555', clusterIPs: ['10.96.5.555'] }),
+    object: storedService({ clusterIP: '10.96.5.555', clusterIPs: ['10.96.5.555'] }),
     problems: ['spec.clusterIP: must be an IP address, not "10.96.5.555"'],
     served: [],
   },
   {
     name: 'external addresses that cannot be reached over the network',
-    object: service({ externalIPs: ['127.0.0.1', '192.0.2.9', 'fe80::1', 'here'] }),
+    object: storedService({ externalIPs: ['127.0.0.1', '192.0.2.9', 'fe80::1', 'here'] }),
     problems: [
       'spec.externalIPs[0]: 127.0.0.1 is a loopback address',
       'spec.externalIPs[2]: fe80::1 is a link-local address',
@@ -104,7 +104,7 @@ const SERVICES: readonly BadObject[] = [
   },
   {
     name: 'an affinity and a policy that this version does not know',
-    object: service({ sessionAffinity: 'Cookie', internalTrafficPolicy: 'Nearest' }),
+    object: storedService({ sessionAffinity: 'Cookie', internalTrafficPolicy: 'Nearest' }),
     problems: [
       'spec.internalTrafficPolicy: must be Cluster or Local, not "Nearest"',
       'spec.sessionAffinity: must be None or ClientIP, not "Cookie"',
@@ -113,7 +113,7 @@ const SERVICES: readonly BadObject[] = [
   },
   {
     name: 'an affinity timeout beyond the maximum',
-    object: service({
+    object: storedService({
       sessionAffinity: 'ClientIP',
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 9_999_999 } },
     }),
@@ -124,7 +124,7 @@ const SERVICES: readonly BadObject[] = [
   },
   {
     name: 'an invalid load balancer address',
-    object: service(
+    object: storedService(
       { type: 'LoadBalancer' },
       { loadBalancer: { ingress: [{ ip: '127.0.0.1', ipMode: 'VIP' }] } },
     ),
@@ -135,7 +135,7 @@ const SERVICES: readonly BadObject[] = [
   },
   {
     name: 'an annotation of 1 MB',
-    object: service({}, {}, { annotations: { big: 'x'.repeat(1024 * 1024) } }),
+    object: storedService({}, {}, { annotations: { big: 'x'.repeat(1024 * 1024) } }),
     problems: [],
     served: [80],
   },
@@ -144,7 +144,7 @@ const SERVICES: readonly BadObject[] = [
 const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonly string[] })[] = [
   {
     name: 'invalid and unusable addresses beside a valid one',
-    object: slice([
+    object: storedSlice([
       ...[at('127.0.0.1'), at('10.1.1.77'), at('10.1.1.300')],
       ...[at('169.254.1.1'), at('fd00::1')],
     ]),
@@ -158,13 +158,13 @@ const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonl
   },
   {
     name: 'an address with leading zeros',
-    object: slice([at('010.001.001.077')]),
+    object: storedSlice([at('010.001.001.077')]),
     problems: [],
     backends: ['10.1.1.77:8080'],
   },
   {
     name: 'a port 0 and an unknown protocol beside a valid port',
-    object: slice([at('10.1.1.77')], {
+    object: storedSlice([at('10.1.1.77')], {
       ports: [
         { name: 'zero', port: 0, protocol: 'TCP' },
         { name: 'http', port: 8080, protocol: 'TCP' },
@@ -179,19 +179,19 @@ const SLICES: readonly (Omit<BadObject, 'served'> & { readonly backends: readonl
   },
   {
     name: 'an unknown address type',
-    object: slice([at('10.1.1.77')], { addressType: 'IP' }),
+    object: storedSlice([at('10.1.1.77')], { addressType: 'IP' }),
     problems: ['addressType: must be IPv4, IPv6 or FQDN, not "IP"'],
     backends: [],
   },
   {
     name: '1001 endpoints',
-    object: slice(Array.from({ length: 1001 }, (_, n) => at(`10.2.${n >> 8}.${n & 255}`))),
+    object: storedSlice(Array.from({ length: 1001 }, (_, n) => at(`10.2.${n >> 8}.${n & 255}`))),
     problems: ['endpoints[0].addresses[0]: 10.2.0.0'].slice(1),
     backends: Array.from({ length: 1001 }, (_, n) => `10.2.${n >> 8}.${n & 255}:8080`),
   },
   {
     name: 'only invalid addresses: the first ones are reported',
-    object: slice(Array.from({ length: 400 }, () => at('0.0.0.0'))),
+    object: storedSlice(Array.from({ length: 400 }, () => at('0.0.0.0'))),
     problems: Array.from(
       { length: 51 },
       (_, n) =>
@@ -258,7 +258,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
 
   test.each(SLICES)('a slice with $name', async ({ object, problems: wanted, backends }) => {
     const lines = wanted.map((text) => `EndpointSlice default/old: ${text}`);
-    await served.plane.etcd.put(SERVICE, service({}));
+    await served.plane.etcd.put(SERVICE, storedService({}));
     await served.plane.etcd.put(SLICE, object);
     await untilHolds(async () => {
       expect(await problems()).toEqual(lines);
@@ -271,14 +271,20 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
   test('an object that becomes partly invalid keeps its valid parts, and the table shows what was rejected', async () => {
     const [pod] = served.node.pods('web-1');
     const target: Target = { protocol: 'TCP', address: ADDRESS, port: 80 };
-    await served.plane.etcd.put(SERVICE, service({}));
-    await served.plane.etcd.put(SLICE, slice([at(pod!.ipv4)]));
+    await served.plane.etcd.put(SERVICE, storedService({}));
+    await served.plane.etcd.put(SLICE, storedSlice([at(pod!.ipv4)]));
     await untilHolds(async () => {
       expect(await served.node.client().once(target)).toMatchObject({ kind: 'answered' });
     }, 60_000);
     const load = await served.node.client().startLoad(target);
-    await served.plane.etcd.put(SERVICE, service({ ports: [port('http', 80), port('x', 0)] }));
-    await served.plane.etcd.put(SLICE, slice([at('127.0.0.1'), at(pod!.ipv4), at('nowhere')]));
+    await served.plane.etcd.put(
+      SERVICE,
+      storedService({ ports: [port('http', 80), port('x', 0)] }),
+    );
+    await served.plane.etcd.put(
+      SLICE,
+      storedSlice([at('127.0.0.1'), at(pod!.ipv4), at('nowhere')]),
+    );
     await untilHolds(async () => expect(await problems()).toHaveLength(3), 60_000);
     const { stdout, code } = await runCommand(served.node.instance, [
       ...['status', ...ownPaths(served.node.instance).slice(2)],

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listProcesses } from '../../../../src/sys/cgroup.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { listNamespaces } from '../../../../src/sys/netns.ts';
+import { serviceObject } from '../../../support/objects.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 import { ApiError, connectApi, type ListOf } from '../objects/api.ts';
 import {
@@ -136,8 +137,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
   });
 
   test('kubectl reads standard input and reports the error of the API server', async () => {
-    const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'by-kubectl' } };
-    const manifest = JSON.stringify({ ...service, spec: { ports: [{ port: 1 }] } });
+    const manifest = JSON.stringify(serviceObject('by-kubectl', { ports: [{ port: 1 }] }));
     expect(await plane.kubectl(['apply', '-f', '-'], manifest)).toContain('created');
     await expect(plane.kubectl(['get', 'service', 'absent'])).rejects.toThrow('NotFound');
   });

@@ -40,7 +40,7 @@ export async function load(api: Api, spec: LoadSpec): Promise<LoadReport> {
   await forEachNumber(services, parallel, async (offset) => {
     const number = from + offset;
     await api.create(servicesPath(), serviceObject(serviceName(number)));
-    await api.create(slicesPath(), slice(number, endpointsOf(number, spec)));
+    await api.create(slicesPath(), loadedSlice(number, endpointsOf(number, spec)));
   });
   return { objects: 2 * services, elapsedMs: performance.now() - startedMs };
 }
@@ -70,7 +70,7 @@ export function changedAddresses(
 }
 
 /** The slice of a loaded Service, to create it or to replace its addresses. */
-export function slice(number: number, addresses: readonly string[]): ApiObject {
+export function loadedSlice(number: number, addresses: readonly string[]): ApiObject {
   const name = serviceName(number);
   const labels = { 'endpointslice.kubernetes.io/managed-by': MANAGED_BY };
   const endpoints = addresses.map((address) => readyEndpoint(address));

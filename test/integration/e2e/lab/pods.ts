@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of the tests' pods. Pure.
+import { serviceObject } from '../../../support/objects.ts';
+
 const IMAGE = 'e2e-pod:1';
 export const SERVER_PORT = 8080;
 /** Where a client pod takes orders. */
@@ -83,16 +85,12 @@ export const statefulSet = (name: string, replicas: number): object =>
   });
 
 /** A Service of `name`'s pods; `spec` adds to it or replaces parts of it. */
-export const service = (name: string, spec: object = {}): object => ({
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name },
-  spec: {
+export const podService = (name: string, spec: object = {}): object =>
+  serviceObject(name, {
     selector: { app: name },
     ports: [
       { name: 'http', port: 80, targetPort: SERVER_PORT },
       { name: 'udp', port: 80, targetPort: SERVER_PORT, protocol: 'UDP' },
     ],
     ...spec,
-  },
-});
+  });

@@ -8,7 +8,7 @@ import { apply, rollOut } from '../nodes/use.ts';
 import type { ProxyImages } from './archives.ts';
 import { DNS } from './dns.ts';
 import { type Client, type Load, podClient, startOutside, underLoad } from './load.ts';
-import { clientPod, deployment, service } from './pods.ts';
+import { clientPod, deployment, podService } from './pods.ts';
 import { addKubeadm, applyFairlead } from './proxies.ts';
 import type { Parts } from './suite.ts';
 
@@ -77,7 +77,7 @@ export async function addPods(cluster: RealCluster): Promise<Stage> {
     cluster,
     ...DNS,
     ...[deployment('web', 4), deployment('steady', 2)],
-    service('web', {
+    podService('web', {
       clusterIP: WEB,
       type: 'NodePort',
       ports: [
@@ -85,8 +85,8 @@ export async function addPods(cluster: RealCluster): Promise<Stage> {
         { name: 'udp', port: 80, targetPort: 8080, protocol: 'UDP', nodePort: WEB_NODE_PORT },
       ],
     }),
-    service('steady', { clusterIP: STEADY }),
-    service('balanced', {
+    podService('steady', { clusterIP: STEADY }),
+    podService('balanced', {
       ...{ type: 'LoadBalancer', selector: { app: 'steady' } },
       ...{ externalTrafficPolicy: 'Local', healthCheckNodePort: CHECK_PORT },
     }),

@@ -5,7 +5,7 @@ import { until } from '../../../support/until.ts';
 import { DNS_ADDRESS, nodeAddress } from '../nodes/settings.ts';
 import { apply, rollOut } from '../nodes/use.ts';
 import type { Load } from './load.ts';
-import { deployment, SERVER_PORT, service, statefulSet } from './pods.ts';
+import { deployment, podService, SERVER_PORT, statefulSet } from './pods.ts';
 import type { Stage } from './stage.ts';
 
 const BALANCER = '203.0.113.10';
@@ -18,7 +18,7 @@ export async function restart(stage: Stage, what: string, namespace = 'default')
 
 /** Each pod has a name in DNS, and no Service is between it and its clients. */
 export async function addDatabase(stage: Stage): Promise<Load> {
-  const headless = service('db', { clusterIP: 'None', ports: PORTS });
+  const headless = podService('db', { clusterIP: 'None', ports: PORTS });
   await apply(stage, headless, statefulSet('db', 3));
   await rollOut(stage, 'statefulset/db');
   const streams = [0, 1, 2].map((index) => ({
@@ -33,7 +33,7 @@ export async function addDatabase(stage: Stage): Promise<Load> {
 /** Clients outside → load balancer address on each node → ingress → Service web. */
 export async function addIngress(stage: Stage): Promise<Load> {
   const args = ['proxy', `:${SERVER_PORT}`, 'http://web.default.svc.cluster.local'];
-  const front = service('ingress', { type: 'LoadBalancer', ports: PORTS });
+  const front = podService('ingress', { type: 'LoadBalancer', ports: PORTS });
   await apply(stage, deployment('ingress', 2, args), front);
   await rollOut(stage, 'deployment/ingress');
   const status = { loadBalancer: { ingress: [{ ip: BALANCER }] } };

@@ -4,10 +4,11 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Agent, runCommand } from '../../../../src/lab/agent.ts';
-import { endpointSlices } from '../../../../src/lab/manifests.ts';
 import { type Client, type OpenSocket, startClient } from '../../../../src/lab/traffic.ts';
 import type { ConnectionRow } from '../../../../src/observe/connection-rows.ts';
+import { slices } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { clusterIp, nodeObject, serviceObject } from '../../../support/objects.ts';
 import { PACKET_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 
@@ -27,32 +28,29 @@ const opened: OpenSocket[] = [];
 
 const slicesOf = (pods: readonly string[]) =>
   (['TCP', 'UDP'] as const).flatMap((protocol) =>
-    endpointSlices(
+    slices(
       protocol === 'TCP' ? 'web' : 'dns',
-      { name: 'main', port: protocol === 'TCP' ? 8080 : 5353, protocol },
       node.pods(...pods).map((pod) => ({ pod })),
+      { targetPort: protocol === 'TCP' ? 8080 : 5353, protocol },
     ).filter((slice) => slice['addressType'] === 'IPv4'),
   );
 
-function service(name: string, clusterIP: string, protocol: 'TCP' | 'UDP') {
+function labelledService(name: string, address: string, protocol: 'TCP' | 'UDP') {
   const [port, targetPort] = protocol === 'TCP' ? [80, 8080] : [53, 5353];
-  return {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name, namespace: 'default', labels: { app: name } },
-    spec: {
-      ...{ type: 'NodePort', clusterIP, clusterIPs: [clusterIP], ipFamilies: ['IPv4'] },
-      ports: [{ name: 'main', port, targetPort, protocol, nodePort: PORTS[protocol] }],
-    },
-  };
+  const ports = [{ name: 'main', port, targetPort, protocol, nodePort: PORTS[protocol] }];
+  return serviceObject(
+    name,
+    { type: 'NodePort', ...clusterIp(address), ports },
+    { metadata: { name, namespace: 'default', labels: { app: name } } },
+  );
 }
 
 function putServices(pods: readonly string[]): void {
   const address = { type: 'InternalIP', address: UPLINK };
   node.manifests.put('all.yaml', [
-    { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' }, status: { addresses: [address] } },
-    service('web', CLUSTER_IP, 'TCP'),
-    service('dns', '10.96.0.53', 'UDP'),
+    nodeObject('n1', { status: { addresses: [address] } }),
+    labelledService('web', CLUSTER_IP, 'TCP'),
+    labelledService('dns', '10.96.0.53', 'UDP'),
     ...slicesOf(pods),
   ]);
 }

@@ -4,13 +4,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Agent, ownPaths, runCommand } from '../../../../src/lab/agent.ts';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
-import { endpointSlices, type Manifest, nodeManifest } from '../../../../src/lab/manifests.ts';
+import { type Manifest, nodeManifest } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import type { Pod } from '../../../../src/lab/wiring.ts';
 import type { Answer } from '../../../../src/observe/answer.ts';
 import type { ServiceRow } from '../../../../src/observe/service-rows.ts';
-import { clusterIps } from '../../../support/builders.ts';
+import { clusterIps, slices } from '../../../support/builders.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { clusterIp, serviceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 let cluster: TestNodes;
@@ -49,31 +50,22 @@ function balancer(name: string, n: number, { far }: { far: Pod }, ip: string): M
   const port = { name: 'main', port: 80, targetPort: 8080, protocol: 'TCP' };
   const spec = {
     type: 'LoadBalancer',
-    clusterIP: clusterIps(n).ipv4,
-    clusterIPs: [clusterIps(n).ipv4],
-    ipFamilies: ['IPv4'],
+    ...clusterIp(clusterIps(n).ipv4),
     externalTrafficPolicy: 'Local',
     ports: [isRanged ? port : { ...port, nodePort: NODE_PORT }],
     ...(isRanged && { loadBalancerSourceRanges: ['192.0.2.0/24'] }),
   };
-  const metadata = { name, namespace: 'default' };
   const status = { loadBalancer: { ingress: [{ ip }] } };
-  const slices = endpointSlices(name, { name: 'main', port: 8080, protocol: 'TCP' }, [
-    { pod: far },
-  ]);
-  return [{ apiVersion: 'v1', kind: 'Service', metadata, spec, status }, ...slices];
+  return [serviceObject(name, spec, { status }), ...slices(name, [{ pod: far }])];
 }
 
 function sctp(far: Pod): Manifest[] {
-  const metadata = { name: 'sctp', namespace: 'default' };
   const ports = [{ name: 'main', port: 80, targetPort: 8080, protocol: 'SCTP' }];
-  const { ipv4 } = clusterIps(12);
-  const spec = { clusterIP: ipv4, clusterIPs: [ipv4], ipFamilies: ['IPv4'], ports };
-  const slices = endpointSlices('sctp', { name: 'main', port: 8080, protocol: 'TCP' }, [
-    { pod: far },
-  ]);
-  const made = slices.map((slice) => ({ ...slice, ports: [{ ...ports[0], port: 8080 }] }));
-  return [{ apiVersion: 'v1', kind: 'Service', metadata, spec }, ...made];
+  const made = slices('sctp', [{ pod: far }]).map((slice) => ({
+    ...slice,
+    ports: [{ ...ports[0], port: 8080 }],
+  }));
+  return [serviceObject('sctp', { ...clusterIp(clusterIps(12).ipv4), ports }), ...made];
 }
 
 async function explained(from: string, to: string): Promise<Answer> {

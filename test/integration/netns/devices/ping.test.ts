@@ -7,6 +7,7 @@ import type { Family } from '../../../../src/model/types.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { ipBatch } from '../../../../src/sys/netns.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
+import { clusterIp, serviceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 const ADDRESSES = {
@@ -25,20 +26,16 @@ let node: TestNode;
 let agent: Agent;
 let clients: Readonly<Record<'outside' | 'pod', Sandbox>>;
 
-const service = (addresses: readonly string[]) => ({
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name: 'web', namespace: 'default' },
-  spec: {
-    type: 'LoadBalancer',
-    clusterIP: '10.96.0.10',
-    clusterIPs: ['10.96.0.10', 'fd00:10:96::10'],
-    ipFamilies: ['IPv4', 'IPv6'],
-    externalIPs: addresses,
-    ports: [{ name: 'main', port: 80, targetPort: 8080 }],
-  },
-  status: { loadBalancer: { ingress: [{ ip: '203.0.113.8' }] } },
-});
+const withExternalIps = (externalIPs: readonly string[]) =>
+  serviceObject(
+    'web',
+    {
+      type: 'LoadBalancer',
+      ...clusterIp(ADDRESSES['ClusterIP IPv4'], ADDRESSES['ClusterIP IPv6']),
+      externalIPs,
+    },
+    { status: { loadBalancer: { ingress: [{ ip: ADDRESSES['load balancer address'] }] } } },
+  );
 
 beforeAll(async () => {
   all = await startNodes([
@@ -57,7 +54,7 @@ beforeAll(async () => {
     );
     await ipBatch(routes, clients[name].namespace);
   }
-  node.manifests.put('web.yaml', [service(['203.0.113.7'])]);
+  node.manifests.put('web.yaml', [withExternalIps([ADDRESSES['external IP']])]);
 });
 afterAll(() => all?.remove());
 
@@ -88,7 +85,7 @@ test('with --answer-ping every address of a Service is answered, to clients outs
 });
 
 test('an address that the Service no longer has is no longer answered', async () => {
-  node.manifests.put('web.yaml', [service([])]);
+  node.manifests.put('web.yaml', [withExternalIps([])]);
   await untilHolds(async () =>
     expect(await isAnswered(clients.outside, ADDRESSES['external IP'])).toBe(false),
   );

@@ -3,10 +3,12 @@
 // frontends. The client is a pod or a program on the node itself.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Answer, Target } from '../../../../src/lab/client/protocol.ts';
-import { endpointSlices, type Manifest } from '../../../../src/lab/manifests.ts';
+import type { Manifest } from '../../../../src/lab/manifests.ts';
 import { type Client, startClient } from '../../../../src/lab/traffic.ts';
 import type { Pod } from '../../../../src/lab/wiring.ts';
+import { slices } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { clusterIp, nodeObject, serviceObject } from '../../../support/objects.ts';
 import { untilHolds } from '../../../support/until.ts';
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
@@ -20,12 +22,7 @@ beforeAll(async () => {
   node = await startOneNode(['near', 'far', 'gone']);
   [host, pod] = [await startClient(node.self), node.client()];
   node.manifests.put('node.yaml', [
-    {
-      apiVersion: 'v1',
-      kind: 'Node',
-      metadata: { name: 'n1' },
-      status: { addresses: [{ type: 'InternalIP', address: NODE_IP }] },
-    },
+    nodeObject('n1', { status: { addresses: [{ type: 'InternalIP', address: NODE_IP }] } }),
   ]);
   await node.startAgent(['--cluster-cidr', '10.1.0.0/16,fd00:10::/32']);
 });
@@ -47,25 +44,17 @@ interface Shape {
 function put(shape: Shape): void {
   const { protocol = 'TCP' } = shape;
   const targetPort = protocol === 'TCP' ? 8080 : 5353;
-  const service: Manifest = {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'web', namespace: 'default' },
-    spec: {
+  const web = serviceObject(
+    'web',
+    {
       type: 'ClusterIP',
-      clusterIP: '10.96.0.10',
-      clusterIPs: ['10.96.0.10', 'fd00:96::10'],
-      ipFamilies: ['IPv4', 'IPv6'],
+      ...clusterIp('10.96.0.10', 'fd00:96::10'),
       ports: [{ name: 'main', port: 80, targetPort, protocol, ...shape.ports }],
       ...shape.spec,
     },
-    ...(shape.status && { status: shape.status }),
-  };
-  const slices = endpointSlices(
-    'web',
-    { name: 'main', port: targetPort, protocol },
-    shape.endpoints,
-  ).map((slice) => ({
+    shape.status && { status: shape.status },
+  );
+  const placed = slices('web', shape.endpoints, { targetPort, protocol }).map((slice) => ({
     ...slice,
     endpoints: (slice['endpoints'] as object[]).map((endpoint, index) => ({
       ...endpoint,
@@ -73,7 +62,7 @@ function put(shape: Shape): void {
       ...(shape.endpoints[index]?.conditions && { conditions: shape.endpoints[index]?.conditions }),
     })),
   }));
-  node.manifests.put('web.yaml', [service, ...slices]);
+  node.manifests.put('web.yaml', [web, ...placed]);
 }
 
 const at = (address: string, port = 80, protocol: 'TCP' | 'UDP' = 'TCP'): Target => ({
@@ -168,8 +157,7 @@ test('a NodePort answers on every address of the node, and on loopback only for 
 test('hints for this node and its zone narrow the set', async () => {
   put({ endpoints: [on('near'), on('far', 'n2')] });
   await untilHolds(async () => expect(await reached(pod, CLUSTER_IP)).toEqual(['far', 'near']));
-  const ports = { name: 'main', port: 8080, protocol: 'TCP' } as const;
-  const hinted = endpointSlices('web', ports, [on('near'), on('far')]).map((slice): Manifest => {
+  const hinted = slices('web', [on('near'), on('far')]).map((slice): Manifest => {
     const endpoints = (slice['endpoints'] as object[]).map((endpoint, index) => ({
       ...endpoint,
       hints: { forNodes: [{ name: index === 0 ? 'n1' : 'n2' }] },
