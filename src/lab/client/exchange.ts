@@ -2,6 +2,7 @@
 // One exchange over one new socket: connect, read the answer, close. Runs inside client pods.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { connect, isIPv4, type Socket as TcpSocket } from 'node:net';
+import { startDeadline } from './deadline.ts';
 import type { Answer, Echo, SocketAddress, Target } from './protocol.ts';
 
 export function exchange(target: Target, timeoutMs: number): Promise<Answer> {
@@ -22,12 +23,12 @@ function exchangeTcp(target: Target, timeoutMs: number): Promise<Answer> {
     const socket = dialTcp(target);
     let heard = '';
     const finish = (answer: Answer): void => {
-      clearTimeout(timer);
+      cancel();
       socket.destroy();
       resolve(answer);
     };
     const fail = (code: string): void => finish(failure(code, startedMs));
-    const timer = setTimeout(fail, timeoutMs, 'TIMEOUT');
+    const cancel = startDeadline(timeoutMs, () => fail('TIMEOUT'));
     socket.on('data', (chunk) => {
       heard += chunk.toString();
       if (heard.endsWith('\n')) finish(tcpAnswer(socket, heard, startedMs));
@@ -82,12 +83,12 @@ export function sayUdp(
   return new Promise((resolve) => {
     const startedMs = performance.now();
     const finish = (answer: Answer): void => {
-      clearTimeout(timer);
+      cancel();
       socket.removeAllListeners('message').removeAllListeners('error');
       resolve(answer);
     };
     const fail = (code: string): void => finish(failure(code, startedMs));
-    const timer = setTimeout(fail, timeoutMs, 'TIMEOUT');
+    const cancel = startDeadline(timeoutMs, () => fail('TIMEOUT'));
     const sent = (error: Error | null): void => {
       if (error !== null) fail(errorCode(error));
     };

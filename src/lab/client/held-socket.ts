@@ -3,6 +3,7 @@
 // Runs inside client pods.
 import type { Socket as TcpSocket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { startDeadline } from './deadline.ts';
 import {
   connectUdp,
   createUdp,
@@ -59,9 +60,9 @@ function lineReader(socket: TcpSocket): (timeoutMs: number) => Promise<Answer> {
   return (timeoutMs) =>
     new Promise((resolve) => {
       const startedMs = performance.now();
-      const timer = setTimeout(deliver, timeoutMs);
+      const cancel = startDeadline(timeoutMs, deliver);
       take = (line) => {
-        clearTimeout(timer);
+        cancel();
         take = undefined;
         if (line === undefined) resolve(failure(ended ?? 'TIMEOUT', startedMs));
         else resolve(tcpAnswer(socket, line, startedMs));

@@ -92,8 +92,10 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
   };
   const untilServed = (): Promise<void> =>
     untilHolds(async () => {
-      const { failures } = await outside.client().burst(targets.tcp, { connections: 20 });
-      expect(failures).toEqual({});
+      for (const target of Object.values(targets)) {
+        const { failures } = await outside.client().burst(target, { connections: 20 });
+        expect(failures).toEqual({});
+      }
     }, 20_000);
   const said = (text: RegExp): Promise<string> =>
     until(() => agent?.log.find((line) => text.test(line)), {
