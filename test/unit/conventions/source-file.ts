@@ -44,8 +44,8 @@ const SKIPPED = new Set(['node_modules', 'dist', 'dist.fresh', 'build', 'coverag
 export function readTree(root: string, folder = ''): readonly SourceFile[] {
   return readdirSync(posix.join(root, folder), { withFileTypes: true }).flatMap((entry) => {
     const path = posix.join(folder, entry.name);
-    if (SKIPPED.has(entry.name)) return [];
-    if (entry.isDirectory()) return readTree(root, path);
+    // A file may have such a name: scripts/build.
+    if (entry.isDirectory()) return SKIPPED.has(entry.name) ? [] : readTree(root, path);
     if (!entry.isFile() || entry.name === 'package-lock.json') return [];
     return [sourceFile(path, readFileSync(posix.join(root, path), 'utf8'))];
   });
