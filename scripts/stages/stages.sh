@@ -46,7 +46,7 @@ run() {
   local code=0 counts lines seconds=$SECONDS report=$reports/$1.json unneeded=(-u NODE_EXTRA_CA_CERTS)
   say "=== $1"
   rm -f "$report"
-  case $1 in image | chart | e2e) unneeded=() ;; esac
+  case $1 in image | e2e) unneeded=() ;; esac
   env "${unneeded[@]}" "${@:3}" vitest run --project "$2" --passWithNoTests \
     --reporter=default --reporter=json --outputFile.json="$report" </dev/null || code=$?
   mapfile -t lines < <(node scripts/stages/results.mjs "$report" "$code")

@@ -16,11 +16,20 @@ export const NOBODY: readonly string[] = [
 /** What the program is, of a checkout. */
 const PARTS = ['package.json', 'dist', 'build/bpf', 'build/native/fairlead.node', 'examples'];
 
+const mayTry = (flag: '-r' | '-x', path: string): boolean => {
+  const [program = '', ...args] = NOBODY;
+  return runSync(program, [...args, 'test', flag, path]).code === 0;
+};
+
 /** main.js where that user can read it: a copy, which the tests of this file share, if the checkout is closed to others. */
 export function readableMain(): string {
   const main = compiledPath('main.js');
-  const [program = '', ...args] = NOBODY;
-  if (runSync(program, [...args, 'test', '-r', main]).code === 0) return main;
+  if (!mayTry('-x', process.execPath)) {
+    throw new Error(
+      `only root can run ${process.execPath}: install Node where every user can run it`,
+    );
+  }
+  if (mayTry('-r', main)) return main;
   const copy = mkdtempSync(join(tmpdir(), 'fairlead-readable-'));
   afterAll(() => rmSync(copy, { recursive: true }));
   chmodSync(copy, 0o755);
