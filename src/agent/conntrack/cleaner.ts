@@ -74,7 +74,7 @@ class Cleaner implements ConntrackCleaner {
     const former = isFull ? this.#former : [];
     if (isFull) this.#former = [];
     const scope = joinedScopes(
-      formerScope(former, plan.services.values()),
+      formerScope(former, plan.services),
       staleScope([...changes.values()]),
     );
     if (scope.size === 0) return;

@@ -8,7 +8,7 @@
 // means this node's addresses only, not whatever else has that port number. Pure.
 import { isSame } from '../../lib/json.ts';
 import type { Family, Protocol } from '../../model/types.ts';
-import type { BackendList, Frontend, ServicePlan, ServicePortPlan } from '../types.ts';
+import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
 
 /** A tracked flow as its first packet and the answers to it: `destination` is what the client dialled. */
 export interface Flow {
@@ -89,19 +89,16 @@ export interface FormerFrontend {
 
 /**
  * Frontends of an earlier agent that no Service of the plan has: they were deleted while no agent ran. Their backends are
- * not known, but whatever was translated there was translated by us.
+ * not known, but whatever was translated there was translated by us. Without such frontends no Service is looked at:
+ * each sync asks, and there may be ten thousand.
  */
 export function formerScope(
-  former: Iterable<FormerFrontend>,
-  services: Iterable<ServicePlan>,
+  former: readonly FormerFrontend[],
+  services: Plan['services'],
 ): StaleScope {
-  const current = new Set<string>();
-  for (const service of services) {
-    for (const port of cleanedPorts(service)) {
-      for (const frontend of port.frontends) current.add(frontendKey(frontend, port));
-    }
-  }
   const scope = new Map<string, Target>();
+  if (former.length === 0) return scope;
+  const current = frontendKeysOf(services);
   for (const { family, address, port, protocol } of former) {
     if (port === undefined || protocol === undefined || protocol === 'TCP') continue;
     const key = frontendKey({ address, port }, { family, protocol });
@@ -110,6 +107,16 @@ export function formerScope(
     }
   }
   return scope;
+}
+
+function frontendKeysOf(services: Plan['services']): ReadonlySet<string> {
+  const keys = new Set<string>();
+  for (const service of services.values()) {
+    for (const port of cleanedPorts(service)) {
+      for (const frontend of port.frontends) keys.add(frontendKey(frontend, port));
+    }
+  }
+  return keys;
 }
 
 const isTranslated = ({ destination, destinationPort, replySource, replySourcePort }: Flow) =>
