@@ -94,15 +94,16 @@ class BpfDataplane implements Dataplane {
 
   sync(
     asked: Plan,
-    changed: Iterable<ServiceKey> | 'all',
+    services: Iterable<ServiceKey> | 'all',
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
     const plan = this.#feasible(asked);
+    const changed = services === 'all' ? services : [...services];
     return this.#turn(async (core) => {
       const undetected = core.applyDetector(plan);
       this.#parts.followNode?.(plan.node);
       // Programs begin with these settings, also for what an agent without the packet layer has programmed.
-      this.#parts.packets?.follow(plan);
+      this.#parts.packets?.follow(plan, changed);
       core.followNodes(plan.node);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;

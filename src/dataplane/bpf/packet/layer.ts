@@ -4,7 +4,7 @@
 import { basename } from 'node:path';
 import { FairleadError } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
-import type { Plan } from '../../../plan/types.ts';
+import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { Entry } from '../../entry.ts';
@@ -44,8 +44,8 @@ export interface DeviceSettings {
 export interface PacketLayer {
   /** Every device of the node. */
   devices(): readonly DeviceView[];
-  /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them. */
-  follow(plan: Plan): void;
+  /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them, in which these Services have changed. */
+  follow(plan: Plan, changed: Iterable<ServiceKey> | 'all'): void;
   /** Services are programmed. */
   begin(): void;
   /** Attaches again what somebody else has removed. */
@@ -148,9 +148,9 @@ export async function openPacketLayer(
       direct,
       hadDirectReturn: directPort.wasOpen,
       refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
-      follow(plan) {
+      follow(plan, changed) {
         followNode(plan.node);
-        followAddresses?.(plan);
+        followAddresses?.(plan, changed);
         peers.follow(plan.node);
         directPort.follow(plan);
       },

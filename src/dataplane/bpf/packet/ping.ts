@@ -2,7 +2,7 @@
 // fl_ping: the addresses whose echo requests the packet programs answer: those of Services, except addresses of the
 // node, which answers for them itself.
 import type { Logger } from '../../../log.ts';
-import type { Plan } from '../../../plan/types.ts';
+import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { codeOf } from '../loader/errors.ts';
 import { encodeU32 } from '../maps/layout.ts';
@@ -12,38 +12,88 @@ type PingMap = Pick<BpfMap, 'readAll' | 'put' | 'delete' | 'info'>;
 
 const VALUE = encodeU32(1);
 
-/** Returns a function that writes what differs from the last plan; the first time, from the kernel. */
+type Followed = Pick<Plan, 'services' | 'node'>;
+
+/**
+ * Returns a function that writes what differs from the last plan; the first time, from the kernel. It is told which
+ * Services have changed: the others, ten thousand perhaps, are not looked at.
+ */
 export function followPing(
   map: PingMap,
   log: Pick<Logger, 'warn'>,
-): (plan: Pick<Plan, 'services' | 'node'>) => void {
-  let held: ReadonlySet<string> | undefined;
-  const put = (address: string): boolean => {
+): (plan: Followed, changed: Iterable<ServiceKey> | 'all') => void {
+  const held = new Set<string>();
+  /** For these the map had no room. */
+  const refused = new Set<string>();
+  let uses = createUses();
+  let node: Plan['node'] | undefined;
+  const put = (address: string): void => {
     try {
       map.put(encodePingKey(address), VALUE);
-      return true;
+      held.add(address);
+      refused.delete(address);
     } catch (error) {
+      refused.add(address);
       log.warn({ address, map: map.info.name, code: codeOf(error) }, 'pings are not answered');
-      return false;
     }
   };
-  return (plan) => {
-    const wanted = addressesOf(plan);
-    const known = held ?? addressesIn(map);
-    for (const address of known) if (!wanted.has(address)) map.delete(encodePingKey(address));
-    held = new Set([...wanted].filter((address) => known.has(address) || put(address)));
+  const remove = (address: string): void => {
+    refused.delete(address);
+    if (held.delete(address)) map.delete(encodePingKey(address));
+  };
+  /** Addresses that may be in the map without a use, or not be in it with one. */
+  const take = ({ services }: Followed, changed: Iterable<ServiceKey> | 'all'): Set<string> => {
+    if (changed !== 'all') {
+      const touched = [...changed].flatMap((key) => uses.set(key, services.get(key)));
+      return new Set([...refused, ...touched]);
+    }
+    uses = createUses();
+    return new Set([...held, ...refused, ...[...services].flatMap((of) => uses.set(...of))]);
+  };
+  return (plan, changed) => {
+    if (node === undefined) for (const address of addressesIn(map)) held.add(address);
+    const touched = take(plan, node === plan.node ? changed : 'all');
+    node = plan.node;
+    const local = new Set(node.localAddresses);
+    const isWanted = (address: string): boolean => uses.has(address) && !local.has(address);
+    for (const address of touched) if (!isWanted(address)) remove(address);
+    for (const address of touched) if (isWanted(address) && !held.has(address)) put(address);
   };
 }
 
-function addressesOf({ services, node }: Pick<Plan, 'services' | 'node'>): Set<string> {
-  const addresses = new Set<string>();
-  for (const { ports } of services.values()) {
-    for (const { frontends } of ports) {
-      for (const { address } of frontends) if (address !== undefined) addresses.add(address);
-    }
-  }
-  for (const address of node.localAddresses) addresses.delete(address);
-  return addresses;
+interface Uses {
+  has(address: string): boolean;
+  /** @returns the addresses that the Service had, and has */
+  set(key: ServiceKey, service: ServicePlan | undefined): readonly string[];
+}
+
+/** How many Services have each address. */
+function createUses(): Uses {
+  const counts = new Map<string, number>();
+  const known = new Map<ServiceKey, readonly string[]>();
+  const count = (address: string, by: number): void => {
+    const uses = (counts.get(address) ?? 0) + by;
+    if (uses === 0) counts.delete(address);
+    else counts.set(address, uses);
+  };
+  return {
+    has: (address) => counts.has(address),
+    set(key, service) {
+      const before = known.get(key) ?? [];
+      const after = addressesOf(service);
+      for (const address of after) count(address, 1);
+      for (const address of before) count(address, -1);
+      if (service === undefined) known.delete(key);
+      else known.set(key, after);
+      return [...before, ...after];
+    },
+  };
+}
+
+/** Each once. */
+function addressesOf(service: ServicePlan | undefined): readonly string[] {
+  const frontends = service?.ports.flatMap((port) => port.frontends) ?? [];
+  return [...new Set(frontends.flatMap(({ address }) => address ?? []))];
 }
 
 function addressesIn(map: PingMap): Set<string> {

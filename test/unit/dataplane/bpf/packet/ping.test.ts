@@ -31,16 +31,15 @@ const map = {
   },
 } as unknown as BpfMap;
 
+const NODE = { localAddresses: ['192.0.2.11'] };
+
 /** Services with these addresses on a node with the address 192.0.2.11; undefined: a NodePort. */
 function plan(...services: readonly (readonly (string | undefined)[])[]): Plan {
   const entries = services.map((addresses, index) => [
     `default/${index}`,
     { ports: [{ frontends: addresses.map((address) => ({ address })) }] },
   ]);
-  return {
-    services: new Map(entries as never),
-    node: { localAddresses: ['192.0.2.11'] },
-  } as unknown as Plan;
+  return { services: new Map(entries as never), node: NODE } as unknown as Plan;
 }
 
 beforeEach(() => {
@@ -51,25 +50,69 @@ beforeEach(() => {
 });
 
 test('every address of a Service, but none of the node', () => {
-  followPing(map, log)(plan(['10.96.0.10', undefined, '192.0.2.11'], ['fd00:96::1', '10.96.0.10']));
+  const services = plan(['10.96.0.10', undefined, '192.0.2.11'], ['fd00:96::1', '10.96.0.10']);
+  followPing(map, log)(services, 'all');
   expect([...held]).toEqual(['10.96.0.10', 'fd00:96::1']);
 });
 
 test('what is there already, also from an earlier agent, is not written again', () => {
   held = new Set(['10.96.0.10', '10.96.0.99', 'fd00:96::99']);
   const follow = followPing(map, log);
-  follow(plan(['10.96.0.10']));
-  follow(plan(['10.96.0.10'], ['10.96.0.11']));
-  follow(plan(['10.96.0.11']));
+  follow(plan(['10.96.0.10']), 'all');
+  follow(plan(['10.96.0.10'], ['10.96.0.11']), 'all');
+  follow(plan(['10.96.0.11']), 'all');
   expect(writes).toEqual(['-10.96.0.99', '-fd00:96::99', '+10.96.0.11', '-10.96.0.10']);
+});
+
+test('of many Services only those that have changed are looked at', () => {
+  const follow = followPing(map, log);
+  follow(plan(['10.96.0.10'], ['10.96.0.11']), 'all');
+  writes = [];
+  follow(plan(['10.96.0.20'], ['10.96.0.21']), ['default/0']);
+  expect(writes).toEqual(['-10.96.0.10', '+10.96.0.20']);
+});
+
+test('an address stays as long as one Service has it', () => {
+  const follow = followPing(map, log);
+  follow(plan(['10.96.0.10', '10.96.0.10'], ['10.96.0.10']), 'all');
+  follow(plan([], ['10.96.0.10']), ['default/0']);
+  expect([...held]).toEqual(['10.96.0.10']);
+  follow(plan([], []), ['default/1']);
+  expect([...held]).toEqual([]);
+});
+
+test('a Service that is gone, and one that has not been there', () => {
+  const follow = followPing(map, log);
+  follow(plan(), 'all');
+  follow(plan(['10.96.0.10']), ['default/0']);
+  expect([...held]).toEqual(['10.96.0.10']);
+  follow(plan(), ['default/0']);
+  expect([...held]).toEqual([]);
+});
+
+test('an address that the node gets is no longer answered for, one that it loses is', () => {
+  const follow = followPing(map, log);
+  const before = plan(['10.96.0.10'], ['192.0.2.11']);
+  follow(before, 'all');
+  follow({ ...before, node: { ...before.node, localAddresses: ['10.96.0.10'] } }, []);
+  expect([...held]).toEqual(['192.0.2.11']);
 });
 
 test('an address that does not fit is reported, and retried with the next change', () => {
   room = 1;
   const follow = followPing(map, log);
-  follow(plan(['10.96.0.10', '10.96.0.11']));
+  follow(plan(['10.96.0.10', '10.96.0.11']), 'all');
   expect(warned).toEqual([{ address: '10.96.0.11', map: 'fl_ping', code: 'E2BIG' }]);
   room = 2;
-  follow(plan(['10.96.0.10', '10.96.0.11']));
+  follow(plan(['10.96.0.10', '10.96.0.11']), []);
   expect(held.has('10.96.0.11')).toBe(true);
+});
+
+test('an address that another Service gives up in the same sync makes room', () => {
+  room = 1;
+  const follow = followPing(map, log);
+  follow(plan([], ['10.96.0.11']), 'all');
+  follow(plan(['10.96.0.10'], []), ['default/0', 'default/1']);
+  expect([...held]).toEqual(['10.96.0.10']);
+  expect(warned).toEqual([]);
 });
