@@ -41,8 +41,11 @@ export function createDirectPort(
   return {
     wasOpen,
     follow: (plan) => {
-      node = plan.node;
-      writeMtu();
+      // Also the network tells what changes the MTU.
+      if (node !== plan.node) {
+        node = plan.node;
+        writeMtu();
+      }
       const isDue = plan.wantsDirectReturn === true || node.isPeer === true;
       isOpen ||= isAble && isDue && node.peers !== undefined;
       if (isOpen) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);

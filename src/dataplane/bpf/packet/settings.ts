@@ -2,7 +2,10 @@
 // The settings of the packet programs, in fl_packet: constants, what the first agent chose, and the node's addresses,
 // which follow the plan.
 import { getRandomValues } from 'node:crypto';
+import type { Clock } from '../../../lib/clock.ts';
+import type { PortRange } from '../../../lib/port-range.ts';
 import type { Plan } from '../../../plan/types.ts';
+import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import { localPortRange } from '../../../sys/local-ports.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from '../maps/layout.ts';
@@ -27,7 +30,10 @@ export const DEFAULT_SETTINGS: Omit<
 /** As long as kube-proxy has conntrack keep a silent TCP connection. */
 const TAKEOVER_SECONDS = 86_400;
 
-/** Writes the settings, and returns a function that follows the node's addresses. */
+/** Nothing tells that somebody has set the range of local ports: it is read with a sync, but not with each of many. */
+const LOCAL_PORTS_MS = 1_000;
+
+/** Writes the settings, and returns a function that follows the node's addresses, and its range of local ports. */
 export function followSettings(
   map: BpfMap,
   {
@@ -39,13 +45,21 @@ export function followSettings(
     readonly answersPing: boolean;
     readonly timeouts: PacketSettings['timeoutSeconds'];
   },
+  {
+    readLocalPorts = localPortRange,
+    clock = SYSTEM_CLOCK,
+  }: {
+    readonly readLocalPorts?: () => PortRange;
+    readonly clock?: Pick<Clock, 'monotonicMs'>;
+  } = {},
 ): (node: Plan['node']) => void {
   const kept = keptOrFirst(
     decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)),
   );
+  const localPorts = atMostEach(LOCAL_PORTS_MS, readLocalPorts, clock);
   let last: string | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
-    const following = { nodeAddress, localPorts: localPortRange() };
+    const following = { nodeAddress, localPorts: localPorts() };
     const text = JSON.stringify(following);
     if (text === last) return;
     const chosen = { timeoutSeconds, resetGone, answerPing };
@@ -55,6 +69,20 @@ export function followSettings(
   };
   return ({ addresses: { IPv4, IPv6 } }) =>
     write({ ...(IPv4 !== undefined && { IPv4 }), ...(IPv6 !== undefined && { IPv6 }) });
+}
+
+/** What was read last, if that was less than so long ago. */
+function atMostEach<T>(
+  periodMs: number,
+  read: () => T,
+  { monotonicMs }: Pick<Clock, 'monotonicMs'>,
+): () => T {
+  let last: { readonly value: T; readonly atMs: number } | undefined;
+  return () => {
+    const atMs = monotonicMs();
+    if (last === undefined || atMs - last.atMs >= periodMs) last = { value: read(), atMs };
+    return last.value;
+  };
 }
 
 /**

@@ -10,6 +10,7 @@ import type { BpfMap } from '../../../../../src/sys/native.ts';
 const timeouts = flowTimeouts(DEFAULT_TIMES);
 const KEPT = { resetsTcp: false, answersPing: false, timeouts } as const;
 const FLAGS_AT = 60;
+const LOCAL_PORTS_AT = 62;
 const TIMEOUTS_AT = 8;
 const RESET_GONE = 1;
 
@@ -63,6 +64,25 @@ test('addresses are written when they change, and only then', () => {
   follow(node(undefined, '2001:db8::1'));
   expect([...stored.subarray(40, 44)]).toEqual([0, 0, 0, 0]);
   expect(writes).toBe(2);
+});
+
+test('the range of local ports is read at most once a second, however many Services change', () => {
+  let nowMs = 5_000;
+  let first = 32_768;
+  const follow = followSettings(map, KEPT, {
+    readLocalPorts: () => ({ first, last: 60_999 }),
+    clock: { monotonicMs: () => nowMs },
+  });
+  const local = (): number => new DataView(stored.buffer).getUint16(LOCAL_PORTS_AT, true);
+  follow(node('192.0.2.1'));
+  expect(local()).toBe(32_768);
+  first = 40_000;
+  nowMs = 5_999;
+  follow(node('192.0.2.1'));
+  expect(local()).toBe(32_768);
+  nowMs = 6_000;
+  follow(node('192.0.2.1'));
+  expect(local()).toBe(40_000);
 });
 
 const times = { tcpEstablishedSeconds: 7200, tcpCloseWaitSeconds: 60 };
