@@ -23,37 +23,52 @@ export interface SweepOptions {
   readonly capacity: (map: string) => number;
 }
 
-/** Entries of a full table that one call looks at: about 10 ms. */
+/** What one call looks at in a table: about 10 ms. */
 const ENTRIES_PER_CALL = 65_536;
+/** A table may get so many times what it had in the last round before one of its calls takes longer. */
+const ROOM_TO_GROW = 4;
+
+/** One of so many slices of one of FLOW_TABLES. Each call walks all buckets of the table, full or not: the fewer the better. */
+interface Part {
+  readonly table: number;
+  readonly slice: number;
+  readonly slices: number;
+}
 
 export function createSweep({ run, swept, capacity }: SweepOptions): Sweep {
-  const parts = FLOW_TABLES.flatMap((map, table) => {
-    const slices = Math.max(1, Math.ceil(capacity(map) / ENTRIES_PER_CALL));
-    return Array.from({ length: slices }, (_, slice) => ({
-      ...{ map, isFirst: slice === 0, isLast: slice === slices - 1 },
-      call: encodeSweepCall({ table, slice, slices }),
-    }));
-  });
   const used = new Map<string, number>();
-  let next = 0;
+  const slicesOf = (map: string): number => {
+    const most = capacity(map);
+    const expected = Math.min(most, ROOM_TO_GROW * (used.get(map) ?? most));
+    return Math.max(1, Math.ceil(expected / ENTRIES_PER_CALL));
+  };
+  const firstOf = (table: number): Part => ({ table, slice: 0, slices: slicesOf(mapAt(table)) });
+  const after = ({ table, slice, slices }: Part): Part =>
+    slice + 1 < slices
+      ? { table, slice: slice + 1, slices }
+      : firstOf((table + 1) % FLOW_TABLES.length);
+  let next = firstOf(0);
   let counted = 0;
   return {
-    steps: parts.length,
+    get steps() {
+      return FLOW_TABLES.reduce((sum, map) => sum + slicesOf(map), 0);
+    },
     step() {
-      const part = parts[next % parts.length];
-      next += 1;
-      if (part === undefined) return true;
+      const part = next;
+      next = after(part);
       const before = decodeSwept(swept());
-      const result = run(part.call);
+      const result = run(encodeSweepCall(part));
       if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
-      counted = (part.isFirst ? 0 : counted) + leftBetween(before, decodeSwept(swept()));
-      if (part.isLast) used.set(part.map, counted);
-      return next % parts.length === 0;
+      counted = (part.slice === 0 ? 0 : counted) + leftBetween(before, decodeSwept(swept()));
+      if (next.slice === 0) used.set(mapAt(part.table), counted);
+      return next.slice === 0 && next.table === 0;
     },
     total: () => decodeSwept(swept()),
     used: () => used,
   };
 }
+
+const mapAt = (table: number): string => FLOW_TABLES[table] ?? '';
 
 /** Entries that one call looked at and left. */
 const leftBetween = (before: Swept, after: Swept): number => {
