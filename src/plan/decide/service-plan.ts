@@ -147,6 +147,7 @@ const algorithmsOf = (work: Work): readonly Algorithm[] => [
 
 /** Nobody who writes weights wants them to have no effect. */
 function rejectIdleWeights(work: Work): void {
+  if (work.slices.every((slice) => slice.weights === undefined)) return;
   const algorithm = algorithmOf(work);
   if (algorithmsOf(work).some((one) => BALANCING[one].isWeighing)) return;
   const weights = work.slices.flatMap((slice) => slice.weights ?? [1]);

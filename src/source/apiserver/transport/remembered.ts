@@ -43,6 +43,7 @@ export class ApiServerEndpoints {
 
   /** All URLs, if these changes changed them and left any; sorted. */
   take(changes: readonly ObjectChange[]): readonly string[] | undefined {
+    if (!changes.some(isOfDefault)) return undefined;
     const before = this.#all().join();
     for (const change of changes) this.#takeOne(change);
     const after = this.#all();
@@ -50,8 +51,8 @@ export class ApiServerEndpoints {
   }
 
   #takeOne(change: ObjectChange): void {
-    const { kind, namespace, name } = change.ref;
-    if (kind !== 'EndpointSlice' || namespace !== 'default') return;
+    if (!isOfDefault(change)) return;
+    const { name } = change.ref;
     if (change.type === 'remove') this.#urls.delete(name);
     else if (ownerOf(change.object) === 'kubernetes') this.#urls.set(name, urlsOf(change.object));
   }
@@ -60,6 +61,9 @@ export class ApiServerEndpoints {
     return [...new Set([...this.#urls.values()].flat())].sort();
   }
 }
+
+const isOfDefault = ({ ref: { kind, namespace } }: ObjectChange): boolean =>
+  kind === 'EndpointSlice' && namespace === 'default';
 
 function ownerOf(object: unknown): unknown {
   const metadata = recordOrEmpty(recordOrEmpty(object)['metadata']);

@@ -17,10 +17,11 @@ import { BPF, keepsLocalClient } from '../../../capabilities.ts';
 import { type FrontendId, frontendText } from '../../../entry.ts';
 import { MAX_MEMBERS, POSITIONS, type Position, type RuleValue } from '../../maps/layout.ts';
 
+/** Of a frontend, at every position. */
+type Traits = Pick<RuleValue, 'keepsLocalClient' | 'hasSourceRanges'>;
+
 /** A traffic rule of the plan; without a scope its set is always empty. */
-export interface RenderedRule
-  extends Omit<TrafficRule, 'scope'>,
-    Pick<RuleValue, 'keepsLocalClient' | 'hasSourceRanges'> {
+export interface RenderedRule extends Omit<TrafficRule, 'scope'>, Traits {
   readonly scope: Scope | undefined;
   readonly algorithm: Algorithm;
 }
@@ -51,11 +52,8 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     keepsLocalClient: keepsLocalClient(BPF, frontend),
     hasSourceRanges: frontend.sourceRanges !== undefined,
   };
-  const ruleOf = (position: ClientPosition): RenderedRule => ({
-    ...frontend.rules[position],
-    ...traits,
-    algorithm: algorithmFor(port, frontend, position),
-  });
+  const ruleOf = (position: ClientPosition): RenderedRule =>
+    renderRule(frontend.rules[position], traits, algorithmFor(port, frontend, position));
   const host = ruleOf('host');
   return {
     text: frontendText(key),
@@ -64,6 +62,23 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
     rules: { unknown: host, host, pod: ruleOf('pod'), outside: ruleOf('outside') },
     isEndpointPort: frontend.isEndpointPort ?? false,
   };
+}
+
+/** Three for each frontend of each changed Service: field by field, because two spreads take ten times as long. */
+function renderRule(
+  { scope, whenEmpty, masquerade, directReturn, ipip }: TrafficRule,
+  { keepsLocalClient: keeps, hasSourceRanges }: Traits,
+  algorithm: Algorithm,
+): RenderedRule {
+  const rule = {
+    scope,
+    whenEmpty,
+    masquerade,
+    keepsLocalClient: keeps,
+    hasSourceRanges,
+    algorithm,
+  };
+  return directReturn === undefined ? rule : { ...rule, directReturn, ...(ipip && { ipip }) };
 }
 
 const REFUSE: RenderedRule = {
@@ -100,30 +115,21 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
-const SCOPES: readonly Scope[] = ['cluster', 'local'];
-
 /** What the frontends choose from, truncated to the maximum size of a set: one for each scope and algorithm. */
 export function renderSets(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
 ): readonly RenderedSet[] {
-  return SCOPES.flatMap((scope) =>
-    algorithmsOf(frontends, scope).map((algorithm) => ({
-      scope,
-      algorithm,
-      backends: setOf(port, scope),
-    })),
-  );
-}
-
-/** Of the rules that use the scope. */
-function algorithmsOf(frontends: readonly RenderedFrontend[], scope: Scope): readonly Algorithm[] {
-  const found: Algorithm[] = [];
+  const sets: RenderedSet[] = [];
   for (const { rules } of frontends) {
     for (const position of POSITIONS) {
-      const rule = rules[position];
-      if (rule.scope === scope && !found.includes(rule.algorithm)) found.push(rule.algorithm);
+      const { scope, algorithm } = rules[position];
+      if (scope === undefined || isIn(sets, scope, algorithm)) continue;
+      sets.push({ scope, algorithm, backends: setOf(port, scope) });
     }
   }
-  return found;
+  return sets;
 }
+
+const isIn = (sets: readonly RenderedSet[], scope: Scope, algorithm: Algorithm): boolean =>
+  sets.some((set) => set.scope === scope && set.algorithm === algorithm);

@@ -33,7 +33,13 @@ import { madeTable } from '../maglev-tables.ts';
 import { countFrontend, isNodePortKey } from '../satellites/service-ranges.ts';
 import { ensureBackends, retireBackends } from './backends.ts';
 import { contentsOf, ensureFirst, type FullTable } from './lesser-set.ts';
-import { type RenderedFrontend, type RenderedRule, renderFrontends, renderSets } from './render.ts';
+import {
+  type RenderedFrontend,
+  type RenderedRule,
+  type RenderedSet,
+  renderFrontends,
+  renderSets,
+} from './render.ts';
 import { isEqual, refOf } from './sets.ts';
 
 /** One frontend to be written: what the ledger will have, and the bytes. */
@@ -85,31 +91,36 @@ export function preparePort(
   }
 }
 
-/** By what a rule chooses from. */
-type Sets = ReadonlyMap<string, SetRecord | undefined>;
-
-const setKey = ({ scope, algorithm }: Pick<RenderedRule, 'scope' | 'algorithm'>): string =>
-  `${scope} ${algorithm}`;
+/** A set, and what it was made for; `set` is undefined if that has no backends. */
+interface MadeSet extends Pick<RenderedSet, 'scope' | 'algorithm'> {
+  readonly set: SetRecord | undefined;
+}
 
 function ensureSets(
   allocation: Allocation,
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
-): { readonly sets: Sets; readonly lack: FullTable | undefined } {
-  const sets = new Map<string, SetRecord | undefined>();
+): { readonly sets: readonly MadeSet[]; readonly lack: FullTable | undefined } {
+  const sets: MadeSet[] = [];
   let lack: FullTable | undefined;
   for (const rendered of renderSets(port, frontends)) {
-    const { scope, backends } = rendered;
+    const { scope, algorithm, backends } = rendered;
     if (backends.length === 0) continue;
     const made = madeTable(allocation.ledger, port, scope);
     const ids = ensureBackends(allocation, backends, wantsIpip(port));
     const contents = contentsOf(port, rendered, ids, made);
     const ensured = ensureFirst(allocation, contents);
-    sets.set(setKey(rendered), ensured.set);
+    sets.push({ scope, algorithm, set: ensured.set });
     lack ??= ensured.lack;
   }
   return { sets, lack };
 }
+
+const setOf = (
+  sets: readonly MadeSet[],
+  { scope, algorithm }: RenderedRule,
+): SetRecord | undefined =>
+  sets.find((made) => made.scope === scope && made.algorithm === algorithm)?.set;
 
 function newRecord(
   ledger: Ledger,
@@ -126,42 +137,49 @@ function frontendPut(
   allocation: Allocation,
   frontend: RenderedFrontend,
   port: ServicePortPlan,
-  sets: Sets,
+  made: readonly MadeSet[],
 ): FrontendPut {
   const { ledger, record } = allocation;
   const { text, rules } = frontend;
   const holder = ledger.owners[record.family].get(text);
   const held = frontendOf(record, text) ?? (holder && frontendOf(holder, text));
   const id = held?.id ?? allocateFrontendId(allocation);
-  const setOf = (rule: RenderedRule): SetRecord | undefined => sets.get(setKey(rule));
-  const ruleOf = (rule: RenderedRule): RuleValue => {
-    const { block, members, kind } = refOf(setOf(rule));
-    const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges } = rule;
-    const flags = { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges };
-    return { block, members, kind, ...flags, ...tunnelFlags(rule) };
-  };
+  const sets = eachPosition(rules, (rule) => setOf(made, rule));
   const value = encodeFrontend({
     key: frontend.key,
-    rules: eachPosition(rules, ruleOf),
+    rules: {
+      unknown: ruleValue(rules.unknown, sets.unknown),
+      host: ruleValue(rules.host, sets.host),
+      pod: ruleValue(rules.pod, sets.pod),
+      outside: ruleValue(rules.outside, sets.outside),
+    },
     serviceId: record.serviceId,
     affinitySeconds: port.affinityTimeoutSeconds,
     isEndpointPort: frontend.isEndpointPort,
   });
   return {
-    frontend: { text, id, sets: eachPosition(rules, setOf) },
+    frontend: { text, id, sets },
     isNew: held === undefined,
     key: encodeFrontendKey(frontend.key),
     value,
   };
 }
 
-const tunnelFlags = ({
-  directReturn,
-  ipip,
-}: RenderedRule): Pick<RuleValue, 'returnsDirectly' | 'inIpip'> => ({
-  ...(directReturn && { returnsDirectly: true }),
-  ...(ipip && { inIpip: true }),
-});
+function ruleValue(rule: RenderedRule, set: SetRecord | undefined): RuleValue {
+  const { whenEmpty, masquerade, keepsLocalClient, hasSourceRanges, directReturn, ipip } = rule;
+  const { block, members, kind } = refOf(set);
+  return {
+    block,
+    members,
+    kind,
+    whenEmpty,
+    masquerade,
+    keepsLocalClient,
+    hasSourceRanges,
+    returnsDirectly: directReturn === true,
+    inIpip: ipip === true,
+  };
+}
 
 const eachPosition = <T>(
   { unknown, host, pod, outside }: RenderedFrontend['rules'],
