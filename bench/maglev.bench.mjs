@@ -12,10 +12,8 @@ import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
 import { bpfCapabilities } from '../build/js/dataplane/capabilities.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
-import { optimizeLater } from '../build/js/sys/optimizing.js';
 import { SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
 
-optimizeLater();
 const OBJECT = fileURLToPath(new URL('../build/bpf/sock.bpf.o', import.meta.url));
 const BLOCK_BYTES = 64;
 const { values: options } = parseArgs({
