@@ -43,27 +43,36 @@ export class ApiServerEndpoints {
 
   /** All URLs, if these changes changed them and left any; sorted. */
   take(changes: readonly ObjectChange[]): readonly string[] | undefined {
-    if (!changes.some(isOfDefault)) return undefined;
-    const before = this.#all().join();
-    for (const change of changes) this.#takeOne(change);
+    let before: string | undefined;
+    for (const change of changes) {
+      if (!this.#isOurs(change)) continue;
+      before ??= this.#all().join();
+      this.#takeOne(change);
+    }
+    if (before === undefined) return undefined;
     const after = this.#all();
     return after.length === 0 || after.join() === before ? undefined : after;
   }
 
+  /** Nearly none is: all changes of the cluster pass by. */
+  #isOurs(change: ObjectChange): boolean {
+    const { kind, namespace, name } = change.ref;
+    if (kind !== 'EndpointSlice' || namespace !== 'default') return false;
+    return change.type === 'remove'
+      ? this.#urls.has(name)
+      : ownerOf(change.object) === 'kubernetes';
+  }
+
   #takeOne(change: ObjectChange): void {
-    if (!isOfDefault(change)) return;
     const { name } = change.ref;
     if (change.type === 'remove') this.#urls.delete(name);
-    else if (ownerOf(change.object) === 'kubernetes') this.#urls.set(name, urlsOf(change.object));
+    else this.#urls.set(name, urlsOf(change.object));
   }
 
   #all(): readonly string[] {
     return [...new Set([...this.#urls.values()].flat())].sort();
   }
 }
-
-const isOfDefault = ({ ref: { kind, namespace } }: ObjectChange): boolean =>
-  kind === 'EndpointSlice' && namespace === 'default';
 
 function ownerOf(object: unknown): unknown {
   const metadata = recordOrEmpty(recordOrEmpty(object)['metadata']);
