@@ -12,7 +12,7 @@ import { findDrift } from '../../../../src/dataplane/bpf/sync/audit.ts';
 import { createTableSync, type TableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
 import { maglevInput } from '../../../../src/plan/maglev/input.ts';
 import { maglevTable } from '../../../../src/plan/maglev/table.ts';
-import type { Backend, Plan } from '../../../../src/plan/types.ts';
+import type { Backend, Frontend, Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { tableEntries } from '../../../support/dataplane/set-table.ts';
 import { backend, clusterIp, localNodePort, planOf, servicePort } from './plans.ts';
@@ -234,6 +234,24 @@ describe('without room for the table', () => {
       { reason: expect.stringContaining('by the table that it has'), isServed: true },
     ]);
     expect(hostsOf(node)).toEqual(before);
+  });
+
+  test('the set of all endpoints has room before the table of those of this node', () => {
+    const all = Array.from({ length: 40 }, (_, number) => backend(`10.1.1.${number + 1}`));
+    const local = { scope: 'local', whenEmpty: 'reject', masquerade: false } as const;
+    const cluster = { ...local, scope: 'cluster' } as const;
+    // internalTrafficPolicy Local, and a NodePort with externalTrafficPolicy Cluster.
+    const frontends: readonly Frontend[] = [
+      { ...clusterIp('10.96.0.10'), rules: { pod: local, host: local, outside: local } },
+      {
+        ...{ kind: 'NodePort', address: undefined, port: 30_080 },
+        rules: { pod: cluster, host: cluster, outside: cluster },
+      },
+    ];
+    const { dataplane } = start(createMemoryTables({ ...SIZES, slotBlocks: 66 }));
+    const wanted = { algorithm: 'maglev', local: all.slice(0, 3) } as const;
+    const report = applyAll(dataplane, planOf(servicePort('web', frontends, all, wanted)));
+    expect(report.failed.map(({ isServed }) => isServed)).toEqual([true]);
   });
 
   test('nor for the set, the Service is as it was', () => {

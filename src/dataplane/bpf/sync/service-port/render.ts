@@ -115,17 +115,21 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
+const SCOPES: readonly Scope[] = ['cluster', 'local'];
+
 /** What the frontends choose from, truncated to the maximum size of a set: one for each scope and algorithm. */
 export function renderSets(
   port: ServicePortPlan,
   frontends: readonly RenderedFrontend[],
 ): readonly RenderedSet[] {
   const sets: RenderedSet[] = [];
-  for (const { rules } of frontends) {
-    for (const position of POSITIONS) {
-      const { scope, algorithm } = rules[position];
-      if (scope === undefined || isIn(sets, scope, algorithm)) continue;
-      sets.push({ scope, algorithm, backends: setOf(port, scope) });
+  for (const scope of SCOPES) {
+    for (const { rules } of frontends) {
+      for (const position of POSITIONS) {
+        const { scope: own, algorithm } = rules[position];
+        if (own !== scope || isIn(sets, scope, algorithm)) continue;
+        sets.push({ scope, algorithm, backends: setOf(port, scope) });
+      }
     }
   }
   return sets;
