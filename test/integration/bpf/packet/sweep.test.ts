@@ -392,7 +392,7 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
       for (let n = 0; n < 50; n++) send('udp payload=1', 41_000 + n);
       const parts = kernelSweep(drive, () => 65_536 * 7);
       expect(parts.steps).toBe(12 * 7);
-      for (let step = 0; step < parts.steps; step++) parts.step();
+      while (!parts.step());
       expect(parts.total()).toMatchObject({ entries: 100, expired: 0 });
     },
   );

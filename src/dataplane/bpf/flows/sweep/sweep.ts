@@ -4,7 +4,7 @@
 import { decodeSwept, encodeSweepCall, FLOW_TABLES, type Swept } from '../../maps/packet-layout.ts';
 
 export interface Sweep {
-  /** Calls in one round over all tables; may change with their contents. */
+  /** Calls in the round that goes on, over all tables. The next one may have another number, by what this one has met. */
   readonly steps: number;
   /** Looks at the next part of the tables; true after the last one. Throws if the kernel refuses the call. */
   step(): boolean;
@@ -25,8 +25,10 @@ export interface SweepOptions {
 
 /** What one call looks at in a table: about 10 ms. */
 const ENTRIES_PER_CALL = 65_536;
-/** A table may get so many times what it had in the last round before one of its calls takes longer. */
+/** A table may have so many times what it had in the last round. If it has more, a call of this round takes longer, ... */
 const ROOM_TO_GROW = 4;
+/** ... but at most so many times as long. */
+const LONGEST_CALL = 4;
 
 /** One of so many slices of one of FLOW_TABLES. Each call walks all buckets of the table, full or not: the fewer the better. */
 interface Part {
@@ -39,36 +41,46 @@ export function createSweep({ run, swept, capacity }: SweepOptions): Sweep {
   const used = new Map<string, number>();
   const slicesOf = (map: string): number => {
     const most = capacity(map);
-    const expected = Math.min(most, ROOM_TO_GROW * (used.get(map) ?? most));
-    return Math.max(1, Math.ceil(expected / ENTRIES_PER_CALL));
+    const expected = Math.max(ROOM_TO_GROW * (used.get(map) ?? most), most / LONGEST_CALL);
+    return Math.max(1, Math.ceil(Math.min(expected, most) / ENTRIES_PER_CALL));
   };
-  const firstOf = (table: number): Part => ({ table, slice: 0, slices: slicesOf(mapAt(table)) });
-  const after = ({ table, slice, slices }: Part): Part =>
-    slice + 1 < slices
-      ? { table, slice: slice + 1, slices }
-      : firstOf((table + 1) % FLOW_TABLES.length);
-  let next = firstOf(0);
+  const round = (): readonly Part[] =>
+    FLOW_TABLES.flatMap((map, table) => {
+      const slices = slicesOf(map);
+      return Array.from({ length: slices }, (_, slice) => ({ table, slice, slices }));
+    });
+  /** @returns how many entries are left there */
+  const sweepPart = (part: Part): number => {
+    const before = decodeSwept(swept());
+    const result = run(encodeSweepCall(part));
+    if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
+    return leftBetween(before, decodeSwept(swept()));
+  };
+  let parts = round();
+  let next = 0;
   let counted = 0;
   return {
     get steps() {
-      return FLOW_TABLES.reduce((sum, map) => sum + slicesOf(map), 0);
+      return parts.length;
     },
     step() {
-      const part = next;
-      next = after(part);
-      const before = decodeSwept(swept());
-      const result = run(encodeSweepCall(part));
-      if (result !== 0) throw new TypeError(`fl_sweep returned ${result}`);
-      counted = (part.slice === 0 ? 0 : counted) + leftBetween(before, decodeSwept(swept()));
-      if (next.slice === 0) used.set(mapAt(part.table), counted);
-      return next.slice === 0 && next.table === 0;
+      const part = parts[next];
+      if (part === undefined) throw new TypeError('there are no tables of flows');
+      next += 1;
+      if (part.slice === 0) counted = 0;
+      const isLast = next === parts.length;
+      try {
+        counted += sweepPart(part);
+        if (part.slice === part.slices - 1) used.set(FLOW_TABLES[part.table] ?? '', counted);
+      } finally {
+        if (isLast) [parts, next] = [round(), 0];
+      }
+      return isLast;
     },
     total: () => decodeSwept(swept()),
     used: () => used,
   };
 }
-
-const mapAt = (table: number): string => FLOW_TABLES[table] ?? '';
 
 /** Entries that one call looked at and left. */
 const leftBetween = (before: Swept, after: Swept): number => {

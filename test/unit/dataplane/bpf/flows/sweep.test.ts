@@ -13,6 +13,7 @@ let entries: number[];
 let seen: bigint;
 let calls: { table: number; slice: number; slices: number }[];
 let refusedTable: number | undefined;
+let capacity: number;
 let sweep: Sweep;
 
 function run(context: Uint8Array): number {
@@ -37,6 +38,10 @@ function round(): number[] {
   return FLOW_TABLES.map((_, index) => calls.filter(({ table }) => table === index).length);
 }
 
+function start(): void {
+  sweep = createSweep({ run, swept, capacity: () => capacity });
+}
+
 const each = (calls: number): number[] => FLOW_TABLES.map(() => calls);
 
 beforeEach(() => {
@@ -44,7 +49,8 @@ beforeEach(() => {
   seen = 0n;
   calls = [];
   refusedTable = undefined;
-  sweep = createSweep({ run, swept, capacity: () => CAPACITY });
+  capacity = CAPACITY;
+  start();
 });
 
 test('as if they were full the first time, then in one call as long as they have few entries', () => {
@@ -67,6 +73,21 @@ test.each([
   expect(sweep.used().get('fl_new_flow6')).toBeCloseTo(met, -1);
 });
 
+test('a large table has more than one call, because it may have filled since', () => {
+  capacity = 4 * CAPACITY;
+  start();
+  round();
+  expect(round()).toEqual(each(4));
+});
+
+test('a round has as many calls as it says before it, whatever it meets: their pauses are those of a round', () => {
+  for (const met of [0, CAPACITY, 0]) {
+    entries = each(met);
+    const { steps } = sweep;
+    expect(round().reduce((sum, calls) => sum + calls, 0)).toBe(steps);
+  }
+});
+
 test('all slices of one round are of the same number, and each has its call', () => {
   entries[0] = CAPACITY;
   round();
@@ -76,6 +97,16 @@ test('all slices of one round are of the same number, and each has its call', ()
   expect(ofFirst).toEqual(
     Array.from({ length: SLICES }, (_, slice) => ({ table: 0, slice, slices: SLICES })),
   );
+});
+
+test('a refused call of the last table ends the round', () => {
+  refusedTable = FLOW_TABLES.length - 1;
+  expect(() => {
+    for (let step = 0; step < FLOW_TABLES.length * SLICES; step++) sweep.step();
+  }).toThrow('fl_sweep returned 1');
+  for (let slice = 1; slice < SLICES; slice++) expect(() => sweep.step()).toThrow();
+  refusedTable = undefined;
+  expect(round()).toEqual(each(1).with(FLOW_TABLES.length - 1, SLICES));
 });
 
 test('a refused call is told, and the next ones are made', () => {
