@@ -123,6 +123,8 @@ class BpfDataplane implements Dataplane {
       const drift = [...ofNodes, ...(await this.#findDrift(core))];
       if (this.#isClosed) return { drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
+      // A sync that was ended by an error may have left some of it.
+      this.#parts.packets?.follow(plan, 'all');
       const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift, report };
       core.dropStray();

@@ -23,41 +23,44 @@ export function followPing(
   log: Pick<Logger, 'warn'>,
 ): (plan: Followed, changed: Iterable<ServiceKey> | 'all') => void {
   const held = new Set<string>();
-  /** For these the map had no room. */
-  const refused = new Set<string>();
+  /** Those that may be in the map without a use, or not be in it with one; also what an attempt has left as it was. */
+  const pending = new Set<string>();
   let uses = createUses();
   let node: Plan['node'] | undefined;
   const put = (address: string): void => {
     try {
       map.put(encodePingKey(address), VALUE);
       held.add(address);
-      refused.delete(address);
+      pending.delete(address);
     } catch (error) {
-      refused.add(address);
       log.warn({ address, map: map.info.name, code: codeOf(error) }, 'pings are not answered');
     }
   };
   const remove = (address: string): void => {
-    refused.delete(address);
-    if (held.delete(address)) map.delete(encodePingKey(address));
+    if (held.has(address)) map.delete(encodePingKey(address));
+    held.delete(address);
+    pending.delete(address);
   };
-  /** Addresses that may be in the map without a use, or not be in it with one. */
-  const take = ({ services }: Followed, changed: Iterable<ServiceKey> | 'all'): Set<string> => {
-    if (changed !== 'all') {
-      const touched = [...changed].flatMap((key) => uses.set(key, services.get(key)));
-      return new Set([...refused, ...touched]);
+  const take = ({ services }: Followed, changed: Iterable<ServiceKey> | 'all'): void => {
+    if (changed === 'all') {
+      uses = createUses();
+      for (const address of held) pending.add(address);
     }
-    uses = createUses();
-    return new Set([...held, ...refused, ...[...services].flatMap((of) => uses.set(...of))]);
+    for (const key of changed === 'all' ? services.keys() : changed) {
+      for (const address of uses.set(key, services.get(key))) pending.add(address);
+    }
   };
   return (plan, changed) => {
     if (node === undefined) for (const address of addressesIn(map)) held.add(address);
-    const touched = take(plan, node === plan.node ? changed : 'all');
+    take(plan, node === plan.node ? changed : 'all');
     node = plan.node;
     const local = new Set(node.localAddresses);
     const isWanted = (address: string): boolean => uses.has(address) && !local.has(address);
-    for (const address of touched) if (!isWanted(address)) remove(address);
-    for (const address of touched) if (isWanted(address) && !held.has(address)) put(address);
+    for (const address of pending) if (!isWanted(address)) remove(address);
+    for (const address of pending) {
+      if (held.has(address)) pending.delete(address);
+      else put(address);
+    }
   };
 }
 

@@ -12,6 +12,8 @@ import type { BpfMap } from '../../../../../src/sys/native.ts';
 let held: Set<string>;
 let writes: string[];
 let room: number;
+/** So many deletions fail. */
+let refusals: number;
 const warned: object[] = [];
 const log = { warn: (fields: object) => warned.push(fields) };
 const map = {
@@ -26,6 +28,7 @@ const map = {
     writes.push(`+${decodePingKey(key)}`);
   },
   delete: (key: Uint8Array) => {
+    if (refusals-- > 0) throw Object.assign(new Error('busy'), { code: 'EBUSY' });
     writes.push(`-${decodePingKey(key)}`);
     return held.delete(decodePingKey(key));
   },
@@ -47,6 +50,7 @@ beforeEach(() => {
   writes = [];
   warned.length = 0;
   room = 100;
+  refusals = 0;
 });
 
 test('every address of a Service, but none of the node', () => {
@@ -115,4 +119,13 @@ test('an address that another Service gives up in the same sync makes room', () 
   follow(plan(['10.96.0.10'], []), ['default/0', 'default/1']);
   expect([...held]).toEqual(['10.96.0.10']);
   expect(warned).toEqual([]);
+});
+
+test('what an error has left as it was is done by the next sync, whatever that is of', () => {
+  const follow = followPing(map, log);
+  follow(plan(['10.96.0.10'], []), 'all');
+  refusals = 1;
+  expect(() => follow(plan([], ['10.96.0.11']), ['default/0', 'default/1'])).toThrow('busy');
+  follow(plan([], ['10.96.0.11']), []);
+  expect([...held]).toEqual(['10.96.0.11']);
 });

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the packet layer is told of a plan: with a sync the Services that have changed, with an audit all.
+import { beforeEach, expect, test } from 'vitest';
+import type { BpfParts } from '../../../../../src/dataplane/bpf/dataplane.ts';
+import type { Dataplane } from '../../../../../src/dataplane/dataplane.ts';
+import type { ServiceKey } from '../../../../../src/plan/types.ts';
+import { memoryDataplane, memoryTables } from '../../../../support/dataplane/memory-dataplane.ts';
+import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
+
+const plan = planOf(servicePort('web', [clusterIp('10.96.0.10')], [backend('10.1.1.5')]));
+const packets: NonNullable<BpfParts['packets']> = {
+  follow(_, changed) {
+    told.push(typeof changed === 'string' ? changed : [...changed]);
+    if (failure !== undefined) throw failure;
+  },
+  ...{ begin: () => undefined, repair: () => undefined, audit: () => [], devices: () => [] },
+  ...{ fill: () => [], totals: () => undefined, latestTotals: async () => undefined },
+  hadDirectReturn: false,
+};
+
+let told: (string | readonly ServiceKey[])[];
+let failure: Error | undefined;
+let dataplane: Dataplane;
+
+beforeEach(() => {
+  told = [];
+  failure = undefined;
+  dataplane = memoryDataplane(memoryTables(), { packets });
+});
+
+test('the Services of a sync, whatever they are given as', async () => {
+  await dataplane.sync(plan, 'all', []);
+  const { applied } = await dataplane.sync(plan, new Set(['default/web']).values(), []);
+  expect(told).toEqual(['all', ['default/web']]);
+  expect(applied).toBe(0);
+});
+
+test('an audit makes up for a sync that an error has ended', async () => {
+  await dataplane.sync(plan, 'all', []);
+  failure = new Error('EBUSY');
+  await expect(dataplane.sync(plan, ['default/web'], [])).rejects.toThrow('EBUSY');
+  failure = undefined;
+  await dataplane.audit(plan, []);
+  expect(told).toEqual(['all', ['default/web'], 'all']);
+});
