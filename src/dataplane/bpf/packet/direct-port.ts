@@ -51,15 +51,42 @@ export function createDirectPort(
       if (isOpen) write(runtime, DIRECT_PORT_OFFSET, GENEVE_PORT);
     },
     audit() {
-      const wanted = isOpen ? GENEVE_PORT : 0;
-      if (read(runtime, DIRECT_PORT_OFFSET) === wanted) return [];
-      write(runtime, DIRECT_PORT_OFFSET, wanted);
+      const mtu =
+        node === undefined ? read(runtime, DIRECT_MTU_OFFSET) : mtuBetween(network.current(), node);
       return [
-        { id: { kind: 'setting', setting: 'direct_port' }, text: 'port for direct return differs' },
+        ...repaired(runtime, {
+          offset: DIRECT_PORT_OFFSET,
+          wanted: isOpen ? GENEVE_PORT : 0,
+          ...PORT,
+        }),
+        ...repaired(runtime, { offset: DIRECT_MTU_OFFSET, wanted: mtu, ...MTU }),
       ];
     },
     close: unlisten,
   };
+}
+
+const PORT = { setting: 'direct_port', text: 'port for direct return differs' } as const;
+const MTU = { setting: 'direct_mtu', text: 'MTU between nodes differs' } as const;
+
+/** Writes the setting if it is another one. */
+function repaired(
+  runtime: ArrayTable,
+  {
+    offset,
+    wanted,
+    setting,
+    text,
+  }: {
+    readonly offset: number;
+    readonly wanted: number;
+    readonly setting: string;
+    readonly text: string;
+  },
+): readonly Entry[] {
+  if (read(runtime, offset) === wanted) return [];
+  write(runtime, offset, wanted);
+  return [{ id: { kind: 'setting', setting }, text }];
 }
 
 /** Without packet programs nobody takes them. */

@@ -124,3 +124,12 @@ test('without packet programs the port is closed', () => {
   closeDirectPort(runtime);
   expect(said().port).toBe(0);
 });
+
+test('an MTU that somebody else has written is found by an audit', () => {
+  const { port, runtime, said } = start(network(1500));
+  port.follow(plan(true));
+  runtime.view(0).setUint16(DIRECT_MTU_OFFSET, 9, true);
+  expect(port.audit().map(({ text }) => text)).toEqual(['MTU between nodes differs']);
+  expect(said()).toEqual({ port: 6081, mtu: 1500 });
+  expect(port.audit()).toEqual([]);
+});
