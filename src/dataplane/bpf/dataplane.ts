@@ -76,6 +76,8 @@ class BpfDataplane implements Dataplane {
   /** A previous agent may have died with ids and blocks that were retired but not released. */
   #adopted: Promise<void>;
   #isUnsure = false;
+  /** The packet layer was told the Services of all syncs. */
+  #isFollowed = false;
   #isClosed = false;
   #tellRoom = (): void => undefined;
 
@@ -99,11 +101,15 @@ class BpfDataplane implements Dataplane {
   ): Promise<SyncReport> {
     const plan = this.#feasible(asked);
     const changed = services === 'all' ? services : [...services];
+    // What a sync has not followed because of an error is followed by the next one, whatever that is of.
+    const followed = this.#isFollowed ? changed : 'all';
+    this.#isFollowed = false;
     return this.#turn(async (core) => {
       const undetected = core.applyDetector(plan);
       this.#parts.followNode?.(plan.node);
       // Programs begin with these settings, also for what an agent without the packet layer has programmed.
-      this.#parts.packets?.follow(plan, changed);
+      this.#parts.packets?.follow(plan, followed);
+      this.#isFollowed = true;
       core.followNodes(plan.node);
       const report = await this.#apply(plan, changed === 'all' ? core.allServices(plan) : changed);
       if (this.#isClosed) return report;
@@ -123,8 +129,6 @@ class BpfDataplane implements Dataplane {
       const drift = [...ofNodes, ...(await this.#findDrift(core))];
       if (this.#isClosed) return { drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
-      // A sync that was ended by an error may have left some of it.
-      this.#parts.packets?.follow(plan, 'all');
       const report = await this.#apply(plan, core.allServices(plan));
       if (this.#isClosed) return { drift, report };
       core.dropStray();

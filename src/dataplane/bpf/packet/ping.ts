@@ -25,7 +25,7 @@ export function followPing(
   const held = new Set<string>();
   /** Those that may be in the map without a use, or not be in it with one; also what an attempt has left as it was. */
   const pending = new Set<string>();
-  let uses = createUses();
+  const uses = createUses();
   let node: Plan['node'] | undefined;
   const put = (address: string): void => {
     try {
@@ -42,13 +42,12 @@ export function followPing(
     pending.delete(address);
   };
   const take = ({ services }: Followed, changed: Iterable<ServiceKey> | 'all'): void => {
-    if (changed === 'all') {
-      uses = createUses();
-      for (const address of held) pending.add(address);
-    }
-    for (const key of changed === 'all' ? services.keys() : changed) {
+    const keys = changed === 'all' ? [...uses.services(), ...services.keys()] : changed;
+    for (const key of keys) {
       for (const address of uses.set(key, services.get(key))) pending.add(address);
     }
+    for (const address of changed === 'all' ? [...held, ...uses.addresses()] : [])
+      pending.add(address);
   };
   return (plan, changed) => {
     if (node === undefined) for (const address of addressesIn(map)) held.add(address);
@@ -65,38 +64,46 @@ export function followPing(
 }
 
 interface Uses {
+  services(): Iterable<ServiceKey>;
+  addresses(): Iterable<string>;
   has(address: string): boolean;
-  /** @returns the addresses that the Service had, and has */
+  /** @returns the addresses that the Service had, and has; none if it is the same (===) as before */
   set(key: ServiceKey, service: ServicePlan | undefined): readonly string[];
 }
 
 /** How many Services have each address. */
 function createUses(): Uses {
   const counts = new Map<string, number>();
-  const known = new Map<ServiceKey, readonly string[]>();
+  const known = new Map<ServiceKey, ServicePlan>();
   const count = (address: string, by: number): void => {
     const uses = (counts.get(address) ?? 0) + by;
     if (uses === 0) counts.delete(address);
     else counts.set(address, uses);
   };
   return {
+    services: () => known.keys(),
+    addresses: () => counts.keys(),
     has: (address) => counts.has(address),
     set(key, service) {
-      const before = known.get(key) ?? [];
-      const after = addressesOf(service);
+      const former = known.get(key);
+      if (former === service) return [];
+      const [before, after] = [addressesOf(former), addressesOf(service)];
       for (const address of after) count(address, 1);
       for (const address of before) count(address, -1);
       if (service === undefined) known.delete(key);
-      else known.set(key, after);
+      else known.set(key, service);
       return [...before, ...after];
     },
   };
 }
 
-/** Each once. */
+/** One that several frontends have is there as often. */
 function addressesOf(service: ServicePlan | undefined): readonly string[] {
-  const frontends = service?.ports.flatMap((port) => port.frontends) ?? [];
-  return [...new Set(frontends.flatMap(({ address }) => address ?? []))];
+  const addresses: string[] = [];
+  for (const { frontends } of service?.ports ?? []) {
+    for (const { address } of frontends) if (address !== undefined) addresses.push(address);
+  }
+  return addresses;
 }
 
 function addressesIn(map: PingMap): Set<string> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the packet layer is told of a plan: with a sync the Services that have changed, with an audit all.
+// What the packet layer is told of a plan: the Services that have changed, or all of them after an error.
 import { beforeEach, expect, test } from 'vitest';
 import type { BpfParts } from '../../../../../src/dataplane/bpf/dataplane.ts';
 import type { Dataplane } from '../../../../../src/dataplane/dataplane.ts';
@@ -35,11 +35,13 @@ test('the Services of a sync, whatever they are given as', async () => {
   expect(applied).toBe(0);
 });
 
-test('an audit makes up for a sync that an error has ended', async () => {
+test('all of them after a sync that an error has ended, even if an audit comes first', async () => {
   await dataplane.sync(plan, 'all', []);
   failure = new Error('EBUSY');
   await expect(dataplane.sync(plan, ['default/web'], [])).rejects.toThrow('EBUSY');
   failure = undefined;
-  await dataplane.audit(plan, []);
-  expect(told).toEqual(['all', ['default/web'], 'all']);
+  expect(await dataplane.audit(plan, [])).toMatchObject({ drift: [], report: { failed: [] } });
+  await dataplane.sync(plan, [], []);
+  await dataplane.sync(plan, [], []);
+  expect(told).toEqual(['all', ['default/web'], 'all', []]);
 });

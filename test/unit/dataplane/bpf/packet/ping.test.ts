@@ -129,3 +129,14 @@ test('what an error has left as it was is done by the next sync, whatever that i
   follow(plan([], ['10.96.0.11']), []);
   expect([...held]).toEqual(['10.96.0.11']);
 });
+
+test('a change of the node and of Services at once', () => {
+  const follow = followPing(map, log);
+  const before = plan(['10.96.0.10'], ['10.96.0.11']);
+  follow(before, 'all');
+  const node = { ...before.node, localAddresses: ['10.96.0.11'] };
+  follow({ ...plan(['10.96.0.12']), node }, ['default/0']);
+  expect([...held]).toEqual(['10.96.0.12']);
+  follow({ ...plan(['10.96.0.12'], ['10.96.0.11']), node: before.node }, []);
+  expect([...held]).toEqual(['10.96.0.12', '10.96.0.11']);
+});
