@@ -50,7 +50,7 @@ export interface PacketLayer {
   begin(): void;
   /** Attaches again what somebody else has removed. */
   repair(): void;
-  /** Compares with the kernel what the plan says of other nodes, and repairs it. */
+  /** Compares with the kernel what direct return needs to know: other nodes, the port and the MTU. Repairs it. */
   audit(plan: Plan): readonly Entry[];
   /** Packets and bytes of frontends as of the last reading. */
   totals(): Totals | undefined;

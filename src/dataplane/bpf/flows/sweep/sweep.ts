@@ -4,7 +4,7 @@
 import { decodeSwept, encodeSweepCall, FLOW_TABLES, type Swept } from '../../maps/packet-layout.ts';
 
 export interface Sweep {
-  /** Calls in the round that goes on, over all tables. The next one may have another number, by what this one has met. */
+  /** Calls in the round that goes on, over all tables, or where that is not known, in the one before. */
   readonly steps: number;
   /** Looks at the next part of the tables; true after the last one. Throws if the kernel refuses the call. */
   step(): boolean;

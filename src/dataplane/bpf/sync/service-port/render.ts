@@ -115,6 +115,7 @@ export function renderFrontends(port: ServicePortPlan): readonly RenderedFronten
   return rendered;
 }
 
+/** Who comes first has room first: more clients depend on the set of all endpoints. */
 const SCOPES: readonly Scope[] = ['cluster', 'local'];
 
 /** What the frontends choose from, truncated to the maximum size of a set: one for each scope and algorithm. */
