@@ -10,6 +10,7 @@ import {
   openObject,
   readIterator,
 } from '../../../src/sys/native.ts';
+import { finderRefusal, skipWithoutFinder } from '../../support/programs/stale-finder.ts';
 import { addonPath } from './support/child.ts';
 import { build, missing, u32 } from './support/fixture.ts';
 import { collectLeft } from './support/garbage.ts';
@@ -30,18 +31,23 @@ const errorOf = async (call: () => Promise<unknown>): Promise<{ code: string; op
 const numbers = (bytes: Uint8Array): number[] =>
   [...new Uint32Array(bytes.slice().buffer)].sort((a, b) => a - b);
 
+const refusal = missing === undefined ? finderRefusal() : missing;
+
 describe.skipIf(missing !== undefined)('iterators', () => {
+  skipWithoutFinder(refusal);
   let object: BpfObject;
   let netns: TestResource;
   let inside: number;
 
   beforeAll(() => {
+    if (refusal !== undefined) return;
     object = openObject(build('iterate'), { name: 'iterate' });
     object.load();
     netns = makeNetns();
     inside = openSync(netns.path, 'r');
   });
   afterAll(() => {
+    if (refusal !== undefined) return;
     closeSync(inside);
     netns.release();
     object.close();

@@ -21,6 +21,7 @@ import {
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
+import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
 
 const built = (name: string): string => join(packageRoot(), `build/bpf/${name}.bpf.o`);
@@ -83,6 +84,8 @@ function keyOf(n: number): Uint8Array {
 const recordOf = (bytes: number, n: number): Uint8Array => new Uint8Array(bytes).fill(n);
 
 describe.skipIf(!CAN_CARRY)('Linux 5.11 and newer', () => {
+  // On older ones not even this is asked.
+  skipWithoutFinder(CAN_CARRY ? finderRefusal() : undefined);
   test.each(MAPS)('%s: each socket has its own record, and one without has none', (name) => {
     const map = openPinnedMap(join(pinFolder(bpffs.path).maps, mapPin(name, raised)));
     const found = sockets.map((_, n) => map.get(keyOf(n)));

@@ -4,6 +4,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, type Program, RECOVERY_MS } from './support.ts';
 import { KINDS, OTHER, udpServices, words } from './udp-services.ts';
@@ -11,7 +12,7 @@ import { KINDS, OTHER, udpServices, words } from './udp-services.ts';
 const UNPRIVILEGED = ['setpriv', '--bounding-set=-sys_admin,-sys_ptrace'];
 
 let node: Awaited<ReturnType<typeof startOneNode>>;
-let agent: Agent;
+let agent: Agent | undefined;
 const held = heldPrograms(() => node);
 const { put, putOther, rename, answeredBy } = udpServices(() => node);
 
@@ -20,7 +21,8 @@ beforeAll(async () => {
   put('a');
   putOther('a');
 });
-afterEach(() => agent.kill());
+afterEach(() => agent?.kill());
+skipWithoutFinder(finderRefusal());
 afterAll(() => node?.remove());
 
 const startUnprivileged = async (flags: readonly string[] = []): Promise<void> => {
@@ -121,7 +123,7 @@ test('an endpoint that serves under another port name keeps its sockets', async 
 test('without the agent they are refused as well', async () => {
   const seldom = await threeLeft();
   await refused(3);
-  await agent.kill();
+  await agent?.kill();
   expect(await seldom.exchange()).toBe(0);
 });
 
