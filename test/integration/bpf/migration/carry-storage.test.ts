@@ -84,7 +84,7 @@ function keyOf(n: number): Uint8Array {
 const recordOf = (bytes: number, n: number): Uint8Array => new Uint8Array(bytes).fill(n);
 
 describe.skipIf(!CAN_CARRY)('Linux 5.11 and newer', () => {
-  // On older ones not even this is asked.
+  // Older ones do not know such iterators, which is tested below.
   skipWithoutFinder(CAN_CARRY ? finderRefusal() : undefined);
   test.each(MAPS)('%s: each socket has its own record, and one without has none', (name) => {
     const map = openPinnedMap(join(pinFolder(bpffs.path).maps, mapPin(name, raised)));
