@@ -2,7 +2,8 @@
 /*
  * Iterators that find stale sockets. fl_find_stored and fl_count_tcp walk the records, of all
  * network namespaces; fl_find_tcp walks the TCP sockets of one, because the records of fl_tcp_sock
- * do not tell where their socket is. They write only to the agent that reads them.
+ * do not tell where their socket is. They write only to the agent that reads them. Where the
+ * kernel refuses iterators over maps, those of walk_stale.bpf.c are used.
  */
 #include "socket/maps.h"
 #include "socket/stale.h"
@@ -41,9 +42,9 @@ struct bpf_iter__tcp {
 SEC("iter/bpf_sk_storage_map") int fl_find_stored(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct socket_peer *value = ctx->value;
-	struct stale_socket found = {};
 	struct sock *sk = ctx->sk;
 	struct socket_peer peer;
+	__u64 cookie;
 
 	if (!sk || !value)
 		return 0;
@@ -51,10 +52,9 @@ SEC("iter/bpf_sk_storage_map") int fl_find_stored(struct bpf_iter__bpf_sk_storag
 	if (sk->sk_protocol != peer.protocol || !is_stale(&peer) ||
 	    !is_connected_to(&sk->__sk_common, &peer))
 		return 0;
-	found.cookie = can_make_cookie ? bpf_get_socket_cookie(sk)
-				       : (__u64)sk->__sk_common.skc_cookie.counter;
-	describe(&sk->__sk_common, &peer, &found);
-	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	cookie = can_make_cookie ? bpf_get_socket_cookie(sk)
+				 : (__u64)sk->__sk_common.skc_cookie.counter;
+	write_stale(ctx->meta->seq, &sk->__sk_common, &peer, cookie);
 	return 0;
 }
 
@@ -79,7 +79,6 @@ SEC("iter/bpf_map_elem") int fl_find_tcp_records(struct bpf_iter__bpf_map_elem *
 SEC("iter/tcp") int fl_find_tcp(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *sk = ctx->sk_common;
-	struct stale_socket found = {};
 	struct socket_peer *peer;
 	__u64 cookie;
 
@@ -91,8 +90,6 @@ SEC("iter/tcp") int fl_find_tcp(struct bpf_iter__tcp *ctx)
 	peer = bpf_map_lookup_elem(&fl_tcp_sock, &cookie);
 	if (!peer || !is_stale(peer) || !is_connected_to(sk, peer))
 		return 0;
-	found.cookie = cookie;
-	describe(sk, peer, &found);
-	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	write_stale(ctx->meta->seq, sk, peer, cookie);
 	return 0;
 }

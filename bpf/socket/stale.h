@@ -138,19 +138,22 @@ static __always_inline bool is_connected_to(struct sock_common *sk, const struct
 	       is_same_address(as_address(peer->backend_address), &to);
 }
 
-static __always_inline void describe(struct sock_common *sk, const struct socket_peer *peer,
-				     struct stale_socket *found)
+/* Tells the reader of the iterator about a socket whose record is stale. */
+static __always_inline void write_stale(struct seq_file *seq, struct sock_common *sk,
+					const struct socket_peer *peer, __u64 cookie)
 {
+	struct stale_socket found = {.cookie = cookie};
 	struct address local;
 
 	read_local_address(sk, &local);
-	__builtin_memcpy(found->local_address, local.byte, sizeof(found->local_address));
-	found->netns = sk->skc_net.net->ns.inum;
-	found->device = sk->skc_bound_dev_if;
-	found->local_port = sk->skc_num;
-	found->protocol = peer->protocol;
-	found->family = is_ipv4(sk) ? FAMILY_IPV4 : FAMILY_IPV6;
-	found->peer = *peer;
+	__builtin_memcpy(found.local_address, local.byte, sizeof(found.local_address));
+	found.netns = sk->skc_net.net->ns.inum;
+	found.device = sk->skc_bound_dev_if;
+	found.local_port = sk->skc_num;
+	found.protocol = peer->protocol;
+	found.family = is_ipv4(sk) ? FAMILY_IPV4 : FAMILY_IPV6;
+	found.peer = *peer;
+	bpf_seq_write(seq, &found, sizeof(found));
 }
 
 #endif

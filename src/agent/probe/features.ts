@@ -157,6 +157,14 @@ export const FEATURES = {
     consequence: 'SOCK_DESTROY is used, if the kernel has it',
     remedy: NEWER('6.5'),
   },
+  'map iterators': {
+    group: 'sockets',
+    neededFor:
+      'finding sockets whose endpoint is gone, and keeping records of UDP sockets, when an update of fairlead changes them',
+    consequence:
+      'they are found by walking the sockets of each network namespace, at a higher cost, and those of pods only with CAP_SYS_ADMIN; such an update loses the records',
+    remedy: 'a kernel whose security policy lets root load iterators over maps',
+  },
   SOCK_DESTROY: {
     group: 'node',
     neededFor: 'destroying sockets whose endpoint is gone, before Linux 6.5',

@@ -76,6 +76,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   SO_NETNS_COOKIE: bpf.readNetnsCookie,
   set_retval: bpf.refuseByRetval,
   bpf_sock_destroy: (sandbox) => sockets.destroySocketsBy('bpf_sock_destroy', sandbox),
+  'map iterators': sockets.loadMapIterators,
   SOCK_DESTROY: (sandbox) => sockets.destroySocketsBy('SOCK_DESTROY', sandbox),
   tcx: packets.orderTcx,
   clsact: packets.filterByClsact,

@@ -14,6 +14,7 @@ export const OBJECTS = [
   'xdp_watch',
   'sweep',
   'find_stale',
+  'walk_stale',
   'destroy',
   'carry',
 ] as const;

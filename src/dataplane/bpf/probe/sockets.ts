@@ -12,7 +12,7 @@ import { preparePins } from '../loader/pins.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { openBpfDataplane } from '../open.ts';
 import { DEFAULT_TIMES } from '../packet/timeouts.ts';
-import { openWay, type Way } from '../stale-sockets/mechanism.ts';
+import { type Loading, openRecords, openWay, type Way } from '../stale-sockets/mechanism.ts';
 import { readObject, SMALL, TABLE_SIZES, withObject } from './objects.ts';
 import { PROBE_ADDRESS, PROBE_PORT, planOf } from './plan.ts';
 
@@ -91,12 +91,24 @@ async function withSockets<T>(
 }
 
 /** A socket is destroyed by SOCK_DESTROY; of bpf_sock_destroy the programs are loaded. */
-export async function destroySocketsBy(way: Way, sandbox: ProbeSandbox): Promise<void> {
+export const destroySocketsBy = (way: Way, sandbox: ProbeSandbox): Promise<void> =>
+  opening(way, sandbox, (loading) => openWay(way, loading));
+
+/** The programs that find stale sockets by their records are loaded. */
+export const loadMapIterators = (sandbox: ProbeSandbox): Promise<void> =>
+  opening('map-iterators', sandbox, openRecords);
+
+/** What is opened is closed again. */
+async function opening(
+  name: string,
+  sandbox: ProbeSandbox,
+  open: (loading: Loading) => Promise<unknown>,
+): Promise<void> {
   sandbox.network();
-  const folder = preparePins(`${sandbox.bpfRoot()}-${way}`);
+  const folder = preparePins(`${sandbox.bpfRoot()}-${name}`);
   const undo: Undo = [];
   try {
-    await openWay(way, { options: { folder, sizes: SMALL }, undo });
+    await open({ options: { folder, sizes: SMALL }, undo });
   } finally {
     takeBack(undo);
   }

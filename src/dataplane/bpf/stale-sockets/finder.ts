@@ -1,65 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds stale sockets with the iterators of bpf/socket/find_stale.bpf.c: UDP ones of all network namespaces at once,
-// TCP ones namespace by namespace, if there is any.
+// Finds stale sockets by iterators: by their records, those of bpf/socket/find_stale.bpf.c, UDP ones of all network namespaces
+// at once, TCP ones namespace by namespace, if there is any; or, where the kernel refuses iterators over maps, by the
+// sockets of each namespace, those of bpf/socket/walk_stale.bpf.c.
 import { reasonOf } from '../../../errors.ts';
 import { type BpfMap, type BpfProgram, readIterator } from '../../../sys/native.ts';
-import { netnsPaths } from '../../../sys/netns-paths.ts';
+import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { Loaded } from '../loader/load.ts';
 import { inNetns } from './namespace.ts';
 import { type Found, MOST_SOCKETS } from './pass.ts';
+import { withRests } from './rests.ts';
 import { decodeStaleSockets, STALE_SOCKET_SIZE, type StaleSocket } from './socket.ts';
 
 export const FIND_OBJECT = 'find_stale.bpf.o';
+export const WALK_OBJECT = 'walk_stale.bpf.o';
 
-export interface FinderParts {
-  readonly loaded: Pick<Loaded, 'maps' | 'programs'>;
+export interface FindOptions {
   /** TCP sockets are stale too. */
   readonly resetsTcp: boolean;
 }
 
+/** Rejects if none can be found. */
+export type FindStale = (options: FindOptions) => Promise<Found>;
+
 const MOST_BYTES = MOST_SOCKETS * STALE_SOCKET_SIZE;
 
-export async function findStaleSockets({ loaded, resetsTcp }: FinderParts): Promise<Found> {
-  const { bytes, isWhole } = await readIterator(part(loaded.programs, 'fl_find_stored'), {
-    map: part(loaded.maps, 'fl_sock'),
-    maxBytes: MOST_BYTES,
-  });
-  const stored = decodeStaleSockets(bytes);
-  if (!resetsTcp) {
-    return { sockets: stored.filter(({ protocol }) => protocol === 'UDP'), isWhole, failures: [] };
-  }
-  const tcp = await findTcp(loaded);
-  const sockets = [...stored, ...tcp.sockets];
-  return {
-    sockets: sockets.slice(0, MOST_SOCKETS),
-    isWhole: isWhole && sockets.length <= MOST_SOCKETS,
-    failures: tcp.failures,
+export const byRecords =
+  (loaded: Pick<Loaded, 'maps' | 'programs'>): FindStale =>
+  async ({ resetsTcp }) => {
+    const { bytes, isWhole } = await readIterator(part(loaded.programs, 'fl_find_stored'), {
+      map: part(loaded.maps, 'fl_sock'),
+      maxBytes: MOST_BYTES,
+    });
+    const stored = decodeStaleSockets(bytes);
+    if (!resetsTcp) {
+      return {
+        sockets: stored.filter(({ protocol }) => protocol === 'UDP'),
+        isWhole,
+        failures: [],
+      };
+    }
+    const stale = await readIterator(part(loaded.programs, 'fl_find_tcp_records'), {
+      map: part(loaded.maps, 'fl_tcp_sock'),
+    });
+    // Most of the time none is stale, and no namespace is entered.
+    const paths = stale.bytes.length === 0 ? [] : (await netnsPaths()).values();
+    const tcp = await inEach(paths, [part(loaded.programs, 'fl_find_tcp')]);
+    return upToMost({
+      ...tcp,
+      sockets: [...stored, ...tcp.sockets],
+      isWhole: isWhole && tcp.isWhole,
+    });
   };
+
+/** Of the agent's own namespace alone if it may enter no other. */
+export function byWalking({ programs }: Pick<Loaded, 'programs'>, canEnter: boolean): FindStale {
+  const walkers = [part(programs, 'fl_walk_udp'), part(programs, 'fl_walk_tcp')];
+  return withRests(async ({ resetsTcp }) => {
+    const paths = canEnter ? (await netnsPaths()).values() : [OWN_NETNS];
+    return upToMost(await inEach(paths, resetsTcp ? walkers : walkers.slice(0, 1)));
+  });
 }
 
-/** The records are searched first: most of the time none is stale, and no namespace is entered. */
-async function findTcp(
-  loaded: FinderParts['loaded'],
-): Promise<Pick<Found, 'sockets' | 'failures'>> {
-  const stale = await readIterator(part(loaded.programs, 'fl_find_tcp_records'), {
-    map: part(loaded.maps, 'fl_tcp_sock'),
-  });
-  if (stale.bytes.length === 0) return { sockets: [], failures: [] };
-  const program = part(loaded.programs, 'fl_find_tcp');
+/** What the iterators find in each of the namespaces. One that cannot be searched does not affect the others. */
+async function inEach(paths: Iterable<string>, iterators: readonly BpfProgram[]): Promise<Found> {
   const sockets: StaleSocket[] = [];
   const failures = new Set<string>();
-  for (const path of (await netnsPaths()).values()) {
+  let isWhole = true;
+  for (const path of paths) {
     try {
-      const found = await inNetns(path, (netns) =>
-        readIterator(program, { ...netns, maxBytes: MOST_BYTES }),
-      );
-      sockets.push(...decodeStaleSockets(found.bytes));
+      await inNetns(path, async (netns) => {
+        for (const iterator of iterators) {
+          const found = await readIterator(iterator, { ...netns, maxBytes: MOST_BYTES });
+          sockets.push(...decodeStaleSockets(found.bytes));
+          isWhole &&= found.isWhole;
+        }
+      });
     } catch (error) {
       failures.add(reasonOf(error));
     }
   }
-  return { sockets, failures: [...failures] };
+  return { sockets, isWhole, failures: [...failures] };
 }
+
+const upToMost = ({ sockets, isWhole, failures }: Found): Found => ({
+  sockets: sockets.slice(0, MOST_SOCKETS),
+  isWhole: isWhole && sockets.length <= MOST_SOCKETS,
+  failures,
+});
 
 export function part<T extends BpfMap | BpfProgram>(
   parts: ReadonlyMap<string, T>,

@@ -11,7 +11,7 @@ import type { LayerObject, Rodata } from '../loader/layer.ts';
 import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { byNetlink, bySockDestroy, DESTROY_OBJECT, type DestroyIn } from './destroyers.ts';
-import { FIND_OBJECT } from './finder.ts';
+import { byRecords, byWalking, FIND_OBJECT, type FindStale, WALK_OBJECT } from './finder.ts';
 import { entering } from './namespace.ts';
 import { destroyOwnSocket } from './probe.ts';
 
@@ -20,7 +20,9 @@ export type Way = 'bpf_sock_destroy' | 'SOCK_DESTROY';
 
 export interface Mechanism {
   /** undefined: they cannot be found, and stay as they are. */
-  readonly finder: Loaded | undefined;
+  readonly find: FindStale | undefined;
+  /** Why they are found namespace by namespace, which takes longer; undefined: they are found by their records. */
+  readonly walksBecause: string | undefined;
   /** undefined: they cannot be destroyed. */
   readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;
   /** What it cannot do, each with the reason. */
@@ -43,17 +45,56 @@ export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
   const undo: Undo = [];
   const close = (): void => takeBack(undo);
   try {
-    const find = { bytes: readObject(FIND_OBJECT), rodata: FIND_SETTINGS };
-    const finder = await load(find, ['fl_sock', 'fl_tcp_sock'], { options, undo });
+    const noEntry = await reasonOfNoEntry();
+    const { find, walksBecause } = await openFinder({ options, undo }, noEntry === undefined);
     const { way, limits } = await firstWay({ options, undo });
-    const further = way === undefined ? [] : await netnsLimits();
-    return { finder, way, limits: [...limits, ...further], close };
+    const further = [
+      ...(noEntry === undefined || way === undefined
+        ? []
+        : [`only those in the agent's own network namespace: ${noEntry}`]),
+      ...(noEntry === undefined || walksBecause === undefined ? [] : [NOT_FOUND]),
+    ];
+    return { find, walksBecause, way, limits: [...limits, ...further], close };
   } catch (error) {
     close();
     const limit = `the programs that find stale sockets cannot be loaded: ${reasonOf(error)}`;
-    return { finder: undefined, way: undefined, limits: [limit], close };
+    return { find: undefined, walksBecause: undefined, way: undefined, limits: [limit], close };
   }
 }
+
+/** Without their cookies nobody can refuse them. */
+const NOT_FOUND =
+  'those in other network namespaces are not refused either: this kernel loads no iterators over maps, so they cannot be found';
+
+/** By records, or else by walking. Rejects with why not by records. */
+async function openFinder(
+  loading: Loading,
+  canEnter: boolean,
+): Promise<Pick<Mechanism, 'find' | 'walksBecause'>> {
+  try {
+    return { find: byRecords(await openRecords(loading)), walksBecause: undefined };
+  } catch (error) {
+    try {
+      const walk = { bytes: readObject(WALK_OBJECT), rodata: [{}] };
+      const find = byWalking(await load(walk, [], loading), canEnter);
+      return { find, walksBecause: firstLine(reasonOf(error)) };
+    } catch {
+      // Kernels that refuse the former for want of a feature lack what the latter needs as well.
+      throw error;
+    }
+  }
+}
+
+/** Rejects if this kernel does not load iterators over maps. */
+export const openRecords = (loading: Loading): Promise<Loaded> =>
+  load(
+    { bytes: readObject(FIND_OBJECT), rodata: FIND_SETTINGS },
+    ['fl_sock', 'fl_tcp_sock'],
+    loading,
+  );
+
+/** Of a program that is refused, the log of the verifier follows. */
+const firstLine = (text: string): string => text.split('\n', 1)[0] ?? '';
 
 /** Keeps only the maps that are named: the others belong to the socket layer. */
 async function load(
@@ -104,13 +145,12 @@ const OPEN_WAY: Readonly<Record<Way, (loading: Loading) => Promise<DestroyIn>>> 
   },
 };
 
-/** Entering a namespace is tried with the agent's own. */
-async function netnsLimits(): Promise<readonly string[]> {
+/** Why no namespace but the agent's own can be entered, with which it is tried; undefined: it can. */
+async function reasonOfNoEntry(): Promise<string | undefined> {
   try {
     await entering(OWN_NETNS, (netns) => destroySockets(new Uint8Array(), netns));
-    return [];
+    return undefined;
   } catch (error) {
-    const reason = codeOf(error) === 'EPERM' ? 'CAP_SYS_ADMIN is missing' : reasonOf(error);
-    return [`only those in the agent's own network namespace: ${reason}`];
+    return codeOf(error) === 'EPERM' ? 'CAP_SYS_ADMIN is missing' : reasonOf(error);
   }
 }

@@ -6,7 +6,6 @@ import type { Logger } from '../../../log.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
-import { findStaleSockets } from './finder.ts';
 import { loadMechanism, type Mechanism } from './mechanism.ts';
 import { type PassParts, type PassReport, runPass } from './pass.ts';
 import { createSchedule } from './schedule.ts';
@@ -50,13 +49,14 @@ export function createStaleSockets(
     waitGracePeriod,
     log,
     runPass: async () => {
-      const { finder, way, limits } = await load();
-      if (finder === undefined || isClosed) return NOTHING;
+      const { find, way, limits } = await load();
+      if (find === undefined || isClosed) return NOTHING;
       if (way === undefined && refuse === undefined) return NOTHING;
-      const find = (): ReturnType<typeof findStaleSockets> =>
-        findStaleSockets({ loaded: finder, resetsTcp });
       const destroyIn = way?.destroyIn ?? cannotDestroy(limits);
-      return runPass({ find, isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, refuse });
+      return runPass({
+        find: () => find({ resetsTcp }),
+        ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, refuse },
+      });
     },
   });
 
@@ -81,6 +81,10 @@ const cannotDestroy =
     sockets.map(() => ({ error: limits.join('; ') }));
 
 /** Not a warning: privileges may be withheld on purpose. */
-function logLimits({ limits }: Mechanism, log: Pick<Logger, 'info'>): void {
+function logLimits({ walksBecause, limits }: Mechanism, log: Pick<Logger, 'info'>): void {
+  if (walksBecause !== undefined) {
+    const text = 'stale sockets are found by walking the sockets of each network namespace';
+    log.info({ reason: walksBecause }, text);
+  }
   for (const reason of limits) log.info({ reason }, 'not every stale socket can be destroyed');
 }

@@ -21,7 +21,10 @@ import {
 import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
 import { openPinnedMap } from '../../../../src/sys/native.ts';
 import { packageRoot } from '../../../../src/sys/package.ts';
-import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
+import {
+  mapIteratorRefusal,
+  skipWithoutMapIterators,
+} from '../../../support/programs/map-iterators.ts';
 import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
 
 const built = (name: string): string => join(packageRoot(), `build/bpf/${name}.bpf.o`);
@@ -85,7 +88,7 @@ const recordOf = (bytes: number, n: number): Uint8Array => new Uint8Array(bytes)
 
 describe.skipIf(!CAN_CARRY)('Linux 5.11 and newer', () => {
   // Older ones do not know such iterators, which is tested below.
-  skipWithoutFinder(CAN_CARRY ? finderRefusal() : undefined);
+  skipWithoutMapIterators(CAN_CARRY ? mapIteratorRefusal() : undefined);
   test.each(MAPS)('%s: each socket has its own record, and one without has none', (name) => {
     const map = openPinnedMap(join(pinFolder(bpffs.path).maps, mapPin(name, raised)));
     const found = sockets.map((_, n) => map.get(keyOf(n)));

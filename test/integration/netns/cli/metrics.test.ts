@@ -11,13 +11,13 @@ import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, run, start } from '../../../../src/sys/exec.ts';
 import { service, slices, svc, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { finderRefusal } from '../../../support/programs/stale-finder.ts';
+import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
 import { evaluateAlerts, preparePromql } from '../../../support/promql.ts';
 import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { runHeld } from '../stale/support.ts';
 
-const refusal = finderRefusal();
+const refusal = mapIteratorRefusal();
 
 const promql = await preparePromql();
 const HEALTH_PORT = 10256;

@@ -11,8 +11,8 @@ import { type Child, type RunResult, run, start } from '../../../../src/sys/exec
 import { service, slices, svc } from '../../../support/builders.ts';
 import { pinMap } from '../../../support/dataplane/pin.ts';
 import { startOneNode } from '../../../support/node.ts';
+import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
 import { NOBODY, readableMain } from '../../../support/programs/nobody.ts';
-import { finderRefusal } from '../../../support/programs/stale-finder.ts';
 import { until } from '../../../support/until.ts';
 
 const PAGE = fileURLToPath(new URL('../../../../docs/troubleshooting.md', import.meta.url));
@@ -260,8 +260,8 @@ describe('docs/troubleshooting.md', () => {
   });
 
   test.for(blocks)('$heading: fairlead $args', async ({ heading, args, lines, text }, context) => {
-    const needsFinder = heading.startsWith('A UDP client keeps using');
-    const refusal = needsFinder ? finderRefusal() : undefined;
+    const needsMapIterators = heading.startsWith('A UDP client keeps using');
+    const refusal = needsMapIterators ? mapIteratorRefusal() : undefined;
     if (refusal !== undefined) context.skip(refusal);
     const setup = SETUPS[heading];
     expect(setup, `a state for: ${heading}`).toBeDefined();

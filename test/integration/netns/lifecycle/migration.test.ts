@@ -14,7 +14,7 @@ import { packageRoot } from '../../../../src/sys/package.ts';
 import { service, target } from '../../../support/builders.ts';
 import { buildWithVersions, type OtherBuild } from '../../../support/dataplane/other-build.ts';
 import { startNodes, type TestNode, type TestNodes } from '../../../support/node.ts';
-import { finderRefusal } from '../../../support/programs/stale-finder.ts';
+import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
 
 const BACKENDS = ['a', 'b', 'c', 'd', 'e'];
 const WEB = { n: 10, nodePort: 30_080 };
@@ -145,7 +145,7 @@ const folders = (): string[] => readdirSync(node.instance.bpfRoot).sort();
 
 test('to a build that has another version of every map, and back', async (context) => {
   // Records of UDP sockets are read by an iterator over their map.
-  const refusal = finderRefusal();
+  const refusal = mapIteratorRefusal();
   if (refusal !== undefined) context.skip(refusal);
   expectUnnoticed(await replaceUnderLoad({ program: later.program }));
   expect(folders()).toEqual(['holder', 'layouts', 'links', 'maps']);

@@ -4,7 +4,10 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type Agent, startAgent } from '../../../../src/lab/agent.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
+import {
+  mapIteratorRefusal,
+  skipWithoutMapIterators,
+} from '../../../support/programs/map-iterators.ts';
 import { until, untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, type Program, RECOVERY_MS } from './support.ts';
 import { KINDS, OTHER, udpServices, words } from './udp-services.ts';
@@ -22,7 +25,7 @@ beforeAll(async () => {
   putOther('a');
 });
 afterEach(() => agent?.kill());
-skipWithoutFinder(finderRefusal());
+skipWithoutMapIterators(mapIteratorRefusal());
 afterAll(() => node?.remove());
 
 const startUnprivileged = async (flags: readonly string[] = []): Promise<void> => {

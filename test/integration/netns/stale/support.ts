@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of fixture/held.c in pods, and agents that destroy stale sockets in one of the two ways.
+// Programs of fixture/held.c in pods, and agents that find and destroy stale sockets in one of the ways.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -17,8 +17,15 @@ const SOURCE = fileURLToPath(new URL('../fixture/held.c', import.meta.url));
 /** How long programs may wait for their error, on a machine with other work: nothing else would ever end their wait. */
 export const RECOVERY_MS = 20_000;
 
-export const WAYS = ['bpf_sock_destroy', 'SOCK_DESTROY'] as const;
-export type Way = (typeof WAYS)[number];
+/** How sockets are found and destroyed, and the objects whose absence makes an agent do it so. */
+const MISSING = {
+  bpf_sock_destroy: [],
+  SOCK_DESTROY: ['destroy.bpf.o'],
+  'found by walking': ['find_stale.bpf.o'],
+} as const;
+
+export type Way = keyof typeof MISSING;
+export const WAYS = Object.keys(MISSING) as readonly Way[];
 
 export interface Program {
   readonly child: Child;
@@ -100,15 +107,15 @@ export function objectsWithout({ instance }: TestNode, ...missing: readonly stri
   return folder;
 }
 
-export async function startWithObjects(
-  node: TestNode,
+/** `start` is called with this folder of BPF objects; undefined: those of the build. */
+export async function withObjects<T>(
   folder: string | undefined,
-  flags: readonly string[] = [],
-): Promise<Agent> {
+  start: () => Promise<T>,
+): Promise<T> {
   const before = process.env['FAIRLEAD_BPF_DIR'];
   if (folder !== undefined) process.env['FAIRLEAD_BPF_DIR'] = folder;
   try {
-    return await node.startAgent(flags);
+    return await start();
   } finally {
     if (before === undefined) delete process.env['FAIRLEAD_BPF_DIR'];
     else process.env['FAIRLEAD_BPF_DIR'] = before;
@@ -120,8 +127,6 @@ export const startWith = (
   way: Way,
   flags: readonly string[] = [],
 ): Promise<Agent> =>
-  startWithObjects(
-    node,
-    way === 'SOCK_DESTROY' ? objectsWithout(node, 'destroy.bpf.o') : undefined,
-    flags,
+  withObjects(MISSING[way].length === 0 ? undefined : objectsWithout(node, ...MISSING[way]), () =>
+    node.startAgent(flags),
   );

@@ -7,7 +7,6 @@ import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
 import { type AddressKind, service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
-import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
 import { untilHolds } from '../../../support/until.ts';
 import { errorsOf, heldPrograms, RECOVERY_MS, startWith, WAYS } from './support.ts';
 
@@ -18,7 +17,6 @@ const KINDS = ['IPv4', 'IPv6', 'v4-mapped'] as const;
 /** State in /proc/net/tcp. */
 const ESTABLISHED = '01';
 
-const refusal = finderRefusal();
 let node: Awaited<ReturnType<typeof startOneNode>>;
 const held = heldPrograms(() => node);
 
@@ -26,7 +24,6 @@ beforeAll(async () => {
   node = await startOneNode(['a', 'b'], ['client', 'second']);
 });
 afterAll(() => node?.remove());
-skipWithoutFinder(refusal);
 
 const put = (...pods: readonly string[]): void => {
   node.manifests.put('web.yaml', service('web', WEB, node.pods(...pods)));
@@ -69,14 +66,13 @@ test.each(KINDS)('%s: by default connections stay', async (kind) => {
 });
 
 describe.each(WAYS)('%s', (way) => {
-  let agent: Agent | undefined;
+  let agent: Agent;
   beforeAll(async () => {
-    if (refusal !== undefined) return;
     put('a');
     node.manifests.put('other.yaml', service('other', OTHER, node.pods('a')));
     agent = await startWith(node, way, ['--reset-tcp-connections']);
   });
-  afterAll(() => agent?.stop());
+  afterAll(() => agent.stop());
 
   test('both ends are reset, in every namespace, and no other connection is', async () => {
     put('a');

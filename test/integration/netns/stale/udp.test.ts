@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { pause } from '../../../support/pause.ts';
-import { finderRefusal, skipWithoutFinder } from '../../../support/programs/stale-finder.ts';
 import { untilHolds } from '../../../support/until.ts';
 import {
   errorsOf,
@@ -13,14 +12,13 @@ import {
   objectsWithout,
   RECOVERY_MS,
   startWith,
-  startWithObjects,
   WAYS,
+  withObjects,
 } from './support.ts';
 import { KINDS, OTHER, udpServices, WEB, words } from './udp-services.ts';
 
 const NAMES = { n: 12, protocol: 'UDP', port: 53, targetPort: 5300 } as const;
 
-const refusal = finderRefusal();
 let node: Awaited<ReturnType<typeof startOneNode>>;
 const held = heldPrograms(() => node);
 const { put, putOther, rename, answeredBy } = udpServices(() => node);
@@ -29,18 +27,16 @@ beforeAll(async () => {
   node = await startOneNode(['a', 'b'], ['client', 'second']);
 });
 afterAll(() => node?.remove());
-skipWithoutFinder(refusal);
 
 describe.each(WAYS)('%s', (way) => {
-  let stop: (() => Promise<unknown>) | undefined;
+  let stop: () => Promise<unknown>;
 
   beforeAll(async () => {
-    if (refusal !== undefined) return;
     put('a');
     putOther('a');
     ({ stop } = await startWith(node, way));
   });
-  afterAll(() => stop?.());
+  afterAll(() => stop());
 
   test.each(KINDS)('%s: sockets that wait for an answer fail', async (kind) => {
     put('a');
@@ -168,8 +164,8 @@ describe.each(WAYS)('%s', (way) => {
 
 test('sockets that became stale while nobody destroyed them are destroyed at the start', async () => {
   put('a');
-  const without = objectsWithout(node, 'destroy.bpf.o', 'find_stale.bpf.o');
-  const first = await startWithObjects(node, without);
+  const without = objectsWithout(node, 'destroy.bpf.o', 'find_stale.bpf.o', 'walk_stale.bpf.o');
+  const first = await withObjects(without, () => node.startAgent());
   const waiting = held(['udp', ...words('IPv4'), 3]);
   await waiting.says('held 3');
   put('b');

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Iterators that find the stale sockets of the reader's network namespace by its sockets, not by
+ * their records: for kernels whose policy lets nobody load the iterators over maps of
+ * find_stale.bpf.c, which search all namespaces at once (ADR 20).
+ */
+#include "socket/maps.h"
+#include "socket/stale.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+static __always_inline bool is_to_destroy(struct sock_common *sk, const struct socket_peer *peer,
+					  enum l4_protocol protocol)
+{
+	return peer && peer->protocol == protocol && is_stale(peer) && is_connected_to(sk, peer);
+}
+
+SEC("iter/udp") int fl_walk_udp(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *sk = ctx->udp_sk;
+	struct sock_common *common = (struct sock_common *)sk;
+	struct socket_peer *peer;
+
+	if (!sk)
+		return 0;
+	peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
+	if (is_to_destroy(common, peer, PROTOCOL_UDP))
+		write_stale(ctx->meta->seq, common, peer, bpf_get_socket_cookie(sk));
+	return 0;
+}
+
+SEC("iter/tcp") int fl_walk_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *sk = ctx->sk_common;
+	struct socket_peer *peer;
+	__u64 cookie;
+
+	if (!sk)
+		return 0;
+	cookie = sk->skc_cookie.counter;
+	peer = cookie ? bpf_map_lookup_elem(&fl_tcp_sock, &cookie) : NULL;
+	if (!peer)
+		peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
+	if (is_to_destroy(sk, peer, PROTOCOL_TCP))
+		write_stale(ctx->meta->seq, sk, peer, bpf_get_socket_cookie(sk));
+	return 0;
+}
