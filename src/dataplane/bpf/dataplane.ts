@@ -259,8 +259,10 @@ class BpfDataplane implements Dataplane {
    * could not destroy them
    */
   #release(mayHaveStale: boolean): void {
-    if (mayHaveStale || this.#core.ledger.retired.backends.length > 0)
-      this.#staleSockets?.request();
+    const { backends } = this.#core.ledger.retired;
+    const stale = this.#staleSockets;
+    if (mayHaveStale || backends.some(({ protocol }) => stale?.concerns(protocol)))
+      stale?.request();
     void this.#core.releaseRetired().then((isReleased) => {
       if (isReleased && !this.#isClosed) this.#tellRoom();
     });

@@ -3,6 +3,7 @@
 // which would not notice, and on request TCP sockets (ADR 20). UDP sockets of pods that it may not destroy are refused
 // with their next datagram. Loaded with the first pass, not during the start.
 import type { Logger } from '../../../log.ts';
+import type { Protocol } from '../../../model/types.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
@@ -11,6 +12,8 @@ import { type PassParts, type PassReport, runPass } from './pass.ts';
 import { createSchedule } from './schedule.ts';
 
 export interface StaleSockets {
+  /** Its sockets are destroyed, so that passes need not follow what happens to others. */
+  concerns(protocol: Protocol): boolean;
   /** Backends are gone: a pass will run. Returns at once. */
   request(): void;
   state(): StaleSocketsState;
@@ -61,6 +64,7 @@ export function createStaleSockets(
   });
 
   return {
+    concerns: (protocol) => protocol === 'UDP' || (resetsTcp && protocol === 'TCP'),
     request: schedule.request,
     state: () => ({
       way: mechanism?.way?.name,

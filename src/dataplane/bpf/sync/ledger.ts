@@ -3,7 +3,7 @@
 // that are removed are retired first and reused only after release(), because a running program may still
 // use them. Pure bookkeeping over Tables.
 import { exactList } from '../../../lib/compact.ts';
-import type { Family } from '../../../model/types.ts';
+import type { Family, Protocol } from '../../../model/types.ts';
 import type { NodeFacts, ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
@@ -75,8 +75,14 @@ export interface SourceRange {
   isRetired: boolean;
 }
 
+export interface RetiredBackend {
+  readonly family: Family;
+  readonly id: number;
+  readonly protocol: Protocol;
+}
+
 export interface Retired {
-  readonly backends: { readonly family: Family; readonly id: number }[];
+  readonly backends: RetiredBackend[];
   readonly blocks: BlockRun[];
   readonly frontendIds: number[];
   readonly serviceIds: number[];

@@ -10,6 +10,7 @@ import {
   backendServiceOffset,
   backendStateOffset,
 } from '../../maps/layout.ts';
+import { nameOf } from '../../maps/names.ts';
 import { clear } from '../../maps/tables.ts';
 import type { Orphan } from '../adopt.ts';
 import { type Allocation, TableFull } from '../allocation/allocation.ts';
@@ -152,7 +153,8 @@ export function retireBackends(
       const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
       if (cache.state(id) !== state)
         setBackend(ledger, record, id, { state, isLocal: cache.isLocal(id) });
-      if (!stays) ledger.retired.backends.push({ family, id });
+      if (!stays)
+        ledger.retired.backends.push({ family, id, protocol: nameOf(record.key).protocol });
       return stays;
     }),
   );

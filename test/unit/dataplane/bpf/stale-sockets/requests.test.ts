@@ -6,16 +6,24 @@ import { memoryDataplane, memoryTables } from '../../../../support/dataplane/mem
 import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
 
 const WEB = 'default/web';
-const web = (hosts: readonly number[], serving: readonly number[] = hosts) => {
+const web = (
+  hosts: readonly number[],
+  serving: readonly number[] = hosts,
+  protocol: 'TCP' | 'UDP' = 'UDP',
+) => {
   const backends = (list: readonly number[]) => list.map((host) => backend(`10.1.1.${host}`));
   return planOf(
-    servicePort('web', [clusterIp('10.96.0.10')], backends(hosts), { serving: backends(serving) }),
+    servicePort('web', [clusterIp('10.96.0.10')], backends(hosts), {
+      serving: backends(serving),
+      protocol,
+    }),
   );
 };
 
 function open() {
   const asked = { passes: 0, isClosed: false };
   const staleSockets: BpfParts['staleSockets'] = () => ({
+    concerns: (protocol) => protocol === 'UDP',
     request: () => {
       asked.passes += 1;
     },
@@ -46,6 +54,13 @@ test('those that made a backend gone, those of all Services, and audits', async 
   expect(dataplane.counters().staleSockets?.way).toBe('SOCK_DESTROY');
   dataplane.close();
   expect(asked.isClosed).toBe(true);
+});
+
+test('a sync of which only sockets that stay are concerned asks for none', async () => {
+  const { asked, dataplane } = open();
+  await dataplane.sync(web([1, 2], undefined, 'TCP'), 'all', []);
+  await dataplane.sync(web([1], undefined, 'TCP'), [WEB], []);
+  expect(asked.passes).toBe(1);
 });
 
 test('a dataplane without them counts none', () => {
