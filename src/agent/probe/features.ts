@@ -159,10 +159,9 @@ export const FEATURES = {
   },
   'map iterators': {
     group: 'sockets',
-    neededFor:
-      'finding sockets whose endpoint is gone, and keeping records of UDP sockets, when an update of fairlead changes them',
+    neededFor: 'finding sockets whose endpoint is gone, in whatever network namespace',
     consequence:
-      'they are found by walking the sockets of each network namespace, at a higher cost, and those of pods only with CAP_SYS_ADMIN; such an update loses the records',
+      'they are found by walking the sockets of each network namespace that the agent may enter and sees, at a higher cost; an update that changes the records of UDP sockets loses them',
     remedy: 'a kernel whose security policy lets root load iterators over maps',
   },
   SOCK_DESTROY: {

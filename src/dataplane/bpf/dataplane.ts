@@ -32,6 +32,7 @@ import type { PassParts } from './stale-sockets/pass.ts';
 import { isServed } from './stale-sockets/served.ts';
 import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
 import { createBatches } from './sync/batches.ts';
+import { takeEnded } from './sync/ledger.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
 
 export interface BpfParts {
@@ -259,10 +260,9 @@ class BpfDataplane implements Dataplane {
    * could not destroy them
    */
   #release(mayHaveStale: boolean): void {
-    const { backends } = this.#core.ledger.retired;
+    const ended = takeEnded(this.#core.ledger);
     const stale = this.#staleSockets;
-    if (mayHaveStale || backends.some(({ protocol }) => stale?.concerns(protocol)))
-      stale?.request();
+    if (mayHaveStale || ended.some((protocol) => stale?.concerns(protocol))) stale?.request();
     void this.#core.releaseRetired().then((isReleased) => {
       if (isReleased && !this.#isClosed) this.#tellRoom();
     });

@@ -5,6 +5,7 @@
 import { reasonOf } from '../../../errors.ts';
 import { type BpfMap, type BpfProgram, readIterator } from '../../../sys/native.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
+import { codeOf } from '../loader/errors.ts';
 import type { Loaded } from '../loader/load.ts';
 import { inNetns } from './namespace.ts';
 import { type Found, MOST_SOCKETS } from './pass.ts';
@@ -44,7 +45,7 @@ export const byRecords =
     });
     // Most of the time none is stale, and no namespace is entered.
     const paths = stale.bytes.length === 0 ? [] : (await netnsPaths()).values();
-    const tcp = await inEach(paths, [part(loaded.programs, 'fl_find_tcp')]);
+    const tcp = await searchEach(paths, [part(loaded.programs, 'fl_find_tcp')]);
     return upToMost({
       ...tcp,
       sockets: [...stored, ...tcp.sockets],
@@ -57,12 +58,15 @@ export function byWalking({ programs }: Pick<Loaded, 'programs'>, canEnter: bool
   const walkers = [part(programs, 'fl_walk_udp'), part(programs, 'fl_walk_tcp')];
   return withRests(async ({ resetsTcp }) => {
     const paths = canEnter ? (await netnsPaths()).values() : [OWN_NETNS];
-    return upToMost(await inEach(paths, resetsTcp ? walkers : walkers.slice(0, 1)));
+    return upToMost(await searchEach(paths, resetsTcp ? walkers : walkers.slice(0, 1)));
   });
 }
 
 /** What the iterators find in each of the namespaces. One that cannot be searched does not affect the others. */
-async function inEach(paths: Iterable<string>, iterators: readonly BpfProgram[]): Promise<Found> {
+export async function searchEach(
+  paths: Iterable<string>,
+  iterators: readonly BpfProgram[],
+): Promise<Found> {
   const sockets: StaleSocket[] = [];
   const failures = new Set<string>();
   let isWhole = true;
@@ -76,11 +80,15 @@ async function inEach(paths: Iterable<string>, iterators: readonly BpfProgram[])
         }
       });
     } catch (error) {
-      failures.add(reasonOf(error));
+      if (!isGone(error)) failures.add(reasonOf(error));
     }
   }
   return { sockets, isWhole, failures: [...failures] };
 }
+
+/** The namespace has ended since it was listed: its file is gone, or no longer that of a namespace. */
+const isGone = (error: unknown): boolean =>
+  ['ENOENT', 'ESRCH', 'EINVAL'].includes(codeOf(error) ?? '');
 
 const upToMost = ({ sockets, isWhole, failures }: Found): Found => ({
   sockets: sockets.slice(0, MOST_SOCKETS),

@@ -25,7 +25,7 @@ export interface Mechanism {
   readonly walksBecause: string | undefined;
   /** undefined: they cannot be destroyed. */
   readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;
-  /** What it cannot do, each with the reason. */
+  /** What it cannot do, each with the reason: the first one is why none can be destroyed, if `way` is undefined. */
   readonly limits: readonly string[];
   close(): void;
 }
@@ -48,12 +48,7 @@ export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
     const noEntry = await reasonOfNoEntry();
     const { find, walksBecause } = await openFinder({ options, undo }, noEntry === undefined);
     const { way, limits } = await firstWay({ options, undo });
-    const further = [
-      ...(noEntry === undefined || way === undefined
-        ? []
-        : [`only those in the agent's own network namespace: ${noEntry}`]),
-      ...(noEntry === undefined || walksBecause === undefined ? [] : [NOT_FOUND]),
-    ];
+    const further = limitsOf({ noEntry, walksBecause, canDestroy: way !== undefined });
     return { find, walksBecause, way, limits: [...limits, ...further], close };
   } catch (error) {
     close();
@@ -62,9 +57,28 @@ export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
   }
 }
 
-/** Without their cookies nobody can refuse them. */
-const NOT_FOUND =
-  'those in other network namespaces are not refused either: this kernel loads no iterators over maps, so they cannot be found';
+interface Reach {
+  /** Why no namespace but the agent's own can be entered. */
+  readonly noEntry: string | undefined;
+  readonly walksBecause: string | undefined;
+  readonly canDestroy: boolean;
+}
+
+/** Which of the sockets are out of reach, and why. What is not found is not refused either. */
+function limitsOf({ noEntry, walksBecause, canDestroy }: Reach): readonly string[] {
+  if (walksBecause === undefined) {
+    return noEntry !== undefined && canDestroy ? [`${OWN_ALONE}: ${noEntry}`] : [];
+  }
+  const where =
+    noEntry === undefined
+      ? 'only those in network namespaces that are mounted where the agent sees it (/run/netns) or are those of processes it sees'
+      : OWN_ALONE;
+  const why = noEntry === undefined ? [] : [noEntry];
+  const reasons = [...why, `iterators over maps cannot be loaded (${walksBecause})`].join(', and ');
+  return [`${where}, and no others are refused: ${reasons}`];
+}
+
+const OWN_ALONE = "only those in the agent's own network namespace";
 
 /** By records, or else by walking. Rejects with why not by records. */
 async function openFinder(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches that take time rest after it, so that they take a fifth of a core at most, however often endpoints go.
+// Searches that take time rest after it, so that they take a fifth of a core, or a third if one takes half a second,
+// however often endpoints go.
 const REST_FACTOR = 4;
 const MOST_REST_MS = 1_000;
 

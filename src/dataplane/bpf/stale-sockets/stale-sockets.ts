@@ -14,7 +14,7 @@ import { createSchedule } from './schedule.ts';
 export interface StaleSockets {
   /** Its sockets are destroyed, so that passes need not follow what happens to others. */
   concerns(protocol: Protocol): boolean;
-  /** Backends are gone: a pass will run. Returns at once. */
+  /** Backends of a protocol that it concerns are gone: a pass will run. Returns at once. */
   request(): void;
   state(): StaleSocketsState;
   close(): void;
@@ -55,7 +55,7 @@ export function createStaleSockets(
       const { find, way, limits } = await load();
       if (find === undefined || isClosed) return NOTHING;
       if (way === undefined && refuse === undefined) return NOTHING;
-      const destroyIn = way?.destroyIn ?? cannotDestroy(limits);
+      const destroyIn = way?.destroyIn ?? cannotDestroy(limits[0] ?? '');
       return runPass({
         find: () => find({ resetsTcp }),
         ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, refuse },
@@ -80,9 +80,9 @@ export function createStaleSockets(
 }
 
 const cannotDestroy =
-  (limits: readonly string[]): PassParts['destroyIn'] =>
+  (error: string): PassParts['destroyIn'] =>
   async (_, sockets) =>
-    sockets.map(() => ({ error: limits.join('; ') }));
+    sockets.map(() => ({ error }));
 
 /** Not a warning: privileges may be withheld on purpose. */
 function logLimits({ walksBecause, limits }: Mechanism, log: Pick<Logger, 'info'>): void {

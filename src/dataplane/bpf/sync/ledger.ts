@@ -75,14 +75,8 @@ export interface SourceRange {
   isRetired: boolean;
 }
 
-export interface RetiredBackend {
-  readonly family: Family;
-  readonly id: number;
-  readonly protocol: Protocol;
-}
-
 export interface Retired {
-  readonly backends: RetiredBackend[];
+  readonly backends: { readonly family: Family; readonly id: number }[];
   readonly blocks: BlockRun[];
   readonly frontendIds: number[];
   readonly serviceIds: number[];
@@ -109,6 +103,8 @@ export interface Ledger {
   /** Made for the next apply: see maglev-tables.ts. */
   readonly maglevTables: Map<string, Uint16Array>;
   retired: Retired;
+  /** Of the backends that have ended since takeEnded(). */
+  readonly ended: Set<Protocol>;
   /** Frontends whose address is any address of the node. */
   nodePorts: number;
   readonly ranges: ServiceRanges;
@@ -170,6 +166,7 @@ export function createLedger(tables: Tables, caches: Caches, taken: TakenIds): L
     damagedBackends: new Set(),
     maglevTables: new Map(),
     retired: noneRetired(),
+    ended: new Set(),
     nodePorts: 0,
     ranges: createServiceRanges(),
     nodes: { peers: undefined, names: { IPv4: new Map(), IPv6: new Map() } },
@@ -249,6 +246,13 @@ export const isRetiredEmpty = (retired: Retired): boolean =>
   retired.frontendIds.length === 0 &&
   retired.serviceIds.length === 0 &&
   retired.ranges.length === 0;
+
+/** The protocols of the backends that have ended since the last call, also of those that are released by now. */
+export function takeEnded({ ended }: Ledger): readonly Protocol[] {
+  const protocols = [...ended];
+  ended.clear();
+  return protocols;
+}
 
 /** Returns what was retired so far; the caller waits for a grace period, then calls release(). */
 export function drainRetired(ledger: Ledger): Retired {

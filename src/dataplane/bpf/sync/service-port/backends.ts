@@ -153,8 +153,10 @@ export function retireBackends(
       const state = stays ? BACKEND_STATE.TERMINATING : BACKEND_STATE.GONE;
       if (cache.state(id) !== state)
         setBackend(ledger, record, id, { state, isLocal: cache.isLocal(id) });
-      if (!stays)
-        ledger.retired.backends.push({ family, id, protocol: nameOf(record.key).protocol });
+      if (!stays) {
+        ledger.retired.backends.push({ family, id });
+        ledger.ended.add(nameOf(record.key).protocol);
+      }
       return stays;
     }),
   );

@@ -6,21 +6,21 @@ import { memoryDataplane, memoryTables } from '../../../../support/dataplane/mem
 import { backend, clusterIp, planOf, servicePort } from '../plans.ts';
 
 const WEB = 'default/web';
+const hostsOf = (hosts: readonly number[]) => hosts.map((host) => backend(`10.1.1.${host}`));
 const web = (
   hosts: readonly number[],
   serving: readonly number[] = hosts,
   protocol: 'TCP' | 'UDP' = 'UDP',
 ) => {
-  const backends = (list: readonly number[]) => list.map((host) => backend(`10.1.1.${host}`));
   return planOf(
-    servicePort('web', [clusterIp('10.96.0.10')], backends(hosts), {
-      serving: backends(serving),
+    servicePort('web', [clusterIp('10.96.0.10')], hostsOf(hosts), {
+      serving: hostsOf(serving),
       protocol,
     }),
   );
 };
 
-function open() {
+function open(waitGracePeriod = () => Promise.resolve()) {
   const asked = { passes: 0, isClosed: false };
   const staleSockets: BpfParts['staleSockets'] = () => ({
     concerns: (protocol) => protocol === 'UDP',
@@ -32,7 +32,7 @@ function open() {
       asked.isClosed = true;
     },
   });
-  return { asked, dataplane: memoryDataplane(memoryTables(), { staleSockets }) };
+  return { asked, dataplane: memoryDataplane(memoryTables(), { staleSockets, waitGracePeriod }) };
 }
 
 test('those that made a backend gone, those of all Services, and audits', async () => {
@@ -61,6 +61,29 @@ test('a sync of which only sockets that stay are concerned asks for none', async
   await dataplane.sync(web([1, 2], undefined, 'TCP'), 'all', []);
   await dataplane.sync(web([1], undefined, 'TCP'), [WEB], []);
   expect(asked.passes).toBe(1);
+});
+
+test('backends that are released in the middle of their sync, by the wait of an earlier one, ask for one', async () => {
+  let isHeld = false;
+  let endWait = (): void => undefined;
+  const { asked, dataplane } = open(async () => {
+    if (isHeld) await new Promise<void>((resolve) => (endWait = resolve));
+  });
+  const ports = (web: readonly number[], dns: readonly number[], hasOld = true) =>
+    planOf(
+      servicePort('web', [clusterIp('10.96.0.10')], hostsOf(web)),
+      servicePort('dns', [clusterIp('10.96.0.11')], hostsOf(dns), { protocol: 'UDP' }),
+      ...(hasOld ? [servicePort('old', [clusterIp('10.96.0.12')], hostsOf([9]))] : []),
+    );
+  await dataplane.sync(ports([1, 2], [3, 4]), 'all', []);
+  isHeld = true;
+  await dataplane.sync(ports([1], [3, 4]), [WEB], []);
+  expect(asked.passes).toBe(1);
+  isHeld = false;
+  // Between the batch of what changes and that of what loses a frontend.
+  setImmediate(endWait);
+  await dataplane.sync(ports([1], [3], false), ['default/dns', 'default/old'], []);
+  expect(asked.passes).toBe(2);
 });
 
 test('a dataplane without them counts none', () => {
