@@ -86,9 +86,11 @@ export async function searchEach(
   return { sockets, isWhole, failures: [...failures] };
 }
 
-/** The namespace has ended since it was listed: its file is gone, or no longer that of a namespace. */
-const isGone = (error: unknown): boolean =>
-  ['ENOENT', 'ESRCH', 'EINVAL'].includes(codeOf(error) ?? '');
+/** The namespace has ended since it was listed: its file is gone (open), or no longer that of a namespace (setns). */
+function isGone(error: unknown): boolean {
+  const isFromSetns = error instanceof Error && 'op' in error && error.op === 'setns';
+  return isFromSetns ? codeOf(error) === 'EINVAL' : ['ENOENT', 'ESRCH'].includes(codeOf(error));
+}
 
 const upToMost = ({ sockets, isWhole, failures }: Found): Found => ({
   sockets: sockets.slice(0, MOST_SOCKETS),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When passes over the stale sockets run: soon after a sync that made backends gone whose sockets
-// are destroyed, several syncs together, and once
-// more a second later, which finds the sockets whose connect() was under way. As long as sockets are refused, passes
-// look whether they are still there. One pass at a time; what fails is logged once and never affects a sync.
+// When passes over the stale sockets run: soon after a sync that made backends gone whose sockets are destroyed, several
+// syncs together, and once more a second later, which finds the sockets whose connect() was under way. As long as sockets
+// are refused, passes look whether they are still there. One pass at a time; what fails is logged once and never affects
+// a sync.
 import { reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
