@@ -19,6 +19,8 @@ const TAKE_OVERS = 5;
 const CHECK_PORT = 32_100;
 const WEB = { n: 10 };
 const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
+/** An agent that resumes loads all programs again, and may migrate all maps: as long as a start may take. */
+const RESUME_MS = 60_000;
 const TAKE_OVER = ['--take-over'];
 const PORTS = [
   'http://127.0.0.1:10256/healthz',
@@ -174,7 +176,7 @@ test.each(
         has(before.log, 'resumed') ||
         !has(before.log, 'released') ||
         has(before.log, 'handed over, waiting for SIGTERM');
-      await until(isBack, 'the agent goes on');
+      await until(isBack, { what: 'the agent goes on', timeoutMs: RESUME_MS });
       // Ready, it may have served before its end: then it was the agent.
       if (has(before.log, 'handed over, waiting for SIGTERM')) return;
       await expectServed('after', 90);
@@ -184,7 +186,7 @@ test.each(
     });
     expect(await before.stop()).toBe(0);
   },
-  60_000,
+  150_000,
 );
 
 test('killed again and again: the agent resumes each time, and a successor that lives takes over at last', async () => {
@@ -197,14 +199,14 @@ test('killed again and again: the agent resumes each time, and a successor that 
       await child.exited;
       const count = (): number =>
         before.log.filter((line) => line.includes('"msg":"resumed"')).length;
-      await until(() => count() > resumed, 'the agent resumes');
+      await until(() => count() > resumed, { what: 'the agent resumes', timeoutMs: RESUME_MS });
     }
     agent = await node.startAgent(TAKE_OVER);
     await untilGiven(before);
     await expectServed('last', 91);
   });
   expect(await before.stop()).toBe(0);
-}, 120_000);
+}, 360_000);
 
 test('a successor with another layout of all maps is killed after it has migrated them: the agent migrates them back', async () => {
   agent = await node.startAgent(TAKE_OVER);
@@ -216,7 +218,10 @@ test('a successor with another layout of all maps is killed after it has migrate
       program: later.program,
     });
     await child.exited;
-    await until(() => has(before.log, 'resumed'), 'the agent resumes');
+    await until(() => has(before.log, 'resumed'), {
+      what: 'the agent resumes',
+      timeoutMs: RESUME_MS,
+    });
     expect(maps()).toContain('fl_frontend4');
     await expectServed('back', 92);
     const next = await startAgent({ ...node.instance, program: later.program }, TAKE_OVER);
@@ -226,7 +231,7 @@ test('a successor with another layout of all maps is killed after it has migrate
     await expectServed('forth', 93);
   });
   expect(await before.stop()).toBe(0);
-}, 120_000);
+}, 240_000);
 
 test('from one engine to the other and back', async () => {
   agent = await node.startAgent(TAKE_OVER);
@@ -330,7 +335,10 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
   })();
   const { child } = startSuccessor({ nodeArgs: killedAt('attached') });
   await child.exited;
-  await until(() => has(before.log, 'resumed'), 'the agent resumes');
+  await until(() => has(before.log, 'resumed'), {
+    what: 'the agent resumes',
+    timeoutMs: RESUME_MS,
+  });
   agent = await node.startAgent(TAKE_OVER);
   await untilGiven(before);
   asked.isOver = true;
@@ -338,7 +346,7 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
   expect(asked.times).toBeGreaterThan(100);
   expect(asked.locked).toBe(0);
   expect(await before.stop()).toBe(0);
-}, 60_000);
+}, 150_000);
 
 test('without an agent it starts as without the flag', async () => {
   agent = await node.startAgent(TAKE_OVER);
