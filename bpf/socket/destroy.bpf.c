@@ -25,20 +25,6 @@ struct {
 	__type(value, __s32);
 } fl_chosen SEC(".maps");
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct bpf_iter__udp {
-	struct bpf_iter_meta *meta;
-	struct udp_sock *udp_sk;
-};
-
-struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
-	struct sock_common *sk_common;
-};
-
-#pragma clang attribute pop
-
 extern int bpf_sock_destroy(struct sock_common *sk) __ksym;
 
 static __always_inline __s32 *chosen(struct sock_common *sk)
@@ -78,15 +64,13 @@ SEC("iter/tcp") int fl_destroy_tcp(struct bpf_iter__tcp *ctx)
 	struct sock_common *sk = ctx->sk_common;
 	struct socket_peer *peer;
 	__s32 *outcome;
-	__u64 cookie;
 
 	if (!sk)
 		return 0;
 	outcome = chosen(sk);
 	if (!outcome)
 		return 0;
-	cookie = sk->skc_cookie.counter;
-	peer = bpf_map_lookup_elem(&fl_tcp_sock, &cookie);
+	peer = tcp_record(sk);
 	destroy(sk, peer ? peer : bpf_sk_storage_get(&fl_sock, sk, 0, 0), outcome);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Iterators that find stale sockets. fl_find_stored and fl_count_tcp walk the records, of all
- * network namespaces; fl_find_tcp walks the TCP sockets of one, because the records of fl_tcp_sock
- * do not tell where their socket is. They write only to the agent that reads them. Where the
- * kernel refuses iterators over maps, those of walk_stale.bpf.c are used.
+ * Iterators that find stale sockets. fl_find_stored and fl_find_tcp_records walk the records, of
+ * all network namespaces; fl_find_tcp walks the TCP sockets of one, because the records of
+ * fl_tcp_sock do not tell where their socket is. They write only to the agent that reads them.
+ * Where the kernel refuses iterators over maps, those of walk_stale.bpf.c are used.
  */
 #include "socket/maps.h"
 #include "socket/stale.h"
@@ -28,11 +28,6 @@ struct bpf_iter__bpf_map_elem {
 	struct bpf_iter_meta *meta;
 	__u64 *key;
 	struct socket_peer *value;
-};
-
-struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
-	struct sock_common *sk_common;
 };
 
 #pragma clang attribute pop
@@ -80,16 +75,12 @@ SEC("iter/tcp") int fl_find_tcp(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *sk = ctx->sk_common;
 	struct socket_peer *peer;
-	__u64 cookie;
 
 	if (!sk)
 		return 0;
-	cookie = sk->skc_cookie.counter;
-	if (!cookie)
-		return 0;
-	peer = bpf_map_lookup_elem(&fl_tcp_sock, &cookie);
+	peer = tcp_record(sk);
 	if (!peer || !is_stale(peer) || !is_connected_to(sk, peer))
 		return 0;
-	write_stale(ctx->meta->seq, sk, peer, cookie);
+	write_stale(ctx->meta->seq, sk, peer, sk->skc_cookie.counter);
 	return 0;
 }

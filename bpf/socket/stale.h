@@ -11,6 +11,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "common/backend.h"
+#include "socket/maps.h"
 #include "socket/types.h"
 
 /* AF_INET: <sys/socket.h> cannot be included here. */
@@ -74,6 +75,16 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
 #pragma clang attribute pop
 
 /* --- what the agent gets ---------------------------------------------------------------------- */
@@ -97,6 +108,15 @@ static __always_inline bool is_stale(const struct socket_peer *peer)
 {
 	return peer->backend_id && peer->family &&
 	       is_gone(peer->backend_id, peer->service_id, peer->generation, peer->family);
+}
+
+/* Of a TCP socket; NULL: it has none, or has it in its storage. A socket without a cookie has none.
+ */
+static __always_inline struct socket_peer *tcp_record(const struct sock_common *sk)
+{
+	__u64 cookie = sk->skc_cookie.counter;
+
+	return cookie ? bpf_map_lookup_elem(&fl_tcp_sock, &cookie) : NULL;
 }
 
 static __always_inline bool is_ipv4(const struct sock_common *sk)

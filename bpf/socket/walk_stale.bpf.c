@@ -9,20 +9,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct bpf_iter__udp {
-	struct bpf_iter_meta *meta;
-	struct udp_sock *udp_sk;
-};
-
-struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
-	struct sock_common *sk_common;
-};
-
-#pragma clang attribute pop
-
 static __always_inline bool is_to_destroy(struct sock_common *sk, const struct socket_peer *peer,
 					  enum l4_protocol protocol)
 {
@@ -47,12 +33,10 @@ SEC("iter/tcp") int fl_walk_tcp(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *sk = ctx->sk_common;
 	struct socket_peer *peer;
-	__u64 cookie;
 
 	if (!sk)
 		return 0;
-	cookie = sk->skc_cookie.counter;
-	peer = cookie ? bpf_map_lookup_elem(&fl_tcp_sock, &cookie) : NULL;
+	peer = tcp_record(sk);
 	if (!peer)
 		peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
 	if (is_to_destroy(sk, peer, PROTOCOL_TCP))

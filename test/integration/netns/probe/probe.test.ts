@@ -42,7 +42,7 @@ async function probe(wrapper: readonly string[] = [], flags: readonly string[] =
   return { ...report, code, stderr, texts, lacking };
 }
 
-/** Kernels with such a policy are no others otherwise. */
+/** By the policy of this kernel, which changes nothing else. */
 const REFUSED_HERE = mapIteratorRefusal() === undefined ? [] : ['map iterators'];
 
 const cgroupsLeft = (): readonly string[] =>

@@ -11,14 +11,13 @@ const web = (
   hosts: readonly number[],
   serving: readonly number[] = hosts,
   protocol: 'TCP' | 'UDP' = 'UDP',
-) => {
-  return planOf(
+) =>
+  planOf(
     servicePort('web', [clusterIp('10.96.0.10')], hostsOf(hosts), {
       serving: hostsOf(serving),
       protocol,
     }),
   );
-};
 
 function open(waitGracePeriod = () => Promise.resolve()) {
   const asked = { passes: 0, isClosed: false };
