@@ -60,7 +60,7 @@ beforeAll(async () => {
   between = contentsOf(other, 1);
   await migrate(present, 0);
   after = contentsOf(present, 0);
-}, 300_000);
+});
 afterAll(() => bpffs?.release());
 
 async function migrate(object: Uint8Array, raise: number): Promise<void> {

@@ -68,7 +68,7 @@ let count = 0;
 beforeAll(() => {
   bpffs = makeBpffs();
   objects = { present: mapsObject('present'), other: mapsObject('other') };
-}, 120_000);
+});
 afterAll(() => bpffs?.release());
 beforeEach(() => {
   count += 1;

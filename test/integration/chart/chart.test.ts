@@ -60,7 +60,7 @@ describe.skipIf(!helm.isReady)('the chart', () => {
     if (!cluster.isReady || !helm.isReady) return;
     plane = await startControlPlane(cluster.binaries);
     await installMonitoringKinds(plane);
-  }, 180_000);
+  });
   afterAll(() => plane?.remove());
 
   test('helm lint --strict has nothing to say but that there is no icon', async () => {

@@ -64,7 +64,7 @@ describe.skipIf(!helm.isReady)('the commands of the documents', () => {
       expect(known).toMatch(/^1 /m);
     });
     await execute(commandsOf(INSTALL, 'Which overlay')[0]!);
-  }, 180_000);
+  });
   afterAll(() => plane?.remove());
 
   async function execute(block: string): Promise<void> {

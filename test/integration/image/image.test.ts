@@ -28,7 +28,7 @@ describe.skipIf(!built.isReady)('the image', () => {
   beforeAll(async () => {
     if (!cluster.isReady || !('image' in built)) return;
     stage = await openStage(cluster.binaries, built.image);
-  }, 180_000);
+  });
   afterAll(async () => {
     await Promise.all(started.map((container) => container.remove()));
     await stage?.remove();

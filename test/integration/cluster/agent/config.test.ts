@@ -33,7 +33,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     ({ plane, node } = served);
     folder = join(plane.directory, 'var-lib-kube-proxy');
     mkdirSync(folder);
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     await served?.remove();
@@ -115,7 +115,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     await untilHolds(async () => {
       expect(await ask(10256, '/healthz')).toMatchObject({ status: 200 });
       expect(await ask(10249, '/healthz')).toMatchObject({ status: 200 });
-    }, 60_000);
+    });
   });
 
   test('its Events reach the API server, including those from before it was connected', async () => {
@@ -130,7 +130,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
           'FailedToStartMetricServer n1',
         ]),
       );
-    }, 60_000);
+    });
   });
 
   test('with bindAddressHardFail it exits on a port in use, and traffic continues', async () => {

@@ -40,7 +40,7 @@ describe.skipIf(!helm.isReady)('the right to annotate Nodes', () => {
       spec: { type: 'NodePort' },
     };
     await plane.kubectl(['patch', 'service', 'web', '--patch', JSON.stringify(patch)]);
-  }, 180_000);
+  });
   afterAll(() => served?.remove());
 
   const annotation = async (): Promise<unknown> => {
@@ -123,7 +123,7 @@ describe.skipIf(!helm.isReady)('the right to annotate Nodes', () => {
       expect(await problems()).toMatch(
         /^Node n1 could not be annotated for direct return \(.*403.*nodes.*right to patch nodes .*kubectl annotate node n1/,
       );
-    }, 60_000);
+    });
     expect(await annotation()).toBeUndefined();
     await grant();
     await untilHolds(async () => expect(await annotation()).toBe('geneve/1'), 60_000);

@@ -49,7 +49,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
     if (!readiness.isReady) return;
     served = await startServedNode(readiness.binaries);
     ({ plane, node } = served);
-  }, 180_000);
+  });
   afterAll(() => served?.remove());
 
   const argsFor = (identity: Identity): string[] => {
@@ -96,7 +96,7 @@ describe.skipIf(!readiness.isReady)('rights', () => {
           reason: expect.stringMatching(/403: user "fairlead-test:nobody" may not read them; bind/),
         },
       ]);
-    }, 60_000);
+    });
     expect(await reached()).toEqual(['web-1']);
     expect(await agent.stop()).toBe(0);
     expect(await reached()).toEqual(['web-1']);

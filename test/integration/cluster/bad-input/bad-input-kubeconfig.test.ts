@@ -40,7 +40,7 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
     await first.said('"msg":"ready"');
     await untilHolds(async () => expect(await served.reached()).toEqual(['web-1']), 60_000);
     await first.stop();
-  }, 180_000);
+  });
   afterAll(() => served?.remove());
   beforeEach(async () => {
     load = await served.node.client().startLoad(served.web);

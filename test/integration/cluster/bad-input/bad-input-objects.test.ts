@@ -212,7 +212,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
     served = await startServedNode(readiness.binaries);
     agent = await startClusterAgent(served.plane, served.node, { identity: 'proxy' });
     await untilHolds(async () => expect(await served.reached()).toEqual(['web-1']), 60_000);
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     await served?.remove();
@@ -250,7 +250,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
       await untilHolds(async () => {
         expect(await problems()).toEqual(lines);
         expect((await rows()).map(portOf)).toEqual(ports);
-      }, 60_000);
+      });
       await untilHolds(() => isToldOnce(lines));
       expect(await served.reached()).toEqual(['web-1']);
     },
@@ -263,7 +263,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
     await untilHolds(async () => {
       expect(await problems()).toEqual(lines);
       expect((await rows()).map(({ kernel }) => kernel)).toEqual([[...backends].sort()]);
-    }, 60_000);
+    });
     await untilHolds(() => isToldOnce(lines));
     expect(await served.reached()).toEqual(['web-1']);
   });
@@ -275,7 +275,7 @@ describe.skipIf(!readiness.isReady)('objects of an old store', () => {
     await served.plane.etcd.put(SLICE, storedSlice([at(pod!.ipv4)]));
     await untilHolds(async () => {
       expect(await served.node.client().once(target)).toMatchObject({ kind: 'answered' });
-    }, 60_000);
+    });
     const load = await served.node.client().startLoad(target);
     await served.plane.etcd.put(
       SERVICE,

@@ -32,7 +32,7 @@ describe.skipIf(!readiness.isReady)('a control plane', () => {
   beforeAll(async () => {
     if (!readiness.isReady) return;
     plane = await startControlPlane(readiness.binaries);
-  }, 120_000);
+  });
   afterAll(() => plane?.remove());
 
   /** The endpoints of a Service in one family: `10.1.1.10 ready`. */

@@ -88,7 +88,7 @@ async function untilRefused(plane: ControlPlane, token: string): Promise<void> {
     }
   };
   try {
-    await until(isRefused, { what: 'the token to be refused', timeoutMs: 30_000 });
+    await until(isRefused, 'the token to be refused');
   } finally {
     await api.close();
   }

@@ -22,7 +22,7 @@ export async function untilFollowed(status: AskStatus): Promise<void> {
     const { watches, problems } = await status();
     expect(problems).toEqual([]);
     expect(new Set(watches.map(({ state }) => state))).toEqual(new Set(['watching']));
-  }, 60_000);
+  });
 }
 
 export async function countFromNow(status: AskStatus): Promise<FaultCounts> {

@@ -30,7 +30,7 @@ export function hookFaultStage(readiness: Awaited<ReturnType<typeof prepareFault
     if (!readiness.isReady) return;
     stage = await startFaultStage(readiness.binaries, { speed: SPEED });
     await stage.startAgent();
-  }, 180_000);
+  });
   afterAll(() => stage?.remove());
   beforeEach(async () => {
     const { status, startTraffic } = made(stage);

@@ -34,7 +34,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     agent = await startAgent();
     const backends = async () => (await kernel('web')).flatMap(({ kernel }) => kernel);
     await untilHolds(async () => expect(await backends()).toHaveLength(2), 60_000);
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     node?.remove();
@@ -67,13 +67,13 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await addService(api, name, {});
     await untilHolds(async () => {
       expect((await kernel(name)).map(({ kernelState }) => kernelState)).toEqual(['ok']);
-    }, 60_000);
+    });
   }
   async function traffic(more: number): Promise<void> {
     const { connections } = await load.read();
     await untilHolds(async () => {
       expect((await load.read()).connections).toBeGreaterThan(connections + more);
-    }, 60_000);
+    });
   }
 
   test('history compacted (410): the agent lists again and accepts the list at once', async () => {
@@ -83,10 +83,10 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await untilHolds(async () => {
       const { watches } = await status();
       expect(watches.some(({ counters }) => counters.ends.expired > 0)).toBe(true);
-    }, 60_000);
+    });
     const { watches } = await status();
     expect(watches.map(({ counters }) => counters.suspiciousLists)).toEqual([0, 0, 0, 0]);
-  }, 240_000);
+  });
 
   test('a server that accepts connections but never answers: a new agent waits, traffic continues', async () => {
     await agent.kill();
@@ -100,7 +100,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }
     agent = await starting;
     await follows('after-pause');
-  }, 240_000);
+  });
 
   test('the first of two API servers dies: the agent uses the second and does not suspect a new store', async () => {
     const second = await plane.addServer();
@@ -119,7 +119,7 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     await plane.server.start();
     await second.stop();
     await follows('after-return');
-  }, 180_000);
+  });
 
   test('a rejected token is reported once, and the programmed state stays', async () => {
     await agent.kill();
@@ -143,5 +143,5 @@ describe.skipIf(!readiness.isReady)('faults under traffic', () => {
     }
     agent = await startAgent();
     await follows('after-refusal');
-  }, 240_000);
+  });
 });

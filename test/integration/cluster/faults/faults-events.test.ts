@@ -136,7 +136,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     await api().remove(`${servicesPath()}/vanishes`);
     await untilHolds(async () => {
       expect((await running.counts.ended('expired')).get('Service')).toBeGreaterThan(3);
-    }, 60_000);
+    });
     expect(pagesRefused).toBeGreaterThan(1);
     expect(await running.stage.inKernel()).toContain('vanishes');
     expect(await running.stage.inKernel()).not.toContain('appears');
@@ -150,7 +150,7 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
     const pages = running.stage.server.asked.filter(({ query }) => query.has('continue')).length;
     expect(pages - pagesBefore).toBeGreaterThan(1);
     expect(await running.counts.suspicious()).toBe(0);
-  }, 240_000);
+  });
 
   test('a server without WatchList', async () => {
     running.stage.server.inject({ answer: withoutWatchList });
@@ -197,5 +197,5 @@ describe.skipIf(!readiness.isReady)('faults of lists and events', () => {
       60_000,
     );
     expect(await counts.suspicious()).toBe(0);
-  }, 240_000);
+  });
 });

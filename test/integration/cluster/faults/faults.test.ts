@@ -32,7 +32,7 @@ describe.skipIf(!readiness.isReady)('a control plane under stress', () => {
     plane = await startControlPlane(readiness.binaries);
     // A controller manager that is still starting exits when the API server is gone.
     await makesSlices('before-faults');
-  }, 150_000);
+  });
   afterAll(() => plane?.remove());
 
   async function services(): Promise<{ names: string[]; version: string }> {

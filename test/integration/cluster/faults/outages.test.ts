@@ -36,7 +36,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
     await plane.connect({ namespace: node.instance.sandbox.namespace, index: 1 });
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     agent = await startClusterAgent(plane, node, { identity: 'proxy' });
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     node?.remove();
@@ -56,7 +56,7 @@ describe.skipIf(!readiness.isReady)('an API server that stops and comes back', (
       const found = (await rows()).filter(({ name }) => name !== 'kubernetes');
       const backends = found.map(({ name, kernel }) => `${name} ${kernel?.length}`);
       expect(backends.sort()).toEqual(names.map((name) => `${name} 1`).sort());
-    }, 60_000);
+    });
 
   /** Milliseconds from readyz until a new Service is served and a deleted one is not. */
   async function outage(round: number): Promise<number> {

@@ -51,7 +51,7 @@ describe.skipIf(!readiness.isReady)('random histories', () => {
     await addNode(plane.api, { name: 'n1', addresses: ['192.168.77.1'], zone: 'a' });
     const flags = ['--cluster-cidr', POD_RANGES];
     agent = await startClusterAgent(plane, node, { identity: 'proxy', flags });
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     node?.remove();

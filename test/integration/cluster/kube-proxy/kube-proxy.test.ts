@@ -41,7 +41,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('kube-proxy', () =>
     client = await startClient(one!.pods[0]!);
     const { name, nodeName, ipv4, ipv6 } = web!;
     await addPod(plane.api, { name, nodeName, ips: [ipv4, ipv6], labels: { app: 'web' } });
-  }, 120_000);
+  });
   afterAll(async () => {
     await plane?.remove();
     topology?.remove();

@@ -66,7 +66,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       health: { ours: await own(HEALTH_PORT), its: proxy.healthUrl },
       metrics: { ours: await own(METRICS_PORT), its: proxy.metricsUrl },
     };
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     await relay?.close();

@@ -44,7 +44,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     inside = { protocol: 'TCP', address: spec?.clusterIP ?? '', port: 80 };
     nodePort = { protocol: 'TCP', address, port: spec?.ports?.[0]?.nodePort ?? 0 };
     proxy = await startKubeProxy(plane, nodes.topology.nodes[0]!, { mode: 'nftables' });
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     await proxy?.remove();
@@ -94,7 +94,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
     const { failures, connections } = await visits.stop();
     expect(failures).toEqual([]);
     expect(connections).toBeGreaterThan(100);
-  }, 240_000);
+  });
 
   test('fairlead takes the packets over with --devices auto, warns, and disturbs no client', async () => {
     const visits = await outside.client().startLoad(nodePort);
@@ -108,7 +108,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       const args = ['connections', 'web', '-o', 'json', ...ownPaths(node.instance)];
       const { stdout } = await runCommand(node.instance, args);
       expect(JSON.parse(stdout)).not.toEqual([]);
-    }, 60_000);
+    });
     const { failures } = await visits.stop();
     expect(failures).toEqual([]);
     await agent.stop();
@@ -117,7 +117,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('beside kube-proxy'
       async () => expect(await reached(outside, nodePort)).toEqual(['web-1', 'web-2']),
       60_000,
     );
-  }, 240_000);
+  });
 
   test('kube-proxy is removed with its rules: clients from outside fail, sockets of the node do not', async () => {
     const load = await node.client().startLoad(inside);

@@ -55,7 +55,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('leftovers of kube-
     await addService(plane.api, 'sticky', { selector, sessionAffinity: 'ClientIP' });
     const port = spec?.ports?.[0]?.nodePort ?? 0;
     nodePort = { protocol: 'TCP', address: NODE_ADDRESS, port };
-  }, 180_000);
+  });
   afterEach(async () => {
     await agent?.stop();
     await proxy?.remove();

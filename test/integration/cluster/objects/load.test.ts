@@ -19,7 +19,7 @@ describe.skipIf(!readiness.isReady)('load', () => {
   beforeAll(async () => {
     if (readiness.isReady)
       plane = await startControlPlane(readiness.binaries, { controllers: 'none' });
-  }, 120_000);
+  });
   afterAll(() => plane?.remove());
 
   /** CPU time of etcd, API server and relay so far: on a busy machine more meaningful than wall time. */

@@ -67,7 +67,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
       udp: at('UDP', spec?.ports?.[1]?.nodePort),
       sticky: at('TCP', sticky.spec?.ports?.[0]?.nodePort),
     };
-  }, 180_000);
+  });
   afterAll(async () => {
     await agent?.stop();
     await proxy?.remove();
@@ -96,12 +96,9 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
         const { failures } = await outside.client().burst(target, { connections: 20 });
         expect(failures).toEqual({});
       }
-    }, 20_000);
-  const said = (text: RegExp): Promise<string> =>
-    until(() => agent?.log.find((line) => text.test(line)), {
-      what: text.source,
-      timeoutMs: 20_000,
     });
+  const said = (text: RegExp): Promise<string> =>
+    until(() => agent?.log.find((line) => text.test(line)), text.source);
   const hasStopped = async (engine: 'bpf' | 'iptables'): Promise<boolean> =>
     engine === 'bpf'
       ? programmedBelow(node.instance.bpfRoot).frontends.length === 0
@@ -157,7 +154,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
     await stop();
     await cleanup(...ownPaths(node.instance));
     await expectNothingLeft();
-  }, 120_000);
+  });
 
   test.each([
     ['bpf', 'iptables'],
@@ -172,7 +169,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
       // Ready, which comes before the other engine stops to serve.
       await (await start('--engine', to)).kill();
       await start('--engine', to);
-      await until(() => hasStopped(from), { what: `the end of ${from}`, timeoutMs: 20_000 });
+      await until(() => hasStopped(from), `the end of ${from}`);
       expect(await traffic.report(`${from} -> ${to}, killed in between`)).toMatchObject(IS_SAME);
       await traffic.close();
       await stop();

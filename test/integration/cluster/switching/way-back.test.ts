@@ -58,7 +58,7 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('the way back to ku
     await addService(stage.plane.api, 'none', { selector: { app: 'none' } });
     const port = spec?.ports?.[0]?.nodePort ?? 0;
     nodePort = { protocol: 'TCP', address: NODE_ADDRESS, port };
-  }, 180_000);
+  });
   afterAll(async () => {
     await proxy?.remove();
     await stage?.remove();

@@ -26,7 +26,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
     if (!readiness.isReady) return;
     fleet = await startFleet(readiness.binaries, 1);
     for (const name of ALL) await fleet.addPod(fleet.pod(name), { app: 'web' });
-  }, 180_000);
+  });
   afterAll(() => fleet?.remove());
 
   /** A Service of the web pods; returns its ClusterIP. */
@@ -168,7 +168,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
       expect(code).toMatch(/^E[A-Z]+$/);
       expect(others).toEqual([]);
     }
-  }, 240_000);
+  });
 
   const statuses = (port: number, path: string): Promise<number[]> =>
     Promise.all(fleet.nodes.map((node) => statusOf(node, port, path)));

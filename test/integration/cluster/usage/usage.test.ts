@@ -18,7 +18,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
 
   beforeAll(async () => {
     if (readiness.isReady) fleet = await startFleet(readiness.binaries, 2);
-  }, 180_000);
+  });
   afterAll(() => fleet?.remove());
 
   /** What clients on all nodes reach. */
@@ -75,7 +75,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
     expect(reports.flatMap(({ failures }) => failures)).toEqual([]);
     for (const { connections } of reports) expect(connections).toBeGreaterThan(100);
     await expectReached(tcp(clusterIp), NEXT);
-  }, 240_000);
+  });
 
   test('ClusterIP becomes NodePort, LoadBalancer, ExternalName, headless and ClusterIP again', async () => {
     await patch('web', { spec: { type: 'NodePort' } });
@@ -104,7 +104,7 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
     await fleet.right({ web: 3 });
     [clusterIp] = (await fleet.clusterIps('web')) as [string];
     await expectReached(tcp(clusterIp), NEXT);
-  }, 240_000);
+  });
 
   test('one family becomes two and one again', async () => {
     await patch('web', { spec: { ipFamilyPolicy: 'RequireDualStack' } });

@@ -18,7 +18,7 @@ describe.skipIf(!readiness.isReady)(
     beforeAll(async () => {
       if (!readiness.isReady) return;
       cluster = await startNodes(readiness.binaries, readiness.programs, ['n1', 'n2']);
-    }, 300_000);
+    });
     afterAll(() => cluster?.remove());
 
     test('are Ready, with the versions that were built', async () => {

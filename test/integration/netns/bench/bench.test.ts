@@ -98,7 +98,7 @@ test('Ctrl-C in the middle leaves no namespace, no process and no file', async (
   expect(await child.exited).toBe(130);
   expect(listNamespaces().filter((name) => name.startsWith(prefix))).toEqual([]);
   expect(existsSync(join(RECORDS, prefix))).toBe(false);
-}, 120_000);
+});
 
 const openMain = readableMain();
 

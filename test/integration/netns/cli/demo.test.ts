@@ -68,7 +68,7 @@ test('every phase is as expected, nothing is left, and stdout holds only the rep
   expect(report).toMatchObject({ kind: 'DemoReport', isOk: true, failures: 0 });
   expect(report.connections).toBeGreaterThan(10_000);
   expect(leftBy(demo)).toEqual([]);
-}, 300_000);
+});
 
 /** Interrupted in different phases. */
 test.each([

@@ -137,7 +137,7 @@ test('3 while it starts, and 124 if waiting for it times out', async () => {
       expect(stdout).toMatch(/^Health: +starting: the initial sync is not complete$/m);
       expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:8001/m);
       expect(code).toBe(3);
-    }, 20_000);
+    });
     const late = await status('--wait', '--timeout', '0.2');
     expect(late).toMatchObject({
       code: 124,
@@ -161,10 +161,10 @@ test('3 while the API server is down, though everything is programmed', async ()
   const server = await startApiServer(objects);
   const agent = startClusterAgent();
   try {
-    await until(async () => (await status('--wait', '--timeout', '1s')).code === 0, {
-      what: 'the initial sync',
-      timeoutMs: 20_000,
-    });
+    await until(
+      async () => (await status('--wait', '--timeout', '1s')).code === 0,
+      'the initial sync',
+    );
     await becomes(0, 'in sync');
     await stop(server);
     await untilHolds(async () => {
@@ -173,7 +173,7 @@ test('3 while the API server is down, though everything is programmed', async ()
       expect(stdout).toMatch(/^Problem: +API server http:\/\/127\.0\.0\.1:8001/m);
       expect(stdout).toMatch(/^Services: +2, with 4 frontends \(4 in sync\)$/m);
       expect(code).toBe(3);
-    }, 20_000);
+    });
   } finally {
     await Promise.all([stop(agent), stop(server)]);
   }

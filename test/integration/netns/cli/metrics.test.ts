@@ -14,7 +14,7 @@ import { startOneNode } from '../../../support/node.ts';
 import { mapIteratorRefusal } from '../../../support/programs/map-iterators.ts';
 import { evaluateAlerts, preparePromql } from '../../../support/promql.ts';
 import { getInSandbox, MANIFEST_METRICS, Scrapes } from '../../../support/scrape.ts';
-import { untilHolds } from '../../../support/until.ts';
+import { TIMEOUT_MS, untilHolds } from '../../../support/until.ts';
 import { runHeld } from '../stale/support.ts';
 
 const refusal = mapIteratorRefusal();
@@ -40,7 +40,7 @@ let holder: Child;
 /** Scrapes of each state. */
 const states: Record<string, string[]> = {};
 
-const holds = (series: string, value: number, timeoutMs = 20_000): Promise<void> =>
+const holds = (series: string, value: number, timeoutMs = TIMEOUT_MS): Promise<void> =>
   untilHolds(
     async () => expect([series, await scrapes.value(series)]).toEqual([series, value]),
     timeoutMs,
@@ -286,7 +286,7 @@ describe('series of a live agent', () => {
       SWEEP_MS,
     );
     await keep('half-open flows full');
-  }, 240_000);
+  });
 
   test('the iptables engine in place of the first, with what it cannot do', async () => {
     expect(await agent.stop()).toBe(0);

@@ -113,7 +113,7 @@ test('a flow is listed, and deleted after its end', async () => {
   expect(await flows()).toBeGreaterThan(0);
   await stream.close();
   await until(async () => (await flows()) === 0, { what: 'no flow', timeoutMs: 90_000 });
-}, 120_000);
+});
 
 test('a device that appears gets its programs', async () => {
   await ipBatch(['link add v9 type bridge', 'link set v9 up'], node.self.namespace);

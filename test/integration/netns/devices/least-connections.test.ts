@@ -175,7 +175,7 @@ test('who has fewest of both gets the next ones, and an agent that is killed for
   await close(open);
   await become('web', '0+0', '0+0', '0+0');
   expect(overcounted.splice(0)).toEqual([]);
-}, 180_000);
+});
 
 /** Its packets go nowhere any more, and what it has open ends without a word. */
 async function vanish(): Promise<void> {
@@ -204,4 +204,4 @@ test('flows of a client that has vanished expire, those that talk do not, and da
   expect(await counted('dns')).toEqual(both('2+0', '2+0', '2+0'));
   await close([...stay, ...datagrams]);
   expect(overcounted.splice(0)).toEqual([]);
-}, 180_000);
+});

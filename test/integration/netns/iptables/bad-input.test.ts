@@ -90,7 +90,7 @@ sed 's/-m recent /-m nosuch /' | $real "$@"
   });
   await until(async () => !(await status()).includes('Failed'), { what: 'no failure' });
   await agent.stop();
-}, 90_000);
+});
 
 test.each(['SIGTERM', 'SIGKILL'] as const)(
   'what an agent has begun to write ends with it, by %s: the next one is not overwritten',
@@ -156,7 +156,7 @@ exec /usr/sbin/ip6tables-nft-restore "$@"`,
   expect(await agent.stop()).toBe(0);
   expect(existsSync(removed)).toBe(true);
   expect(await saved('nft')).not.toContain('KUBE-S');
-}, 90_000);
+});
 
 test('a program that lists rules and does not end: status, services and explain say so in time', async () => {
   const flag = join(folder, 'hangs');
@@ -193,7 +193,7 @@ test('a program that lists rules and does not end: status, services and explain 
   rmSync(flag);
   expect(await status()).toContain('in sync');
   await agent.stop();
-}, 150_000);
+});
 
 test('programs that are missing are named, with what to install', async () => {
   const tools = join(folder, 'few-tools');
@@ -230,7 +230,7 @@ test('programs that are missing are named, with what to install', async () => {
     timeoutMs: 60_000,
   });
   await agent.stop();
-}, 150_000);
+});
 
 test('a held xtables lock is waited for, and then its holder is named', async () => {
   await inNode('nft', 'flush', 'ruleset');
@@ -252,10 +252,7 @@ test('a held xtables lock is waited for, and then its holder is named', async ()
   });
   await until(() => said.includes('held'), 'the lock to be held');
   node.manifests.put('late.yaml', service('late', { n: 12 }, node.servers));
-  await until(async () => (await status()).includes('xtables lock'), {
-    what: 'the failure',
-    timeoutMs: 30_000,
-  });
+  await until(async () => (await status()).includes('xtables lock'), 'the failure');
   expect(await status()).toMatch(
     /iptables-legacy-restore waited 5 s for the xtables lock, which flock \(pid \d+\) holds: if it keeps it, end that program/,
   );
@@ -265,7 +262,7 @@ test('a held xtables lock is waited for, and then its holder is named', async ()
     timeoutMs: 60_000,
   });
   await agent.stop();
-}, 150_000);
+});
 
 test('no iptables at all: the start fails with what to install', async () => {
   const none = join(folder, 'none');

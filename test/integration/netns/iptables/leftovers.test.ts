@@ -71,7 +71,7 @@ test('the node changes from iptables-nft to iptables-legacy: only the new rules 
   expect((await left('legacy')).join('\n')).toContain(`--to-destination ${ipv4}:`);
   await until(async () => (await status()).includes('in sync'), 'in sync');
   await agent.stop();
-}, 90_000);
+});
 
 const openMain = readableMain();
 
@@ -109,4 +109,4 @@ test('the guard of loopback addresses stays as long as they are routed', async (
   await inNode('echo 0 >/proc/sys/net/ipv4/conf/all/route_localnet');
   expect((await cleanup()).stdout).toContain('removed 1 chains and 2 jumps');
   expect(await left('nft')).toEqual([]);
-}, 60_000);
+});

@@ -153,7 +153,7 @@ setInterval(() => undefined, 1000);`;
     onStderrLine: (line) => lines.push(line),
   });
   children.push(child);
-  await until(() => lines.includes('held'), { what: 'the lock', timeoutMs: 20_000 });
+  await until(() => lines.includes('held'), 'the lock');
   expect(isLockedElsewhere(names)).toBe(true);
   await expect(lockRules(agent, names)).rejects.toThrow(
     'another fairlead (agent with pid 1): stop',

@@ -100,7 +100,7 @@ test('session affinity is kept from iptables to bpf, and back', async () => {
   expect(again.log.join('\n')).toMatch(/"clients":\d+.*session affinity adopted/);
   expect(await everybody()).toEqual(before);
   await again.stop();
-}, 120_000);
+});
 
 test('connected UDP sockets are answered from iptables to bpf, those of the node by the same backend', async () => {
   const rules = await startEngine('iptables');
@@ -141,4 +141,4 @@ test('connected UDP sockets are answered from iptables to bpf, those of the node
   expect(after['node']).toEqual(before['node']);
   await Promise.all(opened.flatMap(([, sockets]) => sockets.map((socket) => socket.close())));
   await bpf.stop();
-}, 120_000);
+});

@@ -66,7 +66,7 @@ test(`killed ${ROUNDS} times while it changes ${SERVICES} Services: no failure, 
   });
   expect((await tcp.stop()).failures).toEqual([]);
   expect((await udp.stop()).failures).toEqual([]);
-}, 300_000);
+});
 
 test(`killed ${ROUNDS} times while it starts: no failure, and the next start succeeds`, async () => {
   const load = await node.client().startLoad(target({ n: 1 }), { concurrency: 2 });
@@ -85,7 +85,7 @@ test(`killed ${ROUNDS} times while it starts: no failure, and the next start suc
   agent = await node.startAgent();
   await isRight();
   expect((await load.stop()).failures).toEqual([]);
-}, 300_000);
+});
 
 test('removing all Services afterwards leaves no backend and no frontend', async () => {
   for (const { n, protocol } of model.services.values()) {

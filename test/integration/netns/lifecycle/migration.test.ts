@@ -62,10 +62,10 @@ const nodePort = (port: number, protocol: 'TCP' | 'UDP' = 'TCP') =>
   ({ address: UPLINK, port, protocol }) as const;
 
 /**
- * While flows are carried over, and for as long again after an agent is killed in it, the first packets of connections wait: their
- * clients send them again after 1, 3 and 7 s. Nothing is lost, but on a busy machine 5 s may be too short.
+ * While flows are carried over, and for 2 s after an agent is killed in it, first packets are dropped: clients send them again after
+ * 1, 3, 7, 15 and 31 s. Nothing is lost, but where ten others want the same core, that time has been seen to take 22 s.
  */
-const LOAD = { concurrency: 2, timeoutMs: 20_000 } as const;
+const LOAD = { concurrency: 2, timeoutMs: 60_000 } as const;
 
 async function favourites(): Promise<readonly string[]> {
   const found: string[] = [];
@@ -153,7 +153,7 @@ test('to a build that has another version of every map, and back', async (contex
   expectUnnoticed(await replaceUnderLoad({}));
   expect(readdirSync(`${node.instance.bpfRoot}/maps`)).toContain('fl_frontend4');
   expect(folders()).toEqual(['holder', 'layouts', 'links', 'maps']);
-}, 300_000);
+});
 
 const SMALL =
   'frontends=200,backends=200,service-ports=100,slot-blocks=200,affinity=200,source-ranges=50,flows=50000,half-open-flows=20000';
@@ -165,7 +165,7 @@ test('with smaller maps, larger ones, and the customary ones again', async () =>
   expectUnnoticed(await replaceUnderLoad({ flags: sized(SMALL) }));
   expectUnnoticed(await replaceUnderLoad({ flags: sized(LARGE) }));
   expectUnnoticed(await replaceUnderLoad({}));
-}, 300_000);
+});
 
 test('maps too small for what is in them are refused, and nothing changes', async () => {
   const load = await outside.startLoad(nodePort(WEB.nodePort), LOAD);
@@ -235,7 +235,7 @@ test('killed at each step: nothing fails, and the next start ends what was begun
     expect(steps.at(-1)).toBe(killAt);
     expect(await talk()).toBe('answered');
     // The hold of a killed agent ends by itself: not one after another, which no client waits for.
-    expect((await outside.once(nodePort(WEB.nodePort), 20_000)).kind).toBe('answered');
+    expect((await outside.once(nodePort(WEB.nodePort), LOAD.timeoutMs)).kind).toBe('answered');
   }
   agent = await node.startAgent();
   expect(folders()).toEqual(['holder', 'layouts', 'links', 'maps']);
@@ -279,7 +279,7 @@ test('connections that begin between the last copy of the flows and the replaced
   expect(steps.at(-1)).toBe('done');
   expect(await Promise.all(talking)).toEqual(Array.from({ length: 10 }, () => 'lives'));
   agent = await node.startAgent();
-}, 120_000);
+});
 
 test('a version that the kernel refuses changes nothing', async () => {
   const load = await outside.startLoad(nodePort(WEB.nodePort), LOAD);
@@ -301,4 +301,4 @@ test('a version that the kernel refuses changes nothing', async () => {
   expect(readdirSync(join(node.instance.bpfRoot, 'maps'))).toEqual(before);
   agent = await node.startAgent();
   expect((await load.stop()).failures).toEqual([]);
-}, 120_000);
+});

@@ -19,8 +19,6 @@ const TAKE_OVERS = 5;
 const CHECK_PORT = 32_100;
 const WEB = { n: 10 };
 const NODE = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
-/** An agent that resumes loads all programs again, and may migrate all maps: as long as a start may take. */
-const RESUME_MS = 60_000;
 const TAKE_OVER = ['--take-over'];
 const PORTS = [
   'http://127.0.0.1:10256/healthz',
@@ -111,7 +109,7 @@ test(`${TAKE_OVERS} times: no request is refused, no answer is wrong, no connect
     }
   });
   process.stderr.write(`${requests} requests in ${TAKE_OVERS} take-overs, 0 failed\n`);
-}, 120_000);
+});
 
 /** Of the successor's log: it is killed when it says so. */
 const POINTS = ['an agent runs', 'taking over', 'attached', 'ready'] as const;
@@ -176,7 +174,7 @@ test.each(
         has(before.log, 'resumed') ||
         !has(before.log, 'released') ||
         has(before.log, 'handed over, waiting for SIGTERM');
-      await until(isBack, { what: 'the agent goes on', timeoutMs: RESUME_MS });
+      await until(isBack, 'the agent goes on');
       // Ready, it may have served before its end: then it was the agent.
       if (has(before.log, 'handed over, waiting for SIGTERM')) return;
       await expectServed('after', 90);
@@ -199,7 +197,7 @@ test('killed again and again: the agent resumes each time, and a successor that 
       await child.exited;
       const count = (): number =>
         before.log.filter((line) => line.includes('"msg":"resumed"')).length;
-      await until(() => count() > resumed, { what: 'the agent resumes', timeoutMs: RESUME_MS });
+      await until(() => count() > resumed, 'the agent resumes');
     }
     agent = await node.startAgent(TAKE_OVER);
     await untilGiven(before);
@@ -218,10 +216,7 @@ test('a successor with another layout of all maps is killed after it has migrate
       program: later.program,
     });
     await child.exited;
-    await until(() => has(before.log, 'resumed'), {
-      what: 'the agent resumes',
-      timeoutMs: RESUME_MS,
-    });
+    await until(() => has(before.log, 'resumed'), 'the agent resumes');
     expect(maps()).toContain('fl_frontend4');
     await expectServed('back', 92);
     const next = await startAgent({ ...node.instance, program: later.program }, TAKE_OVER);
@@ -231,7 +226,7 @@ test('a successor with another layout of all maps is killed after it has migrate
     await expectServed('forth', 93);
   });
   expect(await before.stop()).toBe(0);
-}, 240_000);
+});
 
 test('from one engine to the other and back', async () => {
   agent = await node.startAgent(TAKE_OVER);
@@ -247,7 +242,7 @@ test('from one engine to the other and back', async () => {
   expect(Object.entries(counts).filter(([, { asked: all, answered }]) => all !== answered)).toEqual(
     [],
   );
-}, 120_000);
+});
 
 test('--ephemeral: the agent that was taken from removes nothing, its successor everything', async () => {
   agent = await node.startAgent([...TAKE_OVER, '--ephemeral']);
@@ -318,7 +313,7 @@ test('many successors at once: one at a time takes over, the others say why not,
   }
   await untilHolds(async () => expect((await node.status()).isReady).toBe(true));
   await expectServed('one', 96);
-}, 120_000);
+});
 
 test('no third agent finds the lock on --run-dir free while two hand over, or one resumes', async () => {
   agent = await node.startAgent(TAKE_OVER);
@@ -335,10 +330,7 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
   })();
   const { child } = startSuccessor({ nodeArgs: killedAt('attached') });
   await child.exited;
-  await until(() => has(before.log, 'resumed'), {
-    what: 'the agent resumes',
-    timeoutMs: RESUME_MS,
-  });
+  await until(() => has(before.log, 'resumed'), 'the agent resumes');
   agent = await node.startAgent(TAKE_OVER);
   await untilGiven(before);
   asked.isOver = true;
@@ -346,7 +338,7 @@ test('no third agent finds the lock on --run-dir free while two hand over, or on
   expect(asked.times).toBeGreaterThan(100);
   expect(asked.locked).toBe(0);
   expect(await before.stop()).toBe(0);
-}, 150_000);
+});
 
 test('without an agent it starts as without the flag', async () => {
   agent = await node.startAgent(TAKE_OVER);

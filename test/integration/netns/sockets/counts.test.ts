@@ -44,7 +44,7 @@ test('an id that is reused by the other family starts with new counts', async ()
   await untilHolds(async () => {
     const moved = { id: 1, family: 'IPv6', connections: 0, open: 0 };
     expect(await backends()).toEqual([moved]);
-  }, 20_000);
+  });
   const socket = await node.client().open(target(WEB, 'IPv6'));
   await old.close();
   // The same program closed the old socket before it opened and closed this one.

@@ -10,7 +10,7 @@ import { insideSandbox, type Sandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
 import { bpfObjectPath } from '../../../../src/sys/package.ts';
 import type { TestNode } from '../../../support/node.ts';
-import { until } from '../../../support/until.ts';
+import { TIMEOUT_MS, until } from '../../../support/until.ts';
 
 const SOURCE = fileURLToPath(new URL('../fixture/held.c', import.meta.url));
 
@@ -49,7 +49,7 @@ export function runHeld(
   const lines: string[] = [];
   const [shell = '', ...argv] = insideSandbox(sandbox, [program, ...words.map(String)]);
   const child = start(shell, argv, { onStdoutLine: (line) => lines.push(line) });
-  const says: Program['says'] = (wanted, timeoutMs = 20_000) =>
+  const says: Program['says'] = (wanted, timeoutMs = TIMEOUT_MS) =>
     until(
       () =>
         lines.find((line) => (typeof wanted === 'string' ? line === wanted : wanted.test(line))),

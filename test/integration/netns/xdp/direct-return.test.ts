@@ -30,9 +30,7 @@ beforeAll(async () => {
   });
   await cluster.serve();
   for (const node of cluster.nodes) {
-    await until(async () => (await xdpOf(node))?.state === 'on', {
-      ...{ what: `XDP of ${node.self.name}`, timeoutMs: 40_000 },
-    });
+    await until(async () => (await xdpOf(node))?.state === 'on', `XDP of ${node.self.name}`);
   }
 });
 afterAll(() => cluster?.stop());

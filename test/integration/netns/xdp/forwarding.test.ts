@@ -3,7 +3,7 @@
 // and when the driver begins to lose frames.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Agent } from '../../../../src/lab/agent.ts';
-import { until } from '../../../support/until.ts';
+import { TIMEOUT_MS, until } from '../../../support/until.ts';
 import { FAR_PORT, makeXdpCluster, NODE, XDP, type XdpCluster } from './support/cluster.ts';
 
 let cluster: XdpCluster;
@@ -60,7 +60,7 @@ test('no connection fails while agents are replaced, with XDP and without', asyn
 test('a driver that begins to lose frames: XDP is taken off, and connections go on', async () => {
   agent = await cluster.start();
   await cluster.untilXdp('on');
-  const load = await cluster.outside.startLoad(target('IPv4', 'TCP'), { timeoutMs: 20_000 });
+  const load = await cluster.outside.startLoad(target('IPv4', 'TCP'), { timeoutMs: TIMEOUT_MS });
   await until(async () => (await load.read()).connections > 20, 'connections');
   await cluster.ethtool(cluster.wire, 'n1', 'gro', 'off');
   const { reason, lost } = await cluster.untilXdp('refused');

@@ -107,7 +107,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     while (drive.flows('new', family).length === 0) begin();
     const spent = drive.flows('main', family).length;
     expect(spent).toBeGreaterThanOrEqual(64);
-    await until(async () => begin() > spent, { what: 'two more in a second', timeoutMs: 10_000 });
+    await until(async () => begin() > spent, 'two more in a second');
   });
 
   test('a datagram begins among half-open flows', () => {

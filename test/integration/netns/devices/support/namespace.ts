@@ -146,10 +146,7 @@ async function startFollower(namespace: string, input: string): Promise<Follower
       timeoutMs: ANSWER_MS,
     });
   };
-  await until(() => states.length > 0 || child.hasExited(), {
-    what: 'it to start',
-    timeoutMs: 20_000,
-  });
+  await until(() => states.length > 0 || child.hasExited(), 'it to start');
   last();
   return {
     state: last,

@@ -87,13 +87,10 @@ export async function makeXdpCluster(): Promise<XdpCluster> {
       return agent;
     },
     untilXdp: (state, name) =>
-      until(
-        async () => {
-          const xdp = (await device(name))?.xdp;
-          return xdp?.state === state ? xdp : undefined;
-        },
-        { what: `XDP to be ${state}`, timeoutMs: 40_000 },
-      ),
+      until(async () => {
+        const xdp = (await device(name))?.xdp;
+        return xdp?.state === state ? xdp : undefined;
+      }, `XDP to be ${state}`),
     async answers(port) {
       const all = Object.values(NODE).flatMap((address) =>
         PROTOCOLS.map((protocol) => outside.once({ address, port, protocol }, AT_ONCE_MS)),

@@ -52,9 +52,7 @@ export async function startTwoSides(): Promise<TwoSides> {
   const xdpOf = async (node: TestNode) =>
     (await node.status()).devices.find(({ name }) => name === 'uplink')?.xdp;
   for (const node of nodes) {
-    await until(async () => (await xdpOf(node))?.state === 'on', {
-      ...{ what: `XDP of ${node.self.name}`, timeoutMs: 40_000 },
-    });
+    await until(async () => (await xdpOf(node))?.state === 'on', `XDP of ${node.self.name}`);
   }
   // What a device says is as old as its last watch, this is not.
   const sentBy = async (node: TestNode) => (await node.status()).reasons['XDP_SENT'] ?? 0;
