@@ -33,8 +33,8 @@ export interface DemoOptions {
 
 /** Throws FairleadError if this machine lacks something. */
 export async function runDemo(screen: Screen, options: DemoOptions): Promise<void> {
-  await requireNeeds(screen);
   const stopExiting = exitOnSignals();
+  await requireNeeds(screen);
   const leftovers = removeLeftovers();
   if (leftovers.length > 0) screen.line(`removed what ${leftovers.join(', ')} left behind`);
   const startedMs = performance.now();

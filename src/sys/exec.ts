@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs programs to their end, or starts them and reads their output by line. The only file that starts programs.
 // Arguments are arrays and are not passed through a shell.
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import {
+  type ChildProcess,
+  type SpawnOptions,
+  type SpawnSyncReturns,
+  spawn,
+  spawnSync,
+} from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -140,17 +146,35 @@ const endingWithUs = (): Promise<readonly string[]> => {
   return parentDeath;
 };
 
-/** Blocking, for clean-up in an exit handler. setsid(1) creates the process group, which spawnSync cannot do. */
+/** What Ctrl-C or the end of a terminal, or of a job, sends to a process group. */
+const SENT_TO_GROUPS: readonly (string | null)[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/**
+ * Blocking, for clean-up in an exit handler. setsid(1) creates the process group, which spawnSync cannot do: a signal for the group
+ * of this process may come just before, so a program that such a signal ends is run once more.
+ */
 export function runSync(
   program: string,
   args: readonly string[],
-  { stdin = '', timeoutMs = DEFAULT_TIMEOUT_MS }: RunOptions = {},
+  options: RunOptions = {},
 ): RunResult {
-  const ended = spawnSync('setsid', [program, ...args], {
+  const first = spawnBlocking(program, args, options);
+  return resultOf(
+    SENT_TO_GROUPS.includes(first.signal) ? spawnBlocking(program, args, options) : first,
+  );
+}
+
+const spawnBlocking = (
+  program: string,
+  args: readonly string[],
+  { stdin = '', timeoutMs = DEFAULT_TIMEOUT_MS }: RunOptions,
+): SpawnSyncReturns<string> =>
+  spawnSync('setsid', [program, ...args], {
     ...{ input: stdin, timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' },
     maxBuffer: MOST_OUTPUT_BYTES,
   });
-  const { error, stdout, stderr, status, signal } = ended;
+
+function resultOf({ error, stdout, stderr, status, signal }: SpawnSyncReturns<string>): RunResult {
   // EPIPE: it did not read its input to the end, which is no failure.
   if (error !== undefined && status === null && signal === null) return notStarted(error);
   const isTimedOut = error !== undefined && 'code' in error && error.code === 'ETIMEDOUT';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every way a program can end, blocking and not.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -58,6 +58,21 @@ describe.each([
     const [pid, group] = stdout.split('\n').map((line) => line.trim());
     expect(group).toBe(pid);
   });
+});
+
+test('runSync: Ctrl-C that comes before the program has a process group of its own does not keep it from running', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-'));
+  const { PATH: path } = process.env;
+  try {
+    const script = `[ -e ${folder}/met ] || { touch ${folder}/met; kill -INT $$; }; PATH=${path}; exec setsid "$@"`;
+    writeFileSync(join(folder, 'setsid'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    process.env['PATH'] = `${folder}:${path}`;
+    expect(runSync('echo', ['ran'])).toMatchObject({ stdout: 'ran\n', code: 0 });
+    expect(existsSync(join(folder, 'met'))).toBe(true);
+  } finally {
+    process.env['PATH'] = path;
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('a started program: lines in both directions, and exited after the last of them', async () => {
