@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases 3 and 4: backends are added, removed and killed under traffic, without a failed connection.
+
 import { nowMs } from '../lab/client/clock.ts';
 import type { LoadReport } from '../lab/client/protocol.ts';
+import { connectionsOf } from '../lab/connections.ts';
 import type { Endpoint } from '../lab/manifests.ts';
 import { startServer } from '../lab/sandbox.ts';
 import { putEndpoints, serverPorts, WEB_PODS } from './services.ts';
@@ -68,8 +70,10 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
   screen.line(
     `  ${victim} not ready: its last connection ${ms(drainMs)} after the file was written`,
   );
-  stage.servers.get(victim)?.kill('SIGKILL');
-  await stage.servers.get(victim)?.exited;
+  const server = stage.servers.get(victim);
+  await awaitLoad(load, () => server === undefined || connectionsOf(server.pid) === 0);
+  server?.kill('SIGKILL');
+  await server?.exited;
   const carried = await awaitMore(load, MORE);
   screen.line(`  ${victim} killed: the other two continue to serve`);
 

@@ -3,7 +3,9 @@
 // After each step all three agents are in sync and connections reach the expected Pods.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Target } from '../../../../src/lab/client/protocol.ts';
+import { connectionsOf } from '../../../../src/lab/connections.ts';
 import { serviceObject } from '../../../support/objects.ts';
+import { until } from '../../../support/until.ts';
 import { addPod, removePod, terminatePod } from '../objects/objects.ts';
 import { prepareCluster } from '../programs/binaries.ts';
 import { type Fleet, startFleet } from './usage.ts';
@@ -66,8 +68,10 @@ describe.skipIf(!readiness.isReady)('the life of a Service on three nodes', () =
       await fleet.right({ web: 4 });
       await terminatePod(fleet.plane.api, old!.name);
       await fleet.right({ web: 3 });
-      // It gets no more connections, so its server may stop.
-      node.serverPrograms[0]!.kill('SIGKILL');
+      // It gets no more connections, so its server may stop when it has answered those that it has.
+      const [server] = node.serverPrograms;
+      await until(() => connectionsOf(server!.pid) === 0, 'its last connection to end');
+      server!.kill('SIGKILL');
       await removePod(fleet.plane.api, old!.name);
     }
     await fleet.right({ web: 3 });
