@@ -22,8 +22,8 @@ function kernelProject(name: string, groupOrder: number, isolate = true, files =
 export default defineConfig({
   test: {
     // For a machine with other work: they cost time only where a test hangs.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
     pool: 'forks',
     projects: [
       {

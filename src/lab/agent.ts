@@ -58,7 +58,9 @@ export interface Agent {
   stop(): Promise<number>;
 }
 
-const READY_TIMEOUT_MS = 60_000;
+/** On a machine with much other work. */
+const READY_TIMEOUT_MS = 180_000;
+const COMMAND_TIMEOUT_MS = 120_000;
 
 /** Runs the agent and waits for `ready`. Throws with the end of its log if it exits. */
 export async function startAgent(
@@ -100,7 +102,7 @@ export async function startAgent(
 /** Runs another command of the same instance to its end, e.g. `['status', '-o', 'json']`. */
 export function runCommand(instance: Instance, args: readonly string[]): Promise<RunResult> {
   const [program, ...rest] = commandLine(instance, args);
-  return run(program ?? '', rest);
+  return run(program ?? '', rest, { timeoutMs: COMMAND_TIMEOUT_MS });
 }
 
 /** The flags by which commands find this instance. */

@@ -91,7 +91,7 @@ export function markKept({ directory }: Pick<Ownership, 'directory'>): void {
 }
 
 /** Asks the owners of kept topologies to remove them, and returns their prefixes once they have. */
-export async function removeKept(timeoutMs = 20_000): Promise<string[]> {
+export async function removeKept(timeoutMs = 120_000): Promise<string[]> {
   const kept = records().filter(({ directory }) => existsSync(join(directory, KEPT_FILE)));
   for (const { pid, startTicks } of kept) {
     if (readStartTicks(pid) === startTicks) process.kill(pid, 'SIGTERM');

@@ -16,6 +16,8 @@ import { type Sandbox, startProgram } from './sandbox.ts';
 
 /** What is answered or refused at all is so much sooner, except on a machine with much other work. */
 const DEFAULT_TIMEOUT_MS = 5_000;
+/** Of one of thousands, which all must be answered: TCP sends again after 1, 3, 7 and 15 s. */
+const LOAD = { timeoutMs: 30_000, concurrency: 8, pauseMs: 5 } as const;
 
 export interface BurstOptions {
   readonly connections: number;
@@ -73,7 +75,7 @@ export async function startClient(sandbox: Sandbox): Promise<Client> {
     burst: (target, { concurrency = 32, onProgress, ...options }) =>
       call('burst', { target, timeoutMs, concurrency, ...options }, onProgress),
     startLoad: async (target, options = {}) => {
-      const request = { target, timeoutMs, concurrency: 8, pauseMs: 5, ...options };
+      const request = { target, ...LOAD, ...options };
       const { load } = await call('startLoad', request);
       return { read: () => call('readLoad', { load }), stop: () => call('stopLoad', { load }) };
     },

@@ -41,7 +41,7 @@ for i in $(seq 0 ${texts.length - 1}); do
   ${tool}-save >$i.out 2>>$i.said
 done`;
     const { code, stderr } = await run('unshare', ['--net', 'sh', '-c', script], {
-      timeoutMs: 120_000,
+      timeoutMs: 280_000,
     });
     if (code !== 0) throw new Error(`unshare: code ${code}: ${stderr}`);
     const read = (name: string): string => readFileSync(join(folder, name), 'utf8');

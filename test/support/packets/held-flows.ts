@@ -41,7 +41,9 @@ interface Open extends HeldFlow {
 const FILLER = { TCP: 'x'.repeat(2_000), UDP: 'y'.repeat(200) } as const;
 /** Between two lines of a flow: they are many. */
 const PAUSE_MS = 20;
-const TIMEOUT_MS = { TCP: 10_000, UDP: 500 } as const;
+/** While something changes, losses must be seen soon; else a server that has to wait for the processor has lost nothing. */
+const SOON_MS = { TCP: 10_000, UDP: 500 };
+const ROUND_MS = { TCP: 30_000, UDP: 10_000 };
 
 /** @param addresses of the client, in the order of VIPS */
 export async function openFlows(
@@ -58,15 +60,15 @@ export async function openFlows(
     wanted.map(([protocol, family]) => open(client, protocol, family, addresses[family] ?? '')),
   );
   const round = async (): Promise<void> => {
-    await Promise.all(flows.map(say));
+    await Promise.all(flows.map((flow) => say(flow, ROUND_MS)));
   };
   return {
     ...{ flows, round },
     during: async (change) => {
       let isOver = false;
       const talk = async (flow: Open): Promise<void> => {
-        for (; !isOver; await delay(PAUSE_MS)) await say(flow);
-        await say(flow);
+        for (; !isOver; await delay(PAUSE_MS)) await say(flow, SOON_MS);
+        await say(flow, SOON_MS);
       };
       const talking = Promise.all(flows.map(talk));
       await change().finally(() => {
@@ -98,11 +100,11 @@ async function open(
   };
 }
 
-async function say(flow: Open): Promise<void> {
+async function say(flow: Open, timeoutsMs: typeof ROUND_MS): Promise<void> {
   if (flow.broken !== undefined) return;
   flow.said += 1;
   const text = `${flow.said} ${FILLER[flow.protocol]}`;
-  const answer = await flow.socket.talk(text, undefined, TIMEOUT_MS[flow.protocol]);
+  const answer = await flow.socket.talk(text, undefined, timeoutsMs[flow.protocol]);
   if (answer.kind === 'answered') flow.seen.add(answer.clientSeen.address);
   if (answer.kind === 'failed' && flow.protocol === 'UDP') flow.lost += 1;
   else flow.broken = wrongIn(answer, flow.backend, text);

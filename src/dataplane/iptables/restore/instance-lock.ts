@@ -39,7 +39,7 @@ const MOST_CHARACTERS = 500;
 /** Who asks at once; further ones are sent away. */
 const MOST_ASKERS = 16;
 /** Its holder may be ending, or have many waiting at its socket. */
-const UNKNOWN_MS = 1_000;
+const UNKNOWN_MS = 3_000;
 const AGAIN_MS = 50;
 
 /** Throws IPTABLES_IN_USE. */

@@ -105,9 +105,9 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
     expect(await reached(web())).toEqual(['web-1', 'web-2']);
     await plane.server.start();
     await setReadiness('web-2', 'not-ready');
-    await untilHolds(async () => expect(await reached(web())).toEqual(['web-1']), 60_000);
+    await untilHolds(async () => expect(await reached(web())).toEqual(['web-1']), 150_000);
     await setReadiness('web-2', 'ready');
-    await untilHolds(async () => expect(await reached(web())).toEqual(['web-1', 'web-2']), 60_000);
+    await untilHolds(async () => expect(await reached(web())).toEqual(['web-1', 'web-2']), 150_000);
     expect((await load.stop()).failures).toEqual([]);
   });
 
@@ -126,7 +126,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
       await plane.api.patch(`${NODES}/n1`, { metadata: { annotations: { round: String(round) } } });
     }
     await plane.replaceStore();
-    await untilHolds(() => expect(agent.log.join('\n')).toContain('suspicious list'), 60_000);
+    await untilHolds(() => expect(agent.log.join('\n')).toContain('suspicious list'), 150_000);
     expect(await reached(web())).toEqual(['web-1', 'web-2']);
     await untilHolds(async () => {
       const rows = (await askAgent(node.instance.runDir, '/v1/services')) as ServiceRow[];

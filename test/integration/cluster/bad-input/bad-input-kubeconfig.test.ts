@@ -233,34 +233,30 @@ describe.skipIf(!readiness.isReady)('a bad kubeconfig', () => {
       repair: () => wire('del 192.168.78.250 dev plane'),
       says: /^(Connect Timeout Error \(10000 ms\)|connect ETIMEDOUT); no reply/,
     },
-  ])(
-    '$name: waited for, said once, and mended',
-    async ({ make, repair, says, limits }) => {
-      agent = start(await make(), limits?.());
-      try {
-        const line = await agent.said('cannot watch the API server', 60_000);
-        const { kinds, reason, level } = JSON.parse(line) as Record<string, string>;
-        expect({ kinds, level }).toEqual({ kinds: 'all', level: 'warn' });
-        const [, server, why] = /^API server (\S+): (.*)$/.exec(reason ?? '') ?? [];
-        expect(server).toMatch(/^https:/);
-        expect(why?.replaceAll(folder, 'FOLDER')).toMatch(says);
-        const { stdout, code } = await runCommand(served.node.instance, [
-          ...['status', '--run-dir', served.node.instance.runDir],
-        ]);
-        expect(stdout).toContain(`Problem:    ${reason} (kinds: all)`);
-        expect(code).toBe(3);
-      } finally {
-        await repair();
-      }
-      await agent.said('watching the API server again', 60_000);
-      await agent.said('"msg":"ready"', 60_000);
-      expect(reasons(agent)).toHaveLength(1);
-      const { problems, source } = await served.node.status();
-      expect({ problems, isSynced: source.cluster?.isSynced }).toEqual({
-        problems: [],
-        isSynced: true,
-      });
-    },
-    180_000,
-  );
+  ])('$name: waited for, said once, and mended', async ({ make, repair, says, limits }) => {
+    agent = start(await make(), limits?.());
+    try {
+      const line = await agent.said('cannot watch the API server', 60_000);
+      const { kinds, reason, level } = JSON.parse(line) as Record<string, string>;
+      expect({ kinds, level }).toEqual({ kinds: 'all', level: 'warn' });
+      const [, server, why] = /^API server (\S+): (.*)$/.exec(reason ?? '') ?? [];
+      expect(server).toMatch(/^https:/);
+      expect(why?.replaceAll(folder, 'FOLDER')).toMatch(says);
+      const { stdout, code } = await runCommand(served.node.instance, [
+        ...['status', '--run-dir', served.node.instance.runDir],
+      ]);
+      expect(stdout).toContain(`Problem:    ${reason} (kinds: all)`);
+      expect(code).toBe(3);
+    } finally {
+      await repair();
+    }
+    await agent.said('watching the API server again', 60_000);
+    await agent.said('"msg":"ready"', 60_000);
+    expect(reasons(agent)).toHaveLength(1);
+    const { problems, source } = await served.node.status();
+    expect({ problems, isSynced: source.cluster?.isSynced }).toEqual({
+      problems: [],
+      isSynced: true,
+    });
+  });
 });

@@ -123,7 +123,7 @@ async function kubectl(
   const cache = join(workspace.directory, 'kubectl-cache');
   // The user's preferences (~/.kube/kuberc) are ignored.
   const argv = ['KUBECTL_KUBERC=false', binaries.kubectl, '--kubeconfig', kubeconfig];
-  const options = { stdin, timeoutMs: 60_000 };
+  const options = { stdin, timeoutMs: 300_000 };
   const { code, stdout, stderr } = await run(
     'env',
     [...argv, '--cache-dir', cache, ...args],

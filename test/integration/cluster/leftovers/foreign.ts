@@ -58,9 +58,11 @@ async function inside(
 
 export async function addForeignRules(sandbox: Sandbox, variant: Variant): Promise<void> {
   for (const tool of ['iptables', 'ip6tables']) {
-    await inside(sandbox, [`${tool}-${variant}-restore`, '--noflush'], { stdin: RULES });
+    await inside(sandbox, [`${tool}-${variant}-restore`, '-w', '30', '--noflush'], {
+      stdin: RULES,
+    });
   }
-  const restore = [`iptables-${variant}-restore`, '--noflush'];
+  const restore = [`iptables-${variant}-restore`, '-w', '30', '--noflush'];
   await inside(sandbox, restore, { stdin: FIREWALL });
   await inside(sandbox, ['nft', '-f', '-'], { stdin: TABLE });
 }
@@ -70,8 +72,8 @@ export async function removeAllRules(sandbox: Sandbox): Promise<void> {
   await inside(sandbox, ['nft', 'flush', 'ruleset']);
   for (const tool of ['iptables-legacy', 'ip6tables-legacy']) {
     for (const table of ['mangle', 'filter', 'nat']) {
-      await inside(sandbox, [tool, '-t', table, '-F']);
-      await inside(sandbox, [tool, '-t', table, '-X']);
+      await inside(sandbox, [tool, '-w', '30', '-t', table, '-F']);
+      await inside(sandbox, [tool, '-w', '30', '-t', table, '-X']);
     }
   }
 }

@@ -135,7 +135,6 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
       proxy = undefined;
       await removeAllRules(node.self);
     },
-    120_000,
   );
 
   test('fairlead bpf -> iptables -> bpf', async () => {
@@ -159,23 +158,19 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
   test.each([
     ['bpf', 'iptables'],
     ['iptables', 'bpf'],
-  ] as const)(
-    '%s -> %s: an agent that is killed in between is continued',
-    async (from, to) => {
-      await start('--engine', from);
-      await untilServed();
-      traffic = await startTraffic(outside.client(), targets);
-      await stop();
-      // Ready, which comes before the other engine stops to serve.
-      await (await start('--engine', to)).kill();
-      await start('--engine', to);
-      await until(() => hasStopped(from), `the end of ${from}`);
-      expect(await traffic.report(`${from} -> ${to}, killed in between`)).toMatchObject(IS_SAME);
-      await traffic.close();
-      await stop();
-      await cleanup(...ownPaths(node.instance));
-      await expectNothingLeft();
-    },
-    120_000,
-  );
+  ] as const)('%s -> %s: an agent that is killed in between is continued', async (from, to) => {
+    await start('--engine', from);
+    await untilServed();
+    traffic = await startTraffic(outside.client(), targets);
+    await stop();
+    // Ready, which comes before the other engine stops to serve.
+    await (await start('--engine', to)).kill();
+    await start('--engine', to);
+    await until(() => hasStopped(from), `the end of ${from}`);
+    expect(await traffic.report(`${from} -> ${to}, killed in between`)).toMatchObject(IS_SAME);
+    await traffic.close();
+    await stop();
+    await cleanup(...ownPaths(node.instance));
+    await expectNothingLeft();
+  });
 });

@@ -162,7 +162,7 @@ describe.skipIf(!readiness.isReady)('policies on three nodes', () => {
       { what: 'the Pod to be told to end', timeoutMs: 60_000 },
     );
     await removePod(api, 'p1-1', 'shop');
-    await fleet.kubectl('wait', 'namespace/shop', '--for=delete', '--timeout=60s');
+    await fleet.kubectl('wait', 'namespace/shop', '--for=delete', '--timeout=240s');
     await fleet.right((rows) => rows.every(({ namespace }) => namespace !== 'shop'));
     for (const [code, ...others] of await reached(target)) {
       expect(code).toMatch(/^E[A-Z]+$/);

@@ -15,7 +15,7 @@ import { until } from '../../../support/until.ts';
 const PROGRAM = compiledPath('main.js');
 const RECORDS = '/run/fairlead-demo';
 const SHORT = ['--services', '20', '--rounds', '1', '--turns', '1', '--quick'];
-const LONG_MS = 240_000;
+const LONG_MS = 900_000;
 
 const running: Child[] = [];
 const directories: string[] = [];

@@ -128,7 +128,7 @@ test('--keep leaves the demo running: the suggested commands work, and --remove 
   expect(leftBy(demo)).toEqual([]);
   const again = startDemo(['--remove']);
   expect(await again.exited).toBe(4);
-}, 360_000);
+});
 
 const openMain = readableMain();
 

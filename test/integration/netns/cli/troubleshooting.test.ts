@@ -156,7 +156,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     await endAll();
   },
   'kube-proxy has left its rules': async (situation) => {
-    const argv = ['iptables-legacy-restore', '--noflush'];
+    const argv = ['iptables-legacy-restore', '-w', '30', '--noflush'];
     const [program = '', ...args] = insideSandbox(situation.node.self, argv);
     expect(await run(program, args, { stdin: LEFT_RULES })).toMatchObject({ code: 0 });
     await startAgent(situation);

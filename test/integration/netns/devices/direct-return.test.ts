@@ -26,7 +26,7 @@ import {
 } from '../../../support/packets/direct-return.ts';
 import { compiled } from '../../../support/programs/compiled.ts';
 import { PEER_METRICS, Scrapes } from '../../../support/scrape.ts';
-import { until, untilHolds } from '../../../support/until.ts';
+import { TIMEOUT_MS, until, untilHolds } from '../../../support/until.ts';
 
 const SUPPORT = fileURLToPath(new URL('../../../support', import.meta.url));
 const TRANSPORTS = ['TCP', 'UDP'] as const;
@@ -138,7 +138,11 @@ describe.each([0, 1])('family %i', (family) => {
     await cluster.serve(only(1));
     const text = 'x'.repeat(400_000);
     const tcp = await cluster.outside.open(target('TCP', family));
-    expect(await tcp.talk(text)).toMatchObject({ kind: 'answered', backend: 's2', text });
+    expect(await tcp.talk(text, undefined, TIMEOUT_MS)).toMatchObject({
+      kind: 'answered',
+      backend: 's2',
+      text,
+    });
     await tcp.close();
     await answersDatagram(family, 2_000);
   });
@@ -177,7 +181,11 @@ test('packets that the kernel has put together, longer than a header can tell', 
   const tcp = await cluster.outside.open(target('TCP'));
   const text = 'x'.repeat(2_000_000);
   const long = await capture(cluster.nodes[0]!, 'tcp and ip[2:2] = 0 and greater 65536');
-  expect(await tcp.talk(text)).toMatchObject({ kind: 'answered', backend: 's2', text });
+  expect(await tcp.talk(text, undefined, TIMEOUT_MS)).toMatchObject({
+    kind: 'answered',
+    backend: 's2',
+    text,
+  });
   await tcp.close();
   await until(() => long.lines.length > 0, 'a long packet');
   long.child.kill('SIGINT');

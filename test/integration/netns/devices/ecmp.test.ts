@@ -187,7 +187,7 @@ test('packets of each flow come by all three nodes in turn', async () => {
       const known = await Promise.all(BALANCERS.map(flowsAt));
       return known.every((keys) => all.every((one) => keys.has(one)));
     },
-    { what: 'all flows at all nodes', timeoutMs: 60_000 },
+    { what: 'all flows at all nodes', timeoutMs: 180_000 },
   );
   await expectIntact(open);
   await expectIntact(turned);

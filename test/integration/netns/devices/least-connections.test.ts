@@ -20,12 +20,12 @@ const PODS = ['a', 'b', 'c'];
 const NODE = { IPv4: '192.168.77.1', IPv6: 'fd00:77::1' } as const;
 const WEB = { n: 10, nodePort: 30_080 } as const;
 const DNS = { n: 11, nodePort: 30_053, port: 53, targetPort: 5353, protocol: 'UDP' } as const;
-/** Flows expire after 10 s at most, and a round of the sweep takes 10 s, too. */
-const SWEPT_MS = 60_000;
+/** Flows expire after 40 s at most, and a round of the sweep takes 10 s. Within that, what a test opens must have talked. */
+const SWEPT_MS = 180_000;
 const POLL_MS = 250;
 const SHORT = [
-  ...['--conntrack-tcp-timeout-established=8s', '--conntrack-udp-timeout=5s'],
-  '--conntrack-udp-timeout-stream=5s',
+  ...['--conntrack-tcp-timeout-established=40s', '--conntrack-udp-timeout=30s'],
+  '--conntrack-udp-timeout-stream=30s',
 ];
 
 type AddressFamily = (typeof FAMILIES)[number];

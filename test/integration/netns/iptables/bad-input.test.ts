@@ -122,7 +122,6 @@ exec sleep 600
     rmSync(begun);
     rmSync(flag);
   },
-  90_000,
 );
 
 test('an ephemeral agent that is stopped while it writes leaves nothing', async () => {
@@ -176,7 +175,7 @@ test('a program that lists rules and does not end: status, services and explain 
   expect(told).toMatch(/^Health: +degraded: what is programmed cannot be read/m);
   expect(told).toMatch(reason);
   expect(told).toMatch(/not looked for what kube-proxy has left: \S+-save does not end: look/);
-  expect(performance.now() - startedMs).toBeLessThan(45_000);
+  expect(performance.now() - startedMs).toBeLessThan(100_000);
   const readers = [
     ['services', ...ownPaths(node.instance)],
     [

@@ -46,7 +46,7 @@ test.each([
     IPv6: { ...NONE, table: true },
   },
   {
-    commands: ['ip6tables-legacy -t nat -N KUBE-SERVICES'],
+    commands: ['ip6tables-legacy -w 30 -t nat -N KUBE-SERVICES'],
     IPv4: NONE,
     IPv6: { ...NONE, legacy: true },
   },

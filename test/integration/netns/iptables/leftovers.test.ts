@@ -51,7 +51,7 @@ test('the node changes from iptables-nft to iptables-legacy: only the new rules 
   agent = await node.startAgent(FLAGS);
   await agent.stop();
   expect((await left('nft')).length).toBeGreaterThan(0);
-  await inNode('iptables-legacy -t mangle -N KUBE-IPTABLES-HINT');
+  await inNode('iptables-legacy -w 30 -t mangle -N KUBE-IPTABLES-HINT');
   node.manifests.put('web.yaml', service('web', web, node.pods('web-2')));
   // First without being able to remove the old ones.
   mkdirSync(join(folder, 'broken'));
@@ -99,7 +99,7 @@ test('cleanup knows its rules after others have flushed filter', async () => {
 });
 
 test('the guard of loopback addresses stays as long as they are routed', async () => {
-  await inNode('iptables-legacy -t mangle -X KUBE-IPTABLES-HINT');
+  await inNode('iptables-legacy -w 30 -t mangle -X KUBE-IPTABLES-HINT');
   agent = await node.startAgent(FLAGS);
   await agent.stop();
   expect((await cleanup()).stdout).toMatch(

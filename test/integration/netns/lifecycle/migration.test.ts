@@ -243,7 +243,7 @@ test('killed at each step: nothing fails, and the next start ends what was begun
   await stream.close();
   expect((await load.stop()).failures).toEqual([]);
   expect((await podLoad.stop()).failures).toEqual([]);
-}, 600_000);
+}, 1_200_000);
 
 test('a start that fails before the maps are replaced changes nothing', async () => {
   await agent?.stop();
@@ -257,7 +257,7 @@ test('a start that fails before the maps are replaced changes nothing', async ()
   }
   agent = await node.startAgent();
   expect((await load.stop()).failures).toEqual([]);
-}, 600_000);
+}, 1_200_000);
 
 test('connections that begin between the last copy of the flows and the replaced links live', async () => {
   await agent?.stop();

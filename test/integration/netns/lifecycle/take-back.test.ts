@@ -77,7 +77,7 @@ test('--ephemeral: a start that fails after the hooks are attached takes everyth
   const noAddress = ['--metrics-bind-address', '203.0.113.9:10249', '--bind-address-hard-fail'];
   const main = [process.execPath, compiledPath('main.js'), ...args, ...noAddress, '--ephemeral'];
   const [program = '', ...rest] = insideSandbox(sandbox, main);
-  const { code, stderr } = await run(program, rest);
+  const { code, stderr } = await run(program, rest, { timeoutMs: 120_000 });
   expect(stderr).toContain('"msg":"attached"');
   expect(stderr).toContain('203.0.113.9');
   expect(code).not.toBe(0);
@@ -117,7 +117,7 @@ test('cleanup also removes the files of the run directory, and prints what it re
 test('a kubelet on the node is reported before anything is attached', async () => {
   const program = join(node.instance.runDir, 'kubelet');
   copyFileSync('/usr/bin/sleep', program);
-  const [sh = '', ...args] = insideSandbox(node.self, [program, '60']);
+  const [sh = '', ...args] = insideSandbox(node.self, [program, '600']);
   const kubelet = start(sh, args);
   // The process takes the kubelet's name once it is in its sandbox.
   const isUp = async () => (await run('ps', ['-o', 'comm=', '-p', `${kubelet.pid}`])).stdout.trim();

@@ -29,11 +29,21 @@ afterAll(() => {
   removeCgroup(cgroup);
 });
 
-const ARGV = [process.execPath, compiledPath('main.js'), 'probe', '--cgroup-root', cgroup];
+/** All attempts, on a machine with much other work. */
+const PROBE_MS = 240_000;
+const ARGV = [
+  process.execPath,
+  compiledPath('main.js'),
+  'probe',
+  '--cgroup-root',
+  cgroup,
+  '--timeout',
+  '60s',
+];
 
 async function probe(wrapper: readonly string[] = [], flags: readonly string[] = []) {
   const [program = '', ...args] = [...wrapper, ...ARGV, '-o', 'json', ...flags];
-  const { code, stdout, stderr } = await run(program, args);
+  const { code, stdout, stderr } = await run(program, args, { timeoutMs: PROBE_MS });
   const report: ProbeReport = JSON.parse(stdout === '' ? '{"items": []}' : stdout);
   const texts = new Map(
     report.items.map(({ feature, answer, reason }) => [feature, `${answer}: ${reason}`]),
@@ -68,7 +78,7 @@ describe('where everything works', () => {
 
   test('as a table: what is there, and what a start does with it', async () => {
     const [program = '', ...args] = [...ARGV, '--engine', 'iptables'];
-    const { stdout } = await run(program, args);
+    const { stdout } = await run(program, args, { timeoutMs: PROBE_MS });
     expect(stdout).toMatch(/^FEATURE +ANSWER +REASON +CONSEQUENCE +REMEDY$/m);
     expect(stdout).toMatch(/^tcx +yes +- +- +-$/m);
     expect(stdout).toMatch(/^--engine iptables: +sockets and packets by iptables$/m);
@@ -116,7 +126,7 @@ test('without a cgroup v2 hierarchy the answer is no, with what to do; packets a
   const script = `umount -l "${findCgroup2()}" && exec "$@"`;
   const unmounted = ['unshare', '--mount', 'sh', '-c', script, 'sh'];
   const [program = '', ...args] = [...unmounted, ...ARGV.slice(0, 3), '-o', 'json'];
-  const { stdout, code } = await run(program, args);
+  const { stdout, code } = await run(program, args, { timeoutMs: PROBE_MS });
   const { items, engine }: ProbeReport = JSON.parse(stdout);
   const answers = new Map(items.map(({ feature, ...rest }) => [feature, rest]));
   expect(answers.get('cgroup v2')).toMatchObject({

@@ -98,7 +98,7 @@ test(`${HISTORIES} random histories: kernel and connections follow the model`, a
   });
   await fc.assert(lives, repeatable(HISTORIES));
   expect((await node.status()).problems).toEqual([]);
-}, 600_000);
+}, 1_200_000);
 
 test('every table is empty afterwards', async () => {
   await untilHolds(async () => {

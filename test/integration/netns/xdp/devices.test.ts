@@ -234,8 +234,9 @@ describe('a device that does not', () => {
        object.program('fl_xdp_send').testRun({ dataIn: frame, dataOutSize: 0, repeat: 40, flags: 2 });`,
     );
     const { reason, lost } = await cluster.untilXdp('refused');
-    expect(reason).toMatch(/^its driver lost 40 of \d+ frames of XDP within 10 s$/);
-    expect(lost).toBe(40);
+    expect(reason).toMatch(/^its driver lost \d+ of \d+ frames of XDP within 10 s$/);
+    // More, if a server ends its connection as late.
+    expect(lost).toBeGreaterThanOrEqual(40);
     expect([await onDevice(), pins()]).toEqual(['', []]);
     expect(agent.log.join('\n')).toContain('XDP is not used on a device');
     await scrapes.take();

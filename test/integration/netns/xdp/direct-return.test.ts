@@ -11,7 +11,7 @@ import {
   startDirectCluster,
   VIPS,
 } from '../../../support/packets/direct-return.ts';
-import { until } from '../../../support/until.ts';
+import { TIMEOUT_MS, until } from '../../../support/until.ts';
 import { asCards } from './support/cards.ts';
 
 let cluster: DirectCluster;
@@ -88,7 +88,11 @@ describe.each([0, 1])('family %i', (family) => {
     await cluster.serve(only());
     const text = 'x'.repeat(100_000);
     for (const socket of [direct, masqueraded]) {
-      expect(await socket.talk(text)).toMatchObject({ kind: 'answered', backend: 's2', text });
+      expect(await socket.talk(text, undefined, TIMEOUT_MS)).toMatchObject({
+        kind: 'answered',
+        backend: 's2',
+        text,
+      });
       await socket.close();
     }
   });
