@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases 3 and 4: backends are added, removed and killed under traffic, without a failed connection.
-
 import { nowMs } from '../lab/client/clock.ts';
 import type { LoadReport } from '../lab/client/protocol.ts';
 import { connectionsOf } from '../lab/connections.ts';
@@ -71,7 +70,10 @@ export async function showBackendDeath(stage: Stage): Promise<PhaseResult> {
     `  ${victim} not ready: its last connection ${ms(drainMs)} after the file was written`,
   );
   const server = stage.servers.get(victim);
-  await awaitLoad(load, () => server === undefined || connectionsOf(server.pid) === 0);
+  await awaitLoad(
+    load,
+    () => server === undefined || server.hasExited() || connectionsOf(server.pid) === 0,
+  );
   server?.kill('SIGKILL');
   await server?.exited;
   const carried = await awaitMore(load, MORE);

@@ -165,7 +165,7 @@ async function expectAllEqual(stage: Stage, { settings, steps, ...story }: Story
 
 describe.skipIf(isMissing)('iptables', () => {
   const stage = useStage({ network: 'routed', mode: 'iptables', start: oracle('iptables') });
-  test.for(stories)('$name', { timeout: 120_000 }, (story) => expectAllEqual(stage(), story));
+  test.for(stories)('$name', (story) => expectAllEqual(stage(), story));
 
   test(`${STATES} random Services`, { timeout: STATES * 30_000 }, async () => {
     const isEqual = fc.asyncProperty(drawn, (state) => expectAllEqual(stage(), storyOf(state)));

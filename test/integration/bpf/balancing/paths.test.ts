@@ -153,7 +153,7 @@ describe.each(['sockets', 'tc', 'XDP'] as const)('%s', (path) => {
     ['weighted-least-connections', isLevel(WEIGHTS)],
     ['source-hash', isSpread(WEIGHTS)],
     ['maglev', isSpread(WEIGHTS)],
-  ] as const)('%s', { timeout: 60_000 }, (algorithm, check) => {
+  ] as const)('%s', (algorithm, check) => {
     check(countsOf(path, algorithm));
   });
 });

@@ -109,7 +109,7 @@ test.each([
   ['equal', [1, 1, 1, 1]],
   ['3:1:1:0, the last one drained', [3, 1, 1]],
   ['a table of two blocks', [9, 5, 3, 2]],
-])('many sources spread by weights: %s', { timeout: 60_000 }, (_, weights) => {
+])('many sources spread by weights: %s', (_, weights) => {
   const spread = started([1, 2, 3, 4].slice(0, weights.length), weights);
   try {
     for (const addressOf of [

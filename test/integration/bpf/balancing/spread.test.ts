@@ -14,7 +14,7 @@ beforeAll(() => {
 });
 afterAll(() => drive?.close());
 
-test.each([1, 2, 3, 15, 16, 17, 1000])('a set of %i backends', { timeout: 60_000 }, (slots) => {
+test.each([1, 2, 3, 15, 16, 17, 1000])('a set of %i backends', (slots) => {
   const ids = Array.from({ length: slots }, (_, i) => i + 1);
   expectShares(countPicks(drive, drive.putSet(0, ids)), new Map(ids.map((id) => [id, 1])));
 });
@@ -23,7 +23,7 @@ test.each([
   ['two backends', [3, 1]],
   ['a canary of a thousandth', [999, 1]],
   ['a table of several blocks', Array.from({ length: 40 }, (_, i) => 1 + (i % 7))],
-])('weights of %s', { timeout: 60_000 }, (_, weights) => {
+])('weights of %s', (_, weights) => {
   const ids = weights.map((_, index) => 1 + index);
   const table = tableOrder(weights).map((index) => 1 + index);
   const picked = countPicks(drive, drive.putSetOfKind('weighted-random', 16, ids, table));

@@ -126,7 +126,7 @@ describe.skipIf(!readiness.isReady)('an agent on a real API server', () => {
       await plane.api.patch(`${NODES}/n1`, { metadata: { annotations: { round: String(round) } } });
     }
     await plane.replaceStore();
-    await untilHolds(() => expect(agent.log.join('\n')).toContain('suspicious list'), 150_000);
+    await untilHolds(() => expect(agent.log.join('\n')).toContain('suspicious list'));
     expect(await reached(web())).toEqual(['web-1', 'web-2']);
     await untilHolds(async () => {
       const rows = (await askAgent(node.instance.runDir, '/v1/services')) as ServiceRow[];
