@@ -105,6 +105,8 @@ class RunningAgent implements Agent {
   #lastSync: AgentState['lastSync'];
   #driftTotal = 0;
   #lastAuditAt: Date | undefined;
+  /** One has failed, so that it is not known what is programmed. */
+  #isAuditDue = false;
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
@@ -130,8 +132,7 @@ class RunningAgent implements Agent {
   sourceSynced(): void {
     if (this.#isSourceSynced) return;
     this.#isSourceSynced = true;
-    this.#next.addAll();
-    this.#schedule();
+    this.#syncAll();
   }
 
   nodesListed(): void {
@@ -143,12 +144,17 @@ class RunningAgent implements Agent {
   async audit(): Promise<readonly Entry[]> {
     const plan = this.#plan;
     if (plan === undefined || !this.#isSourceSynced) return [];
-    const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
-    if (this.#isStopped) return audited.drift;
-    this.#noteAudit(audited);
-    const services = [...plan.services.keys()];
-    this.#note({ services, changes: new Map(), report: audited.report, isFull: true });
-    return audited.drift;
+    try {
+      const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
+      if (!this.#isStopped) this.#noteAudit(audited, plan);
+      if (this.#isAuditDue) this.#syncAll();
+      this.#isAuditDue = false;
+      return audited.drift;
+    } catch (error) {
+      this.#isAuditDue = true;
+      if (!this.#isStopped) this.#noteThrown(error, 'audit');
+      throw error;
+    }
   }
 
   state(): AgentState {
@@ -225,7 +231,7 @@ class RunningAgent implements Agent {
       this.#note({ services, changes: this.#programmed(changes, report), report, isFull });
     } catch (error) {
       this.#next.restore(changes);
-      if (!this.#isStopped) this.#noteThrown(error);
+      if (!this.#isStopped) this.#noteThrown(error, 'sync');
     }
   }
 
@@ -267,24 +273,33 @@ class RunningAgent implements Agent {
   }
 
   /** The error is not of single entries: every Service is retried. */
-  #noteThrown(error: unknown): void {
-    this.#parts.log.error(fieldsOf(error), 'sync failed, will retry');
+  #noteThrown(error: unknown, what: 'sync' | 'audit'): void {
+    this.#parts.log.error(fieldsOf(error), `${what} failed, will retry`);
     this.#failures.noteThrown(reasonOf(error));
     this.#retries.noted();
   }
 
-  #noteAudit({ drift }: AuditReport): void {
+  #noteAudit({ drift, report }: AuditReport, { services }: Plan): void {
     this.#lastAuditAt = new Date();
     this.#driftTotal += drift.length;
-    if (drift.length === 0) return;
-    const first = drift.slice(0, 5).map(({ text }) => text);
-    this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
+    if (drift.length > 0) {
+      const first = drift.slice(0, 5).map(({ text }) => text);
+      this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
+    }
+    this.#note({ services: [...services.keys()], changes: new Map(), report, isFull: true });
   }
 
   #retry(): void {
     this.#next.add(this.#failures.services());
-    if (this.#failures.hasThrown()) this.#next.addAll();
+    if (this.#isAuditDue) void this.#auditOnTimer();
+    else if (this.#failures.hasThrown()) this.#next.addAll();
     this.#next.owe();
+    this.#schedule();
+  }
+
+  /** An audit does not tell which Services it has programmed anew, as a sync does: one of them may have failed meanwhile. */
+  #syncAll(): void {
+    this.#next.addAll();
     this.#schedule();
   }
 
@@ -301,12 +316,7 @@ class RunningAgent implements Agent {
   }
 
   async #auditOnTimer(): Promise<void> {
-    try {
-      await this.audit();
-    } catch (error) {
-      if (this.#isStopped) return;
-      this.#parts.log.error(fieldsOf(error), 'audit failed, will run again');
-    }
+    await this.audit().catch(() => undefined); // Noted where it fails.
   }
 }
 

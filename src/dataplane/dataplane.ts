@@ -67,7 +67,7 @@ export interface Dataplane {
     changed: Iterable<ServiceKey> | 'all',
     nodeAddresses: readonly NodeAddress[],
   ): Promise<SyncReport>;
-  /** Reads the programmed state back, repairs drift from the plan, and reports it. */
+  /** Reads the programmed state back, repairs drift from the plan, and reports it. Rejects as sync does: it is to be asked again. */
   audit(plan: Plan, nodeAddresses: readonly NodeAddress[]): Promise<AuditReport>;
   /** What is programmed, also by a previous agent: cheaper than a snapshot. */
   held(): Promise<Iterable<HeldFrontend>>;

@@ -418,6 +418,26 @@ describe('timers', () => {
     expect(agent.state().driftTotal).toBe(2);
   });
 
+  test('an audit that fails is shown, and run again until one succeeds', async () => {
+    agent.accept([put('s1', '10.1.1.1')]);
+    agent.sourceSynced();
+    await turns();
+    const facts: SyncFacts[] = [];
+    agent.listen({ onSync: (fact) => facts.push(fact) });
+    tables.frontend.IPv4.delete(tables.frontend.IPv4.readAll().map(({ key }) => key));
+    const { audit } = dataplane;
+    dataplane.audit = () => Promise.reject(new Error('EIO'));
+    for (const ms of [AUDIT_MS + 1, AUDIT_MS / 2]) {
+      await vi.advanceTimersByTimeAsync(ms);
+      expect(agent.state().failed).toMatchObject([{ code: 'WRITE_FAILED', reason: 'EIO' }]);
+    }
+    dataplane.audit = audit;
+    await vi.advanceTimersByTimeAsync(AUDIT_MS / 2);
+    expect(frontends()).toBe(1);
+    expect(agent.state()).toMatchObject({ driftTotal: 2, failed: [] });
+    expect(facts.at(-1)).toMatchObject({ isFull: true, isComplete: true });
+  });
+
   test('addresses of the node are followed at once', async () => {
     agent.sourceSynced();
     await turns();

@@ -106,9 +106,14 @@ const MODULES: Readonly<Record<string, string>> = {
 
 const moduleOf = (extension: string): string => MODULES[extension] ?? `xt_${extension}`;
 
+const AGAIN = 'all rules are read and written again at the next try';
+
 function adviceOf(stderr: string, line: string): string {
   const extension = /Couldn't load (?:match|target) [`'](\S+?)'/.exec(stderr)?.[1];
-  if (extension !== undefined && !extension.startsWith('KUBE-')) {
+  if (extension?.startsWith('KUBE-') === true) {
+    return `somebody has deleted the chain ${extension} meanwhile: ${AGAIN}`;
+  }
+  if (extension !== undefined) {
     return `this iptables has no extension ${extension}: install the whole package iptables`;
   }
   // iptables-nft asks the kernel for it first; what it says then, as of an option that it does not know, follows from that.
@@ -127,7 +132,7 @@ function adviceOf(stderr: string, line: string): string {
   if (modules.length > 0 && /No such file or directory|No chain\/target\/match/.test(stderr)) {
     return `the kernel may lack one of ${modules.join(', ')}: load it on the node with modprobe`;
   }
-  return 'all rules are read and written again at the next try';
+  return AGAIN;
 }
 
 function modulesOf(line: string): readonly string[] {

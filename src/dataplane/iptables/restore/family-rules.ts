@@ -42,8 +42,10 @@ export interface Writing {
 export interface FamilyRules {
   /** Writes what differs, each table in one transaction; throws RestoreError. @returns how many chains were different */
   write(wanted: readonly WantedTable[], how: Writing): Promise<number>;
-  /** The same as a full write. @returns what somebody else has changed since the last one */
-  audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<Audited>;
+  /** The same as a full write, and what somebody else has changed since the last one is noted. */
+  audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<number>;
+  /** What audits have found since it was asked last, also those that failed. */
+  takeDrift(): readonly ChainChange[];
   /** That were committed since the start: each is one step of the kernel's generation. */
   transactions(): number;
   /** What iptables-save prints, for somebody who waits for it. */
@@ -52,12 +54,6 @@ export interface FamilyRules {
   isAsWritten(): Promise<boolean>;
   /** False if somebody has removed the rules of a table since they were written. */
   isThere(): Promise<boolean>;
-}
-
-export interface Audited {
-  readonly drift: readonly ChainChange[];
-  /** How many chains were different. */
-  readonly changes: number;
 }
 
 /** @param chainsAtOnce @see restoreInput */
@@ -72,6 +68,7 @@ class WrittenRules implements FamilyRules {
   /** What has made it so. */
   #written: readonly WantedTable[] | undefined;
   #transactions = 0;
+  #drift: readonly ChainChange[] = [];
 
   constructor(tools: Tools, chainsAtOnce: number | undefined) {
     this.#tools = tools;
@@ -84,12 +81,21 @@ class WrittenRules implements FamilyRules {
     return this.#writeOver(this.#held, wanted, isRetry, this.#written);
   }
 
-  async audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<Audited> {
+  async audit(wanted: readonly WantedTable[], isRetry: boolean): Promise<number> {
     const known = this.#held;
     const held = await this.#read();
-    const drift =
-      known === undefined ? [] : changesOf(diffTables(held, asWritten(known, wanted)), held);
-    return { drift, changes: await this.#writeOver(held, wanted, isRetry) };
+    // Before it is written: where that fails, nobody knows afterwards what was there.
+    if (known !== undefined) {
+      const found = changesOf(diffTables(held, asWritten(known, wanted)), held);
+      this.#drift = [...this.#drift, ...found];
+    }
+    return this.#writeOver(held, wanted, isRetry);
+  }
+
+  takeDrift(): readonly ChainChange[] {
+    const drift = this.#drift;
+    this.#drift = [];
+    return drift;
   }
 
   async #writeOver(

@@ -6,11 +6,12 @@ import type { Family } from '../../../model/types.ts';
 import type { Plan, ServiceKey, ServicePlan } from '../../../plan/types.ts';
 import type { FailedEntry } from '../../dataplane.ts';
 import { allOf } from '../../merge.ts';
+import type { ChainChange } from '../diff/changes.ts';
 import type { WantedTable } from '../diff/diff.ts';
 import { serviceOfLine } from '../diff/service-of-line.ts';
 import type { Ruleset } from '../rules/types.ts';
 import { type PrintRuleset, rulesetPrinter } from '../wanted.ts';
-import { type Audited, type FamilyRules, RestoreError } from './family-rules.ts';
+import { type FamilyRules, RestoreError } from './family-rules.ts';
 
 export interface WriterParts {
   readonly families: ReadonlyMap<Family, FamilyRules>;
@@ -18,8 +19,12 @@ export interface WriterParts {
 }
 
 /** What was different in one family. */
-export interface Written extends Audited {
+export interface Written {
   readonly family: Family;
+  /** What somebody else has changed, in an audit. */
+  readonly drift: readonly ChainChange[];
+  /** How many chains were different. */
+  readonly changes: number;
 }
 
 export interface Outcome {
@@ -82,14 +87,17 @@ class RulesWriter implements Writer {
     const services = this.#writable(plan);
     const wanted = this.#wanted({ ...plan, services });
     const isFull = typeof extent === 'string';
-    const written = await allOf(wanted, async ([family, tables]): Promise<Written> => {
+    const changes = await allOf(wanted, async ([family, tables]) => {
       const rules = this.#parts.families.get(family);
-      if (rules === undefined) return { family, changes: 0, drift: [] };
-      if (extent === 'audit') return { family, ...(await rules.audit(tables, isRetry)) };
-      return { family, changes: await rules.write(tables, { isFull, isRetry }), drift: [] };
+      if (rules === undefined) return 0;
+      if (extent === 'audit') return rules.audit(tables, isRetry);
+      return rules.write(tables, { isFull, isRetry });
     });
     this.#services = services;
-    return written;
+    return wanted.map(([family], index) => ({
+      ...{ family, changes: changes[index] ?? 0 },
+      drift: (extent === 'audit' ? this.#parts.families.get(family)?.takeDrift() : undefined) ?? [],
+    }));
   }
 
   /** Those that are refused as they were before. */

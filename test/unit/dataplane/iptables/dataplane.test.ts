@@ -239,6 +239,33 @@ const DELETED =
   '*nat\n-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\nCOMMIT\n';
 const OF_OTHERS = '*nat\n:CNI - [0:0]\n-I PREROUTING -j CNI\nCOMMIT\n';
 
+test('what an audit finds and cannot repair is reported by the one that can', async () => {
+  const { dataplane, IPv4, IPv6 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  for (const rules of [IPv4, IPv6]) rules.restoreAsOther(DELETED);
+  IPv4.failure = FAILURE;
+  await expect(dataplane.audit(PLAN, [])).rejects.toThrow(FAILURE.reason);
+  IPv4.failure = undefined;
+  expect((await dataplane.audit(PLAN, [])).drift.map(({ text }) => text)).toEqual([
+    expect.stringContaining('IPv4 nat PREROUTING: missing'),
+    expect.stringContaining('IPv6 nat PREROUTING: missing'),
+  ]);
+  expect((await dataplane.audit(PLAN, [])).drift).toEqual([]);
+});
+
+test('while a rule of a Service is refused, what others have changed is reported all the same', async () => {
+  const { dataplane, IPv4 } = memoryIptables();
+  await dataplane.sync(PLAN, 'all', []);
+  IPv4.refuse('10.1.1.7:8080');
+  await dataplane.sync(MOVED, ['default/web'], []);
+  IPv4.restoreAsOther(DELETED);
+  const { drift, report } = await dataplane.audit(MOVED, []);
+  expect(report.failed.map(({ service }) => service)).toEqual(['default/web']);
+  expect(drift.map(({ text }) => text)).toEqual([
+    expect.stringContaining('IPv4 nat PREROUTING: missing'),
+  ]);
+});
+
 test('a rule that somebody deletes is missed, too, and what others write is theirs', async () => {
   const { dataplane, IPv4, looked } = looking();
   await dataplane.sync(PLAN, 'all', []);

@@ -94,6 +94,13 @@ test('an extension that iptables does not have', () => {
   );
 });
 
+test('a chain that somebody has deleted between reading and writing, by legacy', () => {
+  const stderr = `iptables-legacy-restore v1.8.9 (legacy): Couldn't load target \`KUBE-CLUSTER-IPS':No such file or directory\n\nError occurred at line: 3\n`;
+  expect(failing(stderr)).toMatch(
+    /; somebody has deleted the chain KUBE-CLUSTER-IPS meanwhile: all rules are read and written again at the next try$/,
+  );
+});
+
 test('the lock, with its holder and without', () => {
   const stderr = `Another app is currently holding the xtables lock; still 5s 0us time ahead to have a chance to grab the lock...\nAnother app is currently holding the xtables lock. Stopped waiting after 5s.\n`;
   const lockHolder = () => ({ pid: 712, program: 'flanneld' });
