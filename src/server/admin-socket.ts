@@ -42,7 +42,8 @@ export type InheritedLock = () => number | undefined;
 const SLICE_MS = 10;
 const ROWS = 100;
 const ONLY_ROOT = 0o600;
-const TIMEOUT_MS = 5_000;
+/** An agent on a busy node answers after seconds. */
+const TIMEOUT_MS = 10_000;
 /** Of what is read from the kernel: longer than the agent waits for a program that lists rules. */
 export const READING_TIMEOUT_MS = 30_000;
 

@@ -9,7 +9,7 @@ import { scanLeftovers } from './scan.ts';
 /** Listing the rules of ten thousand Services takes a second: not at every line of `status --watch`. */
 const RESCAN_MS = 30_000;
 /** Of all programs together. */
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 10_000;
 
 /** undefined: nothing is left, kube-proxy serves this node, or this process may not look. */
 export function createLeftoverWarning(): () => Promise<string | undefined> {

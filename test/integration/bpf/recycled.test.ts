@@ -22,6 +22,8 @@ const A = { family: 'IPv4', address: '10.96.0.1', port: 80, protocol: 'TCP' } as
 
 /** Each round has its own maps, so that other frontends share a bucket each time. */
 const ROUNDS = 8;
+/** However seldom a busy machine lets the writer run. */
+const CHANGES_PER_ROUND = 150;
 
 let object: BpfObject;
 let pins: string;
@@ -50,7 +52,7 @@ interface Result {
   readonly changes: number;
 }
 
-/** Reads with `program` at least `picks` times beside a writer, or until a read is not clean and `endsEarly`. */
+/** Reads with `program` at least `picks` times beside a writer, and while that makes so many changes, or until a read is not clean and `endsEarly`. */
 async function readWhile(
   program: string,
   mode: string,
@@ -70,7 +72,9 @@ async function readWhile(
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   try {
     while (Atomics.load(shared, 1) < 3) await Promise.race([turn(), died]);
-    while (reading[0]! < BigInt(picks) && !(endsEarly && reading[1]! + reading[2]! > 0n)) {
+    const isDone = (): boolean =>
+      reading[0]! >= BigInt(picks) && Atomics.load(shared, 1) >= CHANGES_PER_ROUND;
+    while (!isDone() && !(endsEarly && reading[1]! + reading[2]! > 0n)) {
       object.program(program).testRun({ dataIn, repeat: PICKS_PER_CALL });
       await Promise.race([turn(), died]);
     }
@@ -118,7 +122,6 @@ test('a frontend is never read wrong and never missed', { timeout: 3_600_000 }, 
   const result = await readInRounds({ program: 'fl_read_select', mode: 'sync' });
   expect(result).toMatchObject({ wrong: 0, missed: 0 });
   expect(result.picks).toBeGreaterThanOrEqual(PICKS);
-  expect(result.changes).toBeGreaterThan(1_000);
 });
 
 /** Wrong reads occur only in some rounds, once in some hundred thousand to some million reads. */
