@@ -18,7 +18,7 @@ import type { Planner } from '../plan/planner.ts';
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch, type ServiceChanges } from './batch.ts';
-import { createFailures, type Failures } from './failures.ts';
+import { createFailures, type Failures, type Work } from './failures.ts';
 import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
@@ -105,8 +105,6 @@ class RunningAgent implements Agent {
   #lastSync: AgentState['lastSync'];
   #driftTotal = 0;
   #lastAuditAt: Date | undefined;
-  /** One has failed, so that it is not known what is programmed. */
-  #isAuditDue = false;
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
@@ -147,11 +145,8 @@ class RunningAgent implements Agent {
     try {
       const audited = await this.#parts.dataplane.audit(plan, this.#addresses);
       if (!this.#isStopped) this.#noteAudit(audited, plan);
-      if (this.#isAuditDue) this.#syncAll();
-      this.#isAuditDue = false;
       return audited.drift;
     } catch (error) {
-      this.#isAuditDue = true;
       if (!this.#isStopped) this.#noteThrown(error, 'audit');
       throw error;
     }
@@ -269,13 +264,15 @@ class RunningAgent implements Agent {
   /** An audit may end while the dataplane still has the batch of a later change. */
   #isInSync(): boolean {
     const isPending = this.#isBatchOut || !this.#next.isEmpty() || this.#pending.length > 0;
-    return !isPending && !this.#failures.hasThrown() && this.#failures.services().length === 0;
+    return (
+      !isPending && !this.#failures.hasThrown('sync') && this.#failures.services().length === 0
+    );
   }
 
   /** The error is not of single entries: every Service is retried. */
-  #noteThrown(error: unknown, what: 'sync' | 'audit'): void {
+  #noteThrown(error: unknown, what: Work): void {
     this.#parts.log.error(fieldsOf(error), `${what} failed, will retry`);
-    this.#failures.noteThrown(reasonOf(error));
+    this.#failures.noteThrown(what, reasonOf(error));
     this.#retries.noted();
   }
 
@@ -286,18 +283,20 @@ class RunningAgent implements Agent {
       const first = drift.slice(0, 5).map(({ text }) => text);
       this.#parts.log.warn({ differences: drift.length, first }, 'audit found drift, repaired');
     }
+    // It cannot tell which Services it has programmed anew: what has failed before is made up for by a sync.
+    if (!this.#failures.isEmpty()) this.#syncAll();
+    this.#failures.audited();
     this.#note({ services: [...services.keys()], changes: new Map(), report, isFull: true });
   }
 
   #retry(): void {
     this.#next.add(this.#failures.services());
-    if (this.#isAuditDue) void this.#auditOnTimer();
-    else if (this.#failures.hasThrown()) this.#next.addAll();
+    if (this.#failures.hasThrown('audit')) void this.#auditOnTimer();
+    if (this.#failures.hasThrown('sync')) this.#next.addAll();
     this.#next.owe();
     this.#schedule();
   }
 
-  /** An audit does not tell which Services it has programmed anew, as a sync does: one of them may have failed meanwhile. */
   #syncAll(): void {
     this.#next.addAll();
     this.#schedule();

@@ -10,29 +10,34 @@ export interface Synced {
   readonly isFull: boolean;
 }
 
+/** What the dataplane was asked for. A sync that succeeds does not say that what is programmed can be read. */
+export type Work = 'sync' | 'audit';
+
 export interface Failures {
   /** Replaces the failures of the Services of this sync and of the node. */
   note(synced: Synced, failed: readonly FailedEntry[]): void;
-  noteThrown(reason: string): void;
+  noteThrown(what: Work, reason: string): void;
+  /** An audit has succeeded. */
+  audited(): void;
   all(): readonly FailedEntry[];
   isEmpty(): boolean;
   services(): readonly ServiceKey[];
   hasFullMap(): boolean;
-  hasThrown(): boolean;
+  hasThrown(what: Work): boolean;
 }
 
 export function createFailures(dataplane: string): Failures {
   const ofServices = new Map<ServiceKey, readonly FailedEntry[]>();
   let ofNode: readonly FailedEntry[] = [];
-  let thrown: FailedEntry | undefined;
+  const thrown = new Map<Work, FailedEntry>();
   const all = (): readonly FailedEntry[] => [
-    ...(thrown === undefined ? [] : [thrown]),
+    ...[...thrown.values()].slice(0, 1),
     ...ofNode,
     ...[...ofServices.values()].flat(),
   ];
   return {
     note({ services, isFull }, failed) {
-      if (isFull) thrown = undefined;
+      if (isFull) thrown.delete('sync');
       ofNode = failed.filter(({ service }) => service === undefined);
       for (const key of services) ofServices.delete(key);
       for (const entry of failed) {
@@ -40,14 +45,15 @@ export function createFailures(dataplane: string): Failures {
         ofServices.set(entry.service, [...(ofServices.get(entry.service) ?? []), entry]);
       }
     },
-    noteThrown(reason) {
+    noteThrown(what, reason) {
       const id = { kind: 'dataplane', dataplane } as const;
-      thrown = { id, text: `dataplane ${dataplane}`, code: 'WRITE_FAILED', reason };
+      thrown.set(what, { id, text: `dataplane ${dataplane}`, code: 'WRITE_FAILED', reason });
     },
+    audited: () => void thrown.delete('audit'),
     all,
-    isEmpty: () => thrown === undefined && ofNode.length === 0 && ofServices.size === 0,
+    isEmpty: () => thrown.size === 0 && ofNode.length === 0 && ofServices.size === 0,
     services: () => [...ofServices.keys()],
     hasFullMap: () => all().some(({ code }) => code === 'MAP_FULL'),
-    hasThrown: () => thrown !== undefined,
+    hasThrown: (what) => thrown.has(what),
   };
 }

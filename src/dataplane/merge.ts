@@ -3,7 +3,7 @@
 import { ALGORITHM_NAMES } from '../plan/decide/balancing.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { Capabilities, OriginCapabilities } from './capabilities.ts';
-import type { AuditReport, Dataplane, FailedEntry, SyncReport } from './dataplane.ts';
+import type { Dataplane, FailedEntry, SyncReport } from './dataplane.ts';
 import type {
   Counters,
   Fallback,
@@ -30,14 +30,6 @@ export const mergeReports = (reports: readonly SyncReport[]): SyncReport => ({
   applied: reports.reduce((sum, { applied }) => sum + applied, 0),
   failed: reports.flatMap(({ failed }) => failed),
   elapsedMs: Math.max(0, ...reports.map(({ elapsedMs }) => elapsedMs)),
-});
-
-export const mergeAudits = (
-  audits: readonly AuditReport[],
-  others: readonly SyncReport[],
-): AuditReport => ({
-  drift: audits.flatMap(({ drift }) => drift),
-  report: mergeReports([...audits.map(({ report }) => report), ...others]),
 });
 
 export const mergeSnapshots = (snapshots: readonly Snapshot[]): Snapshot => ({

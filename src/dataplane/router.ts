@@ -3,6 +3,7 @@
 // and what they answer is merged. None waits for another, and one that fails keeps none from its work.
 // What moves from one to another is programmed by the new one before the old one removes it; all of them are given
 // the Services of a sync as they were at its start.
+
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { Capabilities } from './capabilities.ts';
 import type {
@@ -13,10 +14,10 @@ import type {
   NodeAddress,
   SyncReport,
 } from './dataplane.ts';
+import type { Entry } from './entry.ts';
 import { viewAsOfNow } from './mapped-view.ts';
 import {
   allOf,
-  mergeAudits,
   mergeCapabilities,
   mergeCounters,
   mergeInstallations,
@@ -85,6 +86,8 @@ class Router implements ComposedDataplane {
   readonly #all: readonly Dataplane[];
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
+  /** Of members whose audit has succeeded where another's has not. */
+  #drift: readonly Entry[] = [];
 
   constructor(dataplanes: readonly [Dataplane, ...Dataplane[]], fallback?: Fallback) {
     const capabilities = dataplanes.map((dataplane) => dataplane.capabilities);
@@ -115,10 +118,16 @@ class Router implements ComposedDataplane {
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {
     return this.#turns(async () => {
       const now = asOfNow(plan, 'all');
-      const audits = await allOf(this.#members, (member) => member.audit(now, addresses));
+      const audits = await allOf(this.#members, async (member) => {
+        const audited = await member.audit(now, addresses);
+        this.#drift = [...this.#drift, ...audited.drift];
+        return audited;
+      });
       const made = audits.map(({ report }) => report);
       const removed = await this.#removeMoved(now, isMadeIn(made, 'all'), addresses);
-      return mergeAudits(audits, removed);
+      const drift = this.#drift;
+      this.#drift = [];
+      return { drift, report: mergeReports([...made, ...removed]) };
     });
   }
 

@@ -115,6 +115,18 @@ test('results are merged', async () => {
   expect([bpf.isClosed, rest.isClosed]).toEqual([true, true]);
 });
 
+test('what one of them finds in an audit that fails in another is reported by the next audit, once', async () => {
+  const { rest, router } = twoDataplanes();
+  const plan = planOf(port('web', 'TCP'));
+  const { audit } = rest;
+  rest.audit = () => Promise.reject(new Error('iptables is broken'));
+  await expect(router.audit(plan, [])).rejects.toThrow('iptables is broken');
+  rest.audit = audit;
+  const found = async () => (await router.audit(plan, [])).drift.map(({ text }) => text);
+  expect(await found()).toEqual(['bpf', 'bpf', 'iptables']);
+  expect(await found()).toEqual(['bpf', 'iptables']);
+});
+
 test('bpf alone: SCTP is not programmed, and the other ports of its ClusterIP are refused', async () => {
   const tables = memoryTables();
   const router = createRouter([memoryDataplane(tables)]);

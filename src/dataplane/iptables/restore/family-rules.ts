@@ -68,7 +68,8 @@ class WrittenRules implements FamilyRules {
   /** What has made it so. */
   #written: readonly WantedTable[] | undefined;
   #transactions = 0;
-  #drift: readonly ChainChange[] = [];
+  /** By table and chain: what is changed again before it is reported is one difference. */
+  readonly #drift = new Map<string, ChainChange>();
 
   constructor(tools: Tools, chainsAtOnce: number | undefined) {
     this.#tools = tools;
@@ -86,15 +87,15 @@ class WrittenRules implements FamilyRules {
     const held = await this.#read();
     // Before it is written: where that fails, nobody knows afterwards what was there.
     if (known !== undefined) {
-      const found = changesOf(diffTables(held, asWritten(known, wanted)), held);
-      this.#drift = [...this.#drift, ...found];
+      for (const change of changesOf(diffTables(held, asWritten(known, wanted)), held))
+        this.#drift.set(`${change.table} ${change.chain}`, change);
     }
     return this.#writeOver(held, wanted, isRetry);
   }
 
   takeDrift(): readonly ChainChange[] {
-    const drift = this.#drift;
-    this.#drift = [];
+    const drift = [...this.#drift.values()];
+    this.#drift.clear();
     return drift;
   }
 
