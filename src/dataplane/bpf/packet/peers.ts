@@ -31,13 +31,15 @@ type Ports = ReadonlyMap<string, number>;
 export function createPeers(map: PeerMap, log: Pick<Logger, 'warn'>): Peers {
   let last: NodeFacts['peers'];
   let held: Ports | undefined;
-  const put = (address: string, port: number): boolean => {
+  /** Whose element is not as it should be: it differs because of that, and is told once. */
+  let refused: ReadonlySet<string> = new Set();
+  const put = (address: string, port: number, isKnown: boolean): boolean => {
     try {
       map.put(encodeNodeAddress(address), encodePeer({ port }));
       return true;
     } catch (error) {
       const fields = { address, map: map.info.name, code: codeOf(error) };
-      log.warn(fields, 'requests to this node are masqueraded, and none is taken from it');
+      if (!refused.has(address)) log.warn(fields, isKnown ? LOST_PORT : LOST_NODE);
       return false;
     }
   };
@@ -46,9 +48,17 @@ export function createPeers(map: PeerMap, log: Pick<Logger, 'warn'>): Peers {
     for (const address of known.keys()) {
       if (!wanted.has(address)) map.delete(encodeNodeAddress(address));
     }
-    held = new Map(
-      [...wanted].filter(([address, port]) => known.get(address) === port || put(address, port)),
-    );
+    const written = new Map<string, number>();
+    const failed = new Set<string>();
+    for (const [address, port] of wanted) {
+      const before = known.get(address);
+      const isWritten = before === port || put(address, port, before !== undefined);
+      if (!isWritten) failed.add(address);
+      const now = isWritten ? port : before;
+      if (now !== undefined) written.set(address, now);
+    }
+    held = written;
+    refused = failed;
   };
   return {
     follow({ peers }) {
@@ -60,24 +70,29 @@ export function createPeers(map: PeerMap, log: Pick<Logger, 'warn'>): Peers {
     audit({ peers }) {
       // An earlier agent's, or a plan that is still to be synced.
       if (peers === undefined || peers !== last) return [];
-      const wanted = portsOf(peers);
       const known = portsIn(map);
-      write(wanted, known);
-      return differences(wanted, known);
+      const before = refused;
+      write(portsOf(peers), known);
+      return differences(known, held ?? known).filter(({ id }) => !before.has(id.address));
     },
   };
 }
 
-function differences(wanted: Ports, known: Ports): readonly Entry[] {
-  const stray = [...known.keys()].filter((address) => !wanted.has(address));
-  const changed = [...wanted].filter(([address, port]) => known.get(address) !== port);
+const LOST_NODE = 'requests to this node are masqueraded, and none is taken from it';
+const LOST_PORT = 'requests to this node go to its former port, or are masqueraded if it had none';
+
+function differences(before: Ports, now: Ports): readonly PeerEntry[] {
+  const stray = [...before.keys()].filter((address) => !now.has(address));
+  const changed = [...now].filter(([address, port]) => before.get(address) !== port);
   return [
     ...stray.map((address) => entryOf(address, 'is no address of a Node')),
-    ...changed.map(([address]) => entryOf(address, known.has(address) ? 'differs' : 'is missing')),
+    ...changed.map(([address]) => entryOf(address, before.has(address) ? 'differs' : 'is missing')),
   ];
 }
 
-const entryOf = (address: string, what: string): Entry => ({
+type PeerEntry = Entry & { readonly id: { readonly kind: 'peer'; readonly address: string } };
+
+const entryOf = (address: string, what: string): PeerEntry => ({
   id: { kind: 'peer', address },
   text: `peer ${address} ${what}`,
 });

@@ -123,12 +123,29 @@ test('a write that throws is done again by the next sync of the same nodes', () 
   expect([...held.keys()]).toEqual(N2.addresses);
 });
 
-test('a node for which there is no room is named, and retried', () => {
+test('a node for which there is no room is named once and retried, and no audit calls it repaired', () => {
   room = 2;
+  const { follow, audit } = createPeers(map, log);
+  const all = nodes({ n2: N2, n3: N3 });
+  follow(all);
+  expect(audit(all)).toEqual([]);
+  expect(warned).toEqual([{ address: '192.0.2.13', map: 'fl_peer', code: 'E2BIG' }]);
+  room = 9;
+  expect(audit(all)).toEqual([]);
+  expect(held.get('192.0.2.13')).toBe(0);
+  held.delete('192.0.2.13');
+  expect(audit(all)).toMatchObject([{ text: 'peer 192.0.2.13 is missing' }]);
+  held.delete('192.0.2.13');
+  room = 2;
+  expect(audit(all)).toEqual([]);
+});
+
+test('a node that goes after its new port was refused leaves nothing', () => {
   const { follow } = createPeers(map, log);
   follow(nodes({ n2: N2, n3: N3 }));
-  expect(warned).toMatchObject([{ address: '192.0.2.13', map: 'fl_peer', code: 'E2BIG' }]);
-  room = 9;
-  follow(nodes({ n2: N2, n3: N3 }));
+  room = 0;
+  follow(nodes({ n2: N2, n3: { ...N3, directReturnPort: 6081 } }));
   expect(held.get('192.0.2.13')).toBe(0);
+  follow(nodes({ n2: N2 }));
+  expect([...held.keys()]).toEqual(N2.addresses);
 });
