@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow tables over BPF maps, read batch by batch, and the totals of all flows, read in the background.
 import { setTimeout as delay } from 'node:timers/promises';
+import { reasonOf } from '../../../errors.ts';
+import type { Logger } from '../../../log.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import type { ElementBatch, FlowTable, FlowTables, Tiers } from './flow-tables.ts';
 import { neverLess, readTotals, type Totals, type TotalsTables } from './traffic/totals.ts';
@@ -81,27 +83,38 @@ const READING_INTERVAL_MS = 5_000;
 /** Enough for some 100,000 flows; a command that waits longer would seem to hang. */
 const LONGEST_WAIT_MS = 300;
 
-/** Reads in turns of the event loop, a batch in each. */
+/** Reads in turns of the event loop, a batch in each. After a reading that fails the last one is shown until one succeeds. */
 export function createTotalsReader(
   tables: TotalsTables,
+  log: Pick<Logger, 'warn'>,
   intervalMs = READING_INTERVAL_MS,
 ): TotalsReader {
   let last: Totals | undefined;
   let startedAt = Number.NEGATIVE_INFINITY;
   let isReading = false;
+  let hasFailed = false;
   let isClosed = false;
   let tellEnd: () => void = () => undefined;
   let ended = Promise.resolve();
-  const step = (reading: Generator<undefined, Totals>): void => {
-    if (isClosed) return;
-    const { done, value } = reading.next();
-    if (done !== true) {
-      setImmediate(step, reading);
-      return;
-    }
-    last = neverLess(last, value);
+  const end = (): void => {
     isReading = false;
     tellEnd();
+  };
+  const step = (reading: Generator<undefined, Totals>): void => {
+    if (isClosed) return;
+    try {
+      const { done, value } = reading.next();
+      if (done !== true) {
+        setImmediate(step, reading);
+        return;
+      }
+      last = neverLess(last, value);
+      hasFailed = false;
+    } catch (error) {
+      if (!hasFailed) log.warn({ reason: reasonOf(error) }, 'the totals of flows cannot be read');
+      hasFailed = true;
+    }
+    end();
   };
   const read = (): Totals | undefined => {
     if (!isReading && !isClosed && performance.now() - startedAt >= intervalMs) {

@@ -125,7 +125,7 @@ export async function openPacketLayer(
     markOlderFlows(loaded.map('fl_mark'), flows);
     const directPort = createDirectPort(runtime, parts.network, parts.hasDirectReturn);
     opened.push(directPort);
-    const totals = createTotalsReader({ flows, traffic, frontend });
+    const totals = createTotalsReader({ flows, traffic, frontend }, log);
     opened.push(totals);
     const follower = followDevices(settings, loaded, { ...parts, xdp });
     opened.push(follower);

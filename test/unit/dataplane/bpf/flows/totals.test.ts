@@ -113,9 +113,12 @@ describe('never less', () => {
 });
 
 describe('readings in the background', () => {
+  const warned: object[] = [];
+  const log = { warn: (fields: object) => warned.push(fields) };
+
   test('nothing at first, then the last reading, a new one when that is old', async () => {
     putFlow(node.flows, flow('203.0.113.9:1'));
-    const reader = createTotalsReader(tablesOf(node), 0);
+    const reader = createTotalsReader(tablesOf(node), log, 0);
     expect(reader.read()).toBeUndefined();
     const first = await until(() => reader.read(), 'the first reading');
     expect(first.get(web())).toMatchObject(ONE);
@@ -127,14 +130,14 @@ describe('readings in the background', () => {
 
   test('the latest is of a reading that has just ended', async () => {
     putFlow(node.flows, flow('203.0.113.9:1'));
-    const reader = createTotalsReader(tablesOf(node), 0);
+    const reader = createTotalsReader(tablesOf(node), log, 0);
     expect((await reader.latest())?.get(web())).toMatchObject(ONE);
     reader.close();
     expect((await reader.latest())?.get(web())).toMatchObject(ONE);
   });
 
   test('no reading more often than asked', async () => {
-    const reader = createTotalsReader(tablesOf(node), 60_000);
+    const reader = createTotalsReader(tablesOf(node), log, 60_000);
     reader.read();
     await until(() => reader.read(), 'the first reading');
     putFlow(node.flows, flow('203.0.113.9:1'));
@@ -142,4 +145,34 @@ describe('readings in the background', () => {
     for (let turn = 0; turn < 50; turn += 1) await new Promise(setImmediate);
     expect(reader.read()?.get(web())?.toBackend.packets).toBe(0);
   });
+
+  test.each([0, 1])(
+    'one that fails at batch %i is told once in a row, and the next one counts',
+    async (batch) => {
+      warned.length = 0;
+      const { main } = node.flows.IPv4.flow;
+      const batches = main.batches.bind(main);
+      Object.assign(main, {
+        *batches() {
+          for (let at = 0; at < batch; at += 1)
+            yield { keys: Buffer.of(), values: Buffer.of(), count: 0 };
+          throw new Error('ENOMEM');
+        },
+      });
+      const reader = createTotalsReader(tablesOf(node), log, 0);
+      await expect(reader.latest()).resolves.toBeUndefined();
+      await expect(reader.latest()).resolves.toBeUndefined();
+      expect(warned).toEqual([{ reason: 'ENOMEM' }]);
+      Object.assign(main, { batches });
+      putFlow(node.flows, flow('203.0.113.9:1'));
+      expect((await reader.latest())?.get(web())).toMatchObject(ONE);
+      Object.assign(main, {
+        batches: () => {
+          throw new Error('EIO');
+        },
+      });
+      expect((await reader.latest())?.get(web())).toMatchObject(ONE);
+      expect(warned).toEqual([{ reason: 'ENOMEM' }, { reason: 'EIO' }]);
+    },
+  );
 });
