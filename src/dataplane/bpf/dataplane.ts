@@ -77,6 +77,8 @@ class BpfDataplane implements Dataplane {
   /** A previous agent may have died with ids and blocks that were retired but not released. */
   #adopted: Promise<void>;
   #isUnsure = false;
+  /** Found by audits that an error has ended: the tables that are adopted after it show it no more. */
+  #drift: Entry[] = [];
   /** The packet layer was told the Services of all syncs. */
   #isFollowed = false;
   #isClosed = false;
@@ -126,15 +128,17 @@ class BpfDataplane implements Dataplane {
     const plan = this.#feasible(asked);
     return this.#turn(async (core) => {
       this.#parts.packets?.repair();
-      const ofNodes = this.#parts.packets?.audit(plan) ?? [];
-      const drift = [...ofNodes, ...(await this.#findDrift(core))];
-      if (this.#isClosed) return { drift, report: sum([]) };
+      for (const entry of this.#parts.packets?.audit(plan) ?? []) this.#drift.push(entry);
+      await this.#findDrift(core);
+      if (this.#isClosed) return { drift: this.#drift, report: sum([]) };
       const undetected = core.applyDetector(plan);
       const report = await this.#apply(plan, core.allServices(plan));
-      if (this.#isClosed) return { drift, report };
+      if (this.#isClosed) return { drift: this.#drift, report };
       core.dropStray();
       const failed = [...undetected, ...this.#nodeAddresses.check(plan, addresses)];
       this.#release(true);
+      const drift = this.#drift;
+      this.#drift = [];
       return { drift, report: { ...report, failed: [...report.failed, ...failed] } };
     });
   }
@@ -215,10 +219,9 @@ class BpfDataplane implements Dataplane {
     this.#isUnsure = false;
   }
 
-  async #findDrift(core: TableSync): Promise<readonly Entry[]> {
-    const drift: Entry[] = [];
-    await inSlices(collected(core.findDrift(), drift), SLICE_MS, () => this.#isClosed);
-    return drift;
+  /** It repairs in part what it finds. */
+  async #findDrift(core: TableSync): Promise<void> {
+    await inSlices(collected(core.findDrift(), this.#drift), SLICE_MS, () => this.#isClosed);
   }
 
   /** Ends with a turn of the event loop, unless there is nothing to make. */
@@ -273,7 +276,7 @@ const closed = (): Error => new Error('the dataplane is closed');
 
 function* collected<T>(parts: Iterable<readonly T[]>, all: T[]): Generator<void, void> {
   for (const part of parts) {
-    all.push(...part);
+    for (const one of part) all.push(one);
     yield;
   }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// An audit and a snapshot of many Services let the event loop run in between, and stop when the dataplane is closed.
-import { describe, expect, test } from 'vitest';
+// An audit and a snapshot of many Services let the event loop run in between, stop when the dataplane is closed, and lose
+// nothing that was found before an error.
+import { describe, expect, type MockInstance, test, vi } from 'vitest';
+import { encodeFrontendKey } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import type { MemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import type { ArrayTable } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import type { Dataplane } from '../../../../src/dataplane/dataplane.ts';
 import { memoryDataplane, memoryTables } from '../../../support/dataplane/memory-dataplane.ts';
@@ -85,6 +88,31 @@ describe('an audit', () => {
     const { report } = await dataplane.audit(PLAN, []);
     expect(report.applied).toBe(0);
     expect(reads()).toBeLessThan(SERVICES);
+  });
+});
+
+describe('what an audit finds', () => {
+  const FRONTEND = encodeFrontendKey({
+    ...{ family: 'IPv4', address: '10.96.0.0', port: 80, protocol: 'TCP' },
+  });
+
+  test.each<[string, (tables: MemoryTables) => MockInstance]>([
+    ['is looking for more', ({ sourceRange }) => vi.spyOn(sourceRange, 'readAll')],
+    ['is writing', ({ frontend }) => vi.spyOn(frontend.IPv4, 'put')],
+  ])('before an error ends it while it %s is told by the next one, once', async (_, spyOn) => {
+    const tables = memoryTables();
+    const dataplane = memoryDataplane(tables);
+    await dataplane.sync(PLAN, 'all', []);
+    tables.frontend.IPv4.delete([FRONTEND]);
+    const spy = spyOn(tables).mockImplementation(() => {
+      throw new Error('EIO');
+    });
+    await expect(dataplane.audit(PLAN, [])).rejects.toThrow('EIO');
+    spy.mockRestore();
+    const text = 'frontend 10.96.0.0:80/TCP of default/s0:http/TCP/IPv4 is missing';
+    expect((await dataplane.audit(PLAN, [])).drift).toMatchObject([{ text }]);
+    expect(tables.frontend.IPv4.get(FRONTEND)).toBeDefined();
+    expect((await dataplane.audit(PLAN, [])).drift).toEqual([]);
   });
 });
 
