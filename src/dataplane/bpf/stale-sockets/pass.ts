@@ -43,6 +43,8 @@ export interface PassReport {
   readonly left: readonly LeftSockets[];
   /** Further sockets can be destroyed by another pass at once. */
   readonly hasMore: boolean;
+  /** Every network namespace that was to be searched, and was found, could be entered. */
+  readonly isSearched: boolean;
 }
 
 /** Rejects if the stale sockets cannot be found. */
@@ -58,9 +60,13 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     failures.map((reason) => [reason, { reason, count: 0 }]),
   );
   const refused: bigint[] = [];
+  let isSearched = failures.length === 0;
   for (const [netns, group] of namespaces) {
     const path = paths.get(netns);
-    const outcomes = await outcomesIn(parts, path, group);
+    const outcomes = await outcomesIn(parts, path, group).catch((error: unknown) => {
+      isSearched = false;
+      return failedFor(group, reasonOf(error));
+    });
     for (const [index, socket] of group.entries()) {
       const outcome = outcomes[index] ?? 'gone';
       if (outcome === 'destroyed') addDestroyed(destroyed, socket);
@@ -74,6 +80,7 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     refused: refused.length,
     left: [...left.values()],
     hasMore: !isWhole && destroyed.size > 0,
+    isSearched,
   };
 }
 
@@ -97,19 +104,17 @@ function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, Stale
 const NOT_FOUND =
   'their network namespace is neither mounted where the agent sees it (/run/netns) nor that of a process it sees';
 
+/** Rejects if the namespace cannot be entered. */
 async function outcomesIn(
   { destroyIn }: PassParts,
   path: string | undefined,
   sockets: readonly StaleSocket[],
 ): Promise<readonly Outcome[]> {
-  try {
-    if (path !== undefined) return await destroyIn(path, sockets);
-    return sockets.map(() => ({ error: NOT_FOUND }));
-  } catch (error) {
-    const reason = reasonOf(error);
-    return sockets.map(() => ({ error: reason }));
-  }
+  return path === undefined ? failedFor(sockets, NOT_FOUND) : destroyIn(path, sockets);
 }
+
+const failedFor = (sockets: readonly StaleSocket[], error: string): readonly Outcome[] =>
+  sockets.map(() => ({ error }));
 
 function addDestroyed(
   all: Map<string, DestroyedSockets>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When passes over the stale sockets run: soon after a sync that made backends gone whose sockets are destroyed, several
 // syncs together, and once more a second later, which finds the sockets whose connect() was under way. As long as sockets
-// are refused, passes look whether they are still there. One pass at a time; what fails is logged once and never affects
-// a sync.
+// are refused, passes look whether they are still there; what could not be searched is retried. One pass at a time; what
+// fails is logged once and never affects a sync.
 import { reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
@@ -11,8 +11,10 @@ import type { PassReport } from './pass.ts';
 /** Collects the syncs of a rolling update. */
 export const BATCH_MS = 50;
 export const SECOND_LOOK_MS = 1_000;
-/** While sockets are refused, each datagram to an address that is no frontend costs a look-up. */
-export const REFUSED_LOOK_MS = 30_000;
+/** While sockets are refused, each datagram to an address that is no frontend costs a look-up; what failed is retried. */
+export const LATER_LOOK_MS = 30_000;
+
+const FAILED = { hasMore: false, refused: 0, isSearched: false } as const;
 
 export interface Schedule {
   request(): void;
@@ -76,11 +78,11 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
     timer = undefined;
     isRequested = false;
     isRunning = true;
-    const { hasMore, refused } = (await pass()) ?? { hasMore: false, refused: 0 };
+    const { hasMore, refused, isSearched } = (await pass()) ?? FAILED;
     isRunning = false;
     if (isRequested || hasMore) request();
     else if (!isSecondLook) runIn(SECOND_LOOK_MS);
-    else if (refused > 0) runIn(REFUSED_LOOK_MS);
+    else if (refused > 0 || !isSearched) runIn(LATER_LOOK_MS);
   };
 
   return {
@@ -101,7 +103,10 @@ function createTally(log: ScheduleParts['log']) {
   let logged = '';
 
   const note = (): void => {
-    const text = left.map(({ reason }) => reason).join('\n');
+    const text = left
+      .map(({ reason }) => reason)
+      .sort()
+      .join('\n');
     if (text === logged) return;
     logged = text;
     for (const { reason, count } of left) {

@@ -29,7 +29,13 @@ export interface StaleSocketsParts {
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-const NOTHING: PassReport = { destroyed: [], refused: 0, left: [], hasMore: false };
+const NOTHING: PassReport = {
+  destroyed: [],
+  refused: 0,
+  left: [],
+  hasMore: false,
+  isSearched: true,
+};
 
 export function createStaleSockets(
   { options, resetsTcp, refuse, waitGracePeriod, log }: StaleSocketsParts,

@@ -76,13 +76,20 @@ test('namespace by namespace, counted by protocol and family', async () => {
     refused: 0,
     left: [],
     hasMore: false,
+    isSearched: true,
   });
   expect(parts.asked).toEqual(['paths 5,6', '/ns/5: 1,3,4,5', '/ns/6: 2']);
 });
 
 test('nothing stale: no namespace is looked for', async () => {
   const parts = partsOf({ sockets: [socket({ cookie: 9n })], served: 9n });
-  expect(await runPass(parts)).toEqual({ destroyed: [], refused: 0, left: [], hasMore: false });
+  expect(await runPass(parts)).toEqual({
+    destroyed: [],
+    refused: 0,
+    left: [],
+    hasMore: false,
+    isSearched: true,
+  });
   expect(parts.asked).toEqual([]);
 });
 
@@ -92,13 +99,23 @@ test('a namespace that is missing or refused affects no other; reasons are count
     paths: [5, 13],
     failures: ['setns: EINVAL'],
   });
-  const { destroyed, left } = await runPass(parts);
+  const { destroyed, left, isSearched } = await runPass(parts);
   expect(destroyed).toEqual([{ protocol: 'UDP', family: 'IPv4', count: 1 }]);
+  expect(isSearched).toBe(false);
   expect(left).toEqual([
     { reason: 'setns: EINVAL', count: 0 },
     { reason: expect.stringMatching(/^their network namespace is neither mounted/), count: 3 },
     { reason: 'setns: EPERM', count: 2 },
   ]);
+});
+
+test.each([
+  ['cannot be entered', [], [13], false],
+  ['cannot be searched', ['setns: EPERM'], [], false],
+  ['is not found', [], [], true],
+])('a namespace that %s', async (_, failures, paths, isExpected) => {
+  const parts = partsOf({ sockets: [socket({ netns: 13 })], failures, paths });
+  expect((await runPass(parts)).isSearched).toBe(isExpected);
 });
 
 test('sockets that are gone by themselves count as neither', async () => {
@@ -142,6 +159,7 @@ test('what cannot be destroyed is refused: UDP sockets of pods whose cookie is k
       { reason: 'EPERM', count: 1 },
     ],
     hasMore: false,
+    isSearched: false,
   });
   expect(parts.asked.at(-1)).toBe('refuse 1,2');
 });

@@ -5,12 +5,18 @@ import type { PassReport } from '../../../../../src/dataplane/bpf/stale-sockets/
 import {
   BATCH_MS,
   createSchedule,
-  REFUSED_LOOK_MS,
+  LATER_LOOK_MS,
   type Schedule,
   SECOND_LOOK_MS,
 } from '../../../../../src/dataplane/bpf/stale-sockets/schedule.ts';
 
-const NOTHING: PassReport = { destroyed: [], refused: 0, left: [], hasMore: false };
+const NOTHING: PassReport = {
+  destroyed: [],
+  refused: 0,
+  left: [],
+  hasMore: false,
+  isSearched: true,
+};
 const destroyed = (count: number): PassReport => ({
   ...NOTHING,
   destroyed: [{ protocol: 'UDP', family: 'IPv4', count }],
@@ -108,10 +114,10 @@ test('a pass waits for the programs that run', async () => {
 });
 
 test('one reason is logged once, also when counts change, and again after it was gone', async () => {
-  reports = [left('a', 'b'), left('a', 'b'), new Error('no memory'), new Error('no memory')];
+  reports = [left('a', 'b'), left('b', 'a'), new Error('no memory'), new Error('no memory')];
   schedule.request();
   await after(SECOND_LOOK_MS + 2 * BATCH_MS);
-  expect(schedule.counts().left).toEqual(left('a', 'b').left);
+  expect(schedule.counts().left).toEqual(left('b', 'a').left);
   schedule.request();
   await after(10_000);
   expect(schedule.counts().left).toEqual([{ reason: 'no memory', count: 0 }]);
@@ -153,18 +159,26 @@ test('closed: no pass follows, not even after a wait', async () => {
   expect(passes).toEqual([]);
 });
 
+test.each<[string, PassReport | Error]>([
+  ['a pass that fails', new Error('no memory')],
+  ['a namespace that cannot be searched', { ...left('setns: ENOMEM'), isSearched: false }],
+])('%s: another one follows, until all are searched', async (_, outcome) => {
+  reports = [outcome, outcome, outcome];
+  schedule.request();
+  await after(10 * LATER_LOOK_MS);
+  const second = BATCH_MS + SECOND_LOOK_MS;
+  expect(passes).toEqual([BATCH_MS, second, second + LATER_LOOK_MS, second + 2 * LATER_LOOK_MS]);
+  expect(told).toHaveLength(1);
+  expect(schedule.counts().left).toEqual([]);
+});
+
 test('as long as sockets are refused, passes follow; their number is logged when it grows', async () => {
   const refused = (count: number): PassReport => ({ ...NOTHING, refused: count });
   reports = [refused(2), refused(2), refused(1), NOTHING];
   schedule.request();
-  await after(10 * REFUSED_LOOK_MS);
+  await after(10 * LATER_LOOK_MS);
   const second = BATCH_MS + SECOND_LOOK_MS;
-  expect(passes).toEqual([
-    BATCH_MS,
-    second,
-    second + REFUSED_LOOK_MS,
-    second + 2 * REFUSED_LOOK_MS,
-  ]);
+  expect(passes).toEqual([BATCH_MS, second, second + LATER_LOOK_MS, second + 2 * LATER_LOOK_MS]);
   expect(told).toEqual(['info stale sockets of pods are refused with their next datagram 2']);
   expect(schedule.counts().refused).toBe(0);
 });
