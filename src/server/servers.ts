@@ -160,11 +160,14 @@ function openServiceHealth(
   const parts: ServiceHealthParts = {
     isProxyHealthy: () => health.verdict().isHealthy,
     localAddresses,
-    onFailure: ({ namespace, name, port, reason }) => {
-      log.warn({ service: `${namespace}/${name}`, port, reason }, 'healthCheckNodePort not served');
+    onFailure: ({ namespace, name, port, reason, isRepeated }) => {
+      const fields = { service: `${namespace}/${name}`, port, reason };
+      if (!isRepeated) log.warn(fields, 'healthCheckNodePort not served');
       const service = { kind: 'Service', namespace, name } as const;
       events.record('FailedToStartServiceHealthcheck', service, reason);
     },
+    onRecovery: ({ namespace, name, port }) =>
+      log.info({ service: `${namespace}/${name}`, port }, 'healthCheckNodePort served'),
   };
   return createServiceHealthServers(parts, listen);
 }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The healthCheckNodePort servers, reconciled with the plan after each successful sync. A Service binds all
-// of its addresses or none; what failed is retried at the next sync (service_health.go in kube-proxy).
+// of its addresses or none; what failed is retried at the next sync, as in kube-proxy (service_health.go), and every 30 s,
+// because that may be long.
 import { reasonOf } from '../../errors.ts';
 import type { HealthCheck, Plan, ServiceKey } from '../../plan/types.ts';
 import { type Listen, type Listener, listenOnce } from '../http/listen.ts';
 import { send } from '../http/response.ts';
+import { later, type Schedule } from '../http/retry-listen.ts';
 import { type BindAddress, bindAddressesOf, serviceHealthResponse } from './service-response.ts';
+
+/** kube-proxy's default syncPeriod, after which its IPVS mode retries. */
+const RETRY_MS = 30_000;
 
 export interface ServiceHealthFailure {
   readonly namespace: string;
@@ -13,6 +18,8 @@ export interface ServiceHealthFailure {
   readonly port: number;
   /** Names address and reason. */
   readonly reason: string;
+  /** The last try has failed for the same reason. */
+  readonly isRepeated: boolean;
 }
 
 export interface ServiceHealthParts {
@@ -20,6 +27,8 @@ export interface ServiceHealthParts {
   /** Canonical addresses of this node's interfaces; may throw. */
   readonly localAddresses: () => readonly string[];
   readonly onFailure: (failure: ServiceHealthFailure) => void;
+  /** It is served after a failure. */
+  readonly onRecovery: (service: Omit<ServiceHealthFailure, 'reason' | 'isRepeated'>) => void;
 }
 
 export interface ServiceHealthServers {
@@ -56,23 +65,28 @@ interface Open {
 export function createServiceHealthServers(
   parts: ServiceHealthParts,
   listen: Listen = listenOnce,
+  schedule: Schedule = later,
 ): ServiceHealthServers {
-  return new Servers(parts, listen);
+  return new Servers(parts, listen, schedule);
 }
 
 class Servers implements ServiceHealthServers {
   readonly #parts: ServiceHealthParts;
   readonly #listen: Listen;
+  readonly #schedule: Schedule;
   readonly #open = new Map<ServiceKey, Open>();
   /** Services with a health check port: few, in a plan of thousands. */
   readonly #checked = new Set<ServiceKey>();
-  /** Syncs are serialized, so that two never bind the same port. */
   #lastSync: Promise<void> = Promise.resolve();
   #isClosed = false;
+  /** Why the last try of each that is not open has failed. */
+  #refusals: ReadonlyMap<ServiceKey, string> = new Map();
+  #cancelRetry: () => void = () => undefined;
 
-  constructor(parts: ServiceHealthParts, listen: Listen) {
+  constructor(parts: ServiceHealthParts, listen: Listen, schedule: Schedule) {
     this.#parts = parts;
     this.#listen = listen;
+    this.#schedule = schedule;
   }
 
   sync(
@@ -83,8 +97,8 @@ class Servers implements ServiceHealthServers {
       if (plan.services.get(key)?.healthCheck === undefined) this.#checked.delete(key);
       else this.#checked.add(key);
     }
-    this.#lastSync = this.#lastSync.then(() => this.#reconcile(this.#desired(plan)));
-    return this.#lastSync;
+    this.#cancelRetry();
+    return this.#enqueue(() => this.#follow(this.#desired(plan)));
   }
 
   synced(): Promise<void> {
@@ -97,8 +111,27 @@ class Servers implements ServiceHealthServers {
 
   close(): Promise<void> {
     this.#isClosed = true;
-    this.#lastSync = this.#lastSync.then(() => this.#reconcile(new Map()));
+    this.#cancelRetry();
+    return this.#enqueue(() => this.#reconcile(new Map()));
+  }
+
+  /** One after the other, so that two never bind the same port; one that fails does not end the next ones. */
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    this.#lastSync = this.#lastSync.catch(() => undefined).then(work);
     return this.#lastSync;
+  }
+
+  async #follow(desired: ReadonlyMap<ServiceKey, Desired>): Promise<void> {
+    try {
+      await this.#reconcile(desired);
+    } finally {
+      // That of a sync which ended after this one was asked for.
+      this.#cancelRetry();
+      // Of the same sync: what the plan has by then may not be programmed.
+      const retry = (): void => void this.#enqueue(() => this.#follow(desired)).catch(() => {});
+      const isRetried = this.#refusals.size > 0 && !this.#isClosed;
+      if (isRetried) this.#cancelRetry = this.#schedule(retry, RETRY_MS);
+    }
   }
 
   #desired({ services, nodePortAddresses }: Pick<Plan, 'services' | 'nodePortAddresses'>) {
@@ -132,14 +165,18 @@ class Servers implements ServiceHealthServers {
     });
     for (const [key] of leaving) this.#open.delete(key);
     await Promise.all(leaving.map(([, { listeners }]) => closeAll(listeners)));
+    const refusals = new Map<ServiceKey, string>();
     for (const [key, next] of desired) {
       const held = this.#open.get(key);
-      if (held === undefined) await this.#tryOpen(key, next);
-      else held.facts = next;
+      if (held !== undefined) held.facts = next;
+      const refusal = held === undefined ? await this.#tryOpen(key, next) : undefined;
+      if (refusal !== undefined) refusals.set(key, refusal);
     }
+    this.#refusals = refusals;
   }
 
-  async #tryOpen(key: ServiceKey, facts: Desired): Promise<void> {
+  /** @returns why it could not */
+  async #tryOpen(key: ServiceKey, facts: Desired): Promise<string | undefined> {
     const listeners: Listener[] = [];
     const held: Open = { identity: identityOf(facts), listeners, facts };
     const { port } = facts.healthCheck;
@@ -149,10 +186,16 @@ class Servers implements ServiceHealthServers {
         if (listener !== undefined) listeners.push(listener);
       }
       this.#open.set(key, held);
+      const { namespace, name } = facts;
+      if (this.#refusals.has(key)) this.#parts.onRecovery({ namespace, name, port });
+      return undefined;
     } catch (error) {
       await closeAll(listeners);
       const { namespace, name } = facts;
-      this.#parts.onFailure({ namespace, name, port, reason: reasonOf(error) });
+      const reason = reasonOf(error);
+      const isRepeated = this.#refusals.get(key) === reason;
+      this.#parts.onFailure({ namespace, name, port, reason, isRepeated });
+      return reason;
     }
   }
 

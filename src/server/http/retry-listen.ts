@@ -27,7 +27,7 @@ export interface RetryingListener {
   close(): Promise<void>;
 }
 
-const later: Schedule = (run, afterMs) => {
+export const later: Schedule = (run, afterMs) => {
   const timer = setTimeout(run, afterMs);
   return () => clearTimeout(timer);
 };

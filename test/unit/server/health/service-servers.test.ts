@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // healthCheckNodePort servers: the bytes of the answer, where they listen, and how they follow the plan.
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { HealthCheck, Plan, ServicePlan } from '../../../../src/plan/types.ts';
 import {
   bindAddressesOf,
@@ -11,7 +11,9 @@ import {
   type ServiceHealthFailure,
   type ServiceHealthParts,
 } from '../../../../src/server/health/service-servers.ts';
-import { type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
+import { type Listen, type Listener, listenOnce } from '../../../../src/server/http/listen.ts';
+import type { Schedule } from '../../../../src/server/http/retry-listen.ts';
+import { until } from '../../../support/until.ts';
 import { ask } from '../http/ask.ts';
 
 test('the body is what load balancers have always seen: tabs, no newline at the end', () => {
@@ -124,21 +126,43 @@ describe('following the plan', () => {
     nodePortAddresses: { IPv4: ['127.0.0.0/8'], IPv6: 'all' } as const,
   });
 
+  let retries: { readonly run: () => void; readonly afterMs: number }[];
+  const schedule: Schedule = (run, afterMs) => {
+    const retry = { run, afterMs };
+    retries.push(retry);
+    return () => {
+      retries = retries.filter((one) => one !== retry);
+    };
+  };
+  let gate: Promise<void> | undefined;
+  beforeEach(() => {
+    retries = [];
+    gate = undefined;
+  });
+
   function servers(parts: Partial<ServiceHealthParts> = {}) {
     const failures: ServiceHealthFailure[] = [];
-    const made = createServiceHealthServers({
+    const recovered: object[] = [];
+    const all: ServiceHealthParts = {
       isProxyHealthy: () => true,
       localAddresses: () => ['127.0.0.1'],
       onFailure: (failure) => failures.push(failure),
+      onRecovery: (service) => recovered.push(service),
       ...parts,
-    });
+    };
+    const listen: Listen = async (options) => {
+      await gate;
+      return listenOnce(options);
+    };
+    const made = createServiceHealthServers(all, listen, schedule);
     open.push(made);
-    return { ...bound(made), failures };
+    return { ...bound(made), failures, recovered };
   }
   const bound = (made: ReturnType<typeof createServiceHealthServers>) => ({
     sync: (plan: Parameters<typeof made.sync>[0], changed = [...plan.services.keys(), 'ns/a']) =>
       made.sync(plan, changed),
     close: made.close.bind(made),
+    synced: made.synced.bind(made),
     open: made.open.bind(made),
   });
 
@@ -165,14 +189,14 @@ describe('following the plan', () => {
 
   test('a port goes with its Service, and can be another Service’s in the same sync', async () => {
     const port = await freePort();
-    const { sync, open: ports, failures } = servers();
+    const { sync, open: ports, failures, recovered } = servers();
     await sync(planOf(service('a', port, 1)));
     await sync(planOf(service('b', port, 1)));
     expect(JSON.parse((await ask(port, '/')).body)).toMatchObject({ service: { name: 'b' } });
     expect([...ports()]).toEqual([['ns/b', port]]);
     await sync(planOf());
     await expect(ask(port, '/')).rejects.toThrow(/ECONNREFUSED/);
-    expect(failures).toEqual([]);
+    expect([failures, recovered]).toEqual([[], []]);
   });
 
   test('a Service is looked at when it changed; those known to have a port at each sync', async () => {
@@ -195,7 +219,7 @@ describe('following the plan', () => {
     await expect(ask(before, '/')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  test('a taken port is a failure that names it, leaves others alone, and is tried at each sync', async () => {
+  test('a taken port is a failure that names it, leaves others alone, and is retried at each sync', async () => {
     const other = await taken();
     const port = await freePort();
     const { sync, failures, open: ports } = servers();
@@ -208,14 +232,94 @@ describe('following the plan', () => {
         name: 'a',
         port: other.port,
         reason: expect.stringMatching(/^127\.0\.0\.1:\d+: the port is in use/) as string,
+        isRepeated: false,
       },
     ]);
     await sync(plan);
-    expect(failures).toHaveLength(2);
+    expect(failures.map(({ isRepeated }) => isRepeated)).toEqual([false, true]);
     await other.close();
     await sync(plan);
     expect(failures).toHaveLength(2);
     expect([...ports().keys()].sort()).toEqual(['ns/a', 'ns/b']);
+  });
+
+  describe('a taken port if no sync comes', () => {
+    /** Of Service a. */
+    async function onTakenPort() {
+      const other = await taken();
+      const made = servers();
+      const plan = planOf(service('a', other.port, 1));
+      await made.sync(plan);
+      expect(retries.map(({ afterMs }) => afterMs)).toEqual([30_000]);
+      const retry = async (): Promise<void> => {
+        for (const { run } of retries.splice(0)) run();
+        await made.synced();
+      };
+      return { ...made, other, plan, retry };
+    }
+
+    test('is retried until it is free', async () => {
+      const { other, retry, failures, recovered, open: ports } = await onTakenPort();
+      await retry();
+      expect(failures.map(({ isRepeated }) => isRepeated)).toEqual([false, true]);
+      expect(recovered).toEqual([]);
+      await other.close();
+      await retry();
+      expect([...ports().keys()]).toEqual(['ns/a']);
+      expect(recovered).toEqual([{ namespace: 'ns', name: 'a', port: other.port }]);
+      expect(retries).toEqual([]);
+    });
+
+    test('is retried as of the last sync, whatever the plan has become', async () => {
+      const { other, retry, plan, open: ports } = await onTakenPort();
+      plan.services.clear();
+      await other.close();
+      await retry();
+      expect([...ports().keys()]).toEqual(['ns/a']);
+    });
+
+    type Made = Awaited<ReturnType<typeof onTakenPort>>;
+    /** Comes while it binds for a sync or a retry. */
+    const during =
+      (begin: (made: Made) => void, end: (made: Made) => Promise<void>) => async (made: Made) => {
+        let bind = (): void => {};
+        gate = new Promise((resolve) => {
+          bind = resolve;
+        });
+        begin(made);
+        await new Promise(setImmediate);
+        const ended = end(made);
+        bind();
+        await ended;
+      };
+    const sync = ({ sync, plan }: Made): void => void sync(plan);
+    const retry = ({ retry }: Made): void => void retry();
+    const without = (made: Made): Promise<void> => made.sync(planOf());
+    const closed = ({ close }: Made): Promise<void> => close();
+
+    test.each<[string, (made: Made) => Promise<void>]>([
+      ['its Service is gone', without],
+      ['its Service goes during a sync', during(sync, without)],
+      ['its Service goes during a retry', during(retry, without)],
+      ['it is closed', closed],
+      ['it is closed during a sync', during(sync, closed)],
+      ['it is closed during a retry', during(retry, closed)],
+    ])('is not retried when %s', async (_, end) => {
+      await end(await onTakenPort());
+      expect(retries).toEqual([]);
+    });
+
+    test('is retried after a retry that failed otherwise, and synced, too', async () => {
+      const { other, sync, plan, failures, open: ports } = await onTakenPort();
+      failures.push = () => {
+        throw new Error('another failure');
+      };
+      for (const { run } of retries.splice(0)) run();
+      await until(() => retries.length === 1, 'the next retry');
+      await other.close();
+      await sync(plan);
+      expect([...ports().keys()]).toEqual(['ns/a']);
+    });
   });
 
   test('all addresses of a Service or none', async () => {
@@ -235,6 +339,7 @@ describe('following the plan', () => {
         isProxyHealthy: () => true,
         localAddresses: () => ['127.0.0.1'],
         onFailure: (failure) => failures.push(failure),
+        onRecovery: () => {},
       },
       (options) => {
         const cause = Object.assign(new Error('no'), { code: 'EAFNOSUPPORT' });
