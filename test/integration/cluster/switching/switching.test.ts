@@ -120,6 +120,8 @@ describe.skipIf(!readiness.isReady || missing !== undefined)('switching under lo
       await untilServed();
       traffic = await startTraffic(outside.client(), targets);
       await start();
+      // After it is ready, and before the lists go with the rules of kube-proxy.
+      if (mode === 'iptables') await said(/session affinity (?:not )?adopted/);
       await proxy?.stop();
       await cleanup('--kube-proxy');
       expect(await traffic.report(`kube-proxy ${mode} -> fairlead`)).toMatchObject(expected);
