@@ -171,8 +171,13 @@ class Servers implements ServiceHealthServers {
       if (held !== undefined) held.facts = next;
       const refusal = held === undefined ? await this.#tryOpen(key, next) : undefined;
       if (refusal !== undefined) refusals.set(key, refusal);
+      else if (this.#refusals.has(key)) this.#noteRecovery(next);
     }
     this.#refusals = refusals;
+  }
+
+  #noteRecovery({ namespace, name, healthCheck }: Desired): void {
+    this.#parts.onRecovery({ namespace, name, port: healthCheck.port });
   }
 
   /** @returns why it could not */
@@ -186,8 +191,6 @@ class Servers implements ServiceHealthServers {
         if (listener !== undefined) listeners.push(listener);
       }
       this.#open.set(key, held);
-      const { namespace, name } = facts;
-      if (this.#refusals.has(key)) this.#parts.onRecovery({ namespace, name, port });
       return undefined;
     } catch (error) {
       await closeAll(listeners);

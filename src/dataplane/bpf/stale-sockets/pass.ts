@@ -47,6 +47,15 @@ export interface PassReport {
   readonly isSearched: boolean;
 }
 
+/** Of a pass that has found none. */
+export const NONE_STALE: PassReport = {
+  destroyed: [],
+  refused: 0,
+  left: [],
+  hasMore: false,
+  isSearched: true,
+};
+
 /** Rejects if the stale sockets cannot be found. */
 export async function runPass(parts: PassParts): Promise<PassReport> {
   const { sockets, isWhole, failures } = await parts.find();

@@ -6,7 +6,7 @@
 import { reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
-import type { PassReport } from './pass.ts';
+import { NONE_STALE, type PassReport } from './pass.ts';
 
 /** Collects the syncs of a rolling update. */
 export const BATCH_MS = 50;
@@ -14,7 +14,7 @@ export const SECOND_LOOK_MS = 1_000;
 /** While sockets are refused, each datagram to an address that is no frontend costs a look-up; what failed is retried. */
 export const LATER_LOOK_MS = 30_000;
 
-const FAILED = { hasMore: false, refused: 0, isSearched: false } as const;
+const FAILED: PassReport = { ...NONE_STALE, isSearched: false };
 
 export interface Schedule {
   request(): void;

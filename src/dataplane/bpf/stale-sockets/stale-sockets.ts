@@ -8,7 +8,7 @@ import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
 import { loadMechanism, type Mechanism } from './mechanism.ts';
-import { type PassParts, type PassReport, runPass } from './pass.ts';
+import { NONE_STALE, type PassParts, runPass } from './pass.ts';
 import { createSchedule } from './schedule.ts';
 
 export interface StaleSockets {
@@ -28,14 +28,6 @@ export interface StaleSocketsParts {
   readonly waitGracePeriod: () => Promise<void>;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
-
-const NOTHING: PassReport = {
-  destroyed: [],
-  refused: 0,
-  left: [],
-  hasMore: false,
-  isSearched: true,
-};
 
 export function createStaleSockets(
   { options, resetsTcp, refuse, waitGracePeriod, log }: StaleSocketsParts,
@@ -59,8 +51,8 @@ export function createStaleSockets(
     log,
     runPass: async () => {
       const { find, way, limits } = await load();
-      if (find === undefined || isClosed) return NOTHING;
-      if (way === undefined && refuse === undefined) return NOTHING;
+      if (find === undefined || isClosed) return NONE_STALE;
+      if (way === undefined && refuse === undefined) return NONE_STALE;
       const destroyIn = way?.destroyIn ?? cannotDestroy(limits[0] ?? '');
       return runPass({
         find: () => find({ resetsTcp }),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // When passes run, and what they log.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { PassReport } from '../../../../../src/dataplane/bpf/stale-sockets/pass.ts';
+import {
+  NONE_STALE,
+  type PassReport,
+} from '../../../../../src/dataplane/bpf/stale-sockets/pass.ts';
 import {
   BATCH_MS,
   createSchedule,
@@ -10,19 +13,12 @@ import {
   SECOND_LOOK_MS,
 } from '../../../../../src/dataplane/bpf/stale-sockets/schedule.ts';
 
-const NOTHING: PassReport = {
-  destroyed: [],
-  refused: 0,
-  left: [],
-  hasMore: false,
-  isSearched: true,
-};
 const destroyed = (count: number): PassReport => ({
-  ...NOTHING,
+  ...NONE_STALE,
   destroyed: [{ protocol: 'UDP', family: 'IPv4', count }],
 });
 const left = (...reasons: string[]): PassReport => ({
-  ...NOTHING,
+  ...NONE_STALE,
   left: reasons.map((reason, index) => ({ reason, count: index + 1 })),
 });
 
@@ -50,7 +46,7 @@ beforeEach(() => {
     runPass: async () => {
       passes.push(Date.now() - start);
       if (takesMs > 0) await new Promise((resolve) => setTimeout(resolve, takesMs));
-      const report = reports.shift() ?? NOTHING;
+      const report = reports.shift() ?? NONE_STALE;
       if (report instanceof Error) throw report;
       return report;
     },
@@ -173,8 +169,8 @@ test.each<[string, PassReport | Error]>([
 });
 
 test('as long as sockets are refused, passes follow; their number is logged when it grows', async () => {
-  const refused = (count: number): PassReport => ({ ...NOTHING, refused: count });
-  reports = [refused(2), refused(2), refused(1), NOTHING];
+  const refused = (count: number): PassReport => ({ ...NONE_STALE, refused: count });
+  reports = [refused(2), refused(2), refused(1), NONE_STALE];
   schedule.request();
   await after(10 * LATER_LOOK_MS);
   const second = BATCH_MS + SECOND_LOOK_MS;
