@@ -42,6 +42,7 @@ export default defineConfig({
       kernelProject('netns', 4),
       kernelProject('cluster', 5),
       kernelProject('packets', 6),
+      kernelProject('nodes', 6),
       kernelProject('oracle', 7),
       kernelProject('image', 8),
       kernelProject('vm', 9),

@@ -117,7 +117,7 @@ on_node() {
 }
 
 # Every LTS version of Node that package.json supports, except the current one.
-stage_nodes() {
+stage_node-versions() {
   local version
   for version in 20.20.2 22.23.3 24.21.0; do
     if [[ $(node --version) != "v${version%%.*}".* ]]; then on_node "$version"; fi
@@ -154,6 +154,8 @@ need_packets() {
 # fairlead in that cluster.
 stage_packets() { run_if need_packets packets; }
 stage_networks() { run_if need_packets networks; }
+# Other people's nodes, on fairlead and, where Go can build it, on the real kube-proxy.
+stage_nodes() { run_if need_packets nodes; }
 # on_cluster STAGE: the stage with a real control plane, whose programs are built once (minutes).
 on_cluster() {
   local reason code=0

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proxies that every kind of node is played on: fairlead by eBPF and by rules, and the real kube-proxy as the judge.
+import { isMissing, oracle } from '../../integration/oracle/oracle.ts';
+import { fairleadRules, fairleadWith } from '../fixture/proxies/fairlead.ts';
+import type { Mode, StartProxy } from '../fixture/proxies/proxy.ts';
+
+export const PROXIES = ['eBPF', 'rules', 'kube-proxy iptables', 'kube-proxy nftables'] as const;
+export type ProxyName = (typeof PROXIES)[number];
+
+export const isKubeProxy = (proxy: ProxyName): boolean => proxy.startsWith('kube-proxy');
+
+/** kube-proxy is built by Go: without it, its part of each file is skipped, with the reason on stderr. */
+export const isAbsent = (proxy: ProxyName): boolean => isKubeProxy(proxy) && isMissing;
+
+export const MODES: Readonly<Record<ProxyName, Mode>> = {
+  eBPF: 'fairlead',
+  rules: 'fairlead-iptables-nft',
+  'kube-proxy iptables': 'iptables',
+  'kube-proxy nftables': 'nftables',
+};
+
+/** @param flags of fairlead; kube-proxy has its own */
+export function startOf(proxy: ProxyName, flags: readonly string[]): StartProxy {
+  if (proxy === 'eBPF') return fairleadWith(flags);
+  if (proxy === 'rules') {
+    return fairleadRules('fairlead-iptables-nft', { engine: 'iptables', within: [], flags });
+  }
+  return oracle(proxy === 'kube-proxy iptables' ? 'iptables' : 'nftables');
+}
