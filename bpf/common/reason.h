@@ -77,6 +77,9 @@ enum reason {
 	REASON_XDP_RENEWS = 55,	      /* the stack is to keep the next station known */
 	/* Of direct return, at the node that chose the backend: */
 	REASON_DIRECT_OUTDATED = 56, /* given back, and its flow has another backend: dropped */
+	/* Of answers, where the routes lead to another device than the requests came in by: */
+	REASON_ANSWER_SENT_BACK = 57, /* it leaves by the device of the requests */
+	REASON_ANSWER_NO_WAY = 58,    /* that one has no way to the client: as the routes say */
 };
 
 #endif

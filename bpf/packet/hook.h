@@ -18,6 +18,13 @@ static __always_inline __u32 device_of(const hook_context *ctx, const struct pac
 	return ctx->ifindex;
 }
 
+/* The device that a request came in by. 0: a VLAN, whose device is not the one that it came by. */
+static __always_inline __u32 arrival_of(const hook_context *ctx, const struct packet *p)
+{
+	(void)p;
+	return ctx->vlan_present ? 0 : ctx->ifindex;
+}
+
 /*
  * At XDP: the packet is for the programs at tc, as it came. Asked when its flow is known, before
  * anything is changed: where it goes, when the flow was last seen, and whether it is new.
@@ -26,6 +33,13 @@ static __always_inline bool is_left(hook_context *ctx, struct packet *p, const s
 				    __u16 port, __u32 seen, bool is_new, enum family family)
 {
 	(void)ctx, (void)p, (void)to, (void)port, (void)seen, (void)is_new, (void)family;
+	return false;
+}
+
+/* At XDP: the answer would leave by another device than its requests came in by. */
+static __always_inline bool leaves_other_way(const struct packet *p, __u32 answers_by)
+{
+	(void)p, (void)answers_by;
 	return false;
 }
 

@@ -112,6 +112,7 @@ struct packet {
 				   an ICMP error: of the one that it quotes */
 	__u32 now;		/* seconds */
 	__u64 tick;		/* of the kernel's timer, when `now` was read from the clock */
+	__u32 answers_by;	/* as in struct nat, of a request */
 	__u32 former_backend;	/* id: the same flow has ended there before; 0: it has not */
 	__u64 secret;
 	struct address address; /* what a side of the packet is rewritten to */

@@ -123,7 +123,9 @@ struct nat {
 	__u16 snat_port;   /* 0: not chosen yet; written after snat_address */
 	__u16 client_port; /* the client's own, as in the key of the flow leg */
 	struct nat_flags flags;
-	__u8 syn; /* of the latest SYN that was translated: see syn_of() */
+	__u8 syn;	  /* of the latest SYN that was translated: see syn_of() */
+	__u32 answers_by; /* device that requests come in by; 0: answers leave as routes say */
+	__u32 pad;
 };
 
 struct nat4 {
@@ -369,12 +371,12 @@ struct traffic {
 _Static_assert(sizeof(struct tuple4) == 16, "tuple4");
 _Static_assert(sizeof(struct tuple6) == 40, "tuple6");
 _Static_assert(sizeof(struct flow) == 48, "flow");
-_Static_assert(sizeof(struct nat) == 32, "nat");
+_Static_assert(sizeof(struct nat) == 40, "nat");
 _Static_assert(sizeof(struct snat) == 12, "snat");
 _Static_assert(sizeof(struct flow4) == 56, "flow4: with key and header 128 bytes");
 _Static_assert(sizeof(struct flow6) == 72, "flow6: with key and header 168 bytes");
-_Static_assert(sizeof(struct nat4) == 40, "nat4");
-_Static_assert(sizeof(struct nat6) == 64, "nat6");
+_Static_assert(sizeof(struct nat4) == 48, "nat4: with key and header 112 bytes");
+_Static_assert(sizeof(struct nat6) == 72, "nat6: with key and header 160 bytes");
 _Static_assert(sizeof(struct snat4) == 16, "snat4");
 _Static_assert(sizeof(struct snat6) == 28, "snat6");
 _Static_assert(sizeof(struct fragment_key) == 40, "fragment_key");

@@ -218,6 +218,7 @@ static __always_inline struct packet *begin(const struct xdp_md *ctx)
 	p->has_mac = true;
 	p->is_plain = false;
 	p->former_backend = 0;
+	p->answers_by = 0;
 	p->came_by = ctx->ingress_ifindex;
 	p->tag_in.type = 0;
 	p->tag_out.type = 0;

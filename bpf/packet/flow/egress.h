@@ -7,6 +7,7 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
+#include "packet/way_back.h"
 #include "packet/flow/snat.h"
 #include "packet/geneve/clamp.h"
 
@@ -230,6 +231,7 @@ static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enu
 {
 	struct nat *found = find_nat(tier, &p->nat, family);
 	struct nat nat;
+	int action;
 
 	if (!found)
 		return UNDECIDED;
@@ -245,10 +247,13 @@ static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enu
 	if (unlikely(is_of_older(p, &nat)) &&
 	    (family == FAMILY_IPV4 ? fl_leave_first4() : fl_leave_first6()))
 		return LEAVE;
+	if (unlikely(leaves_other_way(p, nat.answers_by)))
+		return LEFT;
 	account_reply(p, found);
 	if (unlikely(nat.flags.in_geneve) && p->tcp_flags & TCP_SYN)
 		clamp_mss(ctx);
-	return to_client(ctx, p, &nat, family);
+	action = to_client(ctx, p, &nat, family);
+	return action == LEAVE ? return_by(ctx, nat.answers_by, family) : action;
 }
 
 static __always_inline int on_egress(hook_context *ctx, enum tier tier, enum family family)

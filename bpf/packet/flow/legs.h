@@ -83,6 +83,7 @@ static __always_inline void make_nat(struct packet *p, enum family family)
 	nat->frontend_port = p->wire.destination_port;
 	nat->client_port = p->wire.source_port;
 	nat->syn = p->syn;
+	nat->answers_by = p->answers_by;
 	nat->flags.client_is_source = p->nat.source_port == p->flow.client_port &&
 				      is_same_address(&p->nat.source, &p->wire.source);
 	nat->flags.masquerade = p->flow.flags.masquerade;

@@ -136,6 +136,8 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 		return false;
 	if (p->syn)
 		nat->syn = p->syn;
+	if (unlikely(nat->answers_by && p->answers_by && nat->answers_by != p->answers_by))
+		nat->answers_by = p->answers_by;
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
 		flow->state = FLOW_ESTABLISHED;
@@ -219,8 +221,10 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 	is_tended = tier == TIER_MAIN && p->flow.seen_seconds == p->now &&
 		    p->flow.state != FLOW_NEW && p->flow.state != FLOW_CLOSED &&
 		    !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
-	if (unlikely(!is_tended))
+	if (unlikely(!is_tended)) {
 		set_nat_key(p);
+		p->answers_by = p->in_geneve ? 0 : arrival_of(ctx, p);
+	}
 	if (unlikely(!goes_on(p, family) ||
 		     (account(p, flow, family), !is_tended && !tend(p, flow, tier, family)))) {
 		if (is_tended)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * In the place of packet/hook.h, packet/rewrite.h and packet/geneve/clamp.h, so it is included
- * before all that include them. Translation changes the record of the packet alone; send.h writes
- * it into the frame.
+ * In the place of packet/hook.h, packet/rewrite.h, packet/way_back.h and
+ * packet/geneve/clamp.h, so it is included before all that include them. Translation changes the
+ * record of the packet alone; send.h writes it into the frame.
  */
 #ifndef FAIRLEAD_HOOK_H
 #define FAIRLEAD_HOOK_H
 #define FAIRLEAD_REWRITE_H
 #define FAIRLEAD_GENEVE_CLAMP_H
+#define FAIRLEAD_WAY_BACK_H
 
 #include "packet/xdp/route.h"
 
@@ -78,6 +79,27 @@ static __always_inline bool is_left(hook_context *ctx, struct packet *p, const s
 		return true;
 	}
 	return !find_way(ctx, p, to, port, family);
+}
+
+/* As in packet/hook.h: the device of the network stack, also of a VLAN. */
+static __always_inline __u32 arrival_of(const hook_context *ctx, const struct packet *p)
+{
+	use(ctx);
+	return p->came_by;
+}
+
+/* As in packet/hook.h. The programs at tc send it by the other one. */
+static __always_inline bool leaves_other_way(const struct packet *p, __u32 answers_by)
+{
+	return answers_by && answers_by != p->device;
+}
+
+/* As in packet/hook.h, where the programs at tc do it: such an answer is left to them. */
+static __always_inline int return_by(hook_context *ctx, __u32 answers_by, enum family family)
+{
+	(void)answers_by, (void)family;
+	use(ctx);
+	return LEAVE;
 }
 
 /* As in packet/hook.h. What travels in Geneve is made there. */

@@ -15,6 +15,7 @@ import {
   TUPLE_SIZE,
   type Tuple,
 } from '../../../src/dataplane/bpf/flows/tuple.ts';
+import { PACKET_SIZE } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
 import type { Leg } from '../../../src/dataplane/connections.ts';
 import { addressBytes } from '../../../src/lib/address-bytes.ts';
 import type { Family } from '../../../src/model/types.ts';
@@ -174,8 +175,8 @@ export function legsOf(
     view.setUint16(28, client.port, true);
     const flags = Number(natKey.source === seen) | (masqueraded ? 2 : 0);
     view.setUint8(30, (facts.natFlags ?? REPLIED) | flags);
-    bytes.set(frontend.address, 32);
-    if (masqueraded) bytes.set(masqueraded.address, 32 + frontend.address.length);
+    bytes.set(frontend.address, PACKET_SIZE.nat);
+    if (masqueraded) bytes.set(masqueraded.address, PACKET_SIZE.nat + frontend.address.length);
   });
   const snatLeg = value('snat', (view, bytes) => {
     view.setUint32(4, seenSeconds, true);

@@ -5,7 +5,9 @@ import { fairleadRules, fairleadWith } from '../fixture/proxies/fairlead.ts';
 import type { Mode, StartProxy } from '../fixture/proxies/proxy.ts';
 
 export const PROXIES = ['eBPF', 'rules', 'kube-proxy iptables', 'kube-proxy nftables'] as const;
-export type ProxyName = (typeof PROXIES)[number];
+/** By eBPF, with pods whose sockets no hook sees: their packets are translated. */
+export const PACKETS = 'eBPF packets';
+export type ProxyName = (typeof PROXIES)[number] | typeof PACKETS;
 
 export const isKubeProxy = (proxy: ProxyName): boolean => proxy.startsWith('kube-proxy');
 
@@ -14,6 +16,7 @@ export const isAbsent = (proxy: ProxyName): boolean => isKubeProxy(proxy) && isM
 
 export const MODES: Readonly<Record<ProxyName, Mode>> = {
   eBPF: 'fairlead',
+  [PACKETS]: 'fairlead-packets',
   rules: 'fairlead-iptables-nft',
   'kube-proxy iptables': 'iptables',
   'kube-proxy nftables': 'nftables',
@@ -21,7 +24,7 @@ export const MODES: Readonly<Record<ProxyName, Mode>> = {
 
 /** @param flags of fairlead; kube-proxy has its own */
 export function startOf(proxy: ProxyName, flags: readonly string[]): StartProxy {
-  if (proxy === 'eBPF') return fairleadWith(flags);
+  if (proxy === 'eBPF' || proxy === PACKETS) return fairleadWith(flags);
   if (proxy === 'rules') {
     return fairleadRules('fairlead-iptables-nft', { engine: 'iptables', within: [], flags });
   }

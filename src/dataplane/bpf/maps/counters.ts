@@ -60,6 +60,8 @@ export const REASONS = [
   'XDP_UNFINISHED',
   'XDP_RENEWS',
   'DIRECT_OUTDATED',
+  'ANSWER_SENT_BACK',
+  'ANSWER_NO_WAY',
 ] as const;
 
 /** Exact up to 2^53. */

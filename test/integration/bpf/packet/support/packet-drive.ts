@@ -40,6 +40,7 @@ const ACTIONS: Readonly<Record<number, string>> = {
   2: 'dropped',
   7: 'sent back: ',
 };
+const SENT_BACK = 7;
 
 export const SETTINGS: PacketSettings = {
   ...DEFAULT_SETTINGS,
@@ -153,7 +154,10 @@ export class PacketDrive extends Drive {
 
   private show(program: string, line: string): string {
     const { action, frame } = this.run(program, buildFrame(line));
-    const name = ACTIONS[action] ?? `action ${action}: `;
+    // With XDP first a request and its answer have other devices: the answer goes back to the one of the request.
+    const goesBack =
+      XDP_FIRST !== undefined && program.startsWith('fl_egress') && action === SENT_BACK;
+    const name = goesBack ? '' : (ACTIONS[action] ?? `action ${action}: `);
     return name === 'dropped' ? name : `${name}${describeFrame(frame)}`;
   }
 
@@ -247,7 +251,10 @@ export class PacketDrive extends Drive {
   reasons(withXdp = false): Readonly<Record<string, number>> {
     const all = Object.entries(readReasons(this.object.map('fl_reason')));
     const isShown = (name: string): boolean =>
-      name !== 'NOT_A_FRONTEND' && name !== 'TRANSLATED' && (withXdp || !name.startsWith('XDP_'));
+      name !== 'NOT_A_FRONTEND' &&
+      name !== 'TRANSLATED' &&
+      (withXdp || !name.startsWith('XDP_')) &&
+      (XDP_FIRST === undefined || name !== 'ANSWER_SENT_BACK');
     return Object.fromEntries(all.filter(([name, n]) => n > 0 && isShown(name)));
   }
 }

@@ -6,7 +6,7 @@ import { buildFrame } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { sharedDrive } from '../support/shared-drive.ts';
 import { names, PLACES, publish, type Service } from '../support/stage.ts';
-import { enterUplinks, NEIGHBOUR_MAC, ROUTER_MAC, SECOND, UPLINK } from '../support/uplinks.ts';
+import { enterUplinks, ip, NEIGHBOUR_MAC, ROUTER_MAC, SECOND, UPLINK } from '../support/uplinks.ts';
 import { XDP, XdpDrive } from '../support/xdp-drive.ts';
 
 const MASQUERADE = { rule: { masquerade: true } } as const;
@@ -183,6 +183,20 @@ describe.each(FAMILIES)('%s', (family) => {
     const odd = at.port(family === 'IPv4' ? '127.0.0.1' : 'fe80::1', 40_000);
     expect(play(`${odd} > ${vip()} tcp SYN`)).toBe('left');
     expect(drive.reasons(true), 'nothing was asked').toEqual({ XDP_OTHER_WAY: 2 });
+  });
+
+  test('an answer whose client is reached by another device than it came by: left to tc', () => {
+    serve(5, MASQUERADE);
+    const [far, router, other] =
+      family === 'IPv4'
+        ? ['198.51.100.0/24', '192.0.2.1', '172.20.0.2']
+        : ['2001:db8:9::/64', '2001:db8::1', 'fd00:20::2'];
+    expect(play(`${client()} > ${vip()} tcp SYN`)).toContain(toNeighbour);
+    ip(`route replace ${far} via ${other}`);
+    expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toBe('left');
+    expect(drive.reasons(true)).toEqual({ XDP_SENT: 1 });
+    ip(`route replace ${far} via ${router}`);
+    expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toContain(toRouter);
   });
 
   test('what comes by the device of a pod has the rule of pods', () => {

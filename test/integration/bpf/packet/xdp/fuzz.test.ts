@@ -163,6 +163,8 @@ test(`${PACKETS} packets leave as they do without XDP (seed ${SEED})`, {
     for (const { key, value } of legs) {
       expect(value.backend.address, JSON.stringify(key)).toBe(PLACES[family].pod(5));
     }
-    expect(withXdp.reasons()).toEqual(alone.reasons());
+    // Here the two hooks have devices of their own: answers to what came by XDP go back to that.
+    const { ANSWER_SENT_BACK: _, ...reasons } = withXdp.reasons();
+    expect(reasons).toEqual(alone.reasons());
   }
 });

@@ -29,7 +29,7 @@ test('the legs of a flow', () => {
     ...{ isMasqueraded: true, hasFin: false, hasReset: false },
   });
   const counts = '0300000000000000 0400000000000000';
-  const nat = `01000000 02000000 ${counts} 5000 48ee 409c 1f 00 cb00710a c000020b`;
+  const nat = `01000000 02000000 ${counts} 5000 48ee 409c 1f 00 00000000 00000000 cb00710a c000020b`;
   expect(natText(bytes(nat), 'IPv4')).toEqual({
     ...{ seenSeconds: 2, packets: 3, bytes: 4, clientPort: 40_000 },
     frontend: { address: '203.0.113.10', port: 80 },
@@ -58,7 +58,7 @@ test('each flag is a bit of its own', () => {
     return [isMasqueraded, hasFin, hasReset].map(Number).join('');
   };
   expect(['01', '02', '04'].map(flowFlags)).toEqual(['100', '010', '001']);
-  const nat = (flags: string): Uint8Array => bytes(`${'00'.repeat(30)}${flags}${'00'.repeat(9)}`);
+  const nat = (flags: string): Uint8Array => bytes(`${'00'.repeat(30)}${flags}${'00'.repeat(17)}`);
   const natFlags = (flags: string) => {
     const leg = natText(nat(flags), 'IPv4');
     const { isClientSource, isMasqueraded, hasReplied, hasFin, hasReset } = leg;
