@@ -104,7 +104,7 @@ const PROCESS_FLAGS: readonly FlagRow[] = [
     'healthz-bind-address',
     'string',
     'healthzBindAddress',
-    'IP address and port of the health check server; empty disables it (default 0.0.0.0:10256)',
+    'IP address and port of the health check server; empty disables it (default 0.0.0.0:10256, which is every address of the node, IPv6 too)',
   ),
   proxy(
     'metrics-bind-address',

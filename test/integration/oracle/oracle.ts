@@ -12,8 +12,8 @@ const missing = readiness.isReady ? await prepareKubeProxy() : readiness.reason;
 export const isMissing = missing !== undefined;
 
 export const oracle =
-  (mode: (typeof RULE_MODES)[number]): StartProxy =>
+  (mode: (typeof RULE_MODES)[number], fields?: object): StartProxy =>
   (...args) => {
     if (!readiness.isReady) throw new Error(readiness.reason);
-    return kubeProxy(readiness.binaries.kubeProxy, mode)(...args);
+    return kubeProxy(readiness.binaries.kubeProxy, mode, fields)(...args);
   };

@@ -22,6 +22,8 @@ import { isAbsent, MODES, PROXIES, type ProxyName, startOf } from './proxies.ts'
 export interface OtherNodeOptions extends Partial<Omit<StageOptions, 'mode' | 'start'>> {
   /** Of fairlead. */
   readonly flags?: readonly string[];
+  /** Of the configuration of kube-proxy. */
+  readonly fields?: object;
   /** Default: all. */
   readonly proxies?: readonly ProxyName[];
 }
@@ -55,12 +57,12 @@ export type RestoreTool = `${'iptables' | 'ip6tables'}-${'legacy' | 'nft'}`;
 /** @param kind the name of the file, as in docs/other-nodes.md */
 export function onEachProxy(
   kind: string,
-  { flags = [], proxies = PROXIES, network = 'routed', ...options }: OtherNodeOptions,
+  { flags = [], fields, proxies = PROXIES, network = 'routed', ...options }: OtherNodeOptions,
   tests: (node: OtherNode) => void,
 ): void {
   for (const proxy of proxies) {
     describe.skipIf(isAbsent(proxy))(proxy, () => {
-      const start = startOf(proxy, flags);
+      const start = startOf(proxy, flags, fields);
       const stage = useStage({ ...options, network, mode: MODES[proxy], start });
       tests(otherNode(kind, proxy, stage));
     });

@@ -22,11 +22,18 @@ export const MODES: Readonly<Record<ProxyName, Mode>> = {
   'kube-proxy nftables': 'nftables',
 };
 
-/** @param flags of fairlead; kube-proxy has its own */
-export function startOf(proxy: ProxyName, flags: readonly string[]): StartProxy {
+/**
+ * @param flags of fairlead
+ * @param fields of the configuration of kube-proxy
+ */
+export function startOf(
+  proxy: ProxyName,
+  flags: readonly string[],
+  fields: object = {},
+): StartProxy {
   if (proxy === 'eBPF' || proxy === PACKETS) return fairleadWith(flags);
   if (proxy === 'rules') {
     return fairleadRules('fairlead-iptables-nft', { engine: 'iptables', within: [], flags });
   }
-  return oracle(proxy === 'kube-proxy iptables' ? 'iptables' : 'nftables');
+  return oracle(proxy === 'kube-proxy iptables' ? 'iptables' : 'nftables', fields);
 }
