@@ -86,6 +86,11 @@ const OF_BPF: readonly Row[] = [
   [['cgroupRoot'], ALL_PACKETS],
   [['mapSizes'], 'ignored by the iptables engine: it has no maps'],
   [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
+  [
+    ['hostFirewall'],
+    'ignored by the iptables engine: its rules are behind every filter',
+    isNotDefault('obey'),
+  ],
   [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
   [
     ['xdp'],

@@ -62,6 +62,8 @@ export const ownSchema = z.strictObject({
     .refine((list) => list.length > 0, 'must not be empty: use auto, none, or names of devices')
     .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
+  /** What becomes of packets that a filter of the node must see before they are translated. */
+  hostFirewall: z.enum(['obey', 'ignore']).nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
@@ -104,6 +106,7 @@ export interface OwnSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
+  readonly hostFirewall: 'obey' | 'ignore';
   readonly tcOrder: 'outer' | 'inner';
   /** As in the file. */
   readonly xdp: readonly string[];
@@ -140,6 +143,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
     devices: input.devices ?? ['auto'],
+    hostFirewall: input.hostFirewall ?? 'obey',
     tcOrder: input.tcOrder ?? 'outer',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,

@@ -39,6 +39,7 @@ function ownDocument({
     runDir: own.runDir,
     ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),
     devices: own.devices,
+    hostFirewall: own.hostFirewall,
     tcOrder: own.tcOrder,
     xdp: own.xdp,
     auditInterval: formatDuration(own.auditIntervalMs),

@@ -71,6 +71,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
   ),
   {
     ...own(
+      'host-firewall',
+      'string',
+      'hostFirewall',
+      'packets of Services where a filter of the node would drop them once eBPF has translated them, or must see them before: obey (rules behind that filter serve them, with --engine auto and --devices auto) or ignore (default obey)',
+    ),
+    choices: ['obey', 'ignore'],
+  },
+  {
+    ...own(
       'tc-order',
       'string',
       'tcOrder',

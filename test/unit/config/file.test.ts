@@ -275,6 +275,10 @@ test.each([
     'devices: [none]',
     ['devices: ignored by the iptables engine: its rules see every packet of the node'],
   ],
+  [
+    'hostFirewall: ignore',
+    ['hostFirewall: ignored by the iptables engine: its rules are behind every filter'],
+  ],
   ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
   ['xdp: [off]', []],
   ['xdp: [auto]', ['xdp: ignored by the iptables engine: it attaches no programs']],
@@ -467,6 +471,7 @@ cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
 devices: ['eth*', '!eth9']
+hostFirewall: ignore
 tcOrder: inner
 xdp: [auto, 'eth*=native']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
@@ -488,6 +493,7 @@ metricsTopServices: 7`,
       bpfRoot: '/b',
       runDir: '/r',
       devices: ['eth*', '!eth9'],
+      hostFirewall: 'ignore',
       tcOrder: 'inner',
       xdp: ['auto', 'eth*=native'],
       mapSizes: {

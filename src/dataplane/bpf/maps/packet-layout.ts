@@ -59,6 +59,8 @@ export interface PacketSettings {
   /** TCP packets of no known flow are answered by a RST from this time of CLOCK_MONOTONIC on; before, they are left. */
   readonly resetUnknownFrom: number;
   readonly answerPing: boolean;
+  /** No flow begins: rules serve what does. */
+  readonly leaveNew: boolean;
 }
 
 export interface DeviceValue {
@@ -103,7 +105,12 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
   at.setUint16(36, settings.snatPorts.first, true);
   at.setUint16(38, settings.snatPorts.last, true);
   writeAddresses(bytes, 40, settings.nodeAddress);
-  at.setUint8(60, Number(settings.resetGone) | (Number(settings.answerPing) << 1));
+  at.setUint8(
+    60,
+    Number(settings.resetGone) |
+      (Number(settings.answerPing) << 1) |
+      (Number(settings.leaveNew) << 2),
+  );
   at.setUint16(62, settings.localPorts.first, true);
   at.setUint16(64, settings.localPorts.last, true);
   at.setUint32(68, settings.resetUnknownFrom, true);
@@ -124,13 +131,18 @@ export function withoutResets(settings: Uint8Array, at = RESET_UNKNOWN_AT): Uint
 }
 
 /** What a later agent keeps of settings. */
-export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom'>;
+export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom' | 'leaveNew'>;
 
 /** undefined: no agent has written settings. */
 export function decodeKeptSettings(bytes: Uint8Array): KeptSettings | undefined {
   const at = view(bytes);
   const secret = at.getBigUint64(0, true);
-  return secret === 0n ? undefined : { secret, resetUnknownFrom: at.getUint32(68, true) };
+  if (secret === 0n) return undefined;
+  return {
+    secret,
+    resetUnknownFrom: at.getUint32(68, true),
+    leaveNew: (at.getUint8(60) & 4) !== 0,
+  };
 }
 
 export function encodeDevice(value: DeviceValue): Uint8Array {

@@ -51,6 +51,7 @@ export const SETTINGS: PacketSettings = {
   resetGone: false,
   resetUnknownFrom: 0,
   answerPing: false,
+  leaveNew: false,
 };
 
 /**
