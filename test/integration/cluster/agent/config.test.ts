@@ -141,9 +141,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     );
     const refused = startWith(hard);
     expect(await refused.exited).toBe(2);
-    expect(refused.log.at(-1)).toMatch(
-      /^fairlead: healthz server cannot listen on \[::\]:10256/,
-    );
+    expect(refused.log.at(-1)).toMatch(/^fairlead: healthz server cannot listen on \[::\]:10256/);
     expect(await reached()).toEqual(['web-1']);
     await release();
   });
