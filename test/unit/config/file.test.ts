@@ -198,6 +198,7 @@ const badValues: readonly (readonly [yaml: string, says: string])[] = [
     'showHiddenMetricsForVersion: must be a version such as 1.36, not "latest"',
   ],
   ['hostnameOverride: "  "', 'hostnameOverride: must not be empty'],
+  ['nodePortAddresses: [all, all]', 'nodePortAddresses[1]: must not have all twice'],
   ['ipvs: {excludeCIDRs: [x]}', 'ipvs.excludeCIDRs[0]: must be a CIDR, not "x"'],
 ];
 test.each(badValues)('the value of %s is rejected', (yaml, says) => {
@@ -208,6 +209,12 @@ test.each(badValues)('the value of %s is rejected', (yaml, says) => {
 const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = [
   [
     'mode: ipvs',
+    [
+      'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it; kube-proxy ends mode ipvs, by default in Kubernetes 1.40 and for good in 1.43',
+    ],
+  ],
+  [
+    'mode: nftables\nnodePortAddresses: [all]',
     [
       'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
     ],
@@ -249,6 +256,14 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
     [
       'featureGates.A: ignored: fairlead has no feature gates',
       'featureGates.B: ignored: fairlead has no feature gates',
+    ],
+  ],
+  [
+    'featureGates: {AllowServiceExternalIPs: false, KubeProxyIPVS: true, KubeProxyNFTablesLocalhostNodePorts: true, NFTablesNetlink: true}',
+    [
+      'featureGates.KubeProxyIPVS: ignored: fairlead does not use IPVS',
+      'featureGates.KubeProxyNFTablesLocalhostNodePorts: ignored: nodePortAddresses alone says whether NodePorts answer at loopback addresses',
+      'featureGates.NFTablesNetlink: ignored: fairlead does not program nftables',
     ],
   ],
   ['clientConnection: {contentType: application/json}', []],
@@ -411,6 +426,14 @@ describe('what settings mean', () => {
     const both = of('mode: iptables', 'engine: bpf');
     expect(both.engine).toBe('bpf');
     expect(warningsOf(both)).toEqual([]);
+  });
+
+  test('AllowServiceExternalIPs of kube-proxy is honoured, unless ours says otherwise', () => {
+    const gated = 'featureGates: {AllowServiceExternalIPs: false}';
+    expect(of('').plan.allowExternalIps).toBe(true);
+    expect(of('featureGates: {AllowServiceExternalIPs: true}').plan.allowExternalIps).toBe(true);
+    expect(of(gated).plan.allowExternalIps).toBe(false);
+    expect(of(gated, 'allowExternalIPs: true').plan.allowExternalIps).toBe(true);
   });
 
   test('mode nftables has its own section, and serves NodePorts only on primary addresses', () => {
