@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two uplinks without marks, as on Azure or multi-homed metal: each address of the node is answered by its own uplink,
 // whichever way its backend's packets would take.
-import { beforeAll, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { onEachProxy } from '../../support/nodes/other-node.ts';
+import { outcomes } from '../../support/nodes/outcomes.ts';
 import { addSecondUplink, addSourceRule, SECOND } from '../../support/nodes/second-uplink.ts';
 import {
   answerOf,
@@ -60,6 +61,7 @@ onEachProxy('two-uplinks', {}, (node) => {
           await node.sees(what, expected, () => node.ask('X', target, QUICK));
         }
       }
+      expect((await outcomes(node, 'ANSWER_SENT_BACK')) > 0).toBe(node.proxy === 'eBPF');
     });
   }
 
@@ -80,6 +82,7 @@ onEachProxy('two-uplinks', {}, (node) => {
     await node.sees('the second uplink has no route to the client', 'silent', () =>
       node.ask('X', servicePort(EXTERNAL, 'TCP'), QUICK),
     );
+    expect((await outcomes(node, 'ANSWER_NO_WAY')) > 0).toBe(node.proxy === 'eBPF');
     // Where the routes lead the network takes it now.
     await node.nft('wire', 'flush chain inet fabric prerouting');
     await node.sees('the same, and the first one takes the answer', 'A:8080', () =>
