@@ -103,6 +103,7 @@ export async function compose(
   const agent = createAgent({
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
+      nowMs: () => SYSTEM_CLOCK.nowMs(),
     }),
     dataplane,
     log,

@@ -324,7 +324,10 @@ const isEndpointPort = ({ slices }: Work, { name, protocol, nodePort }: ServiceP
 function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {
   const owner = context.otherOwner(frontend, key);
   if (owner === undefined) return false;
-  reject(field, `${frontend} already belongs to Service ${owner}, which is older or first by name`);
+  reject(
+    field,
+    `${frontend} already belongs to Service ${owner}, which is older or has served it before`,
+  );
   return true;
 }
 
