@@ -296,7 +296,7 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<()
   const { source, plan, own } = config;
   if (source.kind === 'manifests') {
     const dir = manifestsDir(source.dir);
-    return () => manifestsSource(dir);
+    return () => manifestsSource(dir, source.removalDelayMs);
   }
   const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(
