@@ -142,7 +142,10 @@ class RunningAgent implements Agent {
         planner.adopt(incumbentsIn(await dataplane.held()));
         this.#isPlanDue = true;
       } catch (error) {
-        log.warn({ reason: reasonOf(error) }, 'cannot read who serves frontends of ownership conflicts');
+        log.warn(
+          { reason: reasonOf(error) },
+          'cannot read who serves frontends of ownership conflicts',
+        );
       }
     }
     this.#isSourceSynced = true;

@@ -250,6 +250,7 @@ async function settingsOf(
     plan: config.plan,
     warnings,
     openSource: await sourceOf(loaded, log),
+    bpfRoot: resolve(own.bpfRoot),
     predecessors: allEngines(resolve(own.bpfRoot), {
       command: 'agent',
       nodeName: config.plan.nodeName,
