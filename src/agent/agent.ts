@@ -10,6 +10,7 @@ import type {
   SyncReport,
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
+import { incumbentsIn } from '../dataplane/holdings.ts';
 import { unservedServices } from '../dataplane/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -23,7 +24,7 @@ import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
-  readonly planner: Pick<Planner, 'apply' | 'nodesListed'>;
+  readonly planner: Pick<Planner, 'apply' | 'nodesListed' | 'adopt' | 'hasConflicts'>;
   readonly dataplane: Dataplane;
   readonly log: Logger;
   readonly addresses: NodeAddresses;
@@ -131,7 +132,25 @@ class RunningAgent implements Agent {
   }
 
   sourceSynced(): void {
+    void this.#beginSyncs();
+  }
+
+  /** Nothing is written before it is known who serves a frontend that several ask for. */
+  async #beginSyncs(): Promise<void> {
     if (this.#isSourceSynced) return;
+    this.#absorb();
+    const { planner, dataplane, log } = this.#parts;
+    if (planner.hasConflicts()) {
+      try {
+        planner.adopt(incumbentsIn(await dataplane.held()));
+        this.#isPlanDue = true;
+      } catch (error) {
+        log.warn(
+          { reason: reasonOf(error) },
+          'cannot read who serves frontends of ownership conflicts',
+        );
+      }
+    }
     this.#isSourceSynced = true;
     this.#syncAll();
   }

@@ -15,6 +15,7 @@ import type { PlanSettings } from '../plan/types.ts';
 import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import type { ListenerPool } from '../server/http/listener-pool.ts';
+import { writeInstance } from '../server/instance-file.ts';
 import type { Servers, ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
@@ -58,6 +59,8 @@ export interface InstanceSettings {
   /** All engines: those that this agent does not run may have been run by an earlier one. */
   readonly predecessors: readonly Predecessor[];
   readonly runDir: string;
+  /** Noted in runDir for commands that read pins; absent: it is not. */
+  readonly bpfRoot?: string;
   readonly auditIntervalMs: number;
   readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
@@ -117,6 +120,7 @@ export async function compose(
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES, inheritedLock);
   closers.push(admin);
+  noteInstance(settings, log);
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
@@ -131,6 +135,7 @@ export async function compose(
     beforeFirstSync: async (plan) => (await hostRules?.check(plan)) ?? true,
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
+      nowMs: () => SYSTEM_CLOCK.nowMs(),
     }),
     dataplane,
     log,
@@ -257,6 +262,18 @@ function startable(
       return early.synced;
     },
   };
+}
+
+function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void {
+  if (bpfRoot === undefined) return;
+  try {
+    writeInstance(runDir, bpfRoot);
+  } catch (error) {
+    log.warn(
+      { reason: reasonOf(error) },
+      'cannot note --bpf-root in --run-dir: commands need both',
+    );
+  }
 }
 
 /** From the engines that this agent does not run. */

@@ -153,7 +153,10 @@ function externalAlgorithm({
 }
 
 function sourceOf({ document, own, flags }: Parts): SourceSettings {
-  if (own.manifests != null) return { kind: 'manifests', dir: own.manifests };
+  if (own.manifests != null) {
+    const removalDelayMs = parseDuration(own.manifestsRemovalDelay ?? '30s') ?? 30_000;
+    return { kind: 'manifests', dir: own.manifests, removalDelayMs };
+  }
   const { kubeconfig } = document.clientConnection;
   const master = flags['master'] ?? '';
   return {

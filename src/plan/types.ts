@@ -102,11 +102,27 @@ export interface ServicePortPlan {
    */
   readonly serving: BackendList;
   readonly frontends: readonly Frontend[];
+  /** Why no EndpointSlice has an endpoint for it; absent = one may have. */
+  readonly emptyNote?: EmptyNote;
   /**
    * ClusterIP at which every port that the Service does not have is refused, on behalf of this one: in each
    * family the Service's first port with a ClusterIP has it.
    */
   readonly refusesOtherPortsOf?: string | undefined;
+}
+
+export interface EmptyNote {
+  /** `port`: no slice has a port of this name and protocol; `family`: no slice has this address type. */
+  readonly kind: 'no-slices' | 'family' | 'port';
+  readonly reason: string;
+}
+
+/** An address of the Service that has no frontend. */
+export interface UnservedAddress {
+  readonly address: string;
+  /** The field of the object that has the address. */
+  readonly field: string;
+  readonly reason: string;
 }
 
 export interface HealthCheck {
@@ -126,6 +142,8 @@ export interface ServicePlan {
   /** The object's labels as `app=web,tier=front`, sorted, for views that select by them; absent = none. */
   readonly labels?: string;
   readonly ports: readonly ServicePortPlan[];
+  /** Absent = none. */
+  readonly unserved?: readonly UnservedAddress[];
   readonly healthCheck?: HealthCheck;
 }
 

@@ -262,6 +262,7 @@ async function settingsOf(
     plan: config.plan,
     warnings,
     openSource: await sourceOf(loaded, log),
+    bpfRoot: resolve(own.bpfRoot),
     predecessors: allEngines(resolve(own.bpfRoot), {
       command: 'agent',
       nodeName: config.plan.nodeName,
@@ -309,7 +310,7 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<()
   const { source, plan, own } = config;
   if (source.kind === 'manifests') {
     const dir = manifestsDir(source.dir);
-    return () => manifestsSource(dir);
+    return () => manifestsSource(dir, source.removalDelayMs);
   }
   const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(

@@ -40,6 +40,13 @@ export const ownSchema = z.strictObject({
   readyFile: text,
   /** Folder of manifests to read instead of watching an API server. */
   manifests: text,
+  /** How long a change of the folder waits that would remove most Services; 0s = it does not. */
+  manifestsRemovalDelay: duration
+    .refine(
+      (value) => isInterval(value) || parseDuration(value) === 0,
+      'must be 0s, or from 100ms to 576h',
+    )
+    .nullish(),
   apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
   cgroupRoot: text,
   bpfRoot: text,

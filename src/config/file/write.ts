@@ -29,7 +29,10 @@ function ownDocument({
     apiVersion: OWN_API,
     kind: OWN_KIND,
     engine,
-    ...(source.kind === 'manifests' && { manifests: source.dir }),
+    ...(source.kind === 'manifests' && {
+      manifests: source.dir,
+      manifestsRemovalDelay: formatDuration(source.removalDelayMs),
+    }),
     ...(source.kind === 'api' && source.apiServers.length > 0 && { apiServers: source.apiServers }),
     ...(own.cgroupRoot !== undefined && { cgroupRoot: own.cgroupRoot }),
     ...(own.isEphemeral && { ephemeral: true }),

@@ -22,6 +22,7 @@ import {
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
+import { emptyNote, unservedAddresses } from '../notes.ts';
 import type {
   BackendList,
   Frontend,
@@ -111,10 +112,12 @@ export function buildService(
       ports.push(built);
     }
   }
+  const unserved = unservedAddresses(service);
   const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
   const plan = {
     ...{ namespace, name, type, ports: exactList(ports) },
     ...(labels !== '' && { labels }),
+    ...(unserved.length > 0 && { unserved }),
     ...(healthCheck && { healthCheck }),
   };
   return { plan, rejections };
@@ -217,6 +220,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
+  const note = serving.length === 0 ? emptyNote(service, port, family, work.slices) : undefined;
   const forwarding = forwardingOf(work);
   const plan = {
     key: portKey(key, port, family),
@@ -232,6 +236,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     local,
     serving,
     frontends,
+    ...(note && { emptyNote: note }),
     refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
@@ -324,7 +329,10 @@ const isEndpointPort = ({ slices }: Work, { name, protocol, nodePort }: ServiceP
 function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {
   const owner = context.otherOwner(frontend, key);
   if (owner === undefined) return false;
-  reject(field, `${frontend} already belongs to Service ${owner}, which is older or first by name`);
+  reject(
+    field,
+    `${frontend} already belongs to Service ${owner}, which is older or has served it before`,
+  );
   return true;
 }
 

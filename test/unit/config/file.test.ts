@@ -535,7 +535,7 @@ metricsTopServices: 7`,
       answersPing: true,
       metricsTopServices: 7,
     });
-    expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
+    expect(config.source).toEqual({ kind: 'manifests', dir: '/m', removalDelayMs: 30_000 });
     expect(config.plan.allowExternalIps).toBe(false);
     expect(config.plan.algorithm).toBe('weighted-random');
     expect(config.plan.forwarding).toBe('dsr');

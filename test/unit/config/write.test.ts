@@ -12,6 +12,7 @@ ephemeral: true
 takeOver: true
 readyFile: /f
 manifests: /m
+manifestsRemovalDelay: 5s
 apiServers: [https://10.0.0.1]
 cgroupRoot: /c
 bpfRoot: /b
