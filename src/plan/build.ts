@@ -15,6 +15,7 @@ import type {
   Rejection,
   Service,
 } from '../model/types.ts';
+import { exposedService, type NodeLabels } from './decide/exposure.ts';
 import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
@@ -49,7 +50,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
   );
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
-  const owners = ownersOf(services, settings);
+  const owners = ownersOf(services, settings, nodeContext.node.labels);
   const context = buildContext(settings, nodeContext, {
     hasConflicts: () => true,
     otherOwner: (frontend, asking) => {
@@ -89,6 +90,7 @@ function slicesByService(
 function ownersOf(
   services: readonly Service[],
   settings: PlanSettings,
+  labels: NodeLabels,
 ): ReadonlyMap<string, ServiceKey> {
   const byKey = new Map(services.map((service) => [serviceKey(service), service]));
   const serviceOf = (key: ServiceKey): Service | undefined => byKey.get(key);
@@ -96,7 +98,10 @@ function ownersOf(
   for (const key of [...byKey.keys()].sort((a, b) => comparePrecedence(a, b, serviceOf))) {
     const service = byKey.get(key);
     if (service === undefined) continue;
-    for (const frontend of frontendKeysOf(service, settings.allowExternalIps)) {
+    for (const frontend of frontendKeysOf(
+      exposedService(service, labels),
+      settings.allowExternalIps,
+    )) {
       if (!owners.has(frontend)) owners.set(frontend, key);
     }
   }

@@ -7,6 +7,7 @@ import { projectService } from '../model/service/service.ts';
 import { projectServiceCidr } from '../model/service/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
 import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../model/types.ts';
+import { exposedService, type NodeLabels } from './decide/exposure.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { type NodeContext, nodeContextOf } from './decide/node-context.ts';
 import { createFrontendOwners, type FrontendOwners } from './decide/ownership.ts';
@@ -32,6 +33,22 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   const sharing = createSharing();
   const rejections = createRejectionBook();
   const owners = createFrontendOwners((key) => services.get(key));
+  const nodeLabels = (): NodeLabels => nodes.get(settings.nodeName)?.labels;
+
+  const keysOf = (service: Service, own: NodeLabels): readonly string[] =>
+    frontendKeysOf(exposedService(service, own), settings.allowExternalIps);
+
+  /** What the node exposes, it asks for. */
+  const takeNode = (change: ObjectChange): void => {
+    const before = nodeLabels();
+    put(nodes, change.ref.name, projected(change, projectNode));
+    if (before === nodeLabels()) return;
+    for (const [key, service] of services) {
+      if (service.exposure?.nodes === undefined) continue;
+      owners.release(key, keysOf(service, before));
+      owners.add(key, keysOf(service, nodeLabels()));
+    }
+  };
 
   const projected = <T>(
     change: ObjectChange,
@@ -49,14 +66,13 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     const key = flatText(change.ref.namespace, '/', change.ref.name);
     const before = services.get(key);
     const after = projected(change, projectService);
-    if (before !== undefined)
-      owners.release(key, frontendKeysOf(before, settings.allowExternalIps));
+    if (before !== undefined) owners.release(key, keysOf(before, nodeLabels()));
     if (after === undefined) {
       services.delete(key);
       rejections.set('plan', change.ref, []);
     } else {
       services.set(key, after);
-      owners.add(key, frontendKeysOf(after, settings.allowExternalIps));
+      owners.add(key, keysOf(after, nodeLabels()));
     }
     return key;
   };
@@ -70,7 +86,7 @@ export function createModelStore(settings: PlanSettings): ModelStore {
         for (const key of slices.set(change.ref, projected(change, projectSlice))) touched.add(key);
         return false;
       case 'Node':
-        put(nodes, change.ref.name, projected(change, projectNode));
+        takeNode(change);
         return true;
       case 'ServiceCIDR':
         put(serviceCidrs, change.ref.name, projected(change, projectServiceCidr));

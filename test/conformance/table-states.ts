@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns and rows of table.txt as objects: a Service with every kind of frontend, in each family and protocol, with
 // each policy and each state of its endpoints, and who asks.
-import type { Family, Protocol } from '../../src/model/types.ts';
+import type { Family, FrontendKind, Protocol } from '../../src/model/types.ts';
 import type { NamedObject } from '../../src/plan/build.ts';
-import type { FrontendKind } from '../../src/plan/types.ts';
 import { clusterIp, put, serviceObject, sliceMetadata, sliceObject } from '../support/objects.ts';
 import { named } from './story.ts';
 

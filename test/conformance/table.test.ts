@@ -4,9 +4,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { FrontendKind } from '../../src/model/types.ts';
 import { buildAll } from '../../src/plan/build.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
-import type { FrontendKind } from '../../src/plan/types.ts';
 import { fixture } from './story.ts';
 import {
   ADDRESSES,

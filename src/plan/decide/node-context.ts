@@ -44,6 +44,7 @@ export function nodeFacts(
     addresses: perFamily((family) => all.find((address) => familyOf(address) === family)),
     localAddresses: [...new Set(all)].filter((address) => !isLoopback(address)).sort(compareText),
     podCidrs: node?.podCidrs ?? [],
+    ...(node !== undefined && { labels: node.labels }),
     ...(node?.directReturnPort === GENEVE_PORT && { isPeer: true }),
     ...neighbours,
   };
@@ -178,6 +179,7 @@ export function buildContext(
   return {
     nodeName: node.name,
     zone: node.zone,
+    nodeLabels: node.labels,
     nodeAddresses: node.addresses,
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
 import { exactList, flatText } from '../../lib/compact.ts';
-import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
-import { compareText } from '../../lib/names.ts';
 import { annotationField } from '../../model/fields.ts';
 import {
   ALGORITHM_ANNOTATION,
@@ -33,8 +31,10 @@ import type {
 import { BALANCING, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
+import { exposedService, hasClusterIp, isExposedHere, type NodeLabels } from './exposure.ts';
 import { isDirectReturn } from './forwarding.ts';
 import {
+  exposureOf,
   type FrontendAddress,
   frontendAddresses,
   frontendKey,
@@ -42,12 +42,14 @@ import {
   nodePortKey,
 } from './frontends.ts';
 import { otherPort } from './real-servers.ts';
+import { isFilteredKind, sourcesWithSelf } from './sources.ts';
 import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './traffic-rules.ts';
 
 /** What a Service's plan depends on besides the Service and its slices. */
 export interface BuildContext {
   readonly nodeName: string;
   readonly zone: string;
+  readonly nodeLabels: NodeLabels;
   readonly nodeAddresses: PerFamily<string | undefined>;
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
@@ -82,11 +84,13 @@ export const serviceKey = (service: Service): ServiceKey =>
 
 /** `slices` must be sorted by name. Linear in endpoints times the ports that use them. */
 export function buildService(
-  service: Service,
+  asked: Service,
   slices: readonly EndpointSlice[],
   context: BuildContext,
 ): BuiltService {
-  const { namespace, name, type, labels } = service;
+  const { namespace, name, type, labels } = asked;
+  const service = exposedService(asked, context.nodeLabels);
+  const isHere = isExposedHere(asked, context.nodeLabels);
   const object: ObjectRef = { kind: 'Service', namespace, name };
   const rejections: Rejection[] = [];
   const reject = (field: string, reason: string): void => {
@@ -105,7 +109,7 @@ export function buildService(
     let hasRefusing = false;
     for (const port of service.ports) {
       const sets = setsOf(work, port, family);
-      if (readyLocal !== undefined) addLocal(sets.ready, readyLocal[family]);
+      if (readyLocal !== undefined && isHere) addLocal(sets.ready, readyLocal[family]);
       const built = buildPort(work, port, { family, addresses, sets, isRefusing: !hasRefusing });
       hasRefusing ||= built.refusesOtherPortsOf !== undefined;
       ports.push(built);
@@ -116,12 +120,20 @@ export function buildService(
     ...{ namespace, name, type, ports: exactList(ports) },
     ...(labels !== '' && { labels }),
     ...(healthCheck && { healthCheck }),
+    ...exposureOf(asked, context),
   };
   return { plan, rejections };
 }
 
-const clusterIpOf = (frontends: readonly Frontend[]): string | undefined =>
-  frontends.find(({ kind }) => kind === 'ClusterIP')?.address;
+/** One that is not exposed has no port at all. */
+const refusedAddress = (
+  service: Service,
+  family: Family,
+  frontends: readonly Frontend[],
+): string | undefined =>
+  hasClusterIp(service)
+    ? frontends.find(({ kind }) => kind === 'ClusterIP')?.address
+    : service.clusterIps[family]?.address;
 
 /** The mitigation for CVE-2020-8554 (external IPs that intercept other addresses; KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {
@@ -185,9 +197,10 @@ function tableEntriesOf(work: Work, { cluster, local }: CandidateSets): number |
 function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   const { service, slices, context } = work;
   const isExternal = isExternallyAccessible(service, port, family);
-  const isInternalLocal = service.internalPolicy === 'Local';
+  const isInternal = hasClusterIp(service);
+  const isInternalLocal = isInternal && service.internalPolicy === 'Local';
   const wanted = {
-    usesCluster: !isInternalLocal || isExternal,
+    usesCluster: (isInternal && !isInternalLocal) || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
     usesNodes: asksForDirectReturn(work, port, family),
   };
@@ -216,6 +229,8 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { family, sets, isRefusing } = parts;
   const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
   const { name: portName, protocol } = port;
+  const sources = sourcesWithSelf(service, family, work.context.nodeAddresses[family]);
+  const isAnyFiltered = frontends.some(({ isFiltered }) => isFiltered);
   const { cluster, local, serving, topology } = sets;
   const forwarding = forwardingOf(work);
   const plan = {
@@ -232,7 +247,8 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     local,
     serving,
     frontends,
-    refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
+    ...(isAnyFiltered && sources !== undefined && { sources }),
+    refusesOtherPortsOf: isRefusing ? refusedAddress(service, family, frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }
@@ -286,7 +302,7 @@ function buildFrontends(
     tunnel === 'ipip'
       ? externalRules(service.externalPolicy, { ...inputs, tunnel: undefined })
       : external;
-  const sourceRanges = rangesWithSelf(service, family, context);
+  const hasSources = service.sources[family] !== undefined;
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
   for (const { kind, address, field } of addresses) {
@@ -294,8 +310,8 @@ function buildFrontends(
       continue;
     const rules = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, rules };
-    const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
-    frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
+    const isFiltered = hasSources && isFilteredKind(service, kind);
+    frontends.push(isFiltered ? { ...frontend, isFiltered } : frontend);
   }
   const { nodePort } = port;
   if (nodePort === undefined) return exactList(frontends);
@@ -306,6 +322,7 @@ function buildFrontends(
       address: undefined,
       port: nodePort,
       rules: atNodePort,
+      ...(hasSources && isFilteredKind(service, 'NodePort') && { isFiltered: true as const }),
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
@@ -326,25 +343,6 @@ function isOwnedByOther({ key, context, reject }: Work, frontend: string, field:
   if (owner === undefined) return false;
   reject(field, `${frontend} already belongs to Service ${owner}, which is older or first by name`);
   return true;
-}
-
-/**
- * The ranges, and the Service's own balancer addresses if this node is inside a range: a node that holds such an
- * address talks to it from it (allow-self, kube-proxy's isAllowedByLoadBalancerSourceRanges rules).
- */
-function rangesWithSelf(
-  service: Service,
-  family: Family,
-  context: BuildContext,
-): readonly string[] | undefined {
-  const ranges = service.sourceRanges[family];
-  const self = context.nodeAddresses[family];
-  if (ranges === undefined || self === undefined) return ranges;
-  if (!ranges.some((range) => prefixContains(range, self))) return ranges;
-  const own = service.loadBalancerIps
-    .filter(({ address }) => familyOf(address) === family)
-    .map(({ address }) => hostPrefix(address));
-  return [...new Set([...ranges, ...own])].sort(compareText);
 }
 
 /** Distinct addresses: several ports may have the same endpoint. */

@@ -43,20 +43,28 @@ function refusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
   return [{ ...found, ...frontendMatch(frontend, port) }];
 }
 
+/** An address of the node is meant; of a NodePort any. */
+const atNode = ({ kind }: Frontend): Rule =>
+  kind === 'NodePort' ? { isDestinationLocal: true } : {};
+
 function externalRefusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
-  const atNode: Rule = frontend.kind === 'NodePort' ? { isDestinationLocal: true } : {};
-  const rules = refusal(port, frontend).map((rule) => ({ ...rule, ...atNode }));
-  const { sourceRanges } = frontend;
-  if (sourceRanges === undefined || isServed(port, frontend.rules)) return rules;
-  return [
-    ...sourceRanges.flatMap((prefix) => rules.map((rule) => ({ ...rule, source: { prefix } }))),
-    {
-      comment: `${servicePortName(port)} has source ranges and no endpoints`,
-      ...frontendMatch(frontend, port),
-      target: DROP,
-    },
-  ];
+  const rules = refusal(port, frontend).map((rule) => ({ ...rule, ...atNode(frontend) }));
+  const { sources } = port;
+  if (!frontend.isFiltered || sources === undefined || isServed(port, frontend.rules)) return rules;
+  const drop: Rule = {
+    comment: `${servicePortName(port)} has source ranges and no endpoints`,
+    ...frontendMatch(frontend, port),
+    ...atNode(frontend),
+    target: DROP,
+  };
+  const ofRanges = (list: readonly Rule[]): readonly Rule[] =>
+    sources.ranges.flatMap((prefix) => list.map((rule) => ({ ...rule, source: { prefix } })));
+  return sources.policy === 'allow' ? [...ofRanges(rules), drop] : [...ofRanges([drop]), ...rules];
 }
+
+/** An endpoint on the node's own network may have the number of the NodePort, of this Service or of another one. */
+const untranslated = ({ kind }: Frontend): Rule =>
+  kind === 'NodePort' ? { states: { any: ['DNAT'], not: true } } : {};
 
 /** Its KUBE-FW- chain translates what the ranges accept. */
 const firewallRule = (
@@ -64,12 +72,14 @@ const firewallRule = (
   frontend: Frontend,
   { firewall }: ServiceChains,
 ): readonly Rule[] =>
-  frontend.sourceRanges === undefined || !isServed(port, frontend.rules)
+  !frontend.isFiltered || !isServed(port, frontend.rules)
     ? []
     : [
         {
           comment: `${servicePortName(port)} traffic not accepted by ${firewall}`,
           ...frontendMatch(frontend, port),
+          ...atNode(frontend),
+          ...untranslated(frontend),
           target: DROP,
         },
       ];
