@@ -122,8 +122,8 @@ export interface Service {
   readonly tableEntries?: number;
   /** undefined = everyone. */
   readonly sources: PerFamily<SourceFilter | undefined>;
-  /** `sources` hold at NodePorts and external IPs, too; absent = at load balancer addresses alone. */
-  readonly filtersAll?: true;
+  /** `sources` hold at NodePorts and external IPs, too; false = at load balancer addresses alone; absent = the default of the node. */
+  readonly filtersAll?: boolean;
   readonly exposure?: Exposure;
   /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */
   readonly healthCheckNodePort: number | undefined;

@@ -232,4 +232,6 @@ export interface PlanSettings {
   readonly forwarding?: Exclude<Forwarding, 'ipip'>;
   /** Of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
+  /** Where source ranges of Services hold that do not say it; absent = at load balancer addresses alone. */
+  readonly sourceRangesScope?: 'all';
 }

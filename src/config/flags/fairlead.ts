@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
+
+import { SOURCE_RANGES_SCOPES } from '../../model/service/source-ranges.ts';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { type FlagRow, own } from './row.ts';
@@ -122,6 +124,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'the same for clients from outside, at NodePorts, external and load balancer addresses (default: as --algorithm)',
     ),
     choices: ALGORITHM_NAMES,
+  },
+  {
+    ...own(
+      'source-ranges-scope',
+      'string',
+      'sourceRangesScope',
+      'where spec.loadBalancerSourceRanges hold for Services without the annotation fairlead.io/source-ranges-scope: LoadBalancer (load balancer addresses alone) or all (NodePorts and external IPs, too) (default LoadBalancer)',
+    ),
+    choices: SOURCE_RANGES_SCOPES,
   },
   own(
     'reset-tcp-connections',

@@ -14,6 +14,8 @@ import { rawAnnotation } from './exposure.ts';
 
 const EVERYONE: PerFamily<undefined> = Object.freeze({ IPv4: undefined, IPv6: undefined });
 const NOBODY: SourceFilter = Object.freeze({ policy: 'allow', ranges: [] });
+/** The first is the default, of ranges of the field. */
+export const SOURCE_RANGES_SCOPES = ['LoadBalancer', 'all'] as const;
 const FIELD = 'spec.loadBalancerSourceRanges';
 
 /** @param field spec.loadBalancerSourceRanges, which the annotation with ranges replaces */
@@ -25,7 +27,7 @@ export function readSources(
   const annotation = rawAnnotation(object, EXPOSURE_ANNOTATIONS.ranges);
   const hasOwn = annotation !== undefined;
   const policy = readChoiceOr(object, 'policy', { choices: ['allow', 'deny'], reject });
-  const scope = readChoiceOr(object, 'scope', { choices: ['LoadBalancer', 'all'], reject });
+  const scope = readChoiceOr(object, 'scope', { choices: SOURCE_RANGES_SCOPES, reject });
   const given = hasOwn
     ? readPrefixes(listIn(annotation), () => annotationField(EXPOSURE_ANNOTATIONS.ranges), reject)
     : readPrefixes(
@@ -34,12 +36,12 @@ export function readSources(
         reject,
       );
   if (given === undefined) return { sources: EVERYONE };
-  const isAll = scope === undefined ? hasOwn : scope !== 'LoadBalancer';
+  const isSaid = scope !== undefined || hasOwn;
   const sources = {
     IPv4: filterOf(given, policy, 'IPv4'),
     IPv6: filterOf(given, policy, 'IPv6'),
   };
-  return { sources, ...(isAll && { filtersAll: true }) };
+  return { sources, ...(isSaid && { filtersAll: scope !== 'LoadBalancer' }) };
 }
 
 /** Entries that are separated by commas; what is no text is one bad entry. */

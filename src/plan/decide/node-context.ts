@@ -187,6 +187,7 @@ export function buildContext(
     algorithm: settings.algorithm ?? 'random',
     forwarding: settings.forwarding ?? 'snat',
     externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
+    filtersAll: settings.sourceRangesScope === 'all',
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

@@ -60,6 +60,8 @@ export interface BuildContext {
   readonly forwarding: Forwarding;
   /** Of these for clients from outside, at frontends that are no ClusterIP. */
   readonly externalAlgorithm: Algorithm;
+  /** Source ranges of Services that do not say it hold at every external frontend. */
+  readonly filtersAll: boolean;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -89,7 +91,9 @@ export function buildService(
   context: BuildContext,
 ): BuiltService {
   const { namespace, name, type, labels } = asked;
-  const service = exposedService(asked, context.nodeLabels);
+  const exposed = exposedService(asked, context.nodeLabels);
+  const isDefault = context.filtersAll && asked.filtersAll === undefined;
+  const service = isDefault ? { ...exposed, filtersAll: true } : exposed;
   const isHere = isExposedHere(asked, context.nodeLabels);
   const object: ObjectRef = { kind: 'Service', namespace, name };
   const rejections: Rejection[] = [];

@@ -475,6 +475,7 @@ allowExternalIPs: false
 algorithm: weighted-random
 forwarding: dsr
 externalAlgorithm: maglev
+sourceRangesScope: all
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
@@ -511,5 +512,6 @@ metricsTopServices: 7`,
     expect(config.plan.algorithm).toBe('weighted-random');
     expect(config.plan.forwarding).toBe('dsr');
     expect(config.plan.externalAlgorithm).toBe('maglev');
+    expect(config.plan.sourceRangesScope).toBe('all');
   });
 });
