@@ -3,7 +3,7 @@
 // that all namespaces are shown by default, because a node serves them all.
 import { type Command, InvalidArgumentError } from 'commander';
 import { FairleadError } from '../errors.ts';
-import { parseSelector, type Selector } from '../lib/selector.ts';
+import { parseSelector, type Selector } from '../model/selector.ts';
 import { addOutputOption, type OutputFormat } from './output.ts';
 
 export interface SelectionOptions {

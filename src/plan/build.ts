@@ -15,12 +15,12 @@ import type {
   Rejection,
   Service,
 } from '../model/types.ts';
-import { exposedService, type NodeLabels } from './decide/exposure.ts';
 import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
 import { comparePrecedence } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
+import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 

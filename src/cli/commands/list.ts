@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { Snapshot } from '../../dataplane/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
-import { labelsOf } from '../../lib/selector.ts';
+import { labelsOf } from '../../model/selector.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
 
-import { SOURCE_RANGES_SCOPES } from '../../model/service/source-ranges.ts';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
+import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { type FlagRow, own } from './row.ts';
 
 export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
@@ -132,7 +132,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'sourceRangesScope',
       'where spec.loadBalancerSourceRanges hold for Services without the annotation fairlead.io/source-ranges-scope: LoadBalancer (load balancer addresses alone) or all (NodePorts and external IPs, too) (default LoadBalancer)',
     ),
-    choices: SOURCE_RANGES_SCOPES,
+    choices: SCOPE_NAMES,
   },
   own(
     'reset-tcp-connections',

@@ -2,10 +2,10 @@
 // Which frontends of a Service are made, and on which nodes, from its annotations `fairlead.io/expose` and
 // `fairlead.io/expose-on-nodes`. What cannot be read exposes nothing: it was written to close something.
 import { isRecord, type JsonRecord, shown } from '../../lib/json.ts';
-import { parseSelector } from '../../lib/selector.ts';
 import { annotationField } from '../fields.ts';
 import { EXPOSURE_ANNOTATIONS } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
+import { parseSelector } from '../selector.ts';
 import { type Exposure, FRONTEND_KINDS, type FrontendKind } from '../types.ts';
 
 /** The annotation's value, whatever it is; undefined: there is none. */

@@ -13,9 +13,13 @@ import {
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
+import {
+  exposedService,
+  hasClusterIp,
+  isExposedHere,
+  type NodeLabels,
+} from '../exposure/exposure.ts';
 import type { ServicePlan } from '../types.ts';
-import { exposedService, hasClusterIp, isExposedHere } from './exposure.ts';
-import type { BuildContext } from './service-plan.ts';
 
 export interface FrontendAddress {
   readonly kind: Exclude<FrontendKind, 'NodePort'>;
@@ -109,7 +113,10 @@ export function frontendKeysOf(service: Service, allowExternalIps: boolean): rea
 /** For views: what the Service's annotations leave out. */
 export function exposureOf(
   asked: Service,
-  { nodeLabels, allowExternalIps }: Pick<BuildContext, 'nodeLabels' | 'allowExternalIps'>,
+  {
+    nodeLabels,
+    allowExternalIps,
+  }: { readonly nodeLabels: NodeLabels; readonly allowExternalIps: boolean },
 ): Pick<ServicePlan, 'exposure'> {
   const { exposure, ...all } = asked;
   if (exposure === undefined) return {};

@@ -20,6 +20,13 @@ import {
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
+import {
+  exposedService,
+  hasClusterIp,
+  isExposedHere,
+  type NodeLabels,
+} from '../exposure/exposure.ts';
+import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
 import type {
   BackendList,
   Frontend,
@@ -31,7 +38,6 @@ import type {
 import { BALANCING, WEIGHING_NAMES } from './balancing.ts';
 import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
-import { exposedService, hasClusterIp, isExposedHere, type NodeLabels } from './exposure.ts';
 import { isDirectReturn } from './forwarding.ts';
 import {
   exposureOf,
@@ -42,7 +48,6 @@ import {
   nodePortKey,
 } from './frontends.ts';
 import { otherPort } from './real-servers.ts';
-import { isFilteredKind, sourcesWithSelf } from './sources.ts';
 import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './traffic-rules.ts';
 
 /** What a Service's plan depends on besides the Service and its slices. */

@@ -5,7 +5,7 @@ import { isLoopback, prefixContains } from '../../lib/ip.ts';
 import type { SourceFilter } from '../../model/types.ts';
 import { algorithmFor } from '../decide/balancing.ts';
 import { frontendKey } from '../decide/frontends.ts';
-import { admits } from '../decide/sources.ts';
+import { admits } from '../exposure/sources.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';

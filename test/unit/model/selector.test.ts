@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from 'vitest';
-import { labelsOf, parseSelector } from '../../../src/lib/selector.ts';
+import { labelsOf, parseSelector } from '../../../src/model/selector.ts';
 
 const WEB = labelsOf('app.kubernetes.io/name=web,empty=,tier=front');
 const NONE = labelsOf('');

@@ -51,10 +51,10 @@ describe('exposure by node', () => {
 
   test('what a node begins to expose belongs to the Service, what it ceases to expose to the next one', () => {
     const planner = plannerWith({ 'fairlead.io/expose-on-nodes': 'role=edge' });
-    const taking = service('younger', 20, { externalIPs: ['203.0.113.10'] });
+    const younger = service('younger', 20, { externalIPs: ['203.0.113.10'] });
     const fieldsRejected = () => planner.current().rejections.map(({ field }) => field);
     planner.apply([labelled({ role: 'edge' })]);
-    planner.apply([taking]);
+    planner.apply([younger]);
     expect(fieldsRejected()).toEqual(['spec.externalIPs[0]']);
     planner.apply([labelled({})]);
     expect(fieldsRejected()).toEqual([]);

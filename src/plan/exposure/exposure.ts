@@ -2,7 +2,7 @@
 // What a Service exposes on this node: the frontends of the kinds that it names, those for clients from outside only
 // where its selector matches the node's labels. The rest is as if the Service had not asked for it; its ClusterIP
 // refuses every port, as it does those that the Service does not have.
-import { labelsOf, parseSelector } from '../../lib/selector.ts';
+import { labelsOf, parseSelector } from '../../model/selector.ts';
 import type { FrontendKind, Service } from '../../model/types.ts';
 
 /** Of the node's Node object, as `role=edge,zone=a`; undefined: it is not known, and no selector matches. */
