@@ -66,6 +66,14 @@ onEachProxy('exposure', {}, (node) => {
       { all: 'A:8080', 'kube-proxy nftables': 'refused' },
       ['n1', to('127.0.0.1', 30_080)],
     );
+    await node.put('none');
+    await sees('outside, not denied, no endpoint -> NodePort', 'refused', ['X2', NODE_PORT]);
+    const dropped = {
+      all: 'silent',
+      'kube-proxy iptables': 'refused',
+      'kube-proxy nftables': 'refused',
+    };
+    await sees('outside, denied, no endpoint -> NodePort', dropped, ['X', NODE_PORT]);
   });
 
   ofFairlead('connections go on while ranges change from allowing to denying', async () => {
