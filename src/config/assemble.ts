@@ -140,6 +140,7 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
     ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
     ...externalAlgorithm(own),
+    ...(own.sourceRangesScope === 'all' && { sourceRangesScope: own.sourceRangesScope }),
   };
 }
 

@@ -4,6 +4,7 @@
 import { z } from 'zod';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
+import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { parseDuration } from '../duration.ts';
 import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
@@ -86,6 +87,8 @@ export const ownSchema = z.strictObject({
   forwarding: z.enum(FORWARDING_NAMES).nullish(),
   /** The same for clients from outside, at frontends that are no ClusterIP. */
   externalAlgorithm: z.enum(ALGORITHM_NAMES).nullish(),
+  /** Where loadBalancerSourceRanges hold, of Services that do not say it. */
+  sourceRangesScope: z.enum(SCOPE_NAMES).nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
   /** Answer echo requests to addresses of Services. */

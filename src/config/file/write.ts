@@ -50,6 +50,7 @@ function ownDocument({
     algorithm: plan.algorithm ?? 'random',
     forwarding: plan.forwarding ?? 'snat',
     externalAlgorithm: plan.externalAlgorithm ?? plan.algorithm ?? 'random',
+    sourceRangesScope: plan.sourceRangesScope ?? 'LoadBalancer',
     resetTCPConnections: own.resetsTcp,
     answerPing: own.answersPing,
     nodePortBindProtection: own.protectsNodePorts,

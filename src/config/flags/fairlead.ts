@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
+
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
+import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { type FlagRow, own } from './row.ts';
 
 export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
@@ -137,6 +139,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'the same for clients from outside, at NodePorts, external and load balancer addresses (default: as --algorithm)',
     ),
     choices: ALGORITHM_NAMES,
+  },
+  {
+    ...own(
+      'source-ranges-scope',
+      'string',
+      'sourceRangesScope',
+      'where spec.loadBalancerSourceRanges hold for Services without the annotation fairlead.io/source-ranges-scope: LoadBalancer (load balancer addresses alone) or all (NodePorts and external IPs, too) (default LoadBalancer)',
+    ),
+    choices: SCOPE_NAMES,
   },
   own(
     'reset-tcp-connections',

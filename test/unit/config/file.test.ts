@@ -503,6 +503,7 @@ allowExternalIPs: false
 algorithm: weighted-random
 forwarding: dsr
 externalAlgorithm: maglev
+sourceRangesScope: all
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
@@ -540,5 +541,6 @@ metricsTopServices: 7`,
     expect(config.plan.algorithm).toBe('weighted-random');
     expect(config.plan.forwarding).toBe('dsr');
     expect(config.plan.externalAlgorithm).toBe('maglev');
+    expect(config.plan.sourceRangesScope).toBe('all');
   });
 });

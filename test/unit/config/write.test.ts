@@ -27,6 +27,7 @@ allowExternalIPs: false
 algorithm: weighted-random
 forwarding: hybrid
 externalAlgorithm: maglev
+sourceRangesScope: all
 resetTCPConnections: true
 answerPing: true
 nodePortBindProtection: false
