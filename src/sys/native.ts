@@ -96,6 +96,8 @@ export const netnsAddresses: Native['netnsAddresses'] = (...args) =>
   addon().netnsAddresses(...args);
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
 export const readIterator: Native['readIterator'] = (...args) => addon().readIterator(...args);
+export const connectSockets: Native['connectSockets'] = (...args) =>
+  addon().connectSockets(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>
   addon().destroySockets(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

@@ -205,13 +205,13 @@ function overMaps(
     },
     outcomes: () => readReasons(reasons),
     followNode: followNode(attached.map('fl_node')),
-    staleSockets: (isServed) =>
+    staleSockets: (judge) =>
       createStaleSockets(
         {
           ...{ options, resetsTcp, waitGracePeriod, log: parts.log },
-          refuse: parts.packets?.refuseSockets,
+          name: parts.packets?.nameSockets,
         },
-        isServed,
+        judge,
       ),
     ...parts,
   });

@@ -160,10 +160,14 @@ function ofKernel(readers: MetricReaders): Readings {
         value: count,
       })),
     ),
-    ...on('fairlead_stale_sockets', readers.staleSockets, ({ left }) =>
+    ...on('fairlead_stale_sockets_connected_total', readers.staleSockets, ({ connected }) =>
+      one({}, connected),
+    ),
+    ...on('fairlead_stale_sockets_served', readers.staleSockets, ({ served }) => one({}, served)),
+    ...on('fairlead_stale_sockets', readers.staleSockets, ({ left, waiting }) =>
       one(
         {},
-        left.reduce((sum, { count }) => sum + count, 0),
+        left.reduce((sum, { count }) => sum + count, waiting),
       ),
     ),
     ...on('fairlead_stale_sockets_refused', readers.staleSockets, ({ refused }) =>

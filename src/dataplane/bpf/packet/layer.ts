@@ -30,7 +30,7 @@ import { markOlderFlows } from './marks.ts';
 import { createPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
-import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
+import { type NameSockets, namedSockets } from './refused-sockets.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -58,7 +58,7 @@ export interface PacketLayer {
   latestTotals(): Promise<Totals | undefined>;
   /** How full the tables of flows were when they were last swept. */
   fill(): readonly TableFill[];
-  readonly refuseSockets: RefuseSockets;
+  readonly nameSockets: NameSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
@@ -149,7 +149,7 @@ export async function openPacketLayer(
       traffic,
       direct,
       hadDirectReturn: directPort.wasOpen,
-      refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
+      nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);
