@@ -9,6 +9,8 @@ import type { Logger } from '../log.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
+import { uplinksIn } from '../on-node/read/devices.ts';
+import { createFactsReader } from '../on-node/read/facts.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
 import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
@@ -26,6 +28,8 @@ import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/clean
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
+import { createOnNode, type OnNode } from './on-node/looking.ts';
+import { ownFacts } from './on-node/own-facts.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -50,6 +54,8 @@ export interface InstanceSettings {
   readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
   readonly metricsTopServices: number;
+  /** Where the CNI has its files, and the bit by which rules say "masquerade". */
+  readonly onNode: { readonly cniFolder: string; readonly masqueradeBit: number };
 }
 
 export interface ComposeParts {
@@ -121,7 +127,11 @@ export async function compose(
     onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
   });
   const parts = { agent, dataplane, source: source.source };
-  const { readers, freeze } = freezable(readersOf(parts, settings.metricsTopServices));
+  const onNode = openOnNode(settings, { network, agent, dataplane, log });
+  closers.push(onNode);
+  const { readers, freeze } = freezable(
+    readersOf(parts, { topServices: settings.metricsTopServices, onNode }),
+  );
   const { openServers } = await serversModule;
   const servers = await openServers({
     settings: settings.servers,
@@ -132,6 +142,7 @@ export async function compose(
     log,
   });
   closers.push(servers);
+  onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
@@ -139,7 +150,7 @@ export async function compose(
   handOver(settings.predecessors, dataplane, { agent, closers, log });
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, ...parts },
       warnings: () => [...(settings.warnings ?? []), ...directReturn.problems()],
     }),
   );
@@ -181,6 +192,36 @@ function startable(
       return early.synced;
     },
   };
+}
+
+function openOnNode(
+  { onNode: { cniFolder, masqueradeBit } }: InstanceSettings,
+  {
+    network,
+    agent,
+    dataplane,
+    log,
+  }: {
+    readonly network: NetworkFollower;
+    readonly agent: Agent;
+    readonly dataplane: ComposedDataplane;
+    readonly log: Logger;
+  },
+): OnNode {
+  const cgroup = dataplane.installation.cgroupRoot;
+  const onNode = createOnNode({
+    read: createFactsReader({ network: () => network.current(), cgroup, cniFolder }),
+    own: () =>
+      ownFacts({
+        ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },
+        uplinks: uplinksIn(network.current()),
+      }),
+    // Readers that look by themselves, such as that of netfilter's rules, join here: `more`.
+    clock: SYSTEM_CLOCK,
+    log,
+  });
+  network.listen(() => onNode.changed());
+  return onNode;
 }
 
 /** From the engines that this agent does not run. */

@@ -282,6 +282,10 @@ async function settingsOf(
     runDir: resolve(own.runDir),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
+    onNode: {
+      cniFolder: resolve(own.cniConfDir),
+      masqueradeBit: config.netfilter.masqueradeBit,
+    },
     servers: {
       nodeName: config.plan.nodeName,
       ...servers,

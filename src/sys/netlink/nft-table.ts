@@ -5,13 +5,13 @@ import { reasonOf } from '../../errors.ts';
 import { NLM_F, netlinkRequest } from './request.ts';
 import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.ts';
 
-const NETLINK_NETFILTER = 12;
+export const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */
-const NFTABLES = 10 << 8;
-const NFT_MSG_GETRULE = 7;
+export const NFTABLES = 10 << 8;
+export const NFT_MSG_GETRULE = 7;
 const NFT_MSG_GETSETELEM = 13;
-const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
+export const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_LOOKUP_SET = 1;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3 } as const;
 const NFTA_SET_ELEM = { KEY: 1, DATA: 2 } as const;
@@ -81,7 +81,7 @@ function elementsIn(body: Uint8Array): readonly MapElement[] {
   return elements;
 }
 
-const within = (
+export const within = (
   view: DataView,
   from: Span | undefined,
   ...types: readonly number[]
@@ -89,7 +89,7 @@ const within = (
   types.reduce<Span | undefined>((span, type) => attributeIn(view, span, type), from);
 
 /** Every attribute, whatever its type: a list has them all of one. */
-function* nested(view: DataView, list: Span | undefined): Generator<Span> {
+export function* nested(view: DataView, list: Span | undefined): Generator<Span> {
   let at = list?.from ?? 0;
   while (list !== undefined && at + ATTRIBUTE_HEADER <= list.to) {
     const length = view.getUint16(at, true);
@@ -121,9 +121,10 @@ function dumped(
 const named = (type: number, name: string): Uint8Array =>
   attribute(type, new TextEncoder().encode(`${name}\0`));
 
-const whole = (body: Uint8Array): Span => ({ from: HEADER_SIZE, to: body.length });
-const bytesOf = (body: Uint8Array, { from, to }: Span): Uint8Array => body.subarray(from, to);
-const textOf = (body: Uint8Array, span: Span | undefined): string | undefined =>
+export const whole = (body: Uint8Array): Span => ({ from: HEADER_SIZE, to: body.length });
+export const bytesOf = (body: Uint8Array, { from, to }: Span): Uint8Array =>
+  body.subarray(from, to);
+export const textOf = (body: Uint8Array, span: Span | undefined): string | undefined =>
   span && text(bytesOf(body, span));
-const textAt = (body: Uint8Array, type: number): string | undefined =>
+export const textAt = (body: Uint8Array, type: number): string | undefined =>
   textOf(body, attributeIn(viewOf(body), whole(body), type));

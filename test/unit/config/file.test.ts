@@ -466,6 +466,7 @@ manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
+cniConfDir: /n
 devices: ['eth*', '!eth9']
 tcOrder: inner
 xdp: [auto, 'eth*=native']
@@ -487,6 +488,7 @@ metricsTopServices: 7`,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
+      cniConfDir: '/n',
       devices: ['eth*', '!eth9'],
       tcOrder: 'inner',
       xdp: ['auto', 'eth*=native'],

@@ -250,6 +250,8 @@ test('every documented Event is recorded by its cause', async () => {
   servers.synced(synced({ plan, report: { applied: 0, failed, elapsedMs: 1 }, isComplete: false }));
   servers.synced(synced({ plan, services: ['a/b'] }));
   servers.configWritten({ path: 'config.yaml', isChanged: true });
+  const topic = 'marks' as const;
+  servers.nodeConflicts([{ topic, what: 'w', consequence: 'c', breaksServices: true }]);
   await expect
     .poll(() => [...new Set(events.map(({ reason }) => reason))].sort())
     .toEqual(
