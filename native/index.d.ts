@@ -228,6 +228,18 @@ export function tcxPrograms(
 ):
   | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
   | undefined;
+/**
+ * The programs of one attach type (enum bpf_attach_type) of a cgroup itself, in the order in which they run; undefined if the kernel does
+ * not know the type. `linkId` is 0; `name` is empty without CAP_SYS_ADMIN.
+ */
+export function cgroupPrograms(
+  cgroupPath: string,
+  attachType: number,
+):
+  | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
+  | undefined;
+/** Of a loaded program; empty without CAP_SYS_ADMIN, or if there is none. */
+export function programName(programId: number): string;
 /** The id of the program of the clsact filter at this priority and handle (see attachTc), 0 if there is none. */
 export function tcFilter(
   ifindex: number,

@@ -72,6 +72,9 @@ export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
   addon().openRingBuffer(...args);
 export const openNetlink: Native['openNetlink'] = (...args) => addon().openNetlink(...args);
 export const tcxPrograms: Native['tcxPrograms'] = (...args) => addon().tcxPrograms(...args);
+export const cgroupPrograms: Native['cgroupPrograms'] = (...args) =>
+  addon().cgroupPrograms(...args);
+export const programName: Native['programName'] = (...args) => addon().programName(...args);
 export const tcFilter: Native['tcFilter'] = (...args) => addon().tcFilter(...args);
 export const removeTcFilter: Native['removeTcFilter'] = (...args) =>
   addon().removeTcFilter(...args);

@@ -296,6 +296,10 @@ async function settingsOf(
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
     hostRules: hostRulesOf(config, chosen),
+    onNode: {
+      cniFolder: resolve(own.cniConfDir),
+      masqueradeBit: config.netfilter.masqueradeBit,
+    },
     servers: {
       nodeName: config.plan.nodeName,
       ...servers,

@@ -7,6 +7,7 @@ import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
 import { deviceLines, devicesText } from './device-lines.ts';
 import { capacityText, fillRow } from './fill-text.ts';
+import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
@@ -42,7 +43,8 @@ export function statusText(report: Report, isWide: boolean): string {
     ...limitLines(report, isWide),
     ...(report.isReady && isWide ? wideLines(report) : []),
   ];
-  return lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`).join('\n');
+  const titled = lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`);
+  return [...titled, ...onNodeLines(report.onThisNode ?? [])].join('\n');
 }
 
 function healthLines({ health, pid, version, node, kernel, startedAt }: Report): readonly Line[] {

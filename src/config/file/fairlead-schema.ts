@@ -6,7 +6,7 @@ import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { parseDuration } from '../duration.ts';
-import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
+import { DEFAULT_BPF_ROOT, DEFAULT_CNI_FOLDER, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
 
 export const OWN_API = 'fairlead.io/v1alpha1';
@@ -52,6 +52,8 @@ export const ownSchema = z.strictObject({
   cgroupRoot: text,
   bpfRoot: text,
   runDir: text,
+  /** Configurations of the CNI. */
+  cniConfDir: text,
   mapSizes: z
     .strictObject({
       frontends: entries,
@@ -112,6 +114,7 @@ export interface OwnSettings {
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
   readonly runDir: string;
+  readonly cniConfDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
@@ -149,6 +152,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     cgroupRoot: input.cgroupRoot ?? undefined,
     bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
     runDir: input.runDir ?? DEFAULT_RUN_DIR,
+    cniConfDir: input.cniConfDir ?? DEFAULT_CNI_FOLDER,
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),

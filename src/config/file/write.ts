@@ -40,6 +40,7 @@ function ownDocument({
     ...(own.readyFile !== undefined && { readyFile: own.readyFile }),
     bpfRoot: own.bpfRoot,
     runDir: own.runDir,
+    cniConfDir: own.cniConfDir,
     ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),
     devices: own.devices,
     hostFirewall: own.hostFirewall,

@@ -66,6 +66,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'directory for the admin socket and state (default /run/fairlead)',
   ),
   own(
+    'cni-conf-dir',
+    'string',
+    'cniConfDir',
+    'directory with the CNI configurations of the node, for `status` (default /etc/cni/net.d)',
+  ),
+  own(
     'map-size',
     'sizeMap',
     'mapSizes',

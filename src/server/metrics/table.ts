@@ -121,6 +121,10 @@ const OWN = {
     'dataplane code',
     'Always 1, for each thing that a dataplane in use cannot do; see docs/semantics.md.',
   ),
+  fairlead_node_findings: gauge(
+    'topic breaks',
+    'What else is on the node, by topic, as `fairlead status` lists it; breaks="true": Services do not work until it is changed.',
+  ),
   fairlead_direct_return_peers: gauge(
     '',
     'Other nodes that take requests for direct return, while a Service asks for it.',

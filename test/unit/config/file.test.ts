@@ -493,6 +493,7 @@ manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
+cniConfDir: /n
 devices: ['eth*', '!eth9']
 hostFirewall: ignore
 tcOrder: inner
@@ -516,6 +517,7 @@ metricsTopServices: 7`,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
+      cniConfDir: '/n',
       devices: ['eth*', '!eth9'],
       hostFirewall: 'ignore',
       tcOrder: 'inner',
