@@ -228,6 +228,18 @@ export function tcxPrograms(
 ):
   | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
   | undefined;
+/**
+ * The programs of one attach type (enum bpf_attach_type) of a cgroup itself, in the order in which they run; undefined if the kernel does
+ * not know the type. `linkId` is 0; `name` is empty without CAP_SYS_ADMIN.
+ */
+export function cgroupPrograms(
+  cgroupPath: string,
+  attachType: number,
+):
+  | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
+  | undefined;
+/** Of a loaded program; empty without CAP_SYS_ADMIN, or if there is none. */
+export function programName(programId: number): string;
 /** The id of the program of the clsact filter at this priority and handle (see attachTc), 0 if there is none. */
 export function tcFilter(
   ifindex: number,
@@ -372,5 +384,12 @@ export function destroySockets(
   requests: Uint8Array,
   options?: { netns?: number },
 ): Promise<readonly (string | undefined)[]>;
+/**
+ * connect(2) for sockets of other processes, on another thread, each by a duplicate of a descriptor (pidfd_getfd(2), Linux
+ * 5.6; takes CAP_SYS_PTRACE). A request is 48 bytes in the machine's byte order: u64 cookie, u32 process, u32 descriptor, then a
+ * struct sockaddr_in or sockaddr_in6 in 28 bytes, and 4 unused ones. Resolves with the errno's name of each that failed (ENOENT:
+ * the descriptor is no longer that of the socket with this cookie), undefined for the others.
+ */
+export function connectSockets(requests: Uint8Array): Promise<readonly (string | undefined)[]>;
 /** Version of the libbpf that was loaded, e.g. '1.1'. */
 export function libbpfVersion(): string;

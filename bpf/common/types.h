@@ -225,6 +225,7 @@ enum range_kind {
 	RANGE_NONE = 0,	   /* never in the map */
 	RANGE_ALLOWED = 1, /* may use the frontends of the service port that have source ranges */
 	RANGE_POD = 2,	   /* clients of POSITION_POD; only with service id 0 */
+	RANGE_DENIED = 3,  /* may not, unlike the rest of the shorter range around it */
 } PACKED_ENUM;
 
 struct source_range {

@@ -29,6 +29,8 @@ export interface AgentParts {
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
+  /** Asked once, with the first complete plan, before anything is written. False: this agent is about to be stopped. */
+  readonly beforeFirstSync?: (plan: Plan) => Promise<boolean>;
 }
 
 export interface AgentListener {
@@ -101,6 +103,7 @@ class RunningAgent implements Agent {
   /** The dataplane has a batch that it has not answered yet. */
   #isBatchOut = false;
   #isStopped = false;
+  #hasBegun = false;
   #readyAt: Date | undefined;
   #syncs = 0;
   #lastSync: AgentState['lastSync'];
@@ -227,8 +230,19 @@ class RunningAgent implements Agent {
     }
   }
 
+  /** Once: what the node has may call for another agent than this one. */
+  async #mayBegin(): Promise<boolean> {
+    const { beforeFirstSync } = this.#parts;
+    if (this.#hasBegun || this.#plan === undefined || beforeFirstSync === undefined) return true;
+    this.#hasBegun = true;
+    const mayBegin = await beforeFirstSync(this.#plan);
+    if (!mayBegin) this.stop();
+    return mayBegin;
+  }
+
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
+    if (!(await this.#mayBegin()) || this.#isStopped) return;
     const plan = this.#plan;
     const { services: changed, changes, isFull } = this.#next.take(plan);
     if (plan === undefined) return;

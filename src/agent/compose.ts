@@ -9,6 +9,10 @@ import type { Logger } from '../log.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
+import type { Finding } from '../on-node/finding.ts';
+import { uplinksIn } from '../on-node/read/devices.ts';
+import { createFactsReader } from '../on-node/read/facts.ts';
+import { readHostRules, rulesMark } from '../on-node/read/host-rules.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
 import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
@@ -22,11 +26,18 @@ import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
-import { type Agent, createAgent } from './agent.ts';
+import { type Agent, createAgent, type SyncFacts } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
+import {
+  followHostRules,
+  type HostRulesFollower,
+  type HostRulesSettings,
+} from './host-rules/host-rules.ts';
+import { createOnNode, type OnNode } from './on-node/looking.ts';
+import { ownFacts } from './on-node/own-facts.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -34,8 +45,14 @@ import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
 
-/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
-export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
+/**
+ * @param network the devices and addresses of the node, which the caller closes after the dataplane
+ * @param packetsByRules why rules are to serve packets, if they can; undefined: eBPF does
+ */
+export type OpenDataplane = (
+  network: NetworkFollower,
+  packetsByRules?: string,
+) => Promise<ComposedDataplane>;
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
@@ -53,6 +70,20 @@ export interface InstanceSettings {
   readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
   readonly metricsTopServices: number;
+  /** undefined: packets are served as they are whatever filters the node has. */
+  readonly hostRules?: HostRulesSettings | undefined;
+  /** Where the CNI has its files, and the bit by which rules say "masquerade". */
+  readonly onNode: { readonly cniFolder: string; readonly masqueradeBit: number };
+}
+
+/** Who serves packets, and how that is changed. */
+export interface PacketChoice {
+  /** Why rules do; undefined: eBPF. */
+  readonly byRules: string | undefined;
+  /** Nothing has been served yet: no connection waits for the rules. */
+  readonly isFirst: boolean;
+  /** From the next start on, which this begins. */
+  readonly move: (byRules: string | undefined) => void;
 }
 
 export interface ComposeParts {
@@ -64,6 +95,7 @@ export interface ComposeParts {
   readonly inheritedLock: InheritedLock;
   /** Called before the first lock is taken; until then the source alone is open. */
   readonly beforeLocks: (source: SourceProgress) => Promise<void>;
+  readonly packets: PacketChoice;
   /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
   readonly onServing: () => void;
   readonly log: Logger;
@@ -85,7 +117,7 @@ export interface Composed {
 /** Throws FairleadError; hooks that are attached already stay, as after a stop. */
 export async function compose(
   settings: InstanceSettings,
-  { closers, pool, inheritedLock, beforeLocks, onServing, log }: ComposeParts,
+  { closers, pool, inheritedLock, beforeLocks, packets, onServing, log }: ComposeParts,
 ): Promise<Composed> {
   const startedAt = new Date();
   checkRunDir(settings.runDir);
@@ -99,12 +131,15 @@ export async function compose(
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
-  const opening = settings.openDataplane(network);
+  const opening = settings.openDataplane(network, packets.byRules);
   // Its modules take some 20 ms to load: while the kernel verifies programs.
   const serversModule = import('../server/servers.ts');
   const dataplane = await openBeside(opening, source, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
+  if (packets.byRules !== undefined && packets.isFirst) dataplane.leaveNewPackets(true);
+  let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
+    beforeFirstSync: async (plan) => (await hostRules?.check(plan)) ?? true,
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),
@@ -126,7 +161,12 @@ export async function compose(
     onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
   });
   const parts = { agent, dataplane, source: source.source };
-  const { readers, freeze } = freezable(readersOf(parts, settings.metricsTopServices));
+  const more = (): readonly Finding[] => hostRules?.findings() ?? [];
+  const onNode = openOnNode(settings, { network, agent, dataplane, more, log });
+  closers.push(onNode);
+  const { readers, freeze } = freezable(
+    readersOf(parts, { topServices: settings.metricsTopServices, onNode }),
+  );
   const { openServers } = await serversModule;
   const servers = await openServers({
     settings: settings.servers,
@@ -137,6 +177,10 @@ export async function compose(
     log,
   });
   closers.push(servers);
+  hostRules = hostRulesOf(settings, packets, { agent, addresses, onNode, log });
+  if (hostRules !== undefined) closers.push(hostRules);
+  agent.listen({ onSync: whenComplete(() => leavePackets(dataplane)) });
+  onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
@@ -144,8 +188,12 @@ export async function compose(
   handOver(settings.predecessors, dataplane, { agent, closers, log });
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
-      warnings: () => [...(settings.warnings ?? []), ...directReturn.problems()],
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, ...parts },
+      warnings: () => [
+        ...(settings.warnings ?? []),
+        ...(hostRules?.problems() ?? []),
+        ...directReturn.problems(),
+      ],
     }),
   );
   start(source.source, early, {
@@ -158,6 +206,46 @@ export async function compose(
     configWritten: servers.configWritten,
     freeze,
   };
+}
+
+/** Once: after the first sync that has programmed everything. */
+function whenComplete(action: () => void): (facts: SyncFacts) => void {
+  let isDone = false;
+  return ({ isComplete }) => {
+    if (isDone || !isComplete) return;
+    isDone = true;
+    action();
+  };
+}
+
+/** What begins goes where it is served: not before the rules are there, nor longer than they are to be. */
+const leavePackets = (dataplane: ComposedDataplane): void =>
+  dataplane.leaveNewPackets(dataplane.installation.fallback !== undefined);
+
+function hostRulesOf(
+  { hostRules }: InstanceSettings,
+  { byRules, move }: PacketChoice,
+  {
+    agent,
+    addresses,
+    onNode,
+    log,
+  }: {
+    readonly agent: Agent;
+    readonly addresses: NodeAddresses;
+    readonly onNode: OnNode;
+    readonly log: Logger;
+  },
+): HostRulesFollower | undefined {
+  if (hostRules === undefined) return undefined;
+  return followHostRules({
+    ...hostRules,
+    ...{ read: readHostRules, mark: rulesMark, current: byRules, move },
+    plan: () => agent.state().plan,
+    localAddresses: () => addresses.current().map(({ address }) => address),
+    changed: () => onNode.changed(),
+    ...{ clock: SYSTEM_CLOCK, log },
+  });
 }
 
 interface Startable extends SourceProgress {
@@ -198,6 +286,38 @@ function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void 
       'cannot note --bpf-root in --run-dir: commands need both',
     );
   }
+}
+
+function openOnNode(
+  { onNode: { cniFolder, masqueradeBit } }: InstanceSettings,
+  {
+    network,
+    agent,
+    dataplane,
+    more,
+    log,
+  }: {
+    readonly network: NetworkFollower;
+    readonly agent: Agent;
+    readonly dataplane: ComposedDataplane;
+    readonly more: () => readonly Finding[];
+    readonly log: Logger;
+  },
+): OnNode {
+  const cgroup = dataplane.installation.cgroupRoot;
+  const onNode = createOnNode({
+    read: createFactsReader({ network: () => network.current(), cgroup, cniFolder }),
+    own: () =>
+      ownFacts({
+        ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },
+        uplinks: uplinksIn(network.current()),
+      }),
+    more,
+    clock: SYSTEM_CLOCK,
+    log,
+  });
+  network.listen(() => onNode.changed());
+  return onNode;
 }
 
 /** From the engines that this agent does not run. */

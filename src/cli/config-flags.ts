@@ -31,6 +31,7 @@ const PLAN_FIELDS: readonly string[] = [
   'algorithm',
   'forwarding',
   'externalAlgorithm',
+  'sourceRangesScope',
 ];
 
 /** Every flag of kube-proxy and of fairlead, for `run`. */

@@ -3,8 +3,8 @@
 // that all namespaces are shown by default, because a node serves them all.
 import { type Command, InvalidArgumentError } from 'commander';
 import { FairleadError } from '../errors.ts';
+import { parseSelector, type Selector } from '../model/selector.ts';
 import { addOutputOption, type OutputFormat } from './output.ts';
-import { parseSelector, type Selector } from './view/selector.ts';
 
 export interface SelectionOptions {
   readonly output: OutputFormat;
@@ -27,10 +27,18 @@ export function addSelectionOptions(command: Command): Command {
     .option(
       '-l, --selector <selector>',
       'label selector of the Services, e.g. app=web,tier!=db,env in (a,b)',
-      parseSelector,
+      readSelector,
     )
     .option('--no-headers', 'do not print column headers')
     .option('-w, --watch', 'print again after each change', false);
+}
+
+function readSelector(text: string): Selector {
+  const selector = parseSelector(text);
+  if (selector !== undefined) return selector;
+  throw new InvalidArgumentError(
+    `"${text}" is not a label selector such as app=web,tier!=db,env in (a,b),!legacy`,
+  );
 }
 
 function namespaceName(text: string): string {

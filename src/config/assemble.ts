@@ -41,6 +41,9 @@ interface Findings {
   readonly warnings: Diagnostic[];
 }
 
+/** KEP-5707: with it off kube-proxy serves no spec.externalIPs. */
+const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
+
 const ms = (duration: string): number => parseDuration(duration) ?? 0;
 const seconds = (duration: string): number => Math.floor(ms(duration) / 1000);
 
@@ -133,10 +136,11 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     masqueradeAll: (mode === 'nftables' ? document.nftables : document.iptables).masqueradeAll,
     nodePortAddresses: isStrict ? ['primary'] : nodePortAddresses,
     ...(bindAddress !== undefined && { bindAddress }),
-    allowExternalIps: own.allowExternalIPs ?? true,
+    allowExternalIps: own.allowExternalIPs ?? document.featureGates[EXTERNAL_IPS_GATE] ?? true,
     ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
     ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
     ...externalAlgorithm(own),
+    ...(own.sourceRangesScope === 'all' && { sourceRangesScope: own.sourceRangesScope }),
   };
 }
 

@@ -23,7 +23,7 @@ export type Origin = 'pod' | 'host' | 'packet';
 
 export interface OriginCapabilities {
   readonly protocols: readonly Protocol[];
-  /** Honours loadBalancerSourceRanges. */
+  /** Tells sources that may use a frontend from those that may not. */
   readonly hasSourceRanges: boolean;
   /** Replaces the client's address where the plan requires it; otherwise backends see the client's. */
   readonly hasMasquerade: boolean;
@@ -163,7 +163,7 @@ export interface Served {
 }
 
 export type PortTraits = Pick<ServicePortPlan, 'family' | 'protocol' | 'cluster' | 'local'>;
-export type FrontendTraits = Pick<Frontend, 'kind' | 'port' | 'rules' | 'sourceRanges'>;
+export type FrontendTraits = Pick<Frontend, 'kind' | 'port' | 'rules' | 'isFiltered'>;
 
 const ORIGIN_OF: Readonly<Record<ClientKind, Origin>> = {
   'pod here': 'pod',
@@ -183,7 +183,7 @@ export const originsOf = ({ kind }: Pick<Frontend, 'kind'>): readonly Origin[] =
 export function isAble(
   { families, serves, changesSctpPorts }: Capabilities,
   port: PortTraits,
-  frontend: Pick<Frontend, 'port' | 'sourceRanges'>,
+  frontend: Pick<Frontend, 'port' | 'isFiltered'>,
   origin: Origin,
 ): boolean {
   const served = serves[origin];
@@ -191,7 +191,7 @@ export function isAble(
     served !== undefined &&
     families.includes(port.family) &&
     served.protocols.includes(port.protocol) &&
-    (served.hasSourceRanges || frontend.sourceRanges === undefined) &&
+    (served.hasSourceRanges || frontend.isFiltered !== true) &&
     (changesSctpPorts || !changesSctpPort(port, frontend))
   );
 }
@@ -344,7 +344,7 @@ function limitsOf(
   if (!hasProtocol(served)) found.push(limit('PROTOCOL', lacking(port.protocol, hasProtocol)));
   else if (!changesSctpPorts && changesSctpPort(port, frontend))
     found.push(limit('SCTP_PORT', 'SCTP to backends with another port'));
-  if (!hasRanges(served) && frontend.sourceRanges !== undefined)
+  if (!hasRanges(served) && frontend.isFiltered === true)
     found.push(limit('SOURCE_RANGES', lacking('source ranges', hasRanges)));
   return found;
 }

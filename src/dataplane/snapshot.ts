@@ -100,6 +100,12 @@ export interface StaleSocketsState {
   /** What that cannot do, and why; known after the first pass. */
   readonly limits: readonly string[];
   readonly destroyed: readonly DestroyedSockets[];
+  /** UDP sockets that have been connected to another backend. */
+  readonly connected: number;
+  /** Of pods, of the latest pass: the packet programs send their datagrams to another backend. */
+  readonly served: number;
+  /** Of the latest pass: to be connected when their Service has a backend. */
+  readonly waiting: number;
   /** Of pods, of the latest pass: they are not destroyed, but refused with their next datagram. */
   readonly refused: number;
   /** By the latest pass. */

@@ -17,6 +17,14 @@ export const FORWARDING_ANNOTATION = 'fairlead.io/forwarding';
 export const DIRECT_RETURN_ANNOTATION = 'fairlead.io/direct-return';
 /** Of a Service: the number of entries of its Maglev tables. */
 export const TABLE_SIZE_ANNOTATION = 'fairlead.io/table-size';
+/** Of a Service: who may reach it, at which of its frontends, and at which nodes. */
+export const EXPOSURE_ANNOTATIONS = {
+  ranges: 'fairlead.io/source-ranges',
+  policy: 'fairlead.io/source-ranges-policy',
+  scope: 'fairlead.io/source-ranges-scope',
+  kinds: 'fairlead.io/expose',
+  nodes: 'fairlead.io/expose-on-nodes',
+} as const;
 /** Of a slice: the weights of its endpoints. */
 export const WEIGHTS_ANNOTATION = 'fairlead.io/weights';
 /** Of a slice: when the change behind it happened, for the programming latency metric. */

@@ -72,6 +72,30 @@ export type Algorithm =
  */
 export type Forwarding = 'snat' | 'dsr' | 'hybrid' | 'ipip';
 
+/** In the order in which documents list them. */
+export const FRONTEND_KINDS = Object.freeze([
+  'ClusterIP',
+  'ExternalIP',
+  'LoadBalancer',
+  'NodePort',
+] as const);
+export type FrontendKind = (typeof FRONTEND_KINDS)[number];
+
+/** Which sources of one family may use a frontend: those in the ranges alone, or all but those. */
+export interface SourceFilter {
+  readonly policy: 'allow' | 'deny';
+  /** Sorted canonical prefixes; none, with `allow`: nobody, as nothing given could be read. */
+  readonly ranges: readonly string[];
+}
+
+/** Which frontends a Service has, and where. */
+export interface Exposure {
+  /** Absent = all that the Service asks for. */
+  readonly kinds?: readonly FrontendKind[];
+  /** Label selector of the nodes that have its frontends except the ClusterIP; '' = none; absent = all. */
+  readonly nodes?: string;
+}
+
 /** A Service (core/v1) that a proxy must serve; what it need not serve is never projected. */
 export interface Service {
   readonly namespace: string;
@@ -98,8 +122,11 @@ export interface Service {
   readonly forwarding?: Forwarding;
   /** Entries of its Maglev tables, a prime; absent = as many as its backends need. */
   readonly tableEntries?: number;
-  /** Canonical prefixes allowed to use the load balancer addresses; undefined = everyone. */
-  readonly sourceRanges: PerFamily<readonly string[] | undefined>;
+  /** undefined = everyone. */
+  readonly sources: PerFamily<SourceFilter | undefined>;
+  /** `sources` hold at NodePorts and external IPs, too; false = at load balancer addresses alone; absent = the default of the node. */
+  readonly filtersAll?: boolean;
+  readonly exposure?: Exposure;
   /** Host order; undefined = none. Only set for type LoadBalancer with external policy Local. */
   readonly healthCheckNodePort: number | undefined;
 }
@@ -155,6 +182,8 @@ export interface Node {
   readonly addresses: readonly string[];
   /** Canonical prefixes in the order of the object. */
   readonly podCidrs: readonly string[];
+  /** metadata.labels as `app=web,tier=front`, sorted; '' = none, or another node's. */
+  readonly labels: string;
   /** UDP port at which its agent takes requests for direct return; absent: it takes none. */
   readonly directReturnPort?: number;
 }

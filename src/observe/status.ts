@@ -13,6 +13,7 @@ import type {
 } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
+import type { Finding } from '../on-node/finding.ts';
 import { type PeerCounts, peerCounts } from '../plan/decide/peers.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
 import type { Source } from '../source/source.ts';
@@ -61,6 +62,8 @@ export interface Status {
   readonly staleSockets?: StaleSocketsState;
   /** Other nodes, if some Service asks for direct return. */
   readonly directReturn?: PeerCounts;
+  /** What else is on the node, by topic. */
+  readonly onThisNode?: readonly Finding[];
   /** Problems of the source, and rejected objects and fields with file and line. */
   readonly problems: readonly Problem[];
 }
@@ -72,6 +75,7 @@ export interface StatusParts {
   readonly dataplane: ComposedDataplane;
   readonly source: Source;
   readonly state: AgentState;
+  readonly findings?: readonly Finding[];
   /** Kernel settings, or annotations, that could not be written. */
   readonly warnings?: readonly Problem[];
 }
@@ -114,6 +118,7 @@ export function statusOf(parts: StatusParts): Status {
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
     ...(directReturn && { directReturn }),
+    ...(parts.findings && { onThisNode: parts.findings }),
     problems: [
       ...(parts.warnings ?? []),
       ...problemsOf(source, state.plan?.rejections ?? []).filter(({ isNote }) => isNote !== true),

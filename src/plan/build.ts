@@ -20,6 +20,7 @@ import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
 import { type IncumbentOf, ownerAmong } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
+import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
@@ -56,7 +57,7 @@ export function buildAll(
   );
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
-  const owners = ownersOf(services, settings, incumbentOf);
+  const owners = ownersOf(services, settings, nodeContext.node.labels, incumbentOf);
   const context = buildContext(settings, nodeContext, {
     hasConflicts: () => true,
     otherOwner: (frontend, asking) => {
@@ -95,12 +96,16 @@ function slicesByService(
 function ownersOf(
   services: readonly Service[],
   settings: PlanSettings,
+  labels: NodeLabels,
   incumbentOf: IncumbentOf,
 ): ReadonlyMap<string, ServiceKey | undefined> {
   const byKey = new Map(services.map((service) => [serviceKey(service), service]));
   const contenders = new Map<string, ServiceKey[]>();
   for (const [key, service] of byKey) {
-    for (const frontend of frontendKeysOf(service, settings.allowExternalIps)) {
+    for (const frontend of frontendKeysOf(
+      exposedService(service, labels),
+      settings.allowExternalIps,
+    )) {
       const others = contenders.get(frontend);
       if (others === undefined) contenders.set(frontend, [key]);
       else others.push(key);

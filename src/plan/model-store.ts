@@ -11,6 +11,7 @@ import type { Node, ObjectChange, ObjectRef, Projection, Service } from '../mode
 import { frontendKeysOf } from './decide/frontends.ts';
 import { type NodeContext, nodeContextOf } from './decide/node-context.ts';
 import { createFrontendOwners, type FrontendOwners } from './decide/ownership.ts';
+import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
 import { createSliceIndex, type SliceIndex } from './slice-index.ts';
 import type { PlanSettings, ServiceKey } from './types.ts';
@@ -36,6 +37,22 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
   const rejections = createRejectionBook();
   const owners = createFrontendOwners((key) => services.get(key));
   const versions = createVersions(nowMs);
+  const nodeLabels = (): NodeLabels => nodes.get(settings.nodeName)?.labels;
+
+  const keysOf = (service: Service, own: NodeLabels): readonly string[] =>
+    frontendKeysOf(exposedService(service, own), settings.allowExternalIps);
+
+  /** What the node exposes, it asks for. */
+  const takeNode = (change: ObjectChange): void => {
+    const before = nodeLabels();
+    takeNamed(nodes, change, projectNode);
+    if (before === nodeLabels()) return;
+    for (const [key, service] of services) {
+      if (service.exposure?.nodes === undefined) continue;
+      owners.release(key, keysOf(service, before));
+      owners.add(key, keysOf(service, nodeLabels()));
+    }
+  };
 
   /** @param counted some version of the object counts: it does until a good one comes, or none */
   const projected = <T>(change: ObjectChange, project: Project<T>, counted: boolean): Judged<T> => {
@@ -60,14 +77,13 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
     const before = services.get(key);
     const { value: after, keep } = projected(change, projectService, before !== undefined);
     if (keep) return key;
-    if (before !== undefined)
-      owners.release(key, frontendKeysOf(before, settings.allowExternalIps));
+    if (before !== undefined) owners.release(key, keysOf(before, nodeLabels()));
     if (after === undefined) {
       services.delete(key);
       rejections.set('plan', change.ref, []);
     } else {
       services.set(key, after);
-      owners.add(key, frontendKeysOf(after, settings.allowExternalIps));
+      owners.add(key, keysOf(after, nodeLabels()));
     }
     return key;
   };
@@ -86,7 +102,7 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
         for (const key of takeSlice(change)) touched.add(key);
         return false;
       case 'Node':
-        takeNamed(nodes, change, projectNode);
+        takeNode(change);
         return true;
       case 'ServiceCIDR':
         takeNamed(serviceCidrs, change, projectServiceCidr);

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: every decision kube-proxy would make, as plain values that any dataplane can render.
 // No kernel terms, and no policy left for a dataplane to interpret.
-import type { Algorithm, Family, Forwarding, Protocol, Rejection } from '../model/types.ts';
+import type {
+  Algorithm,
+  Exposure,
+  Family,
+  Forwarding,
+  FrontendKind,
+  Protocol,
+  Rejection,
+  SourceFilter,
+} from '../model/types.ts';
 
 /**
  * Who opens the connection, seen from this node, as kube-proxy tells them apart: `pod` = source matched by the local
@@ -53,8 +62,6 @@ export interface BackendList extends Iterable<Backend> {
   map<T>(each: (backend: Backend) => T): T[];
 }
 
-export type FrontendKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancer' | 'NodePort';
-
 /** One address:port/protocol that clients use. */
 export interface Frontend {
   readonly kind: FrontendKind;
@@ -63,11 +70,8 @@ export interface Frontend {
   /** Host order, 1..65535. */
   readonly port: number;
   readonly rules: Readonly<Record<ClientPosition, TrafficRule>>;
-  /**
-   * Sources that may use it, as sorted canonical prefixes: spec.loadBalancerSourceRanges plus allow-self.
-   * undefined = everyone; an empty list = no one (every range given was invalid).
-   */
-  readonly sourceRanges?: readonly string[];
+  /** Only sources that the service port's `sources` admit may use it. */
+  readonly isFiltered?: true;
   /** Of a NodePort: endpoints of its Service have the same number, so a process that binds it may be one of them. */
   readonly isEndpointPort?: true;
 }
@@ -104,9 +108,11 @@ export interface ServicePortPlan {
   readonly frontends: readonly Frontend[];
   /** Why no EndpointSlice has an endpoint for it; absent = one may have. */
   readonly emptyNote?: EmptyNote;
+  /** Who may use those frontends that are filtered; absent if none is. */
+  readonly sources?: SourceFilter;
   /**
    * ClusterIP at which every port that the Service does not have is refused, on behalf of this one: in each
-   * family the Service's first port with a ClusterIP has it.
+   * family the Service's first port with a ClusterIP has it. A ClusterIP that is not exposed has no other ports.
    */
   readonly refusesOtherPortsOf?: string | undefined;
 }
@@ -145,6 +151,13 @@ export interface ServicePlan {
   /** Absent = none. */
   readonly unserved?: readonly UnservedAddress[];
   readonly healthCheck?: HealthCheck;
+  /** What the Service's annotations leave out; absent = nothing. */
+  readonly exposure?: Exposure & {
+    /** False: this node has no frontends of it except the ClusterIP. */
+    readonly isHere: boolean;
+    /** Frontends that the Service would have without its annotations, as frontendKeysOf names them. */
+    readonly withheld: readonly string[];
+  };
 }
 
 /** `namespace/name`. */
@@ -174,6 +187,8 @@ export interface NodeFacts {
   readonly name: string;
   /** Label topology.kubernetes.io/zone of this node's Node object; '' = none. */
   readonly zone: string;
+  /** Labels of this node's Node object as `role=edge,zone=a`, sorted; absent = no Node object is known. */
+  readonly labels?: string;
   /** The node IP of each family: the bind address if one is set, else InternalIP before ExternalIP. */
   readonly addresses: Readonly<Record<Family, string | undefined>>;
   /** Every address of this node's Node object and the bind address, canonical and sorted; loopback apart. */
@@ -235,4 +250,6 @@ export interface PlanSettings {
   readonly forwarding?: Exclude<Forwarding, 'ipip'>;
   /** Of these for clients from outside, at frontends that are no ClusterIP; absent = `algorithm`. */
   readonly externalAlgorithm?: Algorithm;
+  /** Where source ranges of Services hold that do not say it; absent = at load balancer addresses alone. */
+  readonly sourceRangesScope?: 'all';
 }

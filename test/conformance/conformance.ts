@@ -58,6 +58,7 @@ export const STORIES = [
   'endpoints.yaml',
   'policies.yaml',
   'balancing.yaml',
+  'exposure.yaml',
 ] as const;
 
 /** One test per story, and one for what the dataplane does not serve. */
@@ -148,8 +149,7 @@ function waysOf(
   if (origin === 'packet') return [true];
   const match = matchDestination(plan, packet);
   const isLeft =
-    packet.protocol === 'SCTP' ||
-    (match.kind === 'frontend' && match.frontend.sourceRanges !== undefined);
+    packet.protocol === 'SCTP' || (match.kind === 'frontend' && match.frontend.isFiltered === true);
   return isLeft ? [true] : [false, true];
 }
 

@@ -4,10 +4,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { FrontendKind } from '../../src/model/types.ts';
 import { buildAll } from '../../src/plan/build.ts';
 import { explain } from '../../src/plan/explain/explain.ts';
-import type { FrontendKind } from '../../src/plan/types.ts';
-import { fixture } from './story.ts';
 import {
   ADDRESSES,
   CLIENTS,
@@ -18,7 +17,8 @@ import {
   STATES,
   VARIANTS,
   type Variant,
-} from './table-states.ts';
+} from '../support/fixture/stories/table-states.ts';
+import { fixture } from './story.ts';
 
 /** Cells without a meaning, as `class policy client state`: there are none. */
 const NOT_APPLICABLE: ReadonlySet<string> = new Set();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * In the place of packet/hook.h, packet/rewrite.h, packet/way_back.h and
+ * In the place of packet/hook.h, packet/rewrite.h, packet/uplink/way_back.h and
  * packet/geneve/clamp.h, so it is included before all that include them. Translation changes the
  * record of the packet alone; send.h writes it into the frame.
  */
@@ -105,7 +105,14 @@ static __always_inline int return_by(hook_context *ctx, __u32 answers_by, enum f
 /* As in packet/hook.h. What travels in Geneve is made there. */
 static __always_inline bool is_of_tc(const struct flow *flow)
 {
-	return flow->flags.direct_return;
+	return flow->flags.direct_return | flow->flags.of_stale;
+}
+
+/* As in packet/hook.h: such flows are served at tc. */
+static __always_inline bool is_of_other_socket(const hook_context *ctx, const struct packet *p)
+{
+	(void)ctx, (void)p;
+	return false;
 }
 
 /* As in packet/hook.h: a flow that was forgotten would be none that tc has known. */

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { Snapshot } from '../../dataplane/snapshot.ts';
 import { FairleadError } from '../../errors.ts';
+import { labelsOf } from '../../model/selector.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { addBpfRootOption, addRunDirOption } from '../flags.ts';
@@ -17,7 +18,6 @@ import {
   type SelectionOptions,
 } from '../selection.ts';
 import { type Rated, rated } from '../view/rate.ts';
-import { labelsOf } from '../view/selector.ts';
 import { type Column, table } from '../view/table.ts';
 
 export interface ListOptions extends SelectionOptions {

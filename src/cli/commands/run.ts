@@ -228,12 +228,24 @@ interface Told {
 }
 
 /** Also if bpf was tried first. */
-function beforeRules(config: Config, { log, warnings }: Told): void {
+function beforeRules(config: Config, { log, warnings }: Told, isStart: boolean): void {
   const byRules = { ...config, engine: 'iptables' as const };
   if (needsRouteLocalnet(byRules)) {
     warnings.push(...logSettings(applySysctls([ROUTE_LOCALNET]), log));
   }
-  warnOfKubeProxy(byRules, log);
+  if (isStart) warnOfKubeProxy(byRules, log);
+}
+
+/** Rules serve all packets already, or somebody else does. */
+function hostRulesOf(
+  { own, engine, syncPeriodMs }: Config,
+  { engine: chosen }: ChosenEngine,
+): InstanceSettings['hostRules'] {
+  if (chosen !== 'bpf' || own.devices.includes('none') || own.hostFirewall === 'ignore') {
+    return undefined;
+  }
+  const isByKind = own.devices.every((name) => name === 'auto');
+  return { mayMove: engine === 'auto' && isByKind, periodMs: syncPeriodMs };
 }
 
 const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
@@ -269,7 +281,7 @@ async function settingsOf(
         devices: deviceSettings(config),
         ...chosen,
         asked: config.engine,
-        beforeRules: () => beforeRules(config, { log, warnings }),
+        beforeRules: (isStart) => beforeRules(config, { log, warnings }, isStart),
         iptables: {
           masqueradeBit: config.netfilter.masqueradeBit,
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
@@ -283,6 +295,11 @@ async function settingsOf(
     runDir: resolve(own.runDir),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
+    hostRules: hostRulesOf(config, chosen),
+    onNode: {
+      cniFolder: resolve(own.cniConfDir),
+      masqueradeBit: config.netfilter.masqueradeBit,
+    },
     servers: {
       nodeName: config.plan.nodeName,
       ...servers,

@@ -38,6 +38,8 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'FORWARDING', isWide: true, cell: forwardingText },
   { title: 'WEIGHTS', isWide: true, cell: (row) => row.weights ?? '' },
   { title: 'SOURCE-RANGES', isWide: true, cell: sourceRanges },
+  { title: 'EXPOSE', isWide: true, cell: (row) => row.exposedKinds ?? '' },
+  { title: 'EXPOSED-ON', isWide: true, cell: exposedOn },
   { title: 'INT-POLICY', isWide: true, cell: (row) => row.internalTrafficPolicy ?? '' },
   { title: 'EXT-POLICY', isWide: true, cell: (row) => row.externalTrafficPolicy ?? '' },
   { title: 'INT-BACKENDS', isWide: true, cell: (row) => row.kernel },
@@ -73,8 +75,19 @@ function forwardingText({ forwarding, usedForwarding }: ServiceRow): string {
 }
 
 /** An empty list: every range that was given is invalid. */
-function sourceRanges({ sourceRanges: ranges }: ServiceRow): string | readonly string[] {
-  return ranges?.length === 0 ? 'nobody' : (ranges ?? '');
+function sourceRanges({
+  sourceRanges: ranges,
+  sourcePolicy,
+}: ServiceRow): string | readonly string[] {
+  if (ranges?.length === 0) return 'nobody';
+  return sourcePolicy === undefined ? (ranges ?? '') : `all but ${ranges?.join()}`;
+}
+
+/** `role=edge`; `role=edge (not this node)`. */
+function exposedOn({ exposedOn: nodes, isExposedHere }: ServiceRow): string {
+  if (nodes === undefined) return '';
+  const where = nodes === '' ? 'no node' : nodes;
+  return isExposedHere ? where : `${where} (not this node)`;
 }
 
 /** Clients outside the node have their own set only if it differs. */

@@ -2,11 +2,11 @@
 // Which connections `fairlead connections` is asked for: by Service, client, backend, state and origin.
 import type { Connection, ConnectionOrigin, Connections } from '../../dataplane/connections.ts';
 import { FairleadError } from '../../errors.ts';
+import { labelsOf, type Selector } from '../../model/selector.ts';
 import type { ServiceRow } from '../../observe/service-rows.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
 import { isInScope, isNamed, type SelectionOptions } from '../selection.ts';
 import type { AddressFilter } from '../view/address-filter.ts';
-import { labelsOf, type Selector } from '../view/selector.ts';
 
 export interface ConnectionOptions extends SelectionOptions {
   readonly runDir: string;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
-import type { LeftSockets } from '../../dataplane/snapshot.ts';
+import type { LeftSockets, StaleSocketsState } from '../../dataplane/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
 import { deviceLines, devicesText } from './device-lines.ts';
 import { capacityText, fillRow } from './fill-text.ts';
+import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
@@ -42,7 +43,8 @@ export function statusText(report: Report, isWide: boolean): string {
     ...limitLines(report, isWide),
     ...(report.isReady && isWide ? wideLines(report) : []),
   ];
-  return lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`).join('\n');
+  const titled = lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`);
+  return [...titled, ...onNodeLines(report.onThisNode ?? [])].join('\n');
 }
 
 function healthLines({ health, pid, version, node, kernel, startedAt }: Report): readonly Line[] {
@@ -165,14 +167,24 @@ const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
 /** Nothing until the first pass, a moment after the start. */
 function staleSocketLines({ staleSockets }: Report): readonly Line[] {
   if (staleSockets === undefined) return [];
-  const { way, limits, destroyed, refused, left } = staleSockets;
+  const { way, limits, destroyed, left } = staleSockets;
   if (way === undefined && limits.length === 0) return [];
   const count = destroyed.reduce((sum, each) => sum + each.count, 0);
   const what = way === undefined ? 'not destroyed' : `${count} destroyed, by ${way}`;
-  const others = refused > 0 ? [`${refused} of pods refused with their next datagram`] : [];
+  const texts = [what, ...limits, ...goingOn(staleSockets)];
   return [
-    ['Stale', `sockets whose endpoint is gone: ${[what, ...limits, ...others].join('; ')}`],
+    ['Stale', `sockets whose endpoint is gone: ${texts.join('; ')}`],
     ...left.map((each): Line => ['Warning', leftText(each)]),
+  ];
+}
+
+/** Those that are not destroyed. A former agent does not tell of all. */
+function goingOn({ connected = 0, served = 0, waiting = 0, refused }: StaleSocketsState) {
+  return [
+    ...(connected > 0 ? [`${connected} connected to another endpoint`] : []),
+    ...(served > 0 ? [`${served} of pods served as packets`] : []),
+    ...(waiting > 0 ? [`${waiting} of the node wait for an endpoint`] : []),
+    ...(refused > 0 ? [`${refused} of pods refused with their next datagram`] : []),
   ];
 }
 

@@ -4,8 +4,9 @@
 import { z } from 'zod';
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
+import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { parseDuration } from '../duration.ts';
-import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
+import { DEFAULT_BPF_ROOT, DEFAULT_CNI_FOLDER, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
 
 export const OWN_API = 'fairlead.io/v1alpha1';
@@ -51,6 +52,8 @@ export const ownSchema = z.strictObject({
   cgroupRoot: text,
   bpfRoot: text,
   runDir: text,
+  /** Configurations of the CNI. */
+  cniConfDir: text,
   mapSizes: z
     .strictObject({
       frontends: entries,
@@ -69,6 +72,8 @@ export const ownSchema = z.strictObject({
     .refine((list) => list.length > 0, 'must not be empty: use auto, none, or names of devices')
     .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
+  /** What becomes of packets that a filter of the node must see before they are translated. */
+  hostFirewall: z.enum(['obey', 'ignore']).nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
@@ -84,6 +89,8 @@ export const ownSchema = z.strictObject({
   forwarding: z.enum(FORWARDING_NAMES).nullish(),
   /** The same for clients from outside, at frontends that are no ClusterIP. */
   externalAlgorithm: z.enum(ALGORITHM_NAMES).nullish(),
+  /** Where loadBalancerSourceRanges hold, of Services that do not say it. */
+  sourceRangesScope: z.enum(SCOPE_NAMES).nullish(),
   /** Reset TCP connections whose backend is gone; otherwise they are left to end by themselves. */
   resetTCPConnections: z.boolean().nullish(),
   /** Answer echo requests to addresses of Services. */
@@ -107,10 +114,12 @@ export interface OwnSettings {
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
   readonly runDir: string;
+  readonly cniConfDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
+  readonly hostFirewall: 'obey' | 'ignore';
   readonly tcOrder: 'outer' | 'inner';
   /** As in the file. */
   readonly xdp: readonly string[];
@@ -143,10 +152,12 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     cgroupRoot: input.cgroupRoot ?? undefined,
     bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
     runDir: input.runDir ?? DEFAULT_RUN_DIR,
+    cniConfDir: input.cniConfDir ?? DEFAULT_CNI_FOLDER,
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
     devices: input.devices ?? ['auto'],
+    hostFirewall: input.hostFirewall ?? 'obey',
     tcOrder: input.tcOrder ?? 'outer',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flags that kube-proxy does not have, and the field of FairleadConfiguration each one sets.
+
 import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
+import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { type FlagRow, own } from './row.ts';
 
 export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
@@ -64,6 +66,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'directory for the admin socket and state (default /run/fairlead)',
   ),
   own(
+    'cni-conf-dir',
+    'string',
+    'cniConfDir',
+    'directory with the CNI configurations of the node, for `status` (default /etc/cni/net.d)',
+  ),
+  own(
     'map-size',
     'sizeMap',
     'mapSizes',
@@ -75,6 +83,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'devices',
     "network devices that get packet programs: names with * and ?, '!' before one excludes it, 'auto' chooses by kind, 'none' leaves packets alone, e.g. to kube-proxy (default auto)",
   ),
+  {
+    ...own(
+      'host-firewall',
+      'string',
+      'hostFirewall',
+      'packets of Services where a filter of the node would drop them once eBPF has translated them, or must see them before: obey (rules behind that filter serve them, with --engine auto and --devices auto) or ignore (default obey)',
+    ),
+    choices: ['obey', 'ignore'],
+  },
   {
     ...own(
       'tc-order',
@@ -128,6 +145,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'the same for clients from outside, at NodePorts, external and load balancer addresses (default: as --algorithm)',
     ),
     choices: ALGORITHM_NAMES,
+  },
+  {
+    ...own(
+      'source-ranges-scope',
+      'string',
+      'sourceRangesScope',
+      'where spec.loadBalancerSourceRanges hold for Services without the annotation fairlead.io/source-ranges-scope: LoadBalancer (load balancer addresses alone) or all (NodePorts and external IPs, too) (default LoadBalancer)',
+    ),
+    choices: SCOPE_NAMES,
   },
   own(
     'reset-tcp-connections',

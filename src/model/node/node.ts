@@ -4,7 +4,7 @@
 
 import { canonicalAddress, canonicalPrefix } from '../../lib/ip.ts';
 import { isAbsent, isRecord, shown } from '../../lib/json.ts';
-import { readLabels, readList, readRecord, readString } from '../fields.ts';
+import { labelText, readLabels, readList, readRecord, readString } from '../fields.ts';
 import { ZONE_LABEL } from '../labels.ts';
 import { collectRejections, type Reject } from '../rejection-collector.ts';
 import type { Node, ObjectRef, Projection } from '../types.ts';
@@ -47,6 +47,7 @@ function readNode(ref: ObjectRef, object: unknown, reject: Reject): Node | undef
     zone: readString(zone, `metadata.labels["${ZONE_LABEL}"]`, reject) ?? '',
     addresses: [...new Set([...internal, ...external])],
     podCidrs: readPodCidrs(spec?.['podCIDRs'], spec?.['podCIDR'], reject),
+    labels: labelText(labels),
     ...(directReturnPort !== undefined && { directReturnPort }),
   };
 }

@@ -11,9 +11,10 @@ import { createSharing, type Sharing } from '../sharing.ts';
 import type { ObjectRef, Projection, Service, ServicePort, TrafficPolicy } from '../types.ts';
 import { readAddresses, type ServiceAddresses } from './addresses.ts';
 import { readBalancing } from './algorithm.ts';
+import { readExposure } from './exposure.ts';
 import { readForwarding } from './forwarding.ts';
 import { portField, readServicePorts } from './ports.ts';
-import { readSourceRanges } from './source-ranges.ts';
+import { readSources } from './source-ranges.ts';
 
 /** Presence of the key is enough: some other proxy serves this Service (KEP-2447). */
 
@@ -50,6 +51,7 @@ function readService(
   if (!isNamed || type === undefined || addresses === undefined) return undefined;
   const policies = readPolicies(spec, type, addresses, reject);
   const forwarding = readForwarding(object, reject);
+  const exposure = readExposure(object, reject);
   return {
     namespace: ref.namespace,
     name: ref.name,
@@ -66,7 +68,8 @@ function readService(
     affinityTimeoutSeconds: readAffinitySeconds(spec, reject),
     ...readBalancing(object, reject),
     ...(forwarding !== undefined && { forwarding }),
-    sourceRanges: readSourceRanges(spec['loadBalancerSourceRanges'], reject),
+    ...readSources(object, spec['loadBalancerSourceRanges'], reject),
+    ...(exposure !== undefined && { exposure }),
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),
   };
 }

@@ -1,39 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec.loadBalancerSourceRanges -> the prefixes of each family, as kube-proxy reads them
-// (newBaseServiceInfo): blanks cut off; a zero prefix opens its family; entries of one family alone do not close
-// the other. Stricter in one point: a list with a bad entry never opens what a good one would close.
+// Who may use a Service: spec.loadBalancerSourceRanges as kube-proxy reads them (newBaseServiceInfo: blanks cut off; a
+// zero prefix contains its family; entries of one family say nothing of the other), or the annotations
+// `fairlead.io/source-ranges`, `-policy` and `-scope`. Stricter in one point: what cannot be read never opens what
+// its right form would close.
 import { canonicalPrefix, familyOf, isZeroPrefix } from '../../lib/ip.ts';
-import { isAbsent, shown } from '../../lib/json.ts';
+import { isAbsent, type JsonRecord, shown } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
-import { readList } from '../fields.ts';
+import { annotationField, readList } from '../fields.ts';
+import { EXPOSURE_ANNOTATIONS } from '../labels.ts';
 import type { Reject } from '../rejection-collector.ts';
-import type { PerFamily } from '../types.ts';
+import type { Family, PerFamily, Service, SourceFilter } from '../types.ts';
+import { rawAnnotation } from './exposure.ts';
 
 const EVERYONE: PerFamily<undefined> = Object.freeze({ IPv4: undefined, IPv6: undefined });
+const NOBODY: SourceFilter = Object.freeze({ policy: 'allow', ranges: [] });
+/** The first is the default, of ranges of the field. */
+export const SOURCE_RANGES_SCOPES = ['LoadBalancer', 'all'] as const;
 const FIELD = 'spec.loadBalancerSourceRanges';
 
-/** Sorted canonical prefixes; undefined = everyone; empty = no one, as nothing given could be read. */
-export function readSourceRanges(
-  value: unknown,
+/** @param field spec.loadBalancerSourceRanges, which the annotation with ranges replaces */
+export function readSources(
+  object: JsonRecord,
+  field: unknown,
   reject: Reject,
-): PerFamily<readonly string[] | undefined> {
-  if (isAbsent(value)) return EVERYONE;
+): Pick<Service, 'sources' | 'filtersAll'> {
+  const annotation = rawAnnotation(object, EXPOSURE_ANNOTATIONS.ranges);
+  const hasOwn = annotation !== undefined;
+  const policy = readChoiceOr(object, 'policy', { choices: ['allow', 'deny'], reject });
+  const scope = readChoiceOr(object, 'scope', { choices: SOURCE_RANGES_SCOPES, reject });
+  const given = hasOwn
+    ? readPrefixes(listIn(annotation), () => annotationField(EXPOSURE_ANNOTATIONS.ranges), reject)
+    : readPrefixes(
+        isAbsent(field) ? undefined : readList(field, FIELD, reject),
+        fieldEntry,
+        reject,
+      );
+  if (given === undefined) return { sources: EVERYONE };
+  const isSaid = scope !== undefined || hasOwn;
+  const sources = {
+    IPv4: filterOf(given, policy, 'IPv4'),
+    IPv6: filterOf(given, policy, 'IPv6'),
+  };
+  return { sources, ...(isSaid && { filtersAll: scope !== 'LoadBalancer' }) };
+}
+
+/** Entries that are separated by commas; what is no text is one bad entry. */
+const listIn = (value: unknown): readonly unknown[] =>
+  typeof value === 'string' ? value.split(',') : [value];
+
+const fieldEntry = (index: number): string => `${FIELD}[${index}]`;
+
+interface Prefixes {
+  /** Canonical and sorted. */
+  readonly all: readonly string[];
+  readonly isAnyRejected: boolean;
+}
+
+function readPrefixes(
+  entries: readonly unknown[] | undefined,
+  fieldOf: (index: number) => string,
+  reject: Reject,
+): Prefixes | undefined {
+  if (entries === undefined) return undefined;
   const prefixes = new Set<string>();
   let isAnyRejected = false;
-  for (const [index, text] of readList(value, FIELD, reject).entries()) {
+  for (const [index, text] of entries.entries()) {
     const prefix = typeof text === 'string' ? canonicalPrefix(text.trim()) : undefined;
     if (prefix === undefined) {
-      reject(`${FIELD}[${index}]`, `must be a prefix such as 192.0.2.0/24, not ${shown(text)}`);
+      reject(fieldOf(index), `must be a prefix such as 192.0.2.0/24, not ${shown(text)}`);
       isAnyRejected = true;
     } else {
       prefixes.add(prefix);
     }
   }
-  const all = [...prefixes].sort(compareText);
-  const ofFamily = (family: 'IPv4' | 'IPv6'): readonly string[] | undefined => {
-    const own = all.filter((prefix) => familyOf(prefix) === family);
-    if (own.some(isZeroPrefix)) return undefined;
-    return own.length > 0 || isAnyRejected ? own : undefined;
-  };
-  return { IPv4: ofFamily('IPv4'), IPv6: ofFamily('IPv6') };
+  return { all: [...prefixes].sort(compareText), isAnyRejected };
+}
+
+type Policy = SourceFilter['policy'];
+
+/** A bad entry of ranges that deny, or a policy that cannot be read, may have meant anyone. */
+function filterOf(
+  { all, isAnyRejected }: Prefixes,
+  policy: Policy | 'unknown' | undefined,
+  family: Family,
+): SourceFilter | undefined {
+  const ranges = all.filter((prefix) => familyOf(prefix) === family);
+  if (ranges.length === 0 && !isAnyRejected) return undefined;
+  if (policy === 'unknown' || (policy === 'deny' && isAnyRejected)) return NOBODY;
+  const isZero = ranges.some(isZeroPrefix);
+  if (policy === 'deny') return isZero ? NOBODY : { policy, ranges };
+  return isZero ? undefined : { policy: 'allow', ranges };
+}
+
+/** `unknown`, with a rejection, if it is none of the choices. */
+function readChoiceOr<T extends string>(
+  object: JsonRecord,
+  which: 'policy' | 'scope',
+  { choices, reject }: { readonly choices: readonly T[]; readonly reject: Reject },
+): T | 'unknown' | undefined {
+  const name = EXPOSURE_ANNOTATIONS[which];
+  const value = rawAnnotation(object, name);
+  if (value === undefined) return undefined;
+  const found = choices.find((choice) => typeof value === 'string' && choice === value.trim());
+  if (found !== undefined) return found;
+  const instead = which === 'policy' ? 'its ranges admit nobody' : 'all is used';
+  reject(annotationField(name), `must be ${choices.join(' or ')}, not ${shown(value)}; ${instead}`);
+  return 'unknown';
 }

@@ -8,11 +8,18 @@ import {
   type AddressAt,
   FAMILIES,
   type Family,
+  type FrontendKind,
   type Protocol,
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
-import type { FrontendKind } from '../types.ts';
+import {
+  exposedService,
+  hasClusterIp,
+  isExposedHere,
+  type NodeLabels,
+} from '../exposure/exposure.ts';
+import type { ServicePlan } from '../types.ts';
 
 export interface FrontendAddress {
   readonly kind: Exclude<FrontendKind, 'NodePort'>;
@@ -32,7 +39,9 @@ export function frontendAddresses(
 ): readonly FrontendAddress[] {
   const clusterIp = service.clusterIps[family];
   if (clusterIp === undefined) return [];
-  const found: FrontendAddress[] = [{ kind: 'ClusterIP', ...clusterIp }];
+  const found: FrontendAddress[] = hasClusterIp(service)
+    ? [{ kind: 'ClusterIP', ...clusterIp }]
+    : [];
   const add = (kind: FrontendAddress['kind'], list: readonly AddressAt[]): void => {
     for (const { address, field } of list) {
       if (familyOf(address) === family) found.push({ kind, address, field });
@@ -99,4 +108,20 @@ export function frontendKeysOf(service: Service, allowExternalIps: boolean): rea
     }
   }
   return keys;
+}
+
+/** For views: what the Service's annotations leave out. */
+export function exposureOf(
+  asked: Service,
+  {
+    nodeLabels,
+    allowExternalIps,
+  }: { readonly nodeLabels: NodeLabels; readonly allowExternalIps: boolean },
+): Pick<ServicePlan, 'exposure'> {
+  const { exposure, ...all } = asked;
+  if (exposure === undefined) return {};
+  const exposed = exposedService(asked, nodeLabels);
+  const made = new Set(frontendKeysOf(exposed, allowExternalIps));
+  const withheld = frontendKeysOf(all, allowExternalIps).filter((key) => !made.has(key));
+  return { exposure: { ...exposure, isHere: isExposedHere(asked, nodeLabels), withheld } };
 }

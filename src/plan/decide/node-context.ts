@@ -44,6 +44,7 @@ export function nodeFacts(
     addresses: perFamily((family) => all.find((address) => familyOf(address) === family)),
     localAddresses: [...new Set(all)].filter((address) => !isLoopback(address)).sort(compareText),
     podCidrs: node?.podCidrs ?? [],
+    ...(node !== undefined && { labels: node.labels }),
     ...(node?.directReturnPort === GENEVE_PORT && { isPeer: true }),
     ...neighbours,
   };
@@ -178,6 +179,7 @@ export function buildContext(
   return {
     nodeName: node.name,
     zone: node.zone,
+    nodeLabels: node.labels,
     nodeAddresses: node.addresses,
     hasDetector: hasDetectors(detector),
     masqueradeAll: settings.masqueradeAll,
@@ -185,6 +187,7 @@ export function buildContext(
     algorithm: settings.algorithm ?? 'random',
     forwarding: settings.forwarding ?? 'snat',
     externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
+    filtersAll: settings.sourceRangesScope === 'all',
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Service and its slices -> ServicePlan. Pure: everything it depends on comes in.
 import { exactList, flatText } from '../../lib/compact.ts';
-import { familyOf, hostPrefix, prefixContains } from '../../lib/ip.ts';
-import { compareText } from '../../lib/names.ts';
 import { annotationField } from '../../model/fields.ts';
 import {
   ALGORITHM_ANNOTATION,
@@ -22,6 +20,13 @@ import {
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
+import {
+  exposedService,
+  hasClusterIp,
+  isExposedHere,
+  type NodeLabels,
+} from '../exposure/exposure.ts';
+import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
 import { emptyNote, unservedAddresses } from '../notes.ts';
 import type {
   BackendList,
@@ -36,6 +41,7 @@ import { type CandidateSets, candidateSets } from './candidates.ts';
 import { mergeEndpoints } from './endpoints.ts';
 import { isDirectReturn } from './forwarding.ts';
 import {
+  exposureOf,
   type FrontendAddress,
   frontendAddresses,
   frontendKey,
@@ -49,6 +55,7 @@ import { clusterIpRules, externalRules, type RuleInputs, type Tunnel } from './t
 export interface BuildContext {
   readonly nodeName: string;
   readonly zone: string;
+  readonly nodeLabels: NodeLabels;
   readonly nodeAddresses: PerFamily<string | undefined>;
   readonly hasDetector: PerFamily<boolean>;
   readonly masqueradeAll: boolean;
@@ -59,6 +66,8 @@ export interface BuildContext {
   readonly forwarding: Forwarding;
   /** Of these for clients from outside, at frontends that are no ClusterIP. */
   readonly externalAlgorithm: Algorithm;
+  /** Source ranges of Services that do not say it hold at every external frontend. */
+  readonly filtersAll: boolean;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -83,11 +92,15 @@ export const serviceKey = (service: Service): ServiceKey =>
 
 /** `slices` must be sorted by name. Linear in endpoints times the ports that use them. */
 export function buildService(
-  service: Service,
+  asked: Service,
   slices: readonly EndpointSlice[],
   context: BuildContext,
 ): BuiltService {
-  const { namespace, name, type, labels } = service;
+  const { namespace, name, type, labels } = asked;
+  const exposed = exposedService(asked, context.nodeLabels);
+  const isDefault = context.filtersAll && asked.filtersAll === undefined;
+  const service = isDefault ? { ...exposed, filtersAll: true } : exposed;
+  const isHere = isExposedHere(asked, context.nodeLabels);
   const object: ObjectRef = { kind: 'Service', namespace, name };
   const rejections: Rejection[] = [];
   const reject = (field: string, reason: string): void => {
@@ -106,7 +119,7 @@ export function buildService(
     let hasRefusing = false;
     for (const port of service.ports) {
       const sets = setsOf(work, port, family);
-      if (readyLocal !== undefined) addLocal(sets.ready, readyLocal[family]);
+      if (readyLocal !== undefined && isHere) addLocal(sets.ready, readyLocal[family]);
       const built = buildPort(work, port, { family, addresses, sets, isRefusing: !hasRefusing });
       hasRefusing ||= built.refusesOtherPortsOf !== undefined;
       ports.push(built);
@@ -119,12 +132,20 @@ export function buildService(
     ...(labels !== '' && { labels }),
     ...(unserved.length > 0 && { unserved }),
     ...(healthCheck && { healthCheck }),
+    ...exposureOf(asked, context),
   };
   return { plan, rejections };
 }
 
-const clusterIpOf = (frontends: readonly Frontend[]): string | undefined =>
-  frontends.find(({ kind }) => kind === 'ClusterIP')?.address;
+/** One that is not exposed has no port at all. */
+const refusedAddress = (
+  service: Service,
+  family: Family,
+  frontends: readonly Frontend[],
+): string | undefined =>
+  hasClusterIp(service)
+    ? frontends.find(({ kind }) => kind === 'ClusterIP')?.address
+    : service.clusterIps[family]?.address;
 
 /** The mitigation for CVE-2020-8554 (external IPs that intercept other addresses; KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {
@@ -188,9 +209,10 @@ function tableEntriesOf(work: Work, { cluster, local }: CandidateSets): number |
 function setsOf(work: Work, port: ServicePort, family: Family): CandidateSets {
   const { service, slices, context } = work;
   const isExternal = isExternallyAccessible(service, port, family);
-  const isInternalLocal = service.internalPolicy === 'Local';
+  const isInternal = hasClusterIp(service);
+  const isInternalLocal = isInternal && service.internalPolicy === 'Local';
   const wanted = {
-    usesCluster: !isInternalLocal || isExternal,
+    usesCluster: (isInternal && !isInternalLocal) || isExternal,
     usesLocal: isInternalLocal || (service.externalPolicy === 'Local' && isExternal),
     usesNodes: asksForDirectReturn(work, port, family),
   };
@@ -219,6 +241,8 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const { family, sets, isRefusing } = parts;
   const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
   const { name: portName, protocol } = port;
+  const sources = sourcesWithSelf(service, family, work.context.nodeAddresses[family]);
+  const isAnyFiltered = frontends.some(({ isFiltered }) => isFiltered);
   const { cluster, local, serving, topology } = sets;
   const note = serving.length === 0 ? emptyNote(service, port, family, work.slices) : undefined;
   const forwarding = forwardingOf(work);
@@ -237,7 +261,8 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     serving,
     frontends,
     ...(note && { emptyNote: note }),
-    refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
+    ...(isAnyFiltered && sources !== undefined && { sources }),
+    refusesOtherPortsOf: isRefusing ? refusedAddress(service, family, frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }
@@ -291,7 +316,7 @@ function buildFrontends(
     tunnel === 'ipip'
       ? externalRules(service.externalPolicy, { ...inputs, tunnel: undefined })
       : external;
-  const sourceRanges = rangesWithSelf(service, family, context);
+  const hasSources = service.sources[family] !== undefined;
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
   for (const { kind, address, field } of addresses) {
@@ -299,8 +324,8 @@ function buildFrontends(
       continue;
     const rules = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, rules };
-    const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
-    frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
+    const isFiltered = hasSources && isFilteredKind(service, kind);
+    frontends.push(isFiltered ? { ...frontend, isFiltered } : frontend);
   }
   const { nodePort } = port;
   if (nodePort === undefined) return exactList(frontends);
@@ -311,6 +336,7 @@ function buildFrontends(
       address: undefined,
       port: nodePort,
       rules: atNodePort,
+      ...(hasSources && isFilteredKind(service, 'NodePort') && { isFiltered: true as const }),
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
@@ -334,25 +360,6 @@ function isOwnedByOther({ key, context, reject }: Work, frontend: string, field:
     `${frontend} already belongs to Service ${owner}, which is older or has served it before`,
   );
   return true;
-}
-
-/**
- * The ranges, and the Service's own balancer addresses if this node is inside a range: a node that holds such an
- * address talks to it from it (allow-self, kube-proxy's isAllowedByLoadBalancerSourceRanges rules).
- */
-function rangesWithSelf(
-  service: Service,
-  family: Family,
-  context: BuildContext,
-): readonly string[] | undefined {
-  const ranges = service.sourceRanges[family];
-  const self = context.nodeAddresses[family];
-  if (ranges === undefined || self === undefined) return ranges;
-  if (!ranges.some((range) => prefixContains(range, self))) return ranges;
-  const own = service.loadBalancerIps
-    .filter(({ address }) => familyOf(address) === family)
-    .map(({ address }) => hostPrefix(address));
-  return [...new Set([...ranges, ...own])].sort(compareText);
 }
 
 /** Distinct addresses: several ports may have the same endpoint. */

@@ -2,8 +2,10 @@
 // Why a packet would go where it goes: the plan's answer, one step at a time, each with its reason. It reads
 // the plan and decides nothing of its own, so tests may hold it against any dataplane.
 import { isLoopback, prefixContains } from '../../lib/ip.ts';
+import type { SourceFilter } from '../../model/types.ts';
 import { algorithmFor } from '../decide/balancing.ts';
 import { frontendKey } from '../decide/frontends.ts';
+import { admits } from '../exposure/sources.ts';
 import type { Backend, Plan } from '../types.ts';
 import { type Client, clientOf } from './client.ts';
 import type { ExplainStep, Explanation } from './explanation.ts';
@@ -59,7 +61,11 @@ function frontendStep(match: Match, packet: Packet): ExplainStep {
       return {
         rule: 'frontend',
         result: 'reject',
-        reason: `${destination} is the ClusterIP of ${match.service.namespace}/${match.service.name}, which has ${match.ports} and not ${destinationPort}/${protocol}`,
+        reason: `${destination} is the ClusterIP of ${match.service.namespace}/${match.service.name}, which ${
+          match.ports === ''
+            ? 'does not expose it (fairlead.io/expose)'
+            : `has ${match.ports} and not ${destinationPort}/${protocol}`
+        }`,
       };
     case 'frontend': {
       const { namespace, name, portName } = match.port;
@@ -79,23 +85,31 @@ interface Guarded {
 }
 
 /** Drops that no endpoint can change: foreign packets to loopback, and sources outside the ranges. */
-function firstDrop({ frontend }: FrontendMatch, packet: Packet, client: Client): Guarded {
+function firstDrop(
+  { frontend, port: { sources } }: FrontendMatch,
+  packet: Packet,
+  client: Client,
+): Guarded {
   const { source, destination } = packet;
   if (isLoopback(destination) && !isLoopback(source) && client.kind !== 'host process') {
     const reason = `${destination} is for processes of this node alone (CVE-2020-8558)`;
     return { isDropped: true, steps: [{ rule: 'loopback', result: 'drop', reason }] };
   }
-  const { sourceRanges } = frontend;
-  if (sourceRanges === undefined) return { isDropped: false, steps: [] };
-  const range = sourceRanges.find((prefix) => prefixContains(prefix, source));
-  const result = range === undefined ? 'drop' : 'allow';
-  const reason =
-    range === undefined
-      ? `${source} is in none of ${sourceRanges.join(', ') || 'the ranges, none of which could be read'}`
-      : `${source} is in ${range}`;
+  if (!frontend.isFiltered || sources === undefined) return { isDropped: false, steps: [] };
+  return sourcesStep(sources, source);
+}
+
+function sourcesStep(sources: SourceFilter, source: string): Guarded {
+  const { policy, ranges } = sources;
+  const isDropped = !admits(sources, source);
+  const range = ranges.find((prefix) => prefixContains(prefix, source));
+  const list = ranges.join(', ') || 'the ranges, none of which could be read';
+  const where = range === undefined ? `is in none of ${list}` : `is in ${range}`;
+  const what = policy === 'deny' ? ', which are denied' : '';
+  const reason = `${source} ${where}${what}`;
   return {
-    isDropped: range === undefined,
-    steps: [{ rule: 'source-ranges', result, reason }],
+    isDropped,
+    steps: [{ rule: 'source-ranges', result: isDropped ? 'drop' : 'allow', reason }],
   };
 }
 

@@ -2,7 +2,8 @@
 // Which frontend a destination is: an exact address first, then a NodePort of this node, then nothing the
 // proxy serves. Linear in frontends: for people and tests, not for traffic.
 import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
-import { frontendKey } from '../decide/frontends.ts';
+import { EXPOSURE_ANNOTATIONS } from '../../model/labels.ts';
+import { frontendKey, nodePortKey } from '../decide/frontends.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
 import type { Packet } from './packet.ts';
 
@@ -71,7 +72,9 @@ function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined 
         .filter(({ kind, address }) => kind === 'ClusterIP' && address === destination)
         .map(({ port }) => `${port}/${protocol}`),
     );
-    if (known.length > 0) return { kind: 'unknown-port', service, ports: known.join(', ') };
+    const isRefused = service.ports.some((port) => port.refusesOtherPortsOf === destination);
+    if (known.length > 0 || isRefused)
+      return { kind: 'unknown-port', service, ports: known.join(', ') };
   }
   return undefined;
 }
@@ -82,6 +85,8 @@ function unmatchedReason(plan: Plan, packet: Packet): string {
     const found = unserved.find(({ address }) => address === destination);
     if (found !== undefined) return `Service ${key}: ${found.field}: ${found.reason}`;
   }
+  const withheld = withheldReason(plan, packet);
+  if (withheld !== undefined) return withheld;
   const range = plan.serviceCidrs.find((cidr) => prefixContains(cidr, destination));
   if (range !== undefined)
     return `${destination} is in ServiceCIDR ${range}, but no Service has it`;
@@ -91,4 +96,34 @@ function unmatchedReason(plan: Plan, packet: Packet): string {
   return why === undefined
     ? `no Service has ${key}`
     : `${destinationPort} is a NodePort, but ${why}`;
+}
+
+/** The Service asks for the frontend, and its annotations leave it out. */
+function withheldReason(plan: Plan, packet: Packet): string | undefined {
+  const { destination, destinationPort, protocol } = packet;
+  const isNodePort = validateNodePortAddress(plan, destination) === undefined;
+  const keys = [
+    frontendKey(destination, destinationPort, protocol),
+    ...(isNodePort ? [nodePortKey(destinationPort, protocol, familyOf(destination))] : []),
+  ];
+  for (const { namespace, name, exposure } of plan.services.values()) {
+    const key = keys.find((one) => exposure?.withheld.includes(one));
+    if (key === undefined || exposure === undefined) continue;
+    return `${key} of ${namespace}/${name} is not exposed: ${exposureReason(exposure, plan.node.labels)}`;
+  }
+  return undefined;
+}
+
+/** Why some frontends of a Service are not there. */
+export function exposureReason(
+  { kinds, nodes, isHere }: NonNullable<ServicePlan['exposure']>,
+  labels: string | undefined,
+): string {
+  const what = kinds?.join(', ') || 'no kind of address';
+  const own = labels === undefined ? "this node's Node is not known" : `this node has ${labels}`;
+  const where = nodes === '' ? 'no node, as its selector cannot be read' : `nodes with ${nodes}`;
+  return [
+    ...(kinds === undefined ? [] : [`${EXPOSURE_ANNOTATIONS.kinds} names ${what}`]),
+    ...(isHere ? [] : [`${EXPOSURE_ANNOTATIONS.nodes} means ${where}, and ${own}`]),
+  ].join('; ');
 }

@@ -2,6 +2,7 @@
 // Every program loads on this kernel within a limit on verified instructions, which leaves room for stricter
 // verifiers and keeps the start short on slow machines.
 import { readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
@@ -33,6 +34,7 @@ const MAPS = [
     'fl_range',
     'fl_reason',
     'fl_runtime',
+    'fl_sent_to',
     'fl_service',
     'fl_slot_block',
     'fl_sock',
@@ -124,7 +126,10 @@ test.each([
 
 test('every object of the product is counted in docs/kernels.md', () => {
   const sources = ['socket', 'packet'].flatMap((folder) =>
-    readdirSync(fileURLToPath(new URL(`../../../bpf/${folder}`, import.meta.url))),
+    readdirSync(fileURLToPath(new URL(`../../../bpf/${folder}`, import.meta.url)), {
+      encoding: 'utf8',
+      recursive: true,
+    }).map((path) => basename(path)),
   );
   const objects = sources.filter((name) => name.endsWith('.bpf.c'));
   expect([...OBJECTS].map((name) => `${name}.bpf.c`).sort()).toEqual(objects.sort());

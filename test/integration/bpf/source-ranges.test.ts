@@ -46,12 +46,13 @@ afterEach(() => {
   rmdirSync(pins);
 });
 
-const web = (...sourceRanges: readonly string[]) =>
+const web = (...ranges: readonly string[]) =>
   planOf(
     servicePort(
       'web',
-      [{ ...clusterIp(VIP), kind: 'LoadBalancer', sourceRanges }],
+      [{ ...clusterIp(VIP), kind: 'LoadBalancer', isFiltered: true }],
       [backend('10.1.1.5')],
+      { sources: { policy: 'allow', ranges } },
     ),
   );
 

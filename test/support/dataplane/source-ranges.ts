@@ -24,14 +24,20 @@ const readRanges = ({ sourceRange }: Tables): readonly (SourceRangeKey & { kind:
     kind: value[0] ?? 0,
   }));
 
-const isInRange = (tables: Tables, source: string, asked: SourceRangeKey['serviceId']): boolean =>
-  readRanges(tables).some(
-    ({ serviceId, prefix, kind }) =>
-      serviceId === asked &&
-      kind === (asked === 0 ? RANGE_KIND.pod : RANGE_KIND.allowed) &&
-      familyOf(prefix) === familyOf(source) &&
-      prefixContains(prefix, source),
-  );
+/** The longest one that contains it decides. */
+function isInRange(tables: Tables, source: string, asked: SourceRangeKey['serviceId']): boolean {
+  const [longest] = readRanges(tables)
+    .filter(
+      ({ serviceId, prefix }) =>
+        serviceId === asked &&
+        familyOf(prefix) === familyOf(source) &&
+        prefixContains(prefix, source),
+    )
+    .sort((a, b) => lengthOf(b.prefix) - lengthOf(a.prefix));
+  return longest?.kind === (asked === 0 ? RANGE_KIND.pod : RANGE_KIND.allowed);
+}
+
+const lengthOf = (prefix: string): number => Number(prefix.slice(prefix.indexOf('/') + 1));
 
 export const isPod = (tables: Tables, source: string): boolean => isInRange(tables, source, 0);
 

@@ -47,12 +47,10 @@ function sourcesOf(plan: Plan, family: Family): readonly string[] {
   const backends = ports.flatMap(({ cluster, local }) =>
     [...cluster, ...local].slice(0, BACKENDS_ASKED).map(({ address }) => address),
   );
-  const ranges = ports.flatMap(({ frontends }) =>
-    frontends.flatMap(({ address, sourceRanges = [] }) => [
-      ...sourceRanges.map((prefix) => prefix.slice(0, prefix.indexOf('/'))),
-      ...(address === undefined || sourceRanges.length === 0 ? [] : [address]),
-    ]),
-  );
+  const ranges = ports.flatMap(({ frontends, sources }) => [
+    ...(sources?.ranges ?? []).map((prefix) => prefix.slice(0, prefix.indexOf('/'))),
+    ...frontends.flatMap(({ address, isFiltered }) => (isFiltered && address ? [address] : [])),
+  ]);
   const own = plan.node.localAddresses.filter((address) => familyOf(address) === family);
   return [...new Set([...CLIENTS[family], ...own, ...backends, ...ranges])];
 }

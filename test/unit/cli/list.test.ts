@@ -30,7 +30,8 @@ const SERVICES: readonly ServiceRow[] = [
   SERVICE,
   {
     ...SERVICE,
-    ...{ kind: 'NodePort', frontend: '*:30080/TCP' },
+    ...{ kind: 'NodePort', frontend: '*:30080/TCP', sourcePolicy: 'deny' },
+    ...{ exposedKinds: ['NodePort'], exposedOn: 'role=edge', isExposedHere: false },
     limits: ['not served by bpf: packets from outside'],
   },
   {

@@ -10,8 +10,8 @@ import {
   servedByTexts,
   unservedTexts,
 } from '../../../src/dataplane/capabilities.ts';
-import type { Protocol } from '../../../src/model/types.ts';
-import type { Backend, Frontend, FrontendKind, TrafficRule } from '../../../src/plan/types.ts';
+import type { FrontendKind, Protocol } from '../../../src/model/types.ts';
+import type { Backend, Frontend, TrafficRule } from '../../../src/plan/types.ts';
 import { backend } from './bpf/plans.ts';
 import { LAST_RESORT } from './support.ts';
 
@@ -40,7 +40,7 @@ describe('with bpf alone', () => {
     [
       'a load balancer with source ranges',
       'TCP',
-      frontend('LoadBalancer', { sourceRanges: ['192.0.2.0/24'] }),
+      frontend('LoadBalancer', { isFiltered: true }),
       ['not served by bpf: source ranges', OUTSIDE],
     ],
     ['a NodePort over SCTP', 'SCTP', frontend('NodePort'), ['not served by bpf: SCTP', OUTSIDE]],
@@ -71,7 +71,7 @@ describe('with bpf alone', () => {
 
 describe('with bpf for packets too', () => {
   const PACKETS = bpfCapabilities({ packets: true });
-  const RANGED = { sourceRanges: ['192.0.2.0/24'] };
+  const RANGED = { isFiltered: true } as const;
   const HOST_SCTP = 'not served by bpf: SCTP from processes of this node';
   const same = backend('10.1.1.5', 80);
   const other = backend('10.1.1.5', 8080);

@@ -86,11 +86,7 @@ const byBpf = (name: string, address: string): ServicePortPlan =>
   servicePort(name, [external(address)], [backend('10.1.1.2')]);
 /** The source ranges decide that BPF cannot serve it. */
 const byRules = (name: string, address: string): ServicePortPlan =>
-  servicePort(
-    name,
-    [{ ...external(address), sourceRanges: ['192.0.2.0/24'] }],
-    [backend('10.1.1.2')],
-  );
+  servicePort(name, [{ ...external(address), isFiltered: true }], [backend('10.1.1.2')]);
 
 /** As the planner does: plans are live. */
 function replace({ services }: Plan, ...ports: readonly ServicePortPlan[]): void {

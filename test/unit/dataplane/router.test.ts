@@ -32,7 +32,7 @@ const moving = (ranges: readonly string[] | undefined): ServicePortPlan => {
     ...known,
     frontends: known.frontends.map((frontend) => ({
       ...frontend,
-      ...(ranges && { sourceRanges: ranges }),
+      ...(ranges && { isFiltered: true as const }),
     })),
   };
 };

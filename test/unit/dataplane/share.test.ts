@@ -12,7 +12,7 @@ import { LAST_RESORT, linesOf, PACKETS, planLines } from './support.ts';
 
 const balancer = (address: string): Frontend => ({
   ...clusterIp(address),
-  ...{ kind: 'LoadBalancer', sourceRanges: ['192.0.2.0/24'] },
+  ...{ kind: 'LoadBalancer', isFiltered: true },
 });
 
 const port = (name: string, protocol: Protocol, ...frontends: Frontend[]): ServicePortPlan => ({

@@ -143,7 +143,7 @@ test('services: what no dataplane serves is not in sync', () => {
     }),
   ]);
   const balancer = { ...clusterIp('203.0.113.1'), kind: 'LoadBalancer' as const };
-  const ranged = servicePort('lb', [{ ...balancer, sourceRanges: ['192.0.2.0/24'] }], []);
+  const ranged = servicePort('lb', [{ ...balancer, isFiltered: true }], []);
   expect(serviceRows(planOf(ranged), [], [BPF])[0]).toMatchObject({
     kernelState: 'not-served',
     limits: ['not served by bpf: source ranges', 'not served by bpf: packets from outside'],

@@ -36,6 +36,11 @@ const serviceSpec = fc.record({
   algorithm: some(undefined, undefined, 'fastest', ...ALGORITHM_NAMES),
   forwarding: some(undefined, undefined, 'straight', ...FORWARDINGS),
   tableSize: some(undefined, undefined, '1000', '251', '509'),
+  own: maybe(some('192.0.2.0/24', '10.0.0.0/8, ::/0', 'x')),
+  policy: maybe(some('allow', 'deny', 'denied')),
+  scope: maybe(some('all', 'LoadBalancer', 'none')),
+  expose: maybe(some('LoadBalancer', 'ClusterIP, NodePort', 'ExternalIP', 'x')),
+  nodes: maybe(some('role=edge', 'role!=edge', 'x in (')),
 });
 
 const clusterIp = (family: string, number: number): string =>
@@ -49,6 +54,11 @@ const serviceObject = serviceSpec.map((one) => ({
       'fairlead.io/algorithm': one.algorithm,
       'fairlead.io/forwarding': one.forwarding,
       'fairlead.io/table-size': one.tableSize,
+      'fairlead.io/source-ranges': one.own,
+      'fairlead.io/source-ranges-policy': one.policy,
+      'fairlead.io/source-ranges-scope': one.scope,
+      'fairlead.io/expose': one.expose,
+      'fairlead.io/expose-on-nodes': one.nodes,
     },
   },
   spec: {
@@ -121,9 +131,15 @@ const nodeObject = fc
     zone: some('a', 'b', undefined),
     address: some('192.0.2.11', '10.0.0.1'),
     cidr: some('10.1.1.0/24', 'x'),
+    role: some('edge', 'worker', undefined),
   })
-  .map(({ zone, address, cidr }) => ({
-    metadata: { labels: zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone } },
+  .map(({ zone, address, cidr, role }) => ({
+    metadata: {
+      labels: {
+        ...(zone !== undefined && { 'topology.kubernetes.io/zone': zone }),
+        ...(role !== undefined && { role }),
+      },
+    },
     spec: { podCIDRs: [cidr] },
     status: { addresses: [{ type: 'InternalIP', address }] },
   }));

@@ -7,7 +7,18 @@ import { chance, some } from '../../support/random.ts';
 
 const TEMPLATES: Readonly<Record<Kind, object>> = {
   Service: {
-    metadata: { name: 'junk', labels: { app: 'x' }, creationTimestamp: '2026-01-01T00:00:00Z' },
+    metadata: {
+      name: 'junk',
+      labels: { app: 'x' },
+      annotations: {
+        'fairlead.io/source-ranges': '10.0.0.0/8',
+        'fairlead.io/source-ranges-policy': 'deny',
+        'fairlead.io/source-ranges-scope': 'all',
+        'fairlead.io/expose': 'ClusterIP, NodePort',
+        'fairlead.io/expose-on-nodes': 'role=edge',
+      },
+      creationTimestamp: '2026-01-01T00:00:00Z',
+    },
     spec: {
       type: 'LoadBalancer',
       clusterIP: '10.96.9.9',

@@ -48,7 +48,8 @@ export const SET_KIND = {
   'weighted-least-connections': 7,
 } as const;
 export const ADDRESS_SCOPE = { node: 1, loopback: 2 } as const;
-export const RANGE_KIND = { allowed: 1, pod: 2 } as const;
+export const RANGE_KIND = { allowed: 1, pod: 2, denied: 3 } as const;
+export type RangeKind = keyof typeof RANGE_KIND;
 
 export type Position = keyof typeof POSITION;
 export const POSITIONS = Object.keys(POSITION) as readonly Position[];
@@ -340,8 +341,12 @@ export function decodeRangeKey(bytes: Uint8Array, family: Family): SourceRangeKe
   return { serviceId: decodeU32(bytes.subarray(4)), prefix: `${address}/${bits}` };
 }
 
-export const encodeRange = (kind: keyof typeof RANGE_KIND, family: Family): Uint8Array =>
+export const encodeRange = (kind: RangeKind, family: Family): Uint8Array =>
   Uint8Array.of(RANGE_KIND[kind], family === 'IPv4' ? 4 : 6, 0, 0);
+
+/** The kind of a value of fl_range; undefined: none that this version knows. */
+export const rangeKind = (bytes: Uint8Array): RangeKind | undefined =>
+  (Object.keys(RANGE_KIND) as readonly RangeKind[]).find((kind) => RANGE_KIND[kind] === bytes[0]);
 
 /** The family of a value of fl_range. */
 export const rangeFamily = (bytes: Uint8Array): Family => (bytes[1] === 6 ? 'IPv6' : 'IPv4');

@@ -30,7 +30,7 @@ import { markOlderFlows } from './marks.ts';
 import { createPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
-import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
+import { type NameSockets, namedSockets } from './refused-sockets.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -58,10 +58,12 @@ export interface PacketLayer {
   latestTotals(): Promise<Totals | undefined>;
   /** How full the tables of flows were when they were last swept. */
   fill(): readonly TableFill[];
-  readonly refuseSockets: RefuseSockets;
+  readonly nameSockets: NameSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
+  /** What begins is left to rules; flows that are known go on. Kept by the next agent. */
+  readonly leaveNew: (isLeft: boolean) => void;
   /** The port for it was open when the layer was opened. */
   readonly hadDirectReturn: boolean;
   /** Programs stay attached. */
@@ -103,7 +105,7 @@ export async function openPacketLayer(
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
-    const followNode = followSettings(loaded.map('fl_packet'), {
+    const followed = followSettings(loaded.map('fl_packet'), {
       ...{ resetsTcp, answersPing, timeouts },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
@@ -147,14 +149,15 @@ export async function openPacketLayer(
       traffic,
       direct,
       hadDirectReturn: directPort.wasOpen,
-      refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
+      nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
-        followNode(plan.node);
+        followed.node(plan.node);
         followAddresses?.(plan, changed);
         peers.follow(plan.node);
         directPort.follow(plan);
       },
       begin: () => xdp?.begin(),
+      leaveNew: followed.leaveNew,
       audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];

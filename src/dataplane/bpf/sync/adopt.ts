@@ -19,6 +19,7 @@ import {
   hasTable,
   type RuleValue,
   rangeFamily,
+  rangeKind,
   type SetKind,
   type SetRef,
   type SourceRangeKey,
@@ -100,11 +101,16 @@ export function* adoptInSteps(tables: Tables): Generator<void, Adopted> {
   return { ledger, stray, orphans, strayRanges };
 }
 
+type FoundRange = SourceRangeKey & Pick<SourceRange, 'kind'>;
+
 /** Those whose value is as it should be; the audit deletes others. */
-function readRanges({ sourceRange }: Tables): readonly SourceRangeKey[] {
+function readRanges({ sourceRange }: Tables): readonly FoundRange[] {
   return sourceRange.readAll().flatMap(({ key, value }) => {
+    const kind = rangeKind(value);
     const range = decodeRangeKey(key, rangeFamily(value));
-    return isSameBytes(rangeValueOf(range), value) ? [range] : [];
+    const isWhole = kind !== undefined && (kind === 'pod') === (range.serviceId === PODS);
+    const found = isWhole ? { ...range, kind } : undefined;
+    return found && isSameBytes(rangeValueOf(found), value) ? [found] : [];
   });
 }
 
@@ -117,7 +123,7 @@ export const rangeIdsWithin = (
 
 function adoptRanges(
   ledger: Ledger,
-  ranges: readonly SourceRangeKey[],
+  ranges: readonly FoundRange[],
   ports: PortsById,
 ): readonly SourceRange[] {
   const held = ranges.map((range) =>

@@ -7,7 +7,13 @@ import type { Family, Protocol } from '../../../model/types.ts';
 import type { NodeFacts, ServiceKey } from '../../../plan/types.ts';
 import type { FrontendId } from '../../entry.ts';
 import { BackendCache, FrontendCache } from '../maps/cache.ts';
-import { blocksFor, decodeFrontendKey, type Position, type SetKind } from '../maps/layout.ts';
+import {
+  blocksFor,
+  decodeFrontendKey,
+  type Position,
+  type RangeKind,
+  type SetKind,
+} from '../maps/layout.ts';
 import type { Tables } from '../maps/tables.ts';
 import { createIdPool, type IdPool } from './allocation/id-pool.ts';
 import { type BlockPool, type BlockRun, createBlockPool } from './allocation/slot-pool.ts';
@@ -69,6 +75,8 @@ export interface SourceRange {
   readonly serviceId: number;
   /** Canonical, as `198.51.100.0/24`. */
   readonly prefix: string;
+  /** Another one is written over it. */
+  kind: RangeKind;
   /** undefined: of pods, or of a service port that is not known. */
   readonly owner: PortRecord | undefined;
   /** Deleted after a grace period, unless it is wanted again before. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // KUBE-EXT-: which set the clients of an external address or NodePort get, and who of them is masqueraded.
-// KUBE-FW-: who may use a load balancer address with source ranges. Both in nat.
+// KUBE-FW-: who may use an address or NodePort with source ranges. Both in nat.
+import type { SourceFilter } from '../../../model/types.ts';
 import type { ServicePortPlan, TrafficRule } from '../../../plan/types.ts';
 import { type ServiceChains, servicePortName } from '../rules/names.ts';
-import type { Rule } from '../rules/types.ts';
+import type { Rule, Target } from '../rules/types.ts';
 import { isFilled, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
 import { fromPods, jumpTo, MASQUERADE } from './targets.ts';
@@ -70,18 +71,21 @@ function clientsOf(
  * Of KUBE-FW-. What it does not accept is not translated, and dropped by KUBE-PROXY-FIREWALL, as the rule without a
  * target says.
  */
-export function sourceRangeRules(
+export function sourceRules(
   chains: ServiceChains,
   port: ServicePortPlan,
-  sourceRanges: readonly string[],
+  { policy, ranges }: SourceFilter,
 ): readonly Rule[] {
   const owner = servicePortName(port);
+  const target = jumpTo(chains.external);
+  const matching = (comment: string, matched: Target): readonly Rule[] =>
+    ranges.map((prefix) => ({ comment, source: { prefix }, target: matched }));
+  if (policy === 'deny') {
+    const comment = `${owner} denied, will be dropped by KUBE-PROXY-FIREWALL`;
+    return [...matching(comment, jumpTo('RETURN')), { comment: `${owner} other traffic`, target }];
+  }
   return [
-    ...sourceRanges.map((prefix) => ({
-      comment: `${owner} loadbalancer IP`,
-      source: { prefix },
-      target: jumpTo(chains.external),
-    })),
+    ...matching(`${owner} loadbalancer IP`, target),
     { comment: `other traffic to ${owner} will be dropped by KUBE-PROXY-FIREWALL` },
   ];
 }

@@ -7,7 +7,7 @@ import type { Rule, Target } from '../rules/types.ts';
 import { frontendMatch } from './backend-chains.ts';
 import type { Fragment } from './fragment.ts';
 import { isFilled, isServed } from './served.ts';
-import { DROP, REJECT } from './targets.ts';
+import { DROP, jumpTo, REJECT } from './targets.ts';
 
 export type Refusals = Pick<Fragment, 'refusals' | 'externalRefusals' | 'firewall'>;
 
@@ -17,7 +17,7 @@ export function refusalRules(port: ServicePortPlan, chains: ServiceChains): Refu
   return {
     refusals: internal.flatMap((frontend) => refusal(port, frontend)),
     externalRefusals: external.flatMap((frontend) => externalRefusal(port, frontend)),
-    firewall: external.flatMap((frontend) => firewallRule(port, frontend, chains)),
+    firewall: external.flatMap((frontend) => firewallRules(port, frontend, chains)),
   };
 }
 
@@ -43,33 +43,41 @@ function refusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
   return [{ ...found, ...frontendMatch(frontend, port) }];
 }
 
-function externalRefusal(port: ServicePortPlan, frontend: Frontend): readonly Rule[] {
-  const atNode: Rule = frontend.kind === 'NodePort' ? { isDestinationLocal: true } : {};
-  const rules = refusal(port, frontend).map((rule) => ({ ...rule, ...atNode }));
-  const { sourceRanges } = frontend;
-  if (sourceRanges === undefined || isServed(port, frontend.rules)) return rules;
-  return [
-    ...sourceRanges.flatMap((prefix) => rules.map((rule) => ({ ...rule, source: { prefix } }))),
-    {
-      comment: `${servicePortName(port)} has source ranges and no endpoints`,
-      ...frontendMatch(frontend, port),
-      target: DROP,
-    },
-  ];
-}
+/** An address of the node is meant; of a NodePort any. */
+const atNode = ({ kind }: Frontend): Rule =>
+  kind === 'NodePort' ? { isDestinationLocal: true } : {};
 
-/** Its KUBE-FW- chain translates what the ranges accept. */
-const firewallRule = (
+const externalRefusal = (port: ServicePortPlan, frontend: Frontend): readonly Rule[] =>
+  refusal(port, frontend).map((rule) => ({ ...rule, ...atNode(frontend) }));
+
+/** An endpoint on the node's own network may have the number of the NodePort, of this Service or of another one. */
+const untranslated = ({ kind }: Frontend): Rule =>
+  kind === 'NodePort' ? { states: { any: ['DNAT'], not: true } } : {};
+
+/**
+ * What comes here has not been translated: its KUBE-FW- chain does that for what the ranges accept. Without endpoints
+ * there is no such chain, and what they accept is refused later.
+ */
+function firewallRules(
   port: ServicePortPlan,
   frontend: Frontend,
   { firewall }: ServiceChains,
-): readonly Rule[] =>
-  frontend.sourceRanges === undefined || !isServed(port, frontend.rules)
-    ? []
-    : [
-        {
-          comment: `${servicePortName(port)} traffic not accepted by ${firewall}`,
-          ...frontendMatch(frontend, port),
-          target: DROP,
-        },
-      ];
+): readonly Rule[] {
+  const { sources } = port;
+  if (!frontend.isFiltered || sources === undefined) return [];
+  const owner = servicePortName(port);
+  const rule = (comment: string, target: Target): Rule => ({
+    comment: `${owner} ${comment}`,
+    ...frontendMatch(frontend, port),
+    ...atNode(frontend),
+    ...untranslated(frontend),
+    target,
+  });
+  if (isServed(port, frontend.rules)) return [rule(`traffic not accepted by ${firewall}`, DROP)];
+  const drop = rule('has source ranges and no endpoints', DROP);
+  const ofRanges = (one: Rule): readonly Rule[] =>
+    sources.ranges.map((prefix) => ({ ...one, source: { prefix } }));
+  return sources.policy === 'deny'
+    ? ofRanges(drop)
+    : [...ofRanges(rule('has no endpoints', jumpTo('RETURN'))), drop];
+}

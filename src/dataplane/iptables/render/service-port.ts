@@ -5,7 +5,7 @@ import type { Frontend, Scope, ServicePortPlan } from '../../../plan/types.ts';
 import { type ServiceChains, serviceChains, servicePortName } from '../rules/names.ts';
 import type { Chain, Rule } from '../rules/types.ts';
 import { clusterIpMasquerading, frontendMatch, renderSet, setRules } from './backend-chains.ts';
-import { externalRules, sourceRangeRules } from './external-chains.ts';
+import { externalRules, sourceRules } from './external-chains.ts';
 import type { Fragment } from './fragment.ts';
 import { lazyChain } from './lazy-chain.ts';
 import { refusalRules } from './refusals.ts';
@@ -13,7 +13,7 @@ import { isServed, type TrafficRules } from './served.ts';
 import type { ServiceContext } from './settings.ts';
 import { jumpTo, REJECT } from './targets.ts';
 
-/** All frontends for clients from outside have the same traffic rules, all load balancer addresses the same ranges. */
+/** All frontends for clients from outside have the same traffic rules, all filtered ones the same sources. */
 interface Parts {
   readonly port: ServicePortPlan;
   readonly chains: ServiceChains;
@@ -48,7 +48,7 @@ const usedScopes = ({ pod, host, outside }: TrafficRules): readonly Scope[] =>
 function ownChains(parts: Parts, context: ServiceContext): readonly Chain[] {
   const { port, chains, external, clusterIp } = parts;
   const rules = external[0]?.rules;
-  const ranges = external.find(({ sourceRanges }) => sourceRanges !== undefined)?.sourceRanges;
+  const { sources } = port;
   const isOpen = rules !== undefined && isServed(port, rules);
   const scopes = new Set([
     ...(clusterIp === undefined ? [] : usedScopes(clusterIp.rules)),
@@ -63,8 +63,8 @@ function ownChains(parts: Parts, context: ServiceContext): readonly Chain[] {
     ...(isOpen
       ? [lazyChain(chains.external, () => externalRules(chains, port, rules, context))]
       : []),
-    ...(isOpen && ranges !== undefined
-      ? [lazyChain(chains.firewall, () => sourceRangeRules(chains, port, ranges))]
+    ...(isOpen && sources !== undefined
+      ? [lazyChain(chains.firewall, () => sourceRules(chains, port, sources))]
       : []),
     ...sets.map((set) =>
       lazyChain(chains[set.scope], () => setRules(port, set, context, masquerading(set.scope))),
@@ -84,15 +84,20 @@ const KIND_TEXT = {
   LoadBalancer: 'loadbalancer IP',
 } as const;
 
+/** Where clients of an address that is no ClusterIP begin. */
+const entryOf = ({ external, firewall }: ServiceChains, { isFiltered }: Frontend): string =>
+  isFiltered ? firewall : external;
+
 function serviceRule({ port, chains }: Parts, frontend: Frontend): readonly Rule[] {
-  const { kind, rules, sourceRanges } = frontend;
+  const { kind, rules } = frontend;
   if (kind === 'NodePort') return [];
-  const external = sourceRanges === undefined ? chains.external : chains.firewall;
   return [
     {
       comment: `${servicePortName(port)} ${KIND_TEXT[kind]}`,
       ...frontendMatch(frontend, port),
-      target: jumpTo(kind === 'ClusterIP' ? chains[rules.outside.scope] : external),
+      target: jumpTo(
+        kind === 'ClusterIP' ? chains[rules.outside.scope] : entryOf(chains, frontend),
+      ),
     },
   ];
 }
@@ -104,7 +109,7 @@ function nodePortRules(
 ): readonly Rule[] {
   if (frontend.kind !== 'NodePort') return [];
   const comment = servicePortName(port);
-  const target = jumpTo(chains.external);
+  const target = jumpTo(entryOf(chains, frontend));
   const match = frontendMatch(frontend, port);
   const counted: Rule = {
     comment,

@@ -43,7 +43,7 @@ export function filterChains(parts: SharedParts): readonly Chain[] {
     { name: KUBE_EXTERNAL_SERVICES, rules: external },
     { name: KUBE_FORWARD, rules: forwardRules(settings) },
     { name: KUBE_NODEPORTS, rules: services.healthChecks },
-    { name: KUBE_PROXY_FIREWALL, rules: services.firewall },
+    { name: KUBE_PROXY_FIREWALL, rules: atNodePortAddresses(services.firewall, addresses) },
     { name: KUBE_CLUSTER_IPS, rules: [...clusterIps, ...strayClusterIps] },
     ...(addresses.hasLocalhost ? [MARTIAN_GUARD] : []),
   ];

@@ -6,6 +6,7 @@ import { isRecord, type JsonRecord, recordOrEmpty } from '../../../lib/json.ts';
 import {
   ALGORITHM_ANNOTATION,
   DIRECT_RETURN_ANNOTATION,
+  EXPOSURE_ANNOTATIONS,
   FORWARDING_ANNOTATION,
   TABLE_SIZE_ANNOTATION,
   TRIGGER_TIME_ANNOTATION,
@@ -20,6 +21,7 @@ const KEPT_ANNOTATIONS: readonly string[] = [
   DIRECT_RETURN_ANNOTATION,
   TABLE_SIZE_ANNOTATION,
   WEIGHTS_ANNOTATION,
+  ...Object.values(EXPOSURE_ANNOTATIONS),
 ];
 
 export type Prune = (object: JsonRecord, intern: Intern) => JsonRecord;

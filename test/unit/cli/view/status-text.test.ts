@@ -88,6 +88,7 @@ const STALE = {
     { protocol: 'UDP', family: 'IPv4', count: 3 },
     { protocol: 'UDP', family: 'IPv6', count: 1 },
   ],
+  ...{ connected: 0, served: 0, waiting: 0 },
   refused: 0,
   left: [],
 } as const;
@@ -111,6 +112,13 @@ test.each([
     { ...STALE, limits: ["only those in the agent's own network namespace: why"], refused: 2 },
     [
       "Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; only those in the agent's own network namespace: why; 2 of pods refused with their next datagram",
+    ],
+  ],
+  [
+    'that go on with another endpoint',
+    { ...STALE, connected: 3, served: 2, waiting: 1 },
+    [
+      'Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; 3 connected to another endpoint; 2 of pods served as packets; 1 of the node wait for an endpoint',
     ],
   ],
   [

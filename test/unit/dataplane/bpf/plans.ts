@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small plans by hand, so that dataplane tests need no model and no builder.
-import type { Algorithm } from '../../../../src/model/types.ts';
+import type { Algorithm, SourceFilter } from '../../../../src/model/types.ts';
 import type {
   Backend,
   Frontend,
@@ -46,6 +46,7 @@ export const localNodePort = (port: number, hasDetector = true): Frontend => ({
 });
 
 export interface PortOptions {
+  readonly sources?: SourceFilter;
   readonly family?: 'IPv4' | 'IPv6';
   readonly protocol?: 'TCP' | 'UDP';
   readonly local?: readonly Backend[];
@@ -60,6 +61,7 @@ export function servicePort(
   cluster: readonly Backend[],
   options: PortOptions = {},
 ): ServicePortPlan {
+  const { sources } = options;
   const { family = 'IPv4', protocol = 'TCP', local = [], affinityTimeoutSeconds = 0 } = options;
   return {
     key: `default/${name}:http/${protocol}/${family}`,
@@ -74,6 +76,7 @@ export function servicePort(
     local,
     serving: options.serving ?? cluster,
     frontends,
+    ...(sources && { sources }),
   };
 }
 

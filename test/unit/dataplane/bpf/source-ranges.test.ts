@@ -12,6 +12,7 @@ import {
 import { createMemoryTables } from '../../../../src/dataplane/bpf/maps/memory.ts';
 import { element, type Tables } from '../../../../src/dataplane/bpf/maps/tables.ts';
 import { createTableSync, type TableSync } from '../../../../src/dataplane/bpf/sync/table-sync.ts';
+import type { SourceFilter } from '../../../../src/model/types.ts';
 import type { Frontend, LocalDetector, Plan } from '../../../../src/plan/types.ts';
 import { applyAll } from '../../../support/dataplane/apply-all.ts';
 import { applyKilledAt, killableTables } from '../../../support/dataplane/killable-tables.ts';
@@ -24,18 +25,33 @@ const VIP = '203.0.113.10';
 const A = '198.51.100.0/24';
 const B = '192.0.2.0/24';
 const C = '10.0.0.0/8';
+/** Of `sources.nobody`. */
+const N = '8.8.0.0/16';
 
-const balancer = (ranges: readonly string[] | undefined, address = VIP): Frontend => ({
+/** Ranges that allow, ranges that deny, or everyone. */
+type Sources = readonly string[] | SourceFilter | undefined;
+
+const filterOf = (sources: Sources): SourceFilter | undefined =>
+  sources === undefined || 'policy' in sources ? sources : { policy: 'allow', ranges: sources };
+const deny = (...ranges: readonly string[]): SourceFilter => ({ policy: 'deny', ranges });
+
+const balancer = (sources: Sources, address = VIP): Frontend => ({
   ...clusterIp(address),
   kind: 'LoadBalancer',
-  ...(ranges && { sourceRanges: ranges }),
+  ...(sources && { isFiltered: true }),
 });
 
-const web = (ranges: readonly string[] | undefined, name = 'web', hosts = [1, 2]) =>
+const optionsOf = (sources: Sources) => {
+  const filter = filterOf(sources);
+  return filter === undefined ? {} : { sources: filter };
+};
+
+const web = (sources: Sources, name = 'web', hosts = [1, 2]) =>
   servicePort(
     name,
-    [clusterIp(name === 'web' ? '10.96.0.10' : '10.96.0.20'), balancer(ranges)],
+    [clusterIp(name === 'web' ? '10.96.0.10' : '10.96.0.20'), balancer(sources)],
     hosts.map((host) => backend(`10.1.1.${host}`)),
+    optionsOf(sources),
   );
 const withoutBalancer = (name = 'web') =>
   servicePort(name, [clusterIp('10.96.0.10')], [backend('10.1.1.1')]);
@@ -69,6 +85,31 @@ describe('ranges', () => {
     expect(isAdmitted(tables, sources.A)).toBe(true);
     expect(isAdmitted(tables, sources.C)).toBe(false);
     expect(isAdmitted(tables, sources.C, '10.96.0.10')).toBe(true);
+  });
+
+  test('that deny are exceptions from one that allows all', async () => {
+    const { tables, sync } = start();
+    await applied(sync, planOf(web(deny(A, B))));
+    expect(rangesIn(tables)).toEqual(['1 0.0.0.0/0', `1 ${B}`, `1 ${A}`]);
+    expect(isAdmitted(tables, sources.A)).toBe(false);
+    expect(isAdmitted(tables, sources.C)).toBe(true);
+    await applied(sync, planOf(web([A])));
+    expect(rangesIn(tables)).toEqual([`1 ${A}`]);
+    expect(isAdmitted(tables, sources.A)).toBe(true);
+    expect(isAdmitted(tables, sources.C)).toBe(false);
+    expect([...sync.findDrift()].flat()).toEqual([]);
+  });
+
+  test('that change their kind within a grace period are those of the last change', async () => {
+    const { tables, sync } = start();
+    await applied(sync, planOf(web(deny(A))));
+    applyAll(sync, planOf(web([B])));
+    const releasing = sync.releaseRetired();
+    applyAll(sync, planOf(web([A])));
+    await releasing;
+    await sync.releaseRetired();
+    expect(rangesIn(tables)).toEqual([`1 ${A}`]);
+    expect(isAdmitted(tables, sources.A)).toBe(true);
   });
 
   test('an empty list admits no one, and needs no element', async () => {
@@ -119,7 +160,7 @@ describe('ranges', () => {
   test('stay with a port that loses one of its frontends to another Service', async () => {
     const { tables, sync } = start();
     const [first, second] = [balancer([A]), balancer([A], '203.0.113.11')];
-    const both = servicePort('web', [first, second], [backend('10.1.1.1')]);
+    const both = servicePort('web', [first, second], [backend('10.1.1.1')], optionsOf([A]));
     await applied(sync, planOf(both));
     sync.apply(planOf(both, web([B], 'other', [8])), ['default/other']);
     await sync.releaseRetired();
@@ -161,6 +202,36 @@ const CHANGES: readonly { what: string; before: Plan; after: Plan; always: strin
     after: planOf(web([A, B], 'other', [])),
     always: ['A'],
   },
+  {
+    what: 'ranges begin to deny',
+    before: planOf(web([A])),
+    after: planOf(web(deny(N, B))),
+    always: ['A'],
+  },
+  {
+    what: 'ranges cease to deny',
+    before: planOf(web(deny(N, B))),
+    after: planOf(web([A])),
+    always: ['A'],
+  },
+  {
+    what: 'other ranges are denied',
+    before: planOf(web(deny(N, A))),
+    after: planOf(web(deny(N, B))),
+    always: ['C'],
+  },
+  {
+    what: 'the ranges that were allowed are denied',
+    before: planOf(web([A, B])),
+    after: planOf(web(deny(A, B, N))),
+    always: [],
+  },
+  {
+    what: 'the ranges that were denied are allowed, one by one',
+    before: planOf(web(deny(A, N))),
+    after: planOf(web([A])),
+    always: [],
+  },
   { what: 'the Service goes', before: planOf(web([A])), after: planOf(), always: [] },
 ];
 
@@ -195,7 +266,12 @@ describe('a full table', () => {
 
   test('leaves a new Service out as a whole, and says which table', async () => {
     const { tables, sync } = start(FULL);
-    const other = servicePort('other', [balancer([A], '203.0.113.20')], [backend('10.1.1.9')]);
+    const other = servicePort(
+      'other',
+      [balancer([A], '203.0.113.20')],
+      [backend('10.1.1.9')],
+      optionsOf([A]),
+    );
     const { failed } = applyAll(sync, planOf(other, web([A, B, C])));
     expect(failed).toEqual([
       expect.objectContaining({
@@ -215,11 +291,26 @@ describe('a full table', () => {
     expect(isAdmitted(tables, sources.C)).toBe(true);
   });
 
+  test('keeps ranges that deny where others cannot be put', async () => {
+    const { tables, sync } = start(FULL);
+    await applied(sync, planOf(web(deny(A))));
+    expect(applyAll(sync, planOf(web([A, B, C]))).failed).toMatchObject([{ code: 'MAP_FULL' }]);
+    await sync.releaseRetired();
+    expect(rangesIn(tables)).toEqual(['1 0.0.0.0/0', `1 ${A}`]);
+    expect(isAdmitted(tables, sources.A)).toBe(false);
+    expect([...sync.findDrift()].flat()).toEqual([]);
+  });
+
   test('keeps a known Service as it was, also frontends that were to go', async () => {
     const { tables, sync } = start(FULL);
     await applied(sync, planOf(web([A])));
     const ranges = ['10.0.0.0/9', '10.128.0.0/9', B];
-    const changed = servicePort('web', [balancer(ranges)], [backend('10.1.1.9')]);
+    const changed = servicePort(
+      'web',
+      [balancer(ranges)],
+      [backend('10.1.1.9')],
+      optionsOf(ranges),
+    );
     expect(applyAll(sync, planOf(changed)).failed).toMatchObject([{ code: 'MAP_FULL' }]);
     await sync.releaseRetired();
     expect(rangesIn(tables)).toEqual([`1 ${A}`]);

@@ -164,6 +164,7 @@ describe('projectNode', () => {
   it('has internal addresses before external ones', () => {
     expect(projectNode(ref, { status: { addresses } }).value).toEqual({
       name: 'n1',
+      labels: '',
       zone: '',
       addresses: ['2001:db8::11', '192.0.2.11', '203.0.113.1'],
       podCidrs: [],

@@ -35,7 +35,7 @@ describe('projectService', () => {
       internalPolicy: 'Cluster',
       externalPolicy: 'Cluster',
       affinityTimeoutSeconds: 0,
-      sourceRanges: { IPv4: undefined, IPv6: undefined },
+      sources: { IPv4: undefined, IPv6: undefined },
       healthCheckNodePort: undefined,
     });
   });
@@ -299,9 +299,9 @@ describe('projectService', () => {
       '10.9.9.9/8',
       '2001:DB8::/32',
     ];
-    expect(service({ loadBalancerSourceRanges }).sourceRanges).toEqual({
-      IPv4: ['10.0.0.0/8', '198.51.100.0/24'],
-      IPv6: ['2001:db8::/32'],
+    expect(service({ loadBalancerSourceRanges }).sources).toEqual({
+      IPv4: { policy: 'allow', ranges: ['10.0.0.0/8', '198.51.100.0/24'] },
+      IPv6: { policy: 'allow', ranges: ['2001:db8::/32'] },
     });
   });
 

@@ -9,7 +9,7 @@ import { type Ledger, type PortRecord, type SourceRange, withItem, without } fro
 /** Service id of the ranges whose addresses are pods. */
 export const PODS = 0;
 
-export interface WantedRange extends SourceRangeKey {
+export interface WantedRange extends SourceRangeKey, Pick<SourceRange, 'kind'> {
   /** undefined: nobody, as for ranges of pods. */
   readonly owner: PortRecord | undefined;
 }
@@ -18,12 +18,21 @@ export const rangeIdOf = (key: Uint8Array): string => key.join();
 
 const keyOf = (range: SourceRangeKey): Uint8Array => encodeRangeKey(range);
 
-export const rangeValueOf = ({ serviceId, prefix }: SourceRangeKey): Uint8Array =>
-  encodeRange(serviceId === PODS ? 'pod' : 'allowed', familyOf(prefix));
+export const rangeValueOf = ({ kind, prefix }: Pick<SourceRange, 'kind' | 'prefix'>): Uint8Array =>
+  encodeRange(kind, familyOf(prefix));
+
+/** Of the element with this key that programs may rely on. */
+export function heldKind(
+  { sourceRanges }: Ledger,
+  range: SourceRangeKey,
+): SourceRange['kind'] | undefined {
+  const held = sourceRanges.get(rangeIdOf(keyOf(range)));
+  return held?.isRetired === false ? held.kind : undefined;
+}
 
 /** True if programs may rely on it. */
-export const isHeld = ({ sourceRanges }: Ledger, range: SourceRangeKey): boolean =>
-  sourceRanges.get(rangeIdOf(keyOf(range)))?.isRetired === false;
+export const isHeld = (ledger: Ledger, range: WantedRange): boolean =>
+  heldKind(ledger, range) === range.kind;
 
 /** @returns what the kernel refused, by the index in `wanted`; the others are held now */
 export function putRanges(
@@ -40,20 +49,30 @@ export function putRanges(
   return refusedAt;
 }
 
-/** Registers a range that is in the kernel. */
-export function addRange(ledger: Ledger, { serviceId, prefix, owner }: WantedRange): SourceRange {
-  const range: SourceRange = { serviceId, prefix, owner, isRetired: false };
-  ledger.sourceRanges.set(rangeIdOf(keyOf(range)), range);
+/** Registers a range that is in the kernel, perhaps as one of another kind before. */
+export function addRange(ledger: Ledger, added: WantedRange): SourceRange {
+  const { serviceId, prefix, owner, kind } = added;
+  const id = rangeIdOf(keyOf(added));
+  const known = ledger.sourceRanges.get(id);
+  if (known !== undefined) return renew(ledger, known, kind);
+  const range: SourceRange = { serviceId, prefix, owner, kind, isRetired: false };
+  ledger.sourceRanges.set(id, range);
   take(ledger, range);
   return range;
+}
+
+function renew(ledger: Ledger, known: SourceRange, kind: SourceRange['kind']): SourceRange {
+  if (known.isRetired) take(ledger, known);
+  known.isRetired = false;
+  known.kind = kind;
+  return known;
 }
 
 /** A retired range that is wanted again is still in the kernel. */
 function revive(ledger: Ledger, wanted: WantedRange | undefined): boolean {
   const known = wanted && ledger.sourceRanges.get(rangeIdOf(keyOf(wanted)));
-  if (known === undefined) return false;
-  if (known.isRetired) take(ledger, known);
-  known.isRetired = false;
+  if (known === undefined || known.kind !== wanted?.kind) return false;
+  renew(ledger, known, known.kind);
   return true;
 }
 
@@ -90,7 +109,7 @@ export function takeBack(ledger: Ledger, put: SourceRangeKey): void {
 }
 
 /**
- * After a grace period. A range that the kernel refuses to delete is left to the audit, which deletes what the
+ * After a grace period; those that deny last, so that nobody is admitted in between. A range that the kernel refuses to delete is left to the audit, which deletes what the
  * registry does not have.
  * @returns service ids that must not be reused, because ranges of theirs are left
  */
@@ -98,7 +117,9 @@ export function deleteRetired(
   ledger: Ledger,
   retired: readonly SourceRange[],
 ): ReadonlySet<number> {
-  const unwanted = retired.filter(({ isRetired }) => isRetired);
+  const unwanted = retired
+    .filter(({ isRetired }) => isRetired)
+    .sort((a, b) => Number(a.kind === 'denied') - Number(b.kind === 'denied'));
   const refused = ledger.tables.sourceRange.delete(unwanted.map(keyOf));
   for (const range of unwanted) forgetRange(ledger, range);
   return new Set(refused.flatMap(({ index }) => unwanted[index]?.serviceId ?? []));

@@ -10,6 +10,7 @@ import { writeFailure } from '../failure.ts';
 import type { Ledger, PortRecord } from '../ledger.ts';
 import type { PreparedPort } from '../service-port/update.ts';
 import {
+  heldKind,
   isHeld,
   PODS,
   putRanges,
@@ -33,17 +34,30 @@ export const SOURCE_RANGES: Satellite = {
   },
 };
 
-/** Of a port: all its frontends that have ranges have the same; undefined: none has. */
-const rangesOf = (port: ServicePortPlan | undefined): readonly string[] | undefined =>
-  port?.frontends.find(({ sourceRanges }) => sourceRanges !== undefined)?.sourceRanges;
+/**
+ * The longest range that contains a source decides, so ranges that deny are inside one that allows all. They come first
+ * here, and go last: see above.
+ */
+function rangesOf(port: ServicePortPlan | undefined): readonly PortRange[] {
+  if (port?.sources === undefined) return [];
+  const { policy, ranges } = port.sources;
+  if (policy === 'allow') return ranges.map((prefix) => ({ kind: 'allowed', prefix }));
+  const everyone = port.family === 'IPv4' ? '0.0.0.0/0' : '::/0';
+  return [
+    ...ranges.map((prefix) => ({ kind: 'denied', prefix }) as const),
+    { kind: 'allowed', prefix: everyone },
+  ];
+}
+
+type PortRange = Pick<WantedRange, 'kind' | 'prefix'>;
 
 function missingRanges(
   { ledger, touched }: Sync,
   { record }: PreparedPort,
 ): readonly WantedRange[] {
   const { serviceId } = record;
-  return (rangesOf(touched.get(record)) ?? [])
-    .map((prefix) => ({ serviceId, prefix, owner: record }))
+  return rangesOf(touched.get(record))
+    .map((range) => ({ ...range, serviceId, owner: record }))
     .filter((range) => !isHeld(ledger, range));
 }
 
@@ -55,6 +69,7 @@ interface Asked {
 /** A port gets all its ranges or is left as it was. */
 function putAsked(sync: Sync, asked: readonly Asked[]): void {
   const { ledger } = sync;
+  const before = asked.map(({ range }) => heldKind(ledger, range));
   const refusedAt = putRanges(
     ledger,
     asked.map(({ range }) => range),
@@ -64,8 +79,13 @@ function putAsked(sync: Sync, asked: readonly Asked[]): void {
     const refusal = refusedAt.get(index);
     if (refusal !== undefined) failed.set(prepared, refusal.code);
   }
-  for (const { prepared, range } of asked) {
-    if (failed.has(prepared)) takeBack(ledger, range);
+  const undone = [...asked.entries()].filter(([, { prepared }]) => failed.has(prepared));
+  for (const [index, { range }] of undone) {
+    if (before[index] === undefined) takeBack(ledger, range);
+  }
+  for (const [index, { range }] of undone) {
+    const kind = before[index];
+    if (kind !== undefined) putRanges(ledger, [{ ...range, kind }]);
   }
   for (const [prepared, code] of failed) {
     refusePort(sync, prepared, writeFailure(ledger.tables.sourceRange.name, code));
@@ -81,10 +101,10 @@ function retireUnwanted(
   const isNeeded = record.frontends.some(({ id }) =>
     hasSourceRanges(ledger.caches.frontend.value(id)),
   );
-  const wanted = isNeeded ? rangesOf(port) : [];
-  if (wanted === undefined) return;
+  if (isNeeded && port?.sources === undefined) return;
+  const wanted = new Set((isNeeded ? rangesOf(port) : []).map(({ prefix }) => prefix));
   for (const range of record.ranges) {
-    if (!wanted.includes(range.prefix)) retireRange(ledger, range);
+    if (!wanted.has(range.prefix)) retireRange(ledger, range);
   }
 }
 
@@ -98,7 +118,7 @@ export function applyDetector(
     return known?.kind === 'cidr' ? [known.cidr] : [];
   });
   const wanted = cidrs
-    .map((prefix) => ({ serviceId: PODS, prefix, owner: undefined }))
+    .map((prefix): WantedRange => ({ kind: 'pod', serviceId: PODS, prefix, owner: undefined }))
     .filter((range) => !isHeld(ledger, range));
   const refused = wanted.length === 0 ? [] : [...putRanges(ledger, wanted)];
   for (const range of ledger.podRanges) {

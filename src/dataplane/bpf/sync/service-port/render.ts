@@ -50,7 +50,7 @@ function renderFrontend(frontend: Frontend, port: ServicePortPlan): RenderedFron
   };
   const traits = {
     keepsLocalClient: keepsLocalClient(BPF, frontend),
-    hasSourceRanges: frontend.sourceRanges !== undefined,
+    hasSourceRanges: frontend.isFiltered === true,
   };
   const ruleOf = (position: ClientPosition): RenderedRule =>
     renderRule(frontend.rules[position], traits, algorithmFor(port, frontend, position));

@@ -116,6 +116,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       RANGE_NONE: 0,
       RANGE_ALLOWED: layout.RANGE_KIND.allowed,
       RANGE_POD: layout.RANGE_KIND.pod,
+      RANGE_DENIED: layout.RANGE_KIND.denied,
     });
   });
 });

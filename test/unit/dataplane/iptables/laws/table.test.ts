@@ -3,7 +3,7 @@
 import { describe, it } from 'vitest';
 import { buildAll } from '../../../../../src/plan/build.ts';
 import { fixture } from '../../../../conformance/story.ts';
-import { objectsOf, POLICIES, VARIANTS } from '../../../../conformance/table-states.ts';
+import { objectsOf, POLICIES, VARIANTS } from '../../../../support/fixture/stories/table-states.ts';
 import { expectAgreement, SETTINGS } from './expect.ts';
 
 /** A client makes no difference to the objects. */

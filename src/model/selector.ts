@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Label selectors as in kubectl's -l: `app=web,tier!=db,env in (a,b),!legacy`.
 // Source: apimachinery's labels.Parse, without its comparisons of numbers.
-import { InvalidArgumentError } from 'commander';
 
 export type Labels = ReadonlyMap<string, string>;
 export type Selector = (labels: Labels) => boolean;
@@ -13,14 +12,16 @@ const SET = new RegExp(String.raw`^(${KEY})\s+(in|notin)\s*\(([^()]*)\)$`);
 const PRESENCE = new RegExp(String.raw`^(!?)\s*(${KEY})$`);
 const IS_VALUE = new RegExp(`^${VALUE}$`);
 
-/** Throws InvalidArgumentError. All requirements must hold; an absent label is unequal to every value. */
-export function parseSelector(text: string): Selector {
+/** undefined: it is none. All requirements must hold; an absent label is unequal to every value. */
+export function parseSelector(text: string): Selector | undefined {
   // A comma inside parentheses separates values, any other one separates requirements.
-  const requirements = text.split(/,(?![^(]*\))/).map((part) => requirementOf(part.trim(), text));
-  return (labels) => requirements.every((holds) => holds(labels));
+  const requirements = text.split(/,(?![^(]*\))/).map((part) => requirementOf(part.trim()));
+  const known = requirements.filter((one) => one !== undefined);
+  if (known.length < requirements.length) return undefined;
+  return (labels) => known.every((holds) => holds(labels));
 }
 
-function requirementOf(part: string, whole: string): Selector {
+function requirementOf(part: string): Selector | undefined {
   const [, key = '', operator, value = ''] = EQUALITY.exec(part) ?? [];
   if (operator !== undefined) {
     return (labels) => (labels.get(key) === value) === (operator !== '!=');
@@ -31,10 +32,8 @@ function requirementOf(part: string, whole: string): Selector {
     return (labels) => values.includes(labels.get(member) ?? '\n') === (membership === 'in');
   }
   const [, not, present = ''] = PRESENCE.exec(part) ?? [];
-  if (not !== undefined) return (labels) => labels.has(present) === (not === '');
-  throw new InvalidArgumentError(
-    `"${whole}" is not a label selector such as app=web,tier!=db,env in (a,b),!legacy`,
-  );
+  if (not === undefined) return undefined;
+  return (labels) => labels.has(present) === (not === '');
 }
 
 /** `app=web,tier=front` -> its pairs. */
