@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kube-proxy 1.36 gives iptables-restore for rules that fairlead writes (ADR 26: they are the same but for KUBE-CLUSTER-IPS and
+// What kube-proxy 1.37 gives iptables-restore for rules that fairlead writes (ADR 26: they are the same but for KUBE-CLUSTER-IPS and
 // what belongs to the kubelet): filter and nat in one call, all shared chains in each sync, of Services those chains that changed.
 
 const NOT_KUBE_PROXYS = new Set(['KUBE-CLUSTER-IPS', 'KUBE-FIREWALL', 'KUBE-PROXY-CANARY']);

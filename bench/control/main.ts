@@ -8,6 +8,7 @@ import { exitOnSignals } from '../../src/lab/topology.ts';
 import { packageRoot } from '../../src/sys/package.ts';
 import { prepareKubeProxy } from '../../test/integration/cluster/kube-proxy/kube-proxy.ts';
 import { type Binaries, prepareCluster } from '../../test/integration/cluster/programs/binaries.ts';
+import { kubernetesVersion } from '../../test/support/programs/kubernetes.ts';
 import { environment } from './environment.ts';
 import { type Options, parseOptions } from './options.ts';
 import { partOf, replaceFigures } from './report/document.ts';
@@ -49,7 +50,8 @@ async function measureAll(options: Options): Promise<void> {
   for (const services of options.services) {
     const keep = (size: SizeFigures): void =>
       writeReport(options.json, {
-        ...{ ...where, apiServerFlags: API_SERVER_FLAGS, iptables: options.iptables },
+        ...{ ...where, kubernetes: kubernetesVersion(), apiServerFlags: API_SERVER_FLAGS },
+        iptables: options.iptables,
         sizes: [...sizes, size],
       });
     const size = await measureSize({ binaries, services, options, keep, tell });

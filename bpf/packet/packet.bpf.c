@@ -17,6 +17,7 @@
 #include "packet/icmp/errors.h"
 #include "packet/ipip/error.h"
 #include "packet/plain/plain.h"
+#include "packet/uplink/send_on.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -104,6 +105,11 @@ static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, en
 			return LEAVE;
 		if (may_be_node_port(p->wire.source_port))
 			family == FAMILY_IPV4 ? fl_note_own4() : fl_note_own6();
+		if (unlikely(may_insist(skb, p, family))) {
+			action = family == FAMILY_IPV4 ? fl_send_on4(skb) : fl_send_on6(skb);
+			if (action != UNDECIDED)
+				return action;
+		}
 	}
 	if (!may_have_nat(p, family))
 		return LEAVE;

@@ -174,6 +174,14 @@ static __always_inline struct packet_settings *packet_settings(void)
 	return bpf_map_lookup_elem(&fl_packet, &runtime_key);
 }
 
+/* Rules of netfilter serve what begins. */
+static __always_inline bool leaves_new(void)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return s && s->flags.leave_new;
+}
+
 /* --- hashes ------------------------------------------------------------------------------------
  */
 

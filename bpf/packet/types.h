@@ -254,6 +254,7 @@ struct device_flags {
 	__u8 leads_to_pod : 1; /* no other node is behind it, whatever the source says */
 	__u8 xdp_target : 1;   /* XDP programs may send to it: its driver takes frames */
 	__u8 drops_others : 1; /* the stack drops what comes in by it for another MAC address */
+	__u8 is_uplink : 1;    /* answers to what comes in by it leave by it */
 };
 
 /* Of a device that programs are attached to. */
@@ -269,6 +270,8 @@ struct device {
 struct packet_flags {
 	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
 	__u8 answer_ping : 1; /* echo requests to addresses in fl_ping are answered */
+	/* No flow begins: rules of netfilter serve what does. Flows that are known go on. */
+	__u8 leave_new : 1;
 };
 
 struct flow_timeouts {

@@ -93,12 +93,12 @@ static __always_inline bool is_ours(struct xdp_md *ctx, struct packet *p, enum f
 /* --- first packets -----------------------------------------------------------------------------
  */
 
-/* While flows are carried over to other maps, see first.h. */
+/* While flows are carried over to other maps, or rules serve what begins, see choose.h. */
 static __always_inline bool may_be_held(void)
 {
 	const struct packet_settings *s = packet_settings();
 
-	return !s || s->hold_until;
+	return !s || s->hold_until || s->flags.leave_new;
 }
 
 /* Only what gets a backend: all that is refused, dropped or answered is left. */

@@ -32,6 +32,7 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
 		record_connected(ctx, sk, &r, &c);
+		note_sent(&r, &c, family);
 		write_address(ctx, hook, &c.address, c.port);
 	} else if (c.verdict == VERDICT_LEAVE || !is_connected(sk)) {
 		/* A connect() that fails does not change a connected UDP socket. */
@@ -66,6 +67,7 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 					 sk); /* what connect(AF_UNSPEC), which has no hook, left */
 		if (!c.is_kept)
 			record_udp(ctx, sk, &r, &c);
+		note_sent(&r, &c, family);
 		write_address(ctx, family, &c.address, c.port);
 	}
 	return outcome_of(ctx, &c);

@@ -7,6 +7,7 @@
 #ifndef FAIRLEAD_UDP_H
 #define FAIRLEAD_UDP_H
 
+#include "packet/uplink/sent_to.h"
 #include "socket/maps.h"
 #include "socket/peers.h"
 
@@ -99,6 +100,31 @@ static __always_inline void record_further_flow(struct bpf_sock_addr *ctx,
 
 	write_flow(&key, &flow);
 	count_closed(peer->backend_id);
+}
+
+/* --- devices that sockets insist on ---
+ */
+
+/*
+ * Before the socket of a process of the node sends to the backend: see packet/uplink/sent_to.h.
+ * Without a branch at the calls, whose number the verifier would double.
+ */
+__noinline int fl_note_sent(__u64 hash, __u32 position, __u32 protocol)
+{
+	__u64 *entry;
+
+	if (position != POSITION_HOST || protocol != PROTOCOL_UDP)
+		return 0;
+	entry = sent_to(hash);
+	if (entry && !has_backend(*entry, hash))
+		set_sent_to(entry, hash, 0);
+	return 0;
+}
+
+static __always_inline void note_sent(const struct request *r, const struct choice *c,
+				      enum family family)
+{
+	fl_note_sent(hash_backend(&c->address, family), r->position, r->protocol);
 }
 
 /* --- every flow ------------------------------------------------------------------------------- */

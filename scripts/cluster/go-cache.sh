@@ -8,6 +8,14 @@ cache_of() {
   echo "${XDG_CACHE_HOME:-$HOME/.cache}/fairlead/$1/${sum:0:16}"
 }
 
+# version_flags MODULE: the linker's flags by which Kubernetes' programs know their version, which is that of the module's go.mod.
+version_flags() {
+  local version minor package=k8s.io/component-base/version
+  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' "$1/go.mod")
+  minor=${version#v1.}
+  echo "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
+}
+
 need_go() {
   command -v go >/dev/null || complain 5 'go is missing: install Go 1.21 or newer (it fetches the release it needs)'
 }

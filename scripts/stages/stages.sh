@@ -128,7 +128,7 @@ stage_bpf() { run_if need_kernel bpf; }
 # installed on first use.
 need_rules() {
   local reason
-  local -A packages=([iptables-legacy]=iptables [nft]=nftables [conntrack]=conntrack [tcpdump]=tcpdump)
+  local -A packages=([iptables-legacy]=iptables [nft]=nftables [conntrack]=conntrack [tcpdump]=tcpdump [strace]=strace)
   local missing=() tool
   reason=$(need_netns)
   for tool in "${!packages[@]}"; do

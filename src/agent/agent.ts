@@ -10,6 +10,7 @@ import type {
   SyncReport,
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
+import { incumbentsIn } from '../dataplane/holdings.ts';
 import { unservedServices } from '../dataplane/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -23,11 +24,13 @@ import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
-  readonly planner: Pick<Planner, 'apply' | 'nodesListed'>;
+  readonly planner: Pick<Planner, 'apply' | 'nodesListed' | 'adopt' | 'hasConflicts'>;
   readonly dataplane: Dataplane;
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
+  /** Asked once, with the first complete plan, before anything is written. False: this agent is about to be stopped. */
+  readonly beforeFirstSync?: (plan: Plan) => Promise<boolean>;
 }
 
 export interface AgentListener {
@@ -100,6 +103,7 @@ class RunningAgent implements Agent {
   /** The dataplane has a batch that it has not answered yet. */
   #isBatchOut = false;
   #isStopped = false;
+  #hasBegun = false;
   #readyAt: Date | undefined;
   #syncs = 0;
   #lastSync: AgentState['lastSync'];
@@ -128,7 +132,25 @@ class RunningAgent implements Agent {
   }
 
   sourceSynced(): void {
+    void this.#beginSyncs();
+  }
+
+  /** Nothing is written before it is known who serves a frontend that several ask for. */
+  async #beginSyncs(): Promise<void> {
     if (this.#isSourceSynced) return;
+    this.#absorb();
+    const { planner, dataplane, log } = this.#parts;
+    if (planner.hasConflicts()) {
+      try {
+        planner.adopt(incumbentsIn(await dataplane.held()));
+        this.#isPlanDue = true;
+      } catch (error) {
+        log.warn(
+          { reason: reasonOf(error) },
+          'cannot read who serves frontends of ownership conflicts',
+        );
+      }
+    }
     this.#isSourceSynced = true;
     this.#syncAll();
   }
@@ -208,8 +230,19 @@ class RunningAgent implements Agent {
     }
   }
 
+  /** Once: what the node has may call for another agent than this one. */
+  async #mayBegin(): Promise<boolean> {
+    const { beforeFirstSync } = this.#parts;
+    if (this.#hasBegun || this.#plan === undefined || beforeFirstSync === undefined) return true;
+    this.#hasBegun = true;
+    const mayBegin = await beforeFirstSync(this.#plan);
+    if (!mayBegin) this.stop();
+    return mayBegin;
+  }
+
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
+    if (!(await this.#mayBegin()) || this.#isStopped) return;
     const plan = this.#plan;
     const { services: changed, changes, isFull } = this.#next.take(plan);
     if (plan === undefined) return;

@@ -9,11 +9,13 @@ import type { Logger } from '../log.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
+import { readHostRules, rulesMark } from '../on-node/read/host-rules.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
 import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
 import type { EventSender } from '../server/events/recorder.ts';
 import type { ListenerPool } from '../server/http/listener-pool.ts';
+import { writeInstance } from '../server/instance-file.ts';
 import type { Servers, ServersSettings } from '../server/servers.ts';
 import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
@@ -21,11 +23,16 @@ import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
-import { type Agent, createAgent } from './agent.ts';
+import { type Agent, createAgent, type SyncFacts } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
+import {
+  followHostRules,
+  type HostRulesFollower,
+  type HostRulesSettings,
+} from './host-rules/host-rules.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -33,8 +40,14 @@ import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
 
-/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
-export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
+/**
+ * @param network the devices and addresses of the node, which the caller closes after the dataplane
+ * @param packetsByRules why rules are to serve packets, if they can; undefined: eBPF does
+ */
+export type OpenDataplane = (
+  network: NetworkFollower,
+  packetsByRules?: string,
+) => Promise<ComposedDataplane>;
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
@@ -46,10 +59,24 @@ export interface InstanceSettings {
   /** All engines: those that this agent does not run may have been run by an earlier one. */
   readonly predecessors: readonly Predecessor[];
   readonly runDir: string;
+  /** Noted in runDir for commands that read pins; absent: it is not. */
+  readonly bpfRoot?: string;
   readonly auditIntervalMs: number;
   readonly servers: ServersSettings;
   /** Services with counters of their own on /metrics. */
   readonly metricsTopServices: number;
+  /** undefined: packets are served as they are whatever filters the node has. */
+  readonly hostRules?: HostRulesSettings | undefined;
+}
+
+/** Who serves packets, and how that is changed. */
+export interface PacketChoice {
+  /** Why rules do; undefined: eBPF. */
+  readonly byRules: string | undefined;
+  /** Nothing has been served yet: no connection waits for the rules. */
+  readonly isFirst: boolean;
+  /** From the next start on, which this begins. */
+  readonly move: (byRules: string | undefined) => void;
 }
 
 export interface ComposeParts {
@@ -61,6 +88,7 @@ export interface ComposeParts {
   readonly inheritedLock: InheritedLock;
   /** Called before the first lock is taken; until then the source alone is open. */
   readonly beforeLocks: (source: SourceProgress) => Promise<void>;
+  readonly packets: PacketChoice;
   /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
   readonly onServing: () => void;
   readonly log: Logger;
@@ -82,7 +110,7 @@ export interface Composed {
 /** Throws FairleadError; hooks that are attached already stay, as after a stop. */
 export async function compose(
   settings: InstanceSettings,
-  { closers, pool, inheritedLock, beforeLocks, onServing, log }: ComposeParts,
+  { closers, pool, inheritedLock, beforeLocks, packets, onServing, log }: ComposeParts,
 ): Promise<Composed> {
   const startedAt = new Date();
   checkRunDir(settings.runDir);
@@ -92,17 +120,22 @@ export async function compose(
   // The socket comes first: of two agents with one --run-dir only one may open the dataplane.
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES, inheritedLock);
   closers.push(admin);
+  noteInstance(settings, log);
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
-  const opening = settings.openDataplane(network);
+  const opening = settings.openDataplane(network, packets.byRules);
   // Its modules take some 20 ms to load: while the kernel verifies programs.
   const serversModule = import('../server/servers.ts');
   const dataplane = await openBeside(opening, source, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
+  if (packets.byRules !== undefined && packets.isFirst) dataplane.leaveNewPackets(true);
+  let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
+    beforeFirstSync: async (plan) => (await hostRules?.check(plan)) ?? true,
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
+      nowMs: () => SYSTEM_CLOCK.nowMs(),
     }),
     dataplane,
     log,
@@ -132,6 +165,9 @@ export async function compose(
     log,
   });
   closers.push(servers);
+  hostRules = hostRulesOf(settings, packets, { agent, addresses, servers, log });
+  if (hostRules !== undefined) closers.push(hostRules);
+  agent.listen({ onSync: whenComplete(() => leavePackets(dataplane)) });
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
@@ -140,7 +176,11 @@ export async function compose(
   admin.serve(
     routesOf({
       ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
-      warnings: () => [...(settings.warnings ?? []), ...directReturn.problems()],
+      warnings: () => [
+        ...(settings.warnings ?? []),
+        ...(hostRules?.problems() ?? []),
+        ...directReturn.problems(),
+      ],
     }),
   );
   start(source.source, early, {
@@ -153,6 +193,47 @@ export async function compose(
     configWritten: servers.configWritten,
     freeze,
   };
+}
+
+/** Once: after the first sync that has programmed everything. */
+function whenComplete(action: () => void): (facts: SyncFacts) => void {
+  let isDone = false;
+  return ({ isComplete }) => {
+    if (isDone || !isComplete) return;
+    isDone = true;
+    action();
+  };
+}
+
+/** What begins goes where it is served: not before the rules are there, nor longer than they are to be. */
+const leavePackets = (dataplane: ComposedDataplane): void =>
+  dataplane.leaveNewPackets(dataplane.installation.fallback !== undefined);
+
+function hostRulesOf(
+  { hostRules, servers: { nodeName } }: InstanceSettings,
+  { byRules, move }: PacketChoice,
+  {
+    agent,
+    addresses,
+    servers,
+    log,
+  }: {
+    readonly agent: Agent;
+    readonly addresses: NodeAddresses;
+    readonly servers: Servers;
+    readonly log: Logger;
+  },
+): HostRulesFollower | undefined {
+  if (hostRules === undefined) return undefined;
+  return followHostRules({
+    ...hostRules,
+    ...{ read: readHostRules, mark: rulesMark, current: byRules, move },
+    plan: () => agent.state().plan,
+    localAddresses: () => addresses.current().map(({ address }) => address),
+    tell: (problem) =>
+      servers.events.record('PacketFilter', { kind: 'Node', name: nodeName }, problem),
+    ...{ clock: SYSTEM_CLOCK, log },
+  });
 }
 
 interface Startable extends SourceProgress {
@@ -181,6 +262,18 @@ function startable(
       return early.synced;
     },
   };
+}
+
+function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void {
+  if (bpfRoot === undefined) return;
+  try {
+    writeInstance(runDir, bpfRoot);
+  } catch (error) {
+    log.warn(
+      { reason: reasonOf(error) },
+      'cannot note --bpf-root in --run-dir: commands need both',
+    );
+  }
 }
 
 /** From the engines that this agent does not run. */

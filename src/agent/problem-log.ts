@@ -26,20 +26,31 @@ function objectLog(log: Pick<Logger, 'info' | 'warn'>): Note {
     const now = new Map(problems.map((problem) => [problemText(problem), problem]));
     for (const [text, problem] of now) {
       if (known.has(text)) continue;
-      const { isWarning, object, ...fields } = problem;
-      log.warn(
-        { object: textOf(object), ...fields },
-        isWarning === true ? 'manifest warning' : 'input rejected',
-      );
+      const { isWarning, isNote, isDelayed, object, ...fields } = problem;
+      const level = isNote === true ? 'info' : 'warn';
+      log[level]({ object: textOf(object), ...fields }, textsOf(problem).appears);
     }
-    for (const [text, { object, file, isWarning }] of known) {
+    for (const [text, problem] of known) {
       if (now.has(text)) continue;
-      const what =
-        isWarning === true ? 'manifest warning cleared' : 'rejected input is valid again';
-      log.info({ object: textOf(object), file, problem: text }, what);
+      const { object, file } = problem;
+      log.info({ object: textOf(object), file, problem: text }, textsOf(problem).clears);
     }
     known = now;
   };
+}
+
+function textsOf({ isWarning, isDelayed }: Problem): {
+  readonly appears: string;
+  readonly clears: string;
+} {
+  if (isDelayed === true)
+    return {
+      appears: 'removal of Services waits',
+      clears: 'no removal of Services waits any more',
+    };
+  return isWarning === true
+    ? { appears: 'manifest warning', clears: 'manifest warning cleared' }
+    : { appears: 'input rejected', clears: 'rejected input is valid again' };
 }
 
 const textOf = (object: Problem['object']): string | undefined =>

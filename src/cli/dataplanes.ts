@@ -29,8 +29,8 @@ export interface DataplaneSettings {
   /** --engine: with auto iptables serves what bpf cannot. */
   readonly asked: Engine;
   readonly iptables: Omit<IptablesSettings, 'holder'>;
-  /** Called before iptables serves sockets and packets. */
-  readonly beforeRules: () => void;
+  /** Called before iptables serves. @param isStart not if eBPF has served: what answers at kube-proxy's ports is this agent */
+  readonly beforeRules: (isStart: boolean) => void;
   /** undefined: the root of the cgroup v2 hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -59,15 +59,18 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
   }
   checkKernel();
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
-  return async (network) => {
+  return async (network, packetsByRules) => {
     const facts = fallbackFacts(settings.bpfRoot, settings.devices !== undefined);
+    const rules = await rulesForPackets(packetsByRules, settings, log);
     try {
-      return await withRules(
-        await openBpf({ ...settings, cgroupRoot }, { network, log }),
-        settings,
-        log,
-      );
+      const leavesPackets = rules !== undefined;
+      const bpf = await openBpf({ ...settings, cgroupRoot, leavesPackets }, { network, log });
+      if (rules === undefined) return await withRules(bpf, settings, log);
+      const fallback: Fallback = { what: 'packets', reason: packetsByRules ?? '' };
+      log.warn({ ...fallback }, FALLBACK_MESSAGE);
+      return createRouter([bpf, rules], fallback);
     } catch (thrown) {
+      rules?.close();
       const error = namingBan(namingCapabilities(thrown));
       if (settings.asked === 'bpf' || !mayFallBack(error, facts)) {
         throw await explained(error, settings.asked);
@@ -103,6 +106,23 @@ async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {
   return openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
 }
 
+/** undefined: eBPF serves packets, because nothing speaks against it, or because rules cannot be written. */
+async function rulesForPackets(
+  reason: string | undefined,
+  settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
+  log: Logger,
+): Promise<Dataplane | undefined> {
+  if (reason === undefined) return undefined;
+  try {
+    const rules = await openRules(settings, log);
+    settings.beforeRules(false);
+    return rules;
+  } catch (error) {
+    log.warn({ reason: reasonOf(error), because: reason }, 'iptables cannot serve packets');
+    return undefined;
+  }
+}
+
 async function onlyRules(
   settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
   fallback: Fallback | undefined,
@@ -110,7 +130,7 @@ async function onlyRules(
 ): Promise<ComposedDataplane> {
   if (fallback !== undefined) log.warn({ ...fallback }, FALLBACK_MESSAGE);
   try {
-    settings.beforeRules();
+    settings.beforeRules(true);
     const dataplane = createRouter([await openRules(settings, log)], fallback);
     if (fallback !== undefined) explainLater(log);
     return dataplane;

@@ -4,6 +4,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { socketPath } from '../server/admin-socket.ts';
+import { instancePath } from '../server/instance-file.ts';
 import { listProgrammed, removeProgrammed } from './dataplanes.ts';
 import { listWrittenRules, removeWrittenRules } from './leftovers/written-rules.ts';
 
@@ -47,7 +48,9 @@ export function removeInstance(
 }
 
 const filesOf = (runDir: string): readonly string[] =>
-  [socketPath(runDir), join(runDir, REMEMBERED)].filter((path) => existsSync(path));
+  [socketPath(runDir), instancePath(runDir), join(runDir, REMEMBERED)].filter((path) =>
+    existsSync(path),
+  );
 
 /** `9 links, 16 maps, 40 chains, 1 file`; empty if there is nothing. */
 export function partsText({ links, maps, rules, files }: InstanceParts): string {

@@ -41,6 +41,9 @@ interface Findings {
   readonly warnings: Diagnostic[];
 }
 
+/** KEP-5707: with it off kube-proxy serves no spec.externalIPs. */
+const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
+
 const ms = (duration: string): number => parseDuration(duration) ?? 0;
 const seconds = (duration: string): number => Math.floor(ms(duration) / 1000);
 
@@ -133,7 +136,7 @@ function planSettings({ document, own }: Parts, nodeName: string): PlanSettings 
     masqueradeAll: (mode === 'nftables' ? document.nftables : document.iptables).masqueradeAll,
     nodePortAddresses: isStrict ? ['primary'] : nodePortAddresses,
     ...(bindAddress !== undefined && { bindAddress }),
-    allowExternalIps: own.allowExternalIPs ?? true,
+    allowExternalIps: own.allowExternalIPs ?? document.featureGates[EXTERNAL_IPS_GATE] ?? true,
     ...(own.algorithm != null && own.algorithm !== 'random' && { algorithm: own.algorithm }),
     ...(own.forwarding != null && own.forwarding !== 'snat' && { forwarding: own.forwarding }),
     ...externalAlgorithm(own),
@@ -151,7 +154,10 @@ function externalAlgorithm({
 }
 
 function sourceOf({ document, own, flags }: Parts): SourceSettings {
-  if (own.manifests != null) return { kind: 'manifests', dir: own.manifests };
+  if (own.manifests != null) {
+    const removalDelayMs = parseDuration(own.manifestsRemovalDelay ?? '30s') ?? 30_000;
+    return { kind: 'manifests', dir: own.manifests, removalDelayMs };
+  }
   const { kubeconfig } = document.clientConnection;
   const master = flags['master'] ?? '';
   return {

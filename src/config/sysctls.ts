@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel settings kube-proxy would write at start, from its conntrack section and the number of
-// CPUs. Sources: getConntrackMax and setupConntrack (cmd/kube-proxy/app/server_linux.go, conntrack.go).
+// CPUs. Source: setSysctls (pkg/proxy/conntrack/sysctls.go, Kubernetes 1.37).
 import { isLoopback, prefixContains } from '../lib/ip.ts';
 import type { Config, ConntrackSettings } from './types.ts';
 
@@ -48,7 +48,8 @@ export function sysctlWrites(
     if (value > 0) writes.push({ path: `${NETFILTER}/${name}`, value, rule: 'set' });
   };
   if (max !== undefined) {
-    set('nf_conntrack_max', max);
+    // Since Kubernetes 1.37 a larger table, which the owner of the node has asked for, is kept.
+    writes.push({ path: `${NETFILTER}/nf_conntrack_max`, value: max, rule: 'raise' });
     const path = 'sys/module/nf_conntrack/parameters/hashsize';
     writes.push({ path, value: Math.floor(max / 4), rule: 'raise' });
   }

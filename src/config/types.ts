@@ -23,7 +23,12 @@ export const diagnosticText = ({ location, field, reason }: Diagnostic): string 
 
 /** Where Services come from: a folder of manifests, or an API server. */
 export type SourceSettings =
-  | { readonly kind: 'manifests'; readonly dir: string }
+  | {
+      readonly kind: 'manifests';
+      readonly dir: string;
+      /** How long a change of the folder waits that would remove most Services; 0 = it does not. */
+      readonly removalDelayMs: number;
+    }
   | {
       readonly kind: 'api';
       /** undefined = in-cluster credentials. */

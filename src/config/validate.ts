@@ -125,6 +125,9 @@ function checkClusterCidr(clusterCidr: string, refuse: Refuse): void {
 function checkNodePortAddresses(entries: readonly string[], refuse: Refuse): void {
   for (const [index, entry] of entries.entries()) {
     const isKeyword = NODE_PORT_KEYWORDS.some((keyword) => keyword === entry);
+    if (isKeyword && entries.indexOf(entry) < index) {
+      refuse(['nodePortAddresses', index], `must not have ${entry} twice`);
+    }
     if (!isKeyword && canonicalPrefix(entry) === undefined) {
       const words = `must be a CIDR or ${NODE_PORT_KEYWORDS.join(', ')}`;
       refuse(['nodePortAddresses', index], `${words}, not ${shown(entry)}`);

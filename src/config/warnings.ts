@@ -10,6 +10,8 @@ import type { Diagnostic, Engine, FieldPath } from './types.ts';
 type Row = readonly [path: FieldPath, reason: string, applies?: (value: unknown) => boolean];
 
 const NO_IPVS = 'ignored: fairlead does not use IPVS';
+const NO_SUCH_ENGINE =
+  'remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it';
 const AT_ONCE = 'ignored by the bpf engine: every change is programmed at once';
 const NO_POLLING = 'ignored: fairlead holds one watch per resource and does not poll';
 const isZeroDuration = (value: unknown): boolean => value === '0s';
@@ -22,10 +24,11 @@ function isSet(value: unknown): boolean {
 }
 
 const ROWS: readonly Row[] = [
+  [['mode'], NO_SUCH_ENGINE, (value) => value === 'nftables'],
   [
     ['mode'],
-    'remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
-    (value) => value === 'ipvs' || value === 'nftables',
+    `${NO_SUCH_ENGINE}; kube-proxy ends mode ipvs, by default in Kubernetes 1.40 and for good in 1.43`,
+    (value) => value === 'ipvs',
   ],
   [['enableProfiling'], 'ignored: there is no pprof handler'],
   [['portRange'], 'ignored: only the userspace mode, removed in Kubernetes 1.26, used it'],
@@ -60,6 +63,17 @@ const ROWS: readonly Row[] = [
   [['logging', 'vmodule'], 'ignored: one log level applies to the whole agent'],
 ];
 
+const NO_GATES = 'ignored: fairlead has no feature gates';
+
+/** Gates of kube-proxy 1.37 that concern what fairlead serves; undefined = honoured. */
+const OF_GATES: Readonly<Record<string, string | undefined>> = {
+  AllowServiceExternalIPs: undefined,
+  KubeProxyIPVS: NO_IPVS,
+  KubeProxyNFTablesLocalhostNodePorts:
+    'ignored: nodePortAddresses alone says whether NodePorts answer at loopback addresses',
+  NFTablesNetlink: 'ignored: fairlead does not program nftables',
+};
+
 /** protobuf is kube-proxy's default: no choice of the user. */
 function isNotJson(value: unknown): boolean {
   const usual = ['application/json', 'application/vnd.kubernetes.protobuf'];
@@ -86,6 +100,11 @@ const OF_BPF: readonly Row[] = [
   [['cgroupRoot'], ALL_PACKETS],
   [['mapSizes'], 'ignored by the iptables engine: it has no maps'],
   [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
+  [
+    ['hostFirewall'],
+    'ignored by the iptables engine: its rules are behind every filter',
+    isNotDefault('obey'),
+  ],
   [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
   [
     ['xdp'],
@@ -144,8 +163,8 @@ export function warningsOf(
   );
   const warnings = [...rowsThatApply(rows, input, locate)];
   for (const gate of Object.keys(input.featureGates ?? {})) {
-    const reason = 'ignored: fairlead has no feature gates';
-    warnings.push({ ...locate(['featureGates', gate]), reason });
+    const reason = Object.hasOwn(OF_GATES, gate) ? OF_GATES[gate] : NO_GATES;
+    if (reason !== undefined) warnings.push({ ...locate(['featureGates', gate]), reason });
   }
   if (input.mode === 'nftables' && (input.nodePortAddresses ?? []).length === 0) {
     const reason =

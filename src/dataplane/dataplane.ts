@@ -77,6 +77,8 @@ export interface Dataplane {
   snapshot(): Promise<Snapshot>;
   /** Cheap enough for every scrape: values that cannot be read synchronously are those of the last reading. */
   counters(): Counters;
+  /** Packets that begin a connection are left to another dataplane, or served again; connections that it knows go on. */
+  leaveNewPackets?(isLeft: boolean): void;
   /** The network devices of the node, if programs are attached to devices at all. */
   devices?(): readonly DeviceView[];
   /** An earlier agent has taken part in direct return: its flows may go on. */
@@ -95,4 +97,5 @@ export interface ComposedDataplane extends Dataplane {
   readonly dataplanes: readonly Capabilities[];
   devices(): readonly DeviceView[];
   hadDirectReturn(): boolean;
+  leaveNewPackets(isLeft: boolean): void;
 }

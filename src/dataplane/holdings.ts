@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of each Service that one of several dataplanes has programmed: read from it at start, then updated
 // at each sync.
+import { frontendKey, nodePortKey } from '../plan/decide/frontends.ts';
+import type { IncumbentOf } from '../plan/decide/ownership.ts';
 import type { ServiceKey, ServicePlan } from '../plan/types.ts';
 import type { FailedEntry, HeldFrontend } from './dataplane.ts';
 import { frontendKeyText } from './entry.ts';
@@ -16,6 +18,22 @@ export interface Holdings {
   of(keys: Iterable<ServiceKey>): ReadonlySet<string>;
   /** Records the result of a sync. */
   note(asked: Asked, failed: readonly FailedEntry[]): void;
+}
+
+/** Who serves a frontend: as an earlier agent has programmed it, by the keys of the plan. */
+export function incumbentsIn(held: Iterable<HeldFrontend>): IncumbentOf {
+  const owners = new Map<string, ServiceKey>();
+  for (const { id, service } of held) {
+    const { family, address, port, protocol } = id;
+    // The refusal of a ClusterIP's other ports is no frontend that Services contend for.
+    if (port === undefined || protocol === undefined) continue;
+    const key =
+      address === undefined
+        ? nodePortKey(port, protocol, family)
+        : frontendKey(address, port, protocol);
+    owners.set(key, service);
+  }
+  return (frontend) => owners.get(frontend);
 }
 
 /** For a Service in sync the share itself, which costs no memory; else the texts of its frontends. */

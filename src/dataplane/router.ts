@@ -57,6 +57,7 @@ function onlyOne(dataplane: Dataplane, fallback?: Fallback): ComposedDataplane {
     counters: () => dataplane.counters(),
     devices: () => dataplane.devices?.() ?? [],
     hadDirectReturn: () => dataplane.hadDirectReturn?.() ?? false,
+    leaveNewPackets: (isLeft) => dataplane.leaveNewPackets?.(isLeft),
     onRoom: (listener) => dataplane.onRoom(listener),
     onLoss: (listener) => dataplane.onLoss?.(listener),
     close: () => dataplane.close(),
@@ -163,6 +164,10 @@ class Router implements ComposedDataplane {
 
   hadDirectReturn(): boolean {
     return this.#all.some((dataplane) => dataplane.hadDirectReturn?.() ?? false);
+  }
+
+  leaveNewPackets(isLeft: boolean): void {
+    for (const dataplane of this.#all) dataplane.leaveNewPackets?.(isLeft);
   }
 
   onRoom(listener: () => void): void {

@@ -16,6 +16,10 @@ export interface Problem {
   readonly kinds?: string | undefined;
   /** Nothing is rejected: worth correcting, and no reason to fail. */
   readonly isWarning?: boolean;
+  /** As a warning, and not even that: told once in the log, and by `validate`. */
+  readonly isNote?: boolean;
+  /** Nothing is rejected: a removal takes effect later, unless it is taken back. */
+  readonly isDelayed?: boolean;
 }
 
 /** `examples/web.yaml:12: Service default/web: spec.ports[0].port: must be …`, as compilers print it. */

@@ -105,6 +105,8 @@ export interface Service {
   readonly labels: string;
   /** Milliseconds since the epoch; Infinity if the object does not say. */
   readonly createdAtMs: number;
+  /** spec.selector is not empty: the control plane writes its EndpointSlices. */
+  readonly hasSelector?: true;
   readonly ports: readonly ServicePort[];
   readonly clusterIps: PerFamily<AddressAt | undefined>;
   readonly externalIps: readonly AddressAt[];

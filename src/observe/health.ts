@@ -29,10 +29,12 @@ export function healthOf(
     return { state: 'starting', reasons: ['the initial sync is not complete'] };
   }
   const problems = status.problems.filter(({ isWarning }) => isWarning !== true);
-  const rejected = problems.filter(isOfObject).length;
+  const waits = problems.filter(({ isDelayed }) => isDelayed === true).length;
+  const rejected = problems.filter(isOfObject).length - waits;
   const reasons = [
     counted(rejected, 'rejected object or field', 'rejected objects or fields'),
-    counted(problems.length - rejected, 'source problem', 'source problems'),
+    counted(problems.length - rejected - waits, 'source problem', 'source problems'),
+    counted(waits, 'removal of most Services waits', 'removals of most Services wait'),
     counted(status.sync.failed.length, 'entry failed to sync', 'entries failed to sync'),
     counted(status.refused.length, 'layer refused by the kernel', 'layers refused by the kernel'),
     counted(

@@ -74,6 +74,8 @@ export interface ServiceRow {
   readonly servedBy: readonly string[];
   /** `not served by bpf: packets from outside`; empty if all intended clients are served. */
   readonly limits: readonly string[];
+  /** Why it has no endpoints, and which addresses of its Service have no frontend; absent = nothing to say. */
+  readonly notes?: readonly string[];
   /** This and the next three are sums over the dataplanes that count; undefined: none of those that have it does. */
   readonly connections?: number | undefined;
   readonly refused?: number | undefined;
@@ -192,6 +194,7 @@ function plannedRow(
       views.map(({ dataplane }) => dataplane),
     ),
     limits: unservedTexts(dataplanes, port, frontend),
+    ...notesOf(service, port),
     ...countersOf(views),
   };
 }
@@ -214,6 +217,17 @@ function exposureOf({
     ...(kinds !== undefined && { exposedKinds: kinds }),
     ...(nodes !== undefined && { exposedOn: nodes, isExposedHere: isHere }),
   };
+}
+
+function notesOf(
+  { unserved = [] }: ServicePlan,
+  { emptyNote }: ServicePortPlan,
+): Pick<ServiceRow, 'notes'> {
+  const notes = [
+    ...(emptyNote === undefined ? [] : [emptyNote.reason]),
+    ...unserved.map(({ field, reason }) => `${field}: ${reason}`),
+  ];
+  return notes.length === 0 ? {} : { notes };
 }
 
 /** The least of those that have programmed it. */

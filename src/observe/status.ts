@@ -114,7 +114,10 @@ export function statusOf(parts: StatusParts): Status {
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
     ...(directReturn && { directReturn }),
-    problems: [...(parts.warnings ?? []), ...problemsOf(source, state.plan?.rejections ?? [])],
+    problems: [
+      ...(parts.warnings ?? []),
+      ...problemsOf(source, state.plan?.rejections ?? []).filter(({ isNote }) => isNote !== true),
+    ],
   };
 }
 

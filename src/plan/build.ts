@@ -18,7 +18,7 @@ import type {
 import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
-import { comparePrecedence } from './decide/ownership.ts';
+import { type IncumbentOf, ownerAmong } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
 import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { orderRejections } from './rejections.ts';
@@ -31,8 +31,15 @@ export interface NamedObject {
 
 type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
 
-/** Each object once; the order of `objects` does not matter. Never throws. */
-export function buildAll(objects: readonly NamedObject[], settings: PlanSettings): Plan {
+/**
+ * Each object once; the order of `objects` does not matter. Never throws.
+ * @param incumbentOf the Service that serves a frontend already, as `frontendKeysOf` writes it
+ */
+export function buildAll(
+  objects: readonly NamedObject[],
+  settings: PlanSettings,
+  incumbentOf: IncumbentOf = () => undefined,
+): Plan {
   const rejections: (readonly Rejection[])[] = [];
   const sharing = createSharing();
   const read = <T>(kind: Kind, project: Project<T>): T[] =>
@@ -50,7 +57,7 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
   );
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
-  const owners = ownersOf(services, settings, nodeContext.node.labels);
+  const owners = ownersOf(services, settings, { labels: nodeContext.node.labels, incumbentOf });
   const context = buildContext(settings, nodeContext, {
     hasConflicts: () => true,
     otherOwner: (frontend, asking) => {
@@ -86,24 +93,24 @@ function slicesByService(
   return found;
 }
 
-/** Oldest Service first: the first one that asks for a frontend owns it. */
 function ownersOf(
   services: readonly Service[],
   settings: PlanSettings,
-  labels: NodeLabels,
-): ReadonlyMap<string, ServiceKey> {
+  { labels, incumbentOf }: { readonly labels: NodeLabels; readonly incumbentOf: IncumbentOf },
+): ReadonlyMap<string, ServiceKey | undefined> {
   const byKey = new Map(services.map((service) => [serviceKey(service), service]));
-  const serviceOf = (key: ServiceKey): Service | undefined => byKey.get(key);
-  const owners = new Map<string, ServiceKey>();
-  for (const key of [...byKey.keys()].sort((a, b) => comparePrecedence(a, b, serviceOf))) {
-    const service = byKey.get(key);
-    if (service === undefined) continue;
+  const contenders = new Map<string, ServiceKey[]>();
+  for (const [key, service] of byKey) {
     for (const frontend of frontendKeysOf(
       exposedService(service, labels),
       settings.allowExternalIps,
     )) {
-      if (!owners.has(frontend)) owners.set(frontend, key);
+      const others = contenders.get(frontend);
+      if (others === undefined) contenders.set(frontend, [key]);
+      else others.push(key);
     }
   }
-  return owners;
+  const ownerOf = (frontend: string, keys: readonly ServiceKey[]): ServiceKey | undefined =>
+    ownerAmong(keys, incumbentOf(frontend), (key) => byKey.get(key));
+  return new Map([...contenders].map(([frontend, keys]) => [frontend, ownerOf(frontend, keys)]));
 }

@@ -3,6 +3,7 @@
 import { flatText } from '../lib/compact.ts';
 import { projectSlice } from '../model/endpoints/slice.ts';
 import { projectNode } from '../model/node/node.ts';
+import { refText } from '../model/object-ref.ts';
 import { projectService } from '../model/service/service.ts';
 import { projectServiceCidr } from '../model/service/service-cidr.ts';
 import { createSharing, type Sharing } from '../model/sharing.ts';
@@ -14,6 +15,7 @@ import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { createRejectionBook, type RejectionBook } from './rejections.ts';
 import { createSliceIndex, type SliceIndex } from './slice-index.ts';
 import type { PlanSettings, ServiceKey } from './types.ts';
+import { createVersions, type Judged } from './versions.ts';
 
 export interface ModelStore {
   readonly services: ReadonlyMap<ServiceKey, Service>;
@@ -25,7 +27,8 @@ export interface ModelStore {
   readonly nodeContext: () => NodeContext;
 }
 
-export function createModelStore(settings: PlanSettings): ModelStore {
+/** @param nowMs since the epoch, for rejections */
+export function createModelStore(settings: PlanSettings, nowMs?: () => number): ModelStore {
   const services = new Map<ServiceKey, Service>();
   const nodes = new Map<string, Node>();
   const serviceCidrs = new Map<string, readonly string[]>();
@@ -33,15 +36,34 @@ export function createModelStore(settings: PlanSettings): ModelStore {
   const sharing = createSharing();
   const rejections = createRejectionBook();
   const owners = createFrontendOwners((key) => services.get(key));
+  const versions = createVersions(nowMs);
   const nodeLabels = (): NodeLabels => nodes.get(settings.nodeName)?.labels;
 
   const keysOf = (service: Service, own: NodeLabels): readonly string[] =>
     frontendKeysOf(exposedService(service, own), settings.allowExternalIps);
 
+  /** @param counted some version of the object counts: it does until a good one comes, or none */
+  const projected = <T>(change: ObjectChange, project: Project<T>, counted: boolean): Judged<T> => {
+    const key = refText(change.ref);
+    if (change.type === 'remove') versions.forget(key);
+    const judged: Judged<T> =
+      change.type === 'put'
+        ? versions.judge(key, project(change.ref, change.object, sharing), counted)
+        : { value: undefined, rejections: [], keep: false };
+    rejections.set('model', change.ref, judged.rejections);
+    return judged;
+  };
+
+  const takeNamed = <T>(into: Map<string, T>, change: ObjectChange, project: Project<T>): void => {
+    const { name } = change.ref;
+    const { value, keep } = projected(change, project, into.has(name));
+    if (!keep) put(into, name, value);
+  };
+
   /** What the node exposes, it asks for. */
   const takeNode = (change: ObjectChange): void => {
     const before = nodeLabels();
-    put(nodes, change.ref.name, projected(change, projectNode));
+    takeNamed(nodes, change, projectNode);
     if (before === nodeLabels()) return;
     for (const [key, service] of services) {
       if (service.exposure?.nodes === undefined) continue;
@@ -50,22 +72,11 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     }
   };
 
-  const projected = <T>(
-    change: ObjectChange,
-    project: (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>,
-  ): T | undefined => {
-    const { value, rejections: list }: Projection<T> =
-      change.type === 'put'
-        ? project(change.ref, change.object, sharing)
-        : { value: undefined, rejections: [] };
-    rejections.set('model', change.ref, list);
-    return value;
-  };
-
   const takeService = (change: ObjectChange): ServiceKey => {
     const key = flatText(change.ref.namespace, '/', change.ref.name);
     const before = services.get(key);
-    const after = projected(change, projectService);
+    const { value: after, keep } = projected(change, projectService, before !== undefined);
+    if (keep) return key;
     if (before !== undefined) owners.release(key, keysOf(before, nodeLabels()));
     if (after === undefined) {
       services.delete(key);
@@ -77,19 +88,24 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     return key;
   };
 
+  const takeSlice = (change: ObjectChange): readonly ServiceKey[] => {
+    const { value, keep } = projected(change, projectSlice, slices.has(change.ref));
+    return keep ? [] : slices.set(change.ref, value);
+  };
+
   const takeOne = (change: ObjectChange, touched: Set<ServiceKey>): boolean => {
     switch (change.ref.kind) {
       case 'Service':
         touched.add(takeService(change));
         return false;
       case 'EndpointSlice':
-        for (const key of slices.set(change.ref, projected(change, projectSlice))) touched.add(key);
+        for (const key of takeSlice(change)) touched.add(key);
         return false;
       case 'Node':
         takeNode(change);
         return true;
       case 'ServiceCIDR':
-        put(serviceCidrs, change.ref.name, projected(change, projectServiceCidr));
+        takeNamed(serviceCidrs, change, projectServiceCidr);
         return true;
       default:
         // A source may deliver kinds that the plan does not use.
@@ -110,6 +126,8 @@ export function createModelStore(settings: PlanSettings): ModelStore {
     nodeContext: () => nodeContextOf(settings, nodes, serviceCidrs.values()),
   };
 }
+
+type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
 
 function put<T>(into: Map<string, T>, name: string, value: T | undefined): void {
   if (value === undefined) into.delete(name);

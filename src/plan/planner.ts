@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps a plan current: takes changes of objects and rebuilds only the Services they touch. The result always
-// equals `buildAll` of the current objects, in whatever order they came. No I/O.
+// equals `buildAll` of the versions that count (versions.ts) and the owners there were, in whatever order they came. No I/O.
 import { isSame } from '../lib/json.ts';
 import { compareText } from '../lib/names.ts';
 import type { ObjectChange, ObjectRef, Service } from '../model/types.ts';
 import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.ts';
 import { buildContext, type NodeContext } from './decide/node-context.ts';
+import type { IncumbentOf } from './decide/ownership.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
 import { createModelStore } from './model-store.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
@@ -13,6 +14,9 @@ import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './t
 export interface Planner {
   /** Applies the changes in order. Never throws, whatever the objects contain. */
   readonly apply: (changes: readonly ObjectChange[]) => PlanDelta;
+  /** What an earlier agent has programmed decides ownership conflicts; the next `apply` shows it. Before the first sync. */
+  readonly adopt: (incumbentOf: IncumbentOf) => void;
+  readonly hasConflicts: () => boolean;
   /** Every other Node there is has been applied. */
   readonly nodesListed: () => void;
   /** The plan of everything applied so far. */
@@ -22,12 +26,16 @@ export interface Planner {
 /**
  * Cost of `apply`: linear in the Services that the changes touch; all of them if this node's Node object changed.
  * @param awaitsNodes other Nodes are not known before nodesListed()
+ * @param nowMs since the epoch, for rejections
  */
 export function createPlanner(
   settings: PlanSettings,
-  { awaitsNodes = false }: { readonly awaitsNodes?: boolean } = {},
+  {
+    awaitsNodes = false,
+    nowMs,
+  }: { readonly awaitsNodes?: boolean; readonly nowMs?: () => number } = {},
 ): Planner {
-  const model = createModelStore(settings);
+  const model = createModelStore(settings, nowMs);
   const services = new Map<ServiceKey, ServicePlan>();
   const direct = new Set<ServiceKey>();
   let areNodesListed = !awaitsNodes;
@@ -95,7 +103,8 @@ export function createPlanner(
     areNodesListed = true;
   };
 
-  return { apply, current, nodesListed };
+  const { adopt, hasConflicts } = model.owners;
+  return { apply, current, nodesListed, adopt, hasConflicts };
 }
 
 const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });

@@ -9,6 +9,7 @@ import type { ServiceKey } from './types.ts';
 export interface SliceIndex {
   /** Puts, replaces or (undefined) removes one slice; returns the Services it touches. */
   readonly set: (ref: ObjectRef, slice: EndpointSlice | undefined) => readonly ServiceKey[];
+  readonly has: (ref: ObjectRef) => boolean;
   /** The slices of the Service, sorted by name. They may arrive before the Service does. */
   readonly of: (key: ServiceKey) => readonly EndpointSlice[];
 }
@@ -48,6 +49,7 @@ export function createSliceIndex(): SliceIndex {
       }
       return [before, slice].flatMap((touched) => (touched === undefined ? [] : touched.service));
     },
+    has: ({ namespace, name }) => bySlice.has(flatText(namespace, '/', name)),
     of: (key) => byService.get(key) ?? NO_SLICES,
   };
 }

@@ -108,11 +108,27 @@ export interface ServicePortPlan {
   readonly frontends: readonly Frontend[];
   /** Who may use those frontends that are filtered; absent if none is. */
   readonly sources?: SourceFilter;
+  /** Why no EndpointSlice has an endpoint for it; absent = one may have. */
+  readonly emptyNote?: EmptyNote;
   /**
    * ClusterIP at which every port that the Service does not have is refused, on behalf of this one: in each
    * family the Service's first port with a ClusterIP has it. A ClusterIP that is not exposed has no other ports.
    */
   readonly refusesOtherPortsOf?: string | undefined;
+}
+
+export interface EmptyNote {
+  /** `port`: no slice has a port of this name and protocol; `family`: no slice has this address type. */
+  readonly kind: 'no-slices' | 'family' | 'port';
+  readonly reason: string;
+}
+
+/** An address of the Service that has no frontend. */
+export interface UnservedAddress {
+  readonly address: string;
+  /** The field of the object that has the address. */
+  readonly field: string;
+  readonly reason: string;
 }
 
 export interface HealthCheck {
@@ -132,6 +148,8 @@ export interface ServicePlan {
   /** The object's labels as `app=web,tier=front`, sorted, for views that select by them; absent = none. */
   readonly labels?: string;
   readonly ports: readonly ServicePortPlan[];
+  /** Absent = none. */
+  readonly unserved?: readonly UnservedAddress[];
   readonly healthCheck?: HealthCheck;
   /** What the Service's annotations leave out; absent = nothing. */
   readonly exposure?: Exposure & {

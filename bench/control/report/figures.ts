@@ -123,6 +123,8 @@ export interface Report {
   readonly commit: string;
   readonly hasUncommittedChanges: boolean;
   readonly machine: Machine;
+  /** The version of the API server and of kube-proxy: `1.37.2`. */
+  readonly kubernetes: string;
   readonly apiServerFlags: readonly string[];
   readonly iptables: Variant;
   readonly sizes: readonly SizeFigures[];

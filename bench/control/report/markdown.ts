@@ -14,13 +14,13 @@ const NAMES: Readonly<Record<ProxyName, string>> = {
 };
 
 export function reportMarkdown(report: Report): string {
-  const { machine, date, commit, hasUncommittedChanges, apiServerFlags, iptables, sizes } = report;
+  const { machine, date, commit, hasUncommittedChanges, kubernetes, iptables, sizes } = report;
   const state = hasUncommittedChanges ? ' with uncommitted changes' : '';
   const { cpu, cores, kernel, node, loadBefore } = machine;
-  const flags = apiServerFlags.map((flag) => `\`${flag}\``).join(' ');
+  const flags = report.apiServerFlags.map((flag) => `\`${flag}\``).join(' ');
   return [
     `${date}, commit ${commit}${state}; ${cores} × ${cpu}, Linux ${kernel}, Node ${node.slice(1)};`,
-    `load before the run ${loadBefore.toFixed(1)}; iptables-${iptables}; API server 1.36.1 with ${flags}.`,
+    `load before the run ${loadBefore.toFixed(1)}; iptables-${iptables}; API server ${kubernetes} with ${flags}.`,
     ...sizes.flatMap((size) => ['', ...sizeTable(size)]),
     ...sizes.flatMap(goalTable),
     ...sizes.flatMap(ratioTable),

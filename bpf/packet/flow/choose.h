@@ -60,6 +60,8 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 {
 	int verdict;
 
+	if (leaves_new())
+		return LEAVE;
 	if (is_held(p))
 		return TC_ACT_SHOT;
 	set_client(skb, p);

@@ -7,9 +7,9 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/way_back.h"
 #include "packet/flow/snat.h"
 #include "packet/geneve/clamp.h"
+#include "packet/uplink/way_back.h"
 
 /* --- replies -----------------------------------------------------------------------------------
  */

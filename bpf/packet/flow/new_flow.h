@@ -47,12 +47,9 @@ static __always_inline void set_client(hook_context *ctx, struct packet *p)
 	r->source = p->wire.source;
 	r->source_port = p->wire.source_port;
 	r->position = position_of_source(&p->wire.source);
-	if (device && device->ifindex == ifindex) {
-		if (device->flags.is_pod)
-			r->position = POSITION_POD;
-		if (!device->flags.leads_to_pod)
-			p->answers_by = arrival_of(ctx, p);
-	}
+	if (device && device->ifindex == ifindex && device->flags.is_pod)
+		r->position = POSITION_POD;
+	p->answers_by = answers_by(ctx, p, device);
 	r->source_is_address = true;
 	r->may_choose_anew = is_first(p);
 	if (unlikely(p->keeps_backend)) {

@@ -10,6 +10,7 @@
 #include "packet/flow/legs.h"
 #include "packet/hook.h"
 #include "packet/rewrite.h"
+#include "packet/uplink/arrival.h"
 
 /* UDP packets that each side must have sent: a question and its answer stay half-open. */
 #define UDP_ESTABLISHED 2
@@ -136,7 +137,7 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 		return false;
 	if (p->syn)
 		nat->syn = p->syn;
-	if (unlikely(nat->answers_by && p->answers_by && nat->answers_by != p->answers_by))
+	if (unlikely(nat->answers_by != p->answers_by))
 		nat->answers_by = p->answers_by;
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
@@ -223,7 +224,7 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 		    !(p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
 	if (unlikely(!is_tended)) {
 		set_nat_key(p);
-		p->answers_by = p->in_geneve ? 0 : arrival_of(ctx, p);
+		p->answers_by = find_answers_by(ctx, p);
 	}
 	if (unlikely(!goes_on(p, family) ||
 		     (account(p, flow, family), !is_tended && !tend(p, flow, tier, family)))) {

@@ -16,6 +16,7 @@
 #include "packet/flow/legs.h"
 #include "packet/geneve/error.h"
 #include "packet/icmp/quoted.h"
+#include "packet/uplink/way_back.h"
 
 /* The error itself goes to another address. */
 static __always_inline int forward_to(struct __sk_buff *skb, struct packet *p,
@@ -139,6 +140,7 @@ static __always_inline int on_error_out(struct __sk_buff *skb, enum family famil
 	struct packet *p = this_packet();
 	struct nat *found;
 	struct nat nat;
+	int action;
 
 	if (!p)
 		return LEAVE;
@@ -152,9 +154,10 @@ static __always_inline int on_error_out(struct __sk_buff *skb, enum family famil
 	if (nat.check != check_of(p, &p->nat, &p->frontend,
 				  two_ports(nat.frontend_port, nat.client_port), family))
 		return LEAVE;
-	if (ascends(&p->quoted) == nat.flags.client_is_source)
-		return show_frontend(skb, p, &nat, family);
-	return show_snat(skb, p, &nat, family);
+	if (ascends(&p->quoted) != nat.flags.client_is_source)
+		return show_snat(skb, p, &nat, family);
+	action = show_frontend(skb, p, &nat, family);
+	return action == LEAVE ? return_by(skb, nat.answers_by, family) : action;
 }
 
 __noinline int fl_error_out4(struct __sk_buff *skb)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * In the place of packet/hook.h, packet/rewrite.h, packet/way_back.h and
+ * In the place of packet/hook.h, packet/rewrite.h, packet/uplink/way_back.h and
  * packet/geneve/clamp.h, so it is included before all that include them. Translation changes the
  * record of the packet alone; send.h writes it into the frame.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applies the kernel settings that src/config/sysctls.ts computed. Only in the initial network namespace or
 // with `--init-only`: the settings are machine-wide or belong to the network namespace of the process.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { OOM_SCORE_PATH, type SysctlWrite } from '../../config/sysctls.ts';
@@ -70,13 +70,20 @@ export function failureOf(
   return { outcome: 'failed', reason: reasonOf(error) };
 }
 
-/** CPUs of the machine, not those available to this process: the conntrack table is machine-wide. */
+/** CPUs of the machine that are online, not those available to this process: the conntrack table is machine-wide. */
 export function countCpus(root = '/'): number {
   try {
-    const names = readdirSync(join(root, 'sys/devices/system/cpu'));
-    const count = names.filter((name) => /^cpu\d+$/.test(name)).length;
+    const count = lengthOf(readFileSync(join(root, 'sys/devices/system/cpu/online'), 'utf8'));
     return count > 0 ? count : availableParallelism();
   } catch {
     return availableParallelism();
   }
 }
+
+/** Of a list as the kernel writes it: `0-3,5` has five. NaN if it is none. */
+const lengthOf = (list: string): number =>
+  list
+    .trim()
+    .split(',')
+    .map((range) => range.split('-').map(Number))
+    .reduce((sum, [first = Number.NaN, last = first]) => sum + last - first + 1, 0);

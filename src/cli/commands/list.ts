@@ -54,7 +54,7 @@ export function listCommand<R extends Row>(spec: ListSpec<R>): Command {
     'after',
     '\n-o wide measures new connections per second, which takes one second.',
   );
-  return addBpfRootOption(addRunDirOption(command)).action(
+  return addBpfRootOption(addRunDirOption(command), { asksFirst: true }).action(
     (names: readonly string[], options: ListOptions) => listRows(spec, names, options),
   );
 }

@@ -228,12 +228,24 @@ interface Told {
 }
 
 /** Also if bpf was tried first. */
-function beforeRules(config: Config, { log, warnings }: Told): void {
+function beforeRules(config: Config, { log, warnings }: Told, isStart: boolean): void {
   const byRules = { ...config, engine: 'iptables' as const };
   if (needsRouteLocalnet(byRules)) {
     warnings.push(...logSettings(applySysctls([ROUTE_LOCALNET]), log));
   }
-  warnOfKubeProxy(byRules, log);
+  if (isStart) warnOfKubeProxy(byRules, log);
+}
+
+/** Rules serve all packets already, or somebody else does. */
+function hostRulesOf(
+  { own, engine, syncPeriodMs }: Config,
+  { engine: chosen }: ChosenEngine,
+): InstanceSettings['hostRules'] {
+  if (chosen !== 'bpf' || own.devices.includes('none') || own.hostFirewall === 'ignore') {
+    return undefined;
+  }
+  const isByKind = own.devices.every((name) => name === 'auto');
+  return { mayMove: engine === 'auto' && isByKind, periodMs: syncPeriodMs };
 }
 
 const rootOf = ({ cgroupRoot }: Config['own']): string | undefined =>
@@ -250,6 +262,7 @@ async function settingsOf(
     plan: config.plan,
     warnings,
     openSource: await sourceOf(loaded, log),
+    bpfRoot: resolve(own.bpfRoot),
     predecessors: allEngines(resolve(own.bpfRoot), {
       command: 'agent',
       nodeName: config.plan.nodeName,
@@ -268,7 +281,7 @@ async function settingsOf(
         devices: deviceSettings(config),
         ...chosen,
         asked: config.engine,
-        beforeRules: () => beforeRules(config, { log, warnings }),
+        beforeRules: (isStart) => beforeRules(config, { log, warnings }, isStart),
         iptables: {
           masqueradeBit: config.netfilter.masqueradeBit,
           hasLocalhostNodePorts: config.netfilter.localhostNodePorts,
@@ -282,6 +295,7 @@ async function settingsOf(
     runDir: resolve(own.runDir),
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
+    hostRules: hostRulesOf(config, chosen),
     servers: {
       nodeName: config.plan.nodeName,
       ...servers,
@@ -296,7 +310,7 @@ async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<()
   const { source, plan, own } = config;
   if (source.kind === 'manifests') {
     const dir = manifestsDir(source.dir);
-    return () => manifestsSource(dir);
+    return () => manifestsSource(dir, source.removalDelayMs);
   }
   const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(

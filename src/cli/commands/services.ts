@@ -25,6 +25,7 @@ const COLUMNS: readonly Column<Rated<ServiceRow>>[] = [
   { title: 'CONNECTIONS', cell: (row) => countOf(row.connections), spareRank: 1 },
   { title: 'REFUSED', cell: (row) => countOf(row.refused), spareRank: 4 },
   { title: 'DROPPED', cell: (row) => countOf(row.dropped), spareRank: 6 },
+  { title: 'NOTES', isRare: true, cell: (row) => row.notes?.join('; ') ?? '' },
   { title: 'NEW/S', isWide: true, cell: (row) => rateText(row.newPerSecond) },
   { title: 'PACKETS', isWide: true, cell: packetsText },
   { title: 'BYTES', isWide: true, cell: bytesText },

@@ -8,16 +8,18 @@ import type { FlagValues } from '../../config/flags/flags.ts';
 import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/types.ts';
 import { EXIT, FairleadError, reasonOf } from '../../errors.ts';
+import { compareText } from '../../lib/names.ts';
 import { refText } from '../../model/object-ref.ts';
-import type { ObjectChange } from '../../model/types.ts';
+import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { createPlanner } from '../../plan/planner.ts';
+import type { Plan } from '../../plan/types.ts';
 import { type ManifestSource, openManifests } from '../../source/manifests/manifests.ts';
 import { addPlanFlags, flagValues } from '../config-flags.ts';
 import { addOutputOption, machine, type OutputFormat, print, say } from '../output.ts';
 
-/** A value that `run` would reject (error), or ignore or remap (warning). */
+/** A value that `run` would reject (error), or ignore or remap (warning), or an object that is not for a proxy (note). */
 export interface Finding {
-  readonly severity: 'error' | 'warning';
+  readonly severity: 'error' | 'warning' | 'note';
   /** `web.yaml:12`, or the name of a flag. */
   readonly location: string;
   /** `Service default/web` */
@@ -76,7 +78,9 @@ export async function findingsOf(
 }
 
 export function exitCodeOf(findings: readonly Finding[], isStrict: boolean): number {
-  const isFine = findings.every(({ severity }) => severity === 'warning' && !isStrict);
+  const isFine = findings.every(
+    ({ severity }) => severity === 'note' || (severity === 'warning' && !isStrict),
+  );
   return isFine ? EXIT.fine : EXIT.failed;
 }
 
@@ -122,9 +126,9 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
     const unread = source
       .problems()
       .filter(({ file }) => isMeant(file))
-      .map(({ file, line, object, reason, isWarning }) => ({
+      .map(({ file, line, object, reason, isWarning, isNote }) => ({
         ...at(file, line),
-        ...(isWarning === true && { severity: 'warning' as const }),
+        ...(isWarning === true && ({ severity: isNote === true ? 'note' : 'warning' } as const)),
         ...(object !== undefined && { object: refText(object) }),
         reason: isConfigurationKind(reason)
           ? `${reason}; to check a configuration file, name it with --config`
@@ -138,10 +142,47 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
       const reason = 'not a manifest: the file name must end in .yaml, .yml or .json';
       return [{ ...at(top, undefined), reason }];
     }
-    return [...unread, ...rejected];
+    const locate = (ref: ObjectRef, field: string) => {
+      const found = source.locate(ref, field);
+      return at(found?.file, found?.line);
+    };
+    return [...unread, ...rejected, ...notesOf(plan, locate, isFolder)].sort(byPlace);
   } finally {
     source.close();
   }
+}
+
+/** By file, then line: the order in which people mend them. */
+function byPlace(a: Pick<Finding, 'location'>, b: Pick<Finding, 'location'>): number {
+  const [fileA, lineA] = placeOf(a.location);
+  const [fileB, lineB] = placeOf(b.location);
+  return compareText(fileA, fileB) || lineA - lineB;
+}
+
+function placeOf(location: string): readonly [string, number] {
+  const [, file = location, line = '0'] = /^(.*):(\d+)$/.exec(location) ?? [];
+  return [file, Number(line)];
+}
+
+/** In one file alone EndpointSlices are often missing: they are in another one, or the control plane writes them. */
+function notesOf(
+  { services }: Plan,
+  locate: (ref: ObjectRef, field: string) => Pick<Finding, 'location'>,
+  isFolder: boolean,
+): readonly Finding[] {
+  return [...services.values()].flatMap(({ namespace, name, ports, unserved = [] }) => {
+    const ref: ObjectRef = { kind: 'Service', namespace, name };
+    const empty = ports.flatMap(({ emptyNote }) =>
+      emptyNote === undefined || (emptyNote.kind === 'no-slices' && !isFolder)
+        ? []
+        : [{ field: 'spec.ports', reason: emptyNote.reason }],
+    );
+    const distinct = new Map([...empty, ...unserved].map((note) => [note.reason, note]));
+    return [...distinct.values()].map(({ field, reason }) => ({
+      ...locate(ref, field),
+      ...{ severity: 'warning' as const, object: refText(ref), field, reason },
+    }));
+  });
 }
 
 const isConfigurationKind = (reason: string): boolean =>
@@ -189,9 +230,12 @@ export function findingText({ severity, location, object, field, reason }: Findi
 }
 
 export function summaryOf(findings: readonly Finding[]): string {
-  if (findings.length === 0) return 'valid';
-  const errors = findings.filter(({ severity }) => severity === 'error').length;
+  const countOf = (wanted: Finding['severity']): number =>
+    findings.filter(({ severity }) => severity === wanted).length;
+  const errors = countOf('error');
+  const warnings = countOf('warning');
+  if (errors + warnings === 0) return 'valid';
   const counted = (count: number, noun: string): string =>
     `${count} ${noun}${count === 1 ? '' : 's'}`;
-  return `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`;
+  return `${counted(errors, 'error')}, ${counted(warnings, 'warning')}`;
 }

@@ -12,7 +12,8 @@ import { NFT_TABLE, nftFrontends } from '../../dataplane/others/nftables.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import { run } from '../../sys/exec.ts';
-import { nftLookups, nftMap } from '../../sys/netlink/nft-table.ts';
+import { nftRules } from '../../sys/netlink/nft-rules.ts';
+import { nftMap } from '../../sys/netlink/nft-table.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { isFailure, unreadText } from './read.ts';
 
@@ -106,7 +107,7 @@ function servedBy(family: Family, where: string, saved: string): ServedHere {
 
 const nftables = (family: Family): OtherRules['frontends'] =>
   nftFrontends(family, {
-    lookups: nftLookups(family, NFT_TABLE),
+    rules: nftRules(family, NFT_TABLE),
     elements: (map) => nftMap(family, NFT_TABLE, map),
   });
 

@@ -183,6 +183,7 @@ const leftText = ({ count, reason }: LeftSockets): string =>
 
 const problemLabel = (problem: Status['problems'][number]): string => {
   if (problem.isWarning === true) return 'Warning';
+  if (problem.isDelayed === true) return 'Waits';
   return isOfObject(problem) ? 'Rejected' : 'Problem';
 };
 

@@ -8,6 +8,8 @@ export interface Column<Row> {
   readonly cell: (row: Row) => string | readonly string[];
   /** Only with `-o wide`. */
   readonly isWide?: boolean;
+  /** Left out if every cell is empty. */
+  readonly isRare?: boolean;
   /** May be left out where the terminal is too narrow, the highest first; absent = never. */
   readonly spareRank?: number;
 }
@@ -39,7 +41,11 @@ export function table<Row>(
   options: TableOptions,
 ): Table {
   const { isWide, width } = options;
-  let shown = columns.filter((column) => isWide || column.isWide !== true);
+  let shown = columns.filter(
+    (column) =>
+      (isWide || column.isWide !== true) &&
+      (column.isRare !== true || rows.some((row) => column.cell(row).length > 0)),
+  );
   const hidden: string[] = [];
   for (;;) {
     const lines = linesThatFit(rows, shown, options);

@@ -41,6 +41,13 @@ export const ownSchema = z.strictObject({
   readyFile: text,
   /** Folder of manifests to read instead of watching an API server. */
   manifests: text,
+  /** How long a change of the folder waits that would remove most Services; 0s = it does not. */
+  manifestsRemovalDelay: duration
+    .refine(
+      (value) => isInterval(value) || parseDuration(value) === 0,
+      'must be 0s, or from 100ms to 576h',
+    )
+    .nullish(),
   apiServers: z.array(z.url({ protocol: /^https?$/ })).nullish(),
   cgroupRoot: text,
   bpfRoot: text,
@@ -63,6 +70,8 @@ export const ownSchema = z.strictObject({
     .refine((list) => list.length > 0, 'must not be empty: use auto, none, or names of devices')
     .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
+  /** What becomes of packets that a filter of the node must see before they are translated. */
+  hostFirewall: z.enum(['obey', 'ignore']).nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
@@ -107,6 +116,7 @@ export interface OwnSettings {
   readonly mapSizes: Readonly<Record<string, number>>;
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
+  readonly hostFirewall: 'obey' | 'ignore';
   readonly tcOrder: 'outer' | 'inner';
   /** As in the file. */
   readonly xdp: readonly string[];
@@ -143,6 +153,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
     devices: input.devices ?? ['auto'],
+    hostFirewall: input.hostFirewall ?? 'obey',
     tcOrder: input.tcOrder ?? 'outer',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,

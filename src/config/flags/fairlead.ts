@@ -13,6 +13,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'manifests',
     'follow a folder of Service, EndpointSlice and Node manifests instead of an API server',
   ),
+  own(
+    'manifests-removal-delay',
+    'duration',
+    'manifestsRemovalDelay',
+    'how long a change of the folder waits that would remove more than half of ten or more Services; 0s: it does not (default 30s)',
+  ),
   own('api-server', 'list', 'apiServers', 'URLs of API servers, tried in this order'),
   {
     ...own(
@@ -71,6 +77,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'devices',
     "network devices that get packet programs: names with * and ?, '!' before one excludes it, 'auto' chooses by kind, 'none' leaves packets alone, e.g. to kube-proxy (default auto)",
   ),
+  {
+    ...own(
+      'host-firewall',
+      'string',
+      'hostFirewall',
+      'packets of Services where a filter of the node would drop them once eBPF has translated them, or must see them before: obey (rules behind that filter serve them, with --engine auto and --devices auto) or ignore (default obey)',
+    ),
+    choices: ['obey', 'ignore'],
+  },
   {
     ...own(
       'tc-order',

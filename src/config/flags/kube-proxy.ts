@@ -121,7 +121,12 @@ const PROCESS_FLAGS: readonly FlagRow[] = [
     'showHiddenMetricsForVersion',
     'no effect: no metric is hidden',
   ),
-  proxy('feature-gates', 'boolMap', 'featureGates', 'no effect: there are no feature gates'),
+  proxy(
+    'feature-gates',
+    'boolMap',
+    'featureGates',
+    'only AllowServiceExternalIPs=false has an effect: as --external-ips=false',
+  ),
   proxy(
     'config-sync-period',
     'duration',

@@ -183,6 +183,10 @@ class BpfDataplane implements Dataplane {
     return this.#parts.packets?.hadDirectReturn ?? false;
   }
 
+  leaveNewPackets(isLeft: boolean): void {
+    this.#parts.packets?.leaveNew(isLeft);
+  }
+
   onRoom(listener: () => void): void {
     this.#tellRoom = listener;
   }

@@ -56,6 +56,8 @@ export interface BpfSettings {
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  /** Rules serve packets; the programs of devices keep the connections that they know. */
+  readonly leavesPackets: boolean;
 }
 
 const SOCKET_OBJECT = 'sock.bpf.o';
@@ -176,11 +178,12 @@ type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
 
 function overMaps(
   attached: Attached,
-  { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
+  { bpfRoot, cgroupRoot, mapSizes, resetsTcp, leavesPackets }: BpfSettings,
   { refused, knowsNode, noDirectReturn, ...parts }: OverMapsParts,
 ): Dataplane {
   const packets = parts.packets !== undefined;
-  const capabilities = bpfCapabilities({ packets, knowsNode, noDirectReturn });
+  const servesPackets = packets && !leavesPackets;
+  const capabilities = bpfCapabilities({ packets: servesPackets, knowsNode, noDirectReturn });
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const tables = kernelTables(attached.map);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kube-proxy's table of nftables -> frontends and backends. A map leads from an address, protocol and port to a chain; the rules of
 // the chain ask a map without a name for the backend. Since Kubernetes 1.36 that has its address, before that a chain
-// whose name has it.
+// whose name has it. Since 1.37 the rule for a single backend has no map, but the address itself.
 import { addressText, hostPort } from '../../lib/address-bytes.ts';
 import type { Family, Protocol } from '../../model/types.ts';
 import { frontendText } from '../entry.ts';
@@ -17,8 +17,11 @@ interface Element {
 }
 
 export interface NftTable {
-  /** The maps and sets that the rules of each chain ask. */
-  readonly lookups: ReadonlyMap<string, readonly string[]>;
+  /** By chain: the maps and sets that its rules ask, and addresses with ports that they translate to without one. */
+  readonly rules: ReadonlyMap<
+    string,
+    { readonly lookups: readonly string[]; readonly destinations: readonly Uint8Array[] }
+  >;
   elements(map: string): readonly Element[];
 }
 
@@ -60,12 +63,13 @@ const portOf = (chain: string): string | undefined =>
 /** Of all chains of a service port: those of its Local policy name no others. */
 function backendsByPort(family: Family, table: NftTable): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
-  for (const [chain, sets] of table.lookups) {
+  for (const [chain, { lookups, destinations }] of table.rules) {
     const port = portOf(chain);
     if (port === undefined) continue;
-    const backends = sets
+    const backends = lookups
       .filter((set) => set.startsWith('__map'))
       .flatMap((set) => table.elements(set).flatMap((element) => backendOf(family, element)));
+    backends.push(...destinations.flatMap((value) => backendAt(family, value)));
     found.set(port, [...new Set([...(found.get(port) ?? []), ...backends])]);
   }
   return found;
@@ -75,12 +79,17 @@ function backendsByPort(family: Family, table: NftTable): ReadonlyMap<string, re
 const ENDPOINT = /^endpoint-.*__(?<address>[0-9a-f.]+)\/(?<port>\d+)$/;
 
 function backendOf(family: Family, { chain, value }: Element): readonly string[] {
-  const size = ADDRESS_SIZE[family];
-  if (value !== undefined && value.length >= size + 2) {
-    return [hostPort(addressText(value.subarray(0, size)), portAt(value, size))];
-  }
+  const valued = value === undefined ? [] : backendAt(family, value);
+  if (valued.length > 0) return valued;
   const { address, port } = ENDPOINT.exec(chain ?? '')?.groups ?? {};
   if (address === undefined) return [];
   const colons = family === 'IPv6' ? address.replaceAll('.', ':') : address;
   return [hostPort(colons, Number(port))];
+}
+
+/** Of an address and a port, if both are there. */
+function backendAt(family: Family, value: Uint8Array): readonly string[] {
+  const size = ADDRESS_SIZE[family];
+  if (value.length < size + 2) return [];
+  return [hostPort(addressText(value.subarray(0, size)), portAt(value, size))];
 }

@@ -15,6 +15,9 @@ export const portField = (index: number): string => `spec.ports[${index}]`;
 /** Linear in the number of entries. A rejected port leaves its neighbours alone. */
 export function readServicePorts(value: unknown, reject: Reject): readonly ServicePort[] {
   const entries = readList(value, 'spec.ports', reject);
+  if (Array.isArray(value) ? entries.length === 0 : isAbsent(value)) {
+    reject('spec.ports', 'is empty: a Service with a ClusterIP needs a port');
+  }
   // Nearly every Service has one port, which nothing can have taken.
   const taken: Taken | undefined = entries.length > 1 ? new Map() : undefined;
   const ports: ServicePort[] = [];

@@ -44,10 +44,11 @@ function readService(
   const spec = readRecord(object['spec'], 'spec', reject);
   if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;
   const type = readType(spec['type'], reject);
-  if (!hasGoodNames(ref, reject) || type === undefined) return undefined;
+  // All that is bad is told at once.
+  const isNamed = hasGoodNames(ref, reject);
   const addresses = readAddresses(object, spec, reject);
-  if (addresses === undefined) return undefined;
   const ports = sharing.servicePorts(readServicePorts(spec['ports'], reject));
+  if (!isNamed || type === undefined || addresses === undefined) return undefined;
   const policies = readPolicies(spec, type, addresses, reject);
   const forwarding = readForwarding(object, reject);
   const exposure = readExposure(object, reject);
@@ -57,6 +58,7 @@ function readService(
     type,
     labels: labelText(labels),
     createdAtMs: readCreatedAtMs(object, reject),
+    ...(hasSelector(spec) && { hasSelector: true }),
     ports,
     clusterIps: addresses.clusterIps,
     externalIps: addresses.externalIps,
@@ -71,6 +73,9 @@ function readService(
     healthCheckNodePort: readHealthCheckPort(spec, policies.isLocalBalancer, { ports, reject }),
   };
 }
+
+const hasSelector = ({ selector }: JsonRecord): boolean =>
+  isRecord(selector) && Object.keys(selector).length > 0;
 
 const isHeadless = (spec: JsonRecord): boolean =>
   isAbsent(spec['clusterIP']) || spec['clusterIP'] === '' || spec['clusterIP'] === 'None';

@@ -27,6 +27,7 @@ import {
   type NodeLabels,
 } from '../exposure/exposure.ts';
 import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
+import { emptyNote, unservedAddresses } from '../notes.ts';
 import type {
   BackendList,
   Frontend,
@@ -124,10 +125,12 @@ export function buildService(
       ports.push(built);
     }
   }
+  const unserved = unservedAddresses(service);
   const healthCheck = readyLocal && buildHealthCheck(work, readyLocal);
   const plan = {
     ...{ namespace, name, type, ports: exactList(ports) },
     ...(labels !== '' && { labels }),
+    ...(unserved.length > 0 && { unserved }),
     ...(healthCheck && { healthCheck }),
     ...exposureOf(asked, context),
   };
@@ -241,6 +244,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
   const sources = sourcesWithSelf(service, family, work.context.nodeAddresses[family]);
   const isAnyFiltered = frontends.some(({ isFiltered }) => isFiltered);
   const { cluster, local, serving, topology } = sets;
+  const note = serving.length === 0 ? emptyNote(service, port, family, work.slices) : undefined;
   const forwarding = forwardingOf(work);
   const plan = {
     key: portKey(key, port, family),
@@ -257,6 +261,7 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     serving,
     frontends,
     ...(isAnyFiltered && sources !== undefined && { sources }),
+    ...(note && { emptyNote: note }),
     refusesOtherPortsOf: isRefusing ? refusedAddress(service, family, frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
@@ -350,7 +355,10 @@ const isEndpointPort = ({ slices }: Work, { name, protocol, nodePort }: ServiceP
 function isOwnedByOther({ key, context, reject }: Work, frontend: string, field: string): boolean {
   const owner = context.otherOwner(frontend, key);
   if (owner === undefined) return false;
-  reject(field, `${frontend} already belongs to Service ${owner}, which is older or first by name`);
+  reject(
+    field,
+    `${frontend} already belongs to Service ${owner}, which is older or has served it before`,
+  );
   return true;
 }
 

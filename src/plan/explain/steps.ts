@@ -63,7 +63,8 @@ export function endpointsStep(port: ServicePortPlan, trafficRule: TrafficRule): 
     : {
         rule,
         result: 'reject',
-        reason: 'no endpoint is ready, and none serves while it terminates',
+        reason:
+          port.emptyNote?.reason ?? 'no endpoint is ready, and none serves while it terminates',
       };
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The responses of the health server, byte for byte those of kube-proxy's proxy_health.go (Kubernetes 1.36).
+// The responses of the health server, byte for byte those of kube-proxy's proxy_health.go (Kubernetes 1.37).
 // Load balancers of clouds read /healthz (KEP-3836), liveness probes must read /livez.
 import { type HttpResponse, jsonResponse } from '../http/response.ts';
 import type { Verdict } from './proxy-health.ts';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// /statusz and /flagz as kube-proxy 1.36 has them (k8s.io/component-base/zpages): text by default, and a
+// /statusz and /flagz as kube-proxy 1.37 has them (k8s.io/component-base/zpages): text by default, and a
 // versioned object for clients that name it in their Accept header.
 import { stringify } from 'yaml';
 import type { HttpResponse } from '../http/response.ts';
@@ -16,7 +16,7 @@ type Kind = 'Statusz' | 'Flagz';
 /** The component name that tools expect. */
 const COMPONENT = 'kube-proxy';
 /** The version of kube-proxy whose behaviour this program follows. */
-const EMULATED = '1.36';
+const EMULATED = '1.37';
 const PATHS = ['/configz', '/flagz', '/healthz', '/metrics', '/proxyMode'];
 const WARNING =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.';

@@ -27,7 +27,7 @@ export interface Listing {
   readonly found: readonly Found[];
   /** Folders in which a change matters: path -> identity, which differs once a folder is replaced. */
   readonly folders: ReadonlyMap<string, string>;
-  /** False if the top folder itself could not be listed: then nothing is known. */
+  /** False if the top folder could not be listed, or a folder went or was replaced meanwhile: then a file that is absent may not be gone. */
   readonly isComplete: boolean;
 }
 
@@ -53,7 +53,17 @@ export async function listManifests(
     walk.found.push({ kind: 'failure', path: top, reason: reasonOf(error) });
   }
   walk.found.sort((a, b) => compareText(a.path, b.path));
+  isComplete &&= await areUnmoved(walk.folders);
   return { found: walk.found, folders: walk.folders, isComplete };
+}
+
+/** Files of a folder that is moved between its listing and their stat are missing without being deleted. */
+async function areUnmoved(folders: ReadonlyMap<string, string>): Promise<boolean> {
+  const now = [...folders].map(async ([path, identity]) => {
+    const facts = await stat(path, { bigint: true }).catch(() => undefined);
+    return facts !== undefined && identityOf(facts) === identity;
+  });
+  return (await Promise.all(now)).every((isSame) => isSame);
 }
 
 async function visitFolder(walk: Walk, path: string, facts: BigIntStats): Promise<void> {
@@ -102,9 +112,12 @@ function isSeenBefore(walk: Walk, { dev, ino }: BigIntStats): boolean {
   return false;
 }
 
-function noteFolder(walk: Walk, path: string, { dev, ino, birthtimeNs }: BigIntStats): void {
-  // Inode numbers are used again: the time of birth tells a new folder from an old one.
-  const identity = `${dev}:${ino}:${birthtimeNs}`;
+/** Inode numbers are used again: the time of birth tells a new folder from an old one. */
+const identityOf = ({ dev, ino, birthtimeNs }: BigIntStats): string =>
+  `${dev}:${ino}:${birthtimeNs}`;
+
+function noteFolder(walk: Walk, path: string, facts: BigIntStats): void {
+  const identity = identityOf(facts);
   walk.folders.set(path, identity);
   walk.beforeFolder(path, identity);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields that Kubernetes 1.36 knows of the kinds a proxy reads (core/v1, discovery.k8s.io/v1,
+// The fields that Kubernetes 1.37 knows of the kinds a proxy reads (core/v1, discovery.k8s.io/v1,
 // networking.k8s.io/v1), as data. A manifest with another field has a typing error that would otherwise stay
 // silent: the API server drops the field, and we would never read it.
 import { isRecord } from '../../lib/json.ts';
@@ -63,7 +63,9 @@ const ENDPOINT_SLICE: Known = {
 const NODE: Known = {
   ...OBJECT,
   spec: {
-    ...opaque('configSource externalID podCIDR podCIDRs providerID unschedulable'),
+    ...opaque(
+      'configSource externalID podCIDR podCIDRs podPreemptionPolicy providerID unschedulable',
+    ),
     taints: [opaque('effect key timeAdded value')],
   },
   status: {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files last read, and the objects they define together: who wins, what changed since the last
 // delivery, where a field stands. Pure bookkeeping: reading is done by manifests.ts.
-import { isSame, type JsonRecord } from '../../lib/json.ts';
+import { isRecord, isSame, type JsonRecord } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
+import { SERVICE_NAME_LABEL } from '../../model/labels.ts';
 import { refText } from '../../model/object-ref.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { type Manifest, parseManifests } from './parse.ts';
+import type { Loss, RemovalGuard } from './removal-guard.ts';
 import { lineFinder } from './trace.ts';
 
 /** What is known of one file. A broken one keeps the manifests of its last good text. */
 interface ManifestFile {
-  /** Of the text that `manifests` came from. */
-  readonly text: string;
   readonly findLine: (at: string, field: string) => number | undefined;
   readonly manifests: readonly Manifest[];
   readonly problems: readonly Problem[];
@@ -41,13 +41,31 @@ export function putText(store: ManifestStore, file: string, text: string): void 
   const before = store.files.get(file);
   if (before?.judged === text) return;
   const parsed = parseManifests(file, text);
-  store.files.set(
-    file,
-    parsed.ok
-      ? { ...parsed, text, findLine: lineFinder(text), judged: text }
-      : { ...lastGood(before), problems: [parsed.problem], judged: text },
-  );
+  if (!parsed.ok) {
+    store.files.set(file, { ...lastGood(before), problems: [parsed.problem], judged: text });
+    return;
+  }
+  const findLine = lineFinder(text);
+  const kept = parsed.hasUnnamed ? missingIn(parsed.manifests, lastGood(before)) : [];
+  const problems = [...parsed.problems, ...kept.map(({ ref }) => keptProblem(file, ref))];
+  const manifests = [...parsed.manifests, ...kept];
+  store.files.set(file, { manifests, problems, findLine, judged: text });
 }
+
+/** Where an object cannot be named, one that is missing may be it: it is not taken for deleted. */
+function missingIn(
+  manifests: readonly Manifest[],
+  before: Pick<ManifestFile, 'manifests'>,
+): readonly Manifest[] {
+  const present = new Set(manifests.map(({ ref }) => refText(ref)));
+  return before.manifests.filter(({ ref }) => !present.has(refText(ref)));
+}
+
+const keptProblem = (file: string, object: ObjectRef): Problem => ({
+  ...{ file, object },
+  reason:
+    'is no longer in the file, which has an object that cannot be read: its last good version keeps serving',
+});
 
 /** Notes that a file is there but cannot be read. */
 export function putFailure(store: ManifestStore, file: string, reason: string): void {
@@ -56,16 +74,22 @@ export function putFailure(store: ManifestStore, file: string, reason: string): 
 }
 
 function lastGood(before: ManifestFile | undefined): Omit<ManifestFile, 'problems' | 'judged'> {
-  return before ?? { text: '', findLine: () => undefined, manifests: [] };
+  return before ?? { findLine: () => undefined, manifests: [] };
 }
 
 /**
  * What to tell about the difference to the last call, and all problems as they are now. An object that
  * several files define is taken from the first of them by path, within a file from the first place.
+ * @param guard asked before objects are removed
  */
-export function changesOf(store: ManifestStore): {
+export function changesOf(
+  store: ManifestStore,
+  guard: RemovalGuard = () => undefined,
+): {
   readonly changes: readonly ObjectChange[];
   readonly problems: readonly Problem[];
+  /** Until removals that wait take effect; absent: none waits. */
+  readonly leftMs?: number;
 } {
   const changes: ObjectChange[] = [];
   const problems: Problem[] = [];
@@ -79,8 +103,12 @@ export function changesOf(store: ManifestStore): {
       else problems.push(secondCopy(state, file, manifest, winner));
     }
   }
-  for (const [key, { ref }] of store.delivered) {
-    if (!wanted.has(key)) changes.push({ type: 'remove', ref });
+  const waiting = guard(lossOf(store.delivered, wanted));
+  if (waiting !== undefined) problems.push(waiting.problem);
+  for (const [key, entry] of store.delivered) {
+    if (wanted.has(key)) continue;
+    if (waiting === undefined) changes.push({ type: 'remove', ref: entry.ref });
+    else wanted.set(key, entry);
   }
   for (const [key, { ref, object }] of wanted) {
     const before = store.delivered.get(key);
@@ -90,7 +118,31 @@ export function changesOf(store: ManifestStore): {
   }
   store.delivered.clear();
   for (const [key, entry] of wanted) store.delivered.set(key, entry);
-  return { changes, problems };
+  return { changes, problems, ...(waiting && { leftMs: waiting.leftMs }) };
+}
+
+type Objects = ReadonlyMap<string, Delivered>;
+
+function lossOf(before: Objects, after: Objects): Loss {
+  const services = [...before.keys()].filter((key) => key.startsWith('Service '));
+  const sliced = new Set(servicesWithSlices(after));
+  const emptied = new Set([...servicesWithSlices(before)].filter((key) => !sliced.has(key)));
+  const lost = services.filter((key) => !after.has(key) || emptied.has(key));
+  return { services: services.length, lost: lost.length };
+}
+
+function* servicesWithSlices(objects: Objects): Generator<string> {
+  for (const { ref, object } of objects.values()) {
+    const owner = ref.kind === 'EndpointSlice' ? ownerOf(object) : undefined;
+    if (owner !== undefined)
+      yield refText({ kind: 'Service', namespace: ref.namespace, name: owner });
+  }
+}
+
+function ownerOf({ metadata }: JsonRecord): string | undefined {
+  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
+  const owner = isRecord(labels) ? labels[SERVICE_NAME_LABEL] : undefined;
+  return typeof owner === 'string' ? owner : undefined;
 }
 
 function secondCopy(state: ManifestFile, file: string, copy: Manifest, winner: Delivered): Problem {

@@ -7,6 +7,7 @@ import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { listManifests } from './files.ts';
 import { changesOf, emptyStore, locate } from './manifest-store.ts';
 import { refresh } from './refresh.ts';
+import { createRemovalGuard } from './removal-guard.ts';
 import { openFolderWatches } from './watch.ts';
 
 /** Events come in bursts: one save of an editor is three of them. */
@@ -17,6 +18,8 @@ const LONGEST_SETTLE_MS = 200;
 const RESCAN_MS = 5_000;
 /** While the folder is missing nothing can be watched. */
 const MISSING_RESCAN_MS = 200;
+
+const CLOCK = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
 
 export interface ManifestListener {
   /** Never called with nothing. The first call holds every object. */
@@ -45,9 +48,17 @@ export async function readManifests(dir: string): Promise<{
   return changesOf(store);
 }
 
-/** Follows the folder until it is closed; it need not exist yet. */
-export function openManifests(dir: string, listener: ManifestListener): ManifestSource {
+/**
+ * Follows the folder until it is closed; it need not exist yet.
+ * @param removalDelayMs how long a change waits that would remove most Services
+ */
+export function openManifests(
+  dir: string,
+  listener: ManifestListener,
+  removalDelayMs = 0,
+): ManifestSource {
   const top = resolve(dir);
+  const guard = createRemovalGuard(top, removalDelayMs, CLOCK);
   const store = emptyStore();
   const signatures = new Map<string, string>();
   let problems: readonly Problem[] = [];
@@ -83,14 +94,15 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
     isReading = false;
     if (isClosed) return;
     watches.keepOnly(listing.folders);
-    deliver(listing.isComplete);
+    const leftMs = deliver(listing.isComplete);
     if (isClosed) return;
     if (isStale) schedule();
-    else wait(listing.isComplete ? RESCAN_MS : MISSING_RESCAN_MS);
+    else wait(Math.min(leftMs, listing.isComplete ? RESCAN_MS : MISSING_RESCAN_MS));
   };
 
-  const deliver = (isComplete: boolean): void => {
-    const delta = changesOf(store);
+  /** Returns how long to wait at most until the next reading. */
+  const deliver = (isComplete: boolean): number => {
+    const delta = changesOf(store, guard);
     const now = [...delta.problems, ...unwatched(watches.failures())];
     const hasNewProblems = JSON.stringify(now) !== JSON.stringify(problems);
     problems = now;
@@ -100,6 +112,7 @@ export function openManifests(dir: string, listener: ManifestListener): Manifest
       isSynced = true;
       listener.onSynced();
     }
+    return delta.leftMs ?? RESCAN_MS;
   };
 
   void read();

@@ -38,11 +38,41 @@ export function candidatesOf(document: unknown, index: number): readonly Candida
 
 export type Named =
   | { readonly ok: true; readonly ref: ObjectRef; readonly object: JsonRecord }
-  | { readonly ok: false; readonly field: string; readonly reason: string };
+  /** `isForeign`: of a kind that proxies do not read, and that is a known one. */
+  | {
+      readonly ok: false;
+      readonly field: string;
+      readonly reason: string;
+      readonly isForeign?: boolean;
+    };
+
+/** Kinds that people keep in one file with Services. Any other may be a misspelt Service. */
+const FOREIGN = new Set(
+  `Binding ConfigMap Endpoints Event LimitRange Namespace PersistentVolume PersistentVolumeClaim Pod PodTemplate
+  ReplicationController ResourceQuota Secret ServiceAccount Deployment DaemonSet ReplicaSet StatefulSet ControllerRevision
+  Job CronJob HorizontalPodAutoscaler PodDisruptionBudget Ingress IngressClass NetworkPolicy IPAddress Role RoleBinding
+  ClusterRole ClusterRoleBinding CustomResourceDefinition APIService StorageClass PriorityClass RuntimeClass Lease
+  MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding`.split(
+    /\s+/,
+  ),
+);
+
+const API_OF_OTHERS = /^[a-z0-9.-]+\.[a-z0-9-]+\/v[a-z0-9]+$/;
+const OWN_APIS = /^([a-z0-9.-]+\.k8s\.io|fairlead\.io|kubeproxy\.config\.k8s\.io)\//;
+
+/** A known kind of Kubernetes, or one of a custom resource: its group has a dot and is not Kubernetes' own. */
+const isForeign = (kind: unknown, apiVersion: unknown): boolean =>
+  typeof kind === 'string' &&
+  (FOREIGN.has(kind) ||
+    (typeof apiVersion === 'string' &&
+      API_OF_OTHERS.test(apiVersion) &&
+      !OWN_APIS.test(apiVersion)));
 
 /** Checks that an object says what and who it is, and fills in what the API server would. */
 export function nameObject(candidate: Candidate): Named {
-  const refuse = (field: string, reason: string): Named => ({ ok: false, field, reason });
+  const refuse = (field: string, reason: string): Named & { readonly ok: false } => ({
+    ...{ ok: false, field, reason },
+  });
   if (!isRecord(candidate.value)) {
     return refuse('', `must be an API object, not ${shown(candidate.value)}`);
   }
@@ -50,6 +80,9 @@ export function nameObject(candidate: Candidate): Named {
   const { kind, apiVersion, metadata } = whole;
   if (kind === undefined) return refuse('', 'kind is missing: is it a Kubernetes object?');
   if (!isKind(kind)) {
+    if (isForeign(kind, apiVersion)) {
+      return { ...refuse('kind', String(kind)), isForeign: true };
+    }
     return refuse('kind', `kind ${shown(kind)} is not supported: use one of ${kindNames()}`);
   }
   const expected = KINDS[kind];

@@ -27,6 +27,8 @@ export type ParsedText =
       readonly ok: true;
       readonly manifests: readonly Manifest[];
       readonly problems: readonly Problem[];
+      /** An object could not be named: it may be one that the file had before. */
+      readonly hasUnnamed: boolean;
     }
   | { readonly ok: false; readonly problem: Problem };
 
@@ -48,6 +50,8 @@ export function parseManifests(file: string, text: string): ParsedText {
   }
   const manifests: Manifest[] = [];
   const problems: Problem[] = [];
+  const foreign: string[] = [];
+  let hasUnnamed = false;
   const findLine = lineFinder(text);
   const placeOf = (at: string, field: string): Pick<Problem, 'file' | 'line'> => {
     const line = findLine(at, field);
@@ -62,11 +66,21 @@ export function parseManifests(file: string, text: string): ParsedText {
         const reason = `unknown field "${field}"`;
         problems.push({ ...placeOf(candidate.at, field), reason, object: ref, isWarning: true });
       }
+    } else if (named.isForeign === true) {
+      foreign.push(named.reason);
     } else {
+      hasUnnamed = true;
       problems.push({ ...placeOf(candidate.at, named.field), reason: named.reason });
     }
   }
-  return { ok: true, manifests, problems };
+  return { ok: true, manifests, problems: [...problems, ...leftOut(file, foreign)], hasUnnamed };
+}
+
+/** One line a file, however many objects of other kinds it has. */
+function leftOut(file: string, kinds: readonly string[]): readonly Problem[] {
+  if (kinds.length === 0) return [];
+  const reason = `objects of other kinds are not read: ${[...new Set(kinds)].sort().join(', ')}`;
+  return [{ file, reason, isWarning: true, isNote: true }];
 }
 
 function loadDocuments(text: string): readonly unknown[] {

@@ -3,13 +3,13 @@
 import type { Source } from '../source.ts';
 import { type ManifestSource, openManifests } from './manifests.ts';
 
-export function manifestsSource(dir: string): Source {
+export function manifestsSource(dir: string, removalDelayMs: number): Source {
   let manifests: ManifestSource | undefined;
   return {
     kind: 'manifests',
     location: dir,
     start: (listener) => {
-      manifests = openManifests(dir, listener);
+      manifests = openManifests(dir, listener, removalDelayMs);
     },
     problems: () => manifests?.problems() ?? [],
     locate: (ref, field) => manifests?.locate(ref, field),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a table of nf_tables has, in this process's network namespace, without the program nft, which images lack: the maps that
-// the rules of its chains ask, and what these maps hold.
+// What the maps of a table of nf_tables hold, in this process's network namespace, without the program nft, which images lack.
 import { reasonOf } from '../../errors.ts';
 import { NLM_F, netlinkRequest } from './request.ts';
 import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.ts';
@@ -8,14 +7,10 @@ import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.
 const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */
 const NFTABLES = 10 << 8;
-const NFT_MSG_GETRULE = 7;
 const NFT_MSG_GETSETELEM = 13;
-const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
-const NFTA_LOOKUP_SET = 1;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3 } as const;
 const NFTA_SET_ELEM = { KEY: 1, DATA: 2 } as const;
-const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
+export const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT_CHAIN = 2;
 const ATTRIBUTE_HEADER = 4;
 /** `struct nfgenmsg`. */
@@ -30,32 +25,6 @@ export interface MapElement {
   /** The chain of a verdict, or a value, whose parts are padded, too. */
   readonly chain: string | undefined;
   readonly value: Uint8Array | undefined;
-}
-
-/** For each chain with rules, the sets and maps that its rules ask. Empty if there is no such table. */
-export function nftLookups(
-  family: NftFamily,
-  table: string,
-): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>();
-  for (const body of dumped(family, NFT_MSG_GETRULE, [named(NFTA_RULE.TABLE, table)])) {
-    // Before Linux 4.18 those of all tables are listed.
-    if (textAt(body, NFTA_RULE.TABLE) !== table) continue;
-    const chain = textAt(body, NFTA_RULE.CHAIN) ?? '';
-    found.set(chain, [...(found.get(chain) ?? []), ...lookupsIn(body)]);
-  }
-  return found;
-}
-
-function lookupsIn(body: Uint8Array): readonly string[] {
-  const view = viewOf(body);
-  const sets: string[] = [];
-  for (const expression of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
-    if (textOf(body, attributeIn(view, expression, NFTA_EXPR.NAME)) !== 'lookup') continue;
-    const set = textOf(body, within(view, expression, NFTA_EXPR.DATA, NFTA_LOOKUP_SET));
-    if (set !== undefined) sets.push(set);
-  }
-  return sets;
 }
 
 /** Empty if there is no such map. */
@@ -81,7 +50,7 @@ function elementsIn(body: Uint8Array): readonly MapElement[] {
   return elements;
 }
 
-const within = (
+export const within = (
   view: DataView,
   from: Span | undefined,
   ...types: readonly number[]
@@ -89,7 +58,7 @@ const within = (
   types.reduce<Span | undefined>((span, type) => attributeIn(view, span, type), from);
 
 /** Every attribute, whatever its type: a list has them all of one. */
-function* nested(view: DataView, list: Span | undefined): Generator<Span> {
+export function* nested(view: DataView, list: Span | undefined): Generator<Span> {
   let at = list?.from ?? 0;
   while (list !== undefined && at + ATTRIBUTE_HEADER <= list.to) {
     const length = view.getUint16(at, true);
@@ -100,7 +69,7 @@ function* nested(view: DataView, list: Span | undefined): Generator<Span> {
 }
 
 /** Throws the kernel's errno, except for what is not there, or a kernel without nf_tables. */
-function dumped(
+export function dumped(
   family: NftFamily,
   message: number,
   names: readonly Uint8Array[],
@@ -118,12 +87,13 @@ function dumped(
   }
 }
 
-const named = (type: number, name: string): Uint8Array =>
+export const named = (type: number, name: string): Uint8Array =>
   attribute(type, new TextEncoder().encode(`${name}\0`));
 
-const whole = (body: Uint8Array): Span => ({ from: HEADER_SIZE, to: body.length });
-const bytesOf = (body: Uint8Array, { from, to }: Span): Uint8Array => body.subarray(from, to);
-const textOf = (body: Uint8Array, span: Span | undefined): string | undefined =>
+export const whole = (body: Uint8Array): Span => ({ from: HEADER_SIZE, to: body.length });
+export const bytesOf = (body: Uint8Array, { from, to }: Span): Uint8Array =>
+  body.subarray(from, to);
+export const textOf = (body: Uint8Array, span: Span | undefined): string | undefined =>
   span && text(bytesOf(body, span));
-const textAt = (body: Uint8Array, type: number): string | undefined =>
+export const textAt = (body: Uint8Array, type: number): string | undefined =>
   textOf(body, attributeIn(viewOf(body), whole(body), type));

@@ -33,6 +33,7 @@ const MAPS = [
     'fl_range',
     'fl_reason',
     'fl_runtime',
+    'fl_sent_to',
     'fl_service',
     'fl_slot_block',
     'fl_sock',

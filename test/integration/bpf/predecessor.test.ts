@@ -133,6 +133,7 @@ async function pinFlows(): Promise<void> {
   const settings = {
     ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
     ...{ timeoutSeconds: flowTimeouts(DEFAULT_TIMES), resetGone: false, answerPing: false },
+    leaveNew: false,
     localPorts: { first: 1, last: 2 },
   };
   maps.get('fl_packet')!.put(encodeU32(0), encodePacketSettings(settings));

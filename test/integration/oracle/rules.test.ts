@@ -23,8 +23,8 @@ import { DEFAULTS } from '../../support/iptables/story-rulesets.ts';
 import { repeatable } from '../../support/random.ts';
 import { isMissing, oracle } from './oracle.ts';
 
-/** kube-proxy does not start with these settings, or its answer is not always the same (differences.yaml). */
-const SKIPPED: readonly Story['case'][] = ['node-port-keywords', 'conflict', 'slice-moves'];
+/** kube-proxy's answer is not always the same (differences.yaml). */
+const SKIPPED: readonly Story['case'][] = ['conflict', 'slice-moves'];
 
 const TOOL: Readonly<Record<Family, string>> = {
   IPv4: 'iptables-legacy-save',

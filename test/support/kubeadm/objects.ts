@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kubeadm 1.36 makes for kube-proxy (cmd/kubeadm/app/phases/addons/proxy/manifests.go): the ConfigMap
+// What kubeadm makes for kube-proxy (cmd/kubeadm/app/phases/addons/proxy/manifests.go): the ConfigMap
 // with both its files, the ServiceAccount with its role, and the DaemonSet.
 import { stringify } from 'yaml';
+import { kubernetesVersion } from '../programs/kubernetes.ts';
 import { kubeadmConfig } from './config.ts';
 
 const metadata = { name: 'kube-proxy', namespace: 'kube-system' };
@@ -71,7 +72,7 @@ spec:
       priorityClassName: system-node-critical
       containers:
       - name: kube-proxy
-        image: registry.k8s.io/kube-proxy:v1.36.1
+        image: registry.k8s.io/kube-proxy:v${kubernetesVersion()}
         imagePullPolicy: IfNotPresent
         command:
         - /usr/local/bin/kube-proxy

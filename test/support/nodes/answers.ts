@@ -9,8 +9,6 @@ import type { ProxyName } from './proxies.ts';
 /** One answer of all proxies, or that of most with those that differ. */
 export type Expected = string | ({ readonly all: string } & Partial<Record<ProxyName, string>>);
 
-const PATIENCE_MS = 30_000;
-
 export const expectedOf = (expected: Expected, proxy: ProxyName): string =>
   typeof expected === 'string' ? expected : (expected[proxy] ?? expected.all);
 
@@ -29,7 +27,7 @@ export async function untilAnswer(
   await untilHolds(async () => {
     seen = await look();
     if (seen !== wanted) throw new Error(`${what}: ${seen}, not ${wanted}`);
-  }, PATIENCE_MS);
+  });
   const folder = join(packageRoot(), 'build', 'test', 'nodes');
   mkdirSync(folder, { recursive: true });
   appendFileSync(join(folder, `${kind}.tsv`), `${[what, proxy, seen].join('\t')}\n`);

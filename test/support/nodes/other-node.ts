@@ -2,6 +2,7 @@
 // Other people's nodes: the cluster of ../fixture with something else on its nodes, played on every proxy. A file of
 // test/integration/nodes is one kind of node: it adds what such a node has, says what a client must get, and kube-proxy
 // is asked the same.
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'vitest';
 import { compiledPath } from '../../../src/lab/sandbox.ts';
@@ -92,9 +93,8 @@ function otherNode(kind: string, proxy: ProxyName, stage: () => Stage): OtherNod
       textOf(await (await stage().probe(client)).burst(target, probeOptions)),
     sees: (what, expected, look) => untilAnswer({ proxy, kind, what }, expected, look),
     fairlead: (short, ...args) => {
-      const { bpfRoot, runDir } = fairleadPaths(stage().cluster, short);
-      const own = ['--bpf-root', bpfRoot, '--run-dir', runDir];
-      const argv = [process.execPath, compiledPath('main.js'), ...args, ...own];
+      const { runDir } = fairleadPaths(stage().cluster, short);
+      const argv = [process.execPath, compiledPath('main.js'), ...args, '--run-dir', runDir];
       return runQuietly(stage(), short, argv);
     },
     log: (short) => stage().proxies.tail(short),
@@ -112,7 +112,9 @@ function runQuietly(
   argv: readonly string[],
   stdin = '',
 ): Promise<RunResult> {
-  const lock = `XTABLES_LOCKFILE=${join(directory, 'nodes', short, 'xtables.lock')}`;
+  const own = join(directory, 'nodes', short);
+  mkdirSync(own, { recursive: true });
+  const lock = `XTABLES_LOCKFILE=${join(own, 'xtables.lock')}`;
   const [program = '', ...args] = insideNamespace(`${prefix}-${short}`, ['env', lock, ...argv]);
   return run(program, args, { stdin });
 }

@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { type RunResult, run } from '../../../src/sys/exec.ts';
 import { type Prepared, prepareGoProgram } from './go.ts';
+import { kubernetesVersion } from './kubernetes.ts';
 
 export const CHART = fileURLToPath(new URL('../../../deploy/helm/fairlead', import.meta.url));
 
@@ -18,5 +19,5 @@ export const prepareHelm = (): Promise<Prepared> =>
 export const helmTemplate = (program: string, ...args: readonly string[]): Promise<RunResult> =>
   run(program, [
     ...['template', 'fairlead', CHART, '--namespace', 'kube-system'],
-    ...['--kube-version', '1.36.1', ...args],
+    ...['--kube-version', kubernetesVersion(), ...args],
   ]);

@@ -42,6 +42,8 @@ const planner = {
     return { plan, changed, isGlobal: false, previous: new Map() };
   },
   nodesListed: () => undefined,
+  adopt: () => undefined,
+  hasConflicts: () => false,
 };
 
 const put = (name: string, ...addresses: string[]): ObjectChange => ({
@@ -116,6 +118,8 @@ test('a change that no Service depends on is reported in sync, so that health do
     planner: {
       apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
       nodesListed: () => undefined,
+      adopt: () => undefined,
+      hasConflicts: () => false,
     },
     dataplane,
     log: createLogger('error', 'json'),
@@ -472,4 +476,33 @@ describe('timers', () => {
     expect(frontends()).toBe(0);
     expect(vi.getTimerCount()).toBe(0);
   });
+});
+
+test('of Services without an age the one that is programmed keeps its frontend across a restart', async () => {
+  const asks = (name: string): ObjectChange => service(name, 1, { ports: [{ port: 80 }] });
+  const begin = (...changes: ObjectChange[]): void => {
+    agent.stop();
+    agent = createAgent({
+      ...{ planner: createPlanner(SETTINGS), dataplane, addresses, auditIntervalMs: AUDIT_MS },
+      log: createLogger('error', 'json'),
+    });
+    agent.accept(changes);
+    agent.sourceSynced();
+  };
+  const owners = async (): Promise<string[]> =>
+    [...(await dataplane.held())].flatMap(({ id, service: key }) => (id.port === 80 ? [key] : []));
+  begin(asks('web'));
+  await turns();
+  expect(await owners()).toEqual(['default/web']);
+  restart();
+  begin(asks('web'), asks('aaa'));
+  await turns(10);
+  expect(agent.state().isReady).toBe(true);
+  expect(await owners()).toEqual(['default/web']);
+  dataplane.held = () => Promise.reject(new Error('EIO'));
+  begin(asks('web'), asks('aaa'));
+  await turns(10);
+  expect(agent.state().isReady).toBe(true);
+  const aaa = agent.state().plan?.services.get('default/aaa');
+  expect(aaa?.ports[0]?.frontends).toHaveLength(1);
 });

@@ -82,7 +82,13 @@ beforeEach(async () => {
   dataplane = createRouter([
     memoryDataplane(createMemoryTables(sizes), {
       packets: {
-        ...{ follow, begin: () => undefined, repair: () => undefined, audit: () => [] },
+        ...{
+          follow,
+          begin: () => undefined,
+          leaveNew: () => undefined,
+          repair: () => undefined,
+          audit: () => [],
+        },
         ...{ devices: () => [], fill: () => [], totals: () => undefined, hadDirectReturn: false },
         latestTotals: async () => undefined,
       },

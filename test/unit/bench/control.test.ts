@@ -124,7 +124,7 @@ describe('Markdown', () => {
   test('says where the figures are from', () => {
     expect(lines.slice(0, 2)).toEqual([
       '2026-01-31, commit abc1234 with uncommitted changes; 2 × Some CPU, Linux 6.18.0, Node 20.20.0;',
-      'load before the run 0.3; iptables-legacy; API server 1.36.1 with `--one` `--two=2`.',
+      'load before the run 0.3; iptables-legacy; API server 1.30.1 with `--one` `--two=2`.',
     ]);
   });
 

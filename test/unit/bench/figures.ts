@@ -41,6 +41,7 @@ export const report: Report = {
   commit: 'abc1234',
   hasUncommittedChanges: true,
   machine: { cpu: 'Some CPU', cores: 2, kernel: '6.18.0', node: 'v20.20.0', loadBefore: 0.25 },
+  kubernetes: '1.30.1',
   apiServerFlags: ['--one', '--two=2'],
   iptables: 'legacy',
   sizes: [

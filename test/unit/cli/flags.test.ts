@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Command } from 'commander';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { addPlanFlags, flagValues } from '../../../src/cli/config-flags.ts';
-import { durationMs, timeoutOption } from '../../../src/cli/flags.ts';
+import {
+  addBpfRootOption,
+  addRunDirOption,
+  durationMs,
+  timeoutOption,
+} from '../../../src/cli/flags.ts';
 import { loadConfig } from '../../../src/config/load.ts';
+import { writeInstance } from '../../../src/server/instance-file.ts';
 
 function settings(...args: string[]) {
   const command = addPlanFlags(new Command())
@@ -82,4 +91,36 @@ test('help says the time that is waited by default as one would give it', () => 
   const command = new Command().addOption(timeoutOption('maximum time', '5m'));
   expect(command.helpInformation()).toContain('maximum time (default: 5m)');
   expect(command.opts()).toEqual({ timeout: 300_000 });
+});
+
+describe('--bpf-root beside --run-dir', () => {
+  const runDir = mkdtempSync(join(tmpdir(), 'instance-'));
+  afterAll(() => rmSync(runDir, { recursive: true }));
+
+  async function bpfRootOf(args: readonly string[], asksFirst = false): Promise<unknown> {
+    let found: unknown;
+    const command = addBpfRootOption(addRunDirOption(new Command('x')), { asksFirst }).action(
+      ({ bpfRoot }) => {
+        found = bpfRoot;
+      },
+    );
+    await command.parseAsync([...args], { from: 'user' });
+    return found;
+  }
+
+  test('is that of the agent that has run there, unless it is named', async () => {
+    writeInstance(runDir, '/sys/fs/bpf/mine');
+    expect(await bpfRootOf(['--run-dir', runDir])).toBe('/sys/fs/bpf/mine');
+    expect(await bpfRootOf(['--run-dir', runDir, '--bpf-root', '/b'])).toBe('/b');
+  });
+
+  test('where no agent has started it says so, and a command that asks an agent goes on', async () => {
+    const nowhere = join(runDir, 'nowhere');
+    await expect(bpfRootOf(['--run-dir', nowhere])).rejects.toThrow(
+      `no agent has started with --run-dir ${nowhere}: name the --run-dir of one that has, or its --bpf-root`,
+    );
+    expect(await bpfRootOf(['--run-dir', nowhere], true)).toBe('/sys/fs/bpf/fairlead');
+    writeFileSync(join(runDir, 'instance.json'), '{"bpfRoot": 5');
+    await expect(bpfRootOf(['--run-dir', runDir])).rejects.toThrow('no agent has started');
+  });
 });

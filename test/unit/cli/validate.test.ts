@@ -51,14 +51,73 @@ test('objects, text and kinds of a folder, each with file and line', async () =>
   put('d.yaml', service('good', '80'));
   const findings = await findingsOf([folder], {});
   expect(textsOf(findings)).toEqual([
-    expect.stringMatching(/^b\.yaml:\d+: error: /),
-    expect.stringMatching(/^c\.yaml:2: error: .*Gizmo/),
     expect.stringMatching(
       /^a\.yaml:9: error: Service default\/zero: spec\.ports\[0\]\.port: .*65535/,
     ),
+    expect.stringMatching(/^b\.yaml:\d+: error: /),
+    expect.stringMatching(/^c\.yaml:2: error: .*Gizmo/),
+    expect.stringMatching(/^d\.yaml:8: warning: .*has no selector/),
   ]);
   expect(exitCodeOf(findings, false)).toBe(1);
-  expect(summaryOf(findings)).toBe('3 errors, 0 warnings');
+  expect(summaryOf(findings)).toBe('3 errors, 1 warning');
+});
+
+test('all errors of an object, in the order of their lines', async () => {
+  const text = service('web', 'eighty', '10.0.0.999').replace('spec:', 'spec:\n  type: Foo');
+  put('a.yaml', `${text}    protocol: tcp\n`);
+  expect(textsOf(await findingsOf([folder], {}))).toEqual([
+    expect.stringMatching(/^a\.yaml:7: error: .*spec\.type/),
+    expect.stringMatching(/^a\.yaml:8: error: .*spec\.clusterIP/),
+    expect.stringMatching(/^a\.yaml:10: error: .*spec\.ports\[0\]\.port: /),
+    expect.stringMatching(/^a\.yaml:11: error: .*spec\.ports\[0\]\.protocol: /),
+  ]);
+});
+
+const slice = (owner: string, port: string, family = 'IPv4', address = '10.1.1.5'): string =>
+  `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: ${owner}-1
+  labels: {kubernetes.io/service-name: ${owner}}
+addressType: ${family}
+ports: [{name: ${port}, port: 8080}]
+endpoints: [{addresses: ['${address}']}]
+`;
+
+test('what a Service asks for and does not get: each by its own text, as a warning', async () => {
+  const named = (name: string, ip: string, more = ''): string =>
+    service(name, '80', ip).replace('  ports:\n  -', `${more}  ports:\n  - name: http\n   `);
+  put('a-port.yaml', `${named('a', '10.0.0.1')}---\n${slice('a', 'web')}`);
+  put(
+    'b-family.yaml',
+    `${named('b', '10.0.0.2')}---\n${slice('b', 'http', 'IPv6', '2001:db8::5')}`,
+  );
+  const external = "  externalIPs: ['2001:db8::1']\n";
+  put('c-external.yaml', `${named('c', '10.0.0.3', external)}---\n${slice('c', 'http')}`);
+  put('d-manual.yaml', named('d', '10.0.0.4'));
+  put('e-selected.yaml', named('e', '10.0.0.5', '  selector: {app: e}\n'));
+  put('f-good.yaml', `${named('f', '10.0.0.6')}---\n${slice('f', 'http')}`);
+  put(
+    'g-foreign.yaml',
+    'apiVersion: apps/v1\nkind: Deployment\n---\napiVersion: v1\nkind: Endpoints\n',
+  );
+  const findings = await findingsOf([folder], {});
+  expect(
+    textsOf(findings).map((text) => text.replace(/ Service default\/.: spec/, ' spec')),
+  ).toEqual([
+    'a-port.yaml:8: warning: spec.ports: the Service has port "http" (TCP), its EndpointSlices have port "web" (TCP): name and protocol must be the same',
+    'b-family.yaml:8: warning: spec.ports: its EndpointSlices have the addressType IPv6, this frontend is of IPv4',
+    'c-external.yaml:8: warning: spec.externalIPs[0]: 2001:db8::1 is not served: the Service has no ClusterIP of IPv6; name IPv6 in spec.ipFamilies',
+    'd-manual.yaml:8: warning: spec.ports: the Service has no selector, so nobody writes EndpointSlices for it: write one with the label kubernetes.io/service-name: d',
+    'e-selected.yaml:9: warning: spec.ports: no EndpointSlice has the label kubernetes.io/service-name: e: the control plane has written none, or none is in the folder',
+    'g-foreign.yaml: note: objects of other kinds are not read: Deployment, Endpoints',
+  ]);
+  expect(exitCodeOf(findings, false)).toBe(0);
+  expect(exitCodeOf(findings, true)).toBe(1);
+  expect(summaryOf(findings)).toBe('0 errors, 5 warnings');
+  const notes = findings.filter(({ severity }) => severity === 'note');
+  expect(exitCodeOf(notes, true)).toBe(0);
+  expect(summaryOf(notes)).toBe('valid');
 });
 
 test('a file is checked by itself', async () => {

@@ -198,6 +198,7 @@ const badValues: readonly (readonly [yaml: string, says: string])[] = [
     'showHiddenMetricsForVersion: must be a version such as 1.36, not "latest"',
   ],
   ['hostnameOverride: "  "', 'hostnameOverride: must not be empty'],
+  ['nodePortAddresses: [all, all]', 'nodePortAddresses[1]: must not have all twice'],
   ['ipvs: {excludeCIDRs: [x]}', 'ipvs.excludeCIDRs[0]: must be a CIDR, not "x"'],
 ];
 test.each(badValues)('the value of %s is rejected', (yaml, says) => {
@@ -208,6 +209,12 @@ test.each(badValues)('the value of %s is rejected', (yaml, says) => {
 const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = [
   [
     'mode: ipvs',
+    [
+      'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it; kube-proxy ends mode ipvs, by default in Kubernetes 1.40 and for good in 1.43',
+    ],
+  ],
+  [
+    'mode: nftables\nnodePortAddresses: [all]',
     [
       'mode: remapped to auto: fairlead has no such engine, and auto means bpf where the node can do it',
     ],
@@ -251,6 +258,14 @@ const warnings: readonly (readonly [yaml: string, says: readonly string[]])[] = 
       'featureGates.B: ignored: fairlead has no feature gates',
     ],
   ],
+  [
+    'featureGates: {AllowServiceExternalIPs: false, KubeProxyIPVS: true, KubeProxyNFTablesLocalhostNodePorts: true, NFTablesNetlink: true}',
+    [
+      'featureGates.KubeProxyIPVS: ignored: fairlead does not use IPVS',
+      'featureGates.KubeProxyNFTablesLocalhostNodePorts: ignored: nodePortAddresses alone says whether NodePorts answer at loopback addresses',
+      'featureGates.NFTablesNetlink: ignored: fairlead does not program nftables',
+    ],
+  ],
   ['clientConnection: {contentType: application/json}', []],
   ['clientConnection: {contentType: application/vnd.kubernetes.protobuf}', []],
   ['iptables: {minSyncPeriod: 1s}', []],
@@ -274,6 +289,10 @@ test.each([
   [
     'devices: [none]',
     ['devices: ignored by the iptables engine: its rules see every packet of the node'],
+  ],
+  [
+    'hostFirewall: ignore',
+    ['hostFirewall: ignored by the iptables engine: its rules are behind every filter'],
   ],
   ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
   ['xdp: [off]', []],
@@ -409,6 +428,14 @@ describe('what settings mean', () => {
     expect(warningsOf(both)).toEqual([]);
   });
 
+  test('AllowServiceExternalIPs of kube-proxy is honoured, unless ours says otherwise', () => {
+    const gated = 'featureGates: {AllowServiceExternalIPs: false}';
+    expect(of('').plan.allowExternalIps).toBe(true);
+    expect(of('featureGates: {AllowServiceExternalIPs: true}').plan.allowExternalIps).toBe(true);
+    expect(of(gated).plan.allowExternalIps).toBe(false);
+    expect(of(gated, 'allowExternalIPs: true').plan.allowExternalIps).toBe(true);
+  });
+
   test('mode nftables has its own section, and serves NodePorts only on primary addresses', () => {
     const sections =
       'iptables: {masqueradeBit: 1, syncPeriod: 1m}\nnftables: {masqueradeBit: 2, masqueradeAll: true, syncPeriod: 2m}\n';
@@ -467,6 +494,7 @@ cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
 devices: ['eth*', '!eth9']
+hostFirewall: ignore
 tcOrder: inner
 xdp: [auto, 'eth*=native']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
@@ -489,6 +517,7 @@ metricsTopServices: 7`,
       bpfRoot: '/b',
       runDir: '/r',
       devices: ['eth*', '!eth9'],
+      hostFirewall: 'ignore',
       tcOrder: 'inner',
       xdp: ['auto', 'eth*=native'],
       mapSizes: {
@@ -507,7 +536,7 @@ metricsTopServices: 7`,
       answersPing: true,
       metricsTopServices: 7,
     });
-    expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
+    expect(config.source).toEqual({ kind: 'manifests', dir: '/m', removalDelayMs: 30_000 });
     expect(config.plan.allowExternalIps).toBe(false);
     expect(config.plan.algorithm).toBe('weighted-random');
     expect(config.plan.forwarding).toBe('dsr');

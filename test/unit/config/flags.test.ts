@@ -57,7 +57,7 @@ describe('without a file', () => {
       mapSizes: { frontends: 5, 'service-ports': 6 },
       auditIntervalMs: 60_000,
     });
-    expect(config.source).toEqual({ kind: 'manifests', dir: '/m' });
+    expect(config.source).toEqual({ kind: 'manifests', dir: '/m', removalDelayMs: 30_000 });
     expect(config.plan.allowExternalIps).toBe(false);
     expect(config.log.format).toBe('text');
   });

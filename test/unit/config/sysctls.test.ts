@@ -29,7 +29,7 @@ const texts = (...of: Parameters<typeof sysctlWrites>) =>
 describe('what is written', () => {
   test('by default: the table, its hash and two time-outs', () => {
     expect(texts(DEFAULTS, 8, false)).toEqual([
-      'set proc/sys/net/netfilter/nf_conntrack_max 262144',
+      'raise proc/sys/net/netfilter/nf_conntrack_max 262144',
       'raise sys/module/nf_conntrack/parameters/hashsize 65536',
       'set proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established 86400',
       'set proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait 3600',

@@ -91,6 +91,8 @@ const DATAPLANE_COMPOSERS: readonly string[] = [
   'src/cli/commands/bypass.ts',
   // What each dataplane needs is tried one by one.
   'src/cli/probe/attempts.ts',
+  // Filters of others are read as rules that iptables-save prints.
+  'src/on-node/netfilter/iptables.ts',
   // What kube-proxy leaves is read and removed with the tools of the iptables dataplane, whichever one runs.
   'src/cli/leftovers/',
 ];

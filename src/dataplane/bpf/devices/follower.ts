@@ -208,8 +208,8 @@ class Follower implements DeviceFollower {
   #enter({ link: { ifindex, name, mac }, ...decision }: DeviceDecision): void {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
     const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
-    const { isL3, isPod, dropsOthers, role, snat } = decision;
-    const flags = { isPod, leadsToPod: role === 'pod', isXdpTarget, dropsOthers };
+    const { isL3, isPod, dropsOthers, isUplink, role, snat } = decision;
+    const flags = { isPod, leadsToPod: role === 'pod', isXdpTarget, dropsOthers, isUplink };
     const value = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
     const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });

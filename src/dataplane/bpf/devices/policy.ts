@@ -36,6 +36,8 @@ export interface DeviceDecision {
   readonly isPod: boolean;
   /** The stack drops what comes in by it for another MAC address. */
   readonly dropsOthers: boolean;
+  /** Answers to what comes in by it leave by it: an uplink, or the bridge of one. */
+  readonly isUplink: boolean;
   readonly snat: SnatAddresses;
 }
 
@@ -47,7 +49,11 @@ export function decideDevices(network: Network, policy: DevicePolicy): readonly 
   const wanted = decisions.filter(({ isWanted }) => isWanted).map(({ link }) => link.ifindex);
   const programmed = new Set(wanted);
   const dropping = devicesThatDropOthers(network, (ifindex) => programmed.has(ifindex));
-  return decisions.map((one) => ({ ...one, dropsOthers: dropping.has(one.link.ifindex) }));
+  return decisions.map((one) => ({
+    ...one,
+    dropsOthers: dropping.has(one.link.ifindex),
+    isUplink: isUplink(one, decisions, network),
+  }));
 }
 
 const ETHERNET = 1;
@@ -74,11 +80,18 @@ const USELESS: Readonly<Record<string, string>> = {
   nlmon: 'an nlmon device only records netlink messages',
 };
 
-function decide(
-  link: Link,
-  network: Network,
-  policy: DevicePolicy,
-): Omit<DeviceDecision, 'dropsOthers'> {
+type Decided = Omit<DeviceDecision, 'dropsOthers' | 'isUplink'>;
+
+/** Packets of a master's port are routed by the master. */
+function isUplink({ role, link }: Decided, all: readonly Decided[], { links }: Network): boolean {
+  if (role === 'bridge') {
+    return all.some((one) => one.role === 'uplink' && one.link.master === link.ifindex);
+  }
+  const master = link.master === undefined ? undefined : links.get(link.master);
+  return role === 'uplink' && !hasPorts(master?.kind ?? '');
+}
+
+function decide(link: Link, network: Network, policy: DevicePolicy): Decided {
   const pod = podReason(link, network, policy.podDevices);
   const facts = {
     link,

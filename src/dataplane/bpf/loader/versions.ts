@@ -43,6 +43,7 @@ const MAP_VERSIONS = {
   fl_reason: 1,
   fl_refused_sock: 1,
   fl_runtime: 2,
+  fl_sent_to: 1,
   fl_service: 1,
   fl_slot_block: 1,
   fl_snat4: 1,

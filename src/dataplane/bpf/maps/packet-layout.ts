@@ -59,6 +59,8 @@ export interface PacketSettings {
   /** TCP packets of no known flow are answered by a RST from this time of CLOCK_MONOTONIC on; before, they are left. */
   readonly resetUnknownFrom: number;
   readonly answerPing: boolean;
+  /** No flow begins: rules serve what does. */
+  readonly leaveNew: boolean;
 }
 
 export interface DeviceValue {
@@ -71,6 +73,8 @@ export interface DeviceValue {
   readonly isXdpTarget: boolean;
   /** The stack drops what comes in by it for another MAC address. */
   readonly dropsOthers: boolean;
+  /** Answers to what comes in by it leave by it. */
+  readonly isUplink: boolean;
   /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
   readonly mac: string | undefined;
 }
@@ -103,7 +107,12 @@ export function encodePacketSettings(settings: PacketSettings): Uint8Array {
   at.setUint16(36, settings.snatPorts.first, true);
   at.setUint16(38, settings.snatPorts.last, true);
   writeAddresses(bytes, 40, settings.nodeAddress);
-  at.setUint8(60, Number(settings.resetGone) | (Number(settings.answerPing) << 1));
+  at.setUint8(
+    60,
+    Number(settings.resetGone) |
+      (Number(settings.answerPing) << 1) |
+      (Number(settings.leaveNew) << 2),
+  );
   at.setUint16(62, settings.localPorts.first, true);
   at.setUint16(64, settings.localPorts.last, true);
   at.setUint32(68, settings.resetUnknownFrom, true);
@@ -124,21 +133,26 @@ export function withoutResets(settings: Uint8Array, at = RESET_UNKNOWN_AT): Uint
 }
 
 /** What a later agent keeps of settings. */
-export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom'>;
+export type KeptSettings = Pick<PacketSettings, 'secret' | 'resetUnknownFrom' | 'leaveNew'>;
 
 /** undefined: no agent has written settings. */
 export function decodeKeptSettings(bytes: Uint8Array): KeptSettings | undefined {
   const at = view(bytes);
   const secret = at.getBigUint64(0, true);
-  return secret === 0n ? undefined : { secret, resetUnknownFrom: at.getUint32(68, true) };
+  if (secret === 0n) return undefined;
+  return {
+    secret,
+    resetUnknownFrom: at.getUint32(68, true),
+    leaveNew: (at.getUint8(60) & 4) !== 0,
+  };
 }
 
 export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  const { isPod, leadsToPod, isXdpTarget, dropsOthers } = value;
-  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers];
+  const { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink } = value;
+  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink];
   bytes[24] = flags.reduce((bits, flag, bit) => bits | (Number(flag) << bit), 0);
   if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;
@@ -165,6 +179,7 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
     leadsToPod: ((bytes[24] ?? 0) & 2) !== 0,
     isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
     dropsOthers: ((bytes[24] ?? 0) & 8) !== 0,
+    isUplink: ((bytes[24] ?? 0) & 16) !== 0,
     mac: hasMac
       ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')
       : undefined,

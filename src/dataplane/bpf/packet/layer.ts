@@ -62,6 +62,8 @@ export interface PacketLayer {
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
+  /** What begins is left to rules; flows that are known go on. Kept by the next agent. */
+  readonly leaveNew: (isLeft: boolean) => void;
   /** The port for it was open when the layer was opened. */
   readonly hadDirectReturn: boolean;
   /** Programs stay attached. */
@@ -103,7 +105,7 @@ export async function openPacketLayer(
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
-    const followNode = followSettings(loaded.map('fl_packet'), {
+    const followed = followSettings(loaded.map('fl_packet'), {
       ...{ resetsTcp, answersPing, timeouts },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
@@ -149,12 +151,13 @@ export async function openPacketLayer(
       hadDirectReturn: directPort.wasOpen,
       refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
-        followNode(plan.node);
+        followed.node(plan.node);
         followAddresses?.(plan, changed);
         peers.follow(plan.node);
         directPort.follow(plan);
       },
       begin: () => xdp?.begin(),
+      leaveNew: followed.leaveNew,
       audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];

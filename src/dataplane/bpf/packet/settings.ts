@@ -33,7 +33,14 @@ const TAKEOVER_SECONDS = 86_400;
 /** Nothing tells that somebody has set the range of local ports: it is read with a sync, but not with each of many. */
 const LOCAL_PORTS_MS = 1_000;
 
-/** Writes the settings, and returns a function that follows the node's addresses, and its range of local ports. */
+interface FollowedSettings {
+  /** Follows the node's addresses, and its range of local ports. */
+  readonly node: (node: Plan['node']) => void;
+  /** What begins is left to rules, or served again; until the first call as the last agent had it. */
+  readonly leaveNew: (isLeft: boolean) => void;
+}
+
+/** Writes the settings. */
 export function followSettings(
   map: BpfMap,
   {
@@ -52,23 +59,32 @@ export function followSettings(
     readonly readLocalPorts?: () => PortRange;
     readonly clock?: Pick<Clock, 'monotonicMs'>;
   } = {},
-): (node: Plan['node']) => void {
-  const kept = keptOrFirst(
+): FollowedSettings {
+  let kept = keptOrFirst(
     decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)),
   );
   const localPorts = atMostEach(LOCAL_PORTS_MS, readLocalPorts, clock);
   let last: string | undefined;
+  let node: PacketSettings['nodeAddress'] | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
-    const following = { nodeAddress, localPorts: localPorts() };
+    node = nodeAddress;
+    const following = { nodeAddress, localPorts: localPorts(), leaveNew: kept.leaveNew };
     const text = JSON.stringify(following);
     if (text === last) return;
     const chosen = { timeoutSeconds, resetGone, answerPing };
-    const settings = { ...DEFAULT_SETTINGS, ...following, ...kept, ...chosen };
+    const settings = { ...DEFAULT_SETTINGS, ...kept, ...following, ...chosen };
     map.put(encodeU32(0), encodePacketSettings(settings));
     last = text;
   };
-  return ({ addresses: { IPv4, IPv6 } }) =>
-    write({ ...(IPv4 !== undefined && { IPv4 }), ...(IPv6 !== undefined && { IPv6 }) });
+  return {
+    node: ({ addresses: { IPv4, IPv6 } }) =>
+      write({ ...(IPv4 !== undefined && { IPv4 }), ...(IPv6 !== undefined && { IPv6 }) }),
+    leaveNew: (leaveNew) => {
+      kept = { ...kept, leaveNew };
+      // Before the first sync nothing is served.
+      if (node !== undefined) write(node);
+    },
+  };
 }
 
 /** What was read last, if that was less than so long ago. */
@@ -91,7 +107,11 @@ function atMostEach<T>(
  */
 function firstSettings(): KeptSettings {
   const now = Number(process.hrtime.bigint() / 1_000_000_000n);
-  return { secret: randomSecret(), resetUnknownFrom: now + Math.min(now, TAKEOVER_SECONDS) };
+  return {
+    secret: randomSecret(),
+    resetUnknownFrom: now + Math.min(now, TAKEOVER_SECONDS),
+    leaveNew: false,
+  };
 }
 
 /** After another engine had its place, connections are unknown to the maps again. */

@@ -76,6 +76,7 @@ async function withSockets<T>(
         ...{ bpfRoot, cgroupRoot, mapSizes: TABLE_SIZES },
         holder: { command: 'probe', runDir: bpfRoot },
         ...{ resetsTcp: false, answersPing: false, devices: undefined, protectsNodePorts: false },
+        leavesPackets: false,
         conntrack: DEFAULT_TIMES,
       },
       { network, log },

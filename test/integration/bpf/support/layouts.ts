@@ -11,6 +11,7 @@ const sources = fileURLToPath(new URL('../../../../bpf', import.meta.url));
 const MAPS = `#include "common/maps.h"
 #include "socket/maps.h"
 #include "packet/maps.h"
+#include "packet/uplink/sent_to.h"
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 `;
 /** Their first bytes mean something to the kernel, or to the alignment of what they are part of. */

@@ -107,7 +107,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     const path = writeConfig('config.conf');
     agent = startWith(path);
     await agent.said('"msg":"ready"');
-    for (const port of ['0.0.0.0:10256', '127.0.0.1:10249']) {
+    for (const port of ['[::]:10256', '127.0.0.1:10249']) {
       expect(await agent.said(port)).toMatch(/in use by another process.*retrying every 5 s/);
     }
     expect(await reached()).toEqual(['web-1']);
@@ -141,9 +141,7 @@ describe.skipIf(!readiness.isReady)('kube-proxy’s file and arguments', () => {
     );
     const refused = startWith(hard);
     expect(await refused.exited).toBe(2);
-    expect(refused.log.at(-1)).toMatch(
-      /^fairlead: healthz server cannot listen on 0\.0\.0\.0:10256/,
-    );
+    expect(refused.log.at(-1)).toMatch(/^fairlead: healthz server cannot listen on \[::\]:10256/);
     expect(await reached()).toEqual(['web-1']);
     await release();
   });

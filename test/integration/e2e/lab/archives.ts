@@ -14,6 +14,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { run } from '../../../../src/sys/exec.ts';
 import { raiseVersions } from '../../../support/dataplane/other-build.ts';
+import { kubernetesVersion } from '../../../support/programs/kubernetes.ts';
 import { prepareImage } from '../../image/image.ts';
 import { digest, tar } from '../nodes/images.ts';
 
@@ -40,7 +41,7 @@ export async function prepareProxyImages(kubeProxy: string): Promise<Readiness> 
     fairlead,
     kubeProxy: await derive(fairlead, {
       name: 'kube-proxy.tar',
-      tag: 'registry.k8s.io/kube-proxy:v1.36.1',
+      tag: `registry.k8s.io/kube-proxy:v${kubernetesVersion()}`,
       config: { Entrypoint: ['/usr/local/bin/kube-proxy'], WorkingDir: '/' },
       prepare: (work) => {
         const at = join(work, 'kube-proxy');

@@ -75,18 +75,20 @@ COMMIT
 -A KUBE-SEP-A -p tcp -m comment --comment "default/web:main" -m tcp -j DNAT --to-destination ${backend}
 COMMIT
 `;
-const tableOf = (at: 'ipv4' | 'ipv6', backend: string): string => {
+/** With session affinity; without, a single backend's rule is in the chain of the service port (Kubernetes 1.37). */
+const tableOf = (at: 'ipv4' | 'ipv6', backend: string, isSticky = true): string => {
   const [family, type] = at === 'ipv4' ? ['ip', 'ipv4_addr'] : ['ip6', 'ipv6_addr'];
   const [, address, port] = /^\[?(.*?)\]?:(\d+)$/.exec(backend) ?? [];
   const named = address?.replaceAll(':', '.');
   const endpoint = `endpoint-QAUFJJ2A-default/web/tcp/main__${named}/${port}`;
+  const dnat = `meta l4proto tcp dnat to ${backend}`;
   return `table ${family} kube-proxy {
   map no-endpoint-services {
     type ${type} . inet_proto . inet_service : verdict
     elements = { ${clusterIps(none.n)[at]} . tcp . 80 : drop }
   }
-  chain ${endpoint} { meta l4proto tcp dnat to ${backend}; }
-  chain service-SUSTUHLJ-default/web/tcp/main { numgen random mod 1 vmap { 0 : goto ${endpoint} }; }
+  chain ${endpoint} { ${dnat}; }
+  chain service-SUSTUHLJ-default/web/tcp/main { ${isSticky ? `numgen random mod 1 vmap { 0 : goto ${endpoint} }` : dnat}; }
   map service-ips {
     type ${type} . inet_proto . inet_service : verdict
     elements = { ${clusterIps(web.n)[at]} . tcp . 80 : goto service-SUSTUHLJ-default/web/tcp/main }
@@ -100,6 +102,8 @@ const writeRules = async ({ ipv4, ipv6 }: Backends): Promise<void> => {
 };
 const writeTables = ({ ipv4, ipv6 }: Backends): Promise<void> =>
   inNode(['nft', '-f', '-'], `${tableOf('ipv4', ipv4)}${tableOf('ipv6', ipv6)}`);
+const writeSingleTables = ({ ipv4, ipv6 }: Backends): Promise<void> =>
+  inNode(['nft', '-f', '-'], `${tableOf('ipv4', ipv4, false)}${tableOf('ipv6', ipv6, false)}`);
 
 test('without another proxy: exit code 124, and every Service is served on; then without waiting', async () => {
   await startAndStop();
@@ -126,9 +130,10 @@ test('without another proxy: exit code 124, and every Service is served on; then
 });
 
 test.each([
-  ['iptables-nft', writeRules],
-  ['nftables', writeTables],
-] as const)('rules of %s', async (where, write) => {
+  ['iptables-nft', 'as of kube-proxy', writeRules],
+  ['nftables', 'with session affinity', writeTables],
+  ['nftables', 'without', writeSingleTables],
+] as const)('rules of %s, %s', async (where, _, write) => {
   await startAndStop();
   // As they were left, before the endpoint was replaced.
   await write(backendOf('web-2'));

@@ -156,7 +156,7 @@ describe('filters', () => {
     await expect(printed(['--drop-stale', '-w'])).rejects.toThrow('cannot be used with');
     await expect(
       connectionsCommand(() => node.connections()).parseAsync(
-        ['--run-dir', '/nowhere', '-l', 'a'],
+        ['--run-dir', '/nowhere', '--bpf-root', '/nowhere', '-l', 'a'],
         { from: 'user' },
       ),
     ).rejects.toThrow('labels are known only to a running agent');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kube-proxy's table of nftables in its two layouts. That the kernel's answers are read right is
+// kube-proxy's table of nftables in its three layouts. That the kernel's answers are read right is
 // test/integration/netns/lifecycle/way-back.test.ts's.
 import { expect, test } from 'vitest';
 import { nftFrontends } from '../../../../src/dataplane/others/nftables.ts';
@@ -15,7 +15,13 @@ const to = (key: Uint8Array, chain: string | undefined): MapElement => ({
 const tableOf = (
   lookups: Readonly<Record<string, readonly string[]>>,
   maps: Readonly<Record<string, readonly MapElement[]>>,
-) => ({ lookups: new Map(Object.entries(lookups)), elements: (map: string) => maps[map] ?? [] });
+  destinations: readonly Uint8Array[] = [],
+) => ({
+  rules: new Map(
+    Object.entries(lookups).map(([chain, of]) => [chain, { lookups: of, destinations }]),
+  ),
+  elements: (map: string) => maps[map] ?? [],
+});
 
 const PORT = 'SUSTUHLJ-default/web/tcp/http';
 const FRONTENDS = {
@@ -42,6 +48,12 @@ test('backends in the value of a map, as since Kubernetes 1.36', () => {
     ['192.168.99.9:80/TCP', ['10.1.1.11:8080']],
     ['10.96.0.11:53/UDP', []],
   ]);
+});
+
+test('a single backend in the rule itself, as since Kubernetes 1.37', () => {
+  const value = Uint8Array.of(10, 1, 1, 12, 0x1f, 0x90, 0, 0);
+  const table = tableOf({ [`service-${PORT}`]: [] }, FRONTENDS, [value]);
+  expect(nftFrontends('IPv4', table).get('10.96.0.10:80/TCP')).toEqual(['10.1.1.12:8080']);
 });
 
 test('backends in the names of chains, as before that; sets of session affinity are none', () => {

@@ -399,7 +399,7 @@ describe('the server', () => {
     const statusz = await ask(port, '/statusz');
     expect(statusz.headers['content-type']).toBe('text/plain; charset=utf-8');
     expect(statusz.body).toMatch(
-      /^\nkube-proxy statusz\nWarning: .*\n\nStarted: Sat Nov 21 16:46:06 UTC 2026\nUp: \d+ hr \d\d min \d\d sec\nGo version: .*\nBinary version: 1\.0\.0\nEmulation version: 1\.36\nPaths: \/configz .*\n$/,
+      /^\nkube-proxy statusz\nWarning: .*\n\nStarted: Sat Nov 21 16:46:06 UTC 2026\nUp: \d+ hr \d\d min \d\d sec\nGo version: .*\nBinary version: 1\.0\.0\nEmulation version: 1\.37\nPaths: \/configz .*\n$/,
     );
     const flagz = await ask(port, '/flagz');
     expect(flagz.body).toMatch(/^\nkube-proxy flagz\nWarning: .*\ncluster-cidr=\nv=2\n$/);

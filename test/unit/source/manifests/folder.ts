@@ -57,12 +57,12 @@ export interface Recording {
   until(condition: () => boolean, what: string): Promise<void>;
 }
 
-export function record(path: string): Recording {
+export function record(path: string, removalDelayMs = 0): Recording {
   const changes: ObjectChange[] = [];
   const events: string[] = [];
   let wake: () => void = () => {};
-  const source = openManifests(path, {
-    onChanges(batch) {
+  const listener = {
+    onChanges(batch: readonly ObjectChange[]) {
       changes.push(...batch);
       events.push(...changeTexts(batch));
       wake();
@@ -72,7 +72,8 @@ export function record(path: string): Recording {
       wake();
     },
     onProblems: () => wake(),
-  });
+  };
+  const source = openManifests(path, listener, removalDelayMs);
   onTestFinished(() => source.close());
   return {
     source,
@@ -99,3 +100,6 @@ export function record(path: string): Recording {
 
 export const service = (name: string, port = 80, extra = ''): string =>
   `apiVersion: v1\nkind: Service\nmetadata:\n  name: ${name}\n${extra}spec:\n  ports:\n  - port: ${port}\n`;
+
+export const slice = (owner: string): string =>
+  `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: ${owner}-1\n  labels: {kubernetes.io/service-name: ${owner}}\naddressType: IPv4\nendpoints: []\n`;

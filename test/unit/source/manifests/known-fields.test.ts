@@ -36,6 +36,11 @@ test('what is of the wrong type is left to the model, and maps may have any key'
   expect(unknownFields('Service', { spec: { ports: { a: 1 }, selector: { b: '' } } })).toEqual([]);
 });
 
+test('what Kubernetes 1.37 has added is known', () => {
+  const spec = { podPreemptionPolicy: { disableResizePreemption: ['Always'] } };
+  expect(unknownFields('Node', { spec })).toEqual([]);
+});
+
 interface Model {
   getAttributeTypeMap(): readonly { readonly baseName: string; readonly type: string }[];
 }

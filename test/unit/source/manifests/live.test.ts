@@ -2,15 +2,15 @@
 import { mkdir, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { folder, problemTexts, record, service } from './folder.ts';
+import { folder, problemTexts, record, service, slice } from './folder.ts';
 
 const WEB = { kind: 'Service', namespace: 'default', name: 'web' } as const;
 const A = { ...WEB, name: 'a' };
 
 /** A source on a folder, already synced, with the events up to then taken away. */
-async function synced(files: Readonly<Record<string, string>>) {
+async function synced(files: Readonly<Record<string, string>>, removalDelayMs?: number) {
   const own = await folder(files);
-  const recording = record(own.path);
+  const recording = record(own.path, removalDelayMs);
   await recording.until(() => recording.events.includes('synced'), 'first reading');
   recording.events.length = 0;
   return { ...own, ...recording };
@@ -162,6 +162,59 @@ describe('openManifests', () => {
     for (let port = 2; port <= 200; port += 1) await write('a.yaml', service('web', port));
     const isLast = (): boolean => JSON.stringify(changes.at(-1)).includes('"port":200');
     await until(isLast, 'the last port');
+  });
+
+  test('an object that can no longer be named is not taken for deleted', async () => {
+    const { path, source, events, until, write } = await synced({
+      'a.yaml': `${service('a')}---\n${service('web')}`,
+    });
+    const text = `${service('a', 81)}---\n${service('web')}`;
+    await write('a.yaml', text.replace(/Service(?=\nmetadata:\n {2}name: web)/, 'Servise'));
+    await until(() => events.length > 0, 'the change of the other object');
+    expect(events).toEqual(['put Service default/a']);
+    expect(problemTexts(path, source.problems())).toEqual([
+      'a.yaml:10: kind "Servise" is not supported: use one of Service, EndpointSlice, Node, ServiceCIDR',
+      'a.yaml: Service default/web: is no longer in the file, which has an object that cannot be read: its last good version keeps serving',
+    ]);
+    await write('a.yaml', service('a', 81));
+    await until(() => events.length > 1, 'the removal that was meant');
+    expect(events.slice(1)).toEqual(['remove Service default/web']);
+    expect(source.problems()).toEqual([]);
+  });
+
+  const many = Object.fromEntries(
+    Array.from({ length: 10 }, (_, index) => [`s${index}.yaml`, service(`s${index}`)]),
+  );
+
+  test('most of ten Services are removed when the delay is over, and what comes back was never gone', async () => {
+    const { path, source, events, until, write } = await synced(many, 60_000);
+    const waits = (): boolean => source.problems().some(({ isDelayed }) => isDelayed === true);
+    for (const name of Object.keys(many)) await unlink(join(path, name));
+    await until(waits, 'the removal that waits');
+    await write('other.yaml', service('other'));
+    await until(() => events.includes('put Service default/other'), 'an addition meanwhile');
+    for (const [name, text] of Object.entries(many)) await write(name, text);
+    await until(() => !waits(), 'the end of the wait');
+    expect(events).toEqual(['put Service default/other']);
+  });
+
+  test('most of ten Services are gone after the delay', async () => {
+    const { path, source, events, until } = await synced(many, 300);
+    for (const name of Object.keys(many)) await unlink(join(path, name));
+    await until(() => source.problems().length > 0, 'the removal that waits');
+    expect(events).toEqual([]);
+    await until(() => events.length === 10, 'the removal');
+    expect(source.problems()).toEqual([]);
+  });
+
+  test('a file of EndpointSlices that empties most of ten Services waits, too', async () => {
+    const slices = Object.keys(many).map((_, index) => slice(`s${index}`));
+    const files = { ...many, 'slices.yaml': slices.join('---\n') };
+    const { path, source, events, until } = await synced(files, 60_000);
+    await unlink(join(path, 'slices.yaml'));
+    await until(() => source.problems().length > 0, 'the removal that waits');
+    expect(events).toEqual([]);
+    expect(source.problems()[0]?.reason).toMatch(/^10 of 10 Services/);
   });
 
   test('is silent after close, also if closed twice', async () => {

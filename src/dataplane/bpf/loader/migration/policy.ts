@@ -55,6 +55,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_reason: 'counters',
   fl_refused_sock: 'agent',
   fl_runtime: 'agent',
+  fl_sent_to: 'empty',
   fl_service: 'agent',
   fl_slot_block: 'agent',
   fl_snat4: 'flows',

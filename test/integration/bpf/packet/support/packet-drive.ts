@@ -51,6 +51,7 @@ export const SETTINGS: PacketSettings = {
   resetGone: false,
   resetUnknownFrom: 0,
   answerPing: false,
+  leaveNew: false,
 };
 
 /**
@@ -75,7 +76,7 @@ const WILDCARD = 4000;
 export type Leg = 'flow' | 'nat' | 'snat';
 export type Tier = 'main' | 'new';
 
-type DeviceFlags = Partial<Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers'>>;
+type DeviceFlags = Partial<Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers' | 'isUplink'>>;
 
 /** The loopback device, which test runs say that packets come by. */
 export const TEST_DEVICE = 1;
@@ -115,10 +116,10 @@ export class PacketDrive extends Drive {
 
   putDevice(
     snat: Partial<Record<Family, string>>,
-    { isPod = false, leadsToPod = isPod, dropsOthers = false }: DeviceFlags = {},
+    { isPod = false, leadsToPod = isPod, dropsOthers = false, isUplink = false }: DeviceFlags = {},
   ): void {
     const value = encodeDevice({
-      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers },
+      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers, isUplink },
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);

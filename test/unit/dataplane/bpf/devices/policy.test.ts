@@ -183,6 +183,27 @@ describe('frames for other MAC addresses', () => {
   });
 });
 
+describe('answers to what comes in by a device leave by it', () => {
+  const vrf0: Spec = { ifindex: 14, name: 'vrf0', kind: 'vrf' };
+  type Row = readonly [what: string, links: readonly Spec[], isUplink: boolean];
+  const rows: readonly Row[] = [
+    ['an uplink', [eth0], true],
+    ['a pod', [cali, eth0], false],
+    ['a tunnel', [{ ifindex: 30, name: 'flannel.1', kind: 'vxlan' }, eth0], false],
+    ['a bridge of pods', [br0, { ...cali, master: 10 }], false],
+    ['a bridge of an uplink', [br0, { ...eth0, master: 10 }], true],
+    ['its port', [{ ...eth0, master: 10 }, br0], false],
+    ['a port of a bond', [{ ...eth0, master: 11 }, bond0], false],
+    ['a bond', [bond0, { ...eth0, master: 11 }], true],
+    ['a device in a VRF', [{ ...eth0, master: 14 }, vrf0], true],
+  ];
+  test.each(rows)('%s: %o', (_what, links, isUplink) => {
+    const decisions = decideDevices(network(links), { ...AUTO, patterns: ['*'] });
+    const first = decisions.find(({ link }) => link.ifindex === links[0]?.ifindex);
+    expect(first?.isUplink).toBe(isUplink);
+  });
+});
+
 describe('--devices', () => {
   const eth1: Spec = { ifindex: 20, name: 'eth1', master: 10 };
   const dummy: Spec = { ifindex: 21, name: 'dummy0', kind: 'dummy' };

@@ -90,9 +90,9 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],
       'in_geneve',
     ]);
-    const flags = ['is_pod', 'leads_to_pod', 'xdp_target', 'drops_others'];
+    const flags = ['is_pod', 'leads_to_pod', 'xdp_target', 'drops_others', 'is_uplink'];
     expect(bits('device_flags')).toEqual(flags);
-    expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping']);
+    expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping', 'leave_new']);
   });
 
   test('states have the same values', () => {
@@ -118,7 +118,7 @@ describe('bytes by hand', () => {
       snatPorts: { first: 61_000, last: 65_535 },
       localPorts: { first: 32_768, last: 60_999 },
       nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
-      ...{ resetGone: false, resetUnknownFrom: 9, answerPing: true },
+      ...{ resetGone: false, resetUnknownFrom: 9, answerPing: true, leaveNew: false },
     });
     expect(hex(settings)).toBe(
       'efcdab8967452301010000000200000003000000040000000500000006000000' +
@@ -133,14 +133,15 @@ describe('bytes by hand', () => {
     expect(layout.decodeKeptSettings(settings)).toEqual({
       secret: 0x0123456789abcdefn,
       resetUnknownFrom: 9,
+      leaveNew: false,
     });
     expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
     const device = {
       ...{ ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, leadsToPod: true },
-      ...{ isXdpTarget: true, dropsOthers: true, mac: '02:fe:00:00:00:0a' },
+      ...{ isXdpTarget: true, dropsOthers: true, isUplink: true, mac: '02:fe:00:00:00:0a' },
     };
     expect(hex(layout.encodeDevice(device))).toBe(
-      '070000000000000020010db80000000000000000000000110f' + '0002fe0000000a',
+      '070000000000000020010db80000000000000000000000111f' + '0002fe0000000a',
     );
     expect(layout.decodeDevice(layout.encodeDevice(device))).toEqual(device);
   });

@@ -34,10 +34,10 @@ beforeEach(() => {
 afterEach(() => vi.restoreAllMocks());
 
 test('the first agent makes a secret, a later one keeps it', () => {
-  followSettings(map, KEPT)(node('192.0.2.1'));
+  followSettings(map, KEPT).node(node('192.0.2.1'));
   const first = decodeKeptSettings(stored);
   expect(first?.secret).not.toBe(0n);
-  followSettings(map, KEPT)(node('192.0.2.2'));
+  followSettings(map, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)).toEqual(first);
 });
 
@@ -47,15 +47,15 @@ test.each([
 ])('unknown connections are left to conntrack %s, counted from the first agent', (_, now, from) => {
   const clock = vi.spyOn(process.hrtime, 'bigint');
   clock.mockReturnValue(BigInt(now) * 1_000_000_000n);
-  followSettings(map, KEPT)(node('192.0.2.1'));
+  followSettings(map, KEPT).node(node('192.0.2.1'));
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
   clock.mockReturnValue(2_000_000_000_000_000n);
-  followSettings(map, KEPT)(node('192.0.2.2'));
+  followSettings(map, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
 });
 
 test('addresses are written when they change, and only then', () => {
-  const follow = followSettings(map, KEPT);
+  const { node: follow } = followSettings(map, KEPT);
   follow(node('192.0.2.1', '2001:db8::1'));
   follow(node('192.0.2.1', '2001:db8::1'));
   expect(writes).toBe(1);
@@ -69,7 +69,7 @@ test('addresses are written when they change, and only then', () => {
 test('the range of local ports is read at most once a second, however many Services change', () => {
   let nowMs = 5_000;
   let first = 32_768;
-  const follow = followSettings(map, KEPT, {
+  const { node: follow } = followSettings(map, KEPT, {
     readLocalPorts: () => ({ first, last: 60_999 }),
     clock: { monotonicMs: () => nowMs },
   });
@@ -99,7 +99,7 @@ test.each([
     [20, 86_400, 3600, 10, 30, 120],
   ],
 ])('flows are kept %s', (_, conntrack, seconds) => {
-  followSettings(map, { ...KEPT, timeouts: flowTimeouts(conntrack) })(node('192.0.2.1'));
+  followSettings(map, { ...KEPT, timeouts: flowTimeouts(conntrack) }).node(node('192.0.2.1'));
   const view = new DataView(stored.buffer, stored.byteOffset + TIMEOUTS_AT);
   expect(seconds.map((_, n) => view.getUint32(n * 4, true))).toEqual(seconds);
 });
@@ -113,6 +113,19 @@ test.each([
   ['kept', false, 0],
   ['reset', true, RESET_GONE],
 ])('TCP connections whose backend is gone are %s', (_, resetsTcp, bit) => {
-  followSettings(map, { ...KEPT, resetsTcp })(node('192.0.2.1'));
+  followSettings(map, { ...KEPT, resetsTcp }).node(node('192.0.2.1'));
   expect((stored[FLAGS_AT] ?? 0) & RESET_GONE).toBe(bit);
+});
+
+test('what begins is left to rules, or served again, and the next agent keeps that', () => {
+  const first = followSettings(map, KEPT);
+  first.leaveNew(true);
+  expect(writes).toBe(0);
+  first.node(node('192.0.2.1'));
+  expect(decodeKeptSettings(stored)?.leaveNew).toBe(true);
+  const second = followSettings(map, KEPT);
+  second.node(node('192.0.2.1'));
+  expect(decodeKeptSettings(stored)?.leaveNew).toBe(true);
+  second.leaveNew(false);
+  expect(decodeKeptSettings(stored)?.leaveNew).toBe(false);
 });

@@ -15,19 +15,19 @@
 #include "packet/geneve/way.h"
 #include "packet/hook.h"
 
-/* From the frontend to the client by this device, as rules and routes say. Fills p->route. */
-static __always_inline bool has_way_back(struct __sk_buff *skb, struct packet *p, __u32 device,
-					 enum family family)
+/* ifindex of the loopback device in every network namespace: of what the node itself sends. */
+#define LOOPBACK 1
+
+static __always_inline void set_question(struct packet *p, __u32 ifindex, enum family family)
 {
 	struct bpf_fib_lookup *r = &p->route;
 	const struct tuple *t = &p->wire;
-	long result;
 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->l4_protocol = t->protocol;
 	r->sport = bpf_htons(t->source_port);
 	r->dport = bpf_htons(t->destination_port);
-	r->ifindex = device;
+	r->ifindex = ifindex;
 	if (family == FAMILY_IPV4) {
 		r->family = AF_INET;
 		r->ipv4_src = t->source.word[3];
@@ -37,16 +37,50 @@ static __always_inline bool has_way_back(struct __sk_buff *skb, struct packet *p
 		__builtin_memcpy(r->ipv6_src, &t->source, sizeof(r->ipv6_src));
 		__builtin_memcpy(r->ipv6_dst, &t->destination, sizeof(r->ipv6_dst));
 	}
-	result = bpf_fib_lookup(skb, r, sizeof(*r), BPF_FIB_LOOKUP_OUTPUT);
+}
+
+/* The kernel asks for the next station if it does not know it yet. */
+static __always_inline bool leads_to(struct __sk_buff *skb, struct packet *p, __u32 device,
+				     __u32 flags)
+{
+	long result = bpf_fib_lookup(skb, &p->route, sizeof(p->route), flags);
+
 	return (result == BPF_FIB_LKUP_RET_SUCCESS || result == BPF_FIB_LKUP_RET_NO_NEIGH) &&
-	       r->ifindex == device;
+	       p->route.ifindex == device;
+}
+
+/*
+ * From the frontend to the client by this device, as rules and routes say. Fills p->route. When the
+ * kernel is told the device, it looks at no rule of IPv6 that names a source, and takes another
+ * device whose route has a better metric: so it is asked without the device first.
+ */
+static __always_inline bool has_way_back(struct __sk_buff *skb, struct packet *p, __u32 device,
+					 enum family family)
+{
+	if (family == FAMILY_IPV6) {
+		set_question(p, LOOPBACK, family);
+		if (leads_to(skb, p, device, 0))
+			return true;
+	}
+	set_question(p, device, family);
+	return leads_to(skb, p, device, BPF_FIB_LOOKUP_OUTPUT);
+}
+
+static __always_inline bool is_uplink(__u32 ifindex)
+{
+	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
+
+	return device && device->ifindex == ifindex && device->flags.is_uplink;
 }
 
 static __always_inline int leave_by(struct __sk_buff *skb, __u32 device, enum family family)
 {
 	struct packet *p = this_packet();
 
-	if (!p || !p->has_mac || !has_way_back(skb, p, device, family)) {
+	/* To a pod, or by a tunnel: as the routes say. */
+	if (!p || !is_uplink(skb->ifindex))
+		return LEAVE;
+	if (!p->has_mac || !has_way_back(skb, p, device, family)) {
 		count_reason(REASON_ANSWER_NO_WAY);
 		return LEAVE;
 	}

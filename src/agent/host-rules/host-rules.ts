@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows the rules of other programs on the node, and decides whether eBPF or rules serve packets: before the first sync,
+// so that no port opens that a firewall closes, and whenever the rules change.
+import { reasonOf } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Logger } from '../../log.ts';
+import type { Problem } from '../../model/problem.ts';
+import {
+  findObstacle,
+  type HostRules,
+  type Obstacle,
+  obstacleText,
+} from '../../on-node/netfilter/obstacle.ts';
+import type { Plan } from '../../plan/types.ts';
+import { adviceOf } from './advice.ts';
+import { factsOf } from './facts.ts';
+
+export interface HostRulesSettings {
+  /** Rules may serve packets: --engine is auto, and --devices chooses by kind. */
+  readonly mayMove: boolean;
+  /** How often it is looked whether the rules have changed. */
+  readonly periodMs: number;
+}
+
+export interface HostRulesParts extends HostRulesSettings {
+  readonly read: () => Promise<HostRules>;
+  /** Equal as long as nothing has changed; undefined: the rules must be read to know. */
+  readonly mark: () => string | undefined;
+  /** Why rules serve packets now; undefined: eBPF does. */
+  readonly current: string | undefined;
+  /** Packets are served by rules for this reason, or by eBPF, from the next start on, which this begins. */
+  readonly move: (reason: string | undefined) => void;
+  readonly plan: () => Plan | undefined;
+  readonly localAddresses: () => readonly string[];
+  /** Told once for each obstacle that nothing is done about. */
+  readonly tell: (problem: string) => void;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+export interface HostRulesFollower {
+  /** False: this agent is about to be closed, because packets are to be served in another way. */
+  check(plan: Plan): Promise<boolean>;
+  problems(): readonly Problem[];
+  close(): void;
+}
+
+export function followHostRules(parts: HostRulesParts): HostRulesFollower {
+  return new Follower(parts);
+}
+
+class Follower implements HostRulesFollower {
+  readonly #parts: HostRulesParts;
+  #mark: string | undefined;
+  #obstacle: Obstacle | undefined;
+  #told: string | undefined;
+  #failure: string | undefined;
+  #cancel: () => void = () => undefined;
+  #isClosed = false;
+
+  constructor(parts: HostRulesParts) {
+    this.#parts = parts;
+  }
+
+  async check(plan: Plan): Promise<boolean> {
+    const mark = this.#parts.mark();
+    await this.#read(plan);
+    this.#mark = mark;
+    if (this.#isClosed) return false;
+    if (this.#moves()) return false;
+    this.#lookLater();
+    return true;
+  }
+
+  problems(): readonly Problem[] {
+    return this.#told === undefined ? [] : [{ reason: this.#told, isWarning: true }];
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancel();
+  }
+
+  async #read(plan: Plan): Promise<void> {
+    try {
+      const rules = await this.#parts.read();
+      this.#obstacle = findObstacle(rules, factsOf(plan, this.#parts.localAddresses()));
+      this.#failure = undefined;
+    } catch (error) {
+      // What serves goes on as it is.
+      this.#failure = `the packet filters of this node cannot be read: ${reasonOf(error)}`;
+    }
+    this.#tell();
+  }
+
+  /** The obstacle that stays, because rules cannot serve packets. */
+  #stays(): Obstacle | undefined {
+    return this.#parts.mayMove ? undefined : this.#obstacle;
+  }
+
+  #tell(): void {
+    const stays = this.#stays();
+    const text = this.#failure ?? (stays && adviceOf(stays));
+    if (text === this.#told) return;
+    this.#told = text;
+    if (text === undefined) return;
+    this.#parts.log.warn({ reason: text }, 'a packet filter of this node affects Services');
+    this.#parts.tell(text);
+  }
+
+  #moves(): boolean {
+    const { mayMove, current, move } = this.#parts;
+    if (!mayMove || this.#failure !== undefined) return false;
+    const wanted = this.#obstacle && obstacleText(this.#obstacle);
+    if ((wanted === undefined) === (current === undefined)) return false;
+    this.#isClosed = true;
+    this.#cancel();
+    move(wanted);
+    return true;
+  }
+
+  #lookLater(): void {
+    const { clock, periodMs } = this.#parts;
+    this.#cancel = clock.after(periodMs, () => void this.#look());
+  }
+
+  async #look(): Promise<void> {
+    const mark = this.#parts.mark();
+    const plan = this.#parts.plan();
+    const hasChanged = mark === undefined || mark !== this.#mark;
+    if (plan !== undefined && hasChanged) {
+      await this.#read(plan);
+      this.#mark = mark;
+    }
+    if (this.#isClosed || this.#moves()) return;
+    this.#lookLater();
+  }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether packets of Services would meet another verdict if eBPF translated them than behind the rules of kube-proxy. Pure.
+import { type BaseChain, generalDrop, possibleDrop } from './chains.ts';
+import * as iptables from './iptables.ts';
+import * as nft from './nft.ts';
+import { answers, arrivals, type NodeFacts, type Question, requests } from './question.ts';
+
+/** What the programs of the node print of its rules. */
+export interface HostRules {
+  /** Of iptables-save and its kin, by program: `ip6tables-nft`. */
+  readonly saved: readonly { readonly program: string; readonly text: string }[];
+  /** Of `nft -j list ruleset`. */
+  readonly nft: unknown;
+}
+
+export interface Obstacle {
+  readonly kind: 'forward' | 'host-firewall';
+  /** The chain and its rule or policy, as the program prints it. */
+  readonly rule: string;
+}
+
+/** undefined: eBPF may translate packets. */
+export function findObstacle(rules: HostRules, facts: NodeFacts): Obstacle | undefined {
+  const forward = [requests(facts), answers(facts)]
+    .flatMap((question) => forwardChains(rules, question))
+    .map(generalDrop)
+    .find((rule) => rule !== undefined);
+  if (forward !== undefined) return { kind: 'forward', rule: forward };
+  const [filter] = arrivalChains(rules, arrivals(facts))
+    .map(possibleDrop)
+    .filter((rule) => rule !== undefined);
+  return filter === undefined ? undefined : { kind: 'host-firewall', rule: filter };
+}
+
+const forwardChains = (rules: HostRules, question: Question): readonly BaseChain[] => [
+  ...rules.saved.flatMap(({ program, text }) =>
+    iptables.chainsOf(text, { hook: 'FORWARD', tables: ['filter', 'mangle'], program }, question),
+  ),
+  ...nft.chainsOf(rules.nft, 'forward', question),
+];
+
+/** Before the tables in which addresses are translated. */
+const arrivalChains = (rules: HostRules, question: Question): readonly BaseChain[] => [
+  ...rules.saved.flatMap(({ program, text }) =>
+    iptables.chainsOf(text, { hook: 'PREROUTING', tables: ['raw', 'mangle'], program }, question),
+  ),
+  ...nft.chainsOf(rules.nft, 'prerouting', question),
+];
+
+/** Why packets are served by rules, in one sentence. */
+export const obstacleText = ({ kind, rule }: Obstacle): string =>
+  kind === 'forward'
+    ? `packets that eBPF has translated would be dropped by ${rule}`
+    : `a filter before the translation of addresses must see the address that clients use: ${rule}`;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// systemd-resolved with a DNS server for a link, and others whose sockets insist on a device: the address of the server is
+// that of a Service, and its backend is behind another device.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { insideSandbox } from '../../../src/lab/sandbox.ts';
+import { run } from '../../../src/sys/exec.ts';
+import { nameOf } from '../../support/fixture/stories/names.ts';
+import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
+import { outcomes } from '../../support/nodes/outcomes.ts';
+import { answerOf, endpointsOf, serviceOf } from '../../support/nodes/tcp-and-udp.ts';
+
+const CLUSTER_IPS = ['10.96.0.10', 'fd00:96::10'] as const;
+const ON = {
+  A: endpointsOf(['10.1.1.5', '2001:db8:1:1::5'], 'n1'),
+  B: endpointsOf(['10.1.2.5', '2001:db8:1:2::5'], 'n2'),
+} as const;
+/** Served by DNAT, which comes after the choice of the device and routes again. */
+const SERVED = {
+  none: 'insists on nothing',
+  connected: 'IP_UNICAST_IF, connected, as systemd-resolved',
+  'unicast-if': 'IP_UNICAST_IF',
+  pktinfo: 'IP_PKTINFO with the device',
+  source: 'IP_PKTINFO with the device and its address',
+} as const;
+/** DNAT keeps the device of a socket that is bound to one. */
+const BOUND = { bind: 'SO_BINDTODEVICE', stream: 'SO_BINDTODEVICE, TCP' } as const;
+const OPTIONS = Object.entries({ ...SERVED, ...BOUND });
+
+/** @returns the backend as this process sees it, `A:5353 from 10.96.0.10` */
+async function ask(
+  { stage }: OtherNode,
+  option: string,
+  device: string,
+  address: string,
+): Promise<string> {
+  const { programs, sandbox } = stage().cluster;
+  const argv = [programs.link, option, device, address, option === 'stream' ? '80' : '53'];
+  const [program = '', ...args] = insideSandbox(sandbox('n1'), argv);
+  const { code, stdout, stderr } = await run(program, args);
+  if (code !== 0) return `failed: ${stderr}`;
+  const [backend = '', ...from] = stdout.trim().split(' ');
+  return [nameOf(backend), ...from].join(' ');
+}
+
+const expectedOf = (backend: 'A' | 'B', option: string, address: string): string =>
+  `${answerOf(backend, address, option === 'stream' ? 'TCP' : 'UDP')} from ${address}`;
+
+onEachProxy('link-dns', {}, (node) => {
+  for (const backend of ['A', 'B'] as const) {
+    describe(`backend ${backend}, by eth0`, () => {
+      beforeAll(() => node.serve([serviceOf('Cluster'), ...ON[backend]]));
+
+      test.each(OPTIONS)('%s: %s', async (option, name) => {
+        const isLost = backend === 'A' && option in BOUND;
+        const before = await outcomes(node, 'SENT_ON');
+        for (const address of CLUSTER_IPS) {
+          const expected = isLost ? 'silent' : expectedOf(backend, option, address);
+          const where = backend === 'A' ? 'a pod of the node' : 'of another node, behind eth0';
+          await node.sees(`${name}: eth0, ${address}, backend ${where}`, expected, () =>
+            ask(node, option, 'eth0', address),
+          );
+        }
+        const isSentOn = option === 'connected' && backend === 'A' && node.proxy === 'eBPF';
+        if (option in SERVED && (isSentOn || backend === 'B' || option === 'none')) {
+          expect((await outcomes(node, 'SENT_ON')) > before).toBe(isSentOn);
+        }
+      });
+    });
+  }
+
+  test('a link without stations, as that of a VPN', async () => {
+    await node.serve([serviceOf('Cluster'), ...ON.A]);
+    const tun = ['tuntap add tun9 mode tun', 'addr add 10.99.0.2/24 dev tun9', 'link set tun9 up'];
+    await node.stage().ip('n1', tun);
+    for (const option of ['connected', 'pktinfo']) {
+      const expected = expectedOf('A', option, CLUSTER_IPS[0]);
+      await node.sees(`${option} by a VPN's device, backend a pod of the node`, expected, () =>
+        ask(node, option, 'tun9', CLUSTER_IPS[0]),
+      );
+    }
+  });
+});
+
+onEachProxy('link-dns', { network: 'vxlan' }, (node) => {
+  // As any network below an overlay: nobody there knows pods.
+  beforeAll(() =>
+    node.stage().ip('wire', ['route del 10.1.2.0/24', 'route del 2001:db8:1:2::/64']),
+  );
+
+  for (const backend of ['A', 'B'] as const) {
+    test(`pods on a bridge, and of other nodes by an overlay: backend ${backend}`, async () => {
+      await node.serve([serviceOf('Cluster'), ...ON[backend]]);
+      for (const [option, name] of Object.entries(SERVED)) {
+        for (const address of CLUSTER_IPS) {
+          const where = backend === 'A' ? 'on a bridge' : 'behind VXLAN';
+          const expected = expectedOf(backend, option, address);
+          await node.sees(`${name}: eth0, ${address}, backend ${where}`, expected, () =>
+            ask(node, option, 'eth0', address),
+          );
+        }
+      }
+    });
+  }
+});

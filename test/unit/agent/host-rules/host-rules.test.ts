@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+import { beforeEach, expect, test, vi } from 'vitest';
+import {
+  followHostRules,
+  type HostRulesParts,
+} from '../../../../src/agent/host-rules/host-rules.ts';
+import type { HostRules } from '../../../../src/on-node/netfilter/obstacle.ts';
+import type { Plan } from '../../../../src/plan/types.ts';
+
+const PLAN = {
+  services: new Map(),
+  detector: { IPv4: { kind: 'cidr', cidr: '10.1.0.0/16' }, IPv6: undefined },
+  node: { podCidrs: [] },
+} as unknown as Plan;
+const policy = (verdict: string): HostRules => ({
+  saved: [{ program: 'iptables-nft', text: `*filter\n:FORWARD ${verdict} [0:0]\nCOMMIT\n` }],
+  nft: undefined,
+});
+
+let rules: HostRules;
+let mark: string | undefined;
+let later: (() => void) | undefined;
+const move = vi.fn();
+const tell = vi.fn();
+const warn = vi.fn();
+const read = vi.fn(async () => rules);
+
+const follow = (parts: Partial<HostRulesParts> = {}) =>
+  followHostRules({
+    ...{ mayMove: true, periodMs: 1, current: undefined, read, mark: () => mark, move, tell },
+    plan: () => PLAN,
+    localAddresses: () => [],
+    clock: {
+      nowMs: () => 0,
+      monotonicMs: () => 0,
+      random: () => 0,
+      after: (_, action) => {
+        later = action;
+        return () => {
+          later = undefined;
+        };
+      },
+    },
+    log: { info: () => undefined, warn },
+    ...parts,
+  });
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  rules = policy('ACCEPT');
+  mark = 'a';
+});
+
+test('nothing speaks against eBPF: the first sync may begin, and rules are read again only when they change', async () => {
+  expect(await follow().check(PLAN)).toBe(true);
+  expect(read).toHaveBeenCalledTimes(1);
+  later?.();
+  await vi.waitFor(() => expect(later).toBeDefined());
+  expect(read).toHaveBeenCalledTimes(1);
+  rules = policy('DROP');
+  mark = 'b';
+  later?.();
+  await vi.waitFor(() => expect(move).toHaveBeenCalledWith(expect.stringContaining('FORWARD')));
+});
+
+test('an obstacle moves packets to rules before the first sync', async () => {
+  rules = policy('DROP');
+  expect(await follow().check(PLAN)).toBe(false);
+  expect(move).toHaveBeenCalledWith(expect.stringContaining('its policy is DROP'));
+});
+
+test('rules that serve packets go on while the obstacle is there, and end with it', async () => {
+  rules = policy('DROP');
+  expect(await follow({ current: 'it was so' }).check(PLAN)).toBe(true);
+  rules = policy('ACCEPT');
+  expect(await follow({ current: 'it was so' }).check(PLAN)).toBe(false);
+  expect(move).toHaveBeenCalledWith(undefined);
+});
+
+test('where rules cannot serve packets the chain is named once, in log, Event and status', async () => {
+  rules = policy('DROP');
+  mark = undefined;
+  const follower = follow({ mayMove: false });
+  expect(await follower.check(PLAN)).toBe(true);
+  later?.();
+  await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
+  expect(move).not.toHaveBeenCalled();
+  expect(tell.mock.calls).toEqual([[expect.stringContaining('iptables -I FORWARD')]]);
+  expect(warn).toHaveBeenCalledTimes(1);
+  expect(follower.problems()).toMatchObject([{ isWarning: true }]);
+  rules = policy('ACCEPT');
+  later?.();
+  await vi.waitFor(() => expect(follower.problems()).toEqual([]));
+});
+
+test('rules that cannot be read change nothing, and are told', async () => {
+  read.mockRejectedValueOnce(new Error('EPERM'));
+  const follower = follow({ current: 'it was so' });
+  expect(await follower.check(PLAN)).toBe(true);
+  expect(move).not.toHaveBeenCalled();
+  expect(follower.problems()[0]?.reason).toContain('EPERM');
+});
+
+test('after close nothing moves', async () => {
+  const follower = follow();
+  expect(await follower.check(PLAN)).toBe(true);
+  follower.close();
+  expect(later).toBeUndefined();
+});
