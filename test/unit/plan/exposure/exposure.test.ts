@@ -77,6 +77,23 @@ describe('exposure by node', () => {
   });
 });
 
+test('a later version with a value that cannot be read leaves the last good one as it was', () => {
+  const good = { 'fairlead.io/source-ranges': '198.51.100.0/24', 'fairlead.io/expose': 'NodePort' };
+  const planner = plannerWith(good);
+  const before = planOf(planner);
+  expect(before?.ports[0]?.sources).toEqual({ policy: 'allow', ranges: ['198.51.100.0/24'] });
+  for (const bad of [
+    { 'fairlead.io/source-ranges': '198.51.100.0/24 192.0.2.0/24' },
+    { 'fairlead.io/source-ranges-policy': 'denied' },
+    { 'fairlead.io/expose': 'NodePort ClusterIP' },
+    { 'fairlead.io/expose-on-nodes': 'role in (' },
+  ]) {
+    planner.apply([web({ ...good, ...bad })]);
+    expect(planOf(planner)).toBe(before);
+    expect(planner.current().rejections).toHaveLength(1);
+  }
+});
+
 describe('exposure by kind', () => {
   test('a ClusterIP that is not exposed refuses every port, and its set is empty', () => {
     const planner = plannerWith({ 'fairlead.io/expose': 'LoadBalancer' });
