@@ -69,7 +69,7 @@ struct {
 /*
  * A cache before it: the cookies of namespaces whose sockets are served, each at the index that
  * plain_index() has for it. Written by the agent. Of two that share an index one has no entry, and
- * fl_netns is asked: a look-up in a hash map costs a connect() four times as much.
+ * fl_netns is asked, whose look-up costs a connect() some 40 ns.
  */
 #define PLAIN_NETNS_BITS 12
 struct {
