@@ -19,6 +19,7 @@ import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
+import { listenersOf } from '../sys/netlink/listeners.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent } from './agent.ts';
@@ -26,6 +27,7 @@ import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/clean
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
+import { followNodeSockets } from './node-sockets/follow.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -110,6 +112,11 @@ export async function compose(
     auditIntervalMs: settings.auditIntervalMs,
   });
   closers.push({ close: () => agent.stop() });
+  const nodeSockets = followNodeSockets({
+    ...{ addresses, read: listenersOf, clock: SYSTEM_CLOCK, log },
+    tell: (sockets) => agent.nodeHas(sockets),
+  });
+  closers.push(nodeSockets);
   const directReturn = createDirectReturn({
     ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
     isAble: dataplane.capabilities.directReturn,
@@ -117,7 +124,10 @@ export async function compose(
   });
   closers.push(directReturn);
   agent.listen({
-    onPlan: (plan) => directReturn.planned(plan),
+    onPlan: (plan) => {
+      directReturn.planned(plan);
+      nodeSockets.planned(plan);
+    },
     onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
   });
   const parts = { agent, dataplane, source: source.source };
@@ -140,7 +150,11 @@ export async function compose(
   admin.serve(
     routesOf({
       ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
-      warnings: () => [...(settings.warnings ?? []), ...directReturn.problems()],
+      warnings: () => [
+        ...(settings.warnings ?? []),
+        ...directReturn.problems(),
+        ...nodeSockets.problems(),
+      ],
     }),
   );
   start(source.source, early, {

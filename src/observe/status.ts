@@ -14,6 +14,8 @@ import type {
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
 import { type PeerCounts, peerCounts } from '../plan/decide/peers.ts';
+import { frontendsOnNode } from '../plan/node-sockets/frontends.ts';
+import type { Plan } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
 import type { Source } from '../source/source.ts';
 
@@ -59,6 +61,8 @@ export interface Status {
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
   readonly staleSockets?: StaleSocketsState;
+  /** Frontends that processes of this node get, because they listen there; absent = none. */
+  readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
   /** Other nodes, if some Service asks for direct return. */
   readonly directReturn?: PeerCounts;
   /** Problems of the source, and rejected objects and fields with file and line. */
@@ -82,6 +86,7 @@ export function statusOf(parts: StatusParts): Status {
   const { tables, outcomes, staleSockets } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   const directReturn = peerCounts(state.plan);
+  const nodeProcesses = nodeProcessesOf(state.plan);
   return {
     apiVersion: 'fairlead.io/v1',
     kind: 'Status',
@@ -114,9 +119,15 @@ export function statusOf(parts: StatusParts): Status {
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
     ...(directReturn && { directReturn }),
+    ...(nodeProcesses.length > 0 && { nodeProcesses }),
     problems: [...(parts.warnings ?? []), ...problemsOf(source, state.plan?.rejections ?? [])],
   };
 }
+
+const nodeProcessesOf = (plan: Plan | undefined): NonNullable<Status['nodeProcesses']> =>
+  [...(plan === undefined ? [] : frontendsOnNode(plan))]
+    .filter(({ isListenedTo }) => isListenedTo)
+    .map(({ service, key }) => ({ service, frontend: key }));
 
 /** Those of the source, then rejected objects and fields with the place they stand in. */
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {

@@ -20,6 +20,7 @@ import { frontendKeysOf } from './decide/frontends.ts';
 import { buildContext, nodeContextOf } from './decide/node-context.ts';
 import { comparePrecedence } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
+import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from './node-sockets/frontends.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
@@ -31,7 +32,11 @@ export interface NamedObject {
 type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
 
 /** Each object once; the order of `objects` does not matter. Never throws. */
-export function buildAll(objects: readonly NamedObject[], settings: PlanSettings): Plan {
+export function buildAll(
+  objects: readonly NamedObject[],
+  settings: PlanSettings,
+  nodeSockets = NO_NODE_SOCKETS,
+): Plan {
   const rejections: (readonly Rejection[])[] = [];
   const sharing = createSharing();
   const read = <T>(kind: Kind, project: Project<T>): T[] =>
@@ -50,13 +55,12 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
   const owners = ownersOf(services, settings);
-  const context = buildContext(settings, nodeContext, {
-    hasConflicts: () => true,
-    otherOwner: (frontend, asking) => {
-      const owner = owners.get(frontend);
-      return owner === asking ? undefined : owner;
-    },
-  });
+  const otherOwner = (frontend: string, asking: ServiceKey): ServiceKey | undefined => {
+    const owner = owners.get(frontend);
+    return owner === asking ? undefined : owner;
+  };
+  const owning = { hasConflicts: () => true, otherOwner };
+  const context = buildContext(settings, nodeContext, owning, nodeSockets);
   const plans = new Map<ServiceKey, ServicePlan>();
   for (const service of services) {
     const key = serviceKey(service);
@@ -65,9 +69,11 @@ export function buildAll(objects: readonly NamedObject[], settings: PlanSettings
     rejections.push(built.rejections);
   }
   const direct = new Set([...plans.values()].filter(serviceWantsDirectReturn));
+  const onNode = [...plans].flatMap(([key, plan]) => (isOnNode(plan) ? [key] : []));
   return {
     services: plans,
     ...directReturnFlag(direct),
+    ...onNodeFlag(new Set(onNode)),
     ...nodeContext,
     rejections: orderRejections(rejections),
   };

@@ -102,6 +102,7 @@ function programLines(report: Report): readonly Line[] {
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ...directReturnLines(report),
     ['Services', servicesText(report)],
+    ...nodeProcessLines(report),
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
     // Chains have no capacity.
@@ -149,6 +150,17 @@ function servicesText({ services, frontends }: Report): string {
   const total = Object.values(frontends).reduce((sum, count) => sum + count, 0);
   const detail = states.length === 0 ? '' : ` (${states.join(', ')})`;
   return `${services}, with ${total} ${total === 1 ? 'frontend' : 'frontends'}${detail}`;
+}
+
+/** `10.96.0.10:53/UDP of kube-system/kube-dns: a process …`. */
+function nodeProcessLines({ nodeProcesses = [] }: Report): readonly Line[] {
+  if (nodeProcesses.length === 0) return [];
+  const named = nodeProcesses
+    .slice(0, NAMED_SERVICES)
+    .map(({ service, frontend }) => `${frontend} of ${service}`);
+  const rest = nodeProcesses.length - named.length;
+  const all = `${named.join(', ')}${rest > 0 ? ` + ${rest} more...` : ''}`;
+  return [['Listeners', `${all}: got by processes of this node, which listen there`]];
 }
 
 function syncText({ count, lastAt, lastDurationMs }: Status['sync']): string {

@@ -14,6 +14,7 @@ import {
 import { compareText } from '../../lib/names.ts';
 import { GENEVE_PORT } from '../../model/node/direct-return.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
+import type { NodeSockets } from '../node-sockets/frontends.ts';
 import type { LocalDetector, NodeFacts, Peer, Plan, PlanSettings } from '../types.ts';
 import type { BuildContext } from './service-plan.ts';
 
@@ -174,6 +175,7 @@ export function buildContext(
   settings: PlanSettings,
   { node, detector }: NodeContext,
   owners: Pick<BuildContext, 'hasConflicts' | 'otherOwner'>,
+  nodeSockets: NodeSockets,
 ): BuildContext {
   return {
     nodeName: node.name,
@@ -185,6 +187,7 @@ export function buildContext(
     algorithm: settings.algorithm ?? 'random',
     forwarding: settings.forwarding ?? 'snat',
     externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
+    nodeSockets,
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

@@ -22,10 +22,12 @@ import {
   type Service,
   type ServicePort,
 } from '../../model/types.ts';
+import { type NodeSockets, nodeFrontend } from '../node-sockets/frontends.ts';
 import type {
   BackendList,
   Frontend,
   HealthCheck,
+  NodeFrontend,
   ServiceKey,
   ServicePlan,
   ServicePortPlan,
@@ -58,6 +60,7 @@ export interface BuildContext {
   readonly forwarding: Forwarding;
   /** Of these for clients from outside, at frontends that are no ClusterIP. */
   readonly externalAlgorithm: Algorithm;
+  readonly nodeSockets: NodeSockets;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -214,7 +217,8 @@ interface PortParts {
 function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
   const { service, key } = work;
   const { family, sets, isRefusing } = parts;
-  const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const { frontends, onNode } = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const hasPlain = isRefusing && !isOfNode(work, clusterIpOf(frontends));
   const { name: portName, protocol } = port;
   const { cluster, local, serving, topology } = sets;
   const forwarding = forwardingOf(work);
@@ -232,10 +236,15 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     local,
     serving,
     frontends,
-    refusesOtherPortsOf: isRefusing ? clusterIpOf(frontends) : undefined,
+    ...(onNode.length > 0 && { onNode }),
+    refusesOtherPortsOf: hasPlain ? clusterIpOf(frontends) : undefined,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }
+
+/** Other ports of such a ClusterIP belong to whatever else of this node listens there. */
+const isOfNode = ({ context }: Work, address: string | undefined): boolean =>
+  address !== undefined && context.nodeSockets.addresses.has(address);
 
 function balancingOf(
   work: Work,
@@ -265,12 +274,17 @@ function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): T
 const portText = ({ name, port, protocol }: ServicePort): string =>
   `port ${name === '' ? '' : `${name} `}(${port}/${protocol})`;
 
+interface BuiltFrontends {
+  readonly frontends: readonly Frontend[];
+  readonly onNode: readonly NodeFrontend[];
+}
+
 function buildFrontends(
   work: Work,
   port: ServicePort,
   parts: PortParts,
   tunnel: Tunnel | undefined,
-): readonly Frontend[] {
+): BuiltFrontends {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
   const inputs: RuleInputs = {
@@ -289,16 +303,20 @@ function buildFrontends(
   const sourceRanges = rangesWithSelf(service, family, context);
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
+  const onNode: NodeFrontend[] = [];
   for (const { kind, address, field } of addresses) {
     if (hasConflicts && isOwnedByOther(work, frontendKey(address, port.port, port.protocol), field))
       continue;
+    const own = nodeFrontend({ kind, address }, port, sets.serving, context.nodeSockets);
+    if (own !== undefined) onNode.push(own);
+    if (own?.isListenedTo) continue;
     const rules = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, rules };
     const isFiltered = kind === 'LoadBalancer' && sourceRanges !== undefined;
     frontends.push(isFiltered ? { ...frontend, sourceRanges } : frontend);
   }
   const { nodePort } = port;
-  if (nodePort === undefined) return exactList(frontends);
+  if (nodePort === undefined) return { frontends: exactList(frontends), onNode };
   const key = nodePortKey(nodePort, port.protocol, family);
   if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
     const frontend = {
@@ -309,7 +327,7 @@ function buildFrontends(
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
-  return exactList(frontends);
+  return { frontends: exactList(frontends), onNode };
 }
 
 /** Of either family, ready or not: an endpoint must be able to bind its port before it becomes ready. */

@@ -12,6 +12,8 @@ export interface Request {
   readonly body: Uint8Array;
 }
 
+export type NetlinkRequest = (request: Request) => readonly Message[];
+
 export const NLM_F = { ACK: 0x4, DUMP: 0x300, EXCL: 0x200, CREATE: 0x400 };
 
 /** Throws an Error whose message is the errno's name. */

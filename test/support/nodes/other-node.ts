@@ -93,13 +93,16 @@ function otherNode(kind: string, proxy: ProxyName, stage: () => Stage): OtherNod
     sees: (what, expected, look) => untilAnswer({ proxy, kind, what }, expected, look),
     fairlead: (short, ...args) => {
       const { bpfRoot, runDir } = fairleadPaths(stage().cluster, short);
-      const own = ['--bpf-root', bpfRoot, '--run-dir', runDir];
+      const own = ['--run-dir', runDir, ...(ASK_AGENT.has(args[0]) ? [] : ['--bpf-root', bpfRoot])];
       const argv = [process.execPath, compiledPath('main.js'), ...args, ...own];
       return runQuietly(stage(), short, argv);
     },
     log: (short) => stage().proxies.tail(short),
   };
 }
+
+/** Commands that read no pinned maps. */
+const ASK_AGENT: ReadonlySet<string | undefined> = new Set(['status', 'explain', 'audit']);
 
 const textOfLines = (lines: readonly string[]): string => `${lines.join('\n')}\n`;
 

@@ -42,6 +42,7 @@ const planner = {
     return { plan, changed, isGlobal: false, previous: new Map() };
   },
   nodesListed: () => undefined,
+  nodeHas: () => undefined,
 };
 
 const put = (name: string, ...addresses: string[]): ObjectChange => ({
@@ -116,6 +117,7 @@ test('a change that no Service depends on is reported in sync, so that health do
     planner: {
       apply: () => ({ plan: planOf(), changed: [], isGlobal: false, previous: new Map() }),
       nodesListed: () => undefined,
+      nodeHas: () => undefined,
     },
     dataplane,
     log: createLogger('error', 'json'),
