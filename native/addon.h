@@ -38,6 +38,7 @@ void RegisterGrace(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterIterate(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterSockDestroy(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterNetns(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterXtTargets(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterDescriptors(Napi::Env env, Addon& addon, Napi::Object exports);
 
 }  // namespace fairlead

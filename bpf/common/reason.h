@@ -80,6 +80,8 @@ enum reason {
 	/* Of answers, where the routes lead to another device than the requests came in by: */
 	REASON_ANSWER_SENT_BACK = 57, /* it leaves by the device of the requests */
 	REASON_ANSWER_NO_WAY = 58,    /* that one has no way to the client: as the routes say */
+	/* Of sockets: */
+	REASON_SKIPPED_NETNS = 59, /* its network namespace is served as packets */
 };
 
 #endif

@@ -87,6 +87,7 @@ const OF_BPF: readonly Row[] = [
   [['mapSizes'], 'ignored by the iptables engine: it has no maps'],
   [['devices'], ALL_PACKETS, (value) => isSet(value) && String(value) !== 'auto'],
   [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
+  [['socketScope'], ALL_PACKETS, isNotDefault('auto')],
   [
     ['xdp'],
     'ignored by the iptables engine: it attaches no programs',

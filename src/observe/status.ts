@@ -8,6 +8,7 @@ import type {
   DeviceView,
   Hook,
   Installation,
+  ScopeView,
   StaleSocketsState,
   TableFill,
 } from '../dataplane/snapshot.ts';
@@ -61,6 +62,8 @@ export interface Status {
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
   readonly staleSockets?: StaleSocketsState;
+  /** Whose connections are translated at the socket. */
+  readonly scope?: ScopeView;
   /** Frontends that processes of this node get, because they listen there; absent = none. */
   readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
   /** Other nodes, if some Service asks for direct return. */
@@ -83,7 +86,7 @@ export interface StatusParts {
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
   const { installation, dataplanes } = parts.dataplane;
-  const { tables, outcomes, staleSockets } = parts.dataplane.counters();
+  const { tables, outcomes, staleSockets, scope } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   const directReturn = peerCounts(state.plan);
   const nodeProcesses = nodeProcessesOf(state.plan);
@@ -118,6 +121,7 @@ export function statusOf(parts: StatusParts): Status {
     tables,
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
+    ...(scope && { scope }),
     ...(directReturn && { directReturn }),
     ...(nodeProcesses.length > 0 && { nodeProcesses }),
     problems: [...(parts.warnings ?? []), ...problemsOf(source, state.plan?.rejections ?? [])],

@@ -96,6 +96,7 @@ function programLines(report: Report): readonly Line[] {
   return [
     ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
     ...dataplanes.flatMap((name) => lackLines(name, lacks)),
+    ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
@@ -109,6 +110,20 @@ function programLines(report: Report): readonly Line[] {
     ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
   ];
+}
+
+/** Nothing where all sockets are served as asked. */
+function scopeLines({ scope }: Report): readonly Line[] {
+  if (scope === undefined || scope.asked === 'pods') return [];
+  const { asked, used, why, known, asPackets, unseen } = scope;
+  if (used === 'pods') return [['Sockets', `of all pods are served, not ${asked}: ${why}`]];
+  if (used === 'host') return [['Sockets', 'of the node are served, and pods as packets']];
+  const rest =
+    unseen === 0
+      ? ''
+      : `; ${unseen} cannot be seen, of which sockets are served (hostPID, /run/netns)`;
+  const text = `auto: ${asPackets} of ${known} network namespaces redirect connections and are served as packets${rest}`;
+  return [['Sockets', text]];
 }
 
 /** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */

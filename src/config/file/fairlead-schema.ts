@@ -63,6 +63,8 @@ export const ownSchema = z.strictObject({
     .refine(isDeviceList, "'none' must be alone: leave it out, or all others")
     .nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
+  /** Whose sockets are translated at the socket; packets of all others are. */
+  socketScope: z.enum(['auto', 'host', 'pods']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
     .array(z.string().regex(XDP_ENTRY, XDP_REASON))
@@ -105,6 +107,7 @@ export interface OwnSettings {
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
   readonly tcOrder: 'outer' | 'inner';
+  readonly socketScope: 'auto' | 'host' | 'pods';
   /** As in the file. */
   readonly xdp: readonly string[];
   readonly protectsNodePorts: boolean;
@@ -141,6 +144,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     ),
     devices: input.devices ?? ['auto'],
     tcOrder: input.tcOrder ?? 'outer',
+    socketScope: input.socketScope ?? 'auto',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,

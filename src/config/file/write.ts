@@ -40,6 +40,7 @@ function ownDocument({
     ...(sizes.length > 0 && { mapSizes: Object.fromEntries(sizes) }),
     devices: own.devices,
     tcOrder: own.tcOrder,
+    socketScope: own.socketScope,
     xdp: own.xdp,
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,

@@ -28,6 +28,7 @@ import {
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
 import { createMasquerading } from './packet/masqueraded.ts';
+import type { SocketScopes } from './scope/open.ts';
 import type { PassParts } from './stale-sockets/pass.ts';
 import { isServed } from './stale-sockets/served.ts';
 import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
@@ -47,6 +48,8 @@ export interface BpfParts {
   readonly followNode?: (node: Plan['node']) => void;
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
+  /** undefined: every socket is served. */
+  readonly scopes?: SocketScopes;
   /** undefined: no programs on devices. */
   readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'refuseSockets' | 'close'>;
   readonly close: () => void;
@@ -172,11 +175,18 @@ class BpfDataplane implements Dataplane {
       connections: portConnections(this.#core.ledger),
       ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
+      ...(this.#parts.scopes && { scope: this.#parts.scopes.view() }),
     };
   }
 
   devices(): readonly DeviceView[] {
     return this.#parts.packets?.devices() ?? [];
+  }
+
+  packetsAreServed(by: 'itself' | 'another' | undefined): void {
+    const { scopes, packets } = this.#parts;
+    const devices = by === 'itself' ? packets?.servedDevices : by && 'all';
+    scopes?.packetsAreServed(devices);
   }
 
   hadDirectReturn(): boolean {
@@ -193,6 +203,7 @@ class BpfDataplane implements Dataplane {
     this.#core.close();
     this.#grace.close();
     this.#staleSockets?.close();
+    this.#parts.scopes?.close();
     this.#parts.close();
   }
 

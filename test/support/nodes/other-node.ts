@@ -115,7 +115,9 @@ function runQuietly(
   argv: readonly string[],
   stdin = '',
 ): Promise<RunResult> {
-  const lock = `XTABLES_LOCKFILE=${join(directory, 'nodes', short, 'xtables.lock')}`;
+  const isNode = NODES.some(({ name }) => name === short);
+  const folder = isNode ? join(directory, 'nodes', short) : directory;
+  const lock = `XTABLES_LOCKFILE=${join(folder, 'xtables.lock')}`;
   const [program = '', ...args] = insideNamespace(`${prefix}-${short}`, ['env', lock, ...argv]);
   return run(program, args, { stdin });
 }

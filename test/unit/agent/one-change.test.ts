@@ -83,7 +83,13 @@ beforeEach(async () => {
     memoryDataplane(createMemoryTables(sizes), {
       packets: {
         ...{ follow, begin: () => undefined, repair: () => undefined, audit: () => [] },
-        ...{ devices: () => [], fill: () => [], totals: () => undefined, hadDirectReturn: false },
+        ...{
+          devices: () => [],
+          servedDevices: () => [],
+          fill: () => [],
+          totals: () => undefined,
+          hadDirectReturn: false,
+        },
         latestTotals: async () => undefined,
       },
     }),

@@ -276,6 +276,11 @@ test.each([
     ['devices: ignored by the iptables engine: its rules see every packet of the node'],
   ],
   ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
+  [
+    'socketScope: host',
+    ['socketScope: ignored by the iptables engine: its rules see every packet of the node'],
+  ],
+  ['socketScope: auto', []],
   ['xdp: [off]', []],
   ['xdp: [auto]', ['xdp: ignored by the iptables engine: it attaches no programs']],
   [
@@ -468,6 +473,7 @@ bpfRoot: /b
 runDir: /r
 devices: ['eth*', '!eth9']
 tcOrder: inner
+socketScope: host
 xdp: [auto, 'eth*=native']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 auditInterval: 90s
@@ -489,6 +495,7 @@ metricsTopServices: 7`,
       runDir: '/r',
       devices: ['eth*', '!eth9'],
       tcOrder: 'inner',
+      socketScope: 'host',
       xdp: ['auto', 'eth*=native'],
       mapSizes: {
         frontends: 1,

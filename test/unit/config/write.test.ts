@@ -19,6 +19,7 @@ runDir: /r
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 devices: [auto, '!docker*']
 tcOrder: inner
+socketScope: pods
 xdp: [native, 'eth1=off']
 auditInterval: 5m0s
 allowExternalIPs: false

@@ -62,6 +62,7 @@ export const REASONS = [
   'DIRECT_OUTDATED',
   'ANSWER_SENT_BACK',
   'ANSWER_NO_WAY',
+  'SKIPPED_NETNS',
 ] as const;
 
 /** Exact up to 2^53. */

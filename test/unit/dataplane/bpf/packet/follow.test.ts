@@ -13,7 +13,13 @@ const packets: NonNullable<BpfParts['packets']> = {
     told.push(typeof changed === 'string' ? changed : [...changed]);
     if (failure !== undefined) throw failure;
   },
-  ...{ begin: () => undefined, repair: () => undefined, audit: () => [], devices: () => [] },
+  ...{
+    begin: () => undefined,
+    repair: () => undefined,
+    audit: () => [],
+    devices: () => [],
+    servedDevices: () => [],
+  },
   ...{ fill: () => [], totals: () => undefined, latestTotals: async () => undefined },
   hadDirectReturn: false,
 };
