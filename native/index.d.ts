@@ -269,13 +269,13 @@ export interface NetlinkSocket {
   close(): void;
 }
 /**
- * A netlink socket in the calling thread's network namespace. `groups` is the bit mask of its multicast groups.
+ * A netlink socket in the network namespace `netns` (default: the calling thread's; another needs CAP_SYS_ADMIN). `groups` is the bit mask of its multicast groups.
  * `onReadable` is called on the event loop when there is something to receive, and again while there is; a
  * thread waits, the loop never blocks. What it throws is an uncaught exception. With it the socket keeps the
  * process alive until closed.
  */
 export function openNetlink(
-  options: { protocol: number; groups?: number; receiveBufferSize?: number },
+  options: { protocol: number; groups?: number; receiveBufferSize?: number; netns?: number },
   onReadable?: () => void,
 ): NetlinkSocket;
 
@@ -360,6 +360,14 @@ export function receiveDescriptors(
  * (SO_NETNS_COOKIE).
  */
 export function netnsCookie(options?: { netns?: number }): bigint | undefined;
+/**
+ * Of each rule of the tables nat and mangle of x_tables (iptables-legacy), of both families, its `struct xt_entry_target` with what
+ * follows it up to the next rule. Makes no table that the namespace `netns` (as netnsCookie) does not have. Needs CAP_NET_ADMIN and
+ * CAP_NET_RAW there.
+ */
+export function xtTargets(options?: {
+  netns?: number;
+}): readonly { readonly table: string; readonly target: Uint8Array }[];
 /** IPv4 and IPv6 addresses of its devices besides the loopback device, by index of the device. */
 export function netnsAddresses(options?: { netns?: number }): readonly string[];
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */

@@ -24,6 +24,7 @@ import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
+import { listenersOf } from '../sys/netlink/listeners.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent, type SyncFacts } from './agent.ts';
@@ -36,6 +37,7 @@ import {
   type HostRulesFollower,
   type HostRulesSettings,
 } from './host-rules/host-rules.ts';
+import { followNodeSockets } from './node-sockets/follow.ts';
 import { createOnNode, type OnNode } from './on-node/looking.ts';
 import { ownFacts } from './on-node/own-facts.ts';
 import { withNodeWarning } from './own-node.ts';
@@ -150,6 +152,11 @@ export async function compose(
     auditIntervalMs: settings.auditIntervalMs,
   });
   closers.push({ close: () => agent.stop() });
+  const nodeSockets = followNodeSockets({
+    ...{ addresses, read: listenersOf, clock: SYSTEM_CLOCK, log },
+    tell: (sockets) => agent.nodeHas(sockets),
+  });
+  closers.push(nodeSockets);
   const directReturn = createDirectReturn({
     ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
     isAble: dataplane.capabilities.directReturn,
@@ -157,7 +164,10 @@ export async function compose(
   });
   closers.push(directReturn);
   agent.listen({
-    onPlan: (plan) => directReturn.planned(plan),
+    onPlan: (plan) => {
+      directReturn.planned(plan);
+      nodeSockets.planned(plan);
+    },
     onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
   });
   const parts = { agent, dataplane, source: source.source };
@@ -193,6 +203,7 @@ export async function compose(
         ...(settings.warnings ?? []),
         ...(hostRules?.problems() ?? []),
         ...directReturn.problems(),
+        ...nodeSockets.problems(),
       ],
     }),
   );

@@ -18,7 +18,14 @@ import type { Algorithm, Forwarding, FrontendKind, TrafficPolicy } from '../mode
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import { entriesFor } from '../plan/maglev/size.ts';
-import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
+import type {
+  BackendList,
+  Frontend,
+  NodeFrontend,
+  Plan,
+  ServicePlan,
+  ServicePortPlan,
+} from '../plan/types.ts';
 import { type KernelState, sortedInSteps } from './rows.ts';
 
 export interface ServiceRow {
@@ -112,6 +119,7 @@ export function* serviceRowsInSteps(
         held.delete(id);
         yield;
       }
+      rows.push(...nodeProcessRows(service, port, held));
     }
   }
   for (const views of held.values()) rows.push(...kernelOnlyRows(views, plan !== undefined));
@@ -120,6 +128,33 @@ export function* serviceRowsInSteps(
     (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`,
   );
 }
+
+/** Frontends that a process of this node gets, unless a dataplane still has them. */
+function nodeProcessRows(
+  service: ServicePlan,
+  port: ServicePortPlan,
+  held: ReadonlyMap<string, unknown>,
+): readonly ServiceRow[] {
+  return (port.onNode ?? [])
+    .filter(({ isListenedTo }) => isListenedTo)
+    .filter((frontend) => !held.has(frontendKeyText(idOf(frontend, port))))
+    .map((frontend) => nodeProcessRow(service, port, frontend));
+}
+
+const nodeProcessRow = (
+  { namespace, name, type, labels = '' }: ServicePlan,
+  port: ServicePortPlan,
+  frontend: NodeFrontend,
+): ServiceRow => ({
+  ...{ namespace, name, type, labels, port: port.portName, family: port.family },
+  ...{ kind: frontend.kind, frontend: frontendText(idOf(frontend, port)) },
+  ...{ internalTrafficPolicy: undefined, externalTrafficPolicy: undefined },
+  ...{ affinitySeconds: port.affinityTimeoutSeconds, sourceRanges: undefined },
+  ...{ desired: [], kernel: [], externalDesired: [], externalKernel: [], terminating: [] },
+  ...{ kernelState: 'node-process', servedBy: [NODE_PROCESS], limits: [] },
+});
+
+const NODE_PROCESS = 'a process of this node that listens there';
 
 /** One view of each dataplane that has programmed it. */
 function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]> {
@@ -133,7 +168,10 @@ function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]>
   return frontends;
 }
 
-const idOf = ({ address, port }: Frontend, { family, protocol }: ServicePortPlan): FrontendId => ({
+const idOf = (
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
+  { family, protocol }: ServicePortPlan,
+): FrontendId => ({
   family,
   address,
   port,

@@ -97,6 +97,7 @@ export const receiveDescriptors: Native['receiveDescriptors'] = (...args) =>
 export const netnsCookie: Native['netnsCookie'] = (...args) => addon().netnsCookie(...args);
 export const netnsAddresses: Native['netnsAddresses'] = (...args) =>
   addon().netnsAddresses(...args);
+export const xtTargets: Native['xtTargets'] = (...args) => addon().xtTargets(...args);
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
 export const readIterator: Native['readIterator'] = (...args) => addon().readIterator(...args);
 export const connectSockets: Native['connectSockets'] = (...args) =>

@@ -289,6 +289,7 @@ async function settingsOf(
           syncPeriodMs: config.syncPeriodMs,
         },
         protectsNodePorts: own.protectsNodePorts,
+        socketScope: own.socketScope,
       },
       log,
     ),

@@ -98,18 +98,34 @@ function programLines(report: Report): readonly Line[] {
   return [
     ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
     ...dataplanes.flatMap((name) => lackLines(name, lacks)),
+    ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ...directReturnLines(report),
     ['Services', servicesText(report)],
+    ...nodeProcessLines(report),
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
     // Chains have no capacity.
     ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
   ];
+}
+
+/** Nothing where all sockets are served as asked. */
+function scopeLines({ scope }: Report): readonly Line[] {
+  if (scope === undefined || scope.asked === 'pods') return [];
+  const { asked, used, why, known, asPackets, unseen } = scope;
+  if (used === 'pods') return [['Sockets', `of all pods are served, not ${asked}: ${why}`]];
+  if (used === 'host') return [['Sockets', 'of the node are served, and pods as packets']];
+  const rest =
+    unseen === 0
+      ? ''
+      : `; ${unseen} cannot be seen, of which sockets are served (hostPID, /run/netns)`;
+  const text = `auto: ${asPackets} of ${known} network namespaces redirect connections and are served as packets${rest}`;
+  return [['Sockets', text]];
 }
 
 /** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
@@ -151,6 +167,17 @@ function servicesText({ services, frontends }: Report): string {
   const total = Object.values(frontends).reduce((sum, count) => sum + count, 0);
   const detail = states.length === 0 ? '' : ` (${states.join(', ')})`;
   return `${services}, with ${total} ${total === 1 ? 'frontend' : 'frontends'}${detail}`;
+}
+
+/** `10.96.0.10:53/UDP of kube-system/kube-dns: a process …`. */
+function nodeProcessLines({ nodeProcesses = [] }: Report): readonly Line[] {
+  if (nodeProcesses.length === 0) return [];
+  const named = nodeProcesses
+    .slice(0, NAMED_SERVICES)
+    .map(({ service, frontend }) => `${frontend} of ${service}`);
+  const rest = nodeProcesses.length - named.length;
+  const all = `${named.join(', ')}${rest > 0 ? ` + ${rest} more...` : ''}`;
+  return [['Listeners', `${all}: got by processes of this node, which listen there`]];
 }
 
 function syncText({ count, lastAt, lastDurationMs }: Status['sync']): string {

@@ -75,6 +75,8 @@ export const ownSchema = z.strictObject({
   /** What becomes of packets that a filter of the node must see before they are translated. */
   hostFirewall: z.enum(['obey', 'ignore']).nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
+  /** Whose sockets are translated at the socket; packets of all others are. */
+  socketScope: z.enum(['auto', 'host', 'pods']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
     .array(z.string().regex(XDP_ENTRY, XDP_REASON))
@@ -121,6 +123,7 @@ export interface OwnSettings {
   readonly devices: readonly string[];
   readonly hostFirewall: 'obey' | 'ignore';
   readonly tcOrder: 'outer' | 'inner';
+  readonly socketScope: 'auto' | 'host' | 'pods';
   /** As in the file. */
   readonly xdp: readonly string[];
   readonly protectsNodePorts: boolean;
@@ -159,6 +162,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     devices: input.devices ?? ['auto'],
     hostFirewall: input.hostFirewall ?? 'obey',
     tcOrder: input.tcOrder ?? 'outer',
+    socketScope: input.socketScope ?? 'auto',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,

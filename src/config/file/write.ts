@@ -45,6 +45,7 @@ function ownDocument({
     devices: own.devices,
     hostFirewall: own.hostFirewall,
     tcOrder: own.tcOrder,
+    socketScope: own.socketScope,
     xdp: own.xdp,
     auditInterval: formatDuration(own.auditIntervalMs),
     allowExternalIPs: plan.allowExternalIps,

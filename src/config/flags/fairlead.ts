@@ -101,6 +101,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     ),
     choices: ['outer', 'inner'],
   },
+  {
+    ...own(
+      'socket-scope',
+      'string',
+      'socketScope',
+      'whose connections are translated at the socket: pods (of every pod and of the node), host (of the node alone, those of pods as packets) or auto (as pods, but pods that redirect connections themselves, as a service mesh does, are served as packets) (default auto; bpf engine only)',
+    ),
+    choices: ['auto', 'host', 'pods'],
+  },
   own(
     'xdp',
     'list',

@@ -28,6 +28,7 @@ import {
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
 import { createMasquerading } from './packet/masqueraded.ts';
+import type { SocketScopes } from './scope/open.ts';
 import { hasService, isServed } from './stale-sockets/served.ts';
 import type { StaleSocketJudge, StaleSockets } from './stale-sockets/stale-sockets.ts';
 import { createBatches } from './sync/batches.ts';
@@ -46,6 +47,8 @@ export interface BpfParts {
   readonly followNode?: (node: Plan['node']) => void;
   /** undefined: stale sockets are left alone. */
   readonly staleSockets?: (judge: StaleSocketJudge) => StaleSockets;
+  /** undefined: every socket is served. */
+  readonly scopes?: SocketScopes;
   /** undefined: no programs on devices. */
   readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'nameSockets' | 'close'>;
   readonly close: () => void;
@@ -174,11 +177,18 @@ class BpfDataplane implements Dataplane {
       connections: portConnections(this.#core.ledger),
       ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
+      ...(this.#parts.scopes && { scope: this.#parts.scopes.view() }),
     };
   }
 
   devices(): readonly DeviceView[] {
     return this.#parts.packets?.devices() ?? [];
+  }
+
+  packetsAreServed(by: 'itself' | 'another' | undefined): void {
+    const { scopes, packets } = this.#parts;
+    const devices = by === 'itself' ? packets?.servedDevices : by && 'all';
+    scopes?.packetsAreServed(devices);
   }
 
   hadDirectReturn(): boolean {
@@ -199,6 +209,7 @@ class BpfDataplane implements Dataplane {
     this.#core.close();
     this.#grace.close();
     this.#staleSockets?.close();
+    this.#parts.scopes?.close();
     this.#parts.close();
   }
 

@@ -27,11 +27,13 @@ import {
   type NodeLabels,
 } from '../exposure/exposure.ts';
 import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
+import { type NodeSockets, nodeFrontend } from '../node-sockets/frontends.ts';
 import { emptyNote, unservedAddresses } from '../notes.ts';
 import type {
   BackendList,
   Frontend,
   HealthCheck,
+  NodeFrontend,
   ServiceKey,
   ServicePlan,
   ServicePortPlan,
@@ -68,6 +70,7 @@ export interface BuildContext {
   readonly externalAlgorithm: Algorithm;
   /** Source ranges of Services that do not say it hold at every external frontend. */
   readonly filtersAll: boolean;
+  readonly nodeSockets: NodeSockets;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -239,7 +242,8 @@ interface PortParts {
 function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
   const { service, key } = work;
   const { family, sets, isRefusing } = parts;
-  const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const { frontends, onNode } = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const refused = isRefusing ? refusedAddress(service, family, frontends) : undefined;
   const { name: portName, protocol } = port;
   const sources = sourcesWithSelf(service, family, work.context.nodeAddresses[family]);
   const isAnyFiltered = frontends.some(({ isFiltered }) => isFiltered);
@@ -262,10 +266,15 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     frontends,
     ...(note && { emptyNote: note }),
     ...(isAnyFiltered && sources !== undefined && { sources }),
-    refusesOtherPortsOf: isRefusing ? refusedAddress(service, family, frontends) : undefined,
+    ...(onNode.length > 0 && { onNode }),
+    refusesOtherPortsOf: isOfNode(work, refused) ? undefined : refused,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }
+
+/** Other ports of such a ClusterIP belong to whatever else of this node listens there. */
+const isOfNode = ({ context }: Work, address: string | undefined): boolean =>
+  address !== undefined && context.nodeSockets.addresses.has(address);
 
 function balancingOf(
   work: Work,
@@ -295,12 +304,17 @@ function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): T
 const portText = ({ name, port, protocol }: ServicePort): string =>
   `port ${name === '' ? '' : `${name} `}(${port}/${protocol})`;
 
+interface BuiltFrontends {
+  readonly frontends: readonly Frontend[];
+  readonly onNode: readonly NodeFrontend[];
+}
+
 function buildFrontends(
   work: Work,
   port: ServicePort,
   parts: PortParts,
   tunnel: Tunnel | undefined,
-): readonly Frontend[] {
+): BuiltFrontends {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
   const inputs: RuleInputs = {
@@ -319,16 +333,20 @@ function buildFrontends(
   const hasSources = service.sources[family] !== undefined;
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
+  const onNode: NodeFrontend[] = [];
   for (const { kind, address, field } of addresses) {
     if (hasConflicts && isOwnedByOther(work, frontendKey(address, port.port, port.protocol), field))
       continue;
+    const own = nodeFrontend({ kind, address }, port, sets.serving, context.nodeSockets);
+    if (own !== undefined) onNode.push(own);
+    if (own?.isListenedTo) continue;
     const rules = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, rules };
     const isFiltered = hasSources && isFilteredKind(service, kind);
     frontends.push(isFiltered ? { ...frontend, isFiltered } : frontend);
   }
   const { nodePort } = port;
-  if (nodePort === undefined) return exactList(frontends);
+  if (nodePort === undefined) return { frontends: exactList(frontends), onNode };
   const key = nodePortKey(nodePort, port.protocol, family);
   if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
     const frontend = {
@@ -340,7 +358,7 @@ function buildFrontends(
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
-  return exactList(frontends);
+  return { frontends: exactList(frontends), onNode };
 }
 
 /** Of either family, ready or not: an endpoint must be able to bind its port before it becomes ready. */

@@ -13,8 +13,8 @@ import { packetObject, socketObject, sweepObject } from './support/drive.ts';
 
 /** Verified instructions: connect6 contains all of selection twice, for v4-mapped addresses. */
 const LIMITS: Readonly<Record<string, number>> = {
-  fl_connect4: 15_500,
-  fl_connect6: 24_000,
+  fl_connect4: 16_000,
+  fl_connect6: 24_500,
   fl_sendmsg4: 14_000,
   fl_sendmsg6: 14_000,
   fl_recvmsg4: 1_000,
@@ -28,7 +28,8 @@ const LIMITS: Readonly<Record<string, number>> = {
 const MAPS = [
   ...['fl_affinity', 'fl_backend4', 'fl_backend6', 'fl_be_flows', 'fl_be_stat', 'fl_cgroup_skip'],
   'fl_fe_stat',
-  ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_node', 'fl_node_addr4', 'fl_node_addr6'],
+  ...['fl_frontend', 'fl_frontend4', 'fl_frontend6', 'fl_netns'],
+  ...['fl_node', 'fl_node_addr4', 'fl_node_addr6'],
   ...[
     'fl_not_service',
     'fl_range',
@@ -60,6 +61,7 @@ test.each([
       node_netns_cookie: new Uint8Array(8).fill(1),
       can_set_retval: Uint8Array.of(1),
       protects_node_ports: Uint8Array.of(1),
+      socket_scope: Uint8Array.of(2),
     },
   ],
 ])('every program loads %s, within its limit', (_, settings) => {

@@ -22,6 +22,7 @@ mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 
 devices: [auto, '!docker*']
 hostFirewall: ignore
 tcOrder: inner
+socketScope: pods
 xdp: [native, 'eth1=off']
 auditInterval: 5m0s
 allowExternalIPs: false

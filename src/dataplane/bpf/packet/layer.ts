@@ -23,6 +23,7 @@ import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable, DirectTables } from '../maps/tables.ts';
+import type { PodDevice } from '../scope/judge.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
 import { createDirectPort } from './direct-port.ts';
@@ -44,6 +45,8 @@ export interface DeviceSettings {
 export interface PacketLayer {
   /** Every device of the node. */
   devices(): readonly DeviceView[];
+  /** The same devices, and whether what comes in by them is translated: cheap. */
+  servedDevices(): readonly PodDevice[];
   /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them, in which these Services have changed. */
   follow(plan: Plan, changed: Iterable<ServiceKey> | 'all'): void;
   /** Services are programmed. */
@@ -143,6 +146,10 @@ export async function openPacketLayer(
     opened.push(sweeping);
     return {
       devices: () => follower.devices(),
+      servedDevices: () =>
+        follower.decisions().map(({ link: { ifindex }, isAttached }) => ({
+          ...{ ifindex, isServed: isAttached },
+        })),
       totals: () => totals.read(),
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),

@@ -81,6 +81,15 @@ test('a degraded agent shows the reasons first, then each item', () => {
   ]);
 });
 
+test('what processes of the node get is named, three of them', () => {
+  const nodeProcesses = [1, 2, 3, 4].map((number) => ({
+    ...{ service: `default/dns-${number}`, frontend: `10.96.0.${number}:53/UDP` },
+  }));
+  expect(statusText(reportOf({ nodeProcesses }), false)).toContain(
+    'Listeners:  10.96.0.1:53/UDP of default/dns-1, 10.96.0.2:53/UDP of default/dns-2, 10.96.0.3:53/UDP of default/dns-3 + 1 more...: got by processes of this node, which listen there',
+  );
+});
+
 const STALE = {
   way: 'SOCK_DESTROY',
   limits: [],
