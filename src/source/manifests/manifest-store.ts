@@ -123,12 +123,16 @@ export function changesOf(
 
 type Objects = ReadonlyMap<string, Delivered>;
 
-function lossOf(before: Objects, after: Objects): Loss {
-  const services = [...before.keys()].filter((key) => key.startsWith('Service '));
+function lossOf(before: Objects, after: Objects): Loss | undefined {
+  if ([...before.keys()].every((key) => after.has(key))) return undefined;
   const sliced = new Set(servicesWithSlices(after));
   const emptied = new Set([...servicesWithSlices(before)].filter((key) => !sliced.has(key)));
-  const lost = services.filter((key) => !after.has(key) || emptied.has(key));
-  return { services: services.length, lost: lost.length };
+  const servicesOf = (objects: Objects): readonly string[] =>
+    [...objects.keys()].filter((key) => key.startsWith('Service '));
+  return {
+    before: new Set(servicesOf(before)),
+    after: new Set(servicesOf(after).filter((key) => !emptied.has(key))),
+  };
 }
 
 function* servicesWithSlices(objects: Objects): Generator<string> {

@@ -9,14 +9,24 @@ function guarded(delayMs = DELAY_MS) {
   let ms = 0;
   const clock = { nowMs: () => Date.parse('2026-11-27T15:00:00Z') + ms, monotonicMs: () => ms };
   const guard = createRemovalGuard('/m', delayMs, clock);
+  /** Of Services 0 to `services` - 1 the first `lost` go. */
+  const judge = (lost: number, services: number, first = 0) =>
+    guard(
+      lost === 0
+        ? undefined
+        : { before: names(first, services), after: names(first + lost, services - lost) },
+    );
   return {
-    waitsFor: (lost: number, services: number) => guard({ lost, services })?.leftMs,
-    textFor: (lost: number, services: number) => guard({ lost, services })?.problem.reason,
+    waitsFor: (...args: Parameters<typeof judge>) => judge(...args)?.leftMs,
+    textFor: (...args: Parameters<typeof judge>) => judge(...args)?.problem.reason,
     pass: (by: number) => {
       ms += by;
     },
   };
 }
+
+const names = (first: number, count: number): ReadonlySet<string> =>
+  new Set(Array.from({ length: count }, (_, index) => `Service default/s${first + index}`));
 
 describe('the removal guard', () => {
   test.each([
@@ -50,9 +60,17 @@ describe('the removal guard', () => {
     const { waitsFor, pass } = guarded();
     expect(waitsFor(4, 20)).toBeUndefined();
     pass(10);
-    expect(waitsFor(4, 16)).toBeUndefined();
+    expect(waitsFor(4, 16, 4)).toBeUndefined();
     pass(10);
-    expect(waitsFor(3, 12)).toBe(DELAY_MS);
+    expect(waitsFor(3, 12, 8)).toBe(DELAY_MS);
+  });
+
+  test('one Service after the other that comes and goes in a small folder is no such change', () => {
+    const { waitsFor, pass } = guarded();
+    for (let turn = 0; turn < 40; turn += 1) {
+      expect(waitsFor(1, 2, turn)).toBeUndefined();
+      pass(10);
+    }
   });
 
   test('says how many, until when, and what to do', () => {
