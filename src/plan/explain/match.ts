@@ -99,12 +99,12 @@ function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined 
 
 function unmatchedReason(plan: Plan, packet: Packet): string {
   const { destination, destinationPort, protocol } = packet;
+  const withheld = withheldReason(plan, packet);
+  if (withheld !== undefined) return withheld;
   for (const [key, { unserved = [] }] of plan.services) {
     const found = unserved.find(({ address }) => address === destination);
     if (found !== undefined) return `Service ${key}: ${found.field}: ${found.reason}`;
   }
-  const withheld = withheldReason(plan, packet);
-  if (withheld !== undefined) return withheld;
   const range = plan.serviceCidrs.find((cidr) => prefixContains(cidr, destination));
   if (range !== undefined)
     return `${destination} is in ServiceCIDR ${range}, but no Service has it`;

@@ -16,7 +16,10 @@ const SPEC = {
 const STATUS = { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } };
 
 const web = (annotations: object) =>
-  service('web', 10, SPEC, { metadata: { annotations }, status: STATUS });
+  service('web', 10, SPEC, {
+    metadata: { annotations, creationTimestamp: '2026-01-01T00:00:00Z' },
+    status: STATUS,
+  });
 const labelled = (labels: object) => node('n1', '192.0.2.11', { metadata: { labels } });
 
 function plannerWith(annotations: object): Planner {
@@ -51,7 +54,12 @@ describe('exposure by node', () => {
 
   test('what a node begins to expose belongs to the Service, what it ceases to expose to the next one', () => {
     const planner = plannerWith({ 'fairlead.io/expose-on-nodes': 'role=edge' });
-    const younger = service('younger', 20, { externalIPs: ['203.0.113.10'] });
+    const younger = service(
+      'younger',
+      20,
+      { externalIPs: ['203.0.113.10'] },
+      { metadata: { creationTimestamp: '2026-01-02T00:00:00Z' } },
+    );
     const fieldsRejected = () => planner.current().rejections.map(({ field }) => field);
     planner.apply([labelled({ role: 'edge' })]);
     planner.apply([younger]);
@@ -67,6 +75,23 @@ describe('exposure by node', () => {
     planner.apply([labelled({ role: 'edge' })]);
     expect(planner.apply([labelled({ role: 'edge', other: 'x' })]).changed).toEqual([]);
   });
+});
+
+test('a later version with a value that cannot be read leaves the last good one as it was', () => {
+  const good = { 'fairlead.io/source-ranges': '198.51.100.0/24', 'fairlead.io/expose': 'NodePort' };
+  const planner = plannerWith(good);
+  const before = planOf(planner);
+  expect(before?.ports[0]?.sources).toEqual({ policy: 'allow', ranges: ['198.51.100.0/24'] });
+  for (const bad of [
+    { 'fairlead.io/source-ranges': '198.51.100.0/24 192.0.2.0/24' },
+    { 'fairlead.io/source-ranges-policy': 'denied' },
+    { 'fairlead.io/expose': 'NodePort ClusterIP' },
+    { 'fairlead.io/expose-on-nodes': 'role in (' },
+  ]) {
+    planner.apply([web({ ...good, ...bad })]);
+    expect(planOf(planner)).toBe(before);
+    expect(planner.current().rejections).toHaveLength(1);
+  }
 });
 
 describe('exposure by kind', () => {
