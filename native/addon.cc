@@ -15,7 +15,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   for (auto* add :
        {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing, RegisterTcQuery,
         RegisterNetlink, RegisterInspect, RegisterSystem, RegisterGrace, RegisterIterate,
-        RegisterSockDestroy, RegisterNetns, RegisterDescriptors}) {
+         RegisterSockDestroy, RegisterSockConnect, RegisterNetns, RegisterXtTargets,
+         RegisterDescriptors}) {
     add(env, *addon, exports);
   }
   return exports;

@@ -37,7 +37,9 @@ void RegisterSystem(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterGrace(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterIterate(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterSockDestroy(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterSockConnect(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterNetns(Napi::Env env, Addon& addon, Napi::Object exports);
+void RegisterXtTargets(Napi::Env env, Addon& addon, Napi::Object exports);
 void RegisterDescriptors(Napi::Env env, Addon& addon, Napi::Object exports);
 
 }  // namespace fairlead

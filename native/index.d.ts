@@ -228,6 +228,18 @@ export function tcxPrograms(
 ):
   | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
   | undefined;
+/**
+ * The programs of one attach type (enum bpf_attach_type) of a cgroup itself, in the order in which they run; undefined if the kernel does
+ * not know the type. `linkId` is 0; `name` is empty without CAP_SYS_ADMIN.
+ */
+export function cgroupPrograms(
+  cgroupPath: string,
+  attachType: number,
+):
+  | readonly { readonly programId: number; readonly linkId: number; readonly name: string }[]
+  | undefined;
+/** Of a loaded program; empty without CAP_SYS_ADMIN, or if there is none. */
+export function programName(programId: number): string;
 /** The id of the program of the clsact filter at this priority and handle (see attachTc), 0 if there is none. */
 export function tcFilter(
   ifindex: number,
@@ -257,13 +269,13 @@ export interface NetlinkSocket {
   close(): void;
 }
 /**
- * A netlink socket in the calling thread's network namespace. `groups` is the bit mask of its multicast groups.
+ * A netlink socket in the network namespace `netns` (default: the calling thread's; another needs CAP_SYS_ADMIN). `groups` is the bit mask of its multicast groups.
  * `onReadable` is called on the event loop when there is something to receive, and again while there is; a
  * thread waits, the loop never blocks. What it throws is an uncaught exception. With it the socket keeps the
  * process alive until closed.
  */
 export function openNetlink(
-  options: { protocol: number; groups?: number; receiveBufferSize?: number },
+  options: { protocol: number; groups?: number; receiveBufferSize?: number; netns?: number },
   onReadable?: () => void,
 ): NetlinkSocket;
 
@@ -348,6 +360,14 @@ export function receiveDescriptors(
  * (SO_NETNS_COOKIE).
  */
 export function netnsCookie(options?: { netns?: number }): bigint | undefined;
+/**
+ * Of each rule of the tables nat and mangle of x_tables (iptables-legacy), of both families, its `struct xt_entry_target` with what
+ * follows it up to the next rule. Makes no table that the namespace `netns` (as netnsCookie) does not have. Needs CAP_NET_ADMIN and
+ * CAP_NET_RAW there.
+ */
+export function xtTargets(options?: {
+  netns?: number;
+}): readonly { readonly table: string; readonly target: Uint8Array }[];
 /** IPv4 and IPv6 addresses of its devices besides the loopback device, by index of the device. */
 export function netnsAddresses(options?: { netns?: number }): readonly string[];
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
@@ -372,5 +392,12 @@ export function destroySockets(
   requests: Uint8Array,
   options?: { netns?: number },
 ): Promise<readonly (string | undefined)[]>;
+/**
+ * connect(2) for sockets of other processes, on another thread, each by a duplicate of a descriptor (pidfd_getfd(2), Linux
+ * 5.6; takes CAP_SYS_PTRACE). A request is 48 bytes in the machine's byte order: u64 cookie, u32 process, u32 descriptor, then a
+ * struct sockaddr_in or sockaddr_in6 in 28 bytes, and 4 unused ones. Resolves with the errno's name of each that failed (ENOENT:
+ * the descriptor is no longer that of the socket with this cookie), undefined for the others.
+ */
+export function connectSockets(requests: Uint8Array): Promise<readonly (string | undefined)[]>;
 /** Version of the libbpf that was loaded, e.g. '1.1'. */
 export function libbpfVersion(): string;

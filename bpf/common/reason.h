@@ -82,6 +82,8 @@ enum reason {
 	REASON_ANSWER_NO_WAY = 58,    /* that one has no way to the client: as the routes say */
 	/* Of datagrams of this node whose socket insists on a device: */
 	REASON_SENT_ON = 59, /* it leaves by the device that its backend is behind */
+	/* Of sockets: */
+	REASON_SKIPPED_NETNS = 60, /* its network namespace is served as packets */
 };
 
 #endif

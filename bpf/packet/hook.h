@@ -7,6 +7,7 @@
 #define FAIRLEAD_HOOK_H
 
 #include "common/count.h"
+#include "packet/answer/stale.h"
 #include "packet/packet.h"
 
 typedef struct __sk_buff hook_context;
@@ -48,6 +49,12 @@ static __always_inline bool is_of_tc(const struct flow *flow)
 {
 	(void)flow;
 	return false;
+}
+
+/* Of a flow that is one socket's alone: the packet is not that socket's. */
+static __always_inline bool is_of_other_socket(hook_context *ctx, const struct packet *p)
+{
+	return unlikely(p->flow.flags.of_stale) && fl_stale_datagrams(ctx) != STALE_SERVED;
 }
 
 /* At XDP: not before it is decided that the packet is not left. */

@@ -181,9 +181,10 @@ struct {
 } fl_ping SEC(".maps");
 
 /*
- * Connected UDP sockets whose backend is gone, and which the agent may not destroy: the next
- * datagram of one is refused. Written by the agent; read by the packet programs when
- * fl_runtime.refused_sockets is not 0. Key: socket cookie. Full: the agent leaves the others alone.
+ * Connected UDP sockets whose backend is gone, and which the agent may not connect again or
+ * destroy: what becomes of their datagrams. Written by the agent; read by the packet programs when
+ * fl_runtime.refused_sockets is not 0. Key: socket cookie. Value: enum stale_datagrams. Full: the
+ * agent leaves the others alone.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

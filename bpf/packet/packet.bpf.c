@@ -168,6 +168,7 @@ static __always_inline struct packet *begin(bool has_mac)
 	p->is_plain = false;
 	p->in_geneve = false;
 	p->keeps_backend = false;
+	p->of_stale = false;
 	p->former_backend = 0;
 	p->answers_by = 0;
 	return p;

@@ -105,6 +105,7 @@ struct packet {
 	__u8 may_end;		/* of a FIN or RST: it has a sequence number that is not forged */
 	__u8 in_geneve;		/* it has come in Geneve, which has been taken off */
 	__u8 keeps_backend;	/* of p->flow, if it has one: it is to begin again with SNAT */
+	__u8 of_stale;		/* a datagram of a stale socket: see answer/stale.h */
 	tcp_progress progress;	/* of TCP: what the packet says, if it is the client's */
 	__u32 length;		/* of the network packet */
 	__u32 network;		/* offset of its header */

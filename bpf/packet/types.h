@@ -62,6 +62,7 @@ struct flow_flags {
 	__u8 direct_return : 1; /* in Geneve to the backend's node: the flow has no other leg here
 				 */
 	__u8 ipip : 1;		/* the same in IPIP, to a backend that is a real server */
+	__u8 of_stale : 1;	/* of one socket alone, see answer/stale.h */
 };
 
 /*

@@ -132,8 +132,9 @@ static __always_inline void read_message_source(const struct bpf_sock_addr *ctx,
 	a->word[3] = READ_WORD(ctx->msg_src_ip6[3]);
 }
 
-static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family family,
-					 enum l4_protocol protocol, struct request *r)
+/* Returns the cookie of the socket's network namespace. */
+static __always_inline __u64 read_request(struct bpf_sock_addr *ctx, enum family family,
+					  enum l4_protocol protocol, struct request *r)
 {
 	struct bpf_sock *sk = socket_of(ctx);
 	__u64 netns = bpf_get_netns_cookie(ctx);
@@ -146,6 +147,7 @@ static __always_inline void read_request(struct bpf_sock_addr *ctx, enum family 
 	read_bound(sk, family, &r->bound);
 	r->source_port = READ_WORD(sk->src_port);
 	r->source_is_loopback = is_loopback(&r->bound, family);
+	return netns;
 }
 
 /*

@@ -52,4 +52,24 @@ struct {
 	__type(value, struct cgroup_skip);
 } fl_cgroup_skip SEC(".maps");
 
+/*
+ * Network namespaces of pods that have connected to something that may be a Service, if the agent
+ * is to look at them. Key: cookie of the namespace, or NETNS_UNKNOWN. Written by the hooks when a
+ * namespace is new, and by the agent, which removes those that have ended. Full: further ones are
+ * served as NETNS_UNKNOWN says.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct netns_scope);
+} fl_netns SEC(".maps");
+
+/* The cookies of new ones. Full: the agent finds them in fl_netns, a little later. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} new_netns SEC(".maps");
+
 #endif

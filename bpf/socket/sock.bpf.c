@@ -8,6 +8,7 @@
 #include "socket/bind.h"
 #include "socket/connected.h"
 #include "socket/context.h"
+#include "socket/scope/scope.h"
 #include "socket/udp.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -26,8 +27,10 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 		c.reason = REASON_SKIPPED_CGROUP;
 	} else {
 		read_address(ctx, hook, &r.address, &r.port);
-		read_request(ctx, family, protocol, &r);
-		select_backend(&r, family, &c);
+		if (is_as_packets(&r, family, read_request(ctx, family, protocol, &r)))
+			c.reason = REASON_SKIPPED_NETNS;
+		else
+			select_backend(&r, family, &c);
 	}
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
@@ -56,7 +59,10 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 		return OUTCOME_PROCEED;
 	}
 	read_address(ctx, family, &r.address, &r.port);
-	read_request(ctx, family, protocol, &r);
+	if (is_as_packets(&r, family, read_request(ctx, family, protocol, &r))) {
+		count_reason(REASON_SKIPPED_NETNS);
+		return OUTCOME_PROCEED;
+	}
 	read_message_source(ctx, family, &r.bound);
 	find_flow(ctx, sk, &r);
 	select_backend(&r, family, &c);

@@ -46,6 +46,24 @@ struct udp_flow {
 	__u32 pad;
 };
 
+/* Key of fl_netns for namespaces that have no answer yet: no cookie is 0. */
+#define NETNS_UNKNOWN 0
+
+enum scope_state {
+	SCOPE_ASKED = 0,   /* not looked at yet */
+	SCOPE_SOCKETS = 1, /* its sockets are served by the socket hooks */
+	SCOPE_PACKETS = 2, /* they are left alone, and its packets are translated */
+} PACKED_ENUM;
+
+/* What is known of a network namespace. `found` is for people: src/dataplane/bpf/scope/state.ts. */
+struct netns_scope {
+	__u32 tgid; /* of the process that asked first, in the initial process namespace; 0: none */
+	__u16 found;
+	enum scope_state state;
+	__u8 pad;
+};
+
+_Static_assert(sizeof(struct netns_scope) == 8, "netns_scope");
 _Static_assert(sizeof(struct socket_peer) == 48, "socket_peer");
 _Static_assert(sizeof(struct udp_peers) == 24 + UDP_PEERS * 48, "udp_peers");
 _Static_assert(sizeof(struct udp_flow_key) == 32, "udp_flow_key");

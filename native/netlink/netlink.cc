@@ -10,6 +10,7 @@
 
 #include "binding/notify.h"
 #include "netlink/exchange.h"
+#include "system/in_netns.h"
 
 namespace fairlead {
 namespace {
@@ -134,12 +135,20 @@ static Napi::Value OpenNetlink(const Napi::CallbackInfo& info) {
   uint32_t protocol = args.Uint32(args.Option(0, "protocol"), "protocol");
   uint32_t groups = args.Uint32Or(args.Option(0, "groups"), "groups", 0);
   uint32_t size = args.Uint32Or(args.Option(0, "receiveBufferSize"), "receiveBufferSize", 0);
+  Fd netns = ReadNetns(args, 0);
   bool is_watched = !args.At(1).IsUndefined();
   Napi::Function on_readable;
   if (is_watched) on_readable = args.Callback(args.At(1), "onReadable");
   if (!args.ok()) return {};
-  Fd fd = OpenSocket(protocol, groups, size);
-  if (!fd.is_valid()) return ThrowErrno(info.Env(), errno, "socket", "netlink");
+  Fd fd;
+  int error = 0;
+  auto open = [&] {
+    fd = OpenSocket(protocol, groups, size);
+    error = errno;
+  };
+  Failure failure;
+  if (!RunInNetns(netns, open, &failure)) return Throw(info.Env(), failure);
+  if (!fd.is_valid()) return ThrowErrno(info.Env(), error, "socket", "netlink");
   if (!is_watched) return NetlinkSocket::Create(info.Env(), {.fd = std::move(fd), .watch = {}});
   return OpenWatched(info.Env(), std::move(fd), on_readable);
 }

@@ -15,6 +15,7 @@ import { unservedServices } from '../dataplane/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { ObjectChange } from '../model/types.ts';
+import type { NodeSockets } from '../plan/node-sockets/frontends.ts';
 import type { Planner } from '../plan/planner.ts';
 import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
@@ -24,7 +25,7 @@ import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
 export interface AgentParts {
-  readonly planner: Pick<Planner, 'apply' | 'nodesListed' | 'adopt' | 'hasConflicts'>;
+  readonly planner: Pick<Planner, 'apply' | 'nodesListed' | 'adopt' | 'hasConflicts' | 'nodeHas'>;
   readonly dataplane: Dataplane;
   readonly log: Logger;
   readonly addresses: NodeAddresses;
@@ -74,6 +75,8 @@ export interface Agent {
   sourceSynced(): void;
   /** Every other Node there is has been accepted. */
   nodesListed(): void;
+  /** What this node has itself: the plan follows. */
+  nodeHas(sockets: NodeSockets): void;
   /** Reads the programmed state back and repairs it now; resolves with the drift. */
   audit(): Promise<readonly Entry[]>;
   state(): AgentState;
@@ -157,6 +160,12 @@ class RunningAgent implements Agent {
 
   nodesListed(): void {
     this.#parts.planner.nodesListed();
+    this.#isPlanDue = true;
+    this.#schedule();
+  }
+
+  nodeHas(sockets: NodeSockets): void {
+    this.#parts.planner.nodeHas(sockets);
     this.#isPlanDue = true;
     this.#schedule();
   }

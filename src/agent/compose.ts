@@ -9,6 +9,9 @@ import type { Logger } from '../log.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
+import type { Finding } from '../on-node/finding.ts';
+import { uplinksIn } from '../on-node/read/devices.ts';
+import { createFactsReader } from '../on-node/read/facts.ts';
 import { readHostRules, rulesMark } from '../on-node/read/host-rules.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
@@ -21,6 +24,7 @@ import type { Source } from '../source/source.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { deleteConntrack, readConntrack } from '../sys/conntrack/table.ts';
 import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
+import { listenersOf } from '../sys/netlink/listeners.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import { type Agent, createAgent, type SyncFacts } from './agent.ts';
@@ -33,6 +37,9 @@ import {
   type HostRulesFollower,
   type HostRulesSettings,
 } from './host-rules/host-rules.ts';
+import { followNodeSockets } from './node-sockets/follow.ts';
+import { createOnNode, type OnNode } from './on-node/looking.ts';
+import { ownFacts } from './on-node/own-facts.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -67,6 +74,8 @@ export interface InstanceSettings {
   readonly metricsTopServices: number;
   /** undefined: packets are served as they are whatever filters the node has. */
   readonly hostRules?: HostRulesSettings | undefined;
+  /** Where the CNI has its files, and the bit by which rules say "masquerade". */
+  readonly onNode: { readonly cniFolder: string; readonly masqueradeBit: number };
 }
 
 /** Who serves packets, and how that is changed. */
@@ -143,6 +152,11 @@ export async function compose(
     auditIntervalMs: settings.auditIntervalMs,
   });
   closers.push({ close: () => agent.stop() });
+  const nodeSockets = followNodeSockets({
+    ...{ addresses, read: listenersOf, clock: SYSTEM_CLOCK, log },
+    tell: (sockets) => agent.nodeHas(sockets),
+  });
+  closers.push(nodeSockets);
   const directReturn = createDirectReturn({
     ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
     isAble: dataplane.capabilities.directReturn,
@@ -150,11 +164,19 @@ export async function compose(
   });
   closers.push(directReturn);
   agent.listen({
-    onPlan: (plan) => directReturn.planned(plan),
+    onPlan: (plan) => {
+      directReturn.planned(plan);
+      nodeSockets.planned(plan);
+    },
     onSync: ({ plan, isComplete }) => directReturn.synced(plan, isComplete),
   });
   const parts = { agent, dataplane, source: source.source };
-  const { readers, freeze } = freezable(readersOf(parts, settings.metricsTopServices));
+  const more = (): readonly Finding[] => hostRules?.findings() ?? [];
+  const onNode = openOnNode(settings, { network, agent, dataplane, more, log });
+  closers.push(onNode);
+  const { readers, freeze } = freezable(
+    readersOf(parts, { topServices: settings.metricsTopServices, onNode }),
+  );
   const { openServers } = await serversModule;
   const servers = await openServers({
     settings: settings.servers,
@@ -165,9 +187,10 @@ export async function compose(
     log,
   });
   closers.push(servers);
-  hostRules = hostRulesOf(settings, packets, { agent, addresses, servers, log });
+  hostRules = hostRulesOf(settings, packets, { agent, addresses, onNode, log });
   if (hostRules !== undefined) closers.push(hostRules);
   agent.listen({ onSync: whenComplete(() => leavePackets(dataplane)) });
+  onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
@@ -175,11 +198,12 @@ export async function compose(
   handOver(settings.predecessors, dataplane, { agent, closers, log });
   admin.serve(
     routesOf({
-      ...{ node: settings.plan.nodeName, startedAt, addresses, ...parts },
+      ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, ...parts },
       warnings: () => [
         ...(settings.warnings ?? []),
         ...(hostRules?.problems() ?? []),
         ...directReturn.problems(),
+        ...nodeSockets.problems(),
       ],
     }),
   );
@@ -210,17 +234,17 @@ const leavePackets = (dataplane: ComposedDataplane): void =>
   dataplane.leaveNewPackets(dataplane.installation.fallback !== undefined);
 
 function hostRulesOf(
-  { hostRules, servers: { nodeName } }: InstanceSettings,
+  { hostRules }: InstanceSettings,
   { byRules, move }: PacketChoice,
   {
     agent,
     addresses,
-    servers,
+    onNode,
     log,
   }: {
     readonly agent: Agent;
     readonly addresses: NodeAddresses;
-    readonly servers: Servers;
+    readonly onNode: OnNode;
     readonly log: Logger;
   },
 ): HostRulesFollower | undefined {
@@ -230,8 +254,7 @@ function hostRulesOf(
     ...{ read: readHostRules, mark: rulesMark, current: byRules, move },
     plan: () => agent.state().plan,
     localAddresses: () => addresses.current().map(({ address }) => address),
-    tell: (problem) =>
-      servers.events.record('PacketFilter', { kind: 'Node', name: nodeName }, problem),
+    changed: () => onNode.changed(),
     ...{ clock: SYSTEM_CLOCK, log },
   });
 }
@@ -274,6 +297,38 @@ function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void 
       'cannot note --bpf-root in --run-dir: commands need both',
     );
   }
+}
+
+function openOnNode(
+  { onNode: { cniFolder, masqueradeBit } }: InstanceSettings,
+  {
+    network,
+    agent,
+    dataplane,
+    more,
+    log,
+  }: {
+    readonly network: NetworkFollower;
+    readonly agent: Agent;
+    readonly dataplane: ComposedDataplane;
+    readonly more: () => readonly Finding[];
+    readonly log: Logger;
+  },
+): OnNode {
+  const cgroup = dataplane.installation.cgroupRoot;
+  const onNode = createOnNode({
+    read: createFactsReader({ network: () => network.current(), cgroup, cniFolder }),
+    own: () =>
+      ownFacts({
+        ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },
+        uplinks: uplinksIn(network.current()),
+      }),
+    more,
+    clock: SYSTEM_CLOCK,
+    log,
+  });
+  network.listen(() => onNode.changed());
+  return onNode;
 }
 
 /** From the engines that this agent does not run. */

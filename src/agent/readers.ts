@@ -10,16 +10,18 @@ import type {
 } from '../server/metrics/readings.ts';
 import type { Source } from '../source/source.ts';
 import { packageVersion } from '../sys/package.ts';
+import type { OnNode } from './on-node/looking.ts';
 import type { Running } from './routes.ts';
 
 export function readersOf(
   { agent, dataplane, source }: Pick<Running, 'agent' | 'dataplane' | 'source'>,
-  topServices: number,
+  { topServices, onNode }: { readonly topServices: number; readonly onNode: OnNode },
 ): AgentReaders {
   return {
     version: packageVersion(),
     engine: () => dataplane.capabilities.dataplane,
     lacks: () => dataplane.dataplanes.flatMap(lacksOf),
+    findings: () => onNode.findings(),
     fallback: () => dataplane.installation.fallback,
     isReady: () => agent.state().isReady,
     plan: () => agent.state().plan,

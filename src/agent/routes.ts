@@ -13,6 +13,7 @@ import { inSlices } from '../sys/clock.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
 import type { Agent } from './agent.ts';
+import type { OnNode } from './on-node/looking.ts';
 
 /** Work between two turns of the event loop. */
 const SLICE_MS = 10;
@@ -26,6 +27,7 @@ export interface Running {
   /** As they are now. */
   readonly warnings?: () => readonly Problem[];
   readonly addresses: NodeAddresses;
+  readonly onNode?: OnNode;
 }
 
 /** Served until the agent has started. */
@@ -44,6 +46,7 @@ export function routesOf(running: Running): Routes {
     '/v1/status': () =>
       statusOf({
         ...{ version, node, startedAt, dataplane, source, state: agent.state() },
+        ...(running.onNode && { findings: running.onNode.findings(true) }),
         warnings: running.warnings?.() ?? [],
       }),
     '/v1/audit': async () => (agent.state().isReady ? { drift: await agent.audit() } : {}),
@@ -54,6 +57,7 @@ export function routesOf(running: Running): Routes {
         running.addresses.current().map(({ address }) => address),
         { dataplanes: dataplane.dataplanes, held },
         query,
+        running.onNode?.findings(),
       );
     },
     '/v1/services': async () => {

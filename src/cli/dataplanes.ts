@@ -48,6 +48,7 @@ export interface DataplaneSettings {
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  readonly socketScope: BpfSettings['socketScope'];
 }
 
 /** @returns a function that opens the dataplane. Throws FairleadError if this machine cannot run one. */

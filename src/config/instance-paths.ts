@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Default locations of what outlives the process of an instance.
+// Default locations of what outlives the process of an instance, and of what others have on the node.
 
 /** Pins of maps and links. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/fairlead';
 /** Socket and state. */
 export const DEFAULT_RUN_DIR = '/run/fairlead';
+/** Where container runtimes look for the network of pods. */
+export const DEFAULT_CNI_FOLDER = '/etc/cni/net.d';

@@ -106,6 +106,7 @@ const OF_BPF: readonly Row[] = [
     isNotDefault('obey'),
   ],
   [['tcOrder'], 'ignored by the iptables engine: it attaches no programs', isNotDefault('outer')],
+  [['socketScope'], ALL_PACKETS, isNotDefault('auto')],
   [
     ['xdp'],
     'ignored by the iptables engine: it attaches no programs',

@@ -81,6 +81,10 @@ export interface Dataplane {
   leaveNewPackets?(isLeft: boolean): void;
   /** The network devices of the node, if programs are attached to devices at all. */
   devices?(): readonly DeviceView[];
+  /**
+   * Called once, before the first sync: packets of pods are translated by this dataplane, by another one, or (undefined) by none.
+   */
+  packetsAreServed?(by: 'itself' | 'another' | undefined): void;
   /** An earlier agent has taken part in direct return: its flows may go on. */
   hadDirectReturn?(): boolean;
   /** `listener` is called when freed entries are reusable: a retry after MAP_FULL may succeed. */

@@ -41,14 +41,15 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
   tables: all.flatMap(({ tables }) => tables),
   outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
   connections: { [Symbol.iterator]: () => connectionsOf(all) },
-  ...firstStaleSockets(all),
+  ...ofSockets(all),
   traffic: { [Symbol.iterator]: () => trafficOf(all) },
 });
 
 /** One dataplane has sockets. */
-function firstStaleSockets(all: readonly Counters[]): Pick<Counters, 'staleSockets'> {
+function ofSockets(all: readonly Counters[]): Pick<Counters, 'staleSockets' | 'scope'> {
   const staleSockets = all.find((counters) => counters.staleSockets !== undefined)?.staleSockets;
-  return staleSockets === undefined ? {} : { staleSockets };
+  const scope = all.find((counters) => counters.scope !== undefined)?.scope;
+  return { ...(staleSockets && { staleSockets }), ...(scope && { scope }) };
 }
 
 function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {

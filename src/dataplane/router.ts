@@ -39,7 +39,17 @@ export function createRouter(
   fallback?: Fallback,
 ): ComposedDataplane {
   const [first, ...others] = dataplanes;
+  tellOfPackets(dataplanes);
   return others.length === 0 ? onlyOne(first, fallback) : new Router(dataplanes, fallback);
+}
+
+/** The sockets of pods that a dataplane leaves alone come to the first one that translates packets. */
+function tellOfPackets(dataplanes: readonly Dataplane[]): void {
+  const serving = dataplanes.find(({ capabilities }) => capabilities.serves.packet !== undefined);
+  for (const dataplane of dataplanes) {
+    const by = serving === dataplane ? 'itself' : 'another';
+    dataplane.packetsAreServed?.(serving === undefined ? undefined : by);
+  }
 }
 
 /** Nothing can move, so there is nothing to order and nothing to remember. */

@@ -100,10 +100,34 @@ export interface StaleSocketsState {
   /** What that cannot do, and why; known after the first pass. */
   readonly limits: readonly string[];
   readonly destroyed: readonly DestroyedSockets[];
+  /** UDP sockets that have been connected to another backend. */
+  readonly connected: number;
+  /** Of pods, of the latest pass: the packet programs send their datagrams to another backend. */
+  readonly served: number;
+  /** Of the latest pass: to be connected when their Service has a backend. */
+  readonly waiting: number;
   /** Of pods, of the latest pass: they are not destroyed, but refused with their next datagram. */
   readonly refused: number;
   /** By the latest pass. */
   readonly left: readonly LeftSockets[];
+}
+
+/** --socket-scope: whose sockets the hooks serve; those of the node always. */
+export type SocketScope = 'auto' | 'host' | 'pods';
+
+export interface ScopeView {
+  readonly asked: SocketScope;
+  readonly used: SocketScope;
+  /** Why another one is used. */
+  readonly why?: string;
+  /** Network namespaces of pods that have connected to Services, where `used` is auto. */
+  readonly known: number;
+  /** Those of them that are served as packets. */
+  readonly asPackets: number;
+  /** Those that the agent does not see: their sockets are served. */
+  readonly unseen: number;
+  /** How a new one is served until it has been looked at. */
+  readonly unlooked: 'sockets' | 'packets';
 }
 
 export interface Traffic {
@@ -126,6 +150,8 @@ export interface Counters {
   readonly connections: Iterable<PortConnections>;
   /** undefined: this dataplane leaves them alone. */
   readonly staleSockets?: StaleSocketsState;
+  /** undefined: no hooks on sockets. */
+  readonly scope?: ScopeView;
   /** Packets of each Service port as of the last reading; undefined: the packet layer is not loaded. */
   readonly traffic?: Iterable<PortTraffic> | undefined;
 }

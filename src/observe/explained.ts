@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's answer to `fairlead explain`. The Maglev table that it needs may have 131,071 entries: it is made in slices
 // between which the event loop runs.
+
+import type { Finding } from '../on-node/finding.ts';
 import type { TableOf } from '../plan/explain/maglev.ts';
 import { parsePacket } from '../plan/explain/packet.ts';
 import { type MaglevInput, populate } from '../plan/maglev/table.ts';
 import type { Plan } from '../plan/types.ts';
 import { inSlices } from '../sys/clock.ts';
 import { type Answer, answer, type Serving } from './answer.ts';
+import { withNodeSteps } from './node-steps.ts';
 
 const SLICE_MS = 5;
 const NO_TABLE = new Uint16Array();
@@ -20,6 +23,7 @@ export async function explained(
   interfaceAddresses: readonly string[],
   serving: Serving,
   query: URLSearchParams,
+  findings: readonly Finding[] = [],
 ): Promise<Answer | { readonly error: string }> {
   if (plan === undefined) return { error: 'the agent has no plan yet' };
   const localAddresses = [...plan.node.localAddresses, ...interfaceAddresses];
@@ -27,7 +31,8 @@ export async function explained(
   const by = query.get('by') ?? undefined;
   const parsed = parsePacket(query.get('from') ?? '', query.get('to') ?? '', by);
   if (!parsed.ok) return { error: parsed.reason };
-  return withTable((tableOf) => answer(here, parsed.packet, { ...serving, tableOf }));
+  const found = await withTable((tableOf) => answer(here, parsed.packet, { ...serving, tableOf }));
+  return withNodeSteps(found, findings);
 }
 
 /** The first answer tells which table is needed, the second one has it. */

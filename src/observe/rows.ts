@@ -4,10 +4,18 @@
 
 /**
  * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
+ * node-process: a process of this node listens there and gets it, so no dataplane is to have it ·
  * extra: programmed, not planned, or by a dataplane that is not to serve it · not-served: no dataplane can serve
  * it to any client · unknown: no agent runs, so the desired state is not known.
  */
-export type KernelState = 'ok' | 'missing' | 'stale' | 'extra' | 'not-served' | 'unknown';
+export type KernelState =
+  | 'ok'
+  | 'missing'
+  | 'stale'
+  | 'node-process'
+  | 'extra'
+  | 'not-served'
+  | 'unknown';
 
 const byName = (a: { row: string }, b: { row: string }): number =>
   a.row < b.row ? -1 : a.row > b.row ? 1 : 0;

@@ -14,14 +14,22 @@ import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/ent
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
-import type { Algorithm, Forwarding, FrontendKind, TrafficPolicy } from '../model/types.ts';
+import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import { entriesFor } from '../plan/maglev/size.ts';
-import type { BackendList, Frontend, Plan, ServicePlan, ServicePortPlan } from '../plan/types.ts';
+import type {
+  BackendList,
+  Frontend,
+  NodeFrontend,
+  Plan,
+  ServicePlan,
+  ServicePortPlan,
+} from '../plan/types.ts';
+import { type ExposureColumns, exposureOf, sourcesOf } from './exposure-rows.ts';
 import { type KernelState, sortedInSteps } from './rows.ts';
 
-export interface ServiceRow {
+export interface ServiceRow extends ExposureColumns {
   readonly namespace: string;
   readonly name: string;
   readonly port: string;
@@ -51,16 +59,6 @@ export interface ServiceRow {
   readonly usedForwarding?: Forwarding;
   /** `10.1.1.5:8080=3` of backends whose weight is not 1, sorted; 0 = gets no new connections. */
   readonly weights?: readonly string[];
-  /** Of clients that may use it, with the address itself, or by `sourcePolicy` of those that may not; undefined: all may, or no agent runs. */
-  readonly sourceRanges: readonly string[] | undefined;
-  /** What becomes of clients in `sourceRanges`; undefined: they are allowed, and nobody else. */
-  readonly sourcePolicy?: 'deny';
-  /** Kinds of frontends that the Service is restricted to. */
-  readonly exposedKinds?: readonly FrontendKind[];
-  /** Label selector of the nodes that have its frontends except the ClusterIP; '' = it could not be read. */
-  readonly exposedOn?: string;
-  /** Whether this node is one of them. */
-  readonly isExposedHere?: boolean;
   /** Backends for clients on this node, sorted; empty if the plan or the kernel lacks the frontend. */
   readonly desired: readonly string[];
   readonly kernel: readonly string[];
@@ -112,6 +110,7 @@ export function* serviceRowsInSteps(
         held.delete(id);
         yield;
       }
+      rows.push(...nodeProcessRows(service, port, held));
     }
   }
   for (const views of held.values()) rows.push(...kernelOnlyRows(views, plan !== undefined));
@@ -120,6 +119,33 @@ export function* serviceRowsInSteps(
     (row) => `${row.namespace}/${row.name} ${row.family} ${row.frontend}`,
   );
 }
+
+/** Frontends that a process of this node gets, unless a dataplane still has them. */
+function nodeProcessRows(
+  service: ServicePlan,
+  port: ServicePortPlan,
+  held: ReadonlyMap<string, unknown>,
+): readonly ServiceRow[] {
+  return (port.onNode ?? [])
+    .filter(({ isListenedTo }) => isListenedTo)
+    .filter((frontend) => !held.has(frontendKeyText(idOf(frontend, port))))
+    .map((frontend) => nodeProcessRow(service, port, frontend));
+}
+
+const nodeProcessRow = (
+  { namespace, name, type, labels = '' }: ServicePlan,
+  port: ServicePortPlan,
+  frontend: NodeFrontend,
+): ServiceRow => ({
+  ...{ namespace, name, type, labels, port: port.portName, family: port.family },
+  ...{ kind: frontend.kind, frontend: frontendText(idOf(frontend, port)) },
+  ...{ internalTrafficPolicy: undefined, externalTrafficPolicy: undefined },
+  ...{ affinitySeconds: port.affinityTimeoutSeconds, sourceRanges: undefined },
+  ...{ desired: [], kernel: [], externalDesired: [], externalKernel: [], terminating: [] },
+  ...{ kernelState: 'node-process', servedBy: [NODE_PROCESS], limits: [] },
+});
+
+const NODE_PROCESS = 'a process of this node that listens there';
 
 /** One view of each dataplane that has programmed it. */
 function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]> {
@@ -133,7 +159,10 @@ function byFrontend(kernel: Iterable<FrontendView>): Map<string, FrontendView[]>
   return frontends;
 }
 
-const idOf = ({ address, port }: Frontend, { family, protocol }: ServicePortPlan): FrontendId => ({
+const idOf = (
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
+  { family, protocol }: ServicePortPlan,
+): FrontendId => ({
   family,
   address,
   port,
@@ -196,26 +225,6 @@ function plannedRow(
     limits: unservedTexts(dataplanes, port, frontend),
     ...notesOf(service, port),
     ...countersOf(views),
-  };
-}
-
-function sourcesOf(
-  { sources }: ServicePortPlan,
-  { isFiltered }: Frontend,
-): Pick<ServiceRow, 'sourceRanges' | 'sourcePolicy'> {
-  if (!isFiltered || sources === undefined) return { sourceRanges: undefined };
-  const { policy, ranges } = sources;
-  return { sourceRanges: ranges, ...(policy === 'deny' && { sourcePolicy: policy }) };
-}
-
-function exposureOf({
-  exposure,
-}: ServicePlan): Pick<ServiceRow, 'exposedKinds' | 'exposedOn' | 'isExposedHere'> {
-  if (exposure === undefined) return {};
-  const { kinds, nodes, isHere } = exposure;
-  return {
-    ...(kinds !== undefined && { exposedKinds: kinds }),
-    ...(nodes !== undefined && { exposedOn: nodes, isExposedHere: isHere }),
   };
 }
 

@@ -8,12 +8,16 @@ import type {
   DeviceView,
   Hook,
   Installation,
+  ScopeView,
   StaleSocketsState,
   TableFill,
 } from '../dataplane/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Rejection } from '../model/types.ts';
+import type { Finding } from '../on-node/finding.ts';
 import { type PeerCounts, peerCounts } from '../plan/decide/peers.ts';
+import { frontendsOnNode } from '../plan/node-sockets/frontends.ts';
+import type { Plan } from '../plan/types.ts';
 import type { ClusterStatus } from '../source/apiserver/cluster.ts';
 import type { Source } from '../source/source.ts';
 
@@ -59,8 +63,14 @@ export interface Status {
   readonly tables: readonly TableFill[];
   readonly reasons: Readonly<Record<string, number>>;
   readonly staleSockets?: StaleSocketsState;
+  /** Whose connections are translated at the socket. */
+  readonly scope?: ScopeView;
+  /** Frontends that processes of this node get, because they listen there; absent = none. */
+  readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
   /** Other nodes, if some Service asks for direct return. */
   readonly directReturn?: PeerCounts;
+  /** What else is on the node, by topic. */
+  readonly onThisNode?: readonly Finding[];
   /** Problems of the source, and rejected objects and fields with file and line. */
   readonly problems: readonly Problem[];
 }
@@ -72,6 +82,7 @@ export interface StatusParts {
   readonly dataplane: ComposedDataplane;
   readonly source: Source;
   readonly state: AgentState;
+  readonly findings?: readonly Finding[];
   /** Kernel settings, or annotations, that could not be written. */
   readonly warnings?: readonly Problem[];
 }
@@ -79,9 +90,10 @@ export interface StatusParts {
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
   const { installation, dataplanes } = parts.dataplane;
-  const { tables, outcomes, staleSockets } = parts.dataplane.counters();
+  const { tables, outcomes, staleSockets, scope } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   const directReturn = peerCounts(state.plan);
+  const nodeProcesses = nodeProcessesOf(state.plan);
   return {
     apiVersion: 'fairlead.io/v1',
     kind: 'Status',
@@ -113,13 +125,21 @@ export function statusOf(parts: StatusParts): Status {
     tables,
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
+    ...(scope && { scope }),
     ...(directReturn && { directReturn }),
+    ...(nodeProcesses.length > 0 && { nodeProcesses }),
+    ...(parts.findings && { onThisNode: parts.findings }),
     problems: [
       ...(parts.warnings ?? []),
       ...problemsOf(source, state.plan?.rejections ?? []).filter(({ isNote }) => isNote !== true),
     ],
   };
 }
+
+const nodeProcessesOf = (plan: Plan | undefined): NonNullable<Status['nodeProcesses']> =>
+  [...(plan === undefined ? [] : frontendsOnNode(plan))]
+    .filter(({ isListenedTo }) => isListenedTo)
+    .map(({ service, key }) => ({ service, frontend: key }));
 
 /** Those of the source, then rejected objects and fields with the place they stand in. */
 export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {

@@ -21,6 +21,7 @@ import { buildContext, nodeContextOf } from './decide/node-context.ts';
 import { type IncumbentOf, ownerAmong } from './decide/ownership.ts';
 import { buildService, serviceKey } from './decide/service-plan.ts';
 import { exposedService, type NodeLabels } from './exposure/exposure.ts';
+import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from './node-sockets/frontends.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
@@ -39,6 +40,7 @@ export function buildAll(
   objects: readonly NamedObject[],
   settings: PlanSettings,
   incumbentOf: IncumbentOf = () => undefined,
+  nodeSockets = NO_NODE_SOCKETS,
 ): Plan {
   const rejections: (readonly Rejection[])[] = [];
   const sharing = createSharing();
@@ -57,14 +59,13 @@ export function buildAll(
   );
   const services = read('Service', projectService);
   const slices = slicesByService(read('EndpointSlice', projectSlice));
-  const owners = ownersOf(services, settings, { labels: nodeContext.node.labels, incumbentOf });
-  const context = buildContext(settings, nodeContext, {
-    hasConflicts: () => true,
-    otherOwner: (frontend, asking) => {
-      const owner = owners.get(frontend);
-      return owner === asking ? undefined : owner;
-    },
-  });
+  const owners = ownersOf(services, settings, nodeContext.node.labels, incumbentOf);
+  const otherOwner = (frontend: string, asking: ServiceKey): ServiceKey | undefined => {
+    const owner = owners.get(frontend);
+    return owner === asking ? undefined : owner;
+  };
+  const owning = { hasConflicts: () => true, otherOwner };
+  const context = buildContext(settings, nodeContext, owning, nodeSockets);
   const plans = new Map<ServiceKey, ServicePlan>();
   for (const service of services) {
     const key = serviceKey(service);
@@ -73,9 +74,11 @@ export function buildAll(
     rejections.push(built.rejections);
   }
   const direct = new Set([...plans.values()].filter(serviceWantsDirectReturn));
+  const onNode = [...plans].flatMap(([key, plan]) => (isOnNode(plan) ? [key] : []));
   return {
     services: plans,
     ...directReturnFlag(direct),
+    ...onNodeFlag(new Set(onNode)),
     ...nodeContext,
     rejections: orderRejections(rejections),
   };
@@ -96,7 +99,8 @@ function slicesByService(
 function ownersOf(
   services: readonly Service[],
   settings: PlanSettings,
-  { labels, incumbentOf }: { readonly labels: NodeLabels; readonly incumbentOf: IncumbentOf },
+  labels: NodeLabels,
+  incumbentOf: IncumbentOf,
 ): ReadonlyMap<string, ServiceKey | undefined> {
   const byKey = new Map(services.map((service) => [serviceKey(service), service]));
   const contenders = new Map<string, ServiceKey[]>();

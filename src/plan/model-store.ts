@@ -42,6 +42,18 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
   const keysOf = (service: Service, own: NodeLabels): readonly string[] =>
     frontendKeysOf(exposedService(service, own), settings.allowExternalIps);
 
+  /** What the node exposes, it asks for. */
+  const takeNode = (change: ObjectChange): void => {
+    const before = nodeLabels();
+    takeNamed(nodes, change, projectNode);
+    if (before === nodeLabels()) return;
+    for (const [key, service] of services) {
+      if (service.exposure?.nodes === undefined) continue;
+      owners.release(key, keysOf(service, before));
+      owners.add(key, keysOf(service, nodeLabels()));
+    }
+  };
+
   /** @param counted some version of the object counts: it does until a good one comes, or none */
   const projected = <T>(change: ObjectChange, project: Project<T>, counted: boolean): Judged<T> => {
     const key = refText(change.ref);
@@ -58,18 +70,6 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
     const { name } = change.ref;
     const { value, keep } = projected(change, project, into.has(name));
     if (!keep) put(into, name, value);
-  };
-
-  /** What the node exposes, it asks for. */
-  const takeNode = (change: ObjectChange): void => {
-    const before = nodeLabels();
-    takeNamed(nodes, change, projectNode);
-    if (before === nodeLabels()) return;
-    for (const [key, service] of services) {
-      if (service.exposure?.nodes === undefined) continue;
-      owners.release(key, keysOf(service, before));
-      owners.add(key, keysOf(service, nodeLabels()));
-    }
   };
 
   const takeService = (change: ObjectChange): ServiceKey => {

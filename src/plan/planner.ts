@@ -9,6 +9,8 @@ import { buildContext, type NodeContext } from './decide/node-context.ts';
 import type { IncumbentOf } from './decide/ownership.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
 import { createModelStore } from './model-store.ts';
+import { isOnNode, type NodeSockets, onNodeFlag } from './node-sockets/frontends.ts';
+import { createKnownSockets } from './node-sockets/known.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
 
 export interface Planner {
@@ -19,6 +21,8 @@ export interface Planner {
   readonly hasConflicts: () => boolean;
   /** Every other Node there is has been applied. */
   readonly nodesListed: () => void;
+  /** What this node has itself, from the next `apply` on. */
+  readonly nodeHas: (sockets: NodeSockets) => void;
   /** The plan of everything applied so far. */
   readonly current: () => Plan;
 }
@@ -38,6 +42,8 @@ export function createPlanner(
   const model = createModelStore(settings, nowMs);
   const services = new Map<ServiceKey, ServicePlan>();
   const direct = new Set<ServiceKey>();
+  const onNode = new Set<ServiceKey>();
+  const known = createKnownSockets(model, settings);
   let areNodesListed = !awaitsNodes;
   let areNodesDue = false;
   let nodeContext: NodeContext | undefined;
@@ -49,6 +55,7 @@ export function createPlanner(
   const current = (): Plan => ({
     services,
     ...directReturnFlag(direct),
+    ...onNodeFlag(new Set(onNode)),
     ...(nodeContext ?? newContext()),
     rejections: model.rejections.list(),
   });
@@ -60,7 +67,7 @@ export function createPlanner(
       return false;
     }
     nodeContext = renewed;
-    context = buildContext(settings, renewed, model.owners);
+    context = buildContext(settings, renewed, model.owners, known.current());
     return true;
   };
 
@@ -69,6 +76,7 @@ export function createPlanner(
     const service = model.services.get(key);
     if (service === undefined || context === undefined) {
       direct.delete(key);
+      onNode.delete(key);
       return services.delete(key);
     }
     const built = buildService(service, model.slices.of(key), context);
@@ -77,6 +85,8 @@ export function createPlanner(
     services.set(key, built.plan);
     if (serviceWantsDirectReturn(built.plan)) direct.add(key);
     else direct.delete(key);
+    if (isOnNode(built.plan)) onNode.add(key);
+    else onNode.delete(key);
     return true;
   };
 
@@ -85,6 +95,7 @@ export function createPlanner(
     const isNodeWide = model.take(changes, touched) || nodeContext === undefined || areNodesDue;
     areNodesDue = false;
     for (const key of model.owners.resolve()) touched.add(key);
+    for (const key of known.takeConcerned()) touched.add(key);
     const isGlobal = isNodeWide && renewNodeContext();
     const changed: ServiceKey[] = [];
     const previous = new Map<ServiceKey, ServicePlan>();
@@ -103,8 +114,13 @@ export function createPlanner(
     areNodesListed = true;
   };
 
+  const nodeHas = (sockets: NodeSockets): void => {
+    known.set(sockets);
+    if (context !== undefined) context = { ...context, nodeSockets: sockets };
+  };
+
   const { adopt, hasConflicts } = model.owners;
-  return { apply, current, nodesListed, adopt, hasConflicts };
+  return { apply, current, nodesListed, adopt, hasConflicts, nodeHas };
 }
 
 const refOf = ({ namespace, name }: Service): ObjectRef => ({ kind: 'Service', namespace, name });

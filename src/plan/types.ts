@@ -76,6 +76,14 @@ export interface Frontend {
   readonly isEndpointPort?: true;
 }
 
+/** A frontend at an address that this node has itself. */
+export interface NodeFrontend extends Pick<Frontend, 'port'> {
+  readonly kind: Exclude<FrontendKind, 'NodePort'>;
+  readonly address: string;
+  /** A process of the node listens there: it gets what is sent there, and the frontend is not among `frontends`. */
+  readonly isListenedTo: boolean;
+}
+
 /** One Service port in one family: the unit that owns backends, affinity and counters. */
 export interface ServicePortPlan {
   /** `ns/name:portname/TCP/IPv4` (no colon part for an unnamed port): unique and stable. */
@@ -106,13 +114,16 @@ export interface ServicePortPlan {
    */
   readonly serving: BackendList;
   readonly frontends: readonly Frontend[];
-  /** Who may use those frontends that are filtered; absent if none is. */
-  readonly sources?: SourceFilter;
   /** Why no EndpointSlice has an endpoint for it; absent = one may have. */
   readonly emptyNote?: EmptyNote;
+  /** Who may use those frontends that are filtered; absent if none is. */
+  readonly sources?: SourceFilter;
+  /** Frontends at addresses that this node has itself; absent = none. */
+  readonly onNode?: readonly NodeFrontend[];
   /**
    * ClusterIP at which every port that the Service does not have is refused, on behalf of this one: in each
-   * family the Service's first port with a ClusterIP has it. A ClusterIP that is not exposed has no other ports.
+   * family the Service's first port with a ClusterIP has it. A ClusterIP that is not exposed has no other ports,
+   * nor has an address of this node, which other processes may use.
    */
   readonly refusesOtherPortsOf?: string | undefined;
 }
@@ -171,6 +182,8 @@ export interface Plan {
   readonly services: ReadonlyMap<ServiceKey, ServicePlan>;
   /** Some rule asks for direct return. */
   readonly wantsDirectReturn?: true;
+  /** Services with frontends at addresses that this node has itself; absent = none. */
+  readonly onNode?: ReadonlySet<ServiceKey>;
   /** Which local addresses answer NodePorts, per family: all of them, or those inside these prefixes. */
   readonly nodePortAddresses: Readonly<Record<Family, 'all' | readonly string[]>>;
   /** How `pod` is recognised; undefined = no detector, nothing is a pod. */

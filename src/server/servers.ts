@@ -10,10 +10,12 @@ import { reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { isNodeEligible } from '../model/node/eligibility.ts';
 import type { Family, ObjectChange } from '../model/types.ts';
+import type { Finding } from '../on-node/finding.ts';
 import type { ServiceKey } from '../plan/types.ts';
 import type { RequestFacts } from '../source/apiserver/counters.ts';
 import { SYSTEM_CLOCK } from '../sys/clock.ts';
 import { followFullTables } from './events/full-tables.ts';
+import { createNodeConflicts } from './events/node-conflict.ts';
 import { createEventRecorder, type EventRecorder, type EventSender } from './events/recorder.ts';
 import { createSyncEvents } from './events/sync-events.ts';
 import { followXdp } from './events/xdp.ts';
@@ -58,6 +60,8 @@ export interface Servers {
   arrived(changes: readonly ObjectChange[]): void;
   synced(facts: SyncFacts): void;
   conntrackCleaned: Metrics['conntrackCleaned'];
+  /** What breaks Services on this node and has not done so before. */
+  nodeConflicts(fresh: readonly Finding[]): void;
   /** One request to the API server. */
   requested(request: RequestFacts): void;
   /** The configuration file was written, possibly with its original content. */
@@ -104,6 +108,7 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     events,
     ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
     conntrackCleaned: metrics.conntrackCleaned,
+    nodeConflicts: createNodeConflicts((...event) => events.record(...event), settings.nodeName),
     requested: metrics.requested,
     configWritten({ path, isChanged }) {
       shown.isConfigChanged = isChanged;

@@ -72,6 +72,9 @@ export const openRingBuffer: Native['openRingBuffer'] = (...args) =>
   addon().openRingBuffer(...args);
 export const openNetlink: Native['openNetlink'] = (...args) => addon().openNetlink(...args);
 export const tcxPrograms: Native['tcxPrograms'] = (...args) => addon().tcxPrograms(...args);
+export const cgroupPrograms: Native['cgroupPrograms'] = (...args) =>
+  addon().cgroupPrograms(...args);
+export const programName: Native['programName'] = (...args) => addon().programName(...args);
 export const tcFilter: Native['tcFilter'] = (...args) => addon().tcFilter(...args);
 export const removeTcFilter: Native['removeTcFilter'] = (...args) =>
   addon().removeTcFilter(...args);
@@ -94,8 +97,11 @@ export const receiveDescriptors: Native['receiveDescriptors'] = (...args) =>
 export const netnsCookie: Native['netnsCookie'] = (...args) => addon().netnsCookie(...args);
 export const netnsAddresses: Native['netnsAddresses'] = (...args) =>
   addon().netnsAddresses(...args);
+export const xtTargets: Native['xtTargets'] = (...args) => addon().xtTargets(...args);
 export const waitGracePeriod: Native['waitGracePeriod'] = () => addon().waitGracePeriod();
 export const readIterator: Native['readIterator'] = (...args) => addon().readIterator(...args);
+export const connectSockets: Native['connectSockets'] = (...args) =>
+  addon().connectSockets(...args);
 export const destroySockets: Native['destroySockets'] = (...args) =>
   addon().destroySockets(...args);
 export const libbpfVersion: Native['libbpfVersion'] = () => addon().libbpfVersion();

@@ -1,22 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Datagrams of a pod's socket that was connected to a Service and whose backend is gone. The agent
- * destroys such sockets; those that it may not, it names in fl_refused_sock, and here their
- * datagrams are refused: the program is told by its next call, and connects again.
+ * connects such sockets again; those that it may not, it names in fl_refused_sock, and here their
+ * datagrams become requests to the Service: for this flow alone the former backend's address is a
+ * frontend, and answers come from it. Where the Service has no backend, they are refused.
  *
  * The packet of a pod still belongs to its socket when it comes in by the device of the pod, so
- * that nothing is taken for such a datagram that goes to the same address by itself.
+ * that nothing is taken for such a datagram that goes to the same address by itself: every datagram
+ * of such a flow is asked.
  */
 #ifndef FAIRLEAD_ANSWER_STALE_H
 #define FAIRLEAD_ANSWER_STALE_H
 
 #include "common/stored.h"
-#include "packet/answer/refuse.h"
+#include "packet/packet.h"
 
-static __always_inline bool refuses_sockets(void)
+/* Value of fl_refused_sock: what becomes of the datagrams. 0: as STALE_REFUSED. */
+enum stale_datagrams {
+	STALE_REFUSED = 1,
+	STALE_SERVED = 2, /* they are requests to its Service */
+};
+
+static __always_inline bool may_be_of_stale(const struct packet *p)
 {
-	struct runtime_flags *flags = runtime_flags();
+	struct runtime_flags *flags;
 
+	if (p->wire.protocol != PROTOCOL_UDP)
+		return false;
+	flags = runtime_flags();
 	return flags && flags->refused_sockets;
 }
 
@@ -29,40 +40,30 @@ static __always_inline bool is_of_backend(const struct socket_peer *peer, const 
 	       is_gone(peer->backend_id, peer->service_id, peer->generation, peer->family);
 }
 
-static __always_inline bool is_of_refused(struct __sk_buff *skb, const struct packet *p)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct socket_peer *peer;
-	__u64 cookie;
-
-	if (!sk)
-		return false;
-	cookie = bpf_get_socket_cookie(skb);
-	if (!bpf_map_lookup_elem(&fl_refused_sock, &cookie))
-		return false;
-	peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
-	return peer && is_of_backend(peer, p);
-}
-
-/* A datagram that is for no frontend. */
-static __always_inline int on_datagram(struct __sk_buff *skb, enum family family)
+/*
+ * What is to become of the packet if it is a datagram of a stale socket that the agent has named,
+ * an enum stale_datagrams; p->request is then one to its Service. 0: it is none.
+ */
+__noinline int fl_stale_datagrams(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
+	struct bpf_sock *sk = skb->sk;
+	struct socket_peer *peer;
+	__u32 *datagrams;
+	__u64 cookie;
 
-	if (!p || !is_of_refused(skb, p))
-		return LEAVE;
-	count_reason(REASON_REFUSED_STALE_SOCKET);
-	return refuse(skb, family);
-}
-
-__noinline int fl_datagram4(struct __sk_buff *skb)
-{
-	return on_datagram(skb, FAMILY_IPV4);
-}
-
-__noinline int fl_datagram6(struct __sk_buff *skb)
-{
-	return on_datagram(skb, FAMILY_IPV6);
+	if (!p || !sk)
+		return 0;
+	cookie = bpf_get_socket_cookie(skb);
+	datagrams = bpf_map_lookup_elem(&fl_refused_sock, &cookie);
+	if (!datagrams)
+		return 0;
+	peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
+	if (!peer || !is_of_backend(peer, p))
+		return 0;
+	p->request.address = *as_address(peer->service_address);
+	p->request.port = peer->service_port;
+	return *datagrams == STALE_SERVED ? STALE_SERVED : STALE_REFUSED;
 }
 
 #endif

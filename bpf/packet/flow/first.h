@@ -19,9 +19,13 @@ static __always_inline int on_other(struct __sk_buff *skb, const struct packet *
 		return LEAVE;
 	if (unlikely(may_be_geneve(p)))
 		return on_geneve(skb);
-	if (unlikely(refuses_sockets()))
-		return family == FAMILY_IPV4 ? fl_datagram4(skb) : fl_datagram6(skb);
 	return LEAVE;
+}
+
+static __always_inline int refuse_stale(struct __sk_buff *skb, enum family family)
+{
+	count_reason(REASON_REFUSED_STALE_SOCKET);
+	return refuse(skb, family);
 }
 
 static __always_inline int on_first(struct __sk_buff *skb, enum family family)
@@ -31,12 +35,19 @@ static __always_inline int on_first(struct __sk_buff *skb, enum family family)
 
 	if (!p)
 		return LEAVE;
-	if (!frontend_of_destination(p, family))
-		return on_other(skb, p, family);
+	if (!frontend_of_destination(p, family)) {
+		action = unlikely(may_be_of_stale(p)) ? fl_stale_datagrams(skb) : 0;
+		if (!action)
+			return on_other(skb, p, family);
+		if (action == STALE_REFUSED)
+			return refuse_stale(skb, family);
+		p->of_stale = true;
+	}
 	action = choose_backend(skb, p, true, family);
 	if (action != UNDECIDED)
-		return action;
-	if (unlikely(goes_directly(p))) {
+		return action == LEAVE && p->of_stale ? refuse_stale(skb, family) : action;
+	/* Geneve has no place for the address that answers of a stale socket's are to come from. */
+	if (unlikely(goes_directly(p) && !p->of_stale)) {
 		action = family == FAMILY_IPV4 ? fl_begin_direct4(skb) : fl_begin_direct6(skb);
 		if (action != UNDECIDED)
 			return action;
@@ -60,7 +71,7 @@ static __always_inline int on_no_flow(struct __sk_buff *skb, struct packet *p, e
 	if (p->is_later_fragment)
 		return family == FAMILY_IPV4 ? fl_stray4() : fl_stray6();
 	if (!may_be_frontend(&p->wire.destination, family) &&
-	    !may_be_node_port(p->wire.destination_port))
+	    !may_be_node_port(p->wire.destination_port) && !may_be_of_stale(p))
 		return on_other(skb, p, family);
 	return family == FAMILY_IPV4 ? fl_first4(skb) : fl_first6(skb);
 }

@@ -101,6 +101,7 @@ static __always_inline void make_flow(struct packet *p)
 	flow->backend_port = c->port;
 	flow->generation = c->generation;
 	flow->flags.masquerade = c->masquerade || is_hairpin(p);
+	flow->flags.of_stale = p->of_stale;
 	flow->seen_seconds = p->now;
 	flow->born_seconds = p->now;
 	flow->packets = 1;

@@ -226,7 +226,7 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 		set_nat_key(p);
 		p->answers_by = find_answers_by(ctx, p);
 	}
-	if (unlikely(!goes_on(p, family) ||
+	if (unlikely(is_of_other_socket(ctx, p) || !goes_on(p, family) ||
 		     (account(p, flow, family), !is_tended && !tend(p, flow, tier, family)))) {
 		if (is_tended)
 			set_nat_key(p);

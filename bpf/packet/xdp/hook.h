@@ -105,7 +105,14 @@ static __always_inline int return_by(hook_context *ctx, __u32 answers_by, enum f
 /* As in packet/hook.h. What travels in Geneve is made there. */
 static __always_inline bool is_of_tc(const struct flow *flow)
 {
-	return flow->flags.direct_return;
+	return flow->flags.direct_return | flow->flags.of_stale;
+}
+
+/* As in packet/hook.h: such flows are served at tc. */
+static __always_inline bool is_of_other_socket(const hook_context *ctx, const struct packet *p)
+{
+	(void)ctx, (void)p;
+	return false;
 }
 
 /* As in packet/hook.h: a flow that was forgotten would be none that tc has known. */

@@ -5,6 +5,7 @@ import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
+import type { Finding } from '../../on-node/finding.ts';
 import {
   findObstacle,
   type HostRules,
@@ -12,7 +13,7 @@ import {
   obstacleText,
 } from '../../on-node/netfilter/obstacle.ts';
 import type { Plan } from '../../plan/types.ts';
-import { adviceOf } from './advice.ts';
+import { adviceOf, findingOf } from './advice.ts';
 import { factsOf } from './facts.ts';
 
 export interface HostRulesSettings {
@@ -32,8 +33,8 @@ export interface HostRulesParts extends HostRulesSettings {
   readonly move: (reason: string | undefined) => void;
   readonly plan: () => Plan | undefined;
   readonly localAddresses: () => readonly string[];
-  /** Told once for each obstacle that nothing is done about. */
-  readonly tell: (problem: string) => void;
+  /** The findings have changed. */
+  readonly changed: () => void;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -42,6 +43,8 @@ export interface HostRulesFollower {
   /** False: this agent is about to be closed, because packets are to be served in another way. */
   check(plan: Plan): Promise<boolean>;
   problems(): readonly Problem[];
+  /** For the section "On this node", its metric and its Event. */
+  findings(): readonly Finding[];
   close(): void;
 }
 
@@ -76,6 +79,11 @@ class Follower implements HostRulesFollower {
     return this.#told === undefined ? [] : [{ reason: this.#told, isWarning: true }];
   }
 
+  findings(): readonly Finding[] {
+    if (this.#obstacle === undefined) return [];
+    return [findingOf(this.#obstacle, this.#parts.current !== undefined)];
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#cancel();
@@ -91,6 +99,7 @@ class Follower implements HostRulesFollower {
       this.#failure = `the packet filters of this node cannot be read: ${reasonOf(error)}`;
     }
     this.#tell();
+    this.#parts.changed();
   }
 
   /** The obstacle that stays, because rules cannot serve packets. */
@@ -105,7 +114,6 @@ class Follower implements HostRulesFollower {
     this.#told = text;
     if (text === undefined) return;
     this.#parts.log.warn({ reason: text }, 'a packet filter of this node affects Services');
-    this.#parts.tell(text);
   }
 
   #moves(): boolean {

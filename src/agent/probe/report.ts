@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a probe, as `-o json` prints it. Pure.
 import { EXIT } from '../../errors.ts';
+import type { Finding } from '../../on-node/finding.ts';
 import { type Engine, engineOf, type Refused, type Served } from './choice.ts';
 import { FEATURE_NAMES, FEATURES, type FeatureName } from './features.ts';
 import { type Answer, type Results, resultOf } from './results.ts';
@@ -25,15 +26,23 @@ export interface ProbeReport {
   /** What a start with --engine does. */
   readonly engine: { readonly asked: Engine } & (Served | Refused);
   readonly items: readonly ProbeItem[];
+  /** What else is on the node, by topic, as far as a probe can tell. */
+  readonly onThisNode: readonly Finding[];
 }
 
-export const reportOf = (results: Results, kernel: string, asked: Engine): ProbeReport => ({
+export const reportOf = (
+  results: Results,
+  kernel: string,
+  asked: Engine,
+  onThisNode: readonly Finding[] = [],
+): ProbeReport => ({
   apiVersion: 'fairlead.io/v1',
   kind: 'ProbeReport',
   kernel,
   tier: tierOf(results),
   engine: { asked, ...engineOf(results, asked) },
   items: FEATURE_NAMES.map((feature) => itemOf(results, feature)),
+  onThisNode,
 });
 
 function itemOf(results: Results, feature: FeatureName): ProbeItem {

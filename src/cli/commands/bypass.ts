@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fairlead bypass`: cgroups whose sockets are not translated (service meshes, VMs, anything that must see the
-// Service address itself). Stored in a pinned map, which persists when the agent stops.
+// `fairlead bypass`: cgroups whose sockets are not translated (VMs, anything that must see the Service address itself), and the
+// network namespaces that --socket-scope serves as packets. Stored in pinned maps, which persist when the agent stops.
 import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { deleteId, putId, readIds, withBypassMap } from '../../dataplane/bpf/bypass-map.ts';
 import { openPin } from '../../dataplane/bpf/loader/open-pinned.ts';
 import { pinFolder } from '../../dataplane/bpf/loader/pins.ts';
+import { type NetnsRow, netnsAsPackets } from '../../dataplane/bpf/scope/list.ts';
 import { FairleadError } from '../../errors.ts';
 import {
   cgroupId,
@@ -53,9 +54,12 @@ export function bypassCommand(): Command {
     .argument('[cgroup]', 'its directory, or the id that list shows')
     .option('--gone', 'remove every cgroup that no longer exists', false)
     .action(remove);
-  const list = sub('list', 'list bypassed cgroups with id, path and whether they still exist');
+  const list = sub(
+    'list',
+    'list bypassed cgroups, and network namespaces of pods that --socket-scope serves as packets, each with the reason',
+  );
   addOutputOption(list, ['table', 'json', 'yaml']).action(async (options: ListOptions) =>
-    print(await listText(await inBypassMap(options, readIds), options.output)),
+    print(await listText(await allRows(options), options.output)),
   );
   return command;
 }
@@ -149,11 +153,26 @@ function hooksCgroup(bpfRoot: string, path: string): bigint | undefined {
 }
 
 interface BypassRow {
+  readonly kind: 'cgroup' | 'network namespace';
+  /** Of a network namespace its cookie; '' = every one but the node's own. */
   readonly id: string;
-  /** undefined: this mount shows no such cgroup. */
+  /** undefined: this mount shows no such cgroup. Of a network namespace: the cgroup of a process in it, or its mount. */
   readonly path: string | undefined;
-  readonly state: 'bypassed' | 'gone' | 'not visible here';
+  readonly state: 'bypassed' | 'gone' | 'not visible here' | 'as packets';
+  readonly reason: string;
+  /** Of a network namespace. */
+  readonly addresses?: readonly string[];
 }
+
+/** Cgroups first. */
+async function allRows(options: BypassOptions): Promise<readonly BypassRow[]> {
+  const cgroups = bypassRows(await inBypassMap(options, readIds));
+  return [...cgroups, ...(await netnsAsPackets(options.bpfRoot)).map(netnsRow)];
+}
+
+const netnsRow = (row: NetnsRow): BypassRow => ({
+  ...{ kind: 'network namespace', state: 'as packets', ...row },
+});
 
 /** Whether a cgroup is gone is known only where the whole hierarchy is mounted. */
 function bypassRows(ids: readonly bigint[]): readonly BypassRow[] {
@@ -162,23 +181,27 @@ function bypassRows(ids: readonly bigint[]): readonly BypassRow[] {
   const missing =
     root !== undefined && cgroupId(root) === ROOT_CGROUP_ID ? 'gone' : 'not visible here';
   return ids.map((id) => ({
+    ...{ kind: 'cgroup' as const, reason: 'fairlead bypass add' },
     id: String(id),
     path: paths.get(id),
-    state: paths.has(id) ? 'bypassed' : missing,
+    state: paths.has(id) ? ('bypassed' as const) : missing,
   }));
 }
 
 const COLUMNS: readonly Column<BypassRow>[] = [
-  { title: 'ID', cell: ({ id }) => id },
+  { title: 'ID', cell: ({ id }) => id || 'all pods' },
   { title: 'STATE', cell: ({ state }) => state },
   { title: 'PATH', cell: ({ path }) => path ?? '-' },
+  { title: 'ADDRESSES', cell: ({ addresses = [] }) => addresses, spareRank: 1 },
+  { title: 'REASON', cell: ({ reason }) => reason, spareRank: 2 },
 ];
 
-function listText(ids: readonly bigint[], format: OutputFormat): Promise<string> | string {
-  const rows = bypassRows(ids);
+function listText(rows: readonly BypassRow[], format: OutputFormat): Promise<string> | string {
   if (format.kind !== 'table') {
     return machine({ apiVersion: 'fairlead.io/v1', kind: 'BypassList', items: rows }, format);
   }
   const options = { isWide: false, hasHeaders: true, width: terminalWidth() };
-  return rows.length === 0 ? 'No cgroups are bypassed' : table(rows, COLUMNS, options).text;
+  return rows.length === 0
+    ? 'No cgroups are bypassed, and no network namespace is served as packets'
+    : table(rows, COLUMNS, options).text;
 }

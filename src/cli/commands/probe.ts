@@ -7,9 +7,11 @@ import { Command, Option } from 'commander';
 import { checkIsCgroup2 } from '../../agent/preflight/checks.ts';
 import type { Engine } from '../../agent/probe/choice.ts';
 import { exitCodeOf, reportOf } from '../../agent/probe/report.ts';
+import { DEFAULT_CNI_FOLDER } from '../../config/instance-paths.ts';
 import { timeoutOption } from '../flags.ts';
 import { addOutputOption, machine, type OutputFormat, print } from '../output.ts';
 import { type InsideParts, probeInside } from '../probe/inside.ts';
+import { findOnNode } from '../probe/on-node.ts';
 import { probe } from '../probe/outside.ts';
 import { probeText } from '../view/probe-text.ts';
 
@@ -17,6 +19,7 @@ interface ProbeCommandOptions {
   readonly output: OutputFormat;
   readonly engine: Engine;
   readonly cgroupRoot: string | undefined;
+  readonly cniConfDir: string;
   readonly timeout: number;
   /** What the process that tries is to try, as JSON. */
   readonly inside: string | undefined;
@@ -32,19 +35,22 @@ export function probeCommand(): Command {
   return addOutputOption(command, ['table', 'wide', 'json', 'yaml'])
     .addOption(engine)
     .option('--cgroup-root <dir>', 'cgroup v2 directory below which a cgroup is made for a moment')
+    .option('--cni-conf-dir <dir>', 'directory with the CNI configurations', DEFAULT_CNI_FOLDER)
     .addOption(timeoutOption('maximum time of one attempt', '10s'))
     .addOption(new Option('--inside <json>').hideHelp())
     .action(probeNode);
 }
 
 async function probeNode(options: ProbeCommandOptions): Promise<void> {
-  const { output, engine, cgroupRoot, timeout: timeoutMs, inside } = options;
+  const { output, engine, cgroupRoot, cniConfDir, timeout: timeoutMs, inside } = options;
   if (inside !== undefined) {
     await probeInside(JSON.parse(inside) as InsideParts);
     return;
   }
+  // First: this thread leaves the network namespace of the node.
+  const onThisNode = findOnNode(cniConfDir, cgroupRoot);
   const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs });
-  const report = reportOf(results, release(), engine);
+  const report = reportOf(results, release(), engine, onThisNode);
   process.exitCode = exitCodeOf(report);
   const { kind } = output;
   const isText = kind === 'table' || kind === 'wide';

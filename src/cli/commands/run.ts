@@ -289,6 +289,7 @@ async function settingsOf(
           syncPeriodMs: config.syncPeriodMs,
         },
         protectsNodePorts: own.protectsNodePorts,
+        socketScope: own.socketScope,
       },
       log,
     ),
@@ -296,6 +297,10 @@ async function settingsOf(
     auditIntervalMs: own.auditIntervalMs,
     metricsTopServices: own.metricsTopServices,
     hostRules: hostRulesOf(config, chosen),
+    onNode: {
+      cniFolder: resolve(own.cniConfDir),
+      masqueradeBit: config.netfilter.masqueradeBit,
+    },
     servers: {
       nodeName: config.plan.nodeName,
       ...servers,

@@ -2,6 +2,7 @@
 // The report of a probe as a table of features, and what a start does with it.
 import type { Refused, Served, Ways } from '../../agent/probe/choice.ts';
 import type { ProbeItem, ProbeReport } from '../../agent/probe/report.ts';
+import { onNodeLines } from './on-node/section.ts';
 import { aligned, type Column, table } from './table.ts';
 
 const COLUMNS: readonly Column<ProbeItem>[] = [
@@ -15,7 +16,7 @@ const COLUMNS: readonly Column<ProbeItem>[] = [
 
 export function probeText(report: ProbeReport, isWide: boolean): string {
   const { text } = table(report.items, COLUMNS, { isWide, hasHeaders: true, width: undefined });
-  return [text, '', ...aligned(summaryOf(report))].join('\n');
+  return [text, '', ...aligned(summaryOf(report)), ...onNodeLines(report.onThisNode)].join('\n');
 }
 
 const summaryOf = ({ kernel, tier, engine }: ProbeReport): readonly (readonly string[])[] => [

@@ -6,6 +6,7 @@ export const STATE_TEXT: Readonly<Record<KernelState, string>> = {
   ok: 'in sync',
   missing: 'missing',
   stale: 'stale',
+  'node-process': 'node process',
   extra: 'extra',
   'not-served': 'not served',
   unknown: 'unknown',

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text output of `fairlead status`: health, source, then the programmed state.
 
-import type { LeftSockets } from '../../dataplane/snapshot.ts';
+import type { LeftSockets, StaleSocketsState } from '../../dataplane/snapshot.ts';
 import { isOfObject, problemText } from '../../model/problem.ts';
 import type { FrontendCounts, Health } from '../../observe/health.ts';
 import type { Status } from '../../observe/status.ts';
 import { deviceLines, devicesText } from './device-lines.ts';
 import { capacityText, fillRow } from './fill-text.ts';
+import { onNodeLines } from './on-node/section.ts';
 import { STATE_TEXT } from './state.ts';
 import { aligned } from './table.ts';
 
@@ -42,7 +43,8 @@ export function statusText(report: Report, isWide: boolean): string {
     ...limitLines(report, isWide),
     ...(report.isReady && isWide ? wideLines(report) : []),
   ];
-  return lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`).join('\n');
+  const titled = lines.map(([title, text]) => `${`${title}:`.padEnd(TITLE_WIDTH)}${text}`);
+  return [...titled, ...onNodeLines(report.onThisNode ?? [])].join('\n');
 }
 
 function healthLines({ health, pid, version, node, kernel, startedAt }: Report): readonly Line[] {
@@ -96,18 +98,34 @@ function programLines(report: Report): readonly Line[] {
   return [
     ['Dataplane', [parts.join(', '), `refused connections return ${refusesWith}`].join('; ')],
     ...dataplanes.flatMap((name) => lackLines(name, lacks)),
+    ...scopeLines(report),
     ...(devices.length === 0 ? [] : [['Devices', devicesText(devices)] as const]),
     ...(iptables === undefined ? [] : [['Iptables', iptablesText(iptables)] as const]),
     ...(fallback === undefined ? [] : [['Fallback', fallbackText(fallback)] as const]),
     ...(bpfRoot === undefined ? [] : [['Pins', bpfRoot] as const]),
     ...directReturnLines(report),
     ['Services', servicesText(report)],
+    ...nodeProcessLines(report),
     ['Sync', syncText(sync)],
     ['Audit', auditText(sync)],
     // Chains have no capacity.
     ...(bpfRoot === undefined ? [] : [['Capacity', capacityText(report.tables)] as const]),
     ...staleSocketLines(report),
   ];
+}
+
+/** Nothing where all sockets are served as asked. */
+function scopeLines({ scope }: Report): readonly Line[] {
+  if (scope === undefined || scope.asked === 'pods') return [];
+  const { asked, used, why, known, asPackets, unseen } = scope;
+  if (used === 'pods') return [['Sockets', `of all pods are served, not ${asked}: ${why}`]];
+  if (used === 'host') return [['Sockets', 'of the node are served, and pods as packets']];
+  const rest =
+    unseen === 0
+      ? ''
+      : `; ${unseen} cannot be seen, of which sockets are served (hostPID, /run/netns)`;
+  const text = `auto: ${asPackets} of ${known} network namespaces redirect connections and are served as packets${rest}`;
+  return [['Sockets', text]];
 }
 
 /** `iptables: connections are not counted or listed; no cgroup can be bypassed`. */
@@ -151,6 +169,17 @@ function servicesText({ services, frontends }: Report): string {
   return `${services}, with ${total} ${total === 1 ? 'frontend' : 'frontends'}${detail}`;
 }
 
+/** `10.96.0.10:53/UDP of kube-system/kube-dns: a process …`. */
+function nodeProcessLines({ nodeProcesses = [] }: Report): readonly Line[] {
+  if (nodeProcesses.length === 0) return [];
+  const named = nodeProcesses
+    .slice(0, NAMED_SERVICES)
+    .map(({ service, frontend }) => `${frontend} of ${service}`);
+  const rest = nodeProcesses.length - named.length;
+  const all = `${named.join(', ')}${rest > 0 ? ` + ${rest} more...` : ''}`;
+  return [['Listeners', `${all}: got by processes of this node, which listen there`]];
+}
+
 function syncText({ count, lastAt, lastDurationMs }: Status['sync']): string {
   const duration = lastDurationMs === undefined ? '' : `, took ${lastDurationMs.toFixed(1)} ms`;
   const times = `${count} ${count === 1 ? 'sync' : 'syncs'}`;
@@ -165,14 +194,24 @@ const auditText = ({ lastAuditAt, driftTotal }: Status['sync']): string =>
 /** Nothing until the first pass, a moment after the start. */
 function staleSocketLines({ staleSockets }: Report): readonly Line[] {
   if (staleSockets === undefined) return [];
-  const { way, limits, destroyed, refused, left } = staleSockets;
+  const { way, limits, destroyed, left } = staleSockets;
   if (way === undefined && limits.length === 0) return [];
   const count = destroyed.reduce((sum, each) => sum + each.count, 0);
   const what = way === undefined ? 'not destroyed' : `${count} destroyed, by ${way}`;
-  const others = refused > 0 ? [`${refused} of pods refused with their next datagram`] : [];
+  const texts = [what, ...limits, ...goingOn(staleSockets)];
   return [
-    ['Stale', `sockets whose endpoint is gone: ${[what, ...limits, ...others].join('; ')}`],
+    ['Stale', `sockets whose endpoint is gone: ${texts.join('; ')}`],
     ...left.map((each): Line => ['Warning', leftText(each)]),
+  ];
+}
+
+/** Those that are not destroyed. A former agent does not tell of all. */
+function goingOn({ connected = 0, served = 0, waiting = 0, refused }: StaleSocketsState) {
+  return [
+    ...(connected > 0 ? [`${connected} connected to another endpoint`] : []),
+    ...(served > 0 ? [`${served} of pods served as packets`] : []),
+    ...(waiting > 0 ? [`${waiting} of the node wait for an endpoint`] : []),
+    ...(refused > 0 ? [`${refused} of pods refused with their next datagram`] : []),
   ];
 }
 

@@ -6,7 +6,7 @@ import { ALGORITHM_NAMES } from '../../plan/decide/balancing.ts';
 import { FORWARDING_NAMES } from '../../plan/decide/forwarding.ts';
 import { SCOPE_NAMES } from '../../plan/exposure/sources.ts';
 import { parseDuration } from '../duration.ts';
-import { DEFAULT_BPF_ROOT, DEFAULT_RUN_DIR } from '../instance-paths.ts';
+import { DEFAULT_BPF_ROOT, DEFAULT_CNI_FOLDER, DEFAULT_RUN_DIR } from '../instance-paths.ts';
 import { duration } from './schema.ts';
 
 export const OWN_API = 'fairlead.io/v1alpha1';
@@ -52,6 +52,8 @@ export const ownSchema = z.strictObject({
   cgroupRoot: text,
   bpfRoot: text,
   runDir: text,
+  /** Configurations of the CNI. */
+  cniConfDir: text,
   mapSizes: z
     .strictObject({
       frontends: entries,
@@ -73,6 +75,8 @@ export const ownSchema = z.strictObject({
   /** What becomes of packets that a filter of the node must see before they are translated. */
   hostFirewall: z.enum(['obey', 'ignore']).nullish(),
   tcOrder: z.enum(['outer', 'inner']).nullish(),
+  /** Whose sockets are translated at the socket; packets of all others are. */
+  socketScope: z.enum(['auto', 'host', 'pods']).nullish(),
   /** Which devices forward by XDP: a mode for all, and `NAME=mode`, of which the last one that fits counts. */
   xdp: z
     .array(z.string().regex(XDP_ENTRY, XDP_REASON))
@@ -112,12 +116,14 @@ export interface OwnSettings {
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
   readonly runDir: string;
+  readonly cniConfDir: string;
   /** Entries by the table names of --map-size (`service-ports`); a table that is absent keeps its size. */
   readonly mapSizes: Readonly<Record<string, number>>;
   /** Patterns of device names: ['auto'] chooses by kind, ['none'] none. */
   readonly devices: readonly string[];
   readonly hostFirewall: 'obey' | 'ignore';
   readonly tcOrder: 'outer' | 'inner';
+  readonly socketScope: 'auto' | 'host' | 'pods';
   /** As in the file. */
   readonly xdp: readonly string[];
   readonly protectsNodePorts: boolean;
@@ -149,12 +155,14 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     cgroupRoot: input.cgroupRoot ?? undefined,
     bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
     runDir: input.runDir ?? DEFAULT_RUN_DIR,
+    cniConfDir: input.cniConfDir ?? DEFAULT_CNI_FOLDER,
     mapSizes: Object.fromEntries(
       Object.entries(named).flatMap(([name, size]) => (size == null ? [] : [[name, size]])),
     ),
     devices: input.devices ?? ['auto'],
     hostFirewall: input.hostFirewall ?? 'obey',
     tcOrder: input.tcOrder ?? 'outer',
+    socketScope: input.socketScope ?? 'auto',
     xdp: input.xdp ?? ['off'],
     protectsNodePorts: input.nodePortBindProtection ?? true,
     auditIntervalMs: parseDuration(input.auditInterval ?? '10m') ?? 600_000,

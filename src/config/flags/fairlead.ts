@@ -66,6 +66,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'directory for the admin socket and state (default /run/fairlead)',
   ),
   own(
+    'cni-conf-dir',
+    'string',
+    'cniConfDir',
+    'directory with the CNI configurations of the node, for `status` (default /etc/cni/net.d)',
+  ),
+  own(
     'map-size',
     'sizeMap',
     'mapSizes',
@@ -94,6 +100,15 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
       'order of the packet programs among other tc programs of a device: outer (the others see the addresses of backends) or inner (the others see packets as on the wire) (default outer)',
     ),
     choices: ['outer', 'inner'],
+  },
+  {
+    ...own(
+      'socket-scope',
+      'string',
+      'socketScope',
+      'whose connections are translated at the socket: pods (of every pod and of the node), host (of the node alone, those of pods as packets) or auto (as pods, but pods that redirect connections themselves, as a service mesh does, are served as packets) (default auto; bpf engine only)',
+    ),
+    choices: ['auto', 'host', 'pods'],
   },
   own(
     'xdp',

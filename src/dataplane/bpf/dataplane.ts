@@ -28,9 +28,9 @@ import {
 import type { Tables } from './maps/tables.ts';
 import type { PacketLayer } from './packet/layer.ts';
 import { createMasquerading } from './packet/masqueraded.ts';
-import type { PassParts } from './stale-sockets/pass.ts';
-import { isServed } from './stale-sockets/served.ts';
-import type { StaleSockets } from './stale-sockets/stale-sockets.ts';
+import type { SocketScopes } from './scope/open.ts';
+import { hasService, isServed } from './stale-sockets/served.ts';
+import type { StaleSocketJudge, StaleSockets } from './stale-sockets/stale-sockets.ts';
 import { createBatches } from './sync/batches.ts';
 import { takeEnded } from './sync/ledger.ts';
 import { createTableSync, type TableSync } from './sync/table-sync.ts';
@@ -46,9 +46,11 @@ export interface BpfParts {
   /** Keeps the node's address as the plan has it. */
   readonly followNode?: (node: Plan['node']) => void;
   /** undefined: stale sockets are left alone. */
-  readonly staleSockets?: (isServed: PassParts['isServed']) => StaleSockets;
+  readonly staleSockets?: (judge: StaleSocketJudge) => StaleSockets;
+  /** undefined: every socket is served. */
+  readonly scopes?: SocketScopes;
   /** undefined: no programs on devices. */
-  readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'refuseSockets' | 'close'>;
+  readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'nameSockets' | 'close'>;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -94,7 +96,10 @@ class BpfDataplane implements Dataplane {
     this.#core = createTableSync(parts.tables, this.#grace.wait);
     this.#nodeAddresses = createNodeAddresses(this.#core);
     this.#adopted = this.#grace.wait();
-    this.#staleSockets = parts.staleSockets?.((socket) => isServed(this.#core.ledger, socket));
+    this.#staleSockets = parts.staleSockets?.({
+      isServed: (socket) => isServed(this.#core.ledger, socket),
+      hasService: (socket) => hasService(this.#core.ledger, socket),
+    });
   }
 
   sync(
@@ -172,11 +177,18 @@ class BpfDataplane implements Dataplane {
       connections: portConnections(this.#core.ledger),
       ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
+      ...(this.#parts.scopes && { scope: this.#parts.scopes.view() }),
     };
   }
 
   devices(): readonly DeviceView[] {
     return this.#parts.packets?.devices() ?? [];
+  }
+
+  packetsAreServed(by: 'itself' | 'another' | undefined): void {
+    const { scopes, packets } = this.#parts;
+    const devices = by === 'itself' ? packets?.servedDevices : by && 'all';
+    scopes?.packetsAreServed(devices);
   }
 
   hadDirectReturn(): boolean {
@@ -197,6 +209,7 @@ class BpfDataplane implements Dataplane {
     this.#core.close();
     this.#grace.close();
     this.#staleSockets?.close();
+    this.#parts.scopes?.close();
     this.#parts.close();
   }
 
@@ -269,7 +282,8 @@ class BpfDataplane implements Dataplane {
   #release(mayHaveStale: boolean): void {
     const ended = takeEnded(this.#core.ledger);
     const stale = this.#staleSockets;
-    if (mayHaveStale || ended.some((protocol) => stale?.concerns(protocol))) stale?.request();
+    const isConcerned = ended.some((protocol) => stale?.concerns(protocol));
+    if (mayHaveStale || isConcerned || stale?.isWaiting()) stale?.request();
     void this.#core.releaseRetired().then((isReleased) => {
       if (isReleased && !this.#isClosed) this.#tellRoom();
     });

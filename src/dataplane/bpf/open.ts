@@ -11,7 +11,7 @@ import type { NetworkFollower } from '../../sys/netlink/follow.ts';
 import { bpfObjectPath } from '../../sys/package.ts';
 import { type BpfFacts, bpfCapabilities } from '../capabilities.ts';
 import type { Dataplane } from '../dataplane.ts';
-import type { Installation } from '../snapshot.ts';
+import type { Installation, SocketScope } from '../snapshot.ts';
 import { type BpfParts, createBpfDataplane } from './dataplane.ts';
 import { devicePins } from './devices/device-pins.ts';
 import { type Attached, type AttachOptions, attachLayer, checkLayer } from './loader/attach.ts';
@@ -36,6 +36,7 @@ import {
 import { neededPrograms, packetSettings } from './packet/programs.ts';
 import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
+import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
@@ -58,6 +59,8 @@ export interface BpfSettings {
   readonly protectsNodePorts: boolean;
   /** Rules serve packets; the programs of devices keep the connections that they know. */
   readonly leavesPackets: boolean;
+  /** Whose sockets are translated; packets of all others are. */
+  readonly socketScope: SocketScope;
 }
 
 const SOCKET_OBJECT = 'sock.bpf.o';
@@ -88,10 +91,12 @@ export async function openBpfDataplane(
     opened.push(lockPins(bpfRoot, holder));
     const structs = kernelStructs();
     const cookie = netnsCookie();
+    const scope = await chooseScope(settings.socketScope, cookie !== undefined);
     const layer = socketLayer(readObject(SOCKET_OBJECT), {
       cgroupRoot,
       netnsCookie: cookie,
       protectsNodePorts: settings.protectsNodePorts,
+      socketScope: scope.used,
       kernelTypes: structs.ofSockets,
     });
     const sizes = maxEntries(mapSizes);
@@ -116,7 +121,7 @@ export async function openBpfDataplane(
     await endMigration(carry, log);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
-      ...{ close, log, refused, knowsNode, noDirectReturn },
+      ...{ close, log, refused, knowsNode, noDirectReturn, scope, network },
       ...(packets && { packets }),
     });
   } catch (error) {
@@ -174,12 +179,14 @@ type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
   Pick<BpfFacts, 'noDirectReturn'> & {
     readonly packets?: PacketLayer;
     readonly knowsNode: boolean;
+    readonly scope: ScopeChoice;
+    readonly network: NetworkFollower;
   };
 
 function overMaps(
   attached: Attached,
   { bpfRoot, cgroupRoot, mapSizes, resetsTcp, leavesPackets }: BpfSettings,
-  { refused, knowsNode, noDirectReturn, ...parts }: OverMapsParts,
+  { refused, knowsNode, noDirectReturn, scope, network, ...parts }: OverMapsParts,
 ): Dataplane {
   const packets = parts.packets !== undefined;
   const servesPackets = packets && !leavesPackets;
@@ -205,13 +212,18 @@ function overMaps(
     },
     outcomes: () => readReasons(reasons),
     followNode: followNode(attached.map('fl_node')),
-    staleSockets: (isServed) =>
+    scopes: createScopes({
+      ...{ choice: scope, network, log: parts.log },
+      netns: attached.map('fl_netns'),
+      asked: attached.map('new_netns'),
+    }),
+    staleSockets: (judge) =>
       createStaleSockets(
         {
           ...{ options, resetsTcp, waitGracePeriod, log: parts.log },
-          refuse: parts.packets?.refuseSockets,
+          name: parts.packets?.nameSockets,
         },
-        isServed,
+        judge,
       ),
     ...parts,
   });

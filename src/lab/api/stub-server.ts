@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An API server without a store on disk: lists and watches of the objects that it is told, exactly as they are, except
 // for defaults. Unlike a real one it accepts objects that validation would refuse, starts at once, and can hold back one
-// kind. `stub-server.js HOST PORT` reads one JSON object a line, {put, remove, hold}, and answers `done`.
+// kind. `stub-server.js HOST PORT` reads one JSON object a line, {put, remove, hold}, and answers `done`, or, to {events}, the
+// Events that were posted.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createInterface } from 'node:readline';
+import { json } from 'node:stream/consumers';
 import type { StubObject } from './defaults.ts';
 import { API_VERSIONS, type Change, isSelected, Store } from './store.ts';
 
@@ -14,6 +16,8 @@ const PATHS: Readonly<Record<string, string>> = {
   '/apis/networking.k8s.io/v1/servicecidrs': 'ServiceCIDR',
 };
 const store = new Store();
+/** As they were posted. */
+const events: unknown[] = [];
 /** Requests for this kind wait until it changes. */
 let withheld: string | undefined;
 let whenReleased = Promise.resolve();
@@ -66,7 +70,8 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     response.end(JSON.stringify(body));
   };
   if (request.method !== 'GET') {
-    request.resume();
+    const posted = await json(request);
+    if (pathname.endsWith('/events')) events.push(posted);
     return say(201, {});
   }
   const [, node] = /^\/api\/v1\/nodes\/(.+)$/.exec(pathname) ?? [];
@@ -92,6 +97,7 @@ interface Orders {
   /** `KIND NAMESPACE/NAME` */
   readonly remove?: readonly string[];
   readonly hold?: string | null;
+  readonly events?: true;
 }
 
 function obey({ put = [], remove = [], hold }: Orders): void {
@@ -113,7 +119,8 @@ const server = createServer((request, response) => {
 server.listen(Number(port), host, () => process.stdout.write('ready\n'));
 const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => {
-  obey(JSON.parse(line));
-  process.stdout.write('done\n');
+  const orders: Orders = JSON.parse(line);
+  obey(orders);
+  process.stdout.write(orders.events === true ? `${JSON.stringify(events)}\n` : 'done\n');
 });
 lines.on('close', () => process.exit(0));

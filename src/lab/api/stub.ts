@@ -13,6 +13,8 @@ export interface StubApi {
   change(changes: readonly ObjectChange[]): Promise<void>;
   /** Lists and watches of this kind are not answered until the next call. */
   hold(kind: Kind | null): Promise<void>;
+  /** All that were posted, as `reason: note`. */
+  events(): Promise<readonly string[]>;
   stop(): Promise<void>;
 }
 
@@ -38,8 +40,17 @@ export async function startStubApi(
       await program.exchange(JSON.stringify({ put, remove }));
     },
     hold: async (hold) => void (await program.exchange(JSON.stringify({ hold }))),
+    events: async () => {
+      const posted = JSON.parse(await program.exchange(JSON.stringify({ events: true })));
+      return posted.map(({ reason, note }: PostedEvent) => `${reason}: ${note}`);
+    },
     stop: () => program.stop(),
   };
+}
+
+interface PostedEvent {
+  readonly reason: string;
+  readonly note: string;
 }
 
 const kubeconfigText = (server: string): string =>

@@ -14,6 +14,7 @@ import {
 import { compareText } from '../../lib/names.ts';
 import { GENEVE_PORT } from '../../model/node/direct-return.ts';
 import type { Family, Node, PerFamily } from '../../model/types.ts';
+import type { NodeSockets } from '../node-sockets/frontends.ts';
 import type { LocalDetector, NodeFacts, Peer, Plan, PlanSettings } from '../types.ts';
 import type { BuildContext } from './service-plan.ts';
 
@@ -175,6 +176,7 @@ export function buildContext(
   settings: PlanSettings,
   { node, detector }: NodeContext,
   owners: Pick<BuildContext, 'hasConflicts' | 'otherOwner'>,
+  nodeSockets: NodeSockets,
 ): BuildContext {
   return {
     nodeName: node.name,
@@ -188,6 +190,7 @@ export function buildContext(
     forwarding: settings.forwarding ?? 'snat',
     externalAlgorithm: settings.externalAlgorithm ?? settings.algorithm ?? 'random',
     filtersAll: settings.sourceRangesScope === 'all',
+    nodeSockets,
     hasConflicts: owners.hasConflicts,
     otherOwner: owners.otherOwner,
   };

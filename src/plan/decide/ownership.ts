@@ -36,6 +36,8 @@ export function ownerAmong(
 export interface FrontendOwners {
   readonly add: (service: ServiceKey, frontends: readonly string[]) => void;
   readonly release: (service: ServiceKey, frontends: readonly string[]) => void;
+  /** Of a frontend: the Services that ask for it. */
+  readonly askingFor: (frontend: string) => Iterable<ServiceKey>;
   /** Resolves the ownership conflicts since the last call; returns the Services affected by a change of owner. */
   readonly resolve: () => readonly ServiceKey[];
   readonly hasConflicts: () => boolean;
@@ -122,6 +124,10 @@ export function createFrontendOwners(serviceOf: ServiceOf): FrontendOwners {
     },
     release: (service, frontends) => {
       for (const frontend of frontends) releaseOne(service, frontend);
+    },
+    askingFor: (frontend) => {
+      const owner = sole.get(frontend);
+      return owner === undefined ? (conflicts.get(frontend)?.contenders ?? []) : [owner];
     },
     resolve,
     adopt: (incumbentOf) => {

@@ -25,13 +25,16 @@ import {
   hasClusterIp,
   isExposedHere,
   type NodeLabels,
+  refusedAddress,
 } from '../exposure/exposure.ts';
 import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
+import { type NodeSockets, nodeFrontend } from '../node-sockets/frontends.ts';
 import { emptyNote, unservedAddresses } from '../notes.ts';
 import type {
   BackendList,
   Frontend,
   HealthCheck,
+  NodeFrontend,
   ServiceKey,
   ServicePlan,
   ServicePortPlan,
@@ -68,6 +71,7 @@ export interface BuildContext {
   readonly externalAlgorithm: Algorithm;
   /** Source ranges of Services that do not say it hold at every external frontend. */
   readonly filtersAll: boolean;
+  readonly nodeSockets: NodeSockets;
   /** False if there is no ownership conflict: then `otherOwner` need not be called. */
   readonly hasConflicts: () => boolean;
   /** The Service that has the frontend, if it is another one than `asking`. */
@@ -136,16 +140,6 @@ export function buildService(
   };
   return { plan, rejections };
 }
-
-/** One that is not exposed has no port at all. */
-const refusedAddress = (
-  service: Service,
-  family: Family,
-  frontends: readonly Frontend[],
-): string | undefined =>
-  hasClusterIp(service)
-    ? frontends.find(({ kind }) => kind === 'ClusterIP')?.address
-    : service.clusterIps[family]?.address;
 
 /** The mitigation for CVE-2020-8554 (external IPs that intercept other addresses; KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {
@@ -239,7 +233,8 @@ interface PortParts {
 function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePortPlan {
   const { service, key } = work;
   const { family, sets, isRefusing } = parts;
-  const frontends = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const { frontends, onNode } = buildFrontends(work, port, parts, tunnelOf(work, port, parts));
+  const refused = isRefusing ? refusedAddress(service, family, frontends) : undefined;
   const { name: portName, protocol } = port;
   const sources = sourcesWithSelf(service, family, work.context.nodeAddresses[family]);
   const isAnyFiltered = frontends.some(({ isFiltered }) => isFiltered);
@@ -260,12 +255,17 @@ function buildPort(work: Work, port: ServicePort, parts: PortParts): ServicePort
     local,
     serving,
     frontends,
-    ...(isAnyFiltered && sources !== undefined && { sources }),
     ...(note && { emptyNote: note }),
-    refusesOtherPortsOf: isRefusing ? refusedAddress(service, family, frontends) : undefined,
+    ...(isAnyFiltered && sources !== undefined && { sources }),
+    ...(onNode.length > 0 && { onNode }),
+    refusesOtherPortsOf: isOfNode(work, refused) ? undefined : refused,
   };
   return topology === undefined ? plan : { ...plan, topology };
 }
+
+/** Other ports of such a ClusterIP belong to whatever else of this node listens there. */
+const isOfNode = ({ context }: Work, address: string | undefined): boolean =>
+  address !== undefined && context.nodeSockets.addresses.has(address);
 
 function balancingOf(
   work: Work,
@@ -295,12 +295,17 @@ function tunnelOf(work: Work, port: ServicePort, { sets, family }: PortParts): T
 const portText = ({ name, port, protocol }: ServicePort): string =>
   `port ${name === '' ? '' : `${name} `}(${port}/${protocol})`;
 
+interface BuiltFrontends {
+  readonly frontends: readonly Frontend[];
+  readonly onNode: readonly NodeFrontend[];
+}
+
 function buildFrontends(
   work: Work,
   port: ServicePort,
   parts: PortParts,
   tunnel: Tunnel | undefined,
-): readonly Frontend[] {
+): BuiltFrontends {
   const { service, context } = work;
   const { family, addresses, sets } = parts;
   const inputs: RuleInputs = {
@@ -319,16 +324,20 @@ function buildFrontends(
   const hasSources = service.sources[family] !== undefined;
   const hasConflicts = context.hasConflicts();
   const frontends: Frontend[] = [];
+  const onNode: NodeFrontend[] = [];
   for (const { kind, address, field } of addresses) {
     if (hasConflicts && isOwnedByOther(work, frontendKey(address, port.port, port.protocol), field))
       continue;
+    const own = nodeFrontend({ kind, address }, port, sets.serving, context.nodeSockets);
+    if (own !== undefined) onNode.push(own);
+    if (own?.isListenedTo) continue;
     const rules = kind === 'ClusterIP' ? internal : external;
     const frontend = { kind, address, port: port.port, rules };
     const isFiltered = hasSources && isFilteredKind(service, kind);
     frontends.push(isFiltered ? { ...frontend, isFiltered } : frontend);
   }
   const { nodePort } = port;
-  if (nodePort === undefined) return exactList(frontends);
+  if (nodePort === undefined) return { frontends: exactList(frontends), onNode };
   const key = nodePortKey(nodePort, port.protocol, family);
   if (!hasConflicts || !isOwnedByOther(work, key, `${portField(port.index)}.nodePort`)) {
     const frontend = {
@@ -340,7 +349,7 @@ function buildFrontends(
     } as const;
     frontends.push(isEndpointPort(work, port) ? { ...frontend, isEndpointPort: true } : frontend);
   }
-  return exactList(frontends);
+  return { frontends: exactList(frontends), onNode };
 }
 
 /** Of either family, ready or not: an endpoint must be able to bind its port before it becomes ready. */

@@ -4,6 +4,7 @@
 import { familyOf, isLoopback, prefixContains } from '../../lib/ip.ts';
 import { EXPOSURE_ANNOTATIONS } from '../../model/labels.ts';
 import { frontendKey, nodePortKey } from '../decide/frontends.ts';
+import { frontendsOnNode } from '../node-sockets/frontends.ts';
 import type { Frontend, Plan, ServicePlan, ServicePortPlan } from '../types.ts';
 import type { Packet } from './packet.ts';
 
@@ -20,7 +21,9 @@ export type Match =
   | { readonly kind: 'nothing'; readonly reason: string };
 
 export function matchDestination(plan: Plan, packet: Packet): Match {
+  const process = matchNodeProcess(plan, packet);
   return (
+    process ??
     find(plan, packet, ({ address }, port) => address === packet.destination && port) ??
     matchNodePort(plan, packet) ??
     matchClusterIp(plan, packet) ?? { kind: 'nothing', reason: unmatchedReason(plan, packet) }
@@ -46,6 +49,20 @@ function find(
   return undefined;
 }
 
+/** Before everything else: what it gets is no frontend, not even a NodePort. */
+function matchNodeProcess(
+  plan: Plan,
+  { destination, destinationPort, protocol }: Packet,
+): Match | undefined {
+  const key = frontendKey(destination, destinationPort, protocol);
+  for (const { isListenedTo, service, key: own } of frontendsOnNode(plan)) {
+    if (!isListenedTo || own !== key) continue;
+    const reason = `${key} is an address of this node, where a process of the node listens: it gets what is for Service ${service}`;
+    return { kind: 'nothing', reason };
+  }
+  return undefined;
+}
+
 function matchNodePort(plan: Plan, packet: Packet): FrontendMatch | undefined {
   return validateNodePortAddress(plan, packet.destination) === undefined
     ? find(plan, packet, ({ kind }, isPort) => kind === 'NodePort' && isPort)
@@ -64,9 +81,10 @@ export function validateNodePortAddress(plan: Plan, address: string): string | u
   return `NodePorts answer on ${accepted.join(', ') || 'no address'} only, not on ${address}`;
 }
 
-/** No port of a ClusterIP leads anywhere but into its Service, so an unknown one is refused (KEP-3866). */
+/** No port of a ClusterIP leads anywhere but into its Service, so an unknown one is refused (KEP-3866), unless this node has the address. */
 function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined {
   for (const service of plan.services.values()) {
+    if (!service.ports.some((port) => port.refusesOtherPortsOf === destination)) continue;
     const known = service.ports.flatMap(({ protocol, frontends }) =>
       frontends
         .filter(({ kind, address }) => kind === 'ClusterIP' && address === destination)
@@ -81,12 +99,12 @@ function matchClusterIp(plan: Plan, { destination }: Packet): Match | undefined 
 
 function unmatchedReason(plan: Plan, packet: Packet): string {
   const { destination, destinationPort, protocol } = packet;
-  const withheld = withheldReason(plan, packet);
-  if (withheld !== undefined) return withheld;
   for (const [key, { unserved = [] }] of plan.services) {
     const found = unserved.find(({ address }) => address === destination);
     if (found !== undefined) return `Service ${key}: ${found.field}: ${found.reason}`;
   }
+  const withheld = withheldReason(plan, packet);
+  if (withheld !== undefined) return withheld;
   const range = plan.serviceCidrs.find((cidr) => prefixContains(cidr, destination));
   if (range !== undefined)
     return `${destination} is in ServiceCIDR ${range}, but no Service has it`;

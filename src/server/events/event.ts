@@ -22,7 +22,7 @@ export const EVENTS = {
   ModeSelected: normal('SelectMode'),
   MapFull: warning('Program'),
   XDPRefused: warning('Attach'),
-  PacketFilter: warning('Check'),
+  NodeConflict: warning('Check'),
   InvalidService: warning('Validate'),
   ConfigReloadNeeded: warning('Restart'),
 } as const satisfies Readonly<Record<string, EventKind>>;

@@ -5,6 +5,8 @@ import type { Lack } from '../../dataplane/lacks.ts';
 import type { Fallback, StaleSocketsState, Traffic, XdpView } from '../../dataplane/snapshot.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Family, Rejection } from '../../model/types.ts';
+import type { Finding } from '../../on-node/finding.ts';
+import { TOPIC_NAMES } from '../../on-node/topics.ts';
 import { peerCounts } from '../../plan/decide/peers.ts';
 import type { Plan } from '../../plan/types.ts';
 import type { Readings, ReadSamples, Sample } from './registry.ts';
@@ -35,6 +37,8 @@ export interface AgentReaders {
   readonly engine: () => string | undefined;
   /** What the dataplanes in use cannot do. */
   readonly lacks: () => readonly Lack[];
+  /** What else is on the node. */
+  readonly findings: () => readonly Finding[];
   /** What iptables serves because eBPF cannot. */
   readonly fallback: () => Fallback | undefined;
   readonly isReady: () => boolean;
@@ -85,6 +89,7 @@ function ofAgent(readers: MetricReaders): Readings {
     ...on('fairlead_dataplane_lack', readers.lacks, (lacks) =>
       lacks.map(({ dataplane, code }) => ({ labels: { dataplane, code }, value: 1 })),
     ),
+    ...on('fairlead_node_findings', readers.findings, findingCounts),
     ...on('fairlead_direct_return_peers', readers.plan, (plan) => peersOf(plan)),
     ...on('fairlead_ready', readers.isReady, (is) => one({}, Number(is))),
     ...on('fairlead_listening', readers.listening, (servers) => by('server', servers)),
@@ -94,6 +99,15 @@ function ofAgent(readers: MetricReaders): Readings {
     ...on('fairlead_events_dropped_total', events, ({ dropped }) => one({}, dropped)),
   };
 }
+
+/** Every topic has its two series: an alert ends when they are 0 again. */
+const findingCounts = (findings: readonly Finding[]): readonly Sample[] =>
+  TOPIC_NAMES.flatMap((topic) =>
+    [true, false].map((breaks) => ({
+      labels: { topic, breaks: String(breaks) },
+      value: findings.filter((one) => one.topic === topic && one.breaksServices === breaks).length,
+    })),
+  );
 
 /** No series while nobody asks for direct return. */
 function peersOf(plan: Plan): readonly Sample[] {
@@ -160,10 +174,14 @@ function ofKernel(readers: MetricReaders): Readings {
         value: count,
       })),
     ),
-    ...on('fairlead_stale_sockets', readers.staleSockets, ({ left }) =>
+    ...on('fairlead_stale_sockets_connected_total', readers.staleSockets, ({ connected }) =>
+      one({}, connected),
+    ),
+    ...on('fairlead_stale_sockets_served', readers.staleSockets, ({ served }) => one({}, served)),
+    ...on('fairlead_stale_sockets', readers.staleSockets, ({ left, waiting }) =>
       one(
         {},
-        left.reduce((sum, { count }) => sum + count, 0),
+        left.reduce((sum, { count }) => sum + count, waiting),
       ),
     ),
     ...on('fairlead_stale_sockets_refused', readers.staleSockets, ({ refused }) =>

@@ -121,6 +121,10 @@ const OWN = {
     'dataplane code',
     'Always 1, for each thing that a dataplane in use cannot do; see docs/semantics.md.',
   ),
+  fairlead_node_findings: gauge(
+    'topic breaks',
+    'What else is on the node, by topic, as `fairlead status` lists it; breaks="true": Services do not work until it is changed.',
+  ),
   fairlead_direct_return_peers: gauge(
     '',
     'Other nodes that take requests for direct return, while a Service asks for it.',
@@ -164,9 +168,17 @@ const OWN = {
     'protocol ip_family',
     'Sockets that were destroyed because their backend is gone.',
   ),
+  fairlead_stale_sockets_connected_total: counter(
+    '',
+    'UDP sockets that were connected to another backend because theirs is gone.',
+  ),
+  fairlead_stale_sockets_served: gauge(
+    '',
+    'Sockets of pods whose backend is gone and whose datagrams go to another backend as packets.',
+  ),
   fairlead_stale_sockets: gauge(
     '',
-    'Sockets whose backend is gone and that could neither be destroyed nor are refused.',
+    'Sockets whose backend is gone and that are as they were: they could not be destroyed, or wait for a backend.',
   ),
   fairlead_stale_sockets_refused: gauge(
     '',

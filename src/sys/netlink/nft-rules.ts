@@ -14,9 +14,9 @@ import {
 } from './nft-table.ts';
 import { attributeIn, joined, type Span, viewOf } from './wire.ts';
 
-const NFT_MSG_GETRULE = 7;
-const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
-const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+export const NFT_MSG_GETRULE = 7;
+export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
+export const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_LOOKUP_SET = 1;
 const NFTA_IMMEDIATE = { DREG: 1, DATA: 2 } as const;
 const NFTA_NAT = { TYPE: 1, REG_ADDR_MIN: 3, REG_PROTO_MIN: 5 } as const;

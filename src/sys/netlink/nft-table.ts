@@ -4,9 +4,9 @@ import { reasonOf } from '../../errors.ts';
 import { NLM_F, netlinkRequest } from './request.ts';
 import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.ts';
 
-const NETLINK_NETFILTER = 12;
+export const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */
-const NFTABLES = 10 << 8;
+export const NFTABLES = 10 << 8;
 const NFT_MSG_GETSETELEM = 13;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3 } as const;
 const NFTA_SET_ELEM = { KEY: 1, DATA: 2 } as const;

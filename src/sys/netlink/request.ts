@@ -10,13 +10,23 @@ export interface Request {
   /** NLM_F_*: those of a dump, or of a change. */
   readonly flags: number;
   readonly body: Uint8Array;
+  /** Open descriptor of a network namespace; absent = this process's own. */
+  readonly netns?: number;
 }
+
+export type NetlinkRequest = (request: Request) => readonly Message[];
 
 export const NLM_F = { ACK: 0x4, DUMP: 0x300, EXCL: 0x200, CREATE: 0x400 };
 
 /** Throws an Error whose message is the errno's name. */
-export function netlinkRequest({ protocol, type, flags, body }: Request): readonly Message[] {
-  const socket = native.openNetlink({ protocol });
+export function netlinkRequest({
+  protocol,
+  type,
+  flags,
+  body,
+  netns,
+}: Request): readonly Message[] {
+  const socket = native.openNetlink({ protocol, ...(netns !== undefined && { netns }) });
   try {
     socket.send(request({ type, flags }, body));
     return answerOf(socket);

@@ -15,6 +15,7 @@ export const OBJECTS = [
   'sweep',
   'find_stale',
   'walk_stale',
+  'holders',
   'destroy',
   'carry',
 ] as const;

@@ -5,7 +5,13 @@ import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type BpfObject, openPinnedLink, openPinnedProgram } from '../../../src/sys/native.ts';
+import {
+  type BpfObject,
+  cgroupPrograms,
+  openPinnedLink,
+  openPinnedProgram,
+  programName,
+} from '../../../src/sys/native.ts';
 import { until } from '../../support/until.ts';
 import { type ChildBody, inChild } from './support/child.ts';
 import { caught } from './support/errors.ts';
@@ -80,6 +86,21 @@ describe.skipIf(missing !== undefined)('cgroup links', () => {
     link.close();
     refuse.close();
     allow.close();
+  });
+
+  test('the programs of a cgroup are listed by type, each by its name', () => {
+    const link = object.program('allow_connect4').attachCgroup(cgroup.path, connect4);
+    const { id: programId } = object.program('allow_connect4').info;
+    const listed = { programId, linkId: 0, name: 'allow_connect4' };
+    expect(cgroupPrograms(cgroup.path, connect4)).toEqual([listed]);
+    expect(cgroupPrograms(cgroup.path, connect4 + 1)).toEqual([]);
+    expect(programName(programId)).toBe('allow_connect4');
+    link.close();
+    expect(cgroupPrograms(cgroup.path, connect4)).toEqual([]);
+    // No such attach type, cgroup or program.
+    expect(cgroupPrograms(cgroup.path, 9_999)).toBeUndefined();
+    expect(caught(() => cgroupPrograms('/nowhere', connect4)).code).toBe('ENOENT');
+    expect(programName(4_000_000_000)).toBe('');
   });
 
   test('closing the only handle detaches; a pin keeps the attachment', async () => {

@@ -93,13 +93,17 @@ function otherNode(kind: string, proxy: ProxyName, stage: () => Stage): OtherNod
       textOf(await (await stage().probe(client)).burst(target, probeOptions)),
     sees: (what, expected, look) => untilAnswer({ proxy, kind, what }, expected, look),
     fairlead: (short, ...args) => {
-      const { runDir } = fairleadPaths(stage().cluster, short);
-      const argv = [process.execPath, compiledPath('main.js'), ...args, '--run-dir', runDir];
+      const { bpfRoot, runDir } = fairleadPaths(stage().cluster, short);
+      const own = ['--run-dir', runDir, ...(ASK_AGENT.has(args[0]) ? [] : ['--bpf-root', bpfRoot])];
+      const argv = [process.execPath, compiledPath('main.js'), ...args, ...own];
       return runQuietly(stage(), short, argv);
     },
     log: (short) => stage().proxies.tail(short),
   };
 }
+
+/** Commands that read no pinned maps. */
+const ASK_AGENT: ReadonlySet<string | undefined> = new Set(['status', 'explain', 'audit']);
 
 const textOfLines = (lines: readonly string[]): string => `${lines.join('\n')}\n`;
 
@@ -112,9 +116,10 @@ function runQuietly(
   argv: readonly string[],
   stdin = '',
 ): Promise<RunResult> {
-  const own = join(directory, 'nodes', short);
-  mkdirSync(own, { recursive: true });
-  const lock = `XTABLES_LOCKFILE=${join(own, 'xtables.lock')}`;
+  const isNode = NODES.some(({ name }) => name === short);
+  const folder = isNode ? join(directory, 'nodes', short) : directory;
+  mkdirSync(folder, { recursive: true });
+  const lock = `XTABLES_LOCKFILE=${join(folder, 'xtables.lock')}`;
   const [program = '', ...args] = insideNamespace(`${prefix}-${short}`, ['env', lock, ...argv]);
   return run(program, args, { stdin });
 }

@@ -44,6 +44,7 @@ const planner = {
   nodesListed: () => undefined,
   adopt: () => undefined,
   hasConflicts: () => false,
+  nodeHas: () => undefined,
 };
 
 const put = (name: string, ...addresses: string[]): ObjectChange => ({
@@ -120,6 +121,7 @@ test('a change that no Service depends on is reported in sync, so that health do
       nodesListed: () => undefined,
       adopt: () => undefined,
       hasConflicts: () => false,
+      nodeHas: () => undefined,
     },
     dataplane,
     log: createLogger('error', 'json'),

@@ -295,6 +295,11 @@ test.each([
     ['hostFirewall: ignored by the iptables engine: its rules are behind every filter'],
   ],
   ['tcOrder: inner', ['tcOrder: ignored by the iptables engine: it attaches no programs']],
+  [
+    'socketScope: host',
+    ['socketScope: ignored by the iptables engine: its rules see every packet of the node'],
+  ],
+  ['socketScope: auto', []],
   ['xdp: [off]', []],
   ['xdp: [auto]', ['xdp: ignored by the iptables engine: it attaches no programs']],
   [
@@ -493,9 +498,11 @@ manifests: /m
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
+cniConfDir: /n
 devices: ['eth*', '!eth9']
 hostFirewall: ignore
 tcOrder: inner
+socketScope: host
 xdp: [auto, 'eth*=native']
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 auditInterval: 90s
@@ -516,9 +523,11 @@ metricsTopServices: 7`,
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',
+      cniConfDir: '/n',
       devices: ['eth*', '!eth9'],
       hostFirewall: 'ignore',
       tcOrder: 'inner',
+      socketScope: 'host',
       xdp: ['auto', 'eth*=native'],
       mapSizes: {
         frontends: 1,

@@ -17,10 +17,12 @@ apiServers: [https://10.0.0.1]
 cgroupRoot: /c
 bpfRoot: /b
 runDir: /r
+cniConfDir: /n
 mapSizes: {frontends: 1, backends: 2, servicePorts: 3, slotBlocks: 4, affinity: 5, sourceRanges: 6, flows: 7, halfOpenFlows: 8}
 devices: [auto, '!docker*']
 hostFirewall: ignore
 tcOrder: inner
+socketScope: pods
 xdp: [native, 'eth1=off']
 auditInterval: 5m0s
 allowExternalIPs: false

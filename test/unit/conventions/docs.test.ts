@@ -9,6 +9,7 @@ import { FEATURES } from '../../../src/agent/probe/features.ts';
 import { TIERS } from '../../../src/agent/probe/tier.ts';
 import { bpfCapabilities } from '../../../src/dataplane/capabilities.ts';
 import { ERRORS, EXIT } from '../../../src/errors.ts';
+import { TOPICS } from '../../../src/on-node/topics.ts';
 import { readManifests } from '../../../src/source/manifests/manifests.ts';
 import { readTree, type SourceFile } from './source-file.ts';
 
@@ -104,6 +105,18 @@ describe('lists', () => {
       .filter(({ length }) => length === 3)
       .map(([name]) => name);
     expect(tiers).toEqual(TIERS.map(({ name }) => name));
+  });
+
+  test('docs/install.md has what `probe` looks for on a node, and the README its titles', () => {
+    const heading = '\n## Before you install: what to look at on your node\n';
+    const sectionOf = (path: string): string =>
+      read(path).split(heading)[1]?.split('\n## ')[0] ?? '';
+    const topics = Object.entries(TOPICS).map(([name, row]) => [
+      ...[`\`${name}\``, row.looksAt, row.matters, row.handled, row.advice],
+    ]);
+    expect(rowsOf(sectionOf('docs/install.md'))).toEqual(topics);
+    const short = sectionOf('README.md').replaceAll('\n', ' ');
+    expect(Object.values(TOPICS).filter(({ title }) => !short.includes(title))).toEqual([]);
   });
 
   test('ARCHITECTURE.md has the maps of bpf/common/maps.h and of the layers', () => {

@@ -150,6 +150,22 @@ test('services: what no dataplane serves is not in sync', () => {
   });
 });
 
+test('services: what a process of the node listens at is its own, until a dataplane has it', () => {
+  const own = { kind: 'ClusterIP', address: '10.96.0.10', port: 80, isListenedTo: true } as const;
+  const port = { ...web('10.1.1.1'), frontends: [], onNode: [own] };
+  expect(serviceRows(planOf(port), [], [BPF])).toMatchObject([
+    {
+      kernelState: 'node-process',
+      frontend: '10.96.0.10:80/TCP',
+      servedBy: ['a process of this node that listens there'],
+    },
+  ]);
+  const held = [...frontendViews(kernelAfter(planOf(web('10.1.1.1'))))];
+  expect(serviceRows(planOf(port), held, [BPF])).toMatchObject([{ kernelState: 'extra' }]);
+  const unheard = { ...web('10.1.1.1'), onNode: [{ ...own, isListenedTo: false }] };
+  expect(serviceRows(planOf(unheard), held, [BPF])).toMatchObject([{ kernelState: 'ok' }]);
+});
+
 describe('services: with two dataplanes', () => {
   const serves = { pod: undefined, host: undefined, packet: BPF.serves.pod };
   const PACKETS = { ...BPF, dataplane: 'tc', serves };

@@ -6,6 +6,7 @@ export const agentReaders = (over: Partial<AgentReaders> = {}): AgentReaders => 
   version: '1.2.3',
   engine: () => undefined,
   lacks: () => [],
+  findings: () => [],
   fallback: () => undefined,
   isReady: () => false,
   plan: () => undefined,

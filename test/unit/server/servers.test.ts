@@ -231,7 +231,7 @@ test('a full map is told on the Service it hit', async () => {
 });
 
 /** Recorded some time after its cause, events/xdp.test.ts, or by another part, agent/host-rules. */
-const LATER = ['PacketFilter', 'XDPRefused'];
+const LATER = ['XDPRefused'];
 
 test('every documented Event is recorded by its cause', async () => {
   servers.close();
@@ -250,6 +250,8 @@ test('every documented Event is recorded by its cause', async () => {
   servers.synced(synced({ plan, report: { applied: 0, failed, elapsedMs: 1 }, isComplete: false }));
   servers.synced(synced({ plan, services: ['a/b'] }));
   servers.configWritten({ path: 'config.yaml', isChanged: true });
+  const topic = 'marks' as const;
+  servers.nodeConflicts([{ topic, what: 'w', consequence: 'c', breaksServices: true }]);
   await expect
     .poll(() => [...new Set(events.map(({ reason }) => reason))].sort())
     .toEqual(

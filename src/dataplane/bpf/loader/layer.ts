@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of the dataplane as data: which objects are loaded, with which settings, and where their programs
 // are attached. Objects that declare a map of the same name share it.
+import type { SocketScope } from '../../snapshot.ts';
 
 export interface Layer {
   /** For errors: `socket layer`. */
@@ -75,22 +76,27 @@ export const XDP_PROGRAM = 'fl_xdp';
 export const isHookProgram = (program: string): boolean =>
   SOCKET_HOOKS.includes(program) || DEVICE_PROGRAMS.includes(program) || program === XDP_PROGRAM;
 
+/** enum socket_scope of bpf/socket/scope.h. */
+const SCOPES: readonly SocketScope[] = ['pods', 'host', 'auto'];
+
 export interface SocketSettings {
   readonly cgroupRoot: string;
   /** Of the node's own network namespace; undefined on kernels before 5.14. */
   readonly netnsCookie: bigint | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  readonly socketScope: SocketScope;
   readonly kernelTypes?: LayerObject['kernelTypes'];
 }
 
 export function socketLayer(bytes: Uint8Array, settings: SocketSettings): Layer {
-  const { cgroupRoot, netnsCookie, protectsNodePorts, kernelTypes } = settings;
+  const { cgroupRoot, netnsCookie, protectsNodePorts, socketScope, kernelTypes } = settings;
   const cookie = new Uint8Array(new BigUint64Array([netnsCookie ?? 0n]).buffer);
   const rodata = [true, false].map((canSetRetval) => ({
     node_netns_cookie: cookie,
     can_set_retval: Uint8Array.of(Number(canSetRetval)),
     protects_node_ports: Uint8Array.of(Number(protectsNodePorts)),
+    socket_scope: Uint8Array.of(SCOPES.indexOf(socketScope)),
   }));
   const target: Target = { kind: 'cgroup', path: cgroupRoot };
   return {

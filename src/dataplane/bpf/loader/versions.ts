@@ -25,6 +25,7 @@ const MAP_VERSIONS = {
   fl_mark: 2,
   fl_nat4: 2,
   fl_nat6: 2,
+  fl_netns: 1,
   fl_new_flow4: 2,
   fl_new_flow6: 2,
   fl_new_nat4: 2,

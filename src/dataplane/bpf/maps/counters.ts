@@ -63,6 +63,7 @@ export const REASONS = [
   'ANSWER_SENT_BACK',
   'ANSWER_NO_WAY',
   'SENT_ON',
+  'SKIPPED_NETNS',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -23,6 +23,7 @@ import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
 import type { ArrayTable, DirectTables } from '../maps/tables.ts';
+import type { PodDevice } from '../scope/judge.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
 import { createDirectPort } from './direct-port.ts';
@@ -30,7 +31,7 @@ import { markOlderFlows } from './marks.ts';
 import { createPeers } from './peers.ts';
 import { followPing } from './ping.ts';
 import type { DevicePrograms } from './programs.ts';
-import { type RefuseSockets, refusedSockets } from './refused-sockets.ts';
+import { type NameSockets, namedSockets } from './refused-sockets.ts';
 import { followSettings } from './settings.ts';
 import { startSweeping } from './sweeping.ts';
 
@@ -44,6 +45,8 @@ export interface DeviceSettings {
 export interface PacketLayer {
   /** Every device of the node. */
   devices(): readonly DeviceView[];
+  /** The same devices, and whether what comes in by them is translated: cheap. */
+  servedDevices(): readonly PodDevice[];
   /** Keeps the settings of the programs, and the addresses that answer pings, as the plan has them, in which these Services have changed. */
   follow(plan: Plan, changed: Iterable<ServiceKey> | 'all'): void;
   /** Services are programmed. */
@@ -58,7 +61,7 @@ export interface PacketLayer {
   latestTotals(): Promise<Totals | undefined>;
   /** How full the tables of flows were when they were last swept. */
   fill(): readonly TableFill[];
-  readonly refuseSockets: RefuseSockets;
+  readonly nameSockets: NameSockets;
   /** fl_traffic: cleared when a frontend's id is given to another one. */
   readonly traffic: ArrayTable;
   readonly direct: DirectTables;
@@ -143,13 +146,17 @@ export async function openPacketLayer(
     opened.push(sweeping);
     return {
       devices: () => follower.devices(),
+      servedDevices: () =>
+        follower.decisions().map(({ link: { ifindex }, isAttached }) => ({
+          ...{ ifindex, isServed: isAttached },
+        })),
       totals: () => totals.read(),
       latestTotals: () => totals.latest(),
       fill: () => sweeping.fill(),
       traffic,
       direct,
       hadDirectReturn: directPort.wasOpen,
-      refuseSockets: refusedSockets(loaded.map('fl_refused_sock'), runtime),
+      nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
         followAddresses?.(plan, changed);

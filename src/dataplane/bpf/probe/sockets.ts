@@ -25,7 +25,10 @@ const served = new WeakSet<ProbeSandbox>();
 export async function attachHook(program: string, sandbox: ProbeSandbox): Promise<void> {
   const cgroup = sandbox.cgroup();
   if (served.has(sandbox)) return;
-  const settings = { cgroupRoot: cgroup, netnsCookie: undefined, protectsNodePorts: true };
+  const settings = {
+    ...{ cgroupRoot: cgroup, netnsCookie: undefined },
+    ...{ protectsNodePorts: true, socketScope: 'auto' as const },
+  };
   const [object] = socketLayer(readObject(SOCKET_OBJECT), settings).objects;
   let refusal: unknown;
   for (const rodata of object?.rodata ?? []) {
@@ -77,6 +80,7 @@ async function withSockets<T>(
         holder: { command: 'probe', runDir: bpfRoot },
         ...{ resetsTcp: false, answersPing: false, devices: undefined, protectsNodePorts: false },
         leavesPackets: false,
+        socketScope: 'pods',
         conntrack: DEFAULT_TIMES,
       },
       { network, log },

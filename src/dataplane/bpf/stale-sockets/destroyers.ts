@@ -10,7 +10,7 @@ import { encodeDestroyRequests, type StaleSocket } from './socket.ts';
 
 export const DESTROY_OBJECT = 'destroy.bpf.o';
 
-/** OUTCOME_DESTROYED of bpf/socket/destroy.bpf.c; 0: the iterator did not meet the socket. */
+/** OUTCOME_DESTROYED of bpf/socket/stale/destroy.bpf.c; 0: the iterator did not meet the socket. */
 const DESTROYED = 1;
 
 export type DestroyIn = PassParts['destroyIn'];

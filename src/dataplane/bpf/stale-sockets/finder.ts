@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds stale sockets by iterators: by their records, those of bpf/socket/find_stale.bpf.c, UDP ones of all network namespaces
+// Finds stale sockets by iterators: by their records, those of bpf/socket/stale/find_stale.bpf.c, UDP ones of all network namespaces
 // at once, TCP ones namespace by namespace, if there is any; or, where the kernel refuses iterators over maps, by the
-// sockets of each namespace, those of bpf/socket/walk_stale.bpf.c.
+// sockets of each namespace, those of bpf/socket/stale/walk_stale.bpf.c.
 import { reasonOf } from '../../../errors.ts';
 import { type BpfMap, type BpfProgram, readIterator } from '../../../sys/native.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';

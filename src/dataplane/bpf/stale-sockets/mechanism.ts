@@ -10,8 +10,10 @@ import { codeOf } from '../loader/errors.ts';
 import type { LayerObject, Rodata } from '../loader/layer.ts';
 import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
+import { byHolders, HOLDERS_OBJECT, reasonOfNoHolders } from './connecting.ts';
 import { byNetlink, bySockDestroy, DESTROY_OBJECT, type DestroyIn } from './destroyers.ts';
-import { byRecords, byWalking, FIND_OBJECT, type FindStale, WALK_OBJECT } from './finder.ts';
+import { byRecords, byWalking, FIND_OBJECT, type FindStale, part, WALK_OBJECT } from './finder.ts';
+import type { ConnectAgain } from './keeping.ts';
 import { entering } from './namespace.ts';
 import { destroyOwnSocket } from './probe.ts';
 
@@ -25,6 +27,8 @@ export interface Mechanism {
   readonly walksBecause: string | undefined;
   /** undefined: they cannot be destroyed. */
   readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;
+  /** undefined: UDP sockets cannot be connected again. */
+  readonly connectAgain: ConnectAgain | undefined;
   /** What it cannot do, each with the reason: the first one is why none can be destroyed, if `way` is undefined. */
   readonly limits: readonly string[];
   close(): void;
@@ -49,11 +53,15 @@ export async function loadMechanism(options: LoadOptions): Promise<Mechanism> {
     const { find, walksBecause } = await openFinder({ options, undo }, noEntry === undefined);
     const { way, limits } = await firstWay({ options, undo });
     const further = limitsOf({ noEntry, walksBecause, canDestroy: way !== undefined });
-    return { find, walksBecause, way, limits: [...limits, ...further], close };
+    const connecting = await openConnecting({ options, undo });
+    const { connectAgain } = connecting;
+    const all = [...limits, ...further, ...connecting.limits];
+    return { find, walksBecause, way, connectAgain, limits: all, close };
   } catch (error) {
     close();
     const limit = `the programs that find stale sockets cannot be loaded: ${reasonOf(error)}`;
-    return { find: undefined, walksBecause: undefined, way: undefined, limits: [limit], close };
+    const none = { find: undefined, walksBecause: undefined, way: undefined };
+    return { ...none, connectAgain: undefined, limits: [limit], close };
   }
 }
 
@@ -127,6 +135,29 @@ function readObject(name: string): Uint8Array {
   if (!existsSync(path)) throw new Error(`${path} is missing`);
   return readFileSync(path);
 }
+
+/** Rejects if this kernel cannot find descriptors by their sockets. */
+export const openHolders = async (loading: Loading): Promise<ConnectAgain> => {
+  const holders = { bytes: readObject(HOLDERS_OBJECT), rodata: [{}] };
+  const { programs } = await load(holders, [], loading);
+  return byHolders(part(programs, 'fl_find_holders'));
+};
+
+/** Not without a descriptor of the process: neither then is the program loaded. */
+async function openConnecting(
+  loading: Loading,
+): Promise<Pick<Mechanism, 'connectAgain' | 'limits'>> {
+  try {
+    const reason = await reasonOfNoHolders();
+    if (reason === undefined) return { connectAgain: await openHolders(loading), limits: [] };
+    return { connectAgain: undefined, limits: [`${NOT_AGAIN}: ${reason}`] };
+  } catch (error) {
+    const limit = `${NOT_AGAIN}: ${firstLine(reasonOf(error))}`;
+    return { connectAgain: undefined, limits: [limit] };
+  }
+}
+
+const NOT_AGAIN = 'UDP sockets are not connected again';
 
 interface Choice {
   readonly way: { readonly name: Way; readonly destroyIn: DestroyIn } | undefined;

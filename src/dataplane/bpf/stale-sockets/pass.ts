@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over the stale sockets of this node: find, leave out those whose backend still serves, destroy the others
-// namespace by namespace. What cannot be destroyed is refused by the packet programs with its next datagram, or else
-// reported with its reason, and affects no other socket.
+// One pass over the stale sockets of this node: find, leave out those whose backend still serves, give others another
+// backend where that can be, and destroy the rest namespace by namespace. What cannot be destroyed is refused by the packet
+// programs with its next datagram, or else reported with its reason, and affects no other socket.
 import { reasonOf } from '../../../errors.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
+import { type KeepParts, keep } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 /** Sockets of one pass: bounds its memory and the time until the next one. */
@@ -32,12 +33,27 @@ export interface PassParts {
     path: string,
     sockets: readonly StaleSocket[],
   ) => Promise<readonly Outcome[]>;
-  /** Told the cookies of all sockets whose next datagram is to be refused; undefined: no programs on devices. */
-  readonly refuse?: ((cookies: readonly bigint[]) => void) | undefined;
+  readonly keeping: Pick<KeepParts, 'hasService' | 'connectAgain'>;
+  /** Datagrams to its former backend pass the node's devices. */
+  readonly passesDevices: (socket: StaleSocket) => boolean;
+  /** Told what the packet programs are to do with datagrams, by the cookies of all sockets; undefined: no programs on devices. */
+  readonly name?: ((sockets: NamedSockets) => void) | undefined;
+}
+
+export interface NamedSockets {
+  /** Datagrams become requests to the Service. */
+  readonly served: readonly bigint[];
+  readonly refused: readonly bigint[];
 }
 
 export interface PassReport {
   readonly destroyed: readonly DestroyedSockets[];
+  /** How many have been connected to another backend. */
+  readonly connected: number;
+  /** Of how many the packet programs send the datagrams to another backend, or refuse them while there is none. */
+  readonly served: number;
+  /** How many are to be connected when their Service has a backend. */
+  readonly waiting: number;
   /** How many are refused with their next datagram. */
   readonly refused: number;
   readonly left: readonly LeftSockets[];
@@ -50,6 +66,9 @@ export interface PassReport {
 /** Of a pass that has found none. */
 export const NONE_STALE: PassReport = {
   destroyed: [],
+  connected: 0,
+  served: 0,
+  waiting: 0,
   refused: 0,
   left: [],
   hasMore: false,
@@ -59,11 +78,10 @@ export const NONE_STALE: PassReport = {
 /** Rejects if the stale sockets cannot be found. */
 export async function runPass(parts: PassParts): Promise<PassReport> {
   const { sockets, isWhole, failures } = await parts.find();
-  const namespaces = byNamespace(sockets.filter((socket) => !parts.isServed(socket)));
-  const paths =
-    namespaces.size === 0
-      ? new Map<number, string>()
-      : await parts.netnsPaths(new Set(namespaces.keys()));
+  const stale = sockets.filter((socket) => !parts.isServed(socket));
+  const paths = await pathsOf(parts, stale);
+  const kept = await keep({ ...parts.keeping, canServe: canServe(parts, paths) }, stale);
+  const namespaces = byNamespace(kept.rest);
   const destroyed = new Map<string, DestroyedSockets>();
   const left = new Map<string, LeftSockets>(
     failures.map((reason) => [reason, { reason, count: 0 }]),
@@ -79,26 +97,43 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     for (const [index, socket] of group.entries()) {
       const outcome = outcomes[index] ?? 'gone';
       if (outcome === 'destroyed') addDestroyed(destroyed, socket);
-      else if (outcome !== 'gone' && canRefuse(parts, path, socket)) refused.push(socket.cookie);
+      else if (outcome !== 'gone' && canName(parts, path, socket)) refused.push(socket.cookie);
       else if (outcome !== 'gone') addLeft(left, outcome.error);
     }
   }
-  parts.refuse?.(refused);
+  parts.name?.({ served: kept.served.map(({ cookie }) => cookie), refused });
   return {
     destroyed: [...destroyed.values()],
+    connected: kept.connected.length,
+    served: kept.served.length,
+    waiting: kept.waiting.length,
     refused: refused.length,
     left: [...left.values()],
-    hasMore: !isWhole && destroyed.size > 0,
+    hasMore: !isWhole && destroyed.size + kept.connected.length > 0,
     isSearched,
   };
 }
 
+type Paths = ReadonlyMap<number, string>;
+
+/** None is looked for if nothing is stale. */
+const pathsOf = async (
+  { netnsPaths }: PassParts,
+  sockets: readonly StaleSocket[],
+): Promise<Paths> =>
+  sockets.length === 0 ? new Map() : netnsPaths(new Set(sockets.map(({ netns }) => netns)));
+
+const canServe =
+  (parts: PassParts, paths: Paths) =>
+  (socket: StaleSocket): boolean =>
+    canName(parts, paths.get(socket.netns), socket) && parts.passesDevices(socket);
+
 /** What the node itself sends comes in by no device. */
-const canRefuse = (
-  { refuse, ownPath }: PassParts,
+const canName = (
+  { name, ownPath }: PassParts,
   path: string | undefined,
   { protocol, cookie }: StaleSocket,
-): boolean => refuse !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n;
+): boolean => name !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n;
 
 function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, StaleSocket[]> {
   const groups = new Map<number, StaleSocket[]>();

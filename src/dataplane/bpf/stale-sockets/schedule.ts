@@ -20,6 +20,9 @@ export interface Schedule {
   request(): void;
   counts(): {
     readonly destroyed: readonly DestroyedSockets[];
+    readonly connected: number;
+    readonly served: number;
+    readonly waiting: number;
     readonly refused: number;
     readonly left: readonly LeftSockets[];
   };
@@ -78,11 +81,12 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
     timer = undefined;
     isRequested = false;
     isRunning = true;
-    const { hasMore, refused, isSearched } = (await pass()) ?? FAILED;
+    const { hasMore, served, waiting, refused, isSearched } = (await pass()) ?? FAILED;
+    const isNamed = served + waiting + refused > 0;
     isRunning = false;
     if (isRequested || hasMore) request();
     else if (!isSecondLook) runIn(SECOND_LOOK_MS);
-    else if (refused > 0 || !isSearched) runIn(LATER_LOOK_MS);
+    else if (isNamed || !isSearched) runIn(LATER_LOOK_MS);
   };
 
   return {
@@ -99,7 +103,8 @@ export function createSchedule({ runPass, waitGracePeriod, log }: ScheduleParts)
 function createTally(log: ScheduleParts['log']) {
   const destroyed = new Map<string, DestroyedSockets>();
   let left: readonly LeftSockets[] = [];
-  let refused = 0;
+  let connected = 0;
+  let { served, waiting, refused } = NONE_STALE;
   let logged = '';
 
   const note = (): void => {
@@ -115,7 +120,9 @@ function createTally(log: ScheduleParts['log']) {
   };
 
   return {
-    counts: () => ({ destroyed: [...destroyed.values()], refused, left }),
+    counts: () => ({
+      ...{ destroyed: [...destroyed.values()], connected, served, waiting, refused, left },
+    }),
     add(report: PassReport, elapsedMs: number): void {
       for (const { protocol, family, count } of report.destroyed) {
         const key = `${protocol} ${family}`;
@@ -124,13 +131,24 @@ function createTally(log: ScheduleParts['log']) {
         const durationMs = Math.round(elapsedMs);
         log.info({ protocol, family, sockets: count, durationMs }, 'stale sockets destroyed');
       }
+      if (report.connected > 0) {
+        connected += report.connected;
+        const durationMs = Math.round(elapsedMs);
+        log.info({ sockets: report.connected, durationMs }, 'stale sockets connected again');
+      }
+      if (report.served > served) {
+        log.info(
+          { sockets: report.served },
+          'datagrams of stale sockets of pods go to another backend as packets',
+        );
+      }
       if (report.refused > refused) {
         log.info(
           { sockets: report.refused },
           'stale sockets of pods are refused with their next datagram',
         );
       }
-      refused = report.refused;
+      ({ served, waiting, refused } = report);
       left = report.left;
       note();
     },

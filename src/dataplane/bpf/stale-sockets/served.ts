@@ -13,6 +13,10 @@ export function isServed(ledger: Ledger, { service, backend }: StaleSocket): boo
   return hasBackend(ledger, port, backendKey({ address, port: backend.port }, service.family));
 }
 
+/** A Service without backends is one as well. */
+export const hasService = (ledger: Ledger, { service }: StaleSocket): boolean =>
+  portOfFrontend(ledger, service) !== undefined;
+
 /** A NodePort is known by its port alone. */
 function portOfFrontend({ owners }: Ledger, frontend: FrontendId): PortRecord | undefined {
   const own = owners[frontend.family];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stale sockets as the iterators of bpf/socket/find_stale.bpf.c describe them, and the requests by which
+// Stale sockets as the iterators of bpf/socket/stale/find_stale.bpf.c describe them, and the requests by which
 // sock_diag(7) destroys one. test/unit/dataplane/bpf/stale-sockets/socket.test.ts compares offsets with the object's BTF.
 import { addressText } from '../../../lib/address-bytes.ts';
 import type { Family, Protocol } from '../../../model/types.ts';

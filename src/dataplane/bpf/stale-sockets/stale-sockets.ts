@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Destroys sockets that are connected to a backend that is gone, so that their programs connect again: UDP sockets,
-// which would not notice, and on request TCP sockets (ADR 20). UDP sockets of pods that it may not destroy are refused
-// with their next datagram. Loaded with the first pass, not during the start.
+// Sockets that are connected to a backend that is gone. UDP sockets, whose programs would not notice, go on with another
+// backend (ADR 44); those that cannot are destroyed, so that their programs connect again, and on request TCP sockets
+// (ADR 20). UDP sockets of pods that it may not destroy are refused with their next datagram. Loaded with the first pass, not
+// during the start.
 import type { Logger } from '../../../log.ts';
 import type { Protocol } from '../../../model/types.ts';
+import { readNetwork } from '../../../sys/netlink/follow.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
+import { bridgeSubnets } from './bridges.ts';
+import { isOnBridge } from './keeping.ts';
 import { loadMechanism, type Mechanism } from './mechanism.ts';
 import { NONE_STALE, type PassParts, runPass } from './pass.ts';
 import { createSchedule } from './schedule.ts';
 
 export interface StaleSockets {
-  /** Its sockets are destroyed, so that passes need not follow what happens to others. */
+  /** Sockets are to be connected again as soon as their Service has a backend: a pass may help after each sync. */
+  isWaiting(): boolean;
+  /** Its sockets are looked for, so that passes need not follow what happens to others. */
   concerns(protocol: Protocol): boolean;
   /** Backends of a protocol that it concerns are gone: a pass will run. Returns at once. */
   request(): void;
@@ -24,14 +30,20 @@ export interface StaleSocketsParts {
   readonly options: LoadOptions;
   readonly resetsTcp: boolean;
   /** As PassParts has it. */
-  readonly refuse: PassParts['refuse'];
+  readonly name: PassParts['name'];
   readonly waitGracePeriod: () => Promise<void>;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
+/** What the plan that is programmed says of a stale socket. */
+export interface StaleSocketJudge {
+  readonly isServed: PassParts['isServed'];
+  readonly hasService: PassParts['keeping']['hasService'];
+}
+
 export function createStaleSockets(
-  { options, resetsTcp, refuse, waitGracePeriod, log }: StaleSocketsParts,
-  isServed: PassParts['isServed'],
+  { options, resetsTcp, name, waitGracePeriod, log }: StaleSocketsParts,
+  { isServed, hasService }: StaleSocketJudge,
 ): StaleSockets {
   let loading: Promise<Mechanism> | undefined;
   let mechanism: Mechanism | undefined;
@@ -50,13 +62,16 @@ export function createStaleSockets(
     waitGracePeriod,
     log,
     runPass: async () => {
-      const { find, way, limits } = await load();
+      const { find, way, connectAgain, limits } = await load();
       if (find === undefined || isClosed) return NONE_STALE;
-      if (way === undefined && refuse === undefined) return NONE_STALE;
+      if ((way ?? name ?? connectAgain) === undefined) return NONE_STALE;
+      const bridges = bridgeSubnets(readNetwork());
       const destroyIn = way?.destroyIn ?? cannotDestroy(limits[0] ?? '');
       return runPass({
         find: () => find({ resetsTcp }),
-        ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, refuse },
+        keeping: { hasService, connectAgain },
+        passesDevices: (socket) => !isOnBridge(socket, bridges),
+        ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, name },
       });
     },
   });
@@ -64,6 +79,7 @@ export function createStaleSockets(
   return {
     concerns: (protocol) => protocol === 'UDP' || (resetsTcp && protocol === 'TCP'),
     request: schedule.request,
+    isWaiting: () => schedule.counts().waiting > 0,
     state: () => ({
       way: mechanism?.way?.name,
       limits: mechanism?.limits ?? [],

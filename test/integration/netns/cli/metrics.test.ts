@@ -188,16 +188,19 @@ describe('series of a live agent', () => {
     await holds('fairlead_service_health_ports', 0);
   });
 
-  test('stale sockets, destroyed, and refused because they are out of reach', async (context) => {
+  test('stale sockets: connected again, destroyed, and refused because they are out of reach', async (context) => {
     if (refusal !== undefined) context.skip(refusal);
     const udp = { n: 40, protocol: 'UDP' } as const;
     const { address, port } = target(udp);
-    node.manifests.put('udp.yaml', service('udp', udp, node.servers));
+    const [first, second] = node.servers;
+    node.manifests.put('udp.yaml', service('udp', udp, [first!]));
     const programs = ['udp', 'hidden'].map((kind) =>
       runHeld(node, node.sandboxes[0]!, [kind, address, port, 1]),
     );
     await programs[0]!.says('held 1');
     await programs[1]!.says('hidden');
+    node.manifests.put('udp.yaml', service('udp', udp, [second!]));
+    await holds('fairlead_stale_sockets_connected_total', 2);
     node.manifests.remove('udp.yaml');
     const labels = 'protocol="UDP",ip_family="IPv4"';
     await holds(`fairlead_stale_sockets_destroyed_total{${labels}}`, 1);

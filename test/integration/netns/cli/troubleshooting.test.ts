@@ -82,6 +82,16 @@ const SETUPS: Readonly<Record<string, Setup>> = {
       timeoutMs: 60_000,
     });
   },
+  'Something else on the node breaks Services': async (situation) => {
+    const uplinks = ['one', 'two'].map(
+      (name, at) =>
+        `ip link add ${name} type veth peer name ${name}-peer && ip addr add 198.51.${100 + at}.1/24 dev ${name} && ip link set ${name} up && sysctl -qw net.ipv4.conf.${name}.rp_filter=1`,
+    );
+    const script = [...uplinks, 'ip rule add from 10.1.1.5 lookup 2'].join(' && ');
+    const [program = '', ...args] = insideSandbox(situation.node.self, ['sh', '-c', script]);
+    expect(await run(program, args)).toMatchObject({ code: 0 });
+    await startAgent(situation);
+  },
   'An object has no effect': async (situation) => {
     const web = svc('web', { n: 10 });
     const ports = [{ name: 'main', port: 99_999, protocol: 'TCP' }];

@@ -57,13 +57,15 @@ test('a bypassed pod is not translated, other pods are, and the bypass can be re
   expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
   const { stdout } = await bypass('list');
   expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
-    ['ID', 'STATE', 'PATH'],
-    [String(cgroupId(cgroup)), 'bypassed', cgroup],
+    ['ID', 'STATE', 'PATH', 'ADDRESSES', 'REASON'],
+    [String(cgroupId(cgroup)), 'bypassed', cgroup, 'fairlead bypass add'],
     [''],
   ]);
   expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
   expect([await isServed(0), await isServed(1)]).toEqual([true, true]);
-  expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
+  expect((await bypass('list')).stdout.trim()).toBe(
+    'No cgroups are bypassed, and no network namespace is served as packets',
+  );
 });
 
 test('partly removed pins do not count as an instance', async () => {
@@ -171,7 +173,9 @@ test('a deleted cgroup is listed as such, and removed by its id', async () => {
   const { stdout } = await bypass('list', '-o', 'json');
   expect(JSON.parse(stdout)).toMatchObject({ items: [{ id, state: 'gone' }] });
   expect(await bypass('remove', id)).toMatchObject({ code: 0 });
-  expect((await bypass('list')).stdout.trim()).toBe('No cgroups are bypassed');
+  expect((await bypass('list')).stdout.trim()).toBe(
+    'No cgroups are bypassed, and no network namespace is served as packets',
+  );
 });
 
 test('--gone removes deleted cgroups and no others', async () => {

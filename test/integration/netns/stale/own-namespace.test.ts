@@ -41,6 +41,7 @@ test('those of the node are destroyed; those of pods stay, and status says why',
         expect.stringMatching(
           /^only those in the agent's own network namespace, and no others are refused: CAP_SYS_ADMIN is missing, and iterators over maps cannot be loaded \(.+\)$/,
         ),
+        'UDP sockets are not connected again: CAP_SYS_PTRACE is missing',
       ],
     ]);
   } finally {

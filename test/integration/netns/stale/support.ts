@@ -19,9 +19,9 @@ export const RECOVERY_MS = TIMEOUT_MS;
 
 /** How sockets are found and destroyed, and the objects whose absence makes an agent do it so. */
 const MISSING = {
-  bpf_sock_destroy: [],
-  SOCK_DESTROY: ['destroy.bpf.o'],
-  'found by walking': ['find_stale.bpf.o'],
+  bpf_sock_destroy: ['holders.bpf.o'],
+  SOCK_DESTROY: ['holders.bpf.o', 'destroy.bpf.o'],
+  'found by walking': ['holders.bpf.o', 'find_stale.bpf.o'],
 } as const;
 
 export type Way = keyof typeof MISSING;
@@ -127,6 +127,4 @@ export const startWith = (
   way: Way,
   flags: readonly string[] = [],
 ): Promise<Agent> =>
-  withObjects(MISSING[way].length === 0 ? undefined : objectsWithout(node, ...MISSING[way]), () =>
-    node.startAgent(flags),
-  );
+  withObjects(objectsWithout(node, ...MISSING[way]), () => node.startAgent(flags));

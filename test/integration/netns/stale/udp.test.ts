@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connected UDP sockets whose backend is gone: their programs get an error, in both ways to destroy a socket; no
-// other socket is touched.
+// Connected UDP sockets whose backend is gone and that cannot be connected again: their programs get an error, in both ways to
+// destroy a socket; no other socket is touched.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { service, target } from '../../../support/builders.ts';
 import { startOneNode } from '../../../support/node.ts';
@@ -172,7 +172,7 @@ test('sockets that became stale while nobody destroyed them are destroyed at the
   await answeredBy('b');
   await first.kill();
   expect(errorsOf(waiting)).toEqual([]);
-  const second = await node.startAgent();
+  const second = await startWith(node, 'bpf_sock_destroy');
   await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
   await second.stop();
 });
@@ -186,7 +186,7 @@ test('an agent that ends right after the sync: the next one destroys the sockets
   put('b');
   const second = await node.startAgent();
   await second.kill();
-  const third = await node.startAgent();
+  const third = await startWith(node, 'bpf_sock_destroy');
   await untilHolds(() => expect(errorsOf(waiting)).toHaveLength(3), RECOVERY_MS);
   await third.stop();
 });

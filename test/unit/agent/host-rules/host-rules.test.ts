@@ -21,13 +21,13 @@ let rules: HostRules;
 let mark: string | undefined;
 let later: (() => void) | undefined;
 const move = vi.fn();
-const tell = vi.fn();
+const changed = vi.fn();
 const warn = vi.fn();
 const read = vi.fn(async () => rules);
 
 const follow = (parts: Partial<HostRulesParts> = {}) =>
   followHostRules({
-    ...{ mayMove: true, periodMs: 1, current: undefined, read, mark: () => mark, move, tell },
+    ...{ mayMove: true, periodMs: 1, current: undefined, read, mark: () => mark, move, changed },
     plan: () => PLAN,
     localAddresses: () => [],
     clock: {
@@ -71,13 +71,15 @@ test('an obstacle moves packets to rules before the first sync', async () => {
 
 test('rules that serve packets go on while the obstacle is there, and end with it', async () => {
   rules = policy('DROP');
-  expect(await follow({ current: 'it was so' }).check(PLAN)).toBe(true);
+  const serving = follow({ current: 'it was so' });
+  expect(await serving.check(PLAN)).toBe(true);
+  expect(serving.findings()).toMatchObject([{ topic: 'forward', breaksServices: false }]);
   rules = policy('ACCEPT');
   expect(await follow({ current: 'it was so' }).check(PLAN)).toBe(false);
   expect(move).toHaveBeenCalledWith(undefined);
 });
 
-test('where rules cannot serve packets the chain is named once, in log, Event and status', async () => {
+test('where rules cannot serve packets the chain is named once, in log and status, and is a finding', async () => {
   rules = policy('DROP');
   mark = undefined;
   const follower = follow({ mayMove: false });
@@ -85,7 +87,14 @@ test('where rules cannot serve packets the chain is named once, in log, Event an
   later?.();
   await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
   expect(move).not.toHaveBeenCalled();
-  expect(tell.mock.calls).toEqual([[expect.stringContaining('iptables -I FORWARD')]]);
+  expect(changed).toHaveBeenCalledTimes(2);
+  expect(follower.findings()).toMatchObject([
+    {
+      topic: 'forward',
+      breaksServices: true,
+      advice: expect.stringContaining('iptables -I FORWARD'),
+    },
+  ]);
   expect(warn).toHaveBeenCalledTimes(1);
   expect(follower.problems()).toMatchObject([{ isWarning: true }]);
   rules = policy('ACCEPT');

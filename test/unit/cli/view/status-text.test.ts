@@ -81,6 +81,15 @@ test('a degraded agent shows the reasons first, then each item', () => {
   ]);
 });
 
+test('what processes of the node get is named, three of them', () => {
+  const nodeProcesses = [1, 2, 3, 4].map((number) => ({
+    ...{ service: `default/dns-${number}`, frontend: `10.96.0.${number}:53/UDP` },
+  }));
+  expect(statusText(reportOf({ nodeProcesses }), false)).toContain(
+    'Listeners:  10.96.0.1:53/UDP of default/dns-1, 10.96.0.2:53/UDP of default/dns-2, 10.96.0.3:53/UDP of default/dns-3 + 1 more...: got by processes of this node, which listen there',
+  );
+});
+
 const STALE = {
   way: 'SOCK_DESTROY',
   limits: [],
@@ -88,6 +97,7 @@ const STALE = {
     { protocol: 'UDP', family: 'IPv4', count: 3 },
     { protocol: 'UDP', family: 'IPv6', count: 1 },
   ],
+  ...{ connected: 0, served: 0, waiting: 0 },
   refused: 0,
   left: [],
 } as const;
@@ -111,6 +121,13 @@ test.each([
     { ...STALE, limits: ["only those in the agent's own network namespace: why"], refused: 2 },
     [
       "Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; only those in the agent's own network namespace: why; 2 of pods refused with their next datagram",
+    ],
+  ],
+  [
+    'that go on with another endpoint',
+    { ...STALE, connected: 3, served: 2, waiting: 1 },
+    [
+      'Stale:      sockets whose endpoint is gone: 4 destroyed, by SOCK_DESTROY; 3 connected to another endpoint; 2 of pods served as packets; 1 of the node wait for an endpoint',
     ],
   ],
   [

@@ -37,6 +37,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_mark: 'empty',
   fl_nat4: 'flows',
   fl_nat6: 'flows',
+  fl_netns: 'empty',
   fl_new_flow4: 'flows',
   fl_new_flow6: 'flows',
   fl_new_nat4: 'flows',

@@ -85,6 +85,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       'reset',
       'direct_return',
       'ipip',
+      'of_stale',
     ]);
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],

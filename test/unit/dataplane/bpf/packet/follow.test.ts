@@ -19,6 +19,7 @@ const packets: NonNullable<BpfParts['packets']> = {
     repair: () => undefined,
     audit: () => [],
     devices: () => [],
+    servedDevices: () => [],
   },
   ...{ fill: () => [], totals: () => undefined, latestTotals: async () => undefined },
   hadDirectReturn: false,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass: which sockets are destroyed, and what is reported of the others.
 import { expect, test } from 'vitest';
+import type { ConnectOutcome } from '../../../../../src/dataplane/bpf/stale-sockets/keeping.ts';
 import {
   type Outcome,
   type PassParts,
@@ -31,13 +32,19 @@ interface Given {
   readonly paths?: readonly number[];
   readonly outcome?: (socket: StaleSocket) => Outcome;
   /** There are programs on devices. */
-  readonly canRefuse?: boolean;
+  readonly canName?: boolean;
+  /** By cookie; undefined: descriptors cannot be had. */
+  readonly connect?: (cookie: bigint) => ConnectOutcome;
+  readonly hasService?: boolean;
+  readonly passesDevices?: boolean;
 }
 
 const OWN = 99;
+const NONE_KEPT = { connected: 0, served: 0, waiting: 0 };
 
 function partsOf(given: Given): PassParts & { readonly asked: string[] } {
-  const { sockets, isWhole = true, failures = [], outcome = () => 'destroyed' as const } = given;
+  const { sockets, isWhole = true, failures = [], connect } = given;
+  const { outcome = () => 'destroyed' as const } = given;
   const asked: string[] = [];
   return {
     asked,
@@ -53,7 +60,14 @@ function partsOf(given: Given): PassParts & { readonly asked: string[] } {
       if (path === '/ns/13') throw new Error('setns: EPERM');
       return group.map(outcome);
     },
-    ...(given.canRefuse && { refuse: (cookies) => void asked.push(`refuse ${cookies}`) }),
+    keeping: {
+      hasService: () => given.hasService ?? false,
+      connectAgain: connect && (async (group) => group.map(({ cookie }) => connect(cookie))),
+    },
+    passesDevices: () => given.passesDevices ?? false,
+    ...(given.canName && {
+      name: ({ served, refused }) => void asked.push(`serve ${served}; refuse ${refused}`),
+    }),
   };
 }
 
@@ -73,6 +87,7 @@ test('namespace by namespace, counted by protocol and family', async () => {
       { protocol: 'TCP', family: 'IPv4', count: 1 },
       { protocol: 'UDP', family: 'IPv6', count: 1 },
     ],
+    ...NONE_KEPT,
     refused: 0,
     left: [],
     hasMore: false,
@@ -85,6 +100,7 @@ test('nothing stale: no namespace is looked for', async () => {
   const parts = partsOf({ sockets: [socket({ cookie: 9n })], served: 9n });
   expect(await runPass(parts)).toEqual({
     destroyed: [],
+    ...NONE_KEPT,
     refused: 0,
     left: [],
     hasMore: false,
@@ -149,10 +165,11 @@ test('what cannot be destroyed is refused: UDP sockets of pods whose cookie is k
     ],
     paths: [5, 13, OWN],
     outcome: ({ netns }) => (netns === OWN ? { error: 'EPERM' } : 'destroyed'),
-    canRefuse: true,
+    canName: true,
   });
   expect(await runPass(parts)).toEqual({
     destroyed: [{ protocol: 'UDP', family: 'IPv4', count: 1 }],
+    ...NONE_KEPT,
     refused: 2,
     left: [
       { reason: 'setns: EPERM', count: 2 },
@@ -161,11 +178,46 @@ test('what cannot be destroyed is refused: UDP sockets of pods whose cookie is k
     hasMore: false,
     isSearched: false,
   });
-  expect(parts.asked.at(-1)).toBe('refuse 1,2');
+  expect(parts.asked.at(-1)).toBe('serve ; refuse 1,2');
 });
 
 test('sockets that are no longer stale are no longer refused', async () => {
-  const parts = partsOf({ sockets: [], canRefuse: true });
+  const parts = partsOf({ sockets: [], canName: true });
   expect((await runPass(parts)).refused).toBe(0);
-  expect(parts.asked).toEqual(['refuse ']);
+  expect(parts.asked).toEqual(['serve ; refuse ']);
+});
+
+const KEPT = { hasService: true, canName: true, passesDevices: true } as const;
+
+test('UDP sockets go on with another backend: connected again, as packets, or when there is one', async () => {
+  const outcomes = [
+    'connected',
+    'refused',
+    'refused',
+    'gone',
+    { error: 'connect: EPERM' },
+  ] as const;
+  const parts = partsOf({
+    ...KEPT,
+    sockets: [
+      socket({ cookie: 0n, netns: OWN }),
+      socket({ cookie: 1n, netns: OWN }),
+      socket({ cookie: 2n, netns: 5 }),
+      socket({ cookie: 3n, netns: 5 }),
+      socket({ cookie: 4n, netns: OWN }),
+      socket({ cookie: 5n, netns: 5, protocol: 'TCP' }),
+    ],
+    connect: (cookie) => outcomes[Number(cookie)]!,
+  });
+  expect(await runPass(parts)).toMatchObject({ connected: 1, waiting: 1, served: 2 });
+  expect(parts.asked.slice(1)).toEqual(['/ns/5: 5', '/ns/99: 4', 'serve 2,3; refuse ']);
+});
+
+test.each([
+  ['its Service is gone', { hasService: false }],
+  ['its datagrams do not pass the node', { passesDevices: false }],
+  ['no program sees them', { canName: false }],
+])('destroyed, not served as packets: %s', async (_, lacking) => {
+  const parts = partsOf({ ...KEPT, sockets: [socket({ cookie: 1n, netns: 5 })], ...lacking });
+  expect(await runPass(parts)).toMatchObject({ destroyed: [{ count: 1 }], served: 0 });
 });

@@ -20,13 +20,17 @@ const web = (
   );
 
 function open(waitGracePeriod = () => Promise.resolve()) {
-  const asked = { passes: 0, isClosed: false };
+  const asked = { passes: 0, isClosed: false, isWaiting: false };
   const staleSockets: BpfParts['staleSockets'] = () => ({
     concerns: (protocol) => protocol === 'UDP',
+    isWaiting: () => asked.isWaiting,
     request: () => {
       asked.passes += 1;
     },
-    state: () => ({ way: 'SOCK_DESTROY', limits: [], destroyed: [], refused: 0, left: [] }),
+    state: () => ({
+      ...{ way: 'SOCK_DESTROY', limits: [], destroyed: [], left: [] },
+      ...{ connected: 0, served: 0, waiting: 0, refused: 0 },
+    }),
     close: () => {
       asked.isClosed = true;
     },
@@ -82,6 +86,16 @@ test('backends that are released in the middle of their sync, by the wait of an 
   // Between the batch of what changes and that of what loses a frontend.
   setImmediate(endWait);
   await dataplane.sync(ports([1], [3], false), ['default/dns', 'default/old'], []);
+  expect(asked.passes).toBe(2);
+});
+
+test('while sockets wait for a backend, each sync asks for one', async () => {
+  const { asked, dataplane } = open();
+  await dataplane.sync(web([]), 'all', []);
+  await dataplane.sync(web([1]), [WEB], []);
+  expect(asked.passes).toBe(1);
+  asked.isWaiting = true;
+  await dataplane.sync(web([1, 2]), [WEB], []);
   expect(asked.passes).toBe(2);
 });
 

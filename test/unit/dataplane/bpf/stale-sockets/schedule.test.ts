@@ -178,3 +178,21 @@ test('as long as sockets are refused, passes follow; their number is logged when
   expect(told).toEqual(['info stale sockets of pods are refused with their next datagram 2']);
   expect(schedule.counts().refused).toBe(0);
 });
+
+test('those that go on with another backend: told, counted, and looked after while they are named or wait', async () => {
+  reports = [
+    { ...NONE_STALE, connected: 2, waiting: 1 },
+    { ...NONE_STALE, connected: 1, served: 3 },
+    NONE_STALE,
+  ];
+  schedule.request();
+  await after(10 * LATER_LOOK_MS);
+  const second = BATCH_MS + SECOND_LOOK_MS;
+  expect(passes).toEqual([BATCH_MS, second, second + LATER_LOOK_MS]);
+  expect(told).toEqual([
+    'info stale sockets connected again 2 0',
+    'info stale sockets connected again 1 0',
+    'info datagrams of stale sockets of pods go to another backend as packets 3',
+  ]);
+  expect(schedule.counts()).toMatchObject({ connected: 3, served: 0, waiting: 0 });
+});

@@ -5,7 +5,7 @@
  * find_stale.bpf.c, which search all namespaces at once (ADR 20).
  */
 #include "socket/maps.h"
-#include "socket/stale.h"
+#include "socket/stale/stale.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

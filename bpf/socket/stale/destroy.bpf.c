@@ -4,7 +4,7 @@
  * holds the socket's lock meanwhile, as the hooks have it held when they write a record.
  */
 #include "socket/maps.h"
-#include "socket/stale.h"
+#include "socket/stale/stale.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

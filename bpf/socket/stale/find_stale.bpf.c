@@ -6,7 +6,7 @@
  * Where the kernel refuses iterators over maps, those of walk_stale.bpf.c are used.
  */
 #include "socket/maps.h"
-#include "socket/stale.h"
+#include "socket/stale/stale.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An iterator over the open files of the processes that the reader sees (Linux 5.12): which of them
+ * are stale UDP sockets. By one of its descriptors the agent connects such a socket again.
+ */
+#include "socket/maps.h"
+#include "socket/stale/stale.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Read by src/dataplane/bpf/stale-sockets/holders.ts. */
+struct holder {
+	__u64 cookie;
+	__u32 process; /* as the first PID namespace numbers it */
+	__u32 descriptor;
+};
+
+_Static_assert(sizeof(struct holder) == 16, "holder");
+
+/* Keeps the struct in the object's BTF, with which a test compares the agent's codec. */
+const struct holder *const volatile holder_layout = NULL;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct file;
+
+struct socket {
+	struct sock *sk;
+};
+
+struct task_struct {
+	int tgid;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+SEC("iter/task_file") int fl_find_holders(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct holder found = {};
+	struct socket_peer *peer;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!task || !file)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	sk = socket->sk;
+	if (!sk || sk->sk_protocol != IPPROTO_UDP)
+		return 0;
+	peer = bpf_sk_storage_get(&fl_sock, sk, 0, 0);
+	if (!peer || !is_stale(peer) || !is_connected_to(&sk->__sk_common, peer))
+		return 0;
+	found.cookie = bpf_get_socket_cookie(sk);
+	found.process = task->tgid;
+	found.descriptor = ctx->fd;
+	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which stale sockets go on with another backend, and need not be destroyed: those that are connected again, and those of pods
+// whose datagrams the packet programs send to one. Only UDP sockets whose Service is still there.
+import { narrowText, type StaleSocket } from './socket.ts';
+
+/**
+ * `refused`: its Service has no backend for it now; it is as it was. `gone`: no process that the agent sees has it.
+ */
+export type ConnectOutcome = 'connected' | 'refused' | 'gone' | { readonly error: string };
+
+/** Outcomes in the order of the sockets. */
+export type ConnectAgain = (sockets: readonly StaleSocket[]) => Promise<readonly ConnectOutcome[]>;
+
+export interface KeepParts {
+  /** Whether the frontend that its program connected it to is served, with backends or without. */
+  readonly hasService: (socket: StaleSocket) => boolean;
+  /** undefined: descriptors of other processes cannot be had. */
+  readonly connectAgain?: ConnectAgain | undefined;
+  /** Of pods: there are programs on devices. */
+  readonly canServe: (socket: StaleSocket) => boolean;
+}
+
+export interface Kept {
+  /** Connected to another backend. */
+  readonly connected: readonly StaleSocket[];
+  /** Their datagrams become requests. */
+  readonly served: readonly StaleSocket[];
+  /** Of the node: to be connected again when their Service has a backend. */
+  readonly waiting: readonly StaleSocket[];
+  /** To be destroyed. */
+  readonly rest: readonly StaleSocket[];
+}
+
+export async function keep(
+  { hasService, connectAgain, canServe }: KeepParts,
+  stale: readonly StaleSocket[],
+): Promise<Kept> {
+  const isKept = (socket: StaleSocket): boolean => socket.protocol === 'UDP' && hasService(socket);
+  const candidates = stale.filter(isKept);
+  const asked = candidates.length > 0 ? connectAgain : undefined;
+  const outcomes = (await asked?.(candidates)) ?? [];
+  const kept = {
+    connected: [] as StaleSocket[],
+    served: [] as StaleSocket[],
+    waiting: [] as StaleSocket[],
+    rest: stale.filter((socket) => !isKept(socket)),
+  };
+  for (const [index, socket] of candidates.entries()) {
+    const outcome = outcomes[index];
+    if (outcome === 'connected') kept.connected.push(socket);
+    else if (canServe(socket)) kept.served.push(socket);
+    else if (outcome === 'refused') kept.waiting.push(socket);
+    else kept.rest.push(socket);
+  }
+  return kept;
+}
+
+/** A BlockList of Node. */
+export interface Subnets {
+  check(address: string, family: 'ipv4' | 'ipv6'): boolean;
+}
+
+export const isOnBridge = ({ backend, service }: StaleSocket, bridges: Subnets): boolean =>
+  bridges.check(
+    narrowText(backend.address, service.family),
+    service.family === 'IPv4' ? 'ipv4' : 'ipv6',
+  );
