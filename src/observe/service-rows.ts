@@ -14,7 +14,7 @@ import { type FrontendId, frontendKeyText, frontendText } from '../dataplane/ent
 import type { FrontendView, Traffic } from '../dataplane/snapshot.ts';
 import { hostPort } from '../lib/address-bytes.ts';
 import { resultOf } from '../lib/steps.ts';
-import type { Algorithm, Forwarding, FrontendKind, TrafficPolicy } from '../model/types.ts';
+import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
 import { entriesFor } from '../plan/maglev/size.ts';
@@ -26,9 +26,10 @@ import type {
   ServicePlan,
   ServicePortPlan,
 } from '../plan/types.ts';
+import { type ExposureColumns, exposureOf, sourcesOf } from './exposure-rows.ts';
 import { type KernelState, sortedInSteps } from './rows.ts';
 
-export interface ServiceRow {
+export interface ServiceRow extends ExposureColumns {
   readonly namespace: string;
   readonly name: string;
   readonly port: string;
@@ -58,16 +59,6 @@ export interface ServiceRow {
   readonly usedForwarding?: Forwarding;
   /** `10.1.1.5:8080=3` of backends whose weight is not 1, sorted; 0 = gets no new connections. */
   readonly weights?: readonly string[];
-  /** Of clients that may use it, with the address itself, or by `sourcePolicy` of those that may not; undefined: all may, or no agent runs. */
-  readonly sourceRanges: readonly string[] | undefined;
-  /** What becomes of clients in `sourceRanges`; undefined: they are allowed, and nobody else. */
-  readonly sourcePolicy?: 'deny';
-  /** Kinds of frontends that the Service is restricted to. */
-  readonly exposedKinds?: readonly FrontendKind[];
-  /** Label selector of the nodes that have its frontends except the ClusterIP; '' = it could not be read. */
-  readonly exposedOn?: string;
-  /** Whether this node is one of them. */
-  readonly isExposedHere?: boolean;
   /** Backends for clients on this node, sorted; empty if the plan or the kernel lacks the frontend. */
   readonly desired: readonly string[];
   readonly kernel: readonly string[];
@@ -246,26 +237,6 @@ function notesOf(
     ...unserved.map(({ field, reason }) => `${field}: ${reason}`),
   ];
   return notes.length === 0 ? {} : { notes };
-}
-
-function sourcesOf(
-  { sources }: ServicePortPlan,
-  { isFiltered }: Frontend,
-): Pick<ServiceRow, 'sourceRanges' | 'sourcePolicy'> {
-  if (!isFiltered || sources === undefined) return { sourceRanges: undefined };
-  const { policy, ranges } = sources;
-  return { sourceRanges: ranges, ...(policy === 'deny' && { sourcePolicy: policy }) };
-}
-
-function exposureOf({
-  exposure,
-}: ServicePlan): Pick<ServiceRow, 'exposedKinds' | 'exposedOn' | 'isExposedHere'> {
-  if (exposure === undefined) return {};
-  const { kinds, nodes, isHere } = exposure;
-  return {
-    ...(kinds !== undefined && { exposedKinds: kinds }),
-    ...(nodes !== undefined && { exposedOn: nodes, isExposedHere: isHere }),
-  };
 }
 
 /** The least of those that have programmed it. */

@@ -25,6 +25,7 @@ import {
   hasClusterIp,
   isExposedHere,
   type NodeLabels,
+  refusedAddress,
 } from '../exposure/exposure.ts';
 import { isFilteredKind, sourcesWithSelf } from '../exposure/sources.ts';
 import { type NodeSockets, nodeFrontend } from '../node-sockets/frontends.ts';
@@ -139,16 +140,6 @@ export function buildService(
   };
   return { plan, rejections };
 }
-
-/** One that is not exposed has no port at all. */
-const refusedAddress = (
-  service: Service,
-  family: Family,
-  frontends: readonly Frontend[],
-): string | undefined =>
-  hasClusterIp(service)
-    ? frontends.find(({ kind }) => kind === 'ClusterIP')?.address
-    : service.clusterIps[family]?.address;
 
 /** The mitigation for CVE-2020-8554 (external IPs that intercept other addresses; KEP-5707). */
 function rejectExternalIps({ service, context, reject }: Work): void {

@@ -3,7 +3,8 @@
 // where its selector matches the node's labels. The rest is as if the Service had not asked for it; its ClusterIP
 // refuses every port, as it does those that the Service does not have.
 import { labelsOf, parseSelector } from '../../model/selector.ts';
-import type { FrontendKind, Service } from '../../model/types.ts';
+import type { Family, FrontendKind, Service } from '../../model/types.ts';
+import type { Frontend } from '../types.ts';
 
 /** Of the node's Node object, as `role=edge,zone=a`; undefined: it is not known, and no selector matches. */
 export type NodeLabels = string | undefined;
@@ -34,3 +35,13 @@ export function exposedService(service: Service, labels: NodeLabels): Service {
     ports: has('NodePort') ? ports : ports.map((port) => ({ ...port, nodePort: undefined })),
   };
 }
+
+/** The ClusterIP whose other ports are refused; one that is not exposed has no port at all. */
+export const refusedAddress = (
+  service: Service,
+  family: Family,
+  frontends: readonly Frontend[],
+): string | undefined =>
+  hasClusterIp(service)
+    ? frontends.find(({ kind }) => kind === 'ClusterIP')?.address
+    : service.clusterIps[family]?.address;
