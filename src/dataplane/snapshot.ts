@@ -120,7 +120,7 @@ export interface ScopeView {
   readonly used: SocketScope;
   /** Why another one is used. */
   readonly why?: string;
-  /** Network namespaces of pods that have connected to Services, where `used` is auto. */
+  /** Network namespaces of pods that have connected to Services, or redirect, where `used` is auto. */
   readonly known: number;
   /** Those of them that are served as packets. */
   readonly asPackets: number;

@@ -142,8 +142,10 @@ onEachProxy('mesh', {}, (node) => {
     await node.nft('p2', rules);
     await node.sees(`pod with nft ${what} -> ClusterIP`, MESH, asking('p2', SVC));
     if (isEbpf) {
-      const [row] = await listed(node, 'n2');
-      expect(row?.reason).toBe(`its rules redirect connections (${kind})`);
+      await untilHolds(async () => {
+        const [row] = await listed(node, 'n2');
+        expect(row?.reason).toBe(`its rules redirect connections (${kind})`);
+      });
     }
     await node.run('p2', ['nft', 'delete', 'table', family, table]);
     await node.sees('pod without its redirect -> ClusterIP', POD, asking('p2', SVC));

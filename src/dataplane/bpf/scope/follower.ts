@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps fl_netns: looks at each network namespace that connects to a Service for the first time, at once, and again later,
-// because rules may come after the first connection; removes those that have ended.
+// Keeps fl_netns: looks at each network namespace that connects to a Service for the first time, at once, and at those of new
+// pods as they come; and again later, because rules may come after the first connection. Removes those that have ended.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
@@ -8,7 +8,7 @@ import type { BpfMap } from '../../../sys/native.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
 import type { ScopeView } from '../../snapshot.ts';
 import { judged, type PodDevice, unlookedState, type Way, wayOf } from './judge.ts';
-import type { Seen } from './look.ts';
+import type { Paths, Seen } from './look.ts';
 import {
   decodeScope,
   encodeScope,
@@ -18,18 +18,18 @@ import {
   UNKNOWN_NETNS,
 } from './state.ts';
 
-/** A namespace is young for five minutes: until then a mesh may still write its rules. */
-const YOUNG_MS = 300_000;
-export const YOUNG_LOOK_MS = 1_000;
-export const LATER_LOOK_MS = 30_000;
+/** The next look is due after an eighth of the age of a namespace: a mesh writes its rules while a pod is young. */
+const AGE_TO_NEXT = 8;
+export const SOONEST_LOOK_MS = 1_000;
+export const LATEST_LOOK_MS = 60_000;
 
 export interface FollowerParts {
   readonly map: Pick<BpfMap, 'readAll' | 'put' | 'delete'>;
   /** Calls back when there are new entries, until it is closed. */
   readonly listen: (onNew: () => void) => { close(): void };
   readonly look: (path: string, cookie: bigint) => Promise<Seen | undefined>;
-  readonly devicesEverywhere: () => Promise<readonly Network[]>;
-  readonly pathsByCookie: () => Promise<ReadonlyMap<bigint, string>>;
+  /** Namespaces but the node's own, of all processes or those that are mounted: new pods have them mounted first. */
+  readonly paths: (which: 'all' | 'mounted') => Promise<Paths>;
   readonly node: () => Pick<Network, 'links'>;
   /** Devices of the node, and whether packets that come in by them are translated. */
   readonly devices: () => readonly PodDevice[];
@@ -42,10 +42,13 @@ interface Known {
   readonly dueMs: number;
   readonly path: string | undefined;
   readonly way: Way;
+  readonly isAsPackets: boolean;
+  /** It has connected to a Service. */
+  readonly hasAsked: boolean;
 }
 
 export interface ScopeFollower {
-  /** The devices of the node have changed. */
+  /** The devices of the node have changed: there may be new pods. */
   devicesChanged(): void;
   counts(): Pick<ScopeView, 'known' | 'asPackets' | 'unseen' | 'unlooked'>;
   /** The pass that runs ends by itself. The map stays as it is. */
@@ -57,17 +60,16 @@ export const NOTHING_KNOWN = { known: 0, asPackets: 0, unseen: 0, unlooked: 'soc
 /** Begins at once; what the map holds of an earlier agent counts until it has been looked at again. */
 export const followScopes = (parts: FollowerParts): ScopeFollower => new Follower(parts);
 
+type Find = () => Promise<Paths>;
+
 class Follower implements ScopeFollower {
   readonly #parts: FollowerParts;
   readonly #known = new Map<bigint, Known>();
   readonly #ring: { close(): void };
-  /** Also of namespaces that have not asked. */
-  #isAnyServed = false;
+  /** Where to look for namespaces that have not asked. */
+  #discovers: 'all' | 'mounted' | undefined = 'all';
   #counts: ReturnType<ScopeFollower['counts']> = NOTHING_KNOWN;
-  #unlooked: ScopeView['unlooked'] = 'sockets';
   #cancel: () => void = () => undefined;
-  /** Of which the ways were read. */
-  #devicesText = '';
   #isRunning = false;
   #isRequested = false;
   #isClosed = false;
@@ -80,6 +82,7 @@ class Follower implements ScopeFollower {
   }
 
   devicesChanged(): void {
+    this.#discovers ??= 'mounted';
     this.#request();
   }
 
@@ -114,24 +117,43 @@ class Follower implements ScopeFollower {
       }
     }
     this.#isRunning = false;
-    if (!this.#isClosed)
-      this.#cancel = this.#parts.clock.after(YOUNG_LOOK_MS, () => this.#request());
+    const again = (): void => this.#request();
+    if (!this.#isClosed) this.#cancel = this.#parts.clock.after(SOONEST_LOOK_MS, again);
   }
 
+  /** Those that ask come first. */
   async #pass(): Promise<void> {
-    const { clock } = this.#parts;
-    const entries = this.#read();
-    const due = [...entries].filter(
-      ([cookie]) => (this.#known.get(cookie)?.dueMs ?? 0) <= clock.monotonicMs(),
-    );
-    const find = lazily(this.#parts.pathsByCookie);
-    for (const [cookie, entry] of due) {
-      if (this.#isClosed) return;
-      await this.#lookAt(cookie, entry, find);
+    const find = once(() => this.#parts.paths('all'));
+    await this.#lookAtDue(find);
+    const which = this.#discovers;
+    this.#discovers = undefined;
+    if (which !== undefined) {
+      this.#discover(await (which === 'all' ? find() : this.#parts.paths(which)));
+      await this.#lookAtDue(find);
     }
-    await this.#readWays();
-    this.#writeUnlooked();
     this.#count();
+  }
+
+  #discover(paths: Paths): void {
+    const sinceMs = this.#parts.clock.monotonicMs();
+    for (const [cookie, path] of paths) {
+      if (this.#known.has(cookie)) continue;
+      const unlooked = { way: 'none', isAsPackets: false, hasAsked: false } as const;
+      this.#known.set(cookie, { sinceMs, dueMs: sinceMs, path, ...unlooked });
+    }
+  }
+
+  async #lookAtDue(find: Find): Promise<void> {
+    const entries = this.#read();
+    const nowMs = this.#parts.clock.monotonicMs();
+    const all = new Set([...entries.keys(), ...this.#known.keys()]);
+    const isDue = (cookie: bigint): boolean =>
+      entries.get(cookie)?.state === 'asked' || (this.#known.get(cookie)?.dueMs ?? 0) <= nowMs;
+    for (const cookie of [...all].filter(isDue)) {
+      if (this.#isClosed) return;
+      await this.#lookAt(cookie, entries.get(cookie), find);
+    }
+    this.#writeUnlooked();
   }
 
   #read(): ReadonlyMap<bigint, ScopeEntry> {
@@ -143,17 +165,12 @@ class Follower implements ScopeFollower {
       if (cookie === UNKNOWN_NETNS) continue;
       entries.set(cookie, decodeScope(values.subarray(index * 8, index * 8 + 8)));
     }
-    for (const cookie of this.#known.keys()) if (!entries.has(cookie)) this.#known.delete(cookie);
     return entries;
   }
 
-  async #lookAt(
-    cookie: bigint,
-    entry: ScopeEntry,
-    find: () => Promise<ReadonlyMap<bigint, string>>,
-  ): Promise<void> {
-    const known = this.#known.get(cookie);
-    const guess = known?.path ?? (entry.tgid === 0 ? undefined : `/proc/${entry.tgid}/ns/net`);
+  async #lookAt(cookie: bigint, entry: ScopeEntry | undefined, find: Find): Promise<void> {
+    const known = this.#known.get(cookie)?.path;
+    const guess = known ?? (entry?.tgid ? `/proc/${entry.tgid}/ns/net` : undefined);
     let path = guess;
     let seen = guess === undefined ? undefined : await this.#tryLook(guess, cookie);
     if (seen === undefined) {
@@ -173,77 +190,65 @@ class Follower implements ScopeFollower {
     }
   }
 
-  #saw(cookie: bigint, before: ScopeEntry, path: string | undefined, seen: Seen): void {
+  /** What has not asked needs an entry only if it is to be served as packets. */
+  #saw(cookie: bigint, before: ScopeEntry | undefined, path: string | undefined, seen: Seen): void {
     const way = wayOf(seen.inside, this.#parts.node(), this.#parts.devices());
-    const after = judged({ redirects: seen.redirects, way }, before.tgid);
-    this.#write(cookie, before, after);
-    this.#remember(cookie, path, way);
+    const after = judged({ redirects: seen.redirects, way }, before?.tgid ?? 0);
+    const isAsPackets = after.state === 'packets';
+    if (before !== undefined || isAsPackets) this.#write(cookie, before, after);
+    this.#remember(cookie, { path, way, isAsPackets, hasAsked: before !== undefined });
   }
 
   /** A new one that this agent does not see; it asks again if it has not ended by the next look, as others have by now. */
-  #missed(cookie: bigint, before: ScopeEntry): void {
-    if (before.state !== 'asked') {
+  #missed(cookie: bigint, before: ScopeEntry | undefined): void {
+    if (before?.state !== 'asked') {
       this.#parts.map.delete(netnsKey(cookie));
       this.#known.delete(cookie);
       return;
     }
     this.#write(cookie, before, { tgid: before.tgid, found: ['unseen'], state: 'sockets' });
-    this.#remember(cookie, undefined, 'none');
+    const unseen = { path: undefined, way: 'none', isAsPackets: false, hasAsked: true } as const;
+    this.#remember(cookie, unseen);
   }
 
-  #write(cookie: bigint, before: ScopeEntry, after: ScopeEntry): void {
+  #write(cookie: bigint, before: ScopeEntry | undefined, after: ScopeEntry): void {
     const bytes = encodeScope(after);
-    if (encodeScope(before).every((byte, index) => byte === bytes[index])) return;
+    if (before && encodeScope(before).every((byte, index) => byte === bytes[index])) return;
     this.#parts.map.put(netnsKey(cookie), bytes);
-    if (after.state === before.state || (before.state === 'asked' && after.state === 'sockets')) {
-      return;
-    }
+    const was = before?.state === 'packets';
+    if (was === (after.state === 'packets')) return;
     const fields = { netns: String(cookie), pid: after.tgid, reason: reasonFor(after.found) };
-    const how = after.state === 'packets' ? 'as packets' : 'at their sockets';
+    const how = was ? 'at their sockets' : 'as packets';
     this.#parts.log.info(fields, `pods of a network namespace are served ${how}`);
   }
 
-  #remember(cookie: bigint, path: string | undefined, way: Way): void {
+  #remember(cookie: bigint, seen: Omit<Known, 'sinceMs' | 'dueMs'>): void {
     const nowMs = this.#parts.clock.monotonicMs();
     const sinceMs = this.#known.get(cookie)?.sinceMs ?? nowMs;
-    const isYoung = path !== undefined && nowMs - sinceMs < YOUNG_MS;
-    const dueMs = nowMs + (isYoung ? YOUNG_LOOK_MS : LATER_LOOK_MS);
-    this.#known.set(cookie, { sinceMs, dueMs, path, way });
-  }
-
-  /** When devices come, go, or get their programs. */
-  async #readWays(): Promise<void> {
-    const { devicesEverywhere, devices, node } = this.#parts;
-    const now = devices();
-    const text = now.map(({ ifindex, isServed }) => `${ifindex}${isServed}`).join();
-    if (text === this.#devicesText) return;
-    // As long as it is certain, nobody is asked: there is a namespace for each pod.
-    if (this.#isAnyServed && now.some(({ isServed }) => isServed)) return;
-    const all = await devicesEverywhere();
-    this.#isAnyServed = all.some((one) => wayOf(one, node(), now) === 'served');
-    this.#devicesText = text;
+    const isFound = seen.path !== undefined;
+    const partMs = isFound ? (nowMs - sinceMs) / AGE_TO_NEXT : LATEST_LOOK_MS;
+    const dueMs = nowMs + Math.min(LATEST_LOOK_MS, Math.max(SOONEST_LOOK_MS, partMs));
+    this.#known.set(cookie, { sinceMs, dueMs, ...seen });
   }
 
   #writeUnlooked(): void {
-    const asked = [...this.#known.values()].map(({ way }) => way);
-    const state = unlookedState(this.#isAnyServed, asked);
+    const state = unlookedState(this.#known.values());
     this.#parts.map.put(netnsKey(UNKNOWN_NETNS), encodeScope({ tgid: 0, found: [], state }));
-    this.#unlooked = state;
+    this.#counts = { ...this.#counts, unlooked: state };
   }
 
   #count(): void {
     const entries = [...this.#read().values()];
     this.#counts = {
+      ...this.#counts,
       known: entries.length,
       asPackets: entries.filter(({ state }) => state === 'packets').length,
       unseen: entries.filter(({ found }) => found.includes('unseen')).length,
-      unlooked: this.#unlooked,
     };
   }
 }
 
-/** At most once. */
-function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {
     made ??= make();

@@ -52,9 +52,19 @@ export function judged(
 }
 
 /**
- * Who serves a namespace before it has been looked at. As packets, if this node has namespaces that are translated on their way,
- * and none of those that have asked goes another one: then it makes no difference to a pod without redirects, and the first
- * connection of one with them is right.
+ * Who serves a namespace before it has been looked at. As packets, if this node has pods that redirect, because a new one may be
+ * of their kind, and none that uses Services and whose packets go a way on which nobody translates them. To a pod without redirects it makes no difference.
  */
-export const unlookedState = (isAnyServed: boolean, asked: Iterable<Way>): 'sockets' | 'packets' =>
-  isAnyServed && ![...asked].includes('unserved') ? 'packets' : 'sockets';
+export function unlookedState(
+  known: Iterable<{
+    readonly way: Way;
+    readonly isAsPackets: boolean;
+    readonly hasAsked: boolean;
+  }>,
+): 'sockets' | 'packets' {
+  const all = [...known];
+  return all.some(({ isAsPackets }) => isAsPackets) &&
+    !all.some(({ way, hasAsked }) => hasAsked && way === 'unserved')
+    ? 'packets'
+    : 'sockets';
+}

@@ -23,7 +23,7 @@ export async function netnsAsPackets(bpfRoot: string): Promise<readonly NetnsRow
   const entries = [...readEntries(bpfRoot)].filter(([, { state }]) => state === 'packets');
   if (entries.every(([cookie, { found }]) => cookie === UNKNOWN_NETNS && !found.includes('host')))
     return [];
-  const paths = await pathsByCookie();
+  const paths = await pathsByCookie('all');
   return Promise.all(
     entries.flatMap(([cookie, entry]) => {
       if (cookie === UNKNOWN_NETNS && !entry.found.includes('host')) return [];

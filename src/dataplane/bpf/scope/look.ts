@@ -7,7 +7,7 @@ import { readNetwork } from '../../../sys/netlink/follow.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
 import { nftRedirects } from '../../../sys/netlink/nft-redirects.ts';
 import { type Redirect, xtRedirects } from '../../../sys/netlink/redirect.ts';
-import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
+import { mountedPaths, netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import { codeOf } from '../loader/errors.ts';
 import { entering, inNetns } from '../stale-sockets/namespace.ts';
 
@@ -26,21 +26,14 @@ export const lookAt = (path: string, cookie: bigint): Promise<Seen | undefined> 
     };
   });
 
-/** The devices of every namespace that is found but the agent's own. */
-export async function devicesEverywhere(): Promise<readonly Network[]> {
-  const found: Network[] = [];
-  for (const path of (await netnsPaths()).values()) {
-    if (path === OWN_NETNS) continue;
-    const seen = await entered(path, ({ netns }) => inside(netns)).catch(() => undefined);
-    if (seen !== undefined) found.push(seen.inside);
-  }
-  return found;
-}
+/** Paths of namespaces by cookie. */
+export type Paths = ReadonlyMap<bigint, string>;
 
-/** Paths by cookie, of every namespace that is found and may be entered. */
-export async function pathsByCookie(): Promise<ReadonlyMap<bigint, string>> {
+/** Every namespace but this process's own that is found and may be entered. */
+export async function pathsByCookie(which: 'all' | 'mounted'): Promise<Paths> {
+  const paths = which === 'all' ? [...(await netnsPaths()).values()] : await mountedPaths();
   const found = new Map<bigint, string>();
-  for (const path of (await netnsPaths()).values()) {
+  for (const path of paths.filter((one) => one !== OWN_NETNS)) {
     const cookie = await inNetns(path, async (netns) => netnsCookie(netns)).catch(() => undefined);
     if (cookie !== undefined) found.set(cookie, path);
   }

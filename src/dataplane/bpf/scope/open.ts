@@ -7,7 +7,7 @@ import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { ScopeView, SocketScope } from '../../snapshot.ts';
 import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './follower.ts';
 import type { PodDevice } from './judge.ts';
-import { devicesEverywhere, lookAt, pathsByCookie, reasonOfNoEntry } from './look.ts';
+import { lookAt, pathsByCookie, reasonOfNoEntry } from './look.ts';
 import { encodeScope, netnsKey, UNKNOWN_NETNS } from './state.ts';
 
 /** What the programs are loaded with. */
@@ -63,7 +63,7 @@ export function createScopes({ choice, netns, asked, network, log }: ScopeParts)
       netns.put(netnsKey(UNKNOWN_NETNS), encodeScope(host));
     } else if (used === 'auto') {
       follower = followScopes({
-        ...{ map: netns, look: lookAt, devicesEverywhere, pathsByCookie, devices },
+        ...{ map: netns, look: lookAt, paths: pathsByCookie, devices },
         listen: (onNew) => openRingBuffer(asked, onNew),
         node: () => network.current(),
         ...{ clock: SYSTEM_CLOCK, log },

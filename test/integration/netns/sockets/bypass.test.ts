@@ -58,7 +58,7 @@ test('a bypassed pod is not translated, other pods are, and the bypass can be re
   const { stdout } = await bypass('list');
   expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
     ['ID', 'STATE', 'PATH', 'ADDRESSES', 'REASON'],
-    [String(cgroupId(cgroup)), 'bypassed', cgroup, 'fairlead bypass add'],
+    [String(cgroupId(cgroup)), 'bypassed', cgroup, '-', 'fairlead bypass add'],
     [''],
   ]);
   expect(await bypass('remove', cgroup)).toMatchObject({ code: 0 });
@@ -140,7 +140,7 @@ test('it works when requested inside a cgroup namespace', async () => {
   const own = sandboxes[0]!.cgroup.slice(instance.cgroupRoot.length);
   expect(await inside('add', `/mnt${own}`)).toMatchObject({ code: 0, stderr: '' });
   expect([await isServed(0), await isServed(1)]).toEqual([false, true]);
-  expect((await inside('list')).stdout).toContain(`bypassed   /mnt${own}\n`);
+  expect((await inside('list')).stdout).toMatch(new RegExp(`bypassed +/mnt${own} `));
   expect(await inside('remove', `/mnt${own}`)).toMatchObject({ code: 0 });
   expect(await inside('add', '/mnt')).toMatchObject({ code: 0, stderr: '' });
   expect([await isServed(0), await isServed(1)]).toEqual([false, false]);

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest';
 import {
   followScopes,
-  LATER_LOOK_MS,
-  YOUNG_LOOK_MS,
+  LATEST_LOOK_MS,
+  SOONEST_LOOK_MS,
 } from '../../../../../src/dataplane/bpf/scope/follower.ts';
 import type { Seen } from '../../../../../src/dataplane/bpf/scope/look.ts';
 import {
@@ -34,7 +34,7 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
   const map = new Map([...entries].map(([cookie, entry]) => [cookie, encodeScope(entry)]));
   const pods = new Map<bigint, { redirects: readonly Redirect[] }>();
   const nothing = (): void => undefined;
-  const state = { looks: [] as string[], scans: 0, asks: nothing, isServed: true };
+  const state = { looks: [] as string[], scans: [] as string[], asks: nothing, isServed: true };
   const cookieOf = (key: Uint8Array): bigint => new BigUint64Array(key.slice().buffer)[0] ?? 0n;
   const seen = (cookie: bigint): Seen | undefined => {
     const pod = pods.get(cookie);
@@ -60,9 +60,8 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
       state.looks.push(path);
       return path === '/proc/40/ns/net' || path === `/run/${cookie}` ? seen(cookie) : undefined;
     },
-    devicesEverywhere: async () => [...pods.keys()].map(() => networkOf(veth(2, 7))),
-    pathsByCookie: async () => {
-      state.scans++;
+    paths: async (which) => {
+      state.scans.push(which);
       return new Map([...pods.keys()].map((cookie) => [cookie, `/run/${cookie}`]));
     },
     node: () => networkOf(veth(7, 2)),
@@ -92,12 +91,12 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
 
 test('a namespace that asks is looked at at once, by the process that asked', async () => {
   const { pods, state, entry, asks, quiet, logged, follower } = nodeWith(new Map());
-  pods.set(5n, { redirects: REDIRECT });
   await quiet();
+  pods.set(5n, { redirects: REDIRECT });
   await asks(5n);
   expect(entry(5n)).toEqual({ tgid: 40, found: ['REDIRECT', 'Istio'], state: 'packets' });
   expect(state.looks).toEqual(['/proc/40/ns/net']);
-  expect(state.scans).toBe(0);
+  expect(state.scans).toEqual(['all']);
   expect(logged).toHaveLength(1);
   expect(follower.counts()).toMatchObject({ known: 1, asPackets: 1, unseen: 0 });
 });
@@ -108,10 +107,10 @@ test('rules that come later are found within a second, and so is their end', asy
   await asks(5n);
   expect(entry(5n)?.state).toBe('sockets');
   pods.set(5n, { redirects: REDIRECT });
-  await later(YOUNG_LOOK_MS);
+  await later(SOONEST_LOOK_MS);
   expect(entry(5n)?.state).toBe('packets');
   pods.set(5n, { redirects: [] });
-  await later(YOUNG_LOOK_MS);
+  await later(SOONEST_LOOK_MS);
   expect(entry(5n)?.state).toBe('sockets');
 });
 
@@ -123,7 +122,7 @@ test('one that has ended is forgotten, and one of an earlier agent, too', async 
   pods.set(5n, { redirects: [] });
   await asks(5n);
   pods.delete(5n);
-  await later(YOUNG_LOOK_MS);
+  await later(SOONEST_LOOK_MS);
   expect([...map.keys()]).toEqual([UNKNOWN_NETNS]);
 });
 
@@ -132,24 +131,48 @@ test('one that the agent does not see is served at the socket, and asks again la
   await asks(6n);
   expect(entry(6n)).toMatchObject({ found: ['unseen'], state: 'sockets' });
   expect(follower.counts().unseen).toBe(1);
-  await later(LATER_LOOK_MS);
-  await later(YOUNG_LOOK_MS);
+  await later(LATEST_LOOK_MS);
+  await later(SOONEST_LOOK_MS);
   expect(map.has(6n)).toBe(false);
 });
 
-test('new ones are served as packets where packets of pods are translated', async () => {
-  const { pods, state, entry, later, follower, quiet } = nodeWith(new Map());
+test('pods that redirect are found before they ask, at the start and as devices come', async () => {
+  const { map, pods, state, entry, later, follower, quiet } = nodeWith(new Map());
+  pods.set(4n, { redirects: [] });
   await quiet();
+  expect([...map.keys()]).toEqual([UNKNOWN_NETNS]);
   expect(entry(UNKNOWN_NETNS)?.state).toBe('sockets');
   pods.set(5n, { redirects: [] });
-  state.isServed = false;
   follower.devicesChanged();
   await quiet();
+  expect(state.scans).toEqual(['all', 'mounted']);
+  // As its init container does.
+  pods.set(5n, { redirects: REDIRECT });
+  await later(SOONEST_LOOK_MS);
+  expect(entry(5n)?.state).toBe('packets');
+  expect(entry(UNKNOWN_NETNS)?.state).toBe('packets');
+  expect(follower.counts().unlooked).toBe('packets');
+});
+
+test('a pod on whose way nobody translates is served at its socket, and so are new ones then', async () => {
+  const { pods, state, entry, asks, later } = nodeWith(new Map());
+  state.isServed = false;
+  pods.set(5n, { redirects: REDIRECT });
+  await asks(5n);
+  expect(entry(5n)).toMatchObject({ state: 'sockets', found: ['REDIRECT', 'Istio', 'no-way'] });
   expect(entry(UNKNOWN_NETNS)?.state).toBe('sockets');
   state.isServed = true;
-  await later(YOUNG_LOOK_MS);
-  expect(entry(UNKNOWN_NETNS)?.state).toBe('packets');
-  follower.close();
+  await later(SOONEST_LOOK_MS);
+  expect(entry(5n)?.state).toBe('packets');
+});
+
+test('the older a namespace, the later it is looked at again', async () => {
+  const { pods, state, asks, later } = nodeWith(new Map());
+  pods.set(5n, { redirects: [] });
+  await asks(5n);
+  for (let second = 0; second < 600; second++) await later(1_000);
+  expect(state.looks.length).toBeGreaterThan(10);
+  expect(state.looks.length).toBeLessThan(60);
 });
 
 test('keys are cookies', () => {

@@ -61,9 +61,12 @@ test('as packets only what redirects and is translated on its way', () => {
   });
 });
 
-test('a new namespace is served as packets only where that serves all that are known', () => {
-  expect(unlookedState(false, [])).toBe('sockets');
-  expect(unlookedState(true, [])).toBe('packets');
-  expect(unlookedState(true, ['served', 'nested', 'none'])).toBe('packets');
-  expect(unlookedState(true, ['served', 'unserved'])).toBe('sockets');
+test('a new namespace is served as packets only beside others that are, where that serves all', () => {
+  const mesh = { way: 'served', isAsPackets: true, hasAsked: false } as const;
+  const plain = (way: Way) => ({ way, isAsPackets: false, hasAsked: true });
+  expect(unlookedState([])).toBe('sockets');
+  expect(unlookedState([plain('served')])).toBe('sockets');
+  expect(unlookedState([mesh, plain('served'), plain('nested'), plain('none')])).toBe('packets');
+  expect(unlookedState([mesh, plain('unserved')])).toBe('sockets');
+  expect(unlookedState([mesh, { ...plain('unserved'), hasAsked: false }])).toBe('packets');
 });
