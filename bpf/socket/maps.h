@@ -66,6 +66,20 @@ struct {
 	__type(value, struct netns_scope);
 } fl_netns SEC(".maps");
 
+/*
+ * A cache before it: the cookies of namespaces whose sockets are served, each at the index that
+ * plain_index() has for it. Written by the agent. Of two that share an index one has no entry, and
+ * fl_netns is asked: a look-up in a hash map costs a connect() four times as much.
+ */
+#define PLAIN_NETNS_BITS 12
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << PLAIN_NETNS_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} plain_netns SEC(".maps");
+
 /* The cookies of new ones. Full: the agent finds them in fl_netns, a little later. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

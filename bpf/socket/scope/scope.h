@@ -40,10 +40,25 @@ __noinline int fl_is_as_packets(__u64 netns)
 	return scope && scope->state == SCOPE_PACKETS;
 }
 
+static __always_inline __u32 plain_index(__u64 netns)
+{
+	return netns * 0x9e3779b97f4a7c15ull >> (64 - PLAIN_NETNS_BITS);
+}
+
+static __always_inline bool is_plain(__u64 netns)
+{
+	__u32 index = plain_index(netns);
+	__u64 *plain = bpf_map_lookup_elem(&plain_netns, &index);
+
+	return plain && *(const volatile __u64 *)plain == netns;
+}
+
 /* Only of what may be for a Service: nothing else pays for the look-up. */
 static __always_inline bool is_as_packets(const struct request *r, enum family family, __u64 netns)
 {
 	if (socket_scope == SCOPE_OF_PODS || r->position != POSITION_POD)
+		return false;
+	if (socket_scope == SCOPE_OF_AUTO && is_plain(netns))
 		return false;
 	if (!may_be_frontend(&r->address, family) &&
 	    !(has_node_ports() && may_be_node_port(r->port)))

@@ -216,6 +216,7 @@ function overMaps(
       ...{ choice: scope, network, log: parts.log },
       netns: attached.map('fl_netns'),
       asked: attached.map('new_netns'),
+      plain: attached.map('plain_netns'),
     }),
     staleSockets: (judge) =>
       createStaleSockets(

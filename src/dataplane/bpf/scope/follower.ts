@@ -9,6 +9,7 @@ import type { Network } from '../../../sys/netlink/network.ts';
 import type { ScopeView } from '../../snapshot.ts';
 import { judged, type PodDevice, unlookedState, type Way, wayOf } from './judge.ts';
 import type { Paths, Seen } from './look.ts';
+import type { PlainNamespaces } from './plain.ts';
 import {
   decodeScope,
   encodeScope,
@@ -25,6 +26,8 @@ export const LATEST_LOOK_MS = 60_000;
 
 export interface FollowerParts {
   readonly map: Pick<BpfMap, 'readAll' | 'put' | 'delete'>;
+  /** Those that the programs need not look up. */
+  readonly plain: PlainNamespaces;
   /** Calls back when there are new entries, until it is closed. */
   readonly listen: (onNew: () => void) => { close(): void };
   readonly look: (path: string, cookie: bigint) => Promise<Seen | undefined>;
@@ -196,6 +199,8 @@ class Follower implements ScopeFollower {
     const after = judged({ redirects: seen.redirects, way }, before?.tgid ?? 0);
     const isAsPackets = after.state === 'packets';
     if (before !== undefined || isAsPackets) this.#write(cookie, before, after);
+    if (isAsPackets) this.#parts.plain.remove(cookie);
+    else this.#parts.plain.add(cookie);
     this.#remember(cookie, { path, way, isAsPackets, hasAsked: before !== undefined });
   }
 
@@ -203,6 +208,7 @@ class Follower implements ScopeFollower {
   #missed(cookie: bigint, before: ScopeEntry | undefined): void {
     if (before?.state !== 'asked') {
       this.#parts.map.delete(netnsKey(cookie));
+      this.#parts.plain.remove(cookie);
       this.#known.delete(cookie);
       return;
     }

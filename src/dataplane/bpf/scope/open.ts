@@ -8,6 +8,7 @@ import type { ScopeView, SocketScope } from '../../snapshot.ts';
 import { followScopes, NOTHING_KNOWN, type ScopeFollower } from './follower.ts';
 import type { PodDevice } from './judge.ts';
 import { lookAt, pathsByCookie, reasonOfNoEntry } from './look.ts';
+import { plainNamespaces } from './plain.ts';
 import { encodeScope, netnsKey, UNKNOWN_NETNS } from './state.ts';
 
 /** What the programs are loaded with. */
@@ -44,14 +45,22 @@ export interface SocketScopes {
 
 export interface ScopeParts {
   readonly choice: ScopeChoice;
-  /** fl_netns and new_netns. */
+  /** fl_netns, new_netns, plain_netns. */
   readonly netns: BpfMap;
   readonly asked: BpfMap;
+  readonly plain: BpfMap;
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
-export function createScopes({ choice, netns, asked, network, log }: ScopeParts): SocketScopes {
+export function createScopes({
+  choice,
+  netns,
+  asked,
+  plain,
+  network,
+  log,
+}: ScopeParts): SocketScopes {
   let { used, why } = choice;
   let follower: ScopeFollower | undefined;
   let unlisten = (): void => undefined;
@@ -64,6 +73,7 @@ export function createScopes({ choice, netns, asked, network, log }: ScopeParts)
     } else if (used === 'auto') {
       follower = followScopes({
         ...{ map: netns, look: lookAt, paths: pathsByCookie, devices },
+        plain: plainNamespaces(plain.mmap()),
         listen: (onNew) => openRingBuffer(asked, onNew),
         node: () => network.current(),
         ...{ clock: SYSTEM_CLOCK, log },

@@ -6,6 +6,7 @@ import {
   SOONEST_LOOK_MS,
 } from '../../../../../src/dataplane/bpf/scope/follower.ts';
 import type { Seen } from '../../../../../src/dataplane/bpf/scope/look.ts';
+import { plainIndex, plainNamespaces } from '../../../../../src/dataplane/bpf/scope/plain.ts';
 import {
   decodeScope,
   encodeScope,
@@ -40,6 +41,8 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
     const pod = pods.get(cookie);
     return pod && { ...pod, inside: networkOf(veth(2, 7)) };
   };
+  const plain = new BigUint64Array(4_096);
+  const isPlain = (cookie: bigint): boolean => plain[plainIndex(cookie)] === cookie;
   const clock = new FakeClock();
   const logged: string[] = [];
   const follower = followScopes({
@@ -52,6 +55,7 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
       put: (key, value) => void map.set(cookieOf(key), value),
       delete: (key) => map.delete(cookieOf(key)),
     },
+    plain: plainNamespaces(plain.buffer),
     listen: (onNew) => {
       state.asks = onNew;
       return { close: () => undefined };
@@ -86,7 +90,7 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
     clock.advance(ms);
     await quiet();
   };
-  return { map, pods, state, follower, entry, quiet, asks, later, logged };
+  return { isPlain, map, pods, state, follower, entry, quiet, asks, later, logged };
 }
 
 test('a namespace that asks is looked at at once, by the process that asked', async () => {
@@ -102,13 +106,15 @@ test('a namespace that asks is looked at at once, by the process that asked', as
 });
 
 test('rules that come later are found within a second, and so is their end', async () => {
-  const { pods, entry, asks, later } = nodeWith(new Map());
+  const { pods, entry, asks, later, isPlain } = nodeWith(new Map());
   pods.set(5n, { redirects: [] });
   await asks(5n);
   expect(entry(5n)?.state).toBe('sockets');
+  expect(isPlain(5n)).toBe(true);
   pods.set(5n, { redirects: REDIRECT });
   await later(SOONEST_LOOK_MS);
   expect(entry(5n)?.state).toBe('packets');
+  expect(isPlain(5n)).toBe(false);
   pods.set(5n, { redirects: [] });
   await later(SOONEST_LOOK_MS);
   expect(entry(5n)?.state).toBe('sockets');
@@ -116,13 +122,15 @@ test('rules that come later are found within a second, and so is their end', asy
 
 test('one that has ended is forgotten, and one of an earlier agent, too', async () => {
   const before: ScopeEntry = { tgid: 0, found: [], state: 'packets' };
-  const { pods, map, asks, later, quiet } = nodeWith(new Map([[4n, before]]));
+  const { pods, map, asks, later, quiet, isPlain } = nodeWith(new Map([[4n, before]]));
   await quiet();
   expect(map.has(4n)).toBe(false);
   pods.set(5n, { redirects: [] });
   await asks(5n);
   pods.delete(5n);
+  expect(isPlain(5n)).toBe(true);
   await later(SOONEST_LOOK_MS);
+  expect(isPlain(5n)).toBe(false);
   expect([...map.keys()]).toEqual([UNKNOWN_NETNS]);
 });
 
