@@ -12,11 +12,10 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   CaptureLibbpfMessages();
   auto* addon = new Addon();
   env.SetInstanceData(addon);
-  for (auto* add :
-       {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing, RegisterTcQuery,
-        RegisterNetlink, RegisterInspect, RegisterSystem, RegisterGrace, RegisterIterate,
-         RegisterSockDestroy, RegisterSockConnect, RegisterNetns, RegisterXtTargets,
-         RegisterDescriptors}) {
+  for (auto* add : {RegisterObject, RegisterMap, RegisterProgram, RegisterLink, RegisterRing,
+                    RegisterTcQuery, RegisterNetlink, RegisterInspect, RegisterSystem,
+                    RegisterGrace, RegisterIterate, RegisterSockDestroy, RegisterSockConnect,
+                    RegisterNetns, RegisterXtTargets, RegisterDescriptors}) {
     add(env, *addon, exports);
   }
   return exports;

@@ -365,11 +365,10 @@ export function netnsCookie(options?: { netns?: number }): bigint | undefined;
  * follows it up to the next rule. Makes no table that the namespace `netns` (as netnsCookie) does not have. Needs CAP_NET_ADMIN and
  * CAP_NET_RAW there.
  */
-export function xtTargets(options?: {
-  netns?: number;
-}): readonly { readonly table: string; readonly target: Uint8Array }[];
+export function xtTargets(options?: { netns?: number }): readonly XtTarget[];
 /** IPv4 and IPv6 addresses of its devices besides the loopback device, by index of the device. */
 export function netnsAddresses(options?: { netns?: number }): readonly string[];
+type XtTarget = { readonly table: string; readonly target: Uint8Array };
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
 export function waitGracePeriod(): Promise<void>;
 /**

@@ -271,8 +271,7 @@ struct device {
 struct packet_flags {
 	__u8 reset_gone : 1;  /* a TCP packet whose backend is gone is answered by a RST */
 	__u8 answer_ping : 1; /* echo requests to addresses in fl_ping are answered */
-	/* No flow begins: rules of netfilter serve what does. Flows that are known go on. */
-	__u8 leave_new : 1;
+	__u8 leave_new : 1;   /* no flow begins: rules of netfilter serve what does */
 };
 
 struct flow_timeouts {

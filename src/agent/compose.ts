@@ -10,9 +10,6 @@ import type { Problem } from '../model/problem.ts';
 import type { ObjectChange, Rejection } from '../model/types.ts';
 import { problemsOf } from '../observe/status.ts';
 import type { Finding } from '../on-node/finding.ts';
-import { uplinksIn } from '../on-node/read/devices.ts';
-import { createFactsReader } from '../on-node/read/facts.ts';
-import { readHostRules, rulesMark } from '../on-node/read/host-rules.ts';
 import { createPlanner } from '../plan/planner.ts';
 import type { PlanSettings } from '../plan/types.ts';
 import { type AgentSocket, type InheritedLock, serveSocket } from '../server/admin-socket.ts';
@@ -27,19 +24,15 @@ import { followNetwork, type NetworkFollower } from '../sys/netlink/follow.ts';
 import { listenersOf } from '../sys/netlink/listeners.ts';
 import { type NodeAddresses, nodeAddressesOf } from '../sys/netlink/node-addresses.ts';
 import { packageVersion } from '../sys/package.ts';
-import { type Agent, createAgent, type SyncFacts } from './agent.ts';
+import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
 import { createHandOver } from './hand-over/hand-over.ts';
-import {
-  followHostRules,
-  type HostRulesFollower,
-  type HostRulesSettings,
-} from './host-rules/host-rules.ts';
+import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
+import { hostRulesOf, leavesPacketsOf, type PacketChoice } from './host-rules/open.ts';
 import { followNodeSockets } from './node-sockets/follow.ts';
-import { createOnNode, type OnNode } from './on-node/looking.ts';
-import { ownFacts } from './on-node/own-facts.ts';
+import { openOnNode } from './on-node/open.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -76,16 +69,6 @@ export interface InstanceSettings {
   readonly hostRules?: HostRulesSettings | undefined;
   /** Where the CNI has its files, and the bit by which rules say "masquerade". */
   readonly onNode: { readonly cniFolder: string; readonly masqueradeBit: number };
-}
-
-/** Who serves packets, and how that is changed. */
-export interface PacketChoice {
-  /** Why rules do; undefined: eBPF. */
-  readonly byRules: string | undefined;
-  /** Nothing has been served yet: no connection waits for the rules. */
-  readonly isFirst: boolean;
-  /** From the next start on, which this begins. */
-  readonly move: (byRules: string | undefined) => void;
 }
 
 export interface ComposeParts {
@@ -172,7 +155,7 @@ export async function compose(
   });
   const parts = { agent, dataplane, source: source.source };
   const more = (): readonly Finding[] => hostRules?.findings() ?? [];
-  const onNode = openOnNode(settings, { network, agent, dataplane, more, log });
+  const onNode = openOnNode(settings.onNode, { network, agent, dataplane, more, log });
   closers.push(onNode);
   const { readers, freeze } = freezable(
     readersOf(parts, { topServices: settings.metricsTopServices, onNode }),
@@ -187,9 +170,9 @@ export async function compose(
     log,
   });
   closers.push(servers);
-  hostRules = hostRulesOf(settings, packets, { agent, addresses, onNode, log });
+  hostRules = hostRulesOf(settings.hostRules, packets, { agent, addresses, onNode, log });
   if (hostRules !== undefined) closers.push(hostRules);
-  agent.listen({ onSync: whenComplete(() => leavePackets(dataplane)) });
+  agent.listen({ onSync: leavesPacketsOf(dataplane) });
   onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
@@ -217,46 +200,6 @@ export async function compose(
     configWritten: servers.configWritten,
     freeze,
   };
-}
-
-/** Once: after the first sync that has programmed everything. */
-function whenComplete(action: () => void): (facts: SyncFacts) => void {
-  let isDone = false;
-  return ({ isComplete }) => {
-    if (isDone || !isComplete) return;
-    isDone = true;
-    action();
-  };
-}
-
-/** What begins goes where it is served: not before the rules are there, nor longer than they are to be. */
-const leavePackets = (dataplane: ComposedDataplane): void =>
-  dataplane.leaveNewPackets(dataplane.installation.fallback !== undefined);
-
-function hostRulesOf(
-  { hostRules }: InstanceSettings,
-  { byRules, move }: PacketChoice,
-  {
-    agent,
-    addresses,
-    onNode,
-    log,
-  }: {
-    readonly agent: Agent;
-    readonly addresses: NodeAddresses;
-    readonly onNode: OnNode;
-    readonly log: Logger;
-  },
-): HostRulesFollower | undefined {
-  if (hostRules === undefined) return undefined;
-  return followHostRules({
-    ...hostRules,
-    ...{ read: readHostRules, mark: rulesMark, current: byRules, move },
-    plan: () => agent.state().plan,
-    localAddresses: () => addresses.current().map(({ address }) => address),
-    changed: () => onNode.changed(),
-    ...{ clock: SYSTEM_CLOCK, log },
-  });
 }
 
 interface Startable extends SourceProgress {
@@ -297,38 +240,6 @@ function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void 
       'cannot note --bpf-root in --run-dir: commands need both',
     );
   }
-}
-
-function openOnNode(
-  { onNode: { cniFolder, masqueradeBit } }: InstanceSettings,
-  {
-    network,
-    agent,
-    dataplane,
-    more,
-    log,
-  }: {
-    readonly network: NetworkFollower;
-    readonly agent: Agent;
-    readonly dataplane: ComposedDataplane;
-    readonly more: () => readonly Finding[];
-    readonly log: Logger;
-  },
-): OnNode {
-  const cgroup = dataplane.installation.cgroupRoot;
-  const onNode = createOnNode({
-    read: createFactsReader({ network: () => network.current(), cgroup, cniFolder }),
-    own: () =>
-      ownFacts({
-        ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },
-        uplinks: uplinksIn(network.current()),
-      }),
-    more,
-    clock: SYSTEM_CLOCK,
-    log,
-  });
-  network.listen(() => onNode.changed());
-  return onNode;
 }
 
 /** From the engines that this agent does not run. */

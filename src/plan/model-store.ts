@@ -60,6 +60,18 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
     if (!keep) put(into, name, value);
   };
 
+  /** What the node exposes, it asks for. */
+  const takeNode = (change: ObjectChange): void => {
+    const before = nodeLabels();
+    takeNamed(nodes, change, projectNode);
+    if (before === nodeLabels()) return;
+    for (const [key, service] of services) {
+      if (service.exposure?.nodes === undefined) continue;
+      owners.release(key, keysOf(service, before));
+      owners.add(key, keysOf(service, nodeLabels()));
+    }
+  };
+
   const takeService = (change: ObjectChange): ServiceKey => {
     const key = flatText(change.ref.namespace, '/', change.ref.name);
     const before = services.get(key);

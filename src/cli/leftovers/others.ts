@@ -12,8 +12,8 @@ import { NFT_TABLE, nftFrontends } from '../../dataplane/others/nftables.ts';
 import { FairleadError, reasonOf } from '../../errors.ts';
 import { FAMILIES, type Family } from '../../model/types.ts';
 import { run } from '../../sys/exec.ts';
-import { nftRules } from '../../sys/netlink/nft-rules.ts';
-import { nftMap } from '../../sys/netlink/nft-table.ts';
+import { nftRules } from '../../sys/netlink/nft/rules.ts';
+import { nftMap } from '../../sys/netlink/nft/table.ts';
 import { programmedBelow } from '../dataplanes.ts';
 import { isFailure, unreadText } from './read.ts';
 

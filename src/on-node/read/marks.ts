@@ -2,7 +2,7 @@
 // Reads which rules of netfilter write marks. The rules of a Service proxy are left out: they are many, and their mark is known.
 import { FAMILIES } from '../../model/types.ts';
 import { hasLegacyTable, rulesGeneration } from '../../sys/netfilter.ts';
-import { nftMarks } from '../../sys/netlink/nft-marks.ts';
+import { nftMarks } from '../../sys/netlink/nft/marks.ts';
 import type { MarkTarget } from '../facts.ts';
 
 /** Of kube-proxy, the kubelet and fairlead. */

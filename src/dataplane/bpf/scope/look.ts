@@ -5,7 +5,7 @@ import { reasonOf } from '../../../errors.ts';
 import { netnsCookie, openNetlink, xtTargets } from '../../../sys/native.ts';
 import { readNetwork } from '../../../sys/netlink/follow.ts';
 import type { Network } from '../../../sys/netlink/network.ts';
-import { nftRedirects } from '../../../sys/netlink/nft-redirects.ts';
+import { nftRedirects } from '../../../sys/netlink/nft/redirects.ts';
 import { type Redirect, xtRedirects } from '../../../sys/netlink/redirect.ts';
 import { mountedPaths, netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import { codeOf } from '../loader/errors.ts';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel really says is in test/integration/nodes/mesh.test.ts: all kinds of rules, of both tools.
 import { expect, test } from 'vitest';
-import { nftRedirects } from '../../../../src/sys/netlink/nft-redirects.ts';
+import { nftRedirects } from '../../../../src/sys/netlink/nft/redirects.ts';
 import { targetRedirect, xtRedirects } from '../../../../src/sys/netlink/redirect.ts';
 
 /** struct xt_entry_target. */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the rules of a table of nf_tables lead: the maps that they ask, and the one destination that a rule has without a map.
+
+import { attributeIn, joined, type Span, viewOf } from '../wire.ts';
 import {
   bytesOf,
   dumped,
@@ -11,8 +13,7 @@ import {
   textOf,
   whole,
   within,
-} from './nft-table.ts';
-import { attributeIn, joined, type Span, viewOf } from './wire.ts';
+} from './table.ts';
 
 export const NFT_MSG_GETRULE = 7;
 export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;

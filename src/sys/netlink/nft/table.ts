@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the maps of a table of nf_tables hold, in this process's network namespace, without the program nft, which images lack.
-import { reasonOf } from '../../errors.ts';
-import { NLM_F, netlinkRequest } from './request.ts';
-import { attribute, attributeIn, joined, type Span, text, viewOf } from './wire.ts';
+import { reasonOf } from '../../../errors.ts';
+import { NLM_F, netlinkRequest } from '../request.ts';
+import { attribute, attributeIn, joined, type Span, text, viewOf } from '../wire.ts';
 
 export const NETLINK_NETFILTER = 12;
 /** A subsystem's number is the upper byte of a message's type. */

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of nf_tables that write the mark of packets or connections, in this process's network namespace: the targets MARK and CONNMARK of
 // iptables-nft (linux/netfilter/xt_mark.h, xt_connmark.h), and nft's own `meta mark set` and `ct mark set`.
-import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_RULE } from './nft-rules.ts';
+
+import { NLM_F, netlinkRequest } from '../request.ts';
+import { attribute, attributeIn, joined, type Span, u32, viewOf } from '../wire.ts';
+import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_RULE } from './rules.ts';
 import {
   bytesOf,
   NETLINK_NETFILTER,
@@ -11,9 +14,7 @@ import {
   textOf,
   whole,
   within,
-} from './nft-table.ts';
-import { NLM_F, netlinkRequest } from './request.ts';
-import { attribute, attributeIn, joined, type Span, u32, viewOf } from './wire.ts';
+} from './table.ts';
 
 export interface NftMark {
   /** As nft names it: `ip`, `ip6`, `inet`. */

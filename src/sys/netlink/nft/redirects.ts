@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of nf_tables in a network namespace that redirect: `redirect`, `tproxy`, and `dnat` to loopback, native or written by
 // iptables-nft, whose targets are expressions of their own. nf_tables alone is asked: what iptables-legacy has is not in it.
-import { isLoopbackBytes, type Redirect, targetRedirect } from './redirect.ts';
-import { type NetlinkRequest, NLM_F, netlinkRequest } from './request.ts';
-import { attributeIn, type Span, text, viewOf } from './wire.ts';
+import { isLoopbackBytes, type Redirect, targetRedirect } from '../redirect.ts';
+import { type NetlinkRequest, NLM_F, netlinkRequest } from '../request.ts';
+import { attributeIn, type Span, text, viewOf } from '../wire.ts';
 
 const NETLINK_NETFILTER = 12;
 const NFTABLES = 10 << 8;
