@@ -362,13 +362,11 @@ export function receiveDescriptors(
 export function netnsCookie(options?: { netns?: number }): bigint | undefined;
 /**
  * Of each rule of the tables nat and mangle of x_tables (iptables-legacy), of both families, its `struct xt_entry_target` with what
- * follows it up to the next rule. Makes no table that the namespace `netns` (as netnsCookie) does not have. Needs CAP_NET_ADMIN and
- * CAP_NET_RAW there.
+ * follows it up to the next rule. Makes no table that the namespace `netns` (as netnsCookie) does not have. Needs CAP_NET_RAW there, too.
  */
-export function xtTargets(options?: { netns?: number }): readonly XtTarget[];
+export function xtTargets(options?: { netns?: number }): { table: string; target: Uint8Array }[];
 /** IPv4 and IPv6 addresses of its devices besides the loopback device, by index of the device. */
 export function netnsAddresses(options?: { netns?: number }): readonly string[];
-type XtTarget = { readonly table: string; readonly target: Uint8Array };
 /** Resolves after every (not sleepable) BPF program that was running when it was called has ended. */
 export function waitGracePeriod(): Promise<void>;
 /**

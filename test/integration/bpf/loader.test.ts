@@ -55,7 +55,7 @@ test('cleanup keeps foreign pins in the same folder', async () => {
   attached.close();
   const removed = removePinned(bpfRoot, HOLDER);
   expect(removed.links).toHaveLength(11);
-  expect(removed.maps).toHaveLength(25);
+  expect(removed.maps).toHaveLength(26);
   const left = others.filter((path) => existsSync(join(bpfRoot, path)));
   expect(left).toEqual(others);
   expect(existsSync(join(bpfRoot, 'empty'))).toBe(true);
@@ -103,7 +103,7 @@ test('cleanup does not follow symbolic links out of the folder', async () => {
   symlinkSync(join(one, 'maps'), join(other, 'maps'));
   symlinkSync(join(one, 'links'), join(other, 'links'));
   expect(removePinned(other, HOLDER)).toEqual({ links: [], maps: [] });
-  expect(listPinned(one).maps).toHaveLength(25);
+  expect(listPinned(one).maps).toHaveLength(26);
   expect(removePinned(one, HOLDER).links).toHaveLength(11);
 });
 
@@ -197,7 +197,7 @@ test('two objects share pinned maps; links are named program@device, dots escape
   ];
   expect(seen.first).toMatchObject({ hooks: hooks(false), services: 16 });
   expect(seen.second).toEqual({ ...seen.first, hooks: hooks(true) });
-  expect(seen.pins.maps).toHaveLength(25);
+  expect(seen.pins.maps).toHaveLength(26);
   expect(seen.pins.links.sort()).toEqual(['fl_classify@v0%2e100', 'fl_connect4']);
 });
 

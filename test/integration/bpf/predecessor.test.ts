@@ -191,7 +191,7 @@ describe.each(['present', 'other'] as const)('the layout is the %s one', (layout
     expect(halfOpen('fl_new_flow4')).toEqual(['TCP 80', 'TCP 80', 'UDP 80', 'UDP 80']);
     expect(halfOpen('fl_new_nat4')).toHaveLength(4);
     const kept = withMap('fl_packet', (map) => decodeKeptSettings(map.get(encodeU32(0))!));
-    expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS });
+    expect(kept).toEqual({ secret: 7n, resetUnknownFrom: NEVER_RESETS, leaveNew: false });
     await predecessor.remove();
     expect(await predecessor.look()).toEqual({ isServing: false, isLeft: false, connections: 0 });
   });
