@@ -288,8 +288,10 @@ function start(
   },
 ): void {
   const noteProblems = createProblemLog(log);
+  // A plan may come between the problems of two kinds: the source reports all together, once it has met them.
+  let reported: readonly Problem[] = [];
   const logProblems = (): void =>
-    noteProblems(problemsOf(source, agent.state().plan?.rejections ?? []));
+    noteProblems(problemsOf(reported, source, agent.state().plan?.rejections ?? []));
   let lastRejections: readonly Rejection[] | undefined;
   agent.listen({
     onPlan: ({ rejections }) => {
@@ -309,9 +311,11 @@ function start(
     onSynced: () => agent.sourceSynced(),
     onNodes: () => agent.nodesListed(),
     onRequest: servers.requested,
-    onProblems: logProblems,
+    onProblems: (problems: readonly Problem[]) => {
+      reported = problems;
+      logProblems();
+    },
   };
-  // The source reports the problems of all kinds together, once it has had time to meet them.
   void early.passTo(withNodeWarning(listener, nodeName, log));
 }
 

@@ -131,7 +131,9 @@ export function statusOf(parts: StatusParts): Status {
     ...(parts.findings && { onThisNode: parts.findings }),
     problems: [
       ...(parts.warnings ?? []),
-      ...problemsOf(source, state.plan?.rejections ?? []).filter(({ isNote }) => isNote !== true),
+      ...problemsOf(source.problems(), source, state.plan?.rejections ?? []).filter(
+        ({ isNote }) => isNote !== true,
+      ),
     ],
   };
 }
@@ -141,11 +143,15 @@ const nodeProcessesOf = (plan: Plan | undefined): NonNullable<Status['nodeProces
     .filter(({ isListenedTo }) => isListenedTo)
     .map(({ service, key }) => ({ service, frontend: key }));
 
-/** Those of the source, then rejected objects and fields with the place they stand in. */
-export function problemsOf(source: Source, rejections: readonly Rejection[]): readonly Problem[] {
+/** `problems` of the source, then rejected objects and fields with the place they stand in. */
+export function problemsOf(
+  problems: readonly Problem[],
+  source: Pick<Source, 'locate'>,
+  rejections: readonly Rejection[],
+): readonly Problem[] {
   const rejected = rejections.map(({ object, field, reason }) => {
     const at = source.locate(object, field);
     return { object, field, file: at?.file, line: at?.line, reason };
   });
-  return [...source.problems(), ...rejected];
+  return [...problems, ...rejected];
 }
