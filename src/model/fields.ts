@@ -105,7 +105,8 @@ export function readAnnotationChoice<T extends string>(
     choices.find((choice) => choice === text) ??
     reject(
       annotationField(name),
-      `must be one of ${choices.join(', ')}, not ${shown(text)}; the default of the node is used`,
+      `must be one of ${choices.join(', ')}, not ${shown(text)}`,
+      'the default of the node is used',
     )
   );
 }

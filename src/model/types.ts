@@ -22,6 +22,8 @@ export interface Rejection {
   readonly object: ObjectRef;
   readonly field: string;
   readonly reason: string;
+  /** What takes the field's place if this version of the object counts. */
+  readonly instead?: string;
 }
 
 /**

@@ -24,6 +24,7 @@ import { exposedService, type NodeLabels } from './exposure/exposure.ts';
 import { isOnNode, NO_NODE_SOCKETS, onNodeFlag } from './node-sockets/frontends.ts';
 import { orderRejections } from './rejections.ts';
 import type { Plan, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
+import { counting } from './versions.ts';
 
 export interface NamedObject {
   readonly ref: ObjectRef;
@@ -48,7 +49,7 @@ export function buildAll(
     objects.flatMap(({ ref, object }) => {
       if (ref.kind !== kind) return [];
       const projection = project(ref, object, sharing);
-      rejections.push(projection.rejections);
+      rejections.push(projection.rejections.map(counting));
       return projection.value === undefined ? [] : [projection.value];
     });
   const nodes = read('Node', projectNode);

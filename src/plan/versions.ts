@@ -49,7 +49,7 @@ export function createVersions(nowMs?: () => number): Versions {
       refusedSince.delete(key);
       if (bad.length === 0) known.delete(key);
       else known.set(key, bad);
-      return { ...version, keep: false };
+      return { ...version, rejections: version.rejections.map(counting), keep: false };
     },
     forget: (key) => {
       known.delete(key);
@@ -61,9 +61,13 @@ export function createVersions(nowMs?: () => number): Versions {
 const timeText = (nowMs: (() => number) | undefined): string =>
   nowMs === undefined ? '' : ` of before ${new Date(nowMs()).toISOString().slice(0, 19)}Z`;
 
+/** As people read it, of a version that counts. */
+export const counting = ({ instead, ...rejection }: Rejection): Rejection =>
+  instead === undefined ? rejection : { ...rejection, reason: `${rejection.reason}; ${instead}` };
+
 const keeping =
   (since: string) =>
-  (rejection: Rejection): Rejection => ({
+  ({ instead: _, ...rejection }: Rejection): Rejection => ({
     ...rejection,
     reason: `${rejection.reason}; the last good version${since} keeps serving`,
   });

@@ -29,7 +29,7 @@ function readTableEntries(object: JsonRecord, reject: Reject): number | undefine
   const text = readAnnotation(object, TABLE_SIZE_ANNOTATION, reject)?.trim();
   if (text === undefined) return undefined;
   const refuse = (reason: string): undefined =>
-    reject(annotationField(TABLE_SIZE_ANNOTATION), `${reason}; the default is used`);
+    reject(annotationField(TABLE_SIZE_ANNOTATION), reason, 'the default is used');
   if (!/^\d{1,9}$/.test(text)) return refuse(`must be a number, not ${shown(text)}`);
   const entries = Number(text);
   if (entries < LEAST_ENTRIES || entries > MOST_ENTRIES)

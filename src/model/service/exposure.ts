@@ -31,7 +31,8 @@ function readKinds(value: unknown, reject: Reject): readonly FrontendKind[] | un
   if (wrong.length > 0)
     reject(
       annotationField(EXPOSURE_ANNOTATIONS.kinds),
-      `must be a list of ${FRONTEND_KINDS.join(', ')}, not ${wrong.map(shown).join(', ')}, for which nothing is exposed`,
+      `must be a list of ${FRONTEND_KINDS.join(', ')}, not ${wrong.map(shown).join(', ')}`,
+      wrong.length < names.length ? 'the others are exposed' : 'nothing is exposed',
     );
   return FRONTEND_KINDS.filter((kind) => names.includes(kind));
 }
@@ -43,7 +44,8 @@ function readNodes(value: unknown, reject: Reject): string | undefined {
   const example = 'a label selector such as role=edge,zone in (a,b),!spare';
   reject(
     annotationField(EXPOSURE_ANNOTATIONS.nodes),
-    `must be ${example}, not ${shown(value)}; no node exposes the Service`,
+    `must be ${example}, not ${shown(value)}`,
+    'no node exposes the Service',
   );
   return '';
 }

@@ -149,7 +149,8 @@ function readAffinitySeconds(spec: JsonRecord, reject: Reject): number {
   if (isGood && seconds <= LONGEST_AFFINITY_SECONDS) return seconds;
   reject(
     `${field}.clientIP.timeoutSeconds`,
-    `must be 1 to ${LONGEST_AFFINITY_SECONDS} seconds, not ${shown(seconds)}; ${DEFAULT_AFFINITY_SECONDS} is used`,
+    `must be 1 to ${LONGEST_AFFINITY_SECONDS} seconds, not ${shown(seconds)}`,
+    `${DEFAULT_AFFINITY_SECONDS} is used`,
   );
   return DEFAULT_AFFINITY_SECONDS;
 }

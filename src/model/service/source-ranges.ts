@@ -104,6 +104,6 @@ function readChoiceOr<T extends string>(
   const found = choices.find((choice) => typeof value === 'string' && choice === value.trim());
   if (found !== undefined) return found;
   const instead = which === 'policy' ? 'its ranges admit nobody' : 'all is used';
-  reject(annotationField(name), `must be ${choices.join(' or ')}, not ${shown(value)}; ${instead}`);
+  reject(annotationField(name), `must be ${choices.join(' or ')}, not ${shown(value)}`, instead);
   return 'unknown';
 }

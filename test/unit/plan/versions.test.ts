@@ -67,6 +67,20 @@ describe('the last good version', () => {
     expect(reasons()).toEqual([]);
   });
 
+  test('what takes the place of a bad field is told of the version that counts, and of no other', () => {
+    const metadata = (text: string) => ({
+      annotations: { 'fairlead.io/source-ranges-policy': text },
+    });
+    const bad = (name: string, text: string): ObjectChange =>
+      service(name, 1, http(80), { metadata: metadata(text) });
+    const { planner, reasons } = started(service('web', 1, http(80)));
+    const field = 'metadata.annotations["fairlead.io/source-ranges-policy"]: must be allow or deny';
+    planner.apply([bad('web', 'denied')]);
+    expect(reasons()).toEqual([`${field}, not "denied"${LAST}`]);
+    planner.apply([{ type: 'remove', ref: service('web', 1).ref }, bad('web', 'denied')]);
+    expect(reasons()).toEqual([`${field}, not "denied"; its ranges admit nobody`]);
+  });
+
   test('a first version with a bad field serves without it, and so do later ones with the same', () => {
     const bad = { externalIPs: ['203.0.113.1', 'bad'] };
     const { planner, web, reasons } = started(service('web', 1, http(80, bad)));
