@@ -76,10 +76,17 @@ test('what is configured is written, also lower values; 0 leaves the kernel’s'
 
 test('the size of the table belongs to the machine: elsewhere it is named with what to do', async () => {
   const before = await setting('max');
-  const { max } = await init('--conntrack-max-per-core=1', '--conntrack-min=1000');
-  expect(max).toMatchObject({ level: 'warn', outcome: 'failed', value: 1_000, was: before });
+  const wanted = before + 1_000;
+  const { max } = await init('--conntrack-max-per-core=1', `--conntrack-min=${wanted}`);
+  expect(max).toMatchObject({ level: 'warn', outcome: 'failed', value: wanted, was: before });
   expect(max?.['reason']).toMatch(/--init-only/);
   expect(await setting('max')).toBe(before);
+});
+
+test('a larger table of connections stays as it is', async () => {
+  const before = await setting('max');
+  const { max } = await init('--conntrack-max-per-core=1', `--conntrack-min=${before - 1}`);
+  expect(max).toMatchObject({ level: 'info', outcome: 'kept', value: before - 1, was: before });
 });
 
 /** Of the client's node: `tcp 6 3599 CLOSE_WAIT …`. */
