@@ -30,13 +30,18 @@ function plannerOf(services: number): Planner {
   return planner;
 }
 
-it(`a Service with ${ENDPOINTS} endpoints weighs at most ${MOST_BYTES_PER_SERVICE} bytes`, () => {
-  // The first run compiles.
-  plannerOf(200);
+/** Bytes of a Service in a planner and its plan. */
+function weigh(): number {
   const before = heapBytes();
   const planner = plannerOf(SERVICES);
   const bytes = (heapBytes() - before) / SERVICES;
   expect(planner.current().services.size).toBe(SERVICES);
+  return bytes;
+}
+
+it(`a Service with ${ENDPOINTS} endpoints weighs at most ${MOST_BYTES_PER_SERVICE} bytes`, () => {
+  // The median: V8 compiles into the same heap, and may free an earlier planner late.
+  const [, bytes = 0] = [weigh(), weigh(), weigh()].sort((a, b) => a - b);
   expect(bytes).toBeLessThan(MOST_BYTES_PER_SERVICE);
   expect(bytes).toBeGreaterThan(MOST_BYTES_PER_SERVICE / 2);
 });
