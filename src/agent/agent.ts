@@ -30,8 +30,8 @@ export interface AgentParts {
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
-  /** Asked once, with the first complete plan, before anything is written. False: this agent is about to be stopped. */
-  readonly beforeFirstSync?: (plan: Plan) => Promise<boolean>;
+  /** Asked before anything of these Services is written. False: this agent is about to be stopped. */
+  readonly beforeSync?: (plan: Plan, services: readonly ServiceKey[] | 'all') => Promise<boolean>;
 }
 
 export interface AgentListener {
@@ -106,7 +106,6 @@ class RunningAgent implements Agent {
   /** The dataplane has a batch that it has not answered yet. */
   #isBatchOut = false;
   #isStopped = false;
-  #hasBegun = false;
   #readyAt: Date | undefined;
   #syncs = 0;
   #lastSync: AgentState['lastSync'];
@@ -239,22 +238,18 @@ class RunningAgent implements Agent {
     }
   }
 
-  /** Once: what the node has may call for another agent than this one. */
-  async #mayBegin(): Promise<boolean> {
-    const { beforeFirstSync } = this.#parts;
-    if (this.#hasBegun || this.#plan === undefined || beforeFirstSync === undefined) return true;
-    this.#hasBegun = true;
-    const mayBegin = await beforeFirstSync(this.#plan);
-    if (!mayBegin) this.stop();
-    return mayBegin;
+  /** What the node has may call for another agent than this one. */
+  async #maySync(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
+    const { beforeSync = async () => true } = this.#parts;
+    if (!(await beforeSync(plan, services))) this.stop();
+    return !this.#isStopped;
   }
 
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
-    if (!(await this.#mayBegin()) || this.#isStopped) return;
     const plan = this.#plan;
     const { services: changed, changes, isFull } = this.#next.take(plan);
-    if (plan === undefined) return;
+    if (plan === undefined || !(await this.#maySync(plan, isFull ? 'all' : changed))) return;
     const { dataplane } = this.#parts;
     try {
       this.#isBatchOut = true;

@@ -124,7 +124,7 @@ export async function compose(
   if (packets.byRules !== undefined && packets.isFirst) dataplane.leaveNewPackets(true);
   let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
-    beforeFirstSync: async (plan) => (await hostRules?.check(plan)) ?? true,
+    beforeSync: async (plan, services) => (await hostRules?.check(plan, services)) ?? true,
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),

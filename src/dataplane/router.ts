@@ -97,6 +97,8 @@ class Router implements ComposedDataplane {
   readonly #all: readonly Dataplane[];
   readonly #members: readonly Member[];
   readonly #turns = createTurns();
+  /** Rules that are to serve packets in the place of eBPF, as long as they have not been written. */
+  #unwritten: Member | undefined;
   /** Of members whose audit has succeeded where another's has not. */
   #drift: readonly Entry[] = [];
 
@@ -109,6 +111,7 @@ class Router implements ComposedDataplane {
     this.#members = dataplanes.map((dataplane, index) =>
       createMember(dataplane, createSharing(capabilities, index)),
     );
+    this.#unwritten = fallback?.what === 'packets' ? this.#members.at(-1) : undefined;
   }
 
   sync(
@@ -119,11 +122,28 @@ class Router implements ComposedDataplane {
     const keys = typeof changed === 'string' ? 'all' : [...changed];
     return this.#turns(async () => {
       const now = asOfNow(plan, keys);
-      const made = await allOf(this.#members, (member) => member.make(now, keys, addresses));
+      const make = (member: Member): Promise<SyncReport> => member.make(now, keys, addresses);
+      const made = await (this.#unwritten === undefined || keys !== 'all'
+        ? allOf(this.#members, make)
+        : this.#rulesFirst(this.#unwritten, make));
       const isMade = isMadeIn(made, keys);
       const removed = await this.#removeMoved(now, isMade, addresses);
       return mergeReports([...made, ...removed]);
     });
+  }
+
+  /** A frontend that is new must not be served by packets of eBPF for a moment: a firewall may close it. */
+  async #rulesFirst(
+    rules: Member,
+    make: (member: Member) => Promise<SyncReport>,
+  ): Promise<readonly SyncReport[]> {
+    const made = await make(rules);
+    if (made.failed.length === 0) {
+      this.leaveNewPackets(true);
+      this.#unwritten = undefined;
+    }
+    const others = this.#members.filter((member) => member !== rules);
+    return [...(await allOf(others, make)), made];
   }
 
   audit(plan: Plan, addresses: readonly NodeAddress[]): Promise<AuditReport> {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the filters of a node are compared with: the frontends that clients outside reach, and the ranges of pods. Pure.
 import type { NodeFacts } from '../../on-node/netfilter/question.ts';
-import type { Plan } from '../../plan/types.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
 
-/** @param localAddresses of the node: a NodePort is at each of them */
-export function factsOf(plan: Plan, localAddresses: readonly string[]): NodeFacts {
-  const frontends = [...plan.services.values()]
+/** @param localAddresses of the node: a NodePort is at each of them @param keys of these Services alone */
+export function factsOf(
+  plan: Plan,
+  localAddresses: readonly string[],
+  keys: Iterable<ServiceKey> = plan.services.keys(),
+): NodeFacts {
+  const frontends = [...keys]
+    .flatMap((key) => plan.services.get(key) ?? [])
     .flatMap(({ ports }) => ports)
     .flatMap((port) => port.frontends)
     .filter(({ kind }) => kind !== 'ClusterIP')

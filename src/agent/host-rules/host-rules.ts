@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows the rules of other programs on the node, and decides whether eBPF or rules serve packets: before the first sync,
-// so that no port opens that a firewall closes, and whenever the rules change.
+// Follows the rules of other programs on the node, and decides whether eBPF or rules serve packets: before a frontend is
+// written, so that no port opens that a firewall closes, and whenever the rules change.
 import { reasonOf } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
-import {
-  findObstacle,
-  type HostRules,
-  type Obstacle,
-  obstacleText,
-} from '../../on-node/netfilter/obstacle.ts';
-import type { Plan } from '../../plan/types.ts';
+import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { adviceOf, findingOf } from './advice.ts';
+import { createComparison } from './compare.ts';
 import { factsOf } from './facts.ts';
 
 export interface HostRulesSettings {
@@ -40,8 +36,8 @@ export interface HostRulesParts extends HostRulesSettings {
 }
 
 export interface HostRulesFollower {
-  /** False: this agent is about to be closed, because packets are to be served in another way. */
-  check(plan: Plan): Promise<boolean>;
+  /** False: this agent is about to be closed, because packets of these Services are to be served in another way. */
+  check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean>;
   problems(): readonly Problem[];
   /** For the section "On this node", its metric and its Event. */
   findings(): readonly Finding[];
@@ -55,6 +51,8 @@ export function followHostRules(parts: HostRulesParts): HostRulesFollower {
 class Follower implements HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
+  #hasBegun = false;
+  readonly #comparison = createComparison();
   #obstacle: Obstacle | undefined;
   #told: string | undefined;
   #failure: string | undefined;
@@ -65,14 +63,27 @@ class Follower implements HostRulesFollower {
     this.#parts = parts;
   }
 
-  async check(plan: Plan): Promise<boolean> {
-    const mark = this.#parts.mark();
+  async check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
+    if (this.#hasBegun) return this.#mayAdd(plan, services);
+    this.#hasBegun = true;
+    const mark = this.#markNow();
     await this.#read(plan);
     this.#mark = mark;
     if (this.#isClosed) return false;
     if (this.#moves()) return false;
     this.#lookLater();
     return true;
+  }
+
+  #mayAdd(plan: Plan, services: readonly ServiceKey[] | 'all'): boolean {
+    if (this.#obstacle !== undefined) return true;
+    const keys = services === 'all' ? plan.services.keys() : services;
+    const { localAddresses } = this.#parts;
+    this.#obstacle = this.#comparison.further(() => factsOf(plan, localAddresses(), keys));
+    if (this.#obstacle === undefined) return true;
+    this.#tell();
+    this.#parts.changed();
+    return !this.#moves();
   }
 
   problems(): readonly Problem[] {
@@ -92,7 +103,7 @@ class Follower implements HostRulesFollower {
   async #read(plan: Plan): Promise<void> {
     try {
       const rules = await this.#parts.read();
-      this.#obstacle = findObstacle(rules, factsOf(plan, this.#parts.localAddresses()));
+      this.#obstacle = this.#comparison.all(rules, factsOf(plan, this.#parts.localAddresses()));
       this.#failure = undefined;
     } catch (error) {
       // What serves goes on as it is.
@@ -132,8 +143,14 @@ class Follower implements HostRulesFollower {
     this.#cancel = clock.after(periodMs, () => void this.#look());
   }
 
-  async #look(): Promise<void> {
+  /** A rule may name an address that the node gets later. */
+  #markNow(): string | undefined {
     const mark = this.#parts.mark();
+    return mark && `${mark} ${this.#parts.localAddresses().join()}`;
+  }
+
+  async #look(): Promise<void> {
+    const mark = this.#markNow();
     const plan = this.#parts.plan();
     const hasChanged = mark === undefined || mark !== this.#mark;
     if (plan !== undefined && hasChanged) {

@@ -47,6 +47,19 @@ const arrivalChains = (rules: HostRules, question: Question): readonly BaseChain
   ...nft.chainsOf(rules.nft, 'prerouting', question),
 ];
 
+const ANYTHING: Question = {
+  source: () => 'some',
+  destination: () => 'some',
+  destinationPorts: () => 'some',
+  inInterface: () => 'some',
+  isDestinationLocal: 'some',
+  state: 'NEW',
+};
+
+/** Whether a filter may drop requests to a frontend that is not there yet. */
+export const mayFilterArrivals = (rules: HostRules): boolean =>
+  arrivalChains(rules, ANYTHING).some((chain) => possibleDrop(chain) !== undefined);
+
 /** Why packets are served by rules, in one sentence. */
 export const obstacleText = ({ kind, rule }: Obstacle): string =>
   kind === 'forward'

@@ -121,6 +121,39 @@ describe.each(Object.entries(FIREWALLS))('%s', (kind, { add, remove }) => {
   });
 });
 
+describe('a Service that comes after the firewall', () => {
+  onEachProxy('host-firewall', { on: ['n1'] }, (node) => {
+    test('a port that is closed already is closed from its first moment', async () => {
+      await FIREWALLS['iptables-nft, raw']!.add(node);
+      const ports = [
+        { name: 'http', port: 80, targetPort: 8080, protocol: 'TCP', nodePort: 30_081 },
+      ];
+      await node.serve([{ use: 'node-port', patch: { spec: { ports } } }, 'ab']);
+      await node.sees('later Service: outside -> open NodePort', 'A:8080 B:8080', () =>
+        node.ask('X', at(30_081), { count: 60 }),
+      );
+      let isOver = false;
+      const attempts = (async () => {
+        const seen = new Set<string>();
+        while (!isOver) seen.add(await node.ask('X', CLOSED, { count: 20, timeoutMs: 300 }));
+        return [...seen];
+      })();
+      try {
+        await node.put('node-port');
+        await node.sees('later Service: outside -> closed NodePort', 'silent', () =>
+          node.ask('X', CLOSED, QUICK),
+        );
+        await node.sees('later Service: node -> ClusterIP', 'A:8080 B:8080', () =>
+          node.ask('n1', SVC, { count: 60 }),
+        );
+      } finally {
+        isOver = true;
+      }
+      expect(await attempts).toEqual(['silent']);
+    });
+  });
+});
+
 describe('settings', () => {
   onEachProxy(
     'host-firewall',

@@ -89,6 +89,23 @@ test('a Service that is deleted or has nothing left to serve is removed', async 
   expect([bpf.lines(), rest.lines()]).toEqual([[], []]);
 });
 
+test('rules in place of eBPF are written first, and eBPF leaves packets alone before it gets a frontend', async () => {
+  const journal: string[] = [];
+  const leaveNewPackets = (isLeft: boolean): void => void journal.push(`left: ${isLeft}`);
+  const bpf = { ...fakeDataplane(BPF, journal), leaveNewPackets };
+  const rules = fakeDataplane(LAST_RESORT, journal);
+  const router = createRouter([bpf, rules], { what: 'packets', reason: 'a firewall' });
+  rules.failure = 'entries';
+  await router.sync(planOf(port('web', 'TCP')), 'all', []);
+  expect(journal).not.toContain('left: true');
+  rules.failure = 'none';
+  await router.sync(planOf(port('web', 'TCP'), port('new', 'TCP', 81)), 'all', []);
+  const [, first, second, third] = journal;
+  expect([first?.split(': ')[0], second, third?.split(': ')[0]]).toEqual([
+    ...['iptables', 'left: true', 'bpf'],
+  ]);
+});
+
 test('results are merged', async () => {
   const { bpf, rest, router, sync } = twoDataplanes();
   const report = await sync(port('web', 'TCP'), port('telco', 'SCTP'));

@@ -5,13 +5,17 @@ import {
   type HostRulesParts,
 } from '../../../../src/agent/host-rules/host-rules.ts';
 import type { HostRules } from '../../../../src/on-node/netfilter/obstacle.ts';
-import type { Plan } from '../../../../src/plan/types.ts';
+import type { Plan, ServicePlan } from '../../../../src/plan/types.ts';
 
 const PLAN = {
   services: new Map(),
   detector: { IPv4: { kind: 'cidr', cidr: '10.1.0.0/16' }, IPv6: undefined },
   node: { podCidrs: [] },
 } as unknown as Plan;
+const service = (ports: readonly number[]): ServicePlan =>
+  ({
+    ports: [{ frontends: ports.map((port) => ({ kind: 'NodePort', address: undefined, port })) }],
+  }) as unknown as ServicePlan;
 const policy = (verdict: string): HostRules => ({
   saved: [{ program: 'iptables-nft', text: `*filter\n:FORWARD ${verdict} [0:0]\nCOMMIT\n` }],
   nft: undefined,
@@ -52,7 +56,7 @@ beforeEach(() => {
 });
 
 test('nothing speaks against eBPF: the first sync may begin, and rules are read again only when they change', async () => {
-  expect(await follow().check(PLAN)).toBe(true);
+  expect(await follow().check(PLAN, 'all')).toBe(true);
   expect(read).toHaveBeenCalledTimes(1);
   later?.();
   await vi.waitFor(() => expect(later).toBeDefined());
@@ -63,19 +67,46 @@ test('nothing speaks against eBPF: the first sync may begin, and rules are read 
   await vi.waitFor(() => expect(move).toHaveBeenCalledWith(expect.stringContaining('FORWARD')));
 });
 
+test('a frontend that comes later is compared with rules that were there before it, once', async () => {
+  const closed = '-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP';
+  const text = `*raw\n:PREROUTING ACCEPT [0:0]\n${closed}\nCOMMIT\n`;
+  rules = { saved: [{ program: 'iptables-nft', text }], nft: undefined };
+  const withPorts = (...ports: readonly number[]): Plan => ({
+    ...PLAN,
+    services: new Map([['default/web', service(ports)]]),
+  });
+  const follower = follow({ localAddresses: () => ['192.0.2.11'] });
+  expect(await follower.check(withPorts(30_081), 'all')).toBe(true);
+  expect(await follower.check(withPorts(30_081, 30_082), ['default/web'])).toBe(true);
+  expect(move).not.toHaveBeenCalled();
+  expect(await follower.check(withPorts(30_081, 30_080), ['default/other'])).toBe(true);
+  expect(await follower.check(withPorts(30_081, 30_080), ['default/web'])).toBe(false);
+  expect(move).toHaveBeenCalledWith(expect.stringContaining('--dport 30080'));
+  expect(read).toHaveBeenCalledTimes(1);
+});
+
+test('the rules are read again when the node has another address', async () => {
+  let addresses = ['192.0.2.11'];
+  const follower = follow({ localAddresses: () => addresses });
+  expect(await follower.check(PLAN, 'all')).toBe(true);
+  addresses = ['192.0.2.11', '192.0.2.12'];
+  later?.();
+  await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
+});
+
 test('an obstacle moves packets to rules before the first sync', async () => {
   rules = policy('DROP');
-  expect(await follow().check(PLAN)).toBe(false);
+  expect(await follow().check(PLAN, 'all')).toBe(false);
   expect(move).toHaveBeenCalledWith(expect.stringContaining('its policy is DROP'));
 });
 
 test('rules that serve packets go on while the obstacle is there, and end with it', async () => {
   rules = policy('DROP');
   const serving = follow({ current: 'it was so' });
-  expect(await serving.check(PLAN)).toBe(true);
+  expect(await serving.check(PLAN, 'all')).toBe(true);
   expect(serving.findings()).toMatchObject([{ topic: 'forward', breaksServices: false }]);
   rules = policy('ACCEPT');
-  expect(await follow({ current: 'it was so' }).check(PLAN)).toBe(false);
+  expect(await follow({ current: 'it was so' }).check(PLAN, 'all')).toBe(false);
   expect(move).toHaveBeenCalledWith(undefined);
 });
 
@@ -83,7 +114,7 @@ test('where rules cannot serve packets the chain is named once, in log and statu
   rules = policy('DROP');
   mark = undefined;
   const follower = follow({ mayMove: false });
-  expect(await follower.check(PLAN)).toBe(true);
+  expect(await follower.check(PLAN, 'all')).toBe(true);
   later?.();
   await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
   expect(move).not.toHaveBeenCalled();
@@ -105,14 +136,14 @@ test('where rules cannot serve packets the chain is named once, in log and statu
 test('rules that cannot be read change nothing, and are told', async () => {
   read.mockRejectedValueOnce(new Error('EPERM'));
   const follower = follow({ current: 'it was so' });
-  expect(await follower.check(PLAN)).toBe(true);
+  expect(await follower.check(PLAN, 'all')).toBe(true);
   expect(move).not.toHaveBeenCalled();
   expect(follower.problems()[0]?.reason).toContain('EPERM');
 });
 
 test('after close nothing moves', async () => {
   const follower = follow();
-  expect(await follower.check(PLAN)).toBe(true);
+  expect(await follower.check(PLAN, 'all')).toBe(true);
   follower.close();
   expect(later).toBeUndefined();
 });
