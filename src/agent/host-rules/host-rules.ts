@@ -15,7 +15,7 @@ import { factsOf } from './facts.ts';
 export interface HostRulesSettings {
   /** Rules may serve packets: --engine is auto, and --devices chooses by kind. */
   readonly mayMove: boolean;
-  /** How often it is looked whether the rules have changed. */
+  /** How often rules are read where no mark tells that they have changed, or this instance writes them itself. */
   readonly periodMs: number;
 }
 
@@ -48,9 +48,15 @@ export function followHostRules(parts: HostRulesParts): HostRulesFollower {
   return new Follower(parts);
 }
 
+const LOOK_MS = 1_000;
+/** Where rules change all the time, reading them takes a fiftieth of a processor. */
+const REST_AFTER_READING = 50;
+
 class Follower implements HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
+  /** How long the last reading took. */
+  #readMs = 0;
   #hasBegun = false;
   readonly #comparison = createComparison();
   #obstacle: Obstacle | undefined;
@@ -101,8 +107,11 @@ class Follower implements HostRulesFollower {
   }
 
   async #read(plan: Plan): Promise<void> {
+    const { clock } = this.#parts;
+    const beganMs = clock.monotonicMs();
     try {
       const rules = await this.#parts.read();
+      this.#readMs = clock.monotonicMs() - beganMs;
       this.#obstacle = this.#comparison.all(rules, factsOf(plan, this.#parts.localAddresses()));
       this.#failure = undefined;
     } catch (error) {
@@ -138,9 +147,12 @@ class Follower implements HostRulesFollower {
     return true;
   }
 
+  /** A port that a new rule closes stays open until the next look. */
   #lookLater(): void {
-    const { clock, periodMs } = this.#parts;
-    this.#cancel = clock.after(periodMs, () => void this.#look());
+    const { clock, periodMs, current } = this.#parts;
+    const isTold = this.#mark !== undefined && current === undefined;
+    const afterMs = isTold ? Math.max(LOOK_MS, this.#readMs * REST_AFTER_READING) : periodMs;
+    this.#cancel = clock.after(afterMs, () => void this.#look());
   }
 
   /** A rule may name an address that the node gets later. */

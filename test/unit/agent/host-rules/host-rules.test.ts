@@ -24,6 +24,8 @@ const policy = (verdict: string): HostRules => ({
 let rules: HostRules;
 let mark: string | undefined;
 let later: (() => void) | undefined;
+let laterMs: number;
+let nowMs: number;
 const move = vi.fn();
 const changed = vi.fn();
 const warn = vi.fn();
@@ -31,15 +33,24 @@ const read = vi.fn(async () => rules);
 
 const follow = (parts: Partial<HostRulesParts> = {}) =>
   followHostRules({
-    ...{ mayMove: true, periodMs: 1, current: undefined, read, mark: () => mark, move, changed },
+    ...{
+      mayMove: true,
+      periodMs: 30_000,
+      current: undefined,
+      read,
+      mark: () => mark,
+      move,
+      changed,
+    },
     plan: () => PLAN,
     localAddresses: () => [],
     clock: {
       nowMs: () => 0,
-      monotonicMs: () => 0,
+      monotonicMs: () => nowMs,
       random: () => 0,
-      after: (_, action) => {
+      after: (ms, action) => {
         later = action;
+        laterMs = ms;
         return () => {
           later = undefined;
         };
@@ -53,6 +64,7 @@ beforeEach(() => {
   vi.clearAllMocks();
   rules = policy('ACCEPT');
   mark = 'a';
+  nowMs = 0;
 });
 
 test('nothing speaks against eBPF: the first sync may begin, and rules are read again only when they change', async () => {
@@ -131,6 +143,26 @@ test('where rules cannot serve packets the chain is named once, in log and statu
   rules = policy('ACCEPT');
   later?.();
   await vi.waitFor(() => expect(follower.problems()).toEqual([]));
+});
+
+test.each([
+  ['a mark that tells of changes', 'a', 1_000, 0],
+  ['such a mark, and rules that take long to read', 'a', 10_000, 200],
+  ['legacy tables, which have no mark', undefined, 30_000, 0],
+])('%s: when it is looked again', async (_, told, afterMs, readMs) => {
+  mark = told;
+  read.mockImplementationOnce(async () => {
+    nowMs += readMs;
+    return rules;
+  });
+  await follow().check(PLAN, 'all');
+  expect(laterMs).toBe(afterMs);
+});
+
+test('rules of this instance itself change often: they are looked at as before', async () => {
+  rules = policy('DROP');
+  await follow({ current: 'it was so' }).check(PLAN, 'all');
+  expect(laterMs).toBe(30_000);
 });
 
 test('rules that cannot be read change nothing, and are told', async () => {
