@@ -30,7 +30,12 @@ const CASES: Readonly<Record<string, readonly string[]>> = {
     'image.repository=registry.example/fairlead',
     'image.tag=0.2.0',
   ],
-  privileges: ['privileges.prepareNode=true', 'privileges.destroyStaleSockets=true'],
+  privileges: [
+    ...['prepareNode', 'destroyStaleSockets', 'connectStaleSockets'].map(
+      (name) => `privileges.${name}=true`,
+    ),
+    'cniConfDir=/var/lib/rancher/k3s/agent/etc/cni/net.d',
+  ],
   monitoring: MONITORING,
   remove: ['mode=remove', 'privileges.prepareNode=true'],
 };

@@ -125,6 +125,24 @@ test('the component destroy-stale-sockets sees the network namespaces that conta
   ]);
 });
 
+test('the component connect-stale-sockets sees the processes of the node', () => {
+  expect(
+    added('connect-stale-sockets').map(({ path, value }) => [path.split('/').at(-2), value]),
+  ).toEqual([
+    ['spec', true],
+    ['add', 'SYS_PTRACE'],
+  ]);
+});
+
+test('what the CNI has is read from the node', () => {
+  const path = '/etc/cni/net.d';
+  expect(agent.volumeMounts).toContainEqual({ name: 'cni', mountPath: path, readOnly: true });
+  expect(pod.volumes).toContainEqual({
+    name: 'cni',
+    hostPath: { path, type: 'DirectoryOrCreate' },
+  });
+});
+
 test('the component prepare-node mounts only volumes of the base', () => {
   const [init] = added('prepare-node')[0]!.value as unknown as readonly Component[];
   const volumes: readonly Named[] = pod.volumes;
