@@ -30,7 +30,7 @@ export interface AgentParts {
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
-  /** Asked before anything of these Services is written. False: this agent is about to be stopped. */
+  /** Asked before anything of these Services is written. True: packets have moved, everything is to be written. */
   readonly beforeSync?: (plan: Plan, services: readonly ServiceKey[] | 'all') => Promise<boolean>;
 }
 
@@ -77,6 +77,8 @@ export interface Agent {
   nodesListed(): void;
   /** What this node has itself: the plan follows. */
   nodeHas(sockets: NodeSockets): void;
+  /** Packets have moved: everything is to be written. */
+  packetsMoved(): void;
   /** Reads the programmed state back and repairs it now; resolves with the drift. */
   audit(): Promise<readonly Entry[]>;
   state(): AgentState;
@@ -169,6 +171,10 @@ class RunningAgent implements Agent {
     this.#schedule();
   }
 
+  packetsMoved(): void {
+    this.#syncAll();
+  }
+
   async audit(): Promise<readonly Entry[]> {
     const plan = this.#plan;
     if (plan === undefined || !this.#isSourceSynced) return [];
@@ -238,19 +244,14 @@ class RunningAgent implements Agent {
     }
   }
 
-  /** What the node has may call for another agent than this one. */
-  async #maySync(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
-    const { beforeSync = async () => true } = this.#parts;
-    if (!(await beforeSync(plan, services))) this.stop();
-    return !this.#isStopped;
-  }
-
   /** Syncs all dirty Services; changes that arrive meanwhile belong to the next sync. */
   async #sync(): Promise<void> {
     const plan = this.#plan;
-    const { services: changed, changes, isFull } = this.#next.take(plan);
-    if (plan === undefined || !(await this.#maySync(plan, isFull ? 'all' : changed))) return;
-    const { dataplane } = this.#parts;
+    const { services: changed, changes, isFull: isAsked } = this.#next.take(plan);
+    if (plan === undefined) return;
+    const { dataplane, beforeSync } = this.#parts;
+    const isFull = (await beforeSync?.(plan, isAsked ? 'all' : changed)) === true || isAsked;
+    if (this.#isStopped) return;
     try {
       this.#isBatchOut = true;
       const report = await dataplane

@@ -28,9 +28,9 @@ import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
-import { createHandOver } from './hand-over/hand-over.ts';
+import { createHandOvers } from './hand-over/hand-overs.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
-import { hostRulesOf, leavesPacketsOf, type PacketChoice } from './host-rules/open.ts';
+import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
 import { followNodeSockets } from './node-sockets/follow.ts';
 import { openOnNode } from './on-node/open.ts';
 import { withNodeWarning } from './own-node.ts';
@@ -40,14 +40,8 @@ import { freezable, readersOf } from './readers.ts';
 import { routesOf, STARTING_ROUTES } from './routes.ts';
 import { whenServing } from './serving.ts';
 
-/**
- * @param network the devices and addresses of the node, which the caller closes after the dataplane
- * @param packetsByRules why rules are to serve packets, if they can; undefined: eBPF does
- */
-export type OpenDataplane = (
-  network: NetworkFollower,
-  packetsByRules?: string,
-) => Promise<ComposedDataplane>;
+/** @param network the devices and addresses of the node, which the caller closes after the dataplane */
+export type OpenDataplane = (network: NetworkFollower) => Promise<ComposedDataplane>;
 
 export interface InstanceSettings {
   readonly plan: PlanSettings;
@@ -80,7 +74,6 @@ export interface ComposeParts {
   readonly inheritedLock: InheritedLock;
   /** Called before the first lock is taken; until then the source alone is open. */
   readonly beforeLocks: (source: SourceProgress) => Promise<void>;
-  readonly packets: PacketChoice;
   /** Called once: the initial sync is complete, and the health check ports of its Services are known. */
   readonly onServing: () => void;
   readonly log: Logger;
@@ -102,7 +95,7 @@ export interface Composed {
 /** Throws FairleadError; hooks that are attached already stay, as after a stop. */
 export async function compose(
   settings: InstanceSettings,
-  { closers, pool, inheritedLock, beforeLocks, packets, onServing, log }: ComposeParts,
+  { closers, pool, inheritedLock, beforeLocks, onServing, log }: ComposeParts,
 ): Promise<Composed> {
   const startedAt = new Date();
   checkRunDir(settings.runDir);
@@ -116,15 +109,14 @@ export async function compose(
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
-  const opening = settings.openDataplane(network, packets.byRules);
+  const opening = settings.openDataplane(network);
   // Its modules take some 20 ms to load: while the kernel verifies programs.
   const serversModule = import('../server/servers.ts');
   const dataplane = await openBeside(opening, source, closers);
   logAttached(dataplane, settings.plan.nodeName, log);
-  if (packets.byRules !== undefined && packets.isFirst) dataplane.leaveNewPackets(true);
   let hostRules: HostRulesFollower | undefined;
   const agent = createAgent({
-    beforeSync: async (plan, services) => (await hostRules?.check(plan, services)) ?? true,
+    beforeSync: async (plan, services) => (await hostRules?.check(plan, services)) ?? false,
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),
@@ -142,7 +134,7 @@ export async function compose(
   closers.push(nodeSockets);
   const directReturn = createDirectReturn({
     ...{ nodeName: settings.plan.nodeName, source: source.source, clock: SYSTEM_CLOCK, log },
-    isAble: dataplane.capabilities.directReturn,
+    isAble: () => dataplane.capabilities.directReturn,
     hadFlows: dataplane.hadDirectReturn(),
   });
   closers.push(directReturn);
@@ -170,15 +162,20 @@ export async function compose(
     log,
   });
   closers.push(servers);
-  hostRules = hostRulesOf(settings.hostRules, packets, { agent, addresses, onNode, log });
-  if (hostRules !== undefined) closers.push(hostRules);
-  agent.listen({ onSync: leavesPacketsOf(dataplane) });
+  const packets = takesPacketsBack(dataplane);
+  agent.listen({ onSync: packets.synced });
   onNode.onBroken((fresh) => servers.nodeConflicts(fresh));
   const cleaner = conntrackCleaner(addresses, servers, log);
   closers.push(cleaner);
   agent.listen({ onSync: (facts) => cleaner.synced(facts) });
   adoptFlows(dataplane, cleaner, log);
-  handOver(settings.predecessors, dataplane, { agent, closers, log });
+  const handOvers = createHandOvers(settings.predecessors, dataplane, log);
+  closers.push(handOvers);
+  agent.listen({ onSync: (facts) => handOvers.synced(facts) });
+  hostRules = hostRulesOf(settings.hostRules, dataplane, {
+    ...{ agent, addresses, onNode, log, parts: [packets, handOvers, directReturn, servers] },
+  });
+  if (hostRules !== undefined) closers.push(hostRules);
   admin.serve(
     routesOf({
       ...{ node: settings.plan.nodeName, startedAt, addresses, onNode, ...parts },
@@ -239,20 +236,6 @@ function noteInstance({ runDir, bpfRoot }: InstanceSettings, log: Logger): void 
       { reason: reasonOf(error) },
       'cannot note --bpf-root in --run-dir: commands need both',
     );
-  }
-}
-
-/** From the engines that this agent does not run. */
-function handOver(
-  predecessors: readonly Predecessor[],
-  { dataplanes }: ComposedDataplane,
-  { agent, closers, log }: Pick<ComposeParts, 'closers' | 'log'> & { readonly agent: Agent },
-): void {
-  const running = new Set(dataplanes.map(({ dataplane }) => dataplane));
-  for (const predecessor of predecessors.filter(({ engine }) => !running.has(engine))) {
-    const ending = createHandOver(predecessor, log);
-    closers.push(ending);
-    agent.listen({ onSync: (facts) => ending.synced(facts) });
   }
 }
 

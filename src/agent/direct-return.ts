@@ -18,8 +18,8 @@ import type { Source } from '../source/source.ts';
 
 export interface DirectReturnParts {
   readonly nodeName: string;
-  /** The dataplane takes such requests. */
-  readonly isAble: boolean;
+  /** The dataplane takes such requests: not while rules serve packets. */
+  readonly isAble: () => boolean;
   /** An earlier agent has taken, or sent, such requests. */
   readonly hadFlows: boolean;
   readonly source: Pick<Source, 'followNodes' | 'annotateNode' | 'noteAnnotated'>;
@@ -32,6 +32,8 @@ export interface DirectReturn {
   arrived(changes: readonly ObjectChange[]): void;
   /** @param isComplete this plan is programmed; else an earlier one may be */
   synced(plan: Plan, isComplete: boolean): void;
+  /** It may be able now, or no more. */
+  packetsMoved(): void;
   /** Why the annotation is not as it should be. */
   problems(): readonly Problem[];
   close(): void;
@@ -67,7 +69,7 @@ class Following implements DirectReturn {
 
   planned(plan: Plan): void {
     const { isAble, hadFlows, source } = this.#parts;
-    if (!isAble || this.#isFollowing || !(hadFlows || takesRequests(plan))) return;
+    if (!isAble() || this.#isFollowing || !(hadFlows || takesRequests(plan))) return;
     this.#isFollowing = true;
     source.followNodes?.();
   }
@@ -91,6 +93,10 @@ class Following implements DirectReturn {
     this.#reconcile();
   }
 
+  packetsMoved(): void {
+    this.#reconcile();
+  }
+
   problems(): readonly Problem[] {
     return this.#problem === undefined ? [] : [{ reason: this.#problem, isWarning: true }];
   }
@@ -102,14 +108,14 @@ class Following implements DirectReturn {
 
   /** undefined: it stays as it is; null: there is none. */
   #wanted(): string | null | undefined {
-    if (!this.#parts.isAble) return this.#annotation === undefined ? undefined : null;
+    if (!this.#parts.isAble()) return this.#annotation === undefined ? undefined : null;
     return this.#isReady ? directReturnText(GENEVE_PORT) : undefined;
   }
 
   /** While an able node lacks it, an earlier one may still be known to others, and the next is about to be written. */
   #note(): void {
     const isThere = this.#annotation !== undefined;
-    if (!this.#hasNode || isThere === this.#noted || (!isThere && this.#parts.isAble)) return;
+    if (!this.#hasNode || isThere === this.#noted || (!isThere && this.#parts.isAble())) return;
     this.#noted = isThere;
     const { source, log, nodeName } = this.#parts;
     const note = async (): Promise<void> => source.noteAnnotated?.(isThere);

@@ -65,8 +65,6 @@ class RunningInstance implements Instance {
   #composed: Composed | undefined;
   #composing: Promise<Composed> | undefined;
   #isServing = false;
-  /** Why rules serve packets; undefined: eBPF does. */
-  #packetsByRules: string | undefined;
   #isHandedOver = false;
   #isStopped = false;
   #waiting: NodeJS.Timeout | undefined;
@@ -132,11 +130,6 @@ class RunningInstance implements Instance {
       this.#composing = compose(this.#settings, {
         ...{ closers, pool: this.#pool, beforeLocks, log: this.#log },
         inheritedLock: () => this.#takeLock(),
-        packets: {
-          byRules: this.#packetsByRules,
-          isFirst: !this.#isServing,
-          move: (byRules) => void this.#movePackets(byRules),
-        },
         onServing: () => void this.#serve(onServing),
       });
       const composed = await this.#composing;
@@ -217,20 +210,6 @@ class RunningInstance implements Instance {
     this.#lock = lock;
     this.#close();
     return { lock, listeners };
-  }
-
-  /** A start like any other: what the kernel has serves meanwhile, and clients of the listeners wait. */
-  async #movePackets(byRules: string | undefined): Promise<void> {
-    const composed = await this.#composing?.catch(() => undefined);
-    if (this.#isStopped || this.#isHandedOver || composed === undefined) return;
-    this.#packetsByRules = byRules;
-    const reason = byRules ?? 'no filter of this node needs to see the packets of Services first';
-    this.#log.info({ reason, by: byRules === undefined ? 'eBPF' : 'rules' }, 'packets move');
-    composed.freeze();
-    this.#pool.keep();
-    this.#lock = composed.admin.keepLock();
-    this.#close();
-    await this.#resume();
   }
 
   /** A start like any other, on the listeners that are still there. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the dataplanes of composed.ts. Only this file imports one from outside src/dataplane; everything else depends on the
 // interface in src/dataplane/dataplane.ts.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenDataplane } from '../agent/compose.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
 import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
@@ -14,7 +15,8 @@ import type { DeviceSettings } from '../dataplane/bpf/packet/layer.ts';
 import type { Connections } from '../dataplane/connections.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import type { IptablesSettings } from '../dataplane/iptables/open.ts';
-import { createRouter } from '../dataplane/router.ts';
+import { createMoving } from '../dataplane/router/moving.ts';
+import { createRouter } from '../dataplane/router/router.ts';
 import type { Fallback, Snapshot } from '../dataplane/snapshot.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -60,18 +62,12 @@ export function dataplaneOf(settings: DataplaneSettings, log: Logger): OpenDatap
   }
   checkKernel();
   const { path: cgroupRoot } = checkCgroupRoot(settings.cgroupRoot);
-  return async (network, packetsByRules) => {
+  return async (network) => {
     const facts = fallbackFacts(settings.bpfRoot, settings.devices !== undefined);
-    const rules = await rulesForPackets(packetsByRules, settings, log);
     try {
-      const leavesPackets = rules !== undefined;
-      const bpf = await openBpf({ ...settings, cgroupRoot, leavesPackets }, { network, log });
-      if (rules === undefined) return await withRules(bpf, settings, log);
-      const fallback: Fallback = { what: 'packets', reason: packetsByRules ?? '' };
-      log.warn({ ...fallback }, FALLBACK_MESSAGE);
-      return createRouter([bpf, rules], fallback);
+      const bpf = await openBpf({ ...settings, cgroupRoot }, { network, log });
+      return await withRules(bpf, settings, log);
     } catch (thrown) {
-      rules?.close();
       const error = namingBan(namingCapabilities(thrown));
       if (settings.asked === 'bpf' || !mayFallBack(error, facts)) {
         throw await explained(error, settings.asked);
@@ -107,19 +103,37 @@ async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {
   return openIptablesDataplane({ ...settings.iptables, holder: holderOf(settings) }, log);
 }
 
-/** undefined: eBPF serves packets, because nothing speaks against it, or because rules cannot be written. */
+const FREE_WITHIN_MS = 10_000;
+const RETRY_MS = 100;
+
+/** The hand-over of an earlier move may still remove rules. */
+async function openWhenFree(open: () => Promise<Dataplane>): Promise<Dataplane> {
+  const deadline = performance.now() + FREE_WITHIN_MS;
+  for (;;) {
+    try {
+      return await open();
+    } catch (error) {
+      const isHeld = error instanceof FairleadError && error.code === 'IPTABLES_IN_USE';
+      if (!isHeld || performance.now() > deadline) throw error;
+      await delay(RETRY_MS);
+    }
+  }
+}
+
+/** In place of eBPF; undefined: they cannot be written. */
 async function rulesForPackets(
-  reason: string | undefined,
+  fallback: Fallback,
   settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
   log: Logger,
 ): Promise<Dataplane | undefined> {
-  if (reason === undefined) return undefined;
   try {
-    const rules = await openRules(settings, log);
+    const rules = await openWhenFree(() => openRules(settings, log));
     settings.beforeRules(false);
+    log.warn({ ...fallback }, FALLBACK_MESSAGE);
     return rules;
   } catch (error) {
-    log.warn({ reason: reasonOf(error), because: reason }, 'iptables cannot serve packets');
+    const fields = { reason: reasonOf(error), because: fallback.reason };
+    log.warn(fields, 'iptables cannot serve packets');
     return undefined;
   }
 }
@@ -152,11 +166,14 @@ const FALLBACK_MESSAGE = 'eBPF cannot serve all of this node, iptables does';
 /** With auto, what the kernel refused of bpf is served by rules; if these cannot be written either, by nobody, as with bpf. */
 async function withRules(
   bpf: Dataplane,
-  settings: Opening,
+  settings: Opening & Pick<DataplaneSettings, 'beforeRules'>,
   log: Logger,
 ): Promise<ComposedDataplane> {
   const [refused] = bpf.installation.refused;
-  if (refused === undefined || settings.asked === 'bpf') return createRouter([bpf]);
+  if (settings.asked === 'bpf') return createRouter([bpf]);
+  if (refused === undefined) {
+    return createMoving(bpf, (fallback) => rulesForPackets(fallback, settings, log));
+  }
   const fallback: Fallback = { what: 'packets', reason: refused.reason };
   try {
     const rules = await openRules(settings, log);

@@ -81,8 +81,10 @@ export interface Dataplane {
   leaveNewPackets?(isLeft: boolean): void;
   /** The network devices of the node, if programs are attached to devices at all. */
   devices?(): readonly DeviceView[];
+  /** Whether packets are among its capabilities from now on; a router that is made later asks it for none, or for them again. */
+  servePackets?(isServed: boolean): void;
   /**
-   * Called once, before the first sync: packets of pods are translated by this dataplane, by another one, or (undefined) by none.
+   * Called before the first sync, and before that which follows `servePackets`: packets of pods are translated by this dataplane, by another one, or (undefined) by none.
    */
   packetsAreServed?(by: 'itself' | 'another' | undefined): void;
   /** An earlier agent has taken part in direct return: its flows may go on. */
@@ -102,4 +104,9 @@ export interface ComposedDataplane extends Dataplane {
   devices(): readonly DeviceView[];
   hadDirectReturn(): boolean;
   leaveNewPackets(isLeft: boolean): void;
+  /**
+   * Rules serve packets for this reason, or eBPF again (undefined): a sync of everything is due, and whatever it has not
+   * written is served as before. False: they stay where they are, and the log says why. Absent: they cannot move.
+   */
+  movePackets?(reason: string | undefined): Promise<boolean>;
 }

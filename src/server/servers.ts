@@ -62,6 +62,8 @@ export interface Servers {
   conntrackCleaned: Metrics['conntrackCleaned'];
   /** What breaks Services on this node and has not done so before. */
   nodeConflicts(fresh: readonly Finding[]): void;
+  /** Rules serve packets now, or eBPF again. */
+  packetsMoved(): void;
   /** One request to the API server. */
   requested(request: RequestFacts): void;
   /** The configuration file was written, possibly with its original content. */
@@ -102,13 +104,18 @@ export async function openServers(parts: ServersParts): Promise<Servers> {
     ...{ devices: parts.readers.xdp, nodeName: settings.nodeName, clock: SYSTEM_CLOCK },
     record: (...event) => events.record(...event),
   });
+  const tellMode = (): void => {
+    const { engine, fallback } = parts.readers;
+    events.record('ModeSelected', self, modeText(engine(), fallback()));
+  };
   events.record('Starting', self, 'fairlead is starting');
-  events.record('ModeSelected', self, modeText(parts.readers.engine(), parts.readers.fallback()));
+  tellMode();
   return {
     events,
     ...syncListener({ health, events, metrics, serviceHealth, pending, settings, log }),
     conntrackCleaned: metrics.conntrackCleaned,
     nodeConflicts: createNodeConflicts((...event) => events.record(...event), settings.nodeName),
+    packetsMoved: tellMode,
     requested: metrics.requested,
     configWritten({ path, isChanged }) {
       shown.isConfigChanged = isChanged;

@@ -23,10 +23,10 @@ export interface HostRulesParts extends HostRulesSettings {
   readonly read: () => Promise<HostRules>;
   /** Equal as long as nothing has changed; undefined: the rules must be read to know. */
   readonly mark: () => string | undefined;
-  /** Why rules serve packets now; undefined: eBPF does. */
-  readonly current: string | undefined;
-  /** Packets are served by rules for this reason, or by eBPF, from the next start on, which this begins. */
-  readonly move: (reason: string | undefined) => void;
+  /** Rules serve packets for this reason, or eBPF again. False: they cannot. */
+  readonly move: (reason: string | undefined) => Promise<boolean>;
+  /** They have moved between two syncs. */
+  readonly moved: () => void;
   readonly plan: () => Plan | undefined;
   readonly localAddresses: () => readonly string[];
   /** The findings have changed. */
@@ -36,7 +36,7 @@ export interface HostRulesParts extends HostRulesSettings {
 }
 
 export interface HostRulesFollower {
-  /** False: this agent is about to be closed, because packets of these Services are to be served in another way. */
+  /** True: packets have moved, because of these Services. */
   check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean>;
   problems(): readonly Problem[];
   /** For the section "On this node", its metric and its Event. */
@@ -62,6 +62,11 @@ class Follower implements HostRulesFollower {
   #obstacle: Obstacle | undefined;
   #told: string | undefined;
   #failure: string | undefined;
+  /** Why rules serve packets; undefined: eBPF does. */
+  #byRules: string | undefined;
+  /** Why rules were to serve packets, where they could not be written. */
+  #stuckFor: string | undefined;
+  #moving: Promise<boolean> = Promise.resolve(false);
   #cancel: () => void = () => undefined;
   #isClosed = false;
 
@@ -70,26 +75,24 @@ class Follower implements HostRulesFollower {
   }
 
   async check(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
-    if (this.#hasBegun) return this.#mayAdd(plan, services);
+    if (this.#hasBegun) return this.#compare(plan, services);
     this.#hasBegun = true;
     const mark = this.#markNow();
     await this.#read(plan);
     this.#mark = mark;
     if (this.#isClosed) return false;
-    if (this.#moves()) return false;
+    const hasMoved = await this.#decide();
     this.#lookLater();
-    return true;
+    return hasMoved;
   }
 
-  #mayAdd(plan: Plan, services: readonly ServiceKey[] | 'all'): boolean {
-    if (this.#obstacle !== undefined) return true;
+  async #compare(plan: Plan, services: readonly ServiceKey[] | 'all'): Promise<boolean> {
+    await this.#moving;
+    if (this.#obstacle !== undefined) return false;
     const keys = services === 'all' ? plan.services.keys() : services;
     const { localAddresses } = this.#parts;
     this.#obstacle = this.#comparison.further(() => factsOf(plan, localAddresses(), keys));
-    if (this.#obstacle === undefined) return true;
-    this.#tell();
-    this.#parts.changed();
-    return !this.#moves();
+    return this.#obstacle !== undefined && this.#decide();
   }
 
   problems(): readonly Problem[] {
@@ -98,7 +101,7 @@ class Follower implements HostRulesFollower {
 
   findings(): readonly Finding[] {
     if (this.#obstacle === undefined) return [];
-    return [findingOf(this.#obstacle, this.#parts.current !== undefined)];
+    return [findingOf(this.#obstacle, this.#byRules !== undefined)];
   }
 
   close(): void {
@@ -112,19 +115,27 @@ class Follower implements HostRulesFollower {
     try {
       const rules = await this.#parts.read();
       this.#readMs = clock.monotonicMs() - beganMs;
-      this.#obstacle = this.#comparison.all(rules, factsOf(plan, this.#parts.localAddresses()));
+      const facts = factsOf(this.#parts.plan() ?? plan, this.#parts.localAddresses());
+      this.#obstacle = this.#comparison.all(rules, facts);
       this.#failure = undefined;
     } catch (error) {
       // What serves goes on as it is.
       this.#failure = `the packet filters of this node cannot be read: ${reasonOf(error)}`;
     }
+  }
+
+  /** True: packets have moved. */
+  async #decide(): Promise<boolean> {
+    this.#moving = this.#move();
+    const hasMoved = await this.#moving;
     this.#tell();
     this.#parts.changed();
+    return hasMoved;
   }
 
   /** The obstacle that stays, because rules cannot serve packets. */
   #stays(): Obstacle | undefined {
-    return this.#parts.mayMove ? undefined : this.#obstacle;
+    return this.#parts.mayMove && this.#stuckFor === undefined ? undefined : this.#obstacle;
   }
 
   #tell(): void {
@@ -136,21 +147,22 @@ class Follower implements HostRulesFollower {
     this.#parts.log.warn({ reason: text }, 'a packet filter of this node affects Services');
   }
 
-  #moves(): boolean {
-    const { mayMove, current, move } = this.#parts;
-    if (!mayMove || this.#failure !== undefined) return false;
+  async #move(): Promise<boolean> {
+    const { mayMove, move } = this.#parts;
+    if (!mayMove || this.#failure !== undefined || this.#isClosed) return false;
     const wanted = this.#obstacle && obstacleText(this.#obstacle);
-    if ((wanted === undefined) === (current === undefined)) return false;
-    this.#isClosed = true;
-    this.#cancel();
-    move(wanted);
-    return true;
+    const isAsItIs = (wanted === undefined) === (this.#byRules === undefined);
+    if (isAsItIs || (wanted !== undefined && wanted === this.#stuckFor)) return false;
+    const hasMoved = await move(wanted);
+    this.#stuckFor = hasMoved ? undefined : wanted;
+    if (hasMoved) this.#byRules = wanted;
+    return hasMoved;
   }
 
   /** A port that a new rule closes stays open until the next look. */
   #lookLater(): void {
-    const { clock, periodMs, current } = this.#parts;
-    const isTold = this.#mark !== undefined && current === undefined;
+    const { clock, periodMs } = this.#parts;
+    const isTold = this.#mark !== undefined && this.#byRules === undefined;
     const afterMs = isTold ? Math.max(LOOK_MS, this.#readMs * REST_AFTER_READING) : periodMs;
     this.#cancel = clock.after(afterMs, () => void this.#look());
   }
@@ -168,8 +180,8 @@ class Follower implements HostRulesFollower {
     if (plan !== undefined && hasChanged) {
       await this.#read(plan);
       this.#mark = mark;
+      if (await this.#decide()) this.#parts.moved();
     }
-    if (this.#isClosed || this.#moves()) return;
-    this.#lookLater();
+    if (!this.#isClosed) this.#lookLater();
   }
 }

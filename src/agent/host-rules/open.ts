@@ -9,35 +9,44 @@ import type { Agent, SyncFacts } from '../agent.ts';
 import type { OnNode } from '../on-node/looking.ts';
 import { followHostRules, type HostRulesFollower, type HostRulesSettings } from './host-rules.ts';
 
-/** Who serves packets, and how that is changed. */
-export interface PacketChoice {
-  /** Why rules do; undefined: eBPF. */
-  readonly byRules: string | undefined;
-  /** Nothing has been served yet: no connection waits for the rules. */
-  readonly isFirst: boolean;
-  /** From the next start on, which this begins. */
-  readonly move: (byRules: string | undefined) => void;
+/** Parts that follow who serves packets. */
+export interface FollowsPackets {
+  /** Rules serve them now, or eBPF again: a full sync follows. */
+  packetsMoved(): void;
 }
 
+/** undefined: packets are served as they are, whatever filters the node has. */
 export function hostRulesOf(
   hostRules: HostRulesSettings | undefined,
-  { byRules, move }: PacketChoice,
+  dataplane: ComposedDataplane,
   {
     agent,
     addresses,
     onNode,
     log,
+    parts,
   }: {
     readonly agent: Agent;
     readonly addresses: NodeAddresses;
     readonly onNode: OnNode;
     readonly log: Logger;
+    readonly parts: readonly FollowsPackets[];
   },
 ): HostRulesFollower | undefined {
   if (hostRules === undefined) return undefined;
+  const move = async (reason: string | undefined): Promise<boolean> => {
+    if (dataplane.movePackets === undefined) return false;
+    const why = reason ?? 'no filter of this node needs to see the packets of Services first';
+    log.info({ reason: why, by: reason === undefined ? 'eBPF' : 'rules' }, 'packets move');
+    const hasMoved = await dataplane.movePackets(reason);
+    // Nothing has been served yet: no connection waits for the rules.
+    if (hasMoved && reason !== undefined && !agent.state().isReady) dataplane.leaveNewPackets(true);
+    if (hasMoved) for (const part of parts) part.packetsMoved();
+    return hasMoved;
+  };
   return followHostRules({
     ...hostRules,
-    ...{ read: readHostRules, mark: rulesMark, current: byRules, move },
+    ...{ read: readHostRules, mark: rulesMark, move, moved: () => agent.packetsMoved() },
     plan: () => agent.state().plan,
     localAddresses: () => addresses.current().map(({ address }) => address),
     changed: () => onNode.changed(),
@@ -45,15 +54,19 @@ export function hostRulesOf(
   });
 }
 
-/**
- * After the first sync that has programmed everything: what begins goes where it is served, not before the rules are there,
- * nor longer than they are to be.
- */
-export function leavesPacketsOf(dataplane: ComposedDataplane): (facts: SyncFacts) => void {
-  let isDone = false;
-  return ({ isComplete }) => {
-    if (isDone || !isComplete) return;
-    isDone = true;
-    dataplane.leaveNewPackets(dataplane.installation.fallback !== undefined);
+/** Packets that begin a connection come back to eBPF once it has programmed everything. */
+export function takesPacketsBack(
+  dataplane: ComposedDataplane,
+): FollowsPackets & { synced(facts: Pick<SyncFacts, 'isComplete' | 'isFull'>): void } {
+  let isDue = true;
+  return {
+    packetsMoved: () => {
+      isDue = true;
+    },
+    synced: ({ isComplete, isFull }) => {
+      if (!isDue || !isComplete || !isFull || dataplane.installation.fallback !== undefined) return;
+      isDue = false;
+      dataplane.leaveNewPackets(false);
+    },
   };
 }

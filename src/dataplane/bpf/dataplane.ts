@@ -38,6 +38,8 @@ import { createTableSync, type TableSync } from './sync/table-sync.ts';
 export interface BpfParts {
   /** Of the layers that are loaded. */
   readonly capabilities: Capabilities;
+  /** While rules serve packets; absent: the same. */
+  readonly withoutPackets?: Capabilities;
   readonly tables: Tables;
   /** Resolves after every program that runs now has ended. */
   readonly waitGracePeriod: () => Promise<void>;
@@ -66,7 +68,7 @@ const TABLES_MS = 5;
 export const createBpfDataplane = (parts: BpfParts): Dataplane => new BpfDataplane(parts);
 
 class BpfDataplane implements Dataplane {
-  readonly capabilities: Capabilities;
+  capabilities: Capabilities;
   readonly installation: Installation;
   readonly #parts: BpfParts;
   readonly #grace: GracePeriods;
@@ -183,6 +185,11 @@ class BpfDataplane implements Dataplane {
 
   devices(): readonly DeviceView[] {
     return this.#parts.packets?.devices() ?? [];
+  }
+
+  servePackets(isServed: boolean): void {
+    const { capabilities, withoutPackets = capabilities } = this.#parts;
+    this.capabilities = isServed ? capabilities : withoutPackets;
   }
 
   packetsAreServed(by: 'itself' | 'another' | undefined): void {

@@ -57,8 +57,6 @@ export interface BpfSettings {
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
-  /** Rules serve packets; the programs of devices keep the connections that they know. */
-  readonly leavesPackets: boolean;
   /** Whose sockets are translated; packets of all others are. */
   readonly socketScope: SocketScope;
 }
@@ -185,19 +183,18 @@ type OverMapsParts = Pick<BpfParts, 'close' | 'log'> &
 
 function overMaps(
   attached: Attached,
-  { bpfRoot, cgroupRoot, mapSizes, resetsTcp, leavesPackets }: BpfSettings,
+  { bpfRoot, cgroupRoot, mapSizes, resetsTcp }: BpfSettings,
   { refused, knowsNode, noDirectReturn, scope, network, ...parts }: OverMapsParts,
 ): Dataplane {
   const packets = parts.packets !== undefined;
-  const servesPackets = packets && !leavesPackets;
-  const capabilities = bpfCapabilities({ packets: servesPackets, knowsNode, noDirectReturn });
   const { hooks, rodata } = attached;
   const reasons = attached.map('fl_reason');
   const tables = kernelTables(attached.map);
   if (!packets) closeDirectPort(tables.runtime);
   const options = { folder: pinFolder(bpfRoot), sizes: maxEntries(mapSizes) };
   return createBpfDataplane({
-    capabilities,
+    capabilities: bpfCapabilities({ packets, knowsNode, noDirectReturn }),
+    withoutPackets: bpfCapabilities({ packets: false, knowsNode, noDirectReturn }),
     tables: {
       ...tables,
       ...(parts.packets && { traffic: parts.packets.traffic, direct: parts.packets.direct }),

@@ -3,7 +3,7 @@
 import type { Tables } from '../../../src/dataplane/bpf/maps/tables.ts';
 import type { Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
-import { createRouter } from '../../../src/dataplane/router.ts';
+import { createRouter } from '../../../src/dataplane/router/router.ts';
 import { familyOf } from '../../../src/lib/ip.ts';
 import type { Plan } from '../../../src/plan/types.ts';
 import { memoryDataplane } from '../../support/dataplane/memory-dataplane.ts';

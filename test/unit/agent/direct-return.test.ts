@@ -29,7 +29,7 @@ const own = (annotation?: string, name = 'n1'): ObjectChange => ({
 
 const start = (isAble = true, hadFlows = false): DirectReturn =>
   createDirectReturn({
-    ...{ nodeName: 'n1', isAble, hadFlows, clock },
+    ...{ nodeName: 'n1', isAble: () => isAble, hadFlows, clock },
     source: {
       followNodes: () => void journal.push('follow'),
       noteAnnotated: async (isAnnotated) => {

@@ -8,7 +8,7 @@ import { createDirectReturn } from '../../../src/agent/direct-return.ts';
 import { createMemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { followPing } from '../../../src/dataplane/bpf/packet/ping.ts';
 import type { Dataplane } from '../../../src/dataplane/dataplane.ts';
-import { createRouter } from '../../../src/dataplane/router.ts';
+import { createRouter } from '../../../src/dataplane/router/router.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import { createPlanner } from '../../../src/plan/planner.ts';
@@ -104,7 +104,7 @@ beforeEach(async () => {
     ...{ planner: createPlanner(SETTINGS), dataplane, log, auditIntervalMs: 1e8 },
     addresses: { current: () => [], listen: () => undefined },
   });
-  const parts = { nodeName: 'n1', isAble: true, hadFlows: false, source: {}, log };
+  const parts = { nodeName: 'n1', isAble: () => true, hadFlows: false, source: {}, log };
   const directReturn = createDirectReturn({ ...parts, clock: new FakeClock() });
   const cleaner = createConntrackCleaner({
     ...{ clock: new FakeClock(), log, localAddresses: () => [], onCleaned: () => undefined },

@@ -7,7 +7,7 @@ import type { MemoryTables } from '../../../src/dataplane/bpf/maps/memory.ts';
 import { BPF, type Capabilities } from '../../../src/dataplane/capabilities.ts';
 import type { ComposedDataplane, Dataplane } from '../../../src/dataplane/dataplane.ts';
 import { frontendText } from '../../../src/dataplane/entry.ts';
-import { createRouter } from '../../../src/dataplane/router.ts';
+import { createRouter } from '../../../src/dataplane/router/router.ts';
 import type { Plan, ServicePlan, ServicePortPlan } from '../../../src/plan/types.ts';
 import { memoryDataplane, memoryTables } from '../../support/dataplane/memory-dataplane.ts';
 import { backend, clusterIp, planOf, servicePort } from './bpf/plans.ts';

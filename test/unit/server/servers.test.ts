@@ -3,6 +3,7 @@
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SyncFacts } from '../../../src/agent/agent.ts';
+import type { Fallback } from '../../../src/dataplane/snapshot.ts';
 import { createLogger } from '../../../src/log.ts';
 import type { ObjectChange } from '../../../src/model/types.ts';
 import type { Plan, ServicePlan } from '../../../src/plan/types.ts';
@@ -27,6 +28,8 @@ const freePort = (): Promise<number> =>
       server.close(() => resolve(port));
     });
   });
+
+let fallback: Fallback | undefined;
 
 /** A port of all addresses that somebody else has. */
 const holdPort = (): Promise<{ readonly port: number; close(): void }> =>
@@ -60,7 +63,7 @@ async function open(plan?: Plan, taken: readonly [number, number] | [] = []): Pr
       syncPeriodMs: 30_000,
       configz: () => ({ mode: 'test' }),
     },
-    readers: agentReaders({ isReady: () => isReady, plan: () => plan }),
+    readers: agentReaders({ isReady: () => isReady, plan: () => plan, fallback: () => fallback }),
     sender: {
       post: (event) => {
         events.push(event);
@@ -214,6 +217,17 @@ test('what was rejected of a Service is told on it, once while it lasts', async 
     ['a', 'spec.ports[0].port: must be 1..65535'],
     ['b', 'spec.ports[0].port: must be 1..65535'],
   ]);
+});
+
+test('who serves packets is told again when they move', async () => {
+  fallback = { what: 'packets', reason: 'a firewall' };
+  servers.packetsMoved();
+  fallback = undefined;
+  await servers.events.idle();
+  expect(events.at(-1)).toMatchObject({
+    reason: 'ModeSelected',
+    note: expect.stringContaining('packets by iptables, because a firewall'),
+  });
 });
 
 test('a full map is told on the Service it hit', async () => {

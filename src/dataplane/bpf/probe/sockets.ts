@@ -79,7 +79,6 @@ async function withSockets<T>(
         ...{ bpfRoot, cgroupRoot, mapSizes: TABLE_SIZES },
         holder: { command: 'probe', runDir: bpfRoot },
         ...{ resetsTcp: false, answersPing: false, devices: undefined, protectsNodePorts: false },
-        leavesPackets: false,
         socketScope: 'pods',
         conntrack: DEFAULT_TIMES,
       },

@@ -35,7 +35,7 @@ export async function chooseScope(asked: SocketScope, hasCookies: boolean): Prom
 
 export interface SocketScopes {
   /**
-   * Tells who translates packets of pods, before the first sync.
+   * Tells who translates packets of pods, before the first sync and when they move.
    * @param devices of this dataplane's programs; `all`: another one sees every packet; undefined: nobody translates them
    */
   packetsAreServed(devices: (() => readonly PodDevice[]) | 'all' | undefined): void;
@@ -84,6 +84,9 @@ export function createScopes({
 
   return {
     packetsAreServed(devices) {
+      unlisten();
+      follower?.close();
+      follower = undefined;
       if (devices === undefined && used !== 'pods') {
         used = 'pods';
         why = 'nobody translates packets of pods: there are no programs on devices, and no rules';

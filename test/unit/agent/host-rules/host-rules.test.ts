@@ -26,22 +26,15 @@ let mark: string | undefined;
 let later: (() => void) | undefined;
 let laterMs: number;
 let nowMs: number;
-const move = vi.fn();
+const move = vi.fn(async (_reason: string | undefined) => true);
+const moved = vi.fn();
 const changed = vi.fn();
 const warn = vi.fn();
 const read = vi.fn(async () => rules);
 
 const follow = (parts: Partial<HostRulesParts> = {}) =>
   followHostRules({
-    ...{
-      mayMove: true,
-      periodMs: 30_000,
-      current: undefined,
-      read,
-      mark: () => mark,
-      move,
-      changed,
-    },
+    ...{ mayMove: true, periodMs: 30_000, read, mark: () => mark, move, moved, changed },
     plan: () => PLAN,
     localAddresses: () => [],
     clock: {
@@ -67,8 +60,16 @@ beforeEach(() => {
   nowMs = 0;
 });
 
+/** It has looked once more, and waits for the next time. */
+async function looked(): Promise<void> {
+  const look = later;
+  later = undefined;
+  look?.();
+  await vi.waitFor(() => expect(later).toBeDefined());
+}
+
 test('nothing speaks against eBPF: the first sync may begin, and rules are read again only when they change', async () => {
-  expect(await follow().check(PLAN, 'all')).toBe(true);
+  expect(await follow().check(PLAN, 'all')).toBe(false);
   expect(read).toHaveBeenCalledTimes(1);
   later?.();
   await vi.waitFor(() => expect(later).toBeDefined());
@@ -88,11 +89,11 @@ test('a frontend that comes later is compared with rules that were there before 
     services: new Map([['default/web', service(ports)]]),
   });
   const follower = follow({ localAddresses: () => ['192.0.2.11'] });
-  expect(await follower.check(withPorts(30_081), 'all')).toBe(true);
-  expect(await follower.check(withPorts(30_081, 30_082), ['default/web'])).toBe(true);
+  expect(await follower.check(withPorts(30_081), 'all')).toBe(false);
+  expect(await follower.check(withPorts(30_081, 30_082), ['default/web'])).toBe(false);
   expect(move).not.toHaveBeenCalled();
-  expect(await follower.check(withPorts(30_081, 30_080), ['default/other'])).toBe(true);
-  expect(await follower.check(withPorts(30_081, 30_080), ['default/web'])).toBe(false);
+  expect(await follower.check(withPorts(30_081, 30_080), ['default/other'])).toBe(false);
+  expect(await follower.check(withPorts(30_081, 30_080), ['default/web'])).toBe(true);
   expect(move).toHaveBeenCalledWith(expect.stringContaining('--dport 30080'));
   expect(read).toHaveBeenCalledTimes(1);
 });
@@ -100,7 +101,7 @@ test('a frontend that comes later is compared with rules that were there before 
 test('the rules are read again when the node has another address', async () => {
   let addresses = ['192.0.2.11'];
   const follower = follow({ localAddresses: () => addresses });
-  expect(await follower.check(PLAN, 'all')).toBe(true);
+  expect(await follower.check(PLAN, 'all')).toBe(false);
   addresses = ['192.0.2.11', '192.0.2.12'];
   later?.();
   await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
@@ -108,27 +109,65 @@ test('the rules are read again when the node has another address', async () => {
 
 test('an obstacle moves packets to rules before the first sync', async () => {
   rules = policy('DROP');
-  expect(await follow().check(PLAN, 'all')).toBe(false);
+  expect(await follow().check(PLAN, 'all')).toBe(true);
   expect(move).toHaveBeenCalledWith(expect.stringContaining('its policy is DROP'));
 });
 
 test('rules that serve packets go on while the obstacle is there, and end with it', async () => {
   rules = policy('DROP');
-  const serving = follow({ current: 'it was so' });
-  expect(await serving.check(PLAN, 'all')).toBe(true);
-  expect(serving.findings()).toMatchObject([{ topic: 'forward', breaksServices: false }]);
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(true);
+  expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: false }]);
+  mark = 'b';
+  await looked();
+  expect([move.mock.calls.length, moved.mock.calls.length]).toEqual([1, 0]);
   rules = policy('ACCEPT');
-  expect(await follow({ current: 'it was so' }).check(PLAN, 'all')).toBe(false);
-  expect(move).toHaveBeenCalledWith(undefined);
+  mark = 'c';
+  await looked();
+  expect(move).toHaveBeenLastCalledWith(undefined);
+  expect(moved).toHaveBeenCalledTimes(1);
+  expect(follower.findings()).toEqual([]);
+});
+
+test('rules that cannot be written leave packets with eBPF: it is tried once, and told like a setting that forbids it', async () => {
+  rules = policy('DROP');
+  move.mockResolvedValueOnce(false);
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: true }]);
+  expect(follower.problems()).toMatchObject([{ isWarning: true }]);
+  mark = 'b';
+  await looked();
+  expect(move).toHaveBeenCalledTimes(1);
+});
+
+test('while packets move, frontends wait: what is synced then is compared after it', async () => {
+  let hasMoved: (isDone: boolean) => void = () => undefined;
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(false);
+  rules = policy('DROP');
+  mark = 'b';
+  move.mockReturnValueOnce(new Promise((resolve) => (hasMoved = resolve)));
+  later?.();
+  await vi.waitFor(() => expect(move).toHaveBeenCalledTimes(1));
+  let isChecked = false;
+  const check = follower.check(PLAN, ['default/web']).then(() => {
+    isChecked = true;
+  });
+  await new Promise(setImmediate);
+  expect(isChecked).toBe(false);
+  hasMoved(true);
+  await check;
+  await vi.waitFor(() => expect(moved).toHaveBeenCalledTimes(1));
 });
 
 test('where rules cannot serve packets the chain is named once, in log and status, and is a finding', async () => {
   rules = policy('DROP');
   mark = undefined;
   const follower = follow({ mayMove: false });
-  expect(await follower.check(PLAN, 'all')).toBe(true);
-  later?.();
-  await vi.waitFor(() => expect(read).toHaveBeenCalledTimes(2));
+  expect(await follower.check(PLAN, 'all')).toBe(false);
+  await looked();
+  expect(read).toHaveBeenCalledTimes(2);
   expect(move).not.toHaveBeenCalled();
   expect(changed).toHaveBeenCalledTimes(2);
   expect(follower.findings()).toMatchObject([
@@ -161,21 +200,21 @@ test.each([
 
 test('rules of this instance itself change often: they are looked at as before', async () => {
   rules = policy('DROP');
-  await follow({ current: 'it was so' }).check(PLAN, 'all');
+  await follow().check(PLAN, 'all');
   expect(laterMs).toBe(30_000);
 });
 
 test('rules that cannot be read change nothing, and are told', async () => {
   read.mockRejectedValueOnce(new Error('EPERM'));
-  const follower = follow({ current: 'it was so' });
-  expect(await follower.check(PLAN, 'all')).toBe(true);
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(false);
   expect(move).not.toHaveBeenCalled();
   expect(follower.problems()[0]?.reason).toContain('EPERM');
 });
 
 test('after close nothing moves', async () => {
   const follower = follow();
-  expect(await follower.check(PLAN, 'all')).toBe(true);
+  expect(await follower.check(PLAN, 'all')).toBe(false);
   follower.close();
   expect(later).toBeUndefined();
 });

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One dataplane of several. It knows what is held of each Service, also from before a restart, so that what
 // another dataplane is to serve from now on stays here until that one has programmed it.
-import type { Plan, ServiceKey, ServicePlan } from '../plan/types.ts';
-import type { AuditReport, Dataplane, NodeAddress, SyncReport } from './dataplane.ts';
-import { type Asked, createHoldings, type Holdings } from './holdings.ts';
-import { mappedView } from './mapped-view.ts';
-import { isLess, type Sharing, shareKeeping } from './share.ts';
+import type { Plan, ServiceKey, ServicePlan } from '../../plan/types.ts';
+import type { AuditReport, Dataplane, NodeAddress, SyncReport } from '../dataplane.ts';
+import { type Asked, createHoldings, type Holdings } from '../holdings.ts';
+import { mappedView } from '../mapped-view.ts';
+import { isLess, type Sharing, shareKeeping } from '../share.ts';
 
 export type Changed = readonly ServiceKey[] | 'all';
 

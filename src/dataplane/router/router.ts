@@ -4,8 +4,8 @@
 // What moves from one to another is programmed by the new one before the old one removes it; all of them are given
 // the Services of a sync as they were at its start.
 
-import type { Plan, ServiceKey } from '../plan/types.ts';
-import type { Capabilities } from './capabilities.ts';
+import type { Plan, ServiceKey } from '../../plan/types.ts';
+import type { Capabilities } from '../capabilities.ts';
 import type {
   AuditReport,
   ComposedDataplane,
@@ -13,9 +13,9 @@ import type {
   HeldFrontend,
   NodeAddress,
   SyncReport,
-} from './dataplane.ts';
-import type { Entry } from './entry.ts';
-import { viewAsOfNow } from './mapped-view.ts';
+} from '../dataplane.ts';
+import type { Entry } from '../entry.ts';
+import { viewAsOfNow } from '../mapped-view.ts';
 import {
   allOf,
   mergeCapabilities,
@@ -24,11 +24,11 @@ import {
   mergeReports,
   mergeSnapshots,
   unservedServices,
-} from './merge.ts';
-import { type Changed, createMember, type IsMade, type Member } from './router-member.ts';
-import { createSharing } from './share.ts';
-import type { Counters, DeviceView, Fallback, Installation, Snapshot } from './snapshot.ts';
-import { createTurns } from './turns.ts';
+} from '../merge.ts';
+import { createSharing } from '../share.ts';
+import type { Counters, DeviceView, Fallback, Installation, Snapshot } from '../snapshot.ts';
+import { createTurns } from '../turns.ts';
+import { type Changed, createMember, type IsMade, type Member } from './member.ts';
 
 /**
  * @param dataplanes in the order in which they are asked; at least one
@@ -119,11 +119,11 @@ class Router implements ComposedDataplane {
     changed: Iterable<ServiceKey> | 'all',
     addresses: readonly NodeAddress[],
   ): Promise<SyncReport> {
-    const keys = typeof changed === 'string' ? 'all' : [...changed];
+    const keys = this.#unwritten !== undefined || changed === 'all' ? 'all' : [...changed];
     return this.#turns(async () => {
       const now = asOfNow(plan, keys);
       const make = (member: Member): Promise<SyncReport> => member.make(now, keys, addresses);
-      const made = await (this.#unwritten === undefined || keys !== 'all'
+      const made = await (this.#unwritten === undefined
         ? allOf(this.#members, make)
         : this.#rulesFirst(this.#unwritten, make));
       const isMade = isMadeIn(made, keys);
@@ -132,16 +132,14 @@ class Router implements ComposedDataplane {
     });
   }
 
-  /** A frontend that is new must not be served by packets of eBPF for a moment: a firewall may close it. */
+  /** Packets of eBPF must not serve a new frontend for a moment, nor one whose rules fail: a firewall may close it. */
   async #rulesFirst(
     rules: Member,
     make: (member: Member) => Promise<SyncReport>,
   ): Promise<readonly SyncReport[]> {
     const made = await make(rules);
-    if (made.failed.length === 0) {
-      this.leaveNewPackets(true);
-      this.#unwritten = undefined;
-    }
+    this.leaveNewPackets(true);
+    this.#unwritten = undefined;
     const others = this.#members.filter((member) => member !== rules);
     return [...(await allOf(others, make)), made];
   }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes over from every engine that this agent does not run; which those are changes when packets move.
+import type { ComposedDataplane } from '../../dataplane/dataplane.ts';
+import type { Predecessor } from '../../dataplane/predecessor.ts';
+import type { Logger } from '../../log.ts';
+import { createHandOver, type HandOver } from './hand-over.ts';
+
+export interface HandOvers extends HandOver {
+  /** Begins again, after the next full sync. */
+  packetsMoved(): void;
+}
+
+export function createHandOvers(
+  predecessors: readonly Predecessor[],
+  dataplane: Pick<ComposedDataplane, 'dataplanes'>,
+  log: Pick<Logger, 'info' | 'warn'>,
+): HandOvers {
+  const begin = (): readonly HandOver[] => {
+    const running = new Set(dataplane.dataplanes.map((one) => one.dataplane));
+    return predecessors
+      .filter(({ engine }) => !running.has(engine))
+      .map((predecessor) => createHandOver(predecessor, log));
+  };
+  const close = (): void => {
+    for (const ending of endings) ending.close();
+  };
+  let endings = begin();
+  return {
+    packetsMoved() {
+      close();
+      endings = begin();
+    },
+    synced(facts) {
+      for (const ending of endings) ending.synced(facts);
+    },
+    close,
+  };
+}
