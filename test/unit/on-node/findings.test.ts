@@ -26,23 +26,13 @@ const OWN: OwnFacts = {
   uplinks: ['eth0'],
   clusterIps: new Map([['10.96.0.10', 'kube-system/kube-dns']]),
 };
-/** `topic: what`, those that break Services with a `!`. */
-const found = (
-  topic: Topic,
-  facts: Partial<NodeFacts>,
-  own: Partial<OwnFacts> = {},
-): readonly string[] =>
-  findingsOf({ ...NOTHING, ...facts }, { ...OWN, ...own })
-    .filter((one) => one.topic === topic)
-    .map(({ what, breaksServices }) => `${breaksServices ? '!' : ''}${what}`);
-const consequences = (
-  topic: Topic,
-  facts: Partial<NodeFacts>,
-  own: Partial<OwnFacts> = {},
-): readonly string[] =>
-  findingsOf({ ...NOTHING, ...facts }, { ...OWN, ...own })
-    .filter((one) => one.topic === topic)
-    .map(({ consequence }) => consequence);
+const ofTopic = (topic: Topic, facts: Partial<NodeFacts>, own: Partial<OwnFacts> = {}) =>
+  findingsOf({ ...NOTHING, ...facts }, { ...OWN, ...own }).filter((one) => one.topic === topic);
+/** What is found; what breaks Services with a `!`. */
+const found = (...asked: Parameters<typeof ofTopic>): readonly string[] =>
+  ofTopic(...asked).map(({ what, breaksServices }) => `${breaksServices ? '!' : ''}${what}`);
+const consequences = (...asked: Parameters<typeof ofTopic>): readonly string[] =>
+  ofTopic(...asked).map(({ consequence }) => consequence);
 
 const POD_RULE = { family: 'IPv4', priority: 1536, text: 'from 10.1.1.5 lookup 2' } as const;
 const marked = (value: number, mask: number): PolicyRule => ({

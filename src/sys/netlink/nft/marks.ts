@@ -4,10 +4,11 @@
 
 import { NLM_F, netlinkRequest } from '../request.ts';
 import { attribute, attributeIn, joined, type Span, u32, viewOf } from '../wire.ts';
-import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_RULE } from './rules.ts';
+import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_IMMEDIATE, NFTA_RULE, NFTA_TARGET } from './rules.ts';
 import {
   bytesOf,
   NETLINK_NETFILTER,
+  NFTA_DATA,
   NFTABLES,
   nested,
   textAt,
@@ -29,12 +30,9 @@ export interface NftMark {
 
 const NFT_MSG_GETTABLE = 1;
 const NFTA_TABLE_NAME = 1;
-const NFTA_TARGET = { NAME: 1, REVISION: 2, INFO: 3 } as const;
 const NFTA_META = { KEY: 2, SREG: 3 } as const;
 const NFTA_CT = { KEY: 2, SREG: 4 } as const;
-const NFTA_IMMEDIATE_DATA = 2;
 const NFTA_BITWISE_XOR = 5;
-const NFTA_DATA_VALUE = 1;
 /** NFT_META_MARK and NFT_CT_MARK. */
 const MARK_KEY = 3;
 /** The mode of CONNMARK that copies the mark of the connection to the packet. */
@@ -94,8 +92,8 @@ function marksIn(body: Uint8Array): readonly Written[] {
 
 /** Where an expression has the value that a later one writes. */
 const VALUE_AT: Readonly<Record<string, readonly number[]>> = {
-  immediate: [NFTA_IMMEDIATE_DATA, NFTA_DATA_VALUE],
-  bitwise: [NFTA_BITWISE_XOR, NFTA_DATA_VALUE],
+  immediate: [NFTA_IMMEDIATE.DATA, NFTA_DATA.VALUE],
+  bitwise: [NFTA_BITWISE_XOR, NFTA_DATA.VALUE],
 };
 
 type Mark = Omit<Written, 'value'> & Partial<Pick<Written, 'value'>>;

@@ -19,9 +19,10 @@ export const NFT_MSG_GETRULE = 7;
 export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
 export const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_LOOKUP_SET = 1;
-const NFTA_IMMEDIATE = { DREG: 1, DATA: 2 } as const;
-const NFTA_NAT = { TYPE: 1, REG_ADDR_MIN: 3, REG_PROTO_MIN: 5 } as const;
-const NFT_NAT_DNAT = 1;
+export const NFTA_TARGET = { NAME: 1, REVISION: 2, INFO: 3 } as const;
+export const NFTA_IMMEDIATE = { DREG: 1, DATA: 2 } as const;
+export const NFTA_NAT = { TYPE: 1, REG_ADDR_MIN: 3, REG_PROTO_MIN: 5 } as const;
+export const NFT_NAT_DNAT = 1;
 /** A register's size: parts of a value are padded to it. */
 const PART = 4;
 

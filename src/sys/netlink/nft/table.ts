@@ -14,7 +14,7 @@ export const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT_CHAIN = 2;
 const ATTRIBUTE_HEADER = 4;
 /** `struct nfgenmsg`. */
-const HEADER_SIZE = 4;
+export const HEADER_SIZE = 4;
 const ADDRESS_FAMILY = { IPv4: 2, IPv6: 10 } as const;
 
 export type NftFamily = keyof typeof ADDRESS_FAMILY;

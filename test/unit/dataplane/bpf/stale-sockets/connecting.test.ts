@@ -15,17 +15,9 @@ import { decodeStaleSockets } from '../../../../../src/dataplane/bpf/stale-socke
 import { readBtf } from '../../../../../src/sys/native.ts';
 import type { Link, LinkAddress } from '../../../../../src/sys/netlink/records.ts';
 import { bpfObjectPath } from '../../../../../src/sys/package.ts';
-import { recordOf } from './records.ts';
+import { recordOf, V4, V6 } from './records.ts';
 
 const object = bpfObjectPath(HOLDERS_OBJECT);
-const V4 = {
-  service: '10.96.0.10',
-  backend: '10.1.1.2',
-  local: '10.1.1.9',
-  family: 'IPv4',
-} as const;
-const V6 = { service: 'fd00::a', backend: 'fd00::2', local: 'fd00::9', family: 'IPv6' } as const;
-
 test.skipIf(!existsSync(object))('offsets are those of the BTF of the object', () => {
   const holder = readBtf(readFileSync(object)).structs.find(({ name }) => name === 'holder');
   expect(holder?.sizeBytes).toBe(HOLDER_SIZE);

@@ -11,15 +11,7 @@ import {
   decodeStaleSockets,
   type StaleSocket,
 } from '../../../../../src/dataplane/bpf/stale-sockets/socket.ts';
-import { type RecordSpec, recordOf } from './records.ts';
-
-const V4 = {
-  service: '10.96.0.10',
-  backend: '10.1.1.2',
-  local: '10.1.1.9',
-  family: 'IPv4',
-} as const;
-const V6 = { service: 'fd00::a', backend: 'fd00::2', local: 'fd00::9', family: 'IPv6' } as const;
+import { type RecordSpec, recordOf, V4, V6 } from './records.ts';
 
 const socket = (spec: Partial<RecordSpec> = {}): StaleSocket =>
   decodeStaleSockets(recordOf({ ...V4, ...spec }))[0]!;

@@ -23,6 +23,19 @@ export interface RecordSpec {
   readonly backendPort?: number;
 }
 
+export const V4 = {
+  service: '10.96.0.10',
+  backend: '10.1.1.2',
+  local: '10.1.1.9',
+  family: 'IPv4',
+} as const;
+export const V6 = {
+  service: 'fd00::a',
+  backend: 'fd00::2',
+  local: 'fd00::9',
+  family: 'IPv6',
+} as const;
+
 const number = (family: Family): number => (family === 'IPv4' ? 4 : 6);
 
 /** Ports: 53 of the Service, 8080 of the backend, 40000 of the socket. */
