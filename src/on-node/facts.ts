@@ -89,8 +89,12 @@ export interface OwnFacts {
   readonly packets: 'bpf' | 'iptables' | 'none' | undefined;
   /** The bit by which rules say "masquerade"; undefined: no rules are written. */
   readonly markBit: number | undefined;
+  /** `--socket-scope` as it is used; `none`: rules serve pods. Undefined: it is not known, as in a probe. */
+  readonly sockets: 'auto' | 'host' | 'pods' | 'none' | undefined;
   /** Devices by which clients and other nodes are reached. */
   readonly uplinks: readonly string[];
   /** Service by ClusterIP, `namespace/name`. */
   readonly clusterIps: ReadonlyMap<string, string>;
+  /** Ports of Services that processes of the node listen at, by address: `53/UDP`. */
+  readonly listenedTo: ReadonlyMap<string, readonly string[]>;
 }

@@ -24,7 +24,7 @@ export function findingsOf(
     ...of('policy-routing', rules, (value) => policyRoutingFindings(value, own)),
     ...markFindings(rules, markTargets, own),
     ...of('cni', cni, cniFindings),
-    ...of('mesh', cni, meshFindings),
+    ...of('mesh', cni, (value) => meshFindings(value, own)),
     ...of('dns-cache', addresses, (value) => dnsCacheFindings(value, own)),
     ...of('rp-filter', reversePath, (value) => reversePathFindings(value, { ...own, hasRules })),
     ...of('other-programs', programs, otherProgramFindings),

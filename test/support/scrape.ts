@@ -34,12 +34,15 @@ export const XDP_METRICS: readonly MetricName[] = [
 ];
 /** Those of an agent that knows other nodes: test/integration/netns/devices/direct-return.test.ts. */
 export const PEER_METRICS: readonly MetricName[] = ['fairlead_direct_return_peers'];
+/** Those of an agent that leaves stale sockets of pods to packets: test/integration/nodes/statsd.test.ts. */
+export const STALE_POD_METRICS: readonly MetricName[] = ['fairlead_stale_sockets_served'];
 /** Those of a node with something else on it: test/integration/nodes/on-this-node.test.ts. */
 const NODE_METRICS: readonly MetricName[] = ['fairlead_node_findings'];
 const ELSEWHERE = [
   ...[...API_SERVER_METRICS, ...PACKET_METRICS],
   ...[...CONNTRACK_METRICS, ...POWERLESS_METRICS],
-  ...[...XDP_METRICS, ...PEER_METRICS, ...NODE_METRICS],
+  ...[...XDP_METRICS, ...PEER_METRICS],
+  ...[...STALE_POD_METRICS, ...NODE_METRICS],
 ];
 export const MANIFEST_METRICS = (Object.keys(METRICS) as MetricName[]).filter(
   (name) => !ELSEWHERE.includes(name),

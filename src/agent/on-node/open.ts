@@ -39,6 +39,7 @@ export function openOnNode(
     own: () =>
       ownFacts({
         ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },
+        scope: dataplane.counters().scope,
         uplinks: uplinksIn(network.current()),
       }),
     more,

@@ -20,8 +20,9 @@ export function findOnNode(cniFolder: string, cgroupRoot: string | undefined): r
       ...{ cgroup, cniFolder: resolve(cniFolder) },
     });
     return findingsOf(read(), {
-      ...{ packets: undefined, markBit: undefined, uplinks: uplinksIn(network) },
-      clusterIps: new Map(),
+      ...{ packets: undefined, markBit: undefined, sockets: undefined },
+      uplinks: uplinksIn(network),
+      ...{ clusterIps: new Map(), listenedTo: new Map() },
     });
   } catch (error) {
     return [couldNotTell('other-programs', reasonOf(error))];

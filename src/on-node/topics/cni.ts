@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the CNI say about the network of pods, and about a mesh. Pure.
-import type { CniFile, CniFiles } from '../facts.ts';
+import type { CniFile, CniFiles, OwnFacts } from '../facts.ts';
 import type { Finding } from '../finding.ts';
 
 /** Plugins that serve Services themselves, or can: what to switch off. */
@@ -62,7 +62,10 @@ function ofPlugins(folder: string, { file, plugins }: CniFile): Finding {
   };
 }
 
-export function meshFindings({ folder, files = [] }: CniFiles): readonly Finding[] {
+export function meshFindings(
+  { folder, files = [] }: CniFiles,
+  { sockets }: Pick<OwnFacts, 'sockets'>,
+): readonly Finding[] {
   return files.flatMap(({ file, plugins }) =>
     plugins
       .filter((plugin) => MESHES[plugin] !== undefined)
@@ -70,12 +73,22 @@ export function meshFindings({ folder, files = [] }: CniFiles): readonly Finding
         (plugin): Finding => ({
           topic: 'mesh',
           what: `${folder}/${file}: ${plugin} (${MESHES[plugin]})`,
-          consequence:
-            'pods of the mesh redirect their connections to a proxy, which may ask for the address that the client has connected to (SO_ORIGINAL_DST)',
-          advice:
-            '`fairlead bypass` has pods served as packets, which such a proxy sees as Services',
+          consequence: MESH_CONSEQUENCES[sockets ?? 'unknown'],
+          ...(sockets === 'pods' && { advice: MESH_ADVICE }),
           breaksServices: false,
         }),
       ),
   );
 }
+
+/** By --socket-scope as it is used. */
+const MESH_CONSEQUENCES: Readonly<Record<NonNullable<OwnFacts['sockets']> | 'unknown', string>> = {
+  auto: 'a pod whose rules redirect its connections is served as packets: its proxy sees Services',
+  host: 'every pod is served as packets: the proxy of a pod sees Services',
+  pods: 'connections of pods are translated at the socket: a proxy that asks for the original destination (SO_ORIGINAL_DST) gets an endpoint',
+  none: 'rules of the node see a connection after the rules of the pod: its proxy sees Services',
+  unknown:
+    'with --socket-scope auto, the default, a pod whose rules redirect its connections is served as packets: its proxy sees Services',
+};
+const MESH_ADVICE =
+  'set `--socket-scope host`, or `auto`, which needs SYS_ADMIN and programs or rules for packets';

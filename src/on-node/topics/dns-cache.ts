@@ -9,24 +9,34 @@ const IPVS_DEVICE = 'kube-ipvs0';
 
 export function dnsCacheFindings(
   addresses: readonly LocalAddress[],
-  { clusterIps }: Pick<OwnFacts, 'clusterIps'>,
+  own: Pick<OwnFacts, 'clusterIps' | 'listenedTo'>,
 ): readonly Finding[] {
-  const shared = addresses.filter(({ address }) => clusterIps.has(address));
+  const shared = addresses.filter(({ address }) => own.clusterIps.has(address));
   const left = shared.filter(({ device }) => device === IPVS_DEVICE);
   const caches = shared.filter(({ device }) => device !== IPVS_DEVICE);
   return [
-    ...caches.map(
-      ({ address, device }): Finding => ({
-        topic: 'dns-cache',
-        what: `${device} has ${address}, the ClusterIP of ${clusterIps.get(address)}`,
-        consequence:
-          'a process of the node that listens there is meant to get the requests of this node',
-        advice: `see who listens: \`ss -lnp src ${address}\``,
-        breaksServices: false,
-      }),
-    ),
+    ...caches.map((cache) => ofCache(cache, own)),
     ...(left.length === 0 ? [] : [leftByIpvs(left)]),
   ];
+}
+
+function ofCache(
+  { address, device }: LocalAddress,
+  { clusterIps, listenedTo }: Pick<OwnFacts, 'clusterIps' | 'listenedTo'>,
+): Finding {
+  const ports = listenedTo.get(address) ?? [];
+  return {
+    topic: 'dns-cache',
+    what: `${device} has ${address}, the ClusterIP of ${clusterIps.get(address)}`,
+    consequence:
+      ports.length === 0
+        ? 'no process of the node listens at a port of the Service there: the Service serves'
+        : `a process of the node listens at ${listed(ports)}: it gets what pods, the node and clients outside send there`,
+    ...(ports.length === 0 && {
+      advice: `if a DNS cache is to serve there, start it; \`ss -lnp src ${address}\` shows who listens`,
+    }),
+    breaksServices: false,
+  };
 }
 
 const leftByIpvs = (left: readonly LocalAddress[]): Finding => ({

@@ -14,6 +14,7 @@ import {
   type StatsdClient,
   statsdOn,
 } from '../../support/nodes/statsd.ts';
+import { Scrapes, STALE_POD_METRICS } from '../../support/scrape.ts';
 import { untilHolds } from '../../support/until.ts';
 
 const ADDRESS = '10.96.0.10';
@@ -58,7 +59,11 @@ async function replaceAgainAndAgain({ node, sinks }: Play, client: StatsdClient)
   return lost;
 }
 
-function play(node: OtherNode, clients: readonly (readonly [name: string, short: string])[]): void {
+/** @returns its clients and servers, once they run */
+function play(
+  node: OtherNode,
+  clients: readonly (readonly [name: string, short: string])[],
+): () => Statsd {
   let statsd: Statsd;
   let sinks: Play['sinks'];
 
@@ -103,12 +108,13 @@ function play(node: OtherNode, clients: readonly (readonly [name: string, short:
     await client.next();
     await untilHolds(async () => expect(await lostBy(sinks.b, client)).toBe(0));
   });
+  return () => statsd;
 }
 
 const PODS = ['pods', 'p1'] as const;
 const PROCESSES = ['processes of the node', 'n1'] as const;
 
-onEachProxy('statsd', {}, (node) => play(node, [PODS, PROCESSES]));
+onEachProxy('statsd', {}, (node) => void play(node, [PODS, PROCESSES]));
 
 // Without a descriptor of the programs, as in a container that does not see them: packets of pods are left.
 onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
@@ -125,5 +131,24 @@ onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
     if (before === undefined) delete process.env['FAIRLEAD_BPF_DIR'];
     else process.env['FAIRLEAD_BPF_DIR'] = before;
   });
-  play(node, [PODS]);
+  const statsd = play(node, [PODS]);
+
+  test('a scrape counts the sockets that are left to packets, until their backend is back', async () => {
+    const scrapes = new Scrapes(node.stage().cluster.sandbox('n1'));
+    const served = (count: number): Promise<void> =>
+      untilHolds(async () =>
+        expect(await scrapes.value('fairlead_stale_sockets_served')).toBe(count),
+      );
+    await node.put(on('a'));
+    await served(0);
+    const client = await statsd().client('p1', ADDRESS, 3);
+    await untilHolds(async () => expect(await client.ask()).toBe(3));
+    await node.put(on('b'));
+    await untilHolds(async () =>
+      expect(await scrapes.value('fairlead_stale_sockets_served')).toBeGreaterThanOrEqual(3),
+    );
+    await node.put(on('a'));
+    await served(0);
+    expect(scrapes.unmoved(STALE_POD_METRICS)).toEqual([]);
+  });
 });

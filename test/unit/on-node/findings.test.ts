@@ -23,8 +23,10 @@ const NOTHING: NodeFacts = {
 const OWN: OwnFacts = {
   packets: 'bpf',
   markBit: undefined,
+  sockets: 'auto',
   uplinks: ['eth0'],
   clusterIps: new Map([['10.96.0.10', 'kube-system/kube-dns']]),
+  listenedTo: new Map(),
 };
 const ofTopic = (topic: Topic, facts: Partial<NodeFacts>, own: Partial<OwnFacts> = {}) =>
   findingsOf({ ...NOTHING, ...facts }, { ...OWN, ...own }).filter((one) => one.topic === topic);
@@ -137,6 +139,19 @@ describe('the files of the CNI', () => {
     const facts = files({ file: '10.conflist', plugins: ['calico', 'istio-cni'] });
     expect(found('mesh', facts)).toEqual(['/cni/10.conflist: istio-cni (Istio)']);
   });
+
+  test.each([
+    ['auto', 'a pod whose rules redirect its connections is served as packets', false],
+    ['host', 'every pod is served as packets', false],
+    ['pods', '(SO_ORIGINAL_DST) gets an endpoint', true],
+    ['none', 'rules of the node see a connection after the rules of the pod', false],
+    [undefined, 'with --socket-scope auto, the default, ', false],
+  ] as const)('what a mesh means with sockets %s', (sockets, consequence, isToDo) => {
+    const facts = files({ file: '10.conflist', plugins: ['linkerd-cni'] });
+    const [mesh] = findingsOf({ ...NOTHING, ...facts }, { ...OWN, sockets }).slice(-1);
+    expect(mesh?.consequence).toContain(consequence);
+    expect(mesh?.advice?.includes('`--socket-scope host`') ?? false).toBe(isToDo);
+  });
 });
 
 test('a ClusterIP that is an address of the node, and what mode ipvs has left', () => {
@@ -148,6 +163,20 @@ test('a ClusterIP that is an address of the node, and what mode ipvs has left', 
   expect(found('dns-cache', { addresses: { value: [on('kube-ipvs0')] } })).toEqual([
     'kube-ipvs0 has 10.96.0.10',
   ]);
+});
+
+test('a ClusterIP of the node: who gets its requests, and what to do if it is the Service', () => {
+  const facts = { addresses: { value: [{ device: 'lo', address: '10.96.0.10' }] } };
+  const cache = (listenedTo: OwnFacts['listenedTo']) =>
+    findingsOf({ ...NOTHING, ...facts }, { ...OWN, listenedTo }).slice(-1)[0];
+  const serving = cache(new Map([['10.96.0.10', ['53/UDP', '53/TCP']]]));
+  expect(serving?.consequence).toContain(
+    'a process of the node listens at 53/UDP, 53/TCP: it gets',
+  );
+  expect(serving).not.toHaveProperty('advice');
+  const other = cache(new Map([['10.96.0.11', ['53/UDP']]]));
+  expect(other?.consequence).toContain('no process of the node listens');
+  expect(other?.advice).toContain('`ss -lnp src 10.96.0.10`');
 });
 
 test.each([

@@ -22,7 +22,8 @@ function watch() {
   const onNode = createOnNode({
     read,
     own: () => ({
-      ...{ packets: 'bpf', markBit: undefined, clusterIps: new Map() },
+      ...{ packets: 'bpf', markBit: undefined, sockets: 'none' },
+      ...{ clusterIps: new Map(), listenedTo: new Map() },
       uplinks: ['eth0', 'eth1'],
     }),
     clock: {

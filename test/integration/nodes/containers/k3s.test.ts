@@ -2,8 +2,8 @@
 // k3s: flannel's rules in nat and filter, and the NetworkPolicy controller of kube-router, which marks what policies allow
 // and rejects the rest. Rules as k3s writes them, with the addresses of this cluster.
 import { beforeAll, test } from 'vitest';
-import type { ProbeTarget } from '../../support/fixture/programs/probe.ts';
-import { onEachProxy } from '../../support/nodes/other-node.ts';
+import type { ProbeTarget } from '../../../support/fixture/programs/probe.ts';
+import { onEachProxy } from '../../../support/nodes/other-node.ts';
 
 const PODS = '10.1.0.0/16';
 const OWN_PODS = '10.1.1.0/24';
