@@ -172,7 +172,8 @@ export interface EndpointSlice extends EndpointColumns {
   readonly name: string;
   /** `namespace/name` of the owning Service. */
   readonly service: string;
-  readonly family: Family;
+  /** FQDN: host names, which no proxy serves; it has no ports and no addresses. */
+  readonly family: Family | 'FQDN';
   readonly ports: readonly SlicePort[];
 }
 
