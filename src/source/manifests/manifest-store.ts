@@ -20,11 +20,8 @@ interface ManifestFile {
   readonly judged: string | undefined;
 }
 
-interface Delivered {
-  readonly ref: ObjectRef;
-  readonly object: JsonRecord;
+interface Delivered extends Manifest {
   readonly file: string;
-  readonly at: string;
 }
 
 export interface ManifestStore {
@@ -110,11 +107,13 @@ export function changesOf(
     if (waiting === undefined) changes.push({ type: 'remove', ref: entry.ref });
     else wanted.set(key, entry);
   }
-  for (const [key, { ref, object }] of wanted) {
+  for (const [key, { ref, object, unknownFields }] of wanted) {
     const before = store.delivered.get(key);
-    if (before === undefined || !isSame(before.object, object)) {
-      changes.push({ type: 'put', ref, object });
-    }
+    if (before !== undefined && isSame(before.object, object)) continue;
+    changes.push({
+      ...{ type: 'put', ref, object },
+      ...(unknownFields.length > 0 && { unknownFields }),
+    });
   }
   store.delivered.clear();
   for (const [key, entry] of wanted) store.delivered.set(key, entry);
