@@ -24,6 +24,8 @@ export interface Rejection {
   readonly reason: string;
   /** What takes the field's place if this version of the object counts. */
   readonly instead?: string;
+  /** Nothing is rejected: the version of the object counts as it is. */
+  readonly isWarning?: boolean;
 }
 
 /**
@@ -31,7 +33,13 @@ export interface Rejection {
  * delivered it (parsed JSON, unchecked): projecting it is the model's work, not the source's.
  */
 export type ObjectChange =
-  | { readonly type: 'put'; readonly ref: ObjectRef; readonly object: unknown }
+  | {
+      readonly type: 'put';
+      readonly ref: ObjectRef;
+      readonly object: unknown;
+      /** What the kind does not have; the API server drops or refuses such fields itself. */
+      readonly unknownFields?: readonly string[];
+    }
   | { readonly type: 'remove'; readonly ref: ObjectRef };
 
 /** A value for each family the object has it in. */
@@ -172,7 +180,8 @@ export interface EndpointSlice extends EndpointColumns {
   readonly name: string;
   /** `namespace/name` of the owning Service. */
   readonly service: string;
-  readonly family: Family;
+  /** FQDN: host names, which no proxy serves; it has no ports and no addresses. */
+  readonly family: Family | 'FQDN';
   readonly ports: readonly SlicePort[];
 }
 

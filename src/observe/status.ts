@@ -149,9 +149,9 @@ export function problemsOf(
   source: Pick<Source, 'locate'>,
   rejections: readonly Rejection[],
 ): readonly Problem[] {
-  const rejected = rejections.map(({ object, field, reason }) => {
-    const at = source.locate(object, field);
-    return { object, field, file: at?.file, line: at?.line, reason };
+  const rejected = rejections.map((rejection) => {
+    const at = source.locate(rejection.object, rejection.field);
+    return { ...rejection, file: at?.file, line: at?.line };
   });
   return [...problems, ...rejected];
 }

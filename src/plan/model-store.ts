@@ -48,7 +48,11 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
     if (change.type === 'remove') versions.forget(key);
     const judged: Judged<T> =
       change.type === 'put'
-        ? versions.judge(key, project(change.ref, change.object, sharing), counted)
+        ? versions.judge(
+            key,
+            withUnknown(project(change.ref, change.object, sharing), change),
+            counted,
+          )
         : { value: undefined, rejections: [], keep: false };
     rejections.set('model', change.ref, judged.rejections);
     return judged;
@@ -128,6 +132,17 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
 }
 
 type Project<T> = (ref: ObjectRef, object: unknown, sharing: Sharing) => Projection<T>;
+
+/** A version with a field that its kind does not have is refused as one with a bad value; a first one only warns. */
+function withUnknown<T>(
+  { value, rejections }: Projection<T>,
+  { ref: object, unknownFields = [] }: ObjectChange & { readonly type: 'put' },
+): Projection<T> {
+  const unknown = unknownFields.map((field) => ({
+    ...{ object, field, reason: 'unknown field', isWarning: true },
+  }));
+  return { value, rejections: [...rejections, ...unknown] };
+}
 
 function put<T>(into: Map<string, T>, name: string, value: T | undefined): void {
   if (value === undefined) into.delete(name);

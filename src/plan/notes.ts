@@ -20,7 +20,9 @@ export function emptyNote(
   if (slices.length === 0) return { kind: 'no-slices', reason: noSlicesReason(service) };
   const own = slices.filter((slice) => slice.family === family);
   if (own.length === 0) {
-    const reason = `its EndpointSlices have the addressType ${other(family)}, this frontend is of ${family}`;
+    const types = [...new Set(slices.map((slice) => slice.family))];
+    const hint = types.includes('FQDN') ? ': no proxy serves host names, write addresses' : '';
+    const reason = `its EndpointSlices have the addressType ${types.join(' and ')}, this frontend is of ${family}${hint}`;
     return { kind: 'family', reason };
   }
   const ports = own.flatMap((slice) => slice.ports);
@@ -30,8 +32,6 @@ export function emptyNote(
   const reason = `the Service has ${portText(port)}, its EndpointSlices have ${found}: name and protocol must be the same`;
   return { kind: 'port', reason };
 }
-
-const other = (family: Family): Family => (family === 'IPv4' ? 'IPv6' : 'IPv4');
 
 const portText = ({ name, protocol }: Pick<ServicePort, 'name' | 'protocol'>): string =>
   name === '' ? `a port without a name (${protocol})` : `port "${name}" (${protocol})`;

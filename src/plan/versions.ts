@@ -67,7 +67,7 @@ export const counting = ({ instead, ...rejection }: Rejection): Rejection =>
 
 const keeping =
   (since: string) =>
-  ({ instead: _, ...rejection }: Rejection): Rejection => ({
+  ({ instead: _, isWarning: __, ...rejection }: Rejection): Rejection => ({
     ...rejection,
     reason: `${rejection.reason}; the last good version${since} keeps serving`,
   });

@@ -9,9 +9,9 @@ import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/types.ts';
 import { diagnosticText } from '../../config/types.ts';
 import { EXIT, FairleadError } from '../../errors.ts';
-import { refText } from '../../model/object-ref.ts';
 import { problemText } from '../../model/problem.ts';
 import { type Answer, answer } from '../../observe/answer.ts';
+import { problemsOf } from '../../observe/status.ts';
 import { type Packet, parsePacket } from '../../plan/explain/packet.ts';
 import { createPlanner } from '../../plan/planner.ts';
 import { askAgent, READING_TIMEOUT_MS } from '../../server/admin-socket.ts';
@@ -85,14 +85,12 @@ function unusedFlags(flags: FlagValues): readonly string[] {
 async function fromManifests(dir: string, config: Config, packet: Packet): Promise<Answer> {
   if (!existsSync(dir))
     throw new FairleadError('NO_MANIFESTS', `--manifests ${dir} does not exist`);
-  const { changes, problems } = await readManifests(dir);
-  const { plan } = createPlanner(config.plan).apply(changes);
-  for (const problem of problems) say(problemText(problem));
+  const source = await readManifests(dir);
+  const { problems } = source;
+  const { plan } = createPlanner(config.plan).apply(source.changes);
+  for (const problem of problemsOf(problems, source, plan.rejections)) say(problemText(problem));
   // What could not be read is missing in the answer.
   if (problems.some(({ isWarning }) => isWarning !== true)) process.exitCode = EXIT.degraded;
-  for (const { object, field, reason } of plan.rejections) {
-    say(`${refText(object)}: ${field}: ${reason}`);
-  }
   return answer(plan, packet, {
     dataplanes: composed({ engine: config.engine, devices: deviceSettings(config) }),
   });

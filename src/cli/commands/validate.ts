@@ -120,6 +120,10 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
   if (unlisted !== undefined) return [{ ...at(folder, undefined), reason: unlisted }];
   const { source, changes } = await readOnce(folder);
   try {
+    const locate = (ref: ObjectRef, field: string) => {
+      const found = source.locate(ref, field);
+      return at(found?.file, found?.line);
+    };
     const isMeant = (file: string | undefined): boolean => isFolder || file === top;
     const own = changes.filter(({ ref }) => isMeant(source.locate(ref, '')?.file));
     const { plan } = createPlanner(config.plan).apply(own);
@@ -134,18 +138,15 @@ async function checkManifests(path: string, config: Config): Promise<readonly Fi
           ? `${reason}; to check a configuration file, name it with --config`
           : reason,
       }));
-    const rejected = plan.rejections.map(({ object, field, reason }) => {
-      const found = source.locate(object, field);
-      return { ...at(found?.file, found?.line), object: refText(object), field, reason };
-    });
+    const rejected = plan.rejections.map(({ object, field, reason, isWarning }) => ({
+      ...locate(object, field),
+      ...(isWarning === true && { severity: 'warning' as const }),
+      ...{ object: refText(object), field, reason },
+    }));
     if (!isFolder && own.length === 0 && unread.length === 0) {
       const reason = 'not a manifest: the file name must end in .yaml, .yml or .json';
       return [{ ...at(top, undefined), reason }];
     }
-    const locate = (ref: ObjectRef, field: string) => {
-      const found = source.locate(ref, field);
-      return at(found?.file, found?.line);
-    };
     return [...unread, ...rejected, ...notesOf(plan, locate, isFolder)].sort(byPlace);
   } finally {
     source.close();

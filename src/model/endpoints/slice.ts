@@ -47,11 +47,14 @@ function readSlice(
   const owner = readOwner(ref, labels, reject);
   const family = readFamily(object['addressType'], reject);
   if (owner === undefined || family === undefined) return undefined;
+  const { name } = ref;
+  const service = flatText(ref.namespace, '/', owner);
+  if (family === 'FQDN') return { name, service, family, ports: [], addresses: [], traits: [] };
   const { addresses, traits } = readEndpoints(object['endpoints'], family, reading);
   const weights = readWeights(object, addresses, reject);
   return {
-    name: ref.name,
-    service: flatText(ref.namespace, '/', owner),
+    name,
+    service,
     family,
     ports: sharing.slicePorts(readSlicePorts(object['ports'], reject)),
     addresses,
@@ -74,9 +77,8 @@ function readOwner(ref: ObjectRef, labels: JsonRecord, reject: Reject): string |
   return reject('metadata.namespace', `${shown(ref.namespace)} ${namespaceProblem}`);
 }
 
-function readFamily(value: unknown, reject: Reject): Family | undefined {
-  if (value === 'IPv4' || value === 'IPv6') return value;
-  if (value === 'FQDN') return undefined;
+function readFamily(value: unknown, reject: Reject): EndpointSlice['family'] | undefined {
+  if (value === 'IPv4' || value === 'IPv6' || value === 'FQDN') return value;
   return reject('addressType', `must be IPv4, IPv6 or FQDN, not ${shown(value)}`);
 }
 

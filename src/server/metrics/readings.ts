@@ -250,7 +250,7 @@ function rejectedInputs(
   problems: readonly Problem[],
 ): readonly Sample[] {
   const counts = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0, Manifest: 0 };
-  for (const { object } of rejections) counts[object.kind]++;
+  for (const { object, isWarning } of rejections) if (isWarning !== true) counts[object.kind]++;
   for (const { object, file, isWarning } of problems) {
     if (isWarning === true) continue;
     if (object !== undefined) counts[object.kind]++;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields that Kubernetes 1.37 knows of the kinds a proxy reads (core/v1, discovery.k8s.io/v1,
 // networking.k8s.io/v1), as data. A manifest with another field has a typing error that would otherwise stay
-// silent: the API server drops the field, and we would never read it.
+// silent: kubectl refuses it, and we would never read it.
 import { isRecord } from '../../lib/json.ts';
 import type { Kind } from '../../model/types.ts';
 
@@ -88,11 +88,14 @@ const KNOWN: Readonly<Record<Kind, Known>> = {
   ServiceCIDR: SERVICE_CIDR,
 };
 
+/** Shared: nearly every object has none. */
+const NONE: readonly string[] = [];
+
 /** `spec.prots`, `spec.ports[0].prot`. What has the wrong type is left to the model. Linear. */
 export function unknownFields(kind: Kind, object: unknown): readonly string[] {
   const found: string[] = [];
   visit(KNOWN[kind], object, '', found);
-  return found;
+  return found.length === 0 ? NONE : found;
 }
 
 function visit(known: Known, value: unknown, at: string, found: string[]): void {

@@ -42,10 +42,11 @@ export interface ManifestSource {
 export async function readManifests(dir: string): Promise<{
   readonly changes: readonly ObjectChange[];
   readonly problems: readonly Problem[];
+  readonly locate: ManifestSource['locate'];
 }> {
   const store = emptyStore();
   await refresh(store, await listManifests(dir), new Map());
-  return changesOf(store);
+  return { ...changesOf(store), locate: (ref, field) => locate(store, ref, field) };
 }
 
 /**

@@ -58,15 +58,19 @@ const FOREIGN = new Set(
 );
 
 const API_OF_OTHERS = /^[a-z0-9.-]+\.[a-z0-9-]+\/v[a-z0-9]+$/;
-const OWN_APIS = /^([a-z0-9.-]+\.k8s\.io|fairlead\.io|kubeproxy\.config\.k8s\.io)\//;
+/** Groups of the kinds above and of configuration: any other kind in them may be a misspelt one. */
+const OWN_APIS =
+  /^(discovery\.k8s\.io|networking\.k8s\.io|fairlead\.io|kubeproxy\.config\.k8s\.io)\//;
 
-/** A known kind of Kubernetes, or one of a custom resource: its group has a dot and is not Kubernetes' own. */
-const isForeign = (kind: unknown, apiVersion: unknown): boolean =>
-  typeof kind === 'string' &&
-  (FOREIGN.has(kind) ||
-    (typeof apiVersion === 'string' &&
-      API_OF_OTHERS.test(apiVersion) &&
-      !OWN_APIS.test(apiVersion)));
+/** Kinds of the core group are foreign in any other group, as Knative's Service; others may have a misspelt group. */
+const isForeign = (kind: unknown, apiVersion: unknown): boolean => {
+  if (typeof kind !== 'string') return false;
+  if (FOREIGN.has(kind)) return true;
+  if (isKind(kind) && KINDS[kind].apiVersion !== 'v1') return false;
+  return (
+    typeof apiVersion === 'string' && API_OF_OTHERS.test(apiVersion) && !OWN_APIS.test(apiVersion)
+  );
+};
 
 /** Checks that an object says what and who it is, and fills in what the API server would. */
 export function nameObject(candidate: Candidate): Named {
@@ -79,10 +83,10 @@ export function nameObject(candidate: Candidate): Named {
   const whole: JsonRecord = { ...candidate.defaults, ...candidate.value };
   const { kind, apiVersion, metadata } = whole;
   if (kind === undefined) return refuse('', 'kind is missing: is it a Kubernetes object?');
+  if (isForeign(kind, apiVersion)) {
+    return { ...refuse('kind', foreignText(kind, apiVersion)), isForeign: true };
+  }
   if (!isKind(kind)) {
-    if (isForeign(kind, apiVersion)) {
-      return { ...refuse('kind', String(kind)), isForeign: true };
-    }
     return refuse('kind', `kind ${shown(kind)} is not supported: use one of ${kindNames()}`);
   }
   const expected = KINDS[kind];
@@ -108,6 +112,10 @@ export function nameObject(candidate: Candidate): Named {
   const object = expected.namespaced ? { ...whole, metadata: { ...metadata, namespace } } : whole;
   return { ok: true, ref: { kind, namespace, name }, object };
 }
+
+/** `Service` alone would read as one that is served. */
+const foreignText = (kind: unknown, apiVersion: unknown): string =>
+  isKind(kind) ? `${kind} (${String(apiVersion)})` : String(kind);
 
 function isKind(kind: unknown): kind is Kind {
   return typeof kind === 'string' && Object.hasOwn(KINDS, kind);

@@ -19,6 +19,7 @@ export interface Manifest {
   readonly ref: ObjectRef;
   readonly object: JsonRecord;
   readonly at: string;
+  readonly unknownFields: readonly string[];
 }
 
 /** Of an unreadable text nothing is known: `problem` alone. Else some objects may still be refused. */
@@ -61,11 +62,8 @@ export function parseManifests(file: string, text: string): ParsedText {
     const named = nameObject(candidate);
     if (named.ok) {
       const { ref, object } = named;
-      manifests.push({ ref, object, at: candidate.at });
-      for (const field of unknownFields(ref.kind, object)) {
-        const reason = `unknown field "${field}"`;
-        problems.push({ ...placeOf(candidate.at, field), reason, object: ref, isWarning: true });
-      }
+      const unknown = unknownFields(ref.kind, object);
+      manifests.push({ ref, object, at: candidate.at, unknownFields: unknown });
     } else if (named.isForeign === true) {
       foreign.push(named.reason);
     } else {

@@ -33,6 +33,11 @@ test.each([
     [http(), slice('web', [ready('2001:db8::5')], { addressType: 'IPv6' })],
     /addressType IPv6, this frontend is of IPv4/,
   ],
+  [
+    'host names alone',
+    [http(), slice('web', [{ addresses: ['example.com'] }], { addressType: 'FQDN', ports })],
+    /addressType FQDN, this frontend is of IPv4: no proxy serves host names, write addresses$/,
+  ],
   ['no selector and no slices', [http()], /^the Service has no selector/],
   [
     'a selector and no slices',

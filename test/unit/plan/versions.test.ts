@@ -91,6 +91,50 @@ describe('the last good version', () => {
     expect(reasons().some((text) => text.includes('last good'))).toBe(false);
   });
 
+  const misspelt = (port: number, spec: object, ...unknownFields: string[]): ObjectChange => ({
+    ...service('web', 1, { ...http(port), ...spec }),
+    unknownFields,
+  });
+
+  test.each([
+    ['clusterip', { clusterIP: undefined, clusterIPs: undefined }],
+    ['loadBalancerSourceRange', { loadBalancerSourceRanges: undefined }],
+  ])('of a Service serves on where a later one has the unknown field %s', (field, spec) => {
+    const ranges = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] };
+    const { planner, web, reasons } = started(service('web', 1, http(80, ranges)));
+    const before = web();
+    planner.apply([misspelt(81, { ...ranges, ...spec }, `spec.${field}`)]);
+    expect(web()).toBe(before);
+    expect(planner.current().rejections).toEqual([
+      expect.not.objectContaining({ isWarning: true }),
+    ]);
+    expect(reasons()).toEqual([`spec.${field}: unknown field${LAST}`]);
+  });
+
+  test('of an EndpointSlice serves on where a later one has an unknown field', () => {
+    const { planner, web } = started(
+      service('web', 1, http(80)),
+      slice('web', [ready('10.1.1.5')]),
+    );
+    const before = web();
+    planner.apply([{ ...slice('web', []), unknownFields: ['endpoint'] }]);
+    expect(web()).toBe(before);
+  });
+
+  test('an unknown field of a first version is a warning, and holds up no later one that has it, too', () => {
+    const { planner, web, reasons } = started(misspelt(80, {}, 'spec.ports[0].prot'));
+    expect(frontendsOf(web())).toEqual(['10.96.0.1:80']);
+    expect(planner.current().rejections).toMatchObject([{ isWarning: true }]);
+    planner.apply([misspelt(81, {}, 'spec.ports[1].prot')]);
+    expect(frontendsOf(web())).toEqual(['10.96.0.1:81']);
+    expect(reasons()).toEqual(['spec.ports[1].prot: unknown field']);
+    planner.apply([misspelt(82, {}, 'spec.ports[1].prot', 'spec.nodeport')]);
+    expect(frontendsOf(web())).toEqual(['10.96.0.1:81']);
+    planner.apply([service('web', 1, http(83))]);
+    expect(frontendsOf(web())).toEqual(['10.96.0.1:83']);
+    expect(reasons()).toEqual([]);
+  });
+
   test('an annotation that only chooses how to balance is left out, and the rest of its object counts', () => {
     const { planner, web, reasons } = started(service('web', 1, http(80)));
     const metadata = { annotations: { 'fairlead.io/algorithm': 'fastest' } };

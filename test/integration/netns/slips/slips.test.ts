@@ -73,24 +73,30 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     expect(await owners()).toEqual(['web']);
   });
 
-  test('a typo in a field keeps the Service, and is told with its line', async () => {
-    const text = service('web', WEB, [...node.servers])
-      .map((manifest) => dump(manifest, { noRefs: true }))
-      .join('---\n');
-    const typo = text.replace(/^(\s+(?:- )?)port: 80$/m, '$1port: 8O');
-    expect(typo).not.toBe(text);
-    node.manifests.putText('web.yaml', typo);
-    await untilHolds(async () => {
-      const [problem] = (await node.status()).problems;
-      expect(problem?.reason).toMatch(
-        /not "8O"; the last good version of before \S+Z keeps serving/,
-      );
-      expect(problem?.field).toBe('spec.ports[0].port');
-      expect(typo.split('\n')[(problem?.line ?? 0) - 1]).toContain('port: 8O');
-    });
-    await isServed();
-    putWeb();
-  });
+  test.each([
+    [/^(\s+(?:- )?)port: 80$/m, 'port: 8O', 'spec.ports[0].port', /not "8O"/],
+    [/^(\s+)clusterIP: /m, 'clusterip: ', 'spec.clusterip', /^unknown field/],
+    [/^()endpoints:/m, 'endpoint:', 'endpoint', /^unknown field/],
+  ])(
+    'a typo keeps the Service, and is told with its line: %s, %s',
+    async (right, wrong, field, told) => {
+      const text = service('web', WEB, [...node.servers])
+        .map((manifest) => dump(manifest, { noRefs: true }))
+        .join('---\n');
+      const typo = text.replace(right, `$1${wrong}`);
+      expect(typo).not.toBe(text);
+      node.manifests.putText('web.yaml', typo);
+      await untilHolds(async () => {
+        const [problem] = (await node.status()).problems;
+        expect(problem?.reason).toMatch(told);
+        expect(problem?.reason).toMatch(/; the last good version of before \S+Z keeps serving$/);
+        expect(problem?.field).toBe(field);
+        expect(typo.split('\n')[(problem?.line ?? 0) - 1]).toContain(wrong);
+      });
+      await isServed();
+      putWeb();
+    },
+  );
 
   test('a later manifest with the address takes nothing, also across a restart', async () => {
     node.manifests.put('a.yaml', [svc('aaa', WEB), ...slices('aaa', [])]);
@@ -169,6 +175,26 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     expect(stdout).toMatch(/removals? of most Services waits?/);
     expect(await owners()).toEqual(['web']);
     for (const name of names) renameSync(join(`${path}.kept`, name), join(path, name));
+  });
+
+  test('most Services emptied in their files: they wait, are told, and stay if the files are mended', async () => {
+    const { path } = node.manifests;
+    const names = [...OTHERS.map(({ file }) => file), 'web.yaml'];
+    const good = names.map((name) => [name, readFileSync(join(path, name), 'utf8')] as const);
+    for (const [name, text] of good) {
+      const empty = text
+        .replace(/clusterIP"?: [^,\n]*/, (line) => `${line.split(':')[0]}: "None"`)
+        .replaceAll(/service-name"?: "?(?=web)/g, (label) => `${label}z-`);
+      expect(empty).not.toBe(text);
+      node.manifests.putText(name, empty);
+    }
+    await untilHolds(async () =>
+      expect((await problems()).join()).toMatch(/have lost their address or all endpoints/),
+    );
+    expect(await owners()).toEqual(['web']);
+    await isServed();
+    for (const [name, text] of good) node.manifests.putText(name, text);
+    await untilHolds(async () => expect(await problems()).toEqual([]));
   });
 
   test('most files deleted: the Services are gone when the delay is over, and others are not', async () => {

@@ -48,13 +48,21 @@ describe('projectSlice', () => {
       'without the name of a Service',
       { metadata: { labels: { 'kubernetes.io/service-name': '' } } },
     ],
-    ['of host names', { addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] }],
     [
       'for DNS alone',
       { metadata: sliceMetadata('web', 'web-1', { 'service.kubernetes.io/headless': '' }) },
     ],
   ])('skips a slice %s, without a word', (_, patch) => {
     expect(project(patch)).toEqual({ value: undefined, rejections: [] });
+  });
+
+  it('knows a slice of host names, and none of its endpoints', () => {
+    const { value, rejections } = project({
+      addressType: 'FQDN',
+      endpoints: [{ addresses: ['example.com'] }],
+    });
+    expect(value).toMatchObject({ family: 'FQDN', addresses: [], traits: [] });
+    expect(rejections).toEqual([]);
   });
 
   it.each<[string, object]>([

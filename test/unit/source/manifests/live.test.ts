@@ -157,6 +157,18 @@ describe('openManifests', () => {
     expect(source.locate({ ...WEB, name: 'other' }, 'spec')).toBeUndefined();
   });
 
+  test('tells the fields that a kind does not have, and where they stand', async () => {
+    const { path, source, changes, until, write } = await synced({ 'a.yaml': service('web') });
+    await write('a.yaml', `${service('web')}  clusterip: 10.96.0.1\n`);
+    await until(() => changes.length === 2, 'the misspelt version');
+    expect(changes.map((change) => change.type === 'put' && change.unknownFields)).toEqual([
+      undefined,
+      ['spec.clusterip'],
+    ]);
+    expect(source.locate(WEB, 'spec.clusterip')).toEqual({ file: join(path, 'a.yaml'), line: 8 });
+    expect(source.problems()).toEqual([]);
+  });
+
   test('after many saves the last one counts', async () => {
     const { changes, until, write } = await synced({ 'a.yaml': service('web', 1) });
     for (let port = 2; port <= 200; port += 1) await write('a.yaml', service('web', port));
