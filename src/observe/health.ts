@@ -16,8 +16,8 @@ export interface Health {
 
 export function countFrontends(rows: readonly Pick<ServiceRow, 'kernelState'>[]): FrontendCounts {
   const counts = {
-    ...{ ok: 0, missing: 0, stale: 0, 'node-process': 0, extra: 0 },
-    ...{ 'not-served': 0, unknown: 0 },
+    ...{ ok: 0, missing: 0, stale: 0, 'node-process': 0, withheld: 0 },
+    ...{ extra: 0, 'not-served': 0, unknown: 0 },
   };
   for (const { kernelState } of rows) counts[kernelState]++;
   return counts;

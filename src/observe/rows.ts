@@ -5,6 +5,7 @@
 /**
  * ok: in sync with the plan · missing: planned, not programmed · stale: programmed with other backends ·
  * node-process: a process of this node listens there and gets it, so no dataplane is to have it ·
+ * withheld: the Service's own annotations leave it out on this node ·
  * extra: programmed, not planned, or by a dataplane that is not to serve it · not-served: no dataplane can serve
  * it to any client · unknown: no agent runs, so the desired state is not known.
  */
@@ -13,6 +14,7 @@ export type KernelState =
   | 'missing'
   | 'stale'
   | 'node-process'
+  | 'withheld'
   | 'extra'
   | 'not-served'
   | 'unknown';

@@ -17,6 +17,7 @@ import { resultOf } from '../lib/steps.ts';
 import type { Algorithm, Forwarding, TrafficPolicy } from '../model/types.ts';
 import { algorithmFor, algorithmOf } from '../plan/decide/balancing.ts';
 import { forwardingOf, isForwarded } from '../plan/decide/forwarding.ts';
+import { exposureReason } from '../plan/explain/match.ts';
 import { entriesFor } from '../plan/maglev/size.ts';
 import type {
   BackendList,
@@ -112,6 +113,7 @@ export function* serviceRowsInSteps(
       }
       rows.push(...nodeProcessRows(service, port, held));
     }
+    rows.push(...withheldRows(service, plan?.node.labels));
   }
   for (const views of held.values()) rows.push(...kernelOnlyRows(views, plan !== undefined));
   return yield* sortedInSteps(
@@ -144,6 +146,21 @@ const nodeProcessRow = (
   ...{ desired: [], kernel: [], externalDesired: [], externalKernel: [], terminating: [] },
   ...{ kernelState: 'node-process', servedBy: [NODE_PROCESS], limits: [] },
 });
+
+/** Frontends that the Service's annotations leave out, each with the reason. */
+function withheldRows(service: ServicePlan, nodeLabels: string | undefined): readonly ServiceRow[] {
+  const { exposure, namespace, name, type, labels = '' } = service;
+  if (exposure === undefined) return [];
+  const notes = [exposureReason(exposure, nodeLabels)];
+  return exposure.withheld.map((frontend) => ({
+    ...{ namespace, name, type, labels, port: '', kind: '', frontend, notes },
+    family: frontend.startsWith('[') || frontend.endsWith('IPv6') ? 'IPv6' : 'IPv4',
+    ...{ internalTrafficPolicy: undefined, externalTrafficPolicy: undefined, affinitySeconds: 0 },
+    ...{ sourceRanges: undefined, ...exposureOf(service) },
+    ...{ desired: [], kernel: [], externalDesired: [], externalKernel: [], terminating: [] },
+    ...{ kernelState: 'withheld', servedBy: [], limits: [] },
+  }));
+}
 
 const NODE_PROCESS = 'a process of this node that listens there';
 

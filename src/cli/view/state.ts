@@ -7,6 +7,7 @@ export const STATE_TEXT: Readonly<Record<KernelState, string>> = {
   missing: 'missing',
   stale: 'stale',
   'node-process': 'node process',
+  withheld: 'not exposed',
   extra: 'extra',
   'not-served': 'not served',
   unknown: 'unknown',

@@ -31,7 +31,7 @@ function readKinds(value: unknown, reject: Reject): readonly FrontendKind[] | un
   if (wrong.length > 0)
     reject(
       annotationField(EXPOSURE_ANNOTATIONS.kinds),
-      `must be a list of ${FRONTEND_KINDS.join(', ')}, not ${wrong.map(shown).join(', ')}`,
+      `must be text with commas of ${FRONTEND_KINDS.join(', ')}, not ${wrong.map(shown).join(', ')}`,
       wrong.length < names.length ? 'the others are exposed' : 'nothing is exposed',
     );
   return FRONTEND_KINDS.filter((kind) => names.includes(kind));

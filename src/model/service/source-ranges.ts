@@ -38,8 +38,8 @@ export function readSources(
   if (given === undefined) return { sources: EVERYONE };
   const isSaid = scope !== undefined || hasOwn;
   const sources = {
-    IPv4: filterOf(given, policy, 'IPv4'),
-    IPv6: filterOf(given, policy, 'IPv6'),
+    IPv4: filterOf(given, policy, { family: 'IPv4', hasOwn }),
+    IPv6: filterOf(given, policy, { family: 'IPv6', hasOwn }),
   };
   return { sources, ...(isSaid && { filtersAll: scope !== 'LoadBalancer' }) };
 }
@@ -78,14 +78,18 @@ function readPrefixes(
 
 type Policy = SourceFilter['policy'];
 
-/** A bad entry of ranges that deny, or a policy that cannot be read, may have meant anyone. */
+/**
+ * A bad entry of ranges that deny, or a policy that cannot be read, may have meant anyone. Ranges of the annotation that
+ * allow name everybody who may: a family that they do not have is closed.
+ */
 function filterOf(
   { all, isAnyRejected }: Prefixes,
   policy: Policy | 'unknown' | undefined,
-  family: Family,
+  { family, hasOwn }: { readonly family: Family; readonly hasOwn: boolean },
 ): SourceFilter | undefined {
   const ranges = all.filter((prefix) => familyOf(prefix) === family);
-  if (ranges.length === 0 && !isAnyRejected) return undefined;
+  const isClosed = hasOwn && policy !== 'deny' && all.length > 0;
+  if (ranges.length === 0 && !isAnyRejected) return isClosed ? NOBODY : undefined;
   if (policy === 'unknown' || (policy === 'deny' && isAnyRejected)) return NOBODY;
   const isZero = ranges.some(isZeroPrefix);
   if (policy === 'deny') return isZero ? NOBODY : { policy, ranges };

@@ -166,6 +166,23 @@ test('services: what a process of the node listens at is its own, until a datapl
   expect(serviceRows(planOf(unheard), held, [BPF])).toMatchObject([{ kernelState: 'ok' }]);
 });
 
+test('services: what the annotations of a Service leave out has a row that says why', () => {
+  const plan = planOf(servicePort('web', [], []));
+  const service = plan.services.get('default/web')!;
+  const withheld = ['203.0.113.1:80/TCP', '*:30080/TCP IPv6'];
+  const exposure = { nodes: 'role=edge', isHere: false, withheld };
+  const services = new Map([['default/web', { ...service, exposure }]]);
+  const rows = serviceRows({ ...plan, services }, [], [BPF]);
+  expect(rows.map(({ frontend, family }) => [frontend, family])).toEqual([
+    ['203.0.113.1:80/TCP', 'IPv4'],
+    ['*:30080/TCP IPv6', 'IPv6'],
+  ]);
+  expect(rows[0]).toMatchObject({
+    ...{ name: 'web', kernelState: 'withheld', exposedOn: 'role=edge', isExposedHere: false },
+    notes: [expect.stringContaining('role=edge')],
+  });
+});
+
 describe('services: with two dataplanes', () => {
   const serves = { pod: undefined, host: undefined, packet: BPF.serves.pod };
   const PACKETS = { ...BPF, dataplane: 'tc', serves };

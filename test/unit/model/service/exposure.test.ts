@@ -49,7 +49,13 @@ describe('source ranges', () => {
     ],
     ['everyone', { 'source-ranges': `0.0.0.0/0,${A}` }, undefined, true],
     ['nobody', { 'source-ranges': '0.0.0.0/0', 'source-ranges-policy': 'deny' }, NOBODY, true],
-    ['the other family', { 'source-ranges': '2001:db8::/32' }, undefined, true],
+    ['the other family', { 'source-ranges': '2001:db8::/32' }, NOBODY, true],
+    [
+      'the other family denied',
+      { 'source-ranges': '2001:db8::/32', 'source-ranges-policy': 'deny' },
+      undefined,
+      true,
+    ],
     ['no ranges to deny', { 'source-ranges-policy': 'deny' }, undefined, false],
   ])('%s', (_what, annotations, IPv4, isAll) => {
     const { service, rejected } = read(annotations as Record<string, unknown>);
