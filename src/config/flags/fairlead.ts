@@ -17,7 +17,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'manifests-removal-delay',
     'duration',
     'manifestsRemovalDelay',
-    'how long a change of the folder waits that would remove more than half of ten or more Services; 0s: it does not (default 30s)',
+    'how long a change of the folder waits that would remove or empty more than half of ten or more Services; 0s: it does not (default 30s)',
   ),
   own('api-server', 'list', 'apiServers', 'URLs of API servers, tried in this order'),
   {

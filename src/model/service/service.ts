@@ -42,7 +42,7 @@ function readService(
   if (Object.hasOwn(labels, SERVICE_PROXY_NAME_LABEL)) return undefined;
   if (isAbsent(object['spec'])) return reject('spec', 'is missing');
   const spec = readRecord(object['spec'], 'spec', reject);
-  if (spec === undefined || spec['type'] === 'ExternalName' || isHeadless(spec)) return undefined;
+  if (spec === undefined || !isServed(labels, spec)) return undefined;
   const type = readType(spec['type'], reject);
   // All that is bad is told at once.
   const isNamed = hasGoodNames(ref, reject);
@@ -76,6 +76,12 @@ function readService(
 
 const hasSelector = ({ selector }: JsonRecord): boolean =>
   isRecord(selector) && Object.keys(selector).length > 0;
+
+/** Of this proxy, and with a frontend address. */
+export const isServed = (labels: JsonRecord, spec: JsonRecord): boolean =>
+  !Object.hasOwn(labels, SERVICE_PROXY_NAME_LABEL) &&
+  spec['type'] !== 'ExternalName' &&
+  !isHeadless(spec);
 
 const isHeadless = (spec: JsonRecord): boolean =>
   isAbsent(spec['clusterIP']) || spec['clusterIP'] === '' || spec['clusterIP'] === 'None';

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files last read, and the objects they define together: who wins, what changed since the last
 // delivery, where a field stands. Pure bookkeeping: reading is done by manifests.ts.
-import { isRecord, isSame, type JsonRecord } from '../../lib/json.ts';
+import { isSame } from '../../lib/json.ts';
 import { compareText } from '../../lib/names.ts';
-import { SERVICE_NAME_LABEL } from '../../model/labels.ts';
 import { refText } from '../../model/object-ref.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
+import { isOfLost, lossBetween, lostOf } from './loss.ts';
 import { type Manifest, parseManifests } from './parse.ts';
-import type { Loss, RemovalGuard } from './removal-guard.ts';
+import type { RemovalGuard } from './removal-guard.ts';
 import { lineFinder } from './trace.ts';
 
 /** What is known of one file. A broken one keeps the manifests of its last good text. */
@@ -77,7 +77,7 @@ function lastGood(before: ManifestFile | undefined): Omit<ManifestFile, 'problem
 /**
  * What to tell about the difference to the last call, and all problems as they are now. An object that
  * several files define is taken from the first of them by path, within a file from the first place.
- * @param guard asked before objects are removed
+ * @param guard asked before Services lose anything
  */
 export function changesOf(
   store: ManifestStore,
@@ -100,12 +100,16 @@ export function changesOf(
       else problems.push(secondCopy(state, file, manifest, winner));
     }
   }
-  const waiting = guard(lossOf(store.delivered, wanted));
+  const loss = lossBetween(store.delivered, wanted);
+  const waiting = guard(loss);
   if (waiting !== undefined) problems.push(waiting.problem);
+  const lost = loss && waiting && lostOf(loss.before, loss.after);
   for (const [key, entry] of store.delivered) {
-    if (wanted.has(key)) continue;
-    if (waiting === undefined) changes.push({ type: 'remove', ref: entry.ref });
-    else wanted.set(key, entry);
+    if (lost !== undefined) {
+      if (!wanted.has(key) || isOfLost(entry, lost)) wanted.set(key, entry);
+    } else if (!wanted.has(key)) {
+      changes.push({ type: 'remove', ref: entry.ref });
+    }
   }
   for (const [key, { ref, object, unknownFields }] of wanted) {
     const before = store.delivered.get(key);
@@ -118,34 +122,6 @@ export function changesOf(
   store.delivered.clear();
   for (const [key, entry] of wanted) store.delivered.set(key, entry);
   return { changes, problems, ...(waiting && { leftMs: waiting.leftMs }) };
-}
-
-type Objects = ReadonlyMap<string, Delivered>;
-
-function lossOf(before: Objects, after: Objects): Loss | undefined {
-  if ([...before.keys()].every((key) => after.has(key))) return undefined;
-  const sliced = new Set(servicesWithSlices(after));
-  const emptied = new Set([...servicesWithSlices(before)].filter((key) => !sliced.has(key)));
-  const servicesOf = (objects: Objects): readonly string[] =>
-    [...objects.keys()].filter((key) => key.startsWith('Service '));
-  return {
-    before: new Set(servicesOf(before)),
-    after: new Set(servicesOf(after).filter((key) => !emptied.has(key))),
-  };
-}
-
-function* servicesWithSlices(objects: Objects): Generator<string> {
-  for (const { ref, object } of objects.values()) {
-    const owner = ref.kind === 'EndpointSlice' ? ownerOf(object) : undefined;
-    if (owner !== undefined)
-      yield refText({ kind: 'Service', namespace: ref.namespace, name: owner });
-  }
-}
-
-function ownerOf({ metadata }: JsonRecord): string | undefined {
-  const labels = isRecord(metadata) ? metadata['labels'] : undefined;
-  const owner = isRecord(labels) ? labels[SERVICE_NAME_LABEL] : undefined;
-  return typeof owner === 'string' ? owner : undefined;
 }
 
 function secondCopy(state: ManifestFile, file: string, copy: Manifest, winner: Delivered): Problem {

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A change of the folder that takes more than half of ten or more Services away at once is more often a slip than meant:
-// a folder that is moved, a checkout of the wrong branch. It waits, and is told; what comes back meanwhile was never gone.
+// A change of the folder that takes more than half of ten or more Services away at once, or empties them, is more often a
+// slip than meant: a folder that is moved, a checkout of the wrong branch, another label in each EndpointSlice. It waits,
+// and is told; what comes back meanwhile was never gone.
 import type { Problem } from '../../model/problem.ts';
+import { type Assets, type Loss, lostOf } from './loss.ts';
 
 /** Of fewer Services half is soon reached by what people mean. */
 const FEWEST_SERVICES = 10;
-
-/** What a change would take away: Services by name. */
-export interface Loss {
-  readonly before: ReadonlySet<string>;
-  /** Those of `before` that would have neither lost their object nor the last of their EndpointSlices, and new ones. */
-  readonly after: ReadonlySet<string>;
-}
 
 export interface Waiting {
   readonly leftMs: number;
@@ -19,8 +14,8 @@ export interface Waiting {
 }
 
 /**
- * What removals have to wait for; undefined: they take effect.
- * @param loss undefined: nothing is removed
+ * What a loss has to wait for; undefined: it takes effect.
+ * @param loss undefined: nothing is lost
  */
 export type RemovalGuard = (loss: Loss | undefined) => Waiting | undefined;
 
@@ -33,9 +28,9 @@ interface Clock {
 export function createRemovalGuard(dir: string, delayMs: number, clock: Clock): RemovalGuard {
   let since: { readonly ms: number; readonly until: string } | undefined;
   /** Files go one after the other: what has gone within the delay belongs to the same change. */
-  let recent = {
+  let recent: { readonly fromMs: number; readonly before: Assets } = {
     fromMs: Number.NEGATIVE_INFINITY,
-    before: new Set<string>() as ReadonlySet<string>,
+    before: new Map(),
   };
   return (loss) => {
     const now = clock.monotonicMs();
@@ -55,24 +50,16 @@ export function createRemovalGuard(dir: string, delayMs: number, clock: Clock): 
   };
 }
 
-const lostOf = (before: ReadonlySet<string>, { after }: Loss): number =>
-  [...before].filter((name) => !after.has(name)).length;
-
-const isMost = (before: ReadonlySet<string> | undefined, loss: Loss | undefined): boolean =>
+const isMost = (before: Assets | undefined, loss: Loss | undefined): boolean =>
   before !== undefined &&
   loss !== undefined &&
   before.size >= FEWEST_SERVICES &&
-  lostOf(before, loss) * 2 > before.size;
+  lostOf(before, loss.after).size * 2 > before.size;
 
 const timeText = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
-const problemOf = (
-  file: string,
-  before: ReadonlySet<string>,
-  loss: Loss,
-  until: string,
-): Problem => ({
+const problemOf = (file: string, before: Assets, { after }: Loss, until: string): Problem => ({
   file,
-  reason: `${lostOf(before, loss)} of ${before.size} Services are gone from the folder, or their last EndpointSlice is: they are kept until ${until} (--manifests-removal-delay); put the files back if that was not meant`,
+  reason: `${lostOf(before, after).size} of ${before.size} Services are gone from the folder, or have lost their address or all endpoints: they are kept until ${until} (--manifests-removal-delay); put the files back if that was not meant`,
   isDelayed: true,
 });

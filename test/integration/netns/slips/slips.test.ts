@@ -177,6 +177,26 @@ describe.each(['bpf', 'iptables'])('slips, with --engine %s', (engine) => {
     for (const name of names) renameSync(join(`${path}.kept`, name), join(path, name));
   });
 
+  test('most Services emptied in their files: they wait, are told, and stay if the files are mended', async () => {
+    const { path } = node.manifests;
+    const names = [...OTHERS.map(({ file }) => file), 'web.yaml'];
+    const good = names.map((name) => [name, readFileSync(join(path, name), 'utf8')] as const);
+    for (const [name, text] of good) {
+      const empty = text
+        .replace(/clusterIP"?: [^,\n]*/, (line) => `${line.split(':')[0]}: "None"`)
+        .replaceAll(/service-name"?: "?(?=web)/g, (label) => `${label}z-`);
+      expect(empty).not.toBe(text);
+      node.manifests.putText(name, empty);
+    }
+    await untilHolds(async () =>
+      expect((await problems()).join()).toMatch(/have lost their address or all endpoints/),
+    );
+    expect(await owners()).toEqual(['web']);
+    await isServed();
+    for (const [name, text] of good) node.manifests.putText(name, text);
+    await untilHolds(async () => expect(await problems()).toEqual([]));
+  });
+
   test('most files deleted: the Services are gone when the delay is over, and others are not', async () => {
     for (const { file } of OTHERS) node.manifests.remove(file);
     await untilHolds(async () =>

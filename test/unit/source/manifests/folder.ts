@@ -102,4 +102,4 @@ export const service = (name: string, port = 80, extra = ''): string =>
   `apiVersion: v1\nkind: Service\nmetadata:\n  name: ${name}\n${extra}spec:\n  ports:\n  - port: ${port}\n`;
 
 export const slice = (owner: string): string =>
-  `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: ${owner}-1\n  labels: {kubernetes.io/service-name: ${owner}}\naddressType: IPv4\nendpoints: []\n`;
+  `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: ${owner}-1\n  labels: {kubernetes.io/service-name: ${owner}}\naddressType: IPv4\nendpoints: [{addresses: [10.1.1.5]}]\n`;

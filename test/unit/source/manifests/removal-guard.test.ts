@@ -25,8 +25,8 @@ function guarded(delayMs = DELAY_MS) {
   };
 }
 
-const names = (first: number, count: number): ReadonlySet<string> =>
-  new Set(Array.from({ length: count }, (_, index) => `Service default/s${first + index}`));
+const names = (first: number, count: number): ReadonlyMap<string, number> =>
+  new Map(Array.from({ length: count }, (_, index) => [`Service default/s${first + index}`, 1]));
 
 describe('the removal guard', () => {
   test.each([
@@ -75,7 +75,7 @@ describe('the removal guard', () => {
 
   test('says how many, until when, and what to do', () => {
     expect(guarded().textFor(8, 10)).toBe(
-      '8 of 10 Services are gone from the folder, or their last EndpointSlice is: they are kept until 2026-11-27T15:00:30Z (--manifests-removal-delay); put the files back if that was not meant',
+      '8 of 10 Services are gone from the folder, or have lost their address or all endpoints: they are kept until 2026-11-27T15:00:30Z (--manifests-removal-delay); put the files back if that was not meant',
     );
   });
 
