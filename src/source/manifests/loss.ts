@@ -25,11 +25,19 @@ interface NamedObject {
 
 type Objects = ReadonlyMap<string, NamedObject>;
 
-/** Undefined: no Service loses anything. Linear; free where no object is replaced. */
+/** Undefined: no Service loses anything. Linear; cheap where no object gives less than before. */
 export function lossBetween(before: Objects, after: Objects): Loss | undefined {
-  if ([...before].every(([key, { object }]) => after.get(key)?.object === object)) return undefined;
+  if ([...before].every(([key, entry]) => givesAsMuch(after.get(key), entry))) return undefined;
   const loss = { before: assetsOf(before), after: assetsOf(after) };
   return lostOf(loss.before, loss.after).size === 0 ? undefined : loss;
+}
+
+function givesAsMuch(now: NamedObject | undefined, before: NamedObject): boolean {
+  if (now?.object === before.object) return true;
+  const had = assetOf(before);
+  if (had === undefined) return true;
+  const has = now && assetOf(now);
+  return has?.service === had.service && (had.what & ~has.what) === 0;
 }
 
 /** What is lost, by Service. */
@@ -43,25 +51,33 @@ export function lostOf(before: Assets, after: Assets): Assets {
 }
 
 /** True if what is lost was in this object. */
-export function isOfLost({ ref, object }: NamedObject, lost: Assets): boolean {
-  if (ref.kind === 'Service') return ((lost.get(refText(ref)) ?? 0) & ADDRESS) !== 0;
-  return ref.kind === 'EndpointSlice' && ((lost.get(ownerOf(ref, object)) ?? 0) & ENDPOINTS) !== 0;
+export function isOfLost(entry: NamedObject, lost: Assets): boolean {
+  const had = assetOf(entry);
+  return had !== undefined && ((lost.get(had.service) ?? 0) & had.what) !== 0;
 }
 
 function assetsOf(objects: Objects): Assets {
   const assets = new Map<string, number>();
-  for (const [key, { ref, object }] of objects) {
-    if (ref.kind !== 'Service') continue;
-    const hasAddress = isServed(labelsOf(object), recordOrEmpty(object['spec']));
-    assets.set(key, hasAddress ? OBJECT | ADDRESS : OBJECT);
+  for (const entry of objects.values()) {
+    const asset = assetOf(entry);
+    if (asset !== undefined)
+      assets.set(asset.service, (assets.get(asset.service) ?? 0) | asset.what);
   }
-  for (const { ref, object } of objects.values()) {
-    if (ref.kind !== 'EndpointSlice' || !hasEndpoints(object)) continue;
-    const owner = ownerOf(ref, object);
-    const has = assets.get(owner);
-    if (has !== undefined) assets.set(owner, has | ENDPOINTS);
-  }
+  for (const [service, what] of assets) if ((what & OBJECT) === 0) assets.delete(service);
   return assets;
+}
+
+/** What one object gives to which Service. */
+function assetOf({
+  ref,
+  object,
+}: NamedObject): { readonly service: string; readonly what: number } | undefined {
+  if (ref.kind === 'Service') {
+    const hasAddress = isServed(labelsOf(object), recordOrEmpty(object['spec']));
+    return { service: refText(ref), what: hasAddress ? OBJECT | ADDRESS : OBJECT };
+  }
+  if (ref.kind !== 'EndpointSlice' || !hasEndpoints(object)) return undefined;
+  return { service: ownerOf(ref, object), what: ENDPOINTS };
 }
 
 const hasEndpoints = ({ endpoints }: JsonRecord): boolean =>
