@@ -112,10 +112,14 @@ class Follower implements NodeSocketsFollower {
     const { log } = this.#parts;
     for (const frontend of listeners) {
       if (this.#said.has(frontend)) continue;
-      log.info({ frontend }, 'a process of this node listens there and gets it, not the Service');
+      log.info(
+        { frontend },
+        'a process of this node listens at this frontend: it gets the packets, not the Service',
+      );
     }
     for (const frontend of this.#said) {
-      if (!listeners.has(frontend)) log.info({ frontend }, 'no process of this node gets it now');
+      if (!listeners.has(frontend))
+        log.info({ frontend }, 'no process of this node listens at this frontend any more');
     }
     this.#said = listeners;
   }

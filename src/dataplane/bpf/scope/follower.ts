@@ -114,7 +114,7 @@ class Follower implements ScopeFollower {
         this.#failure = '';
       } catch (error) {
         const reason = reasonOf(error);
-        const text = 'network namespaces cannot be looked at; retried';
+        const text = 'cannot read the rules of network namespaces; will retry';
         if (reason !== this.#failure) this.#parts.log.warn({ reason }, text);
         this.#failure = reason;
       }
