@@ -7,6 +7,7 @@ import {
   type FilterRule,
   type Fit,
   leastFit,
+  mostFit,
   opposite,
   type Verdict,
 } from './chains.ts';
@@ -116,9 +117,17 @@ function fitsOf(expression: Json, question: Question): readonly Fit[] {
   const values = valuesOf(right);
   if (values === undefined) return ['some'];
   const fits = values.map((value) => fitOf(recordOrEmpty(left), value, question));
-  if (op === '!=') return [leastFit(fits.map((fit) => opposite(fit)))];
-  if (op !== '==' && op !== 'in') return ['some'];
-  return [fits.includes('all') ? 'all' : fits.includes('some') ? 'some' : 'none'];
+  const ofProtocols = fitOfPayload(recordOrEmpty(left)['payload'], op);
+  if (op === '!=') return [ofProtocols, leastFit(fits.map((fit) => opposite(fit)))];
+  return [ofProtocols, op === '==' || op === 'in' ? mostFit(fits) : 'some'];
+}
+
+/** A field of a header: packets of other protocols do not have it, and match neither its value nor any other. */
+function fitOfPayload(payload: unknown, op: unknown): Fit {
+  const { protocol } = recordOrEmpty(payload);
+  if (payload === undefined) return 'all';
+  if (String(protocol).startsWith('icmp')) return 'none';
+  return op !== '!=' && /^ip6?$/.test(String(protocol)) ? 'all' : 'some';
 }
 
 /** undefined: a named set, or something that is computed. */
@@ -136,12 +145,12 @@ function fitOf(left: Json, value: unknown, question: Question): Fit {
   if (meta !== undefined) return fitOfMeta(String(recordOrEmpty(meta)['key']), value, question);
   if (ct !== undefined) return fitOfTracking(String(recordOrEmpty(ct)['key']), value, question);
   if (payload === undefined) return 'some';
-  const { protocol, field } = recordOrEmpty(payload);
+  const { field } = recordOrEmpty(payload);
   if (field === 'saddr') return ofAddress(value, question.source);
   if (field === 'daddr') return ofAddress(value, question.destination);
   if (field === 'dport') return ofPorts(value, question);
   if (field === 'protocol' || field === 'nexthdr') return ofProtocol(value);
-  return String(protocol).startsWith('icmp') ? 'none' : 'some';
+  return 'some';
 }
 
 function fitOfMeta(key: string, value: unknown, question: Question): Fit {

@@ -12,6 +12,8 @@ const FACTS = {
 };
 const match = (left: object, right: unknown, op = '=='): object => ({ match: { op, left, right } });
 const PORT = { payload: { protocol: 'tcp', field: 'dport' } };
+const INTERFACE = { meta: { key: 'iifname' } };
+const ICMP_TYPE = { payload: { protocol: 'icmp', field: 'type' } };
 const DROP = { drop: null };
 const ACCEPT = { accept: null };
 
@@ -53,6 +55,17 @@ test.each([
     'an address of the node',
     [match({ payload: { protocol: 'ip', field: 'daddr' } }, '192.0.2.11'), DROP],
   ],
+  ['all but a port', [match(PORT, 22, '!='), DROP]],
+  ['all but a set of ports', [match(PORT, { set: [22, 80] }, '!='), DROP]],
+  ['all but a range of ports', [match(PORT, { range: [22, 80] }, '!='), DROP]],
+  ['all but a named set', [match(PORT, '@open', '!='), DROP]],
+  ['all but loopback', [match(INTERFACE, 'lo', '!='), DROP]],
+  ['all but ping', [match({ meta: { key: 'l4proto' } }, 'icmp', '!='), DROP]],
+  [
+    'all but TCP and UDP',
+    [match({ meta: { key: 'l4proto' } }, { set: ['tcp', 'udp'] }, '!='), DROP],
+  ],
+  ['what is not established', [match({ ct: { key: 'state' } }, 'established', '!='), DROP]],
   ['a map of verdicts', [{ vmap: { key: PORT, data: { set: [[30_080, DROP]] } } }]],
   ['a named map', [{ vmap: { key: PORT, data: '@ports' } }]],
 ] as const)('prerouting: %s', (_, expr) => {
@@ -62,12 +75,30 @@ test.each([
 test.each([
   ['another port', [match(PORT, 22), DROP], RAW],
   ['an established connection', [match({ ct: { key: 'state' } }, 'established'), DROP], RAW],
-  ['loopback', [match({ meta: { key: 'iifname' } }, 'lo'), DROP], RAW],
+  ['loopback', [match(INTERFACE, 'lo'), DROP], RAW],
+  ['all but its port', [match(PORT, 30_080, '!='), DROP], RAW],
+  ['other kinds than ping', [match(ICMP_TYPE, 'echo-request', '!='), DROP], RAW],
   ['after the translation', [match(PORT, 30_080), DROP], { hook: 'prerouting', prio: 0 }],
   ['of kube-proxy', [match(PORT, 30_080), DROP], { ...RAW, table: 'kube-proxy' }],
   ['of iptables-nft', [match(PORT, 30_080), DROP], { ...RAW, family: 'ip', table: 'raw' }],
 ] as const)('prerouting, of no Service: %s', (_, expr, of) => {
   expect(found([expr], of)).toBeUndefined();
+});
+
+test.each([
+  ['ports of TCP', match(PORT, 30_080)],
+  ['all but a port of TCP', match(PORT, 22, '!=')],
+  ['other kinds than ping', match(ICMP_TYPE, 'echo-request', '!=')],
+  [
+    'IPv4 from elsewhere',
+    match(
+      { payload: { protocol: 'ip', field: 'daddr' } },
+      { prefix: { addr: '10.0.0.0', len: 8 } },
+      '!=',
+    ),
+  ],
+])('packets of other protocols go on: %s', (_, what) => {
+  expect(found([[what, ACCEPT], [DROP]], RAW)).toContain('rule handle 1');
 });
 
 test('a chain that is jumped to', () => {
