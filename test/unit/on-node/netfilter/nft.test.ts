@@ -23,22 +23,32 @@ interface Of {
   readonly policy?: string;
   readonly family?: string;
   readonly table?: string;
+  readonly name?: string;
   readonly more?: readonly object[];
 }
 
 function found(expressions: readonly (readonly object[])[], of: Of): string | undefined {
-  const { hook, prio, policy = 'accept', family = 'inet', table = 'site', more = [] } = of;
+  const {
+    hook,
+    prio,
+    policy = 'accept',
+    family = 'inet',
+    table = 'site',
+    name = 'main',
+    more = [],
+  } = of;
   const own = { family, table };
   const nftables = [
     { metainfo: { version: '1.0.6' } },
-    { chain: { ...own, name: 'main', type: 'filter', hook, prio, policy } },
-    ...expressions.map((expr, handle) => ({ rule: { ...own, chain: 'main', handle, expr } })),
+    { chain: { ...own, name, type: 'filter', hook, prio, policy } },
+    ...expressions.map((expr, handle) => ({ rule: { ...own, chain: name, handle, expr } })),
     ...more.map((one) => ({ rule: { ...own, ...one } })),
   ];
   const obstacle = findObstacle({ saved: [], nft: { nftables } }, FACTS);
   return obstacle && `${obstacle.kind}: ${obstacle.rule}`;
 }
 const RAW = { hook: 'prerouting', prio: -300 };
+const OF_RAW = { ...RAW, family: 'ip', table: 'raw', name: 'PREROUTING' };
 const FORWARD = { hook: 'forward', prio: 0 };
 const FIRST = 'host-firewall: nftables: chain main of table inet site: rule handle 0 of chain main';
 
@@ -80,7 +90,12 @@ test.each([
   ['other kinds than ping', [match(ICMP_TYPE, 'echo-request', '!='), DROP], RAW],
   ['after the translation', [match(PORT, 30_080), DROP], { hook: 'prerouting', prio: 0 }],
   ['of kube-proxy', [match(PORT, 30_080), DROP], { ...RAW, table: 'kube-proxy' }],
-  ['of iptables-nft', [match(PORT, 30_080), DROP], { ...RAW, family: 'ip', table: 'raw' }],
+  ['of iptables-nft, raw', [match(PORT, 30_080), DROP], OF_RAW],
+  [
+    'of iptables-nft, mangle',
+    [match(PORT, 30_080), DROP],
+    { ...OF_RAW, table: 'mangle', prio: -150 },
+  ],
 ] as const)('prerouting, of no Service: %s', (_, expr, of) => {
   expect(found([expr], of)).toBeUndefined();
 });
@@ -98,6 +113,37 @@ test.each([
     ),
   ],
 ])('packets of other protocols go on: %s', (_, what) => {
+  expect(found([[what, ACCEPT], [DROP]], RAW)).toContain('rule handle 1');
+});
+
+test.each([
+  ['another chain', match(PORT, 30_080), { name: 'early' }],
+  ['another priority', match(PORT, 30_080), { prio: -310 }],
+  ['in the table filter', match(PORT, 30_080), { table: 'filter' }],
+  ['in a table of IPv6', match(PORT, 30_080), { family: 'ip6', table: 'mangle', name: 'main' }],
+  ['a set', match(PORT, { set: [22, 30_080] }), {}],
+  ['a named set', match(PORT, '@closed'), {}],
+  ['a match that iptables has not', match({ ct: { key: 'state' } }, 'new'), {}],
+])('a table with a name of iptables that somebody has written: %s', (_, what, of) => {
+  expect(found([[what, DROP]], { ...OF_RAW, ...of })).toMatch(
+    /^host-firewall: nftables: .* handle 0/,
+  );
+});
+
+test('its FORWARD', () => {
+  const rules = [[match({ ct: { key: 'state' } }, { set: ['established', 'related'] }), ACCEPT]];
+  const of = { ...FORWARD, policy: 'drop', family: 'ip', table: 'filter', name: 'FORWARD' };
+  expect(found([], of)).toBeUndefined();
+  expect(found(rules, of)).toBe(
+    'forward: nftables: chain FORWARD of table ip filter: its policy is DROP',
+  );
+});
+
+test.each([
+  ['quota', { quota: { val: 5, val_unit: 'mbytes' } }],
+  ['ct count', { 'ct count': { val: 10 } }],
+  ['xt', { xt: { type: 'match', name: 'addrtype' } }],
+])('what holds for some packets only: %s', (_, what) => {
   expect(found([[what, ACCEPT], [DROP]], RAW)).toContain('rule handle 1');
 });
 
