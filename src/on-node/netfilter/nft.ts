@@ -74,7 +74,8 @@ function inTable(
 function isAsked({ family, table, hook, prio, type }: Json, asked: string): boolean {
   const name = String(table);
   if (OF_PROXIES.has(name) || type === 'nat') return false;
-  if (family === 'netdev') return asked === 'prerouting' && hook === 'ingress';
+  // At a device, of the families netdev and inet: behind the programs of tc.
+  if (hook === 'ingress') return asked === 'prerouting';
   if (!['ip', 'ip6', 'inet'].includes(String(family)) || hook !== asked) return false;
   return asked === 'forward' || Number(prio) < DSTNAT;
 }

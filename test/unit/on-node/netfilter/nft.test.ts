@@ -147,6 +147,12 @@ test.each([
   expect(found([[what, ACCEPT], [DROP]], RAW)).toContain('rule handle 1');
 });
 
+test.each(['netdev', 'inet'])('at a device, family %s', (family) => {
+  const of = { hook: 'ingress', prio: 0, family };
+  expect(found([[match(PORT, 30_080), DROP]], of)).toContain(`table ${family} site: rule handle 0`);
+  expect(found([], { ...of, policy: 'drop' })).toContain('its policy is DROP');
+});
+
 test('a chain that is jumped to', () => {
   const more = [
     { chain: 'ports', handle: 9, expr: [match(PORT, 30_080), DROP], comment: 'closed' },
