@@ -43,8 +43,8 @@ function podsIn(prefix: string, ranges: readonly string[]): Fit {
   return isWhole ? 'all' : 'some';
 }
 
-/** An interface of the node itself, or of containers that are no pods. */
-const NEVER_OUTSIDE = /^(?:lo|docker0|br-|virbr|cni-podman)/;
+/** An interface of the node itself, or of containers that are no pods. Uplinks have names like `br-ex` and `lom1`. */
+const NEVER_OUTSIDE = /^(?:lo|docker0|br-[0-9a-f]{12}|(?:virbr|cni-podman)(?:\d+|[+*]))$/;
 
 const fromOutside = (name: string): Fit => (NEVER_OUTSIDE.test(name) ? 'none' : 'some');
 

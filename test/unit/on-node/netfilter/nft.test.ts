@@ -70,6 +70,9 @@ test.each([
   ['all but a range of ports', [match(PORT, { range: [22, 80] }, '!='), DROP]],
   ['all but a named set', [match(PORT, '@open', '!='), DROP]],
   ['all but loopback', [match(INTERFACE, 'lo', '!='), DROP]],
+  ['an uplink', [match(INTERFACE, 'br-ex'), DROP]],
+  ['interfaces, one of them an uplink', [match(INTERFACE, { set: ['lo', 'br-ex'] }), DROP]],
+  ['interfaces by the beginning of their names', [match(INTERFACE, 'lo*'), DROP]],
   ['all but ping', [match({ meta: { key: 'l4proto' } }, 'icmp', '!='), DROP]],
   [
     'all but TCP and UDP',
