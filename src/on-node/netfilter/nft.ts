@@ -71,9 +71,8 @@ function inTable(
   return new Map(own.map(([key, all]) => [key.slice(prefix.length), all]));
 }
 
-function isAsked({ family, table, hook, prio, type }: Json, asked: string): boolean {
-  const name = String(table);
-  if (OF_PROXIES.has(name) || type === 'nat') return false;
+function isAsked({ family, table, hook, prio }: Json, asked: string): boolean {
+  if (OF_PROXIES.has(String(table))) return false;
   // At a device, of the families netdev and inet: behind the programs of tc.
   if (hook === 'ingress') return asked === 'prerouting';
   if (!['ip', 'ip6', 'inet'].includes(String(family)) || hook !== asked) return false;

@@ -24,6 +24,7 @@ interface Of {
   readonly family?: string;
   readonly table?: string;
   readonly name?: string;
+  readonly type?: string;
   readonly more?: readonly object[];
 }
 
@@ -35,12 +36,13 @@ function found(expressions: readonly (readonly object[])[], of: Of): string | un
     family = 'inet',
     table = 'site',
     name = 'main',
+    type = 'filter',
     more = [],
   } = of;
   const own = { family, table };
   const nftables = [
     { metainfo: { version: '1.0.6' } },
-    { chain: { ...own, name, type: 'filter', hook, prio, policy } },
+    { chain: { ...own, name, type, hook, prio, policy } },
     ...expressions.map((expr, handle) => ({ rule: { ...own, chain: name, handle, expr } })),
     ...more.map((one) => ({ rule: { ...own, ...one } })),
   ];
@@ -148,6 +150,13 @@ test.each([
   ['xt', { xt: { type: 'match', name: 'addrtype' } }],
 ])('what holds for some packets only: %s', (_, what) => {
   expect(found([[what, ACCEPT], [DROP]], RAW)).toContain('rule handle 1');
+});
+
+test('a chain of the type nat: before the translation by proxies', () => {
+  const of = { hook: 'prerouting', type: 'nat' };
+  const rules = [[match(PORT, 30_080), DROP]];
+  expect(found(rules, { ...of, prio: -110 })).toBe(FIRST);
+  expect(found(rules, { ...of, prio: -100 })).toBeUndefined();
 });
 
 test.each(['netdev', 'inet'])('at a device, family %s', (family) => {
