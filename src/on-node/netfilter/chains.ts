@@ -31,6 +31,9 @@ const ORDER: readonly Fit[] = ['none', 'some', 'all'];
 export const leastFit = (fits: readonly Fit[]): Fit =>
   ORDER.find((one) => fits.includes(one)) ?? 'all';
 
+export const mostFit = (fits: readonly Fit[]): Fit =>
+  ORDER.findLast((one) => fits.includes(one)) ?? 'none';
+
 export const opposite = (fit: Fit): Fit =>
   fit === 'all' ? 'none' : fit === 'none' ? 'all' : 'some';
 

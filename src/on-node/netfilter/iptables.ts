@@ -9,6 +9,7 @@ import {
   type FilterRule,
   type Fit,
   leastFit,
+  mostFit,
   opposite,
   type Verdict,
 } from './chains.ts';
@@ -21,10 +22,10 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   RETURN: { kind: 'return' },
 };
 
-const ICMP = /(?:^| )-p (?:icmp|ipv6-icmp|icmpv6|igmp|vrrp|esp|ah|112|58|1)(?: |$)/;
+const ICMP = /(?:^|(! )| )-p (?:icmp|ipv6-icmp|icmpv6|igmp|vrrp|esp|ah|112|58|1)(?: |$)/;
 /** What is rendered names the protocol's match also where iptables-save, without a port, does not. */
 const UNPRINTED = / -m (?:tcp|udp|sctp)(?= -[jg] |$)/;
-const PORTS = /--(?:dports?|destination-ports?) ([\d:,]+)/;
+const PORTS = /(! )?--(?:dports?|destination-ports?) ([\d:,]+)/;
 const TARGET = /(?:^| )-([jg]) (\S+)/;
 const OUT = /(?:^| )-o (\S+)/;
 
@@ -87,17 +88,19 @@ function verdictOf({ target, other }: Rule): Verdict {
   return VERDICTS[name] ?? { kind: how === 'g' ? 'goto' : 'jump', chain: name };
 }
 
-const ofPrefix = ({ prefix, not }: Prefix, ask: (prefix: string) => Fit): Fit =>
-  not === true ? notIn(ask(prefix), prefix) : ask(prefix);
+const unless = (not: unknown, fit: Fit): Fit => (not === undefined ? fit : opposite(fit));
+
+const ofPrefix = ({ prefix, not }: Prefix, fit: Fit, question: Question): Fit =>
+  not === true ? notIn(fit, prefix, question) : fit;
 
 function fitOf(rule: Rule, question: Question): Fit {
   const fits: Fit[] = [];
-  if (rule.source !== undefined) fits.push(ofPrefix(rule.source, question.source));
-  if (rule.destination !== undefined) fits.push(ofPrefix(rule.destination, question.destination));
-  if (rule.inInterface !== undefined) {
-    const fit = question.inInterface(rule.inInterface.name);
-    fits.push(rule.inInterface.not === true ? opposite(fit) : fit);
-  }
+  const { source, destination, inInterface } = rule;
+  if (source !== undefined) fits.push(ofPrefix(source, question.source(source.prefix), question));
+  if (destination !== undefined)
+    fits.push(ofPrefix(destination, question.destination(destination.prefix), question));
+  if (inInterface !== undefined)
+    fits.push(unless(inInterface.not, question.inInterface(inInterface.name)));
   if (rule.protocol !== undefined) fits.push('some');
   if (rule.states !== undefined) {
     const isOne = rule.states.any.includes(question.state);
@@ -115,11 +118,13 @@ function fitOf(rule: Rule, question: Question): Fit {
 
 /** Matches that are not modelled: they may match. Those that say nothing of the packet do not narrow it. */
 function fitsOfOther(other: string, question: Question): readonly Fit[] {
-  if (ICMP.test(other)) return ['none'];
-  const ports = PORTS.exec(other)?.[1];
-  const fits: Fit[] = ports === undefined ? [] : [fitOfPorts(ports, question)];
+  const icmp = ICMP.exec(other);
+  const fits: Fit[] = icmp === null ? [] : [unless(icmp[1], 'none')];
+  const [, not, ports] = PORTS.exec(other) ?? [];
+  if (ports !== undefined) fits.push(unless(not, fitOfPorts(ports, question)));
   if (OUT.test(other)) fits.push('some');
   const rest = other
+    .replace(ICMP, '')
     .replace(TARGET, '')
     .replace(/--reject-with \S+/, '')
     .trim();
@@ -132,5 +137,5 @@ function fitOfPorts(text: string, question: Question): Fit {
     const [first = '0', last = first] = range.split(':');
     return question.destinationPorts(Number(first || 0), Number(last || 65_535));
   });
-  return fits.every((fit) => fit === 'none') ? 'none' : 'some';
+  return mostFit(fits);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters of nf_tables, as `nft -j list ruleset` prints them (libnftables-json(5)), as chains of a question. Tables of
+// The filters of nf_tables, as `nft -j list ruleset` prints them (libnftables-json(5)), as chains of a question. Chains of
 // iptables-nft are left out: iptables-save prints them better. Pure.
 import { recordOrEmpty } from '../../lib/json.ts';
 import {
@@ -7,6 +7,7 @@ import {
   type FilterRule,
   type Fit,
   leastFit,
+  mostFit,
   opposite,
   type Verdict,
 } from './chains.ts';
@@ -14,12 +15,20 @@ import type { Question } from './question.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** iptables-nft has these names, in the families ip and ip6. */
-const OF_IPTABLES = new Set(['filter', 'nat', 'mangle', 'raw', 'security']);
+/** The chains that iptables-nft makes and its save prints, in the families ip and ip6: table, hook, priority. */
+const OF_IPTABLES = new Set([
+  ...['raw prerouting -300', 'mangle prerouting -150'],
+  ...['filter forward 0', 'mangle forward -150'],
+]);
+/** What iptables-nft never writes, and its save leaves out: sets, maps, nft's own matches of tracked connections. */
+const FOREIGN = /"(?:set|vmap|map|ct)":|"right":"@/;
 /** Of kube-proxy, and of no other use to Services. */
 const OF_PROXIES = new Set(['kube-proxy']);
 /** The destination of a connection is translated at this priority. */
 const DSTNAT = -100;
+
+/** Statements that hold for some packets only; `xt`: of iptables, and not read. */
+const NARROWING = ['limit', 'quota', 'ct count', 'vmap', 'xt'] as const;
 
 const objectsOf = (ruleset: unknown, what: string): readonly Json[] => {
   const { nftables } = recordOrEmpty(ruleset);
@@ -39,12 +48,13 @@ export function chainsOf(
   question: Question,
 ): readonly BaseChain[] {
   const rules = new Map<string, FilterRule[]>();
-  for (const rule of objectsOf(ruleset, 'rule')) {
+  const written = objectsOf(ruleset, 'rule');
+  for (const rule of written) {
     const key = `${rule['family']} ${rule['table']} ${rule['chain']}`;
     rules.set(key, [...(rules.get(key) ?? []), filterRule(rule, question)]);
   }
   return objectsOf(ruleset, 'chain')
-    .filter((chain) => isAsked(chain, hook))
+    .filter((chain) => isAsked(chain, hook) && !isSaved(chain, written))
     .map((chain) => ({
       what: `nftables: chain ${chain['name']} of table ${chain['family']} ${chain['table']}`,
       policy: chain['policy'] === 'drop' ? ('drop' as const) : ('accept' as const),
@@ -61,13 +71,22 @@ function inTable(
   return new Map(own.map(([key, all]) => [key.slice(prefix.length), all]));
 }
 
-function isAsked({ family, table, hook, prio, type }: Json, asked: string): boolean {
-  const name = String(table);
-  if (OF_PROXIES.has(name) || type === 'nat') return false;
-  if (family !== 'inet' && OF_IPTABLES.has(name)) return false;
-  if (family === 'netdev') return asked === 'prerouting' && hook === 'ingress';
+function isAsked({ family, table, hook, prio }: Json, asked: string): boolean {
+  if (OF_PROXIES.has(String(table))) return false;
+  // At a device, of the families netdev and inet: behind the programs of tc.
+  if (hook === 'ingress') return asked === 'prerouting';
   if (!['ip', 'ip6', 'inet'].includes(String(family)) || hook !== asked) return false;
   return asked === 'forward' || Number(prio) < DSTNAT;
+}
+
+/** Whether iptables-save prints the chain. A table of its names that somebody else has written it prints empty, or in part. */
+function isSaved({ family, table, name, hook, prio }: Json, rules: readonly Json[]): boolean {
+  if (family === 'inet' || name !== String(hook).toUpperCase()) return false;
+  const isOwn = (rule: Json): boolean => rule['family'] === family && rule['table'] === table;
+  return (
+    OF_IPTABLES.has(`${table} ${hook} ${prio}`) &&
+    !rules.some((rule) => isOwn(rule) && FOREIGN.test(JSON.stringify(rule['expr'])))
+  );
 }
 
 function filterRule(rule: Json, question: Question): FilterRule {
@@ -110,15 +129,23 @@ function verdictsOfMap(map: unknown): readonly Verdict[] {
 }
 
 function fitsOf(expression: Json, question: Question): readonly Fit[] {
-  if ('limit' in expression || 'vmap' in expression) return ['some'];
+  if (NARROWING.some((one) => one in expression)) return ['some'];
   if (!('match' in expression)) return [];
   const { op, left, right } = recordOrEmpty(expression['match']);
   const values = valuesOf(right);
   if (values === undefined) return ['some'];
   const fits = values.map((value) => fitOf(recordOrEmpty(left), value, question));
-  if (op === '!=') return [leastFit(fits.map((fit) => opposite(fit)))];
-  if (op !== '==' && op !== 'in') return ['some'];
-  return [fits.includes('all') ? 'all' : fits.includes('some') ? 'some' : 'none'];
+  const ofProtocols = fitOfPayload(recordOrEmpty(left)['payload'], op);
+  if (op === '!=') return [ofProtocols, leastFit(fits.map((fit) => opposite(fit)))];
+  return [ofProtocols, op === '==' || op === 'in' ? mostFit(fits) : 'some'];
+}
+
+/** A field of a header: packets of other protocols do not have it, and match neither its value nor any other. */
+function fitOfPayload(payload: unknown, op: unknown): Fit {
+  const { protocol } = recordOrEmpty(payload);
+  if (payload === undefined) return 'all';
+  if (String(protocol).startsWith('icmp')) return 'none';
+  return op !== '!=' && /^ip6?$/.test(String(protocol)) ? 'all' : 'some';
 }
 
 /** undefined: a named set, or something that is computed. */
@@ -136,12 +163,12 @@ function fitOf(left: Json, value: unknown, question: Question): Fit {
   if (meta !== undefined) return fitOfMeta(String(recordOrEmpty(meta)['key']), value, question);
   if (ct !== undefined) return fitOfTracking(String(recordOrEmpty(ct)['key']), value, question);
   if (payload === undefined) return 'some';
-  const { protocol, field } = recordOrEmpty(payload);
+  const { field } = recordOrEmpty(payload);
   if (field === 'saddr') return ofAddress(value, question.source);
   if (field === 'daddr') return ofAddress(value, question.destination);
   if (field === 'dport') return ofPorts(value, question);
   if (field === 'protocol' || field === 'nexthdr') return ofProtocol(value);
-  return String(protocol).startsWith('icmp') ? 'none' : 'some';
+  return 'some';
 }
 
 function fitOfMeta(key: string, value: unknown, question: Question): Fit {

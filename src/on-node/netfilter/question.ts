@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packets of Services that a filter of the node is asked about. Pure.
 import { canonicalPrefix, prefixContains } from '../../lib/ip.ts';
-import type { Fit } from './chains.ts';
+import { type Fit, opposite } from './chains.ts';
 
 export interface Question {
   readonly source: (prefix: string) => Fit;
@@ -12,6 +12,8 @@ export interface Question {
   readonly inInterface: (name: string) => Fit;
   readonly isDestinationLocal: Fit;
   readonly state: 'NEW' | 'ESTABLISHED';
+  /** Most packets decide: those of a single address do not count. */
+  readonly isAboutMost?: true;
 }
 
 /** What is known of the node; all that is not known may match. */
@@ -41,8 +43,8 @@ function podsIn(prefix: string, ranges: readonly string[]): Fit {
   return isWhole ? 'all' : 'some';
 }
 
-/** An interface of the node itself, or of containers that are no pods. */
-const NEVER_OUTSIDE = /^(?:lo|docker0|br-|virbr|cni-podman)/;
+/** An interface of the node itself, or of containers that are no pods. Uplinks have names like `br-ex` and `lom1`. */
+const NEVER_OUTSIDE = /^(?:lo|docker0|br-[0-9a-f]{12}|(?:virbr|cni-podman)(?:\d+|[+*]))$/;
 
 const fromOutside = (name: string): Fit => (NEVER_OUTSIDE.test(name) ? 'none' : 'some');
 
@@ -54,6 +56,7 @@ export const requests = ({ podRanges }: NodeFacts): Question => ({
   inInterface: fromOutside,
   isDestinationLocal: 'none',
   state: 'NEW',
+  isAboutMost: true,
 });
 
 /** Answers of pods, on their way to an uplink. */
@@ -64,6 +67,7 @@ export const answers = ({ podRanges }: NodeFacts): Question => ({
   inInterface: () => 'some',
   isDestinationLocal: 'none',
   state: 'ESTABLISHED',
+  isAboutMost: true,
 });
 
 /** Requests as they come in: to frontends, before anything is translated. */
@@ -79,8 +83,10 @@ export const arrivals = ({ frontends }: NodeFacts): Question => ({
       ? 'some'
       : 'none';
   },
-  destinationPorts: (first, last) =>
-    frontends.some(({ port }) => port >= first && port <= last) ? 'some' : 'none',
+  destinationPorts: (first, last) => {
+    const inside = frontends.filter(({ port }) => port >= first && port <= last).length;
+    return inside === 0 ? 'none' : inside === frontends.length ? 'all' : 'some';
+  },
   inInterface: fromOutside,
   isDestinationLocal: 'some',
   state: 'NEW',
@@ -89,6 +95,6 @@ export const arrivals = ({ frontends }: NodeFacts): Question => ({
 const isSameFamily = (prefix: string, address: string): boolean =>
   prefix.includes(':') === address.includes(':');
 
-/** For a negated prefix of one host: almost all others. */
-export const notIn = (fit: Fit, prefix: string): Fit =>
-  fit === 'all' ? 'none' : fit === 'none' || hostLength(prefix) ? 'all' : 'some';
+/** Of a negated prefix. */
+export const notIn = (fit: Fit, prefix: string, { isAboutMost }: Question): Fit =>
+  isAboutMost === true && fit === 'some' && hostLength(prefix) ? 'all' : opposite(fit);
