@@ -37,6 +37,7 @@ import { neededPrograms, packetSettings } from './packet/programs.ts';
 import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
 import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
+import { passing } from './scope/passing.ts';
 import { createStaleSockets } from './stale-sockets/stale-sockets.ts';
 
 export interface BpfSettings {
@@ -220,6 +221,7 @@ function overMaps(
         {
           ...{ options, resetsTcp, waitGracePeriod, log: parts.log },
           name: parts.packets?.nameSockets,
+          passesDevices: (paths) => passing(paths, parts.packets?.servedDevices() ?? []),
         },
         judge,
       ),

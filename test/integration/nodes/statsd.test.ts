@@ -5,6 +5,7 @@
 import { cpSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Status } from '../../../src/observe/status.ts';
 import { bpfObjectPath } from '../../../src/sys/package.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
 import {
@@ -116,8 +117,8 @@ const PROCESSES = ['processes of the node', 'n1'] as const;
 
 onEachProxy('statsd', {}, (node) => void play(node, [PODS, PROCESSES]));
 
-// Without a descriptor of the programs, as in a container that does not see them: packets of pods are left.
-onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
+/** Without a descriptor of the programs, as in a container that does not see them. */
+function withoutHolders(node: OtherNode): void {
   const before = process.env['FAIRLEAD_BPF_DIR'];
   beforeAll(() => {
     const folder = join(node.stage().cluster.directory, 'without-holders');
@@ -131,6 +132,11 @@ onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
     if (before === undefined) delete process.env['FAIRLEAD_BPF_DIR'];
     else process.env['FAIRLEAD_BPF_DIR'] = before;
   });
+}
+
+// Packets of pods are left.
+onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
+  withoutHolders(node);
   const statsd = play(node, [PODS]);
 
   test('a scrape counts the sockets that are left to packets, until their backend is back', async () => {
@@ -150,5 +156,30 @@ onEachProxy('statsd-unprivileged', { proxies: ['eBPF'] }, (node) => {
     await node.put(on('a'));
     await served(0);
     expect(scrapes.unmoved(STALE_POD_METRICS)).toEqual([]);
+  });
+});
+
+// Devices of pods have no programs: nobody would translate such a packet, so the socket is destroyed as before.
+const UPLINK = ['--devices', 'eth0'];
+onEachProxy('statsd-no-device', { proxies: ['eBPF'], flags: UPLINK, on: ['n1'] }, (node) => {
+  withoutHolders(node);
+
+  test('sockets of pods whose packets pass no program are destroyed', async () => {
+    await node.serve([SERVICE, on('a')]);
+    const statsd = statsdOn(node);
+    try {
+      await statsd.sink('A');
+      const client = await statsd.client('p1', ADDRESS, 3);
+      await untilHolds(async () => expect(await client.ask()).toBe(3));
+      await node.put(on('b'));
+      await untilHolds(async () => {
+        const { stdout } = await node.fairlead('n1', 'status', '-o', 'json');
+        const { staleSockets } = JSON.parse(stdout) as Status;
+        expect(staleSockets).toMatchObject({ served: 0 });
+        expect(staleSockets?.destroyed).toMatchObject([{ protocol: 'UDP', count: 3 }]);
+      });
+    } finally {
+      await statsd.stop();
+    }
   });
 });

@@ -22,7 +22,7 @@ export const lookAt = (path: string, cookie: bigint): Promise<Seen | undefined> 
     if (netnsCookie({ netns }) !== cookie) return undefined;
     return {
       redirects: [...nftRedirects(netns), ...xtRedirects(xtTargets({ netns }))],
-      ...inside(netns),
+      inside: devicesIn(netns),
     };
   });
 
@@ -50,9 +50,8 @@ export async function reasonOfNoEntry(): Promise<string | undefined> {
   }
 }
 
-const inside = (netns: number): { readonly inside: Network } => ({
-  inside: readNetwork((options) => openNetlink({ ...options, netns })),
-});
+export const devicesIn = (netns: number): Network =>
+  readNetwork((options) => openNetlink({ ...options, netns }));
 
 /** undefined: nothing is there any more. */
 async function entered<T>(

@@ -34,8 +34,8 @@ export interface PassParts {
     sockets: readonly StaleSocket[],
   ) => Promise<readonly Outcome[]>;
   readonly keeping: Pick<KeepParts, 'hasService' | 'connectAgain'>;
-  /** Datagrams to its former backend pass the node's devices. */
-  readonly passesDevices: (socket: StaleSocket) => boolean;
+  /** Of sockets in these namespaces: whether datagrams to the former backend pass devices of the node that have programs. */
+  readonly passesDevices: (paths: Paths) => Promise<(socket: StaleSocket) => boolean>;
   /** Told what the packet programs are to do with datagrams, by the cookies of all sockets; undefined: no programs on devices. */
   readonly name?: ((sockets: NamedSockets) => void) | undefined;
 }
@@ -80,7 +80,10 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
   const { sockets, isWhole, failures } = await parts.find();
   const stale = sockets.filter((socket) => !parts.isServed(socket));
   const paths = await pathsOf(parts, stale);
-  const kept = await keep({ ...parts.keeping, canServe: canServe(parts, paths) }, stale);
+  const passes = await parts.passesDevices(paths);
+  const canServe = (socket: StaleSocket): boolean =>
+    canName(parts, paths.get(socket.netns), socket) && passes(socket);
+  const kept = await keep({ ...parts.keeping, canServe }, stale);
   const namespaces = byNamespace(kept.rest);
   const destroyed = new Map<string, DestroyedSockets>();
   const left = new Map<string, LeftSockets>(
@@ -114,7 +117,8 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
   };
 }
 
-type Paths = ReadonlyMap<number, string>;
+/** Of network namespaces, by their inode. */
+export type Paths = ReadonlyMap<number, string>;
 
 /** None is looked for if nothing is stale. */
 const pathsOf = async (
@@ -122,11 +126,6 @@ const pathsOf = async (
   sockets: readonly StaleSocket[],
 ): Promise<Paths> =>
   sockets.length === 0 ? new Map() : netnsPaths(new Set(sockets.map(({ netns }) => netns)));
-
-const canServe =
-  (parts: PassParts, paths: Paths) =>
-  (socket: StaleSocket): boolean =>
-    canName(parts, paths.get(socket.netns), socket) && parts.passesDevices(socket);
 
 /** What the node itself sends comes in by no device. */
 const canName = (

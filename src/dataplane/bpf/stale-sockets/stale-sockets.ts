@@ -5,12 +5,9 @@
 // during the start.
 import type { Logger } from '../../../log.ts';
 import type { Protocol } from '../../../model/types.ts';
-import { readNetwork } from '../../../sys/netlink/follow.ts';
 import { netnsPaths, OWN_NETNS } from '../../../sys/netns-paths.ts';
 import type { StaleSocketsState } from '../../snapshot.ts';
 import type { LoadOptions } from '../loader/load.ts';
-import { bridgeSubnets } from './bridges.ts';
-import { isOnBridge } from './keeping.ts';
 import { loadMechanism, type Mechanism } from './mechanism.ts';
 import { NONE_STALE, type PassParts, runPass } from './pass.ts';
 import { createSchedule } from './schedule.ts';
@@ -31,6 +28,7 @@ export interface StaleSocketsParts {
   readonly resetsTcp: boolean;
   /** As PassParts has it. */
   readonly name: PassParts['name'];
+  readonly passesDevices: PassParts['passesDevices'];
   readonly waitGracePeriod: () => Promise<void>;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -42,7 +40,7 @@ export interface StaleSocketJudge {
 }
 
 export function createStaleSockets(
-  { options, resetsTcp, name, waitGracePeriod, log }: StaleSocketsParts,
+  { options, resetsTcp, name, passesDevices, waitGracePeriod, log }: StaleSocketsParts,
   { isServed, hasService }: StaleSocketJudge,
 ): StaleSockets {
   let loading: Promise<Mechanism> | undefined;
@@ -65,13 +63,11 @@ export function createStaleSockets(
       const { find, way, connectAgain, limits } = await load();
       if (find === undefined || isClosed) return NONE_STALE;
       if ((way ?? name ?? connectAgain) === undefined) return NONE_STALE;
-      const bridges = bridgeSubnets(readNetwork());
       const destroyIn = way?.destroyIn ?? cannotDestroy(limits[0] ?? '');
       return runPass({
         find: () => find({ resetsTcp }),
         keeping: { hasService, connectAgain },
-        passesDevices: (socket) => !isOnBridge(socket, bridges),
-        ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, name },
+        ...{ isServed, netnsPaths, ownPath: OWN_NETNS, destroyIn, name, passesDevices },
       });
     },
   });

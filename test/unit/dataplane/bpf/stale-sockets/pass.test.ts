@@ -56,7 +56,7 @@ function partsOf(given: Given): PassParts & { readonly asked: string[] } {
       hasService: () => given.hasService ?? false,
       connectAgain: connect && (async (group) => group.map(({ cookie }) => connect(cookie))),
     },
-    passesDevices: () => given.passesDevices ?? false,
+    passesDevices: async () => () => given.passesDevices ?? false,
     ...(given.canName && {
       name: ({ served, refused }) => void asked.push(`serve ${served}; refuse ${refused}`),
     }),
