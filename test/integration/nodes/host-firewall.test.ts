@@ -21,6 +21,10 @@ const iptables = (tool: string, table: string, rule: readonly string[]): Firewal
   add: ({ run }) => run('n1', [tool, '-w', '-t', table, '-A', 'PREROUTING', ...rule]),
   remove: ({ run }) => run('n1', [tool, '-w', '-t', table, '-D', 'PREROUTING', ...rule]),
 });
+const nftables = (table: string, chains: string): Firewall => ({
+  add: ({ nft }) => nft('n1', `table ${table} {\n${chains}\n}`),
+  remove: ({ run }) => run('n1', ['nft', 'delete', 'table', ...table.split(' ')]),
+});
 const DROP_PORT = ['-p', 'tcp', '--dport', '30080', '-j', 'DROP'];
 
 const FIREWALLS: Readonly<Record<string, Firewall>> = {
@@ -42,17 +46,32 @@ const FIREWALLS: Readonly<Record<string, Firewall>> = {
         'iptables-nft -t raw -F PREROUTING; iptables-nft -t raw -F HOST; iptables-nft -t raw -X HOST',
       ]),
   },
-  'a set of nftables': {
-    add: ({ nft }) =>
-      nft(
-        'n1',
-        `table inet site {
-          set closed { type inet_service; elements = { 30080 } }
-          chain early { type filter hook prerouting priority -300; policy accept; tcp dport @closed drop; }
-        }`,
-      ),
-    remove: ({ run }) => run('n1', ['nft', 'delete', 'table', 'inet', 'site']),
-  },
+  'all ports but one': iptables('iptables-nft', 'raw', [
+    ...['-d', '192.0.2.11', '-p', 'tcp', '--syn', '!', '--dport', '30081', '-j', 'DROP'],
+  ]),
+  'a set of nftables': nftables(
+    'inet site',
+    `set closed { type inet_service; elements = { 30080 }; }
+     chain early { type filter hook prerouting priority -300; policy accept; tcp dport @closed drop; }`,
+  ),
+  'nftables, a table with a name of iptables': nftables(
+    'ip raw',
+    'chain early { type filter hook prerouting priority -310; tcp dport 30080 drop; }',
+  ),
+  'nftables, a set in a chain with a name of iptables': nftables(
+    'ip raw',
+    `chain PREROUTING {
+       type filter hook prerouting priority -300; iifname { "lo", "docker0" } accept; tcp dport 30080 drop;
+     }`,
+  ),
+  'nftables, at a device': nftables(
+    'inet site',
+    'chain uplink { type filter hook ingress device "eth0" priority 0; tcp dport 30080 drop; }',
+  ),
+  'nftables, of the type nat': nftables(
+    'inet site',
+    'chain early { type nat hook prerouting priority -110; tcp dport 30080 drop; }',
+  ),
 };
 
 const statusOf = async (node: OtherNode): Promise<Status> =>
