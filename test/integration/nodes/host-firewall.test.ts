@@ -47,7 +47,7 @@ const FIREWALLS: Readonly<Record<string, Firewall>> = {
       ]),
   },
   'all ports but one': iptables('iptables-nft', 'raw', [
-    ...['-p', 'tcp', '--syn', '!', '--dport', '30081', '-j', 'DROP'],
+    ...['-d', '192.0.2.11', '-p', 'tcp', '--syn', '!', '--dport', '30081', '-j', 'DROP'],
   ]),
   'a set of nftables': nftables(
     'inet site',
@@ -60,7 +60,9 @@ const FIREWALLS: Readonly<Record<string, Firewall>> = {
   ),
   'nftables, a set in a chain with a name of iptables': nftables(
     'ip raw',
-    'chain PREROUTING { type filter hook prerouting priority -300; tcp dport { 22, 30080 } drop; }',
+    `chain PREROUTING {
+       type filter hook prerouting priority -300; iifname { "lo", "docker0" } accept; tcp dport 30080 drop;
+     }`,
   ),
   'nftables, at a device': nftables(
     'inet site',
