@@ -8,7 +8,7 @@ import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
-import { adviceOf, findingOf } from './advice.ts';
+import { findingOf, problemOf } from './advice.ts';
 import { createComparison } from './compare.ts';
 import { factsOf } from './facts.ts';
 
@@ -129,7 +129,7 @@ class Follower implements HostRulesFollower {
 
   #tell(): void {
     const stays = this.#stays();
-    const text = this.#failure ?? (stays && adviceOf(stays));
+    const text = this.#failure ?? (stays && problemOf(stays));
     if (text === this.#told) return;
     this.#told = text;
     if (text === undefined) return;

@@ -135,11 +135,13 @@ test('where rules cannot serve packets the chain is named once, in log and statu
     {
       topic: 'forward',
       breaksServices: true,
-      advice: expect.stringContaining('iptables -I FORWARD'),
+      advice: expect.stringMatching(/^add `iptables-nft -I FORWARD -d PODS -j ACCEPT` and /),
     },
   ]);
   expect(warn).toHaveBeenCalledTimes(1);
-  expect(follower.problems()).toMatchObject([{ isWarning: true }]);
+  expect(follower.problems()).toMatchObject([
+    { isWarning: true, reason: expect.stringContaining('chain FORWARD of table filter') },
+  ]);
   rules = policy('ACCEPT');
   later?.();
   await vi.waitFor(() => expect(follower.problems()).toEqual([]));
@@ -178,4 +180,18 @@ test('after close nothing moves', async () => {
   expect(await follower.check(PLAN, 'all')).toBe(true);
   follower.close();
   expect(later).toBeUndefined();
+});
+
+test('where nft alone is on the node the rule to add is one of nft, and advice repeats nothing', async () => {
+  const chain = { family: 'inet', table: 'fw', name: 'fwd', hook: 'forward', prio: 0 };
+  rules = { saved: [], nft: { nftables: [{ chain: { ...chain, policy: 'drop' } }] } };
+  const follower = follow({ mayMove: false });
+  await follower.check(PLAN, 'all');
+  const [{ what = '', consequence = '', advice = '' } = {}] = follower.findings();
+  expect(advice).toContain('`nft insert rule inet fw fwd ip daddr PODS accept`');
+  expect([advice.includes(what), advice.includes(consequence)]).toEqual([false, false]);
+  expect(follower.problems()[0]?.reason).toContain(
+    'chain fwd of table inet fw: its policy is DROP',
+  );
+  expect(warn).toHaveBeenCalledTimes(1);
 });
