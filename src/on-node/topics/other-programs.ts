@@ -81,6 +81,7 @@ function findingOf({ hook, order, program, owner }: Seen, on: readonly string[])
   return {
     topic: 'other-programs',
     what: `${hook} of ${listed(on)}: ${whose} runs ${order}`,
+    identity: `${hook} ${whose} ${order}`,
     consequence: consequenceOf(hook, order),
     ...(isFirst && { advice: 'restart the agent, which puts its programs first again' }),
     breaksServices: isFirst && owner !== undefined && END_THE_CHAIN.includes(owner),
