@@ -7,6 +7,7 @@ import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
+import { unreadFindings } from '../../on-node/netfilter/unread.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
 import { findingOf, problemOf } from './advice.ts';
 import { createComparison } from './compare.ts';
@@ -52,6 +53,9 @@ const LOOK_MS = 1_000;
 /** Where rules change all the time, reading them takes a fiftieth of a processor. */
 const REST_AFTER_READING = 50;
 
+const textOf = ({ what, consequence, advice }: Finding): string =>
+  [`${what}: ${consequence}`, advice].join('; ');
+
 class Follower implements HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
@@ -60,6 +64,8 @@ class Follower implements HostRulesFollower {
   #hasBegun = false;
   readonly #comparison = createComparison();
   #obstacle: Obstacle | undefined;
+  /** Of rules that no program has printed. */
+  #unread: readonly Finding[] = [];
   #told: string | undefined;
   #failure: string | undefined;
   #cancel: () => void = () => undefined;
@@ -97,8 +103,8 @@ class Follower implements HostRulesFollower {
   }
 
   findings(): readonly Finding[] {
-    if (this.#obstacle === undefined) return [];
-    return [findingOf(this.#obstacle, this.#parts.current !== undefined)];
+    if (this.#obstacle === undefined) return this.#unread;
+    return [findingOf(this.#obstacle, this.#parts.current !== undefined), ...this.#unread];
   }
 
   close(): void {
@@ -113,6 +119,7 @@ class Follower implements HostRulesFollower {
       const rules = await this.#parts.read();
       this.#readMs = clock.monotonicMs() - beganMs;
       this.#obstacle = this.#comparison.all(rules, factsOf(plan, this.#parts.localAddresses()));
+      this.#unread = unreadFindings(rules.unread ?? []);
       this.#failure = undefined;
     } catch (error) {
       // What serves goes on as it is.
@@ -129,11 +136,14 @@ class Follower implements HostRulesFollower {
 
   #tell(): void {
     const stays = this.#stays();
-    const text = this.#failure ?? (stays && problemOf(stays));
+    const known = this.#failure ?? (stays && problemOf(stays));
+    const all = [...(known === undefined ? [] : [known]), ...this.#unread.map(textOf)];
+    const text = all.length === 0 ? undefined : all.join('. ');
     if (text === this.#told) return;
     this.#told = text;
     if (text === undefined) return;
-    this.#parts.log.warn({ reason: text }, 'a packet filter of this node affects Services');
+    const may = known === undefined ? 'may affect' : 'affects';
+    this.#parts.log.warn({ reason: text }, `a packet filter of this node ${may} Services`);
   }
 
   #moves(): boolean {

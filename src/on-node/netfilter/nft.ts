@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filters of nf_tables, as `nft -j list ruleset` prints them (libnftables-json(5)), as chains of a question. Tables of
-// iptables-nft are left out: iptables-save prints them better. Pure.
+// iptables-nft are left out where iptables-save has printed them: it does that better. Pure.
 import { recordOrEmpty } from '../../lib/json.ts';
 import {
   type BaseChain,
@@ -32,11 +32,15 @@ const objectsOf = (ruleset: unknown, what: string): readonly Json[] => {
 
 const keyOf = ({ family, table, name }: Json): string => `${family} ${table} ${name}`;
 
-/** Chains at these hooks that packets of the question's family pass; before the translation of addresses at PREROUTING. */
+/**
+ * Chains at these hooks that packets of the question's family pass; before the translation of addresses at PREROUTING.
+ * @param saved families, `ip` and `ip6`, whose tables of iptables-nft are read already
+ */
 export function chainsOf(
   ruleset: unknown,
   hook: 'prerouting' | 'forward',
   question: Question,
+  saved: ReadonlySet<string> = new Set(),
 ): readonly BaseChain[] {
   const rules = new Map<string, FilterRule[]>();
   for (const rule of objectsOf(ruleset, 'rule')) {
@@ -44,7 +48,7 @@ export function chainsOf(
     rules.set(key, [...(rules.get(key) ?? []), filterRule(rule, question)]);
   }
   return objectsOf(ruleset, 'chain')
-    .filter((chain) => isAsked(chain, hook))
+    .filter((chain) => isFilter(chain, hook) && !isSaved(chain, saved))
     .map((chain) => ({
       what: `nftables: chain ${chain['name']} of table ${chain['family']} ${chain['table']}`,
       policy: chain['policy'] === 'drop' ? ('drop' as const) : ('accept' as const),
@@ -61,10 +65,19 @@ function inTable(
   return new Map(own.map(([key, all]) => [key.slice(prefix.length), all]));
 }
 
-function isAsked({ family, table, hook, prio, type }: Json, asked: string): boolean {
-  const name = String(table);
-  if (OF_PROXIES.has(name) || type === 'nat') return false;
-  if (family !== 'inet' && OF_IPTABLES.has(name)) return false;
+/** A table that iptables-nft has written. */
+export const isOfIptables = ({ family, table }: Json): boolean =>
+  ['ip', 'ip6'].includes(String(family)) && OF_IPTABLES.has(String(table));
+
+export const isSaved = (chain: Json, saved: ReadonlySet<string>): boolean =>
+  isOfIptables(chain) && saved.has(String(chain['family']));
+
+/** A chain as nft, or the kernel, describes it: whether it is one of those at a hook that may filter packets of Services. */
+export function isFilter(
+  { family, table, hook, prio, type }: Json,
+  asked: 'prerouting' | 'forward',
+): boolean {
+  if (OF_PROXIES.has(String(table)) || type === 'nat') return false;
   if (family === 'netdev') return asked === 'prerouting' && hook === 'ingress';
   if (!['ip', 'ip6', 'inet'].includes(String(family)) || hook !== asked) return false;
   return asked === 'forward' || Number(prio) < DSTNAT;
@@ -92,6 +105,7 @@ function verdictIn(expression: Json): readonly Verdict[] {
   if ('accept' in expression) return [{ kind: 'accept' }];
   if ('drop' in expression || 'reject' in expression) return [{ kind: 'drop' }];
   if ('return' in expression) return [{ kind: 'return' }];
+  if (recordOrEmpty(expression['xt'])['name'] === 'REJECT') return [{ kind: 'drop' }];
   for (const kind of ['jump', 'goto'] as const) {
     const target = recordOrEmpty(expression[kind])['target'];
     if (target !== undefined) return [{ kind, chain: String(target) }];
@@ -111,6 +125,8 @@ function verdictsOfMap(map: unknown): readonly Verdict[] {
 
 function fitsOf(expression: Json, question: Question): readonly Fit[] {
   if ('limit' in expression || 'vmap' in expression) return ['some'];
+  // Of a match of iptables, nft prints the name alone.
+  if (recordOrEmpty(expression['xt'])['type'] === 'match') return ['some'];
   if (!('match' in expression)) return [];
   const { op, left, right } = recordOrEmpty(expression['match']);
   const values = valuesOf(right);

@@ -4,6 +4,7 @@ import { type BaseChain, generalDrop, possibleDrop } from './chains.ts';
 import * as iptables from './iptables.ts';
 import * as nft from './nft.ts';
 import { answers, arrivals, type NodeFacts, type Question, requests } from './question.ts';
+import type { Unread } from './unread.ts';
 
 /** What the programs of the node print of its rules. */
 export interface HostRules {
@@ -11,6 +12,8 @@ export interface HostRules {
   readonly saved: readonly { readonly program: string; readonly text: string }[];
   /** Of `nft -j list ruleset`. */
   readonly nft: unknown;
+  /** What the kernel has, and no program of the node has printed. */
+  readonly unread?: readonly Unread[];
 }
 
 export interface Obstacle {
@@ -32,11 +35,19 @@ export function findObstacle(rules: HostRules, facts: NodeFacts): Obstacle | und
   return filter === undefined ? undefined : { kind: 'host-firewall', rule: filter };
 }
 
+/** Families of nf_tables whose tables of iptables-nft have been printed. */
+export const savedFamilies = (saved: HostRules['saved']): ReadonlySet<string> =>
+  new Set(
+    saved
+      .filter(({ program }) => program.endsWith('-nft'))
+      .map(({ program }) => (program.startsWith('ip6') ? 'ip6' : 'ip')),
+  );
+
 const forwardChains = (rules: HostRules, question: Question): readonly BaseChain[] => [
   ...rules.saved.flatMap(({ program, text }) =>
     iptables.chainsOf(text, { hook: 'FORWARD', tables: ['filter', 'mangle'], program }, question),
   ),
-  ...nft.chainsOf(rules.nft, 'forward', question),
+  ...nft.chainsOf(rules.nft, 'forward', question, savedFamilies(rules.saved)),
 ];
 
 /** Before the tables in which addresses are translated. */
@@ -44,7 +55,7 @@ const arrivalChains = (rules: HostRules, question: Question): readonly BaseChain
   ...rules.saved.flatMap(({ program, text }) =>
     iptables.chainsOf(text, { hook: 'PREROUTING', tables: ['raw', 'mangle'], program }, question),
   ),
-  ...nft.chainsOf(rules.nft, 'prerouting', question),
+  ...nft.chainsOf(rules.nft, 'prerouting', question, savedFamilies(rules.saved)),
 ];
 
 const ANYTHING: Question = {

@@ -195,3 +195,22 @@ test('where nft alone is on the node the rule to add is one of nft, and advice r
   );
   expect(warn).toHaveBeenCalledTimes(1);
 });
+
+test('rules that no program prints are told once, as findings and as a warning', async () => {
+  const what = 'chain early of table inet site';
+  const unread = { topic: 'host-firewall', program: 'nft', what } as const;
+  rules = { ...policy('ACCEPT'), unread: [unread] };
+  mark = undefined;
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(true);
+  later?.();
+  await vi.waitFor(() => expect(changed).toHaveBeenCalledTimes(2));
+  expect(follower.findings()).toMatchObject([
+    { topic: 'host-firewall', what: expect.stringContaining(what), breaksServices: false },
+  ]);
+  expect(follower.findings()[0]?.advice).toContain('install nftables');
+  expect(follower.problems()).toMatchObject([
+    { isWarning: true, reason: expect.stringContaining('nft is missing') },
+  ]);
+  expect(warn).toHaveBeenCalledTimes(1);
+});

@@ -65,7 +65,6 @@ test.each([
   ['loopback', [match({ meta: { key: 'iifname' } }, 'lo'), DROP], RAW],
   ['after the translation', [match(PORT, 30_080), DROP], { hook: 'prerouting', prio: 0 }],
   ['of kube-proxy', [match(PORT, 30_080), DROP], { ...RAW, table: 'kube-proxy' }],
-  ['of iptables-nft', [match(PORT, 30_080), DROP], { ...RAW, family: 'ip', table: 'raw' }],
 ] as const)('prerouting, of no Service: %s', (_, expr, of) => {
   expect(found([expr], of)).toBeUndefined();
 });
