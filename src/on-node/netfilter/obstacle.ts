@@ -3,7 +3,14 @@
 import { type BaseChain, generalDrop, possibleDrop } from './chains.ts';
 import * as iptables from './iptables.ts';
 import * as nft from './nft.ts';
-import { answers, arrivals, type NodeFacts, type Question, requests } from './question.ts';
+import {
+  answers,
+  anyNodePort,
+  arrivals,
+  type NodeFacts,
+  type Question,
+  requests,
+} from './question.ts';
 import type { Unread } from './unread.ts';
 
 /** What the programs of the node print of its rules. */
@@ -23,16 +30,28 @@ export interface Obstacle {
 }
 
 /** undefined: eBPF may translate packets. */
-export function findObstacle(rules: HostRules, facts: NodeFacts): Obstacle | undefined {
-  const forward = [requests(facts), answers(facts)]
+export const findObstacle = (rules: HostRules, facts: NodeFacts): Obstacle | undefined =>
+  forwardDrop(rules, facts) ?? arrivalDrop(rules, arrivals(facts));
+
+/** What is in the way of Services that are not known: of pods anywhere, at any NodePort. */
+export const possibleObstacles = (rules: HostRules): readonly Obstacle[] =>
+  [forwardDrop(rules, { podRanges: [], frontends: [] }), arrivalDrop(rules, anyNodePort)].filter(
+    (one) => one !== undefined,
+  );
+
+function forwardDrop(rules: HostRules, facts: NodeFacts): Obstacle | undefined {
+  const rule = [requests(facts), answers(facts)]
     .flatMap((question) => forwardChains(rules, question))
     .map(generalDrop)
-    .find((rule) => rule !== undefined);
-  if (forward !== undefined) return { kind: 'forward', rule: forward };
-  const [filter] = arrivalChains(rules, arrivals(facts))
+    .find((one) => one !== undefined);
+  return rule === undefined ? undefined : { kind: 'forward', rule };
+}
+
+function arrivalDrop(rules: HostRules, question: Question): Obstacle | undefined {
+  const rule = arrivalChains(rules, question)
     .map(possibleDrop)
-    .filter((rule) => rule !== undefined);
-  return filter === undefined ? undefined : { kind: 'host-firewall', rule: filter };
+    .find((one) => one !== undefined);
+  return rule === undefined ? undefined : { kind: 'host-firewall', rule };
 }
 
 /** Families of nf_tables whose tables of iptables-nft have been printed. */

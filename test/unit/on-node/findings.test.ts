@@ -121,6 +121,15 @@ test.each<MarkRow>([
   expect(first.startsWith('!')).toBe(breaks);
 });
 
+test.each([
+  ['of our bit, by a probe', marked(0x4000, 0x4000), undefined, /^none by eBPF.*by rules, a clash/],
+  ['of our bit, by eBPF', marked(0x4000, 0x4000), 'bpf', /^none for Services: eBPF/],
+  ['of another bit, by a probe', marked(0x80, 0x80), undefined, /^none for Services: eBPF/],
+] as const)('marks where no rules are known: %s', (_, rule, packets, text) => {
+  const [first] = consequences('marks', { rules: { value: [rule] } }, { packets });
+  expect(first).toMatch(text);
+});
+
 describe('the files of the CNI', () => {
   const files = (...value: { file: string; plugins: string[]; problem?: string }[]) => ({
     cni: { value: { folder: '/cni', files: value } },
