@@ -212,7 +212,7 @@ onEachProxy('on-this-node', { flags: FLAGS, proxies: ['eBPF', 'rules'] }, (node)
 
   test('`probe` looks at FORWARD and at host firewalls; without nft it names the chain that it cannot read', async () => {
     const table =
-      'chain early { type filter hook prerouting priority -300; tcp dport 30090 drop; }';
+      'chain early { type filter hook prerouting priority -300; tcp dport 30090 drop; };';
     await node.nft('n1', `table inet site { ${table} }`);
     const probed = async (path: string): Promise<readonly string[]> => {
       const asked = ['env', `PATH=${path}`, process.execPath, compiledPath('main.js'), 'probe'];

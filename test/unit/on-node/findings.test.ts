@@ -216,6 +216,16 @@ describe('programs of others', () => {
     ]);
   });
 
+  test('programs whose names take CAP_SYS_ADMIN are one line, and ours are none of it', () => {
+    const nameless = { id: 17, name: undefined };
+    const hooks = ['connect4', 'connect6'].map((hook) => at(hook, '/cgroup', nameless));
+    const device = at('tcx ingress', 'eth0', own, nameless);
+    const facts = { programs: { value: [device] }, cgroupPrograms: { value: hooks } };
+    expect(found('other-programs', facts)).toEqual([
+      'could not tell: programs at tcx ingress of eth0, connect4 of /cgroup, connect6 of /cgroup have names that take CAP_SYS_ADMIN',
+    ]);
+  });
+
   test('filters of clsact run after the programs of tcx', () => {
     const other = program('mine');
     expect(programs(at('clsact ingress', 'eth0', other), at('tcx ingress', 'eth0', own))).toEqual([
