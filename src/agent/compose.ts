@@ -32,7 +32,7 @@ import { createHandOvers } from './hand-over/hand-overs.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
 import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
 import { followNodeSockets } from './node-sockets/follow.ts';
-import { openOnNode } from './on-node/open.ts';
+import { type OnNodeSettings, openOnNode } from './on-node/open.ts';
 import { withNodeWarning } from './own-node.ts';
 import { checkRunDir } from './preflight/checks.ts';
 import { createProblemLog } from './problem-log.ts';
@@ -62,7 +62,7 @@ export interface InstanceSettings {
   /** undefined: packets are served as they are whatever filters the node has. */
   readonly hostRules?: HostRulesSettings | undefined;
   /** Where the CNI has its files, and the bit by which rules say "masquerade". */
-  readonly onNode: { readonly cniFolder: string; readonly masqueradeBit: number };
+  readonly onNode: OnNodeSettings;
 }
 
 export interface ComposeParts {

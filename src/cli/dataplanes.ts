@@ -7,6 +7,7 @@ import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/prefl
 import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
 import { banOf, holds } from '../agent/probe/forbidden.ts';
 import type { Engine } from '../config/types.ts';
+import { pinnedPrograms } from '../dataplane/bpf/devices/pinned-programs.ts';
 import { pinnedConnections } from '../dataplane/bpf/flows/pinned.ts';
 import { pinnedSnapshot } from '../dataplane/bpf/inspect/pinned.ts';
 import { listPinned, type PinnedParts, removePinned } from '../dataplane/bpf/loader/cleanup.ts';
@@ -188,6 +189,10 @@ async function withRules(
 
 /** What is programmed below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
 export const programmedBelow = (bpfRoot: string): Snapshot => pinnedSnapshot(bpfRoot);
+
+/** Names of the programs that are attached, by the kernel's id. */
+export const programsBelow = (bpfRoot: string): ReadonlyMap<number, string> =>
+  pinnedPrograms(bpfRoot);
 
 /** The connections below this --bpf-root, whether an agent runs or not. Throws NOT_FOUND. */
 export const connectionsBelow = (bpfRoot: string): Connections => pinnedConnections(bpfRoot);

@@ -63,8 +63,8 @@ export interface HookPrograms {
 
 export interface HookProgram {
   readonly id: number;
-  /** Empty without CAP_SYS_ADMIN. */
-  readonly name: string;
+  /** Undefined: to read it takes CAP_SYS_ADMIN. */
+  readonly name: string | undefined;
 }
 
 /** An address of a device of the node. */

@@ -18,6 +18,8 @@ export interface Finding {
   readonly topic: Topic;
   /** What is there, with the chain, file, device or program by its name: `iptables: policy of FORWARD is DROP`. */
   readonly what: string;
+  /** The same as long as it is told no second time; absent: `what`, which then has no list in it. */
+  readonly identity?: string;
   /** What it does to Services now: `Service traffic to pods passes by the chain FAIRLEAD-FORWARD`. */
   readonly consequence: string;
   /** What to do, as a command where there is one; absent if nothing is to be done. */

@@ -6,7 +6,7 @@ import type { Finding, Topic } from './finding.ts';
 import { cniFindings, meshFindings } from './topics/cni.ts';
 import { dnsCacheFindings } from './topics/dns-cache.ts';
 import { markFindings } from './topics/marks.ts';
-import { otherProgramFindings } from './topics/other-programs.ts';
+import { namelessFindings, otherProgramFindings } from './topics/other-programs.ts';
 import { policyRoutingFindings } from './topics/policy-routing.ts';
 import { reversePathFindings } from './topics/rp-filter.ts';
 import { TOPIC_NAMES } from './topics.ts';
@@ -29,6 +29,9 @@ export function findingsOf(
     ...of('rp-filter', reversePath, (value) => reversePathFindings(value, { ...own, hasRules })),
     ...of('other-programs', programs, otherProgramFindings),
     ...of('other-programs', cgroupPrograms, otherProgramFindings),
+    ...namelessFindings(
+      [programs, cgroupPrograms].flatMap((one) => ('value' in one ? one.value : [])),
+    ),
   ];
   return TOPIC_NAMES.flatMap((name) => found.filter(({ topic }) => topic === name));
 }

@@ -3,11 +3,37 @@
 import type { Finding } from '../../on-node/finding.ts';
 import type { Obstacle } from '../../on-node/netfilter/obstacle.ts';
 
-/** One sentence that names the chain, and what to add or to choose. */
-export const adviceOf = ({ kind, rule }: Obstacle): string =>
+const LET_RULES_SERVE = 'let rules serve packets with --engine auto and --devices auto';
+
+/** What to do, and no more: it stands behind what is there and its consequence. */
+const adviceOf = ({ kind, rule }: Obstacle): string =>
   kind === 'forward'
-    ? `packets of Services to pods are dropped by ${rule}: accept them there, for example \`iptables -I FORWARD -d PODS -j ACCEPT\` and \`iptables -I FORWARD -s PODS -j ACCEPT\` with the range of the pods, or let rules serve packets with --engine auto and --devices auto`
-    : `eBPF translates packets of Services before ${rule}, which does not match them any more: let rules serve packets with --engine auto and --devices auto, or close the port with spec.loadBalancerSourceRanges or the firewall of the network`;
+    ? `add ${acceptingRules(rule).join(' and ')} with the range of the pods, or ${LET_RULES_SERVE}`
+    : `${LET_RULES_SERVE}, or close the port with spec.loadBalancerSourceRanges or the firewall of the network`;
+
+/** Of the program that has printed the chain, which is there. */
+function acceptingRules(rule: string): readonly string[] {
+  const [, chain, family, table] = /^nftables: chain (\S+) of table (\S+) (\S+): /.exec(rule) ?? [];
+  if (chain !== undefined) {
+    const address = family === 'ip6' ? 'ip6' : 'ip';
+    return ['daddr', 'saddr'].map(
+      (side) => `\`nft insert rule ${family} ${table} ${chain} ${address} ${side} PODS accept\``,
+    );
+  }
+  const [, program = 'iptables', own = 'FORWARD', of = 'filter'] =
+    /^(\S+): chain (\S+) of table (\S+): /.exec(rule) ?? [];
+  const inTable = of === 'filter' ? '' : ` -t ${of}`;
+  return ['-d', '-s'].map((side) => `\`${program}${inTable} -I ${own} ${side} PODS -j ACCEPT\``);
+}
+
+const consequenceOf = ({ kind }: Obstacle): string =>
+  kind === 'forward'
+    ? 'packets of Services to pods are dropped'
+    : 'it does not match packets of Services, which eBPF translates before it: what it closes is open';
+
+/** One sentence that names the chain, and what to add or to choose. */
+export const problemOf = (obstacle: Obstacle): string =>
+  `${obstacle.rule}: ${consequenceOf(obstacle)}; ${adviceOf(obstacle)}`;
 
 /** @param isServed rules serve packets because of it */
 export const findingOf = (obstacle: Obstacle, isServed: boolean): Finding => {
@@ -17,9 +43,6 @@ export const findingOf = (obstacle: Obstacle, isServed: boolean): Finding => {
       'rules serve packets of Services behind it, and eBPF the sockets of this node';
     return { topic, what, consequence, breaksServices: false };
   }
-  const consequence =
-    topic === 'forward'
-      ? 'packets of Services to pods are dropped'
-      : 'it does not match packets of Services, which eBPF translates before it: what it closes is open';
+  const consequence = consequenceOf(obstacle);
   return { topic, what, consequence, advice: adviceOf(obstacle), breaksServices: true };
 };

@@ -7,8 +7,9 @@ import type { Logger } from '../../log.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Finding } from '../../on-node/finding.ts';
 import { type HostRules, type Obstacle, obstacleText } from '../../on-node/netfilter/obstacle.ts';
+import { unreadFindings } from '../../on-node/netfilter/unread.ts';
 import type { Plan, ServiceKey } from '../../plan/types.ts';
-import { adviceOf, findingOf } from './advice.ts';
+import { findingOf, problemOf } from './advice.ts';
 import { createComparison } from './compare.ts';
 import { factsOf } from './facts.ts';
 
@@ -52,6 +53,9 @@ const LOOK_MS = 1_000;
 /** Where rules change all the time, reading them takes a fiftieth of a processor. */
 const REST_AFTER_READING = 50;
 
+const textOf = ({ what, consequence, advice }: Finding): string =>
+  [`${what}: ${consequence}`, advice].join('; ');
+
 class Follower implements HostRulesFollower {
   readonly #parts: HostRulesParts;
   #mark: string | undefined;
@@ -60,6 +64,8 @@ class Follower implements HostRulesFollower {
   #hasBegun = false;
   readonly #comparison = createComparison();
   #obstacle: Obstacle | undefined;
+  /** Of rules that no program has printed. */
+  #unread: readonly Finding[] = [];
   #told: string | undefined;
   #failure: string | undefined;
   /** Why rules serve packets; undefined: eBPF does. */
@@ -100,8 +106,8 @@ class Follower implements HostRulesFollower {
   }
 
   findings(): readonly Finding[] {
-    if (this.#obstacle === undefined) return [];
-    return [findingOf(this.#obstacle, this.#byRules !== undefined)];
+    if (this.#obstacle === undefined) return this.#unread;
+    return [findingOf(this.#obstacle, this.#byRules !== undefined), ...this.#unread];
   }
 
   close(): void {
@@ -117,6 +123,7 @@ class Follower implements HostRulesFollower {
       this.#readMs = clock.monotonicMs() - beganMs;
       const facts = factsOf(this.#parts.plan() ?? plan, this.#parts.localAddresses());
       this.#obstacle = this.#comparison.all(rules, facts);
+      this.#unread = unreadFindings(rules.unread ?? []);
       this.#failure = undefined;
     } catch (error) {
       // What serves goes on as it is.
@@ -140,11 +147,14 @@ class Follower implements HostRulesFollower {
 
   #tell(): void {
     const stays = this.#stays();
-    const text = this.#failure ?? (stays && adviceOf(stays));
+    const known = this.#failure ?? (stays && problemOf(stays));
+    const all = [...(known === undefined ? [] : [known]), ...this.#unread.map(textOf)];
+    const text = all.length === 0 ? undefined : all.join('. ');
     if (text === this.#told) return;
     this.#told = text;
     if (text === undefined) return;
-    this.#parts.log.warn({ reason: text }, 'a packet filter of this node affects Services');
+    const may = known === undefined ? 'may affect' : 'affects';
+    this.#parts.log.warn({ reason: text }, `a packet filter of this node ${may} Services`);
   }
 
   async #move(): Promise<boolean> {
@@ -152,6 +162,8 @@ class Follower implements HostRulesFollower {
     if (!mayMove || this.#failure !== undefined || this.#isClosed) return false;
     const wanted = this.#obstacle && obstacleText(this.#obstacle);
     const isAsItIs = (wanted === undefined) === (this.#byRules === undefined);
+    // What could not be read may be why rules serve packets.
+    if (wanted === undefined && this.#unread.length > 0) return false;
     if (isAsItIs || (wanted !== undefined && wanted === this.#stuckFor)) return false;
     const hasMoved = await move(wanted);
     this.#stuckFor = hasMoved ? undefined : wanted;

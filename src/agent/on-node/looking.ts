@@ -32,6 +32,10 @@ export interface OnNode {
   close(): void;
 }
 
+/** What is listed in a finding may grow: that is nothing new. */
+const identityOf = ({ topic, identity, what }: Finding): string =>
+  JSON.stringify([topic, identity ?? what]);
+
 export function createOnNode({ read, own, more, clock, log }: OnNodeParts): OnNode {
   let last: readonly Finding[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
@@ -41,8 +45,8 @@ export function createOnNode({ read, own, more, clock, log }: OnNodeParts): OnNo
   const listeners: ((fresh: readonly Finding[]) => void)[] = [];
   const tell = (): void => {
     const all = last.filter(({ breaksServices }) => breaksServices);
-    const fresh = all.filter(({ what }) => !broken.includes(what));
-    broken = all.map(({ what }) => what);
+    const fresh = all.filter((one) => !broken.includes(identityOf(one)));
+    broken = all.map(identityOf);
     for (const { topic, what, consequence, advice } of fresh)
       log.warn({ topic, what, consequence, advice }, 'something on this node breaks Services');
     if (fresh.length > 0) for (const listener of listeners) listener(fresh);

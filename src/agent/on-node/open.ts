@@ -15,10 +15,12 @@ import { ownFacts } from './own-facts.ts';
 export interface OnNodeSettings {
   readonly cniFolder: string;
   readonly masqueradeBit: number;
+  /** Names of the programs that this instance has attached, by id. */
+  readonly ownPrograms: () => ReadonlyMap<number, string>;
 }
 
 export function openOnNode(
-  { cniFolder, masqueradeBit }: OnNodeSettings,
+  { cniFolder, masqueradeBit, ownPrograms }: OnNodeSettings,
   {
     network,
     agent,
@@ -35,7 +37,10 @@ export function openOnNode(
 ): OnNode {
   const cgroup = dataplane.installation.cgroupRoot;
   const onNode = createOnNode({
-    read: createFactsReader({ network: () => network.current(), cgroup, cniFolder }),
+    read: createFactsReader({
+      network: () => network.current(),
+      ...{ cgroup, cniFolder, ownPrograms },
+    }),
     own: () =>
       ownFacts({
         ...{ dataplanes: dataplane.dataplanes, plan: agent.state().plan, masqueradeBit },

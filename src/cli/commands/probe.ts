@@ -48,7 +48,7 @@ async function probeNode(options: ProbeCommandOptions): Promise<void> {
     return;
   }
   // First: this thread leaves the network namespace of the node.
-  const onThisNode = findOnNode(cniConfDir, cgroupRoot);
+  const onThisNode = await findOnNode(cniConfDir, cgroupRoot);
   const results = await probe({ cgroupRoot: checkedRoot(cgroupRoot), timeoutMs });
   const report = reportOf(results, release(), engine, onThisNode);
   process.exitCode = exitCodeOf(report);

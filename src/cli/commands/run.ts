@@ -42,7 +42,7 @@ import { manifestsSource } from '../../source/manifests/source.ts';
 import type { Source } from '../../source/source.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
-import { dataplaneOf } from '../dataplanes.ts';
+import { dataplaneOf, programsBelow } from '../dataplanes.ts';
 import { deviceSettings } from '../device-settings.ts';
 import { type ChosenEngine, chooseEngine } from '../engine.ts';
 import { allEngines } from '../leftovers/engines.ts';
@@ -299,6 +299,7 @@ async function settingsOf(
     hostRules: hostRulesOf(config, chosen),
     onNode: {
       cniFolder: resolve(own.cniConfDir),
+      ownPrograms: () => programsBelow(resolve(own.bpfRoot)),
       masqueradeBit: config.netfilter.masqueradeBit,
     },
     servers: {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filters of nf_tables, as `nft -j list ruleset` prints them (libnftables-json(5)), as chains of a question. Chains of
-// iptables-nft are left out: iptables-save prints them better. Pure.
+// iptables-nft are left out where iptables-save has printed them: it does that better. Pure.
 import { recordOrEmpty } from '../../lib/json.ts';
 import {
   type BaseChain,
@@ -27,8 +27,8 @@ const OF_PROXIES = new Set(['kube-proxy']);
 /** The destination of a connection is translated at this priority. */
 const DSTNAT = -100;
 
-/** Statements that hold for some packets only; `xt`: of iptables, and not read. */
-const NARROWING = ['limit', 'quota', 'ct count', 'vmap', 'xt'] as const;
+/** Statements that hold for some packets only. */
+const NARROWING = ['limit', 'quota', 'ct count', 'vmap'] as const;
 
 const objectsOf = (ruleset: unknown, what: string): readonly Json[] => {
   const { nftables } = recordOrEmpty(ruleset);
@@ -41,11 +41,15 @@ const objectsOf = (ruleset: unknown, what: string): readonly Json[] => {
 
 const keyOf = ({ family, table, name }: Json): string => `${family} ${table} ${name}`;
 
-/** Chains at these hooks that packets of the question's family pass; before the translation of addresses at PREROUTING. */
+/**
+ * Chains at these hooks that packets of the question's family pass; before the translation of addresses at PREROUTING.
+ * @param saved families, `ip` and `ip6`, whose tables of iptables-nft are read already
+ */
 export function chainsOf(
   ruleset: unknown,
   hook: 'prerouting' | 'forward',
   question: Question,
+  saved: ReadonlySet<string> = new Set(),
 ): readonly BaseChain[] {
   const rules = new Map<string, FilterRule[]>();
   const written = objectsOf(ruleset, 'rule');
@@ -54,7 +58,7 @@ export function chainsOf(
     rules.set(key, [...(rules.get(key) ?? []), filterRule(rule, question)]);
   }
   return objectsOf(ruleset, 'chain')
-    .filter((chain) => isAsked(chain, hook) && !isSaved(chain, written))
+    .filter((chain) => isFilter(chain, hook) && !isSaved(chain, saved, written))
     .map((chain) => ({
       what: `nftables: chain ${chain['name']} of table ${chain['family']} ${chain['table']}`,
       policy: chain['policy'] === 'drop' ? ('drop' as const) : ('accept' as const),
@@ -71,22 +75,40 @@ function inTable(
   return new Map(own.map(([key, all]) => [key.slice(prefix.length), all]));
 }
 
-function isAsked({ family, table, hook, prio }: Json, asked: string): boolean {
+/** A chain that iptables-nft makes. */
+export const isOfIptables = ({ family, table, name, hook, prio }: Json): boolean =>
+  ['ip', 'ip6'].includes(String(family)) &&
+  name === String(hook).toUpperCase() &&
+  OF_IPTABLES.has(`${table} ${hook} ${prio}`);
+
+/**
+ * Whether iptables-save has printed the chain. A table of its names that somebody else has written it prints empty, or in part.
+ * @param saved families that it has printed @param rules of all tables, if they are known
+ */
+export function isSaved(
+  chain: Json,
+  saved: ReadonlySet<string>,
+  rules: readonly Json[] = [],
+): boolean {
+  const { family, table } = chain;
+  const isOwn = (rule: Json): boolean => rule['family'] === family && rule['table'] === table;
+  return (
+    saved.has(String(family)) &&
+    isOfIptables(chain) &&
+    !rules.some((rule) => isOwn(rule) && FOREIGN.test(JSON.stringify(rule['expr'])))
+  );
+}
+
+/** A chain as nft, or the kernel, describes it: whether it is one of those at a hook that may filter packets of Services. */
+export function isFilter(
+  { family, table, hook, prio }: Json,
+  asked: 'prerouting' | 'forward',
+): boolean {
   if (OF_PROXIES.has(String(table))) return false;
   // At a device, of the families netdev and inet: behind the programs of tc.
   if (hook === 'ingress') return asked === 'prerouting';
   if (!['ip', 'ip6', 'inet'].includes(String(family)) || hook !== asked) return false;
   return asked === 'forward' || Number(prio) < DSTNAT;
-}
-
-/** Whether iptables-save prints the chain. A table of its names that somebody else has written it prints empty, or in part. */
-function isSaved({ family, table, name, hook, prio }: Json, rules: readonly Json[]): boolean {
-  if (family === 'inet' || name !== String(hook).toUpperCase()) return false;
-  const isOwn = (rule: Json): boolean => rule['family'] === family && rule['table'] === table;
-  return (
-    OF_IPTABLES.has(`${table} ${hook} ${prio}`) &&
-    !rules.some((rule) => isOwn(rule) && FOREIGN.test(JSON.stringify(rule['expr'])))
-  );
 }
 
 function filterRule(rule: Json, question: Question): FilterRule {
@@ -111,6 +133,7 @@ function verdictIn(expression: Json): readonly Verdict[] {
   if ('accept' in expression) return [{ kind: 'accept' }];
   if ('drop' in expression || 'reject' in expression) return [{ kind: 'drop' }];
   if ('return' in expression) return [{ kind: 'return' }];
+  if (recordOrEmpty(expression['xt'])['name'] === 'REJECT') return [{ kind: 'drop' }];
   for (const kind of ['jump', 'goto'] as const) {
     const target = recordOrEmpty(expression[kind])['target'];
     if (target !== undefined) return [{ kind, chain: String(target) }];
@@ -130,6 +153,8 @@ function verdictsOfMap(map: unknown): readonly Verdict[] {
 
 function fitsOf(expression: Json, question: Question): readonly Fit[] {
   if (NARROWING.some((one) => one in expression)) return ['some'];
+  // Of a match of iptables, nft prints the name alone.
+  if (recordOrEmpty(expression['xt'])['type'] === 'match') return ['some'];
   if (!('match' in expression)) return [];
   const { op, left, right } = recordOrEmpty(expression['match']);
   const values = valuesOf(right);

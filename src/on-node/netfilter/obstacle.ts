@@ -3,7 +3,15 @@
 import { type BaseChain, generalDrop, possibleDrop } from './chains.ts';
 import * as iptables from './iptables.ts';
 import * as nft from './nft.ts';
-import { answers, arrivals, type NodeFacts, type Question, requests } from './question.ts';
+import {
+  answers,
+  anyNodePort,
+  arrivals,
+  type NodeFacts,
+  type Question,
+  requests,
+} from './question.ts';
+import type { Unread } from './unread.ts';
 
 /** What the programs of the node print of its rules. */
 export interface HostRules {
@@ -11,6 +19,8 @@ export interface HostRules {
   readonly saved: readonly { readonly program: string; readonly text: string }[];
   /** Of `nft -j list ruleset`. */
   readonly nft: unknown;
+  /** What the kernel has, and no program of the node has printed. */
+  readonly unread?: readonly Unread[];
 }
 
 export interface Obstacle {
@@ -20,23 +30,43 @@ export interface Obstacle {
 }
 
 /** undefined: eBPF may translate packets. */
-export function findObstacle(rules: HostRules, facts: NodeFacts): Obstacle | undefined {
-  const forward = [requests(facts), answers(facts)]
+export const findObstacle = (rules: HostRules, facts: NodeFacts): Obstacle | undefined =>
+  forwardDrop(rules, facts) ?? arrivalDrop(rules, arrivals(facts));
+
+/** What is in the way of Services that are not known: of pods anywhere, at any NodePort. */
+export const possibleObstacles = (rules: HostRules): readonly Obstacle[] =>
+  [forwardDrop(rules, { podRanges: [], frontends: [] }), arrivalDrop(rules, anyNodePort)].filter(
+    (one) => one !== undefined,
+  );
+
+function forwardDrop(rules: HostRules, facts: NodeFacts): Obstacle | undefined {
+  const rule = [requests(facts), answers(facts)]
     .flatMap((question) => forwardChains(rules, question))
     .map(generalDrop)
-    .find((rule) => rule !== undefined);
-  if (forward !== undefined) return { kind: 'forward', rule: forward };
-  const [filter] = arrivalChains(rules, arrivals(facts))
-    .map(possibleDrop)
-    .filter((rule) => rule !== undefined);
-  return filter === undefined ? undefined : { kind: 'host-firewall', rule: filter };
+    .find((one) => one !== undefined);
+  return rule === undefined ? undefined : { kind: 'forward', rule };
 }
+
+function arrivalDrop(rules: HostRules, question: Question): Obstacle | undefined {
+  const rule = arrivalChains(rules, question)
+    .map(possibleDrop)
+    .find((one) => one !== undefined);
+  return rule === undefined ? undefined : { kind: 'host-firewall', rule };
+}
+
+/** Families of nf_tables whose tables of iptables-nft have been printed. */
+export const savedFamilies = (saved: HostRules['saved']): ReadonlySet<string> =>
+  new Set(
+    saved
+      .filter(({ program }) => program.endsWith('-nft'))
+      .map(({ program }) => (program.startsWith('ip6') ? 'ip6' : 'ip')),
+  );
 
 const forwardChains = (rules: HostRules, question: Question): readonly BaseChain[] => [
   ...rules.saved.flatMap(({ program, text }) =>
     iptables.chainsOf(text, { hook: 'FORWARD', tables: ['filter', 'mangle'], program }, question),
   ),
-  ...nft.chainsOf(rules.nft, 'forward', question),
+  ...nft.chainsOf(rules.nft, 'forward', question, savedFamilies(rules.saved)),
 ];
 
 /** Before the tables in which addresses are translated. */
@@ -44,7 +74,7 @@ const arrivalChains = (rules: HostRules, question: Question): readonly BaseChain
   ...rules.saved.flatMap(({ program, text }) =>
     iptables.chainsOf(text, { hook: 'PREROUTING', tables: ['raw', 'mangle'], program }, question),
   ),
-  ...nft.chainsOf(rules.nft, 'prerouting', question),
+  ...nft.chainsOf(rules.nft, 'prerouting', question, savedFamilies(rules.saved)),
 ];
 
 const ANYTHING: Question = {

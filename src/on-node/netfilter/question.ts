@@ -70,6 +70,19 @@ export const answers = ({ podRanges }: NodeFacts): Question => ({
   isAboutMost: true,
 });
 
+/** Of any NodePort, by anybody: what is asked without Services. */
+const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
+
+export const anyNodePort: Question = {
+  source: () => 'some',
+  destination: () => 'some',
+  destinationPorts: (first, last) =>
+    first <= NODE_PORTS.last && last >= NODE_PORTS.first ? 'some' : 'none',
+  inInterface: fromOutside,
+  isDestinationLocal: 'some',
+  state: 'NEW',
+};
+
 /** Requests as they come in: to frontends, before anything is translated. */
 export const arrivals = ({ frontends }: NodeFacts): Question => ({
   source: () => 'some',

@@ -8,6 +8,7 @@ import type { NodeFacts, PolicyRule, Reading } from '../facts.ts';
 import { readCni } from './cni.ts';
 import { addressesIn, reversePaths } from './devices.ts';
 import { createMarksReader } from './marks.ts';
+import { withNames } from './program-names.ts';
 import { cgroupPrograms, devicePrograms } from './programs.ts';
 
 export interface FactsParts {
@@ -15,21 +16,32 @@ export interface FactsParts {
   /** Undefined: no programs are attached to one. */
   readonly cgroup: string | undefined;
   readonly cniFolder: string;
+  /** Names of the programs of this instance, by id; a probe has none. */
+  readonly ownPrograms?: () => ReadonlyMap<number, string>;
 }
 
 /** Never throws: a reader that fails says why. */
-export function createFactsReader({ network, cgroup, cniFolder }: FactsParts): () => NodeFacts {
+export function createFactsReader({
+  network,
+  cgroup,
+  cniFolder,
+  ownPrograms = () => new Map(),
+}: FactsParts): () => NodeFacts {
   const marks = createMarksReader();
   return () => ({
     rules: reading('ip rule', policyRules),
     markTargets: reading('rules of nf_tables', marks),
     cni: reading(cniFolder, () => readCni(cniFolder)),
     reversePath: reading('rp_filter', () => reversePaths(network())),
-    programs: reading('BPF programs of devices', () => devicePrograms(network())),
+    programs: reading('BPF programs of devices', () =>
+      withNames(devicePrograms(network()), ownPrograms),
+    ),
     cgroupPrograms:
       cgroup === undefined
         ? { value: [] }
-        : reading('BPF programs of the cgroup', () => cgroupPrograms(cgroup)),
+        : reading('BPF programs of the cgroup', () =>
+            withNames(cgroupPrograms(cgroup), ownPrograms),
+          ),
     addresses: reading('addresses', () => addressesIn(network())),
   });
 }

@@ -12,12 +12,14 @@ interface Use extends Mark {
 }
 
 const ALL = 0xffffffff;
+/** iptables.masqueradeBit unless it is set. */
+const DEFAULT_BIT = 14;
 
 /** What can be read is shown although something else cannot. */
 export function markFindings(
   rules: Reading<readonly PolicyRule[]>,
   targets: Reading<readonly MarkTarget[]>,
-  { markBit }: Pick<OwnFacts, 'markBit'>,
+  { markBit, packets }: Pick<OwnFacts, 'markBit' | 'packets'>,
 ): readonly Finding[] {
   const uses = [
     ...('value' in rules ? rules.value.flatMap(ruleUse) : []),
@@ -27,7 +29,7 @@ export function markFindings(
   const others = uses.filter((use) => !clashes.includes(use));
   return [
     ...clashes.map((use) => clash(use, markBit ?? 0)),
-    ...(others.length === 0 ? [] : [used(others, markBit)]),
+    ...(others.length === 0 ? [] : [used(others, effectOf(others, markBit, packets))]),
     ...[rules, targets].flatMap((one) =>
       'unread' in one ? [couldNotTell('marks', one.unread)] : [],
     ),
@@ -64,15 +66,24 @@ function clash({ text }: Use, bit: number): Finding {
   };
 }
 
-const used = (uses: readonly Use[], bit: number | undefined): Finding => ({
+const used = (uses: readonly Use[], consequence: string): Finding => ({
   topic: 'marks',
   what: listed([...new Set(uses.map(({ text }) => text))]),
-  consequence:
-    bit === undefined
-      ? 'none for Services: eBPF neither sets nor reads marks'
-      : `none for Services: rules use the bit ${hex(2 ** bit)} alone`,
+  consequence,
   breaksServices: false,
 });
+
+function effectOf(
+  uses: readonly Use[],
+  bit: number | undefined,
+  packets: OwnFacts['packets'],
+): string {
+  if (bit !== undefined) return `none for Services: rules use the bit ${hex(2 ** bit)} alone`;
+  const isClash = uses.some((use) => clashesWith(use, DEFAULT_BIT));
+  if (packets !== undefined || !isClash)
+    return 'none for Services: eBPF neither sets nor reads marks';
+  return `none by eBPF, which neither sets nor reads marks; by rules, a clash with their bit ${hex(2 ** DEFAULT_BIT)} unless iptables.masqueradeBit is another: connections lose the client's address, or their way`;
+}
 
 const markText = ({ value, mask }: Mark): string =>
   mask >>> 0 === ALL ? hex(value) : `${hex(value)}/${hex(mask)}`;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // BPF programs of others on the hooks that fairlead uses, and whether they run before or after ours. Pure.
+import { couldNotTell } from '../could-not-tell.ts';
 import type { HookProgram, HookPrograms } from '../facts.ts';
 import type { Finding } from '../finding.ts';
 import { listed } from './listed.ts';
@@ -50,11 +51,27 @@ function othersOf(
   const order = [...(isClsact ? before : []), ...programs, ...(isTcx ? after : [])];
   const own = order.findIndex(isOwn);
   return programs
-    .filter((program) => !isOwn(program))
+    .filter((program) => program.name !== undefined && !isOwn(program))
     .map((program) => ({
       ...{ hook, order: orderOf(order.indexOf(program), own) },
       ...{ program: nameOf(program), owner: ownerOf(program) },
     }));
+}
+
+/** One for all: they may be those of another instance of fairlead, too. */
+export function namelessFindings(hooks: readonly HookPrograms[]): readonly Finding[] {
+  const nameless = hooks.filter(({ programs }) => programs.some(({ name }) => name === undefined));
+  if (nameless.length === 0) return [];
+  const where = [...new Set(nameless.map(({ hook, on }) => `${hook} of ${on}`))];
+  return [
+    couldNotTell(
+      'other-programs',
+      `programs at ${listed(where)} have names that take CAP_SYS_ADMIN`,
+      {
+        consequence: 'whether they belong to fairlead, and what they do to Services, is not known',
+      },
+    ),
+  ];
 }
 
 const programsOf = (
@@ -63,17 +80,17 @@ const programsOf = (
   hook: string,
 ): readonly HookProgram[] => all.find((one) => one.on === on && one.hook === hook)?.programs ?? [];
 
-const isOwn = ({ name }: HookProgram): boolean => name.startsWith(OWN_PREFIX);
+const isOwn = ({ name }: HookProgram): boolean => name?.startsWith(OWN_PREFIX) === true;
 
 const orderOf = (at: number, own: number): Order => {
   if (own < 0) return 'without ours';
   return at < own ? 'before ours' : 'after ours';
 };
 
-const nameOf = ({ id, name }: HookProgram): string => (name === '' ? `program ${id}` : name);
+const nameOf = ({ id, name }: HookProgram): string => name || `program ${id}`;
 
 const ownerOf = ({ name }: HookProgram): string | undefined =>
-  OWNERS.find(([prefix]) => name.startsWith(prefix))?.[1];
+  OWNERS.find(([prefix]) => name?.startsWith(prefix))?.[1];
 
 function findingOf({ hook, order, program, owner }: Seen, on: readonly string[]): Finding {
   const whose = owner === undefined ? program : `${program} (${owner})`;
@@ -81,6 +98,7 @@ function findingOf({ hook, order, program, owner }: Seen, on: readonly string[])
   return {
     topic: 'other-programs',
     what: `${hook} of ${listed(on)}: ${whose} runs ${order}`,
+    identity: `${hook} ${whose} ${order}`,
     consequence: consequenceOf(hook, order),
     ...(isFirst && { advice: 'restart the agent, which puts its programs first again' }),
     breaksServices: isFirst && owner !== undefined && END_THE_CHAIN.includes(owner),

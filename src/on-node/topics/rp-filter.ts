@@ -22,6 +22,7 @@ export function reversePathFindings(
     {
       topic: 'rp-filter',
       what: `rp_filter is strict (1) on ${listed(strict)}`,
+      identity: 'strict',
       ...(breaksServices ? broken(affected) : harmless(affected)),
       breaksServices,
     },

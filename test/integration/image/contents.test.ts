@@ -19,7 +19,16 @@ const PROCESSORS = [
   ['amd64', { inFile: 'x86-64', emulator: 'qemu-x86_64-static', node: 'x64' }],
   ['arm64', { inFile: 'ARM aarch64', emulator: 'qemu-aarch64-static', node: 'arm64' }],
 ] as const;
-const PACKAGES = ['libc6', 'libbpf1', 'libelf1', 'libstdc++6', 'iptables', 'busybox', 'tini'];
+const PACKAGES = [
+  'libc6',
+  'libbpf1',
+  'libelf1',
+  'libstdc++6',
+  'iptables',
+  'nftables',
+  'busybox',
+  'tini',
+];
 /** The addon, loaded past the permissions that it asks for; and its calls into libbpf. */
 const LOAD = `process.dlopen(module, process.argv[1]);
   console.log(process.arch, module.exports.libbpfVersion());`;
@@ -103,6 +112,11 @@ describe.each(PROCESSORS)('the image for %s', (architecture, { inFile, emulator,
     ])('iptables-%s runs', async (name, code, text) => {
       const ran = await emulate(`usr/sbin/xtables-${name}-multi`, 'iptables', '--version');
       expect([ran.code, ran.stdout + ran.stderr]).toEqual([code, expect.stringMatching(text)]);
+    });
+
+    test('nft runs', async () => {
+      const ran = await emulate('usr/sbin/nft', '--version');
+      expect([ran.code, ran.stdout]).toEqual([0, expect.stringMatching(/^nftables v1\./)]);
     });
   });
 });

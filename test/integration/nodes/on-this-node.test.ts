@@ -209,4 +209,26 @@ onEachProxy('on-this-node', { flags: FLAGS, proxies: ['eBPF', 'rules'] }, (node)
     expect(report.onThisNode.map(({ topic }) => topic)).toContain('policy-routing');
     await ip(node, 'rule del from 10.1.1.5 lookup 7');
   });
+
+  test('`probe` looks at FORWARD and at host firewalls; without nft it names the chain that it cannot read', async () => {
+    const table =
+      'chain early { type filter hook prerouting priority -300; tcp dport 30090 drop; };';
+    await node.nft('n1', `table inet site { ${table} }`);
+    const probed = async (path: string): Promise<readonly string[]> => {
+      const asked = ['env', `PATH=${path}`, process.execPath, compiledPath('main.js'), 'probe'];
+      const report = await node.run('n1', [
+        ...['sh', '-c', '"$@" || true', 'sh', ...asked, '-o', 'json', ...FLAGS],
+      ]);
+      return (JSON.parse(report) as ProbeReport).onThisNode
+        .filter(({ topic }) => topic === 'host-firewall')
+        .map(({ what }) => what);
+    };
+    expect(await probed(process.env['PATH'] ?? '')).toEqual([
+      expect.stringContaining('nftables: chain early of table inet site'),
+    ]);
+    expect(await probed(folder)).toContainEqual(
+      'could not tell: chain early of table inet site cannot be read: nft is missing or fails',
+    );
+    await node.nft('n1', 'delete table inet site');
+  });
 });

@@ -113,6 +113,15 @@ test.each<MarkRow>([
   expect(first.startsWith('!')).toBe(breaks);
 });
 
+test.each([
+  ['of our bit, by a probe', marked(0x4000, 0x4000), undefined, /^none by eBPF.*by rules, a clash/],
+  ['of our bit, by eBPF', marked(0x4000, 0x4000), 'bpf', /^none for Services: eBPF/],
+  ['of another bit, by a probe', marked(0x80, 0x80), undefined, /^none for Services: eBPF/],
+] as const)('marks where no rules are known: %s', (_, rule, packets, text) => {
+  const [first] = consequences('marks', { rules: { value: [rule] } }, { packets });
+  expect(first).toMatch(text);
+});
+
 describe('the files of the CNI', () => {
   const files = (...value: { file: string; plugins: string[]; problem?: string }[]) => ({
     cni: { value: { folder: '/cni', files: value } },
@@ -223,6 +232,16 @@ describe('programs of others', () => {
       'tcx ingress of eth0, eth1: mine runs before ours',
       'tcx ingress of eth0: later runs after ours',
       'XDP of eth0: program 17 runs without ours',
+    ]);
+  });
+
+  test('programs whose names take CAP_SYS_ADMIN are one line, and ours are none of it', () => {
+    const nameless = { id: 17, name: undefined };
+    const hooks = ['connect4', 'connect6'].map((hook) => at(hook, '/cgroup', nameless));
+    const device = at('tcx ingress', 'eth0', own, nameless);
+    const facts = { programs: { value: [device] }, cgroupPrograms: { value: hooks } };
+    expect(found('other-programs', facts)).toEqual([
+      'could not tell: programs at tcx ingress of eth0, connect4 of /cgroup, connect6 of /cgroup have names that take CAP_SYS_ADMIN',
     ]);
   });
 

@@ -2,20 +2,10 @@
 // Rules of nf_tables that write the mark of packets or connections, in this process's network namespace: the targets MARK and CONNMARK of
 // iptables-nft (linux/netfilter/xt_mark.h, xt_connmark.h), and nft's own `meta mark set` and `ct mark set`.
 
-import { NLM_F, netlinkRequest } from '../request.ts';
-import { attribute, attributeIn, joined, type Span, u32, viewOf } from '../wire.ts';
+import { attribute, attributeIn, type Span, u32, viewOf } from '../wire.ts';
+import { dump, FAMILIES } from './dump.ts';
 import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_IMMEDIATE, NFTA_RULE, NFTA_TARGET } from './rules.ts';
-import {
-  bytesOf,
-  NETLINK_NETFILTER,
-  NFTA_DATA,
-  NFTABLES,
-  nested,
-  textAt,
-  textOf,
-  whole,
-  within,
-} from './table.ts';
+import { bytesOf, NFTA_DATA, nested, textAt, textOf, whole, within } from './table.ts';
 
 export interface NftMark {
   /** As nft names it: `ip`, `ip6`, `inet`. */
@@ -38,14 +28,6 @@ const MARK_KEY = 3;
 /** The mode of CONNMARK that copies the mark of the connection to the packet. */
 const RESTORE = 2;
 const ALL = 0xffffffff;
-const FAMILIES: Readonly<Record<number, string>> = {
-  1: 'inet',
-  2: 'ip',
-  3: 'arp',
-  7: 'bridge',
-  10: 'ip6',
-};
-
 /** @param isAsked tables whose rules are read. Throws the kernel's errno. */
 export function nftMarks(isAsked: (family: string, table: string) => boolean): readonly NftMark[] {
   const tables = dump(NFT_MSG_GETTABLE, 0, []).map((body) => ({
@@ -125,13 +107,3 @@ function ofExpression(
   if (key === undefined || view.getUint32(key.from) !== MARK_KEY) return undefined;
   return { target: `${name} mark`, mask: ALL, isOfPackets: name === 'meta' };
 }
-
-const dump = (
-  message: number,
-  family: number,
-  attributes: readonly Uint8Array[],
-): readonly Uint8Array[] =>
-  netlinkRequest({
-    ...{ protocol: NETLINK_NETFILTER, type: NFTABLES | message, flags: NLM_F.DUMP },
-    body: joined([Uint8Array.of(family, 0, 0, 0), ...attributes]),
-  }).map(({ body }) => body);

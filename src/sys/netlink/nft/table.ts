@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the maps of a table of nf_tables hold, in this process's network namespace, without the program nft, which images lack.
+// What the maps of a table of nf_tables hold, in this process's network namespace, without the program nft, which a node may lack.
 import { reasonOf } from '../../../errors.ts';
 import { NLM_F, netlinkRequest } from '../request.ts';
 import { attribute, attributeIn, joined, type Span, text, viewOf } from '../wire.ts';

@@ -129,6 +129,22 @@ test('rules that serve packets go on while the obstacle is there, and end with i
   expect(follower.findings()).toEqual([]);
 });
 
+test('a program that fails for once does not move packets back', async () => {
+  rules = policy('DROP');
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(true);
+  const what = 'chain FORWARD of table ip filter';
+  const unread = [{ topic: 'forward', program: 'iptables-nft-save', what } as const];
+  rules = { saved: [], nft: undefined, unread };
+  mark = 'b';
+  await looked();
+  expect(move).toHaveBeenCalledTimes(1);
+  rules = policy('ACCEPT');
+  mark = 'c';
+  await looked();
+  expect(move).toHaveBeenLastCalledWith(undefined);
+});
+
 test('rules that cannot be written leave packets with eBPF: it is tried once, and told like a setting that forbids it', async () => {
   rules = policy('DROP');
   move.mockResolvedValueOnce(false);
@@ -174,11 +190,13 @@ test('where rules cannot serve packets the chain is named once, in log and statu
     {
       topic: 'forward',
       breaksServices: true,
-      advice: expect.stringContaining('iptables -I FORWARD'),
+      advice: expect.stringMatching(/^add `iptables-nft -I FORWARD -d PODS -j ACCEPT` and /),
     },
   ]);
   expect(warn).toHaveBeenCalledTimes(1);
-  expect(follower.problems()).toMatchObject([{ isWarning: true }]);
+  expect(follower.problems()).toMatchObject([
+    { isWarning: true, reason: expect.stringContaining('chain FORWARD of table filter') },
+  ]);
   rules = policy('ACCEPT');
   later?.();
   await vi.waitFor(() => expect(follower.problems()).toEqual([]));
@@ -217,4 +235,37 @@ test('after close nothing moves', async () => {
   expect(await follower.check(PLAN, 'all')).toBe(false);
   follower.close();
   expect(later).toBeUndefined();
+});
+
+test('where nft alone is on the node the rule to add is one of nft, and advice repeats nothing', async () => {
+  const chain = { family: 'inet', table: 'fw', name: 'fwd', hook: 'forward', prio: 0 };
+  rules = { saved: [], nft: { nftables: [{ chain: { ...chain, policy: 'drop' } }] } };
+  const follower = follow({ mayMove: false });
+  await follower.check(PLAN, 'all');
+  const [{ what = '', consequence = '', advice = '' } = {}] = follower.findings();
+  expect(advice).toContain('`nft insert rule inet fw fwd ip daddr PODS accept`');
+  expect([advice.includes(what), advice.includes(consequence)]).toEqual([false, false]);
+  expect(follower.problems()[0]?.reason).toContain(
+    'chain fwd of table inet fw: its policy is DROP',
+  );
+  expect(warn).toHaveBeenCalledTimes(1);
+});
+
+test('rules that no program prints are told once, as findings and as a warning', async () => {
+  const what = 'chain early of table inet site';
+  const unread = { topic: 'host-firewall', program: 'nft', what } as const;
+  rules = { ...policy('ACCEPT'), unread: [unread] };
+  mark = undefined;
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(false);
+  await looked();
+  expect(changed).toHaveBeenCalledTimes(2);
+  expect(follower.findings()).toMatchObject([
+    { topic: 'host-firewall', what: expect.stringContaining(what), breaksServices: false },
+  ]);
+  expect(follower.findings()[0]?.advice).toContain('install nftables');
+  expect(follower.problems()).toMatchObject([
+    { isWarning: true, reason: expect.stringContaining('nft is missing') },
+  ]);
+  expect(warn).toHaveBeenCalledTimes(1);
 });

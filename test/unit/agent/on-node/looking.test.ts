@@ -8,10 +8,12 @@ function watch() {
   const pending: { readonly delayMs: number; readonly action: () => void }[] = [];
   const warned: string[] = [];
   const told: string[] = [];
-  const state = { nowMs: 0, looks: 0, isStrict: false };
+  const state = { nowMs: 0, looks: 0, isStrict: false, strict: ['eth0'] };
   const read = (): NodeFacts => {
     state.looks++;
-    const reversePath = state.isStrict ? [{ device: 'eth0', mode: 'strict' as const }] : [];
+    const reversePath = state.isStrict
+      ? state.strict.map((device) => ({ device, mode: 'strict' as const }))
+      : [];
     return {
       rules: { value: [{ family: 'IPv4', priority: 1, text: 'from all lookup 2' }] },
       ...{ markTargets: { value: [] }, programs: { value: [] }, addresses: { value: [] } },
@@ -83,4 +85,13 @@ test('what breaks Services is told when it comes, and again when it comes back',
   state.isStrict = true;
   next();
   expect(told).toEqual(['rp-filter', 'rp-filter']);
+});
+
+test('a further device of a finding is no second warning', () => {
+  const { told, warned, next, state } = watch();
+  state.isStrict = true;
+  next();
+  state.strict = ['eth0', 'eth1'];
+  next();
+  expect([told, warned]).toEqual([['rp-filter'], ['rp-filter']]);
 });

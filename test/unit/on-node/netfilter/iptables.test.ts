@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules as programs of the field write them, and whether packets that eBPF has translated would meet another verdict.
 import { expect, test } from 'vitest';
-import { findObstacle, obstacleText } from '../../../../src/on-node/netfilter/obstacle.ts';
+import {
+  findObstacle,
+  obstacleText,
+  possibleObstacles,
+} from '../../../../src/on-node/netfilter/obstacle.ts';
 import type { NodeFacts } from '../../../../src/on-node/netfilter/question.ts';
 
 const FACTS: NodeFacts = {
@@ -203,4 +207,18 @@ test('the text names the chain', () => {
   const rule = 'iptables: chain FORWARD of table filter: its policy is DROP';
   expect(obstacleText({ kind: 'forward', rule })).toContain(rule);
   expect(obstacleText({ kind: 'host-firewall', rule })).toContain(rule);
+});
+
+test('without Services, any NodePort and any pod is asked about', () => {
+  const kinds = (raw: readonly string[], policy: string): readonly string[] => {
+    const text = `${table('raw', raw)}${table('filter', chains(policy))}`;
+    const rules = { saved: [{ program: 'iptables-nft', text }], nft: undefined };
+    return possibleObstacles(rules).map(({ kind }) => kind);
+  };
+  const closing = (ports: string): readonly string[] => [
+    ':PREROUTING ACCEPT [0:0]',
+    `-A PREROUTING -p tcp -m multiport --dports ${ports} -j DROP`,
+  ];
+  expect(kinds(closing('30080:30090'), 'DROP')).toEqual(['forward', 'host-firewall']);
+  expect(kinds(closing('22'), 'ACCEPT')).toEqual([]);
 });

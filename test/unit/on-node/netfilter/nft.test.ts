@@ -46,7 +46,8 @@ function found(expressions: readonly (readonly object[])[], of: Of): string | un
     ...expressions.map((expr, handle) => ({ rule: { ...own, chain: name, handle, expr } })),
     ...more.map((one) => ({ rule: { ...own, ...one } })),
   ];
-  const obstacle = findObstacle({ saved: [], nft: { nftables } }, FACTS);
+  const saved = ['iptables-nft', 'ip6tables-nft'].map((program) => ({ program, text: '' }));
+  const obstacle = findObstacle({ saved, nft: { nftables } }, FACTS);
   return obstacle && `${obstacle.kind}: ${obstacle.rule}`;
 }
 const RAW = { hook: 'prerouting', prio: -300 };
