@@ -58,6 +58,18 @@ std::string ErrnoName(int error) {
   return name ? name : "E" + std::to_string(error);
 }
 
+Napi::Array ErrnoNames(Napi::Env env, const std::vector<int>& errors) {
+  Napi::Array names = Napi::Array::New(env, errors.size());
+  for (uint32_t i = 0; i < errors.size(); i++) {
+    if (errors[i] == 0) {
+      names.Set(i, env.Undefined());
+    } else {
+      names.Set(i, Napi::String::New(env, ErrnoName(errors[i])));
+    }
+  }
+  return names;
+}
+
 Napi::Value MakeError(Napi::Env env, const Failure& failure) {
   std::string code = failure.code.empty() ? ErrnoName(failure.error) : failure.code;
   napi_value value = nullptr;

@@ -7,6 +7,7 @@
 #include <napi.h>
 
 #include <string>
+#include <vector>
 
 namespace fairlead {
 
@@ -19,6 +20,9 @@ struct Failure {
 };
 
 std::string ErrnoName(int error);
+
+// The name of each error, and undefined for 0.
+Napi::Array ErrnoNames(Napi::Env env, const std::vector<int>& errors);
 
 Napi::Value MakeError(Napi::Env env, const Failure& failure);
 

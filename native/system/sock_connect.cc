@@ -80,16 +80,7 @@ class SocketsConnect : public Napi::AsyncWorker {
     for (const Request& request : requests_) errors_.push_back(ConnectOne(request));
   }
 
-  void OnOK() override {
-    Napi::Array errors = Napi::Array::New(Env(), errors_.size());
-    for (uint32_t i = 0; i < errors_.size(); i++) {
-      Napi::Value error = errors_[i] == 0
-                              ? Env().Undefined()
-                              : Napi::String::New(Env(), ErrnoName(errors_[i])).As<Napi::Value>();
-      errors.Set(i, error);
-    }
-    deferred_.Resolve(errors);
-  }
+  void OnOK() override { deferred_.Resolve(ErrnoNames(Env(), errors_)); }
 
  private:
   Napi::Promise::Deferred deferred_;

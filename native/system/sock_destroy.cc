@@ -67,14 +67,7 @@ class SocketsDestroy : public Napi::AsyncWorker {
 
   void OnOK() override {
     if (!is_done_) return deferred_.Reject(MakeError(Env(), failure_));
-    Napi::Array errors = Napi::Array::New(Env(), errors_.size());
-    for (uint32_t i = 0; i < errors_.size(); i++) {
-      Napi::Value error = errors_[i] == 0
-                              ? Env().Undefined()
-                              : Napi::String::New(Env(), ErrnoName(errors_[i])).As<Napi::Value>();
-      errors.Set(i, error);
-    }
-    deferred_.Resolve(errors);
+    deferred_.Resolve(ErrnoNames(Env(), errors_));
   }
 
  private:
