@@ -15,7 +15,7 @@ export interface FollowsPackets {
   packetsMoved(): void;
 }
 
-/** undefined: packets are served as they are, whatever filters the node has. */
+/** undefined: packets are served as they are, whatever filters the node has, or by rules from the start. */
 export function hostRulesOf(
   hostRules: HostRulesSettings | undefined,
   dataplane: ComposedDataplane,
@@ -33,7 +33,7 @@ export function hostRulesOf(
     readonly parts: readonly FollowsPackets[];
   },
 ): HostRulesFollower | undefined {
-  if (hostRules === undefined) return undefined;
+  if (hostRules === undefined || dataplane.installation.fallback !== undefined) return undefined;
   const move = async (reason: string | undefined): Promise<boolean> => {
     if (dataplane.movePackets === undefined) return false;
     const why = reason ?? 'no filter of this node needs to see the packets of Services first';
