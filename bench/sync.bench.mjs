@@ -10,7 +10,7 @@ import { createBpfDataplane } from '../build/js/dataplane/bpf/dataplane.js';
 import { kernelTables } from '../build/js/dataplane/bpf/maps/kernel.js';
 import { createMemoryTables } from '../build/js/dataplane/bpf/maps/memory.js';
 import { bpfCapabilities } from '../build/js/dataplane/capabilities.js';
-import { createRouter } from '../build/js/dataplane/router.js';
+import { createRouter } from '../build/js/dataplane/router/router.js';
 import { createPlanner } from '../build/js/plan/planner.js';
 import { openObject, waitGracePeriod } from '../build/js/sys/native.js';
 import { ENDPOINTS, SETTINGS, serviceChange, sliceChange } from './plan-objects.mjs';
