@@ -32,18 +32,22 @@ export function createMoving(
   const toRules = async (reason: string): Promise<boolean> => {
     const fallback = { what: 'packets', reason } as const;
     const opened = await openRules(fallback);
-    if (isClosed) opened?.close();
-    if (opened === undefined || isClosed) return false;
-    await turns(async () => {
+    if (opened === undefined) return false;
+    return turns(async () => {
+      if (isClosed) {
+        opened.close();
+        return false;
+      }
       rules?.close();
       rules = opened;
       current = composed(fallback);
+      return true;
     });
-    return true;
   };
   /** What is written of the rules stays until the hand-over of engines removes it. */
   const back = (): Promise<boolean> =>
     turns(async () => {
+      if (isClosed) return false;
       rules?.close();
       rules = undefined;
       current = composed();

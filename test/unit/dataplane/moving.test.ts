@@ -98,3 +98,29 @@ test('rules that are opened while it is closed are closed, too', async () => {
   expect(await moved).toBe(false);
   expect(rules.isClosed).toBe(true);
 });
+
+test.each(['a firewall', undefined])(
+  'closed while a move waits for a sync (to %s): nothing is opened anew',
+  async (reason) => {
+    const { moving, bpf, rules } = started();
+    let end: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    bpf.sync = async () => {
+      await held;
+      throw new Error('closed');
+    };
+    const served: boolean[] = [];
+    bpf.servePackets = (isServed: boolean) => void served.push(isServed);
+    const sync = moving.sync(PLAN, 'all', []).catch(() => undefined);
+    const moved = moving.movePackets?.(reason);
+    await new Promise(setImmediate);
+    moving.close();
+    end();
+    await sync;
+    expect(await moved).toBe(false);
+    expect(served).toEqual([]);
+    expect(rules.isClosed).toBe(reason !== undefined);
+  },
+);
