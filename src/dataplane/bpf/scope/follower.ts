@@ -152,11 +152,14 @@ class Follower implements ScopeFollower {
     const all = new Set([...entries.keys(), ...this.#known.keys()]);
     const isDue = (cookie: bigint): boolean =>
       entries.get(cookie)?.state === 'asked' || (this.#known.get(cookie)?.dueMs ?? 0) <= nowMs;
+    const failures: unknown[] = [];
     for (const cookie of [...all].filter(isDue)) {
       if (this.#isClosed) return;
-      await this.#lookAt(cookie, entries.get(cookie), find);
+      // One that has no room in the map holds up no other.
+      await this.#lookAt(cookie, entries.get(cookie), find).catch((error) => failures.push(error));
     }
     this.#writeUnlooked();
+    if (failures.length > 0) throw failures[0];
   }
 
   #read(): ReadonlyMap<bigint, ScopeEntry> {
@@ -176,21 +179,35 @@ class Follower implements ScopeFollower {
     const guess = known ?? (entry?.tgid ? `/proc/${entry.tgid}/ns/net` : undefined);
     let path = guess;
     let seen = guess === undefined ? undefined : await this.#tryLook(guess, cookie);
-    if (seen === undefined) {
-      path = (await find()).get(cookie);
-      seen = path === undefined ? undefined : await this.#tryLook(path, cookie);
+    if (seen === undefined || seen === 'unknown') {
+      const other = (await find()).get(cookie);
+      path = other ?? guess;
+      seen = other === undefined ? seen : await this.#tryLook(other, cookie);
     }
-    if (seen === undefined) this.#missed(cookie, entry);
+    const isKnown = entry !== undefined && entry.state !== 'asked';
+    if (seen === 'unknown' && isKnown) this.#lookSoon(cookie, entry);
+    else if (seen === undefined || seen === 'unknown') this.#missed(cookie, entry);
     else this.#saw(cookie, entry, path, seen);
   }
 
-  /** One that may not be entered by this path may be by another. */
-  async #tryLook(path: string, cookie: bigint): Promise<Seen | undefined> {
+  /** `unknown`: it may not be entered by this path, or not now. */
+  async #tryLook(path: string, cookie: bigint): Promise<Seen | 'unknown' | undefined> {
     try {
       return await this.#parts.look(path, cookie);
     } catch {
-      return undefined;
+      return 'unknown';
     }
+  }
+
+  /** What is known of it counts until it can be looked at again. */
+  #lookSoon(cookie: bigint, { state }: ScopeEntry): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const unlooked = { path: undefined, way: 'none', hasAsked: true } as const;
+    const known = this.#known.get(cookie) ?? {
+      ...{ sinceMs: nowMs, isAsPackets: state === 'packets' },
+      ...unlooked,
+    };
+    this.#known.set(cookie, { ...known, dueMs: nowMs + SOONEST_LOOK_MS });
   }
 
   /** What has not asked needs an entry only if it is to be served as packets. */

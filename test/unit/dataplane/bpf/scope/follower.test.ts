@@ -35,7 +35,14 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
   const map = new Map([...entries].map(([cookie, entry]) => [cookie, encodeScope(entry)]));
   const pods = new Map<bigint, { redirects: readonly Redirect[] }>();
   const nothing = (): void => undefined;
-  const state = { looks: [] as string[], scans: [] as string[], asks: nothing, isServed: true };
+  const state = {
+    looks: [] as string[],
+    scans: [] as string[],
+    asks: nothing,
+    isServed: true,
+    fails: false,
+    full: 0n,
+  };
   const cookieOf = (key: Uint8Array): bigint => new BigUint64Array(key.slice().buffer)[0] ?? 0n;
   const seen = (cookie: bigint): Seen | undefined => {
     const pod = pods.get(cookie);
@@ -52,7 +59,10 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
         values: new Uint8Array([...map.values()].flatMap((value) => [...value])),
         count: map.size,
       }),
-      put: (key, value) => void map.set(cookieOf(key), value),
+      put: (key, value) => {
+        if (state.full !== 0n && cookieOf(key) === state.full) throw new Error('E2BIG');
+        map.set(cookieOf(key), value);
+      },
       delete: (key) => map.delete(cookieOf(key)),
     },
     plain: plainNamespaces(plain.buffer),
@@ -62,6 +72,7 @@ function nodeWith(entries: ReadonlyMap<bigint, ScopeEntry>) {
     },
     look: async (path, cookie) => {
       state.looks.push(path);
+      if (state.fails) throw new Error('EMFILE');
       return path === '/proc/40/ns/net' || path === `/run/${cookie}` ? seen(cookie) : undefined;
     },
     paths: async (which) => {
@@ -185,4 +196,29 @@ test('the older a namespace, the later it is looked at again', async () => {
 
 test('keys are cookies', () => {
   expect([...netnsKey(0x0102n)]).toEqual([2, 1, 0, 0, 0, 0, 0, 0]);
+});
+
+test('a look that fails for once takes nothing back: it is looked at again within a second', async () => {
+  const { pods, state, entry, asks, later } = nodeWith(new Map());
+  pods.set(5n, { redirects: REDIRECT });
+  await asks(5n);
+  state.fails = true;
+  await later(SOONEST_LOOK_MS);
+  expect(entry(5n)?.state).toBe('packets');
+  expect(entry(UNKNOWN_NETNS)?.state).toBe('packets');
+  state.fails = false;
+  pods.set(5n, { redirects: [] });
+  await later(SOONEST_LOOK_MS);
+  expect(entry(5n)?.state).toBe('sockets');
+});
+
+test('a namespace that has no room in the map holds up no other', async () => {
+  const { pods, state, entry, quiet } = nodeWith(new Map());
+  for (const cookie of [5n, 6n]) pods.set(cookie, { redirects: REDIRECT });
+  state.full = 5n;
+  await quiet();
+  await quiet();
+  expect(entry(5n)).toBeUndefined();
+  expect(entry(6n)?.state).toBe('packets');
+  expect(entry(UNKNOWN_NETNS)?.state).toBe('packets');
 });
