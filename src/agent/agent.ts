@@ -250,9 +250,9 @@ class RunningAgent implements Agent {
     const { services: changed, changes, isFull: isAsked } = this.#next.take(plan);
     if (plan === undefined) return;
     const { dataplane, beforeSync } = this.#parts;
-    const isFull = (await beforeSync?.(plan, isAsked ? 'all' : changed)) === true || isAsked;
-    if (this.#isStopped) return;
     try {
+      const isFull = (await beforeSync?.(plan, isAsked ? 'all' : changed)) === true || isAsked;
+      if (this.#isStopped) return;
       this.#isBatchOut = true;
       const report = await dataplane
         .sync(plan, isFull ? 'all' : changed, this.#addresses)

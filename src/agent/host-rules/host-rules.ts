@@ -165,7 +165,13 @@ class Follower implements HostRulesFollower {
     // What could not be read may be why rules serve packets.
     if (wanted === undefined && this.#unread.length > 0) return false;
     if (isAsItIs || (wanted !== undefined && wanted === this.#stuckFor)) return false;
-    const hasMoved = await move(wanted);
+    const hasMoved = await move(wanted).catch((error: unknown) => {
+      this.#parts.log.warn(
+        { reason: reasonOf(error) },
+        'packets could not move, and are served as before',
+      );
+      return false;
+    });
     this.#stuckFor = hasMoved ? undefined : wanted;
     if (hasMoved) this.#byRules = wanted;
     return hasMoved;

@@ -297,6 +297,40 @@ describe('a sync that throws', () => {
     expect(agent.state().failed).toEqual([]);
   });
 
+  test('so is one before which the question who serves packets throws', async () => {
+    agent.stop();
+    const beforeSync = vi.fn(async () => false);
+    agent = createAgent({
+      ...{ planner, dataplane, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
+      log: createLogger('error', 'json'),
+    });
+    agent.sourceSynced();
+    await turns();
+    beforeSync.mockRejectedValueOnce(new Error('EIO'));
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    expect(frontends()).toBe(0);
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(frontends()).toBe(1);
+  });
+
+  test('everything is synced when packets have moved before it', async () => {
+    agent.stop();
+    const beforeSync = vi.fn(async () => false);
+    agent = createAgent({
+      ...{ planner, dataplane, addresses, auditIntervalMs: AUDIT_MS, beforeSync },
+      log: createLogger('error', 'json'),
+    });
+    agent.sourceSynced();
+    await turns();
+    syncs = [];
+    beforeSync.mockResolvedValueOnce(true);
+    agent.accept([put('s1', '10.1.1.1')]);
+    await turns();
+    expect(syncs).toEqual(['all']);
+    expect(beforeSync).toHaveBeenLastCalledWith(expect.anything(), ['default/s1']);
+  });
+
   test('at start delays readiness only until everything is programmed, by an audit too', async () => {
     const mend = failSyncs();
     agent.accept([put('s1', '10.1.1.1')]);

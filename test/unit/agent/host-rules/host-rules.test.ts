@@ -157,6 +157,19 @@ test('rules that cannot be written leave packets with eBPF: it is tried once, an
   expect(move).toHaveBeenCalledTimes(1);
 });
 
+test('a move that fails ends neither the sync nor the looks', async () => {
+  rules = policy('DROP');
+  move.mockRejectedValueOnce(new Error('EIO'));
+  const follower = follow();
+  expect(await follower.check(PLAN, 'all')).toBe(false);
+  expect(warn).toHaveBeenCalledWith({ reason: 'EIO' }, expect.stringContaining('could not move'));
+  expect(follower.findings()).toMatchObject([{ topic: 'forward', breaksServices: true }]);
+  rules = policy('ACCEPT');
+  mark = 'b';
+  await looked();
+  expect(follower.findings()).toEqual([]);
+});
+
 test('while packets move, frontends wait: what is synced then is compared after it', async () => {
   let hasMoved: (isDone: boolean) => void = () => undefined;
   const follower = follow();
