@@ -22,7 +22,7 @@ const HOOKS_OF_DEVICES = ['ingress', 'egress'] as const;
 
 /** Throws the kernel's errno. */
 export function nftBaseChains(): readonly NftBaseChain[] {
-  return dump(NFT_MSG_GETCHAIN, 0, []).flatMap((body): readonly NftBaseChain[] => {
+  return dump({ message: NFT_MSG_GETCHAIN }).flatMap((body): readonly NftBaseChain[] => {
     const view = viewOf(body);
     const hook = attributeIn(view, whole(body), NFTA_CHAIN.HOOK);
     const number = within(view, hook, NFTA_HOOK.NUMBER);

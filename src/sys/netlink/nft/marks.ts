@@ -2,10 +2,10 @@
 // Rules of nf_tables that write the mark of packets or connections, in this process's network namespace: the targets MARK and CONNMARK of
 // iptables-nft (linux/netfilter/xt_mark.h, xt_connmark.h), and nft's own `meta mark set` and `ct mark set`.
 
-import { attribute, attributeIn, type Span, u32, viewOf } from '../wire.ts';
+import { attributeIn, type Span, u32, viewOf } from '../wire.ts';
 import { dump, FAMILIES } from './dump.ts';
-import { NFT_MSG_GETRULE, NFTA_EXPR, NFTA_IMMEDIATE, NFTA_RULE, NFTA_TARGET } from './rules.ts';
-import { bytesOf, NFTA_DATA, nested, textAt, textOf, whole, within } from './table.ts';
+import { expressionsIn, NFT_MSG_GETRULE, NFTA_IMMEDIATE, NFTA_RULE, NFTA_TARGET } from './rules.ts';
+import { bytesOf, NFTA_DATA, named, textAt, textOf, within } from './table.ts';
 
 export interface NftMark {
   /** As nft names it: `ip`, `ip6`, `inet`. */
@@ -30,7 +30,7 @@ const RESTORE = 2;
 const ALL = 0xffffffff;
 /** @param isAsked tables whose rules are read. Throws the kernel's errno. */
 export function nftMarks(isAsked: (family: string, table: string) => boolean): readonly NftMark[] {
-  const tables = dump(NFT_MSG_GETTABLE, 0, []).map((body) => ({
+  const tables = dump({ message: NFT_MSG_GETTABLE }).map((body) => ({
     number: body[0] ?? 0,
     family: FAMILIES[body[0] ?? 0] ?? '',
     table: textAt(body, NFTA_TABLE_NAME) ?? '',
@@ -38,9 +38,10 @@ export function nftMarks(isAsked: (family: string, table: string) => boolean): r
   return tables
     .filter(({ family, table }) => isAsked(family, table))
     .flatMap(({ number, family, table }) =>
-      dump(NFT_MSG_GETRULE, number, [
-        attribute(NFTA_RULE.TABLE, new TextEncoder().encode(`${table}\0`)),
-      ])
+      dump({
+        ...{ message: NFT_MSG_GETRULE, family: number },
+        attributes: [named(NFTA_RULE.TABLE, table)],
+      })
         // Before Linux 4.18 the rules of all tables are listed.
         .filter((body) => textAt(body, NFTA_RULE.TABLE) === table)
         .flatMap((body) =>
@@ -58,9 +59,7 @@ function marksIn(body: Uint8Array): readonly Written[] {
   const view = viewOf(body);
   const marks: Written[] = [];
   let value = 0;
-  for (const expression of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
-    const name = textOf(body, attributeIn(view, expression, NFTA_EXPR.NAME));
-    const data = attributeIn(view, expression, NFTA_EXPR.DATA);
+  for (const { name, data } of expressionsIn(body)) {
     const number = (...path: readonly number[]): number | undefined => {
       const span = within(view, data, ...path);
       return span && u32(bytesOf(body, span));

@@ -2,56 +2,31 @@
 // Rules of nf_tables in a network namespace that redirect: `redirect`, `tproxy`, and `dnat` to loopback, native or written by
 // iptables-nft, whose targets are expressions of their own. nf_tables alone is asked: what iptables-legacy has is not in it.
 import { isLoopbackBytes, type Redirect, targetRedirect } from '../redirect.ts';
-import { type NetlinkRequest, NLM_F, netlinkRequest } from '../request.ts';
+import type { NetlinkRequest } from '../request.ts';
 import { attributeIn, type Span, viewOf } from '../wire.ts';
+import { dumpOrNone } from './dump.ts';
 import {
+  expressionsIn,
   NFT_MSG_GETRULE,
   NFT_NAT_DNAT,
-  NFTA_EXPR,
   NFTA_IMMEDIATE,
   NFTA_NAT,
   NFTA_RULE,
   NFTA_TARGET,
 } from './rules.ts';
-import {
-  bytesOf,
-  HEADER_SIZE,
-  NETLINK_NETFILTER,
-  NFTA_DATA,
-  NFTABLES,
-  nested,
-  textAt,
-  textOf,
-  whole,
-  within,
-} from './table.ts';
+import { bytesOf, NFTA_DATA, textAt, textOf, within } from './table.ts';
 
 /** Empty on a kernel without nf_tables. Throws an Error whose message is the errno's name, or as openNetlink does. */
-export function nftRedirects(
-  netns: number | undefined,
-  ask: NetlinkRequest = netlinkRequest,
-): readonly Redirect[] {
-  const request = { protocol: NETLINK_NETFILTER, type: NFTABLES | NFT_MSG_GETRULE };
-  const body = new Uint8Array(HEADER_SIZE);
-  try {
-    const answer = ask({
-      ...{ ...request, flags: NLM_F.DUMP, body },
-      ...(netns !== undefined && { netns }),
-    });
-    return answer.flatMap((rule) => redirectIn(rule.body) ?? []);
-  } catch (error) {
-    if (error instanceof Error && ['EINVAL', 'EOPNOTSUPP'].includes(error.message)) return [];
-    throw error;
-  }
+export function nftRedirects(netns: number | undefined, ask?: NetlinkRequest): readonly Redirect[] {
+  const rules = dumpOrNone({ message: NFT_MSG_GETRULE, netns }, ask);
+  return rules.flatMap((body) => redirectIn(body) ?? []);
 }
 
 function redirectIn(body: Uint8Array): Redirect | undefined {
   const view = viewOf(body);
   const chain = textAt(body, NFTA_RULE.CHAIN) ?? '';
   let isToLoopback = false;
-  for (const expression of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
-    const name = textOf(body, attributeIn(view, expression, NFTA_EXPR.NAME));
-    const data = attributeIn(view, expression, NFTA_EXPR.DATA);
+  for (const { name, data } of expressionsIn(body)) {
     if (name === 'redir') return { kind: 'REDIRECT', chain };
     if (name === 'tproxy') return { kind: 'TPROXY', chain };
     if (name === 'immediate') isToLoopback ||= isLoopbackIn(body, data);

@@ -17,7 +17,7 @@ import {
 
 export const NFT_MSG_GETRULE = 7;
 export const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4 } as const;
-export const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_LOOKUP_SET = 1;
 export const NFTA_TARGET = { NAME: 1, REVISION: 2, INFO: 3 } as const;
 export const NFTA_IMMEDIATE = { DREG: 1, DATA: 2 } as const;
@@ -50,15 +50,29 @@ export function nftRules(family: NftFamily, table: string): ReadonlyMap<string, 
   return found;
 }
 
+export interface Expression {
+  readonly name: string | undefined;
+  /** Its own attributes. */
+  readonly data: Span | undefined;
+}
+
+/** @param body of a rule */
+export function* expressionsIn(body: Uint8Array): Generator<Expression> {
+  const view = viewOf(body);
+  for (const one of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
+    const name = textOf(body, attributeIn(view, one, NFTA_EXPR.NAME));
+    yield { name, data: attributeIn(view, one, NFTA_EXPR.DATA) };
+  }
+}
+
 function ruleIn(body: Uint8Array): ChainRules {
   const view = viewOf(body);
   const lookups: string[] = [];
   const destinations: Uint8Array[] = [];
   const registers = new Map<number, Uint8Array>();
   const number = (span: Span | undefined): number => (span ? view.getUint32(span.from) : 0);
-  for (const expression of nested(view, attributeIn(view, whole(body), NFTA_RULE.EXPRESSIONS))) {
-    const of = (...types: readonly number[]) => within(view, expression, NFTA_EXPR.DATA, ...types);
-    const name = textOf(body, attributeIn(view, expression, NFTA_EXPR.NAME));
+  for (const { name, data } of expressionsIn(body)) {
+    const of = (...types: readonly number[]) => within(view, data, ...types);
     if (name === 'lookup') lookups.push(textOf(body, of(NFTA_LOOKUP_SET)) ?? '');
     if (name === 'immediate') {
       const value = of(NFTA_IMMEDIATE.DATA, NFTA_DATA.VALUE);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the maps of a table of nf_tables hold, in this process's network namespace, without the program nft, which a node may lack.
-import { reasonOf } from '../../../errors.ts';
-import { NLM_F, netlinkRequest } from '../request.ts';
-import { attribute, attributeIn, joined, type Span, text, viewOf } from '../wire.ts';
+import { attribute, attributeIn, type Span, text, viewOf } from '../wire.ts';
+import { dumpOrNone } from './dump.ts';
 
-export const NETLINK_NETFILTER = 12;
-/** A subsystem's number is the upper byte of a message's type. */
-export const NFTABLES = 10 << 8;
 const NFT_MSG_GETSETELEM = 13;
 const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3 } as const;
 const NFTA_SET_ELEM = { KEY: 1, DATA: 2 } as const;
@@ -14,7 +10,7 @@ export const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT_CHAIN = 2;
 const ATTRIBUTE_HEADER = 4;
 /** `struct nfgenmsg`. */
-export const HEADER_SIZE = 4;
+const HEADER_SIZE = 4;
 const ADDRESS_FAMILY = { IPv4: 2, IPv6: 10 } as const;
 
 export type NftFamily = keyof typeof ADDRESS_FAMILY;
@@ -68,24 +64,12 @@ export function* nested(view: DataView, list: Span | undefined): Generator<Span>
   }
 }
 
-/** Throws the kernel's errno, except for what is not there, or a kernel without nf_tables. */
-export function dumped(
+/** Empty for what is not there. Throws the kernel's errno. */
+export const dumped = (
   family: NftFamily,
   message: number,
-  names: readonly Uint8Array[],
-): readonly Uint8Array[] {
-  try {
-    return netlinkRequest({
-      protocol: NETLINK_NETFILTER,
-      type: NFTABLES | message,
-      flags: NLM_F.DUMP,
-      body: joined([Uint8Array.of(ADDRESS_FAMILY[family], 0, 0, 0), ...names]),
-    }).map(({ body }) => body);
-  } catch (error) {
-    if (['ENOENT', 'EINVAL', 'EOPNOTSUPP'].includes(reasonOf(error))) return [];
-    throw error;
-  }
-}
+  attributes: readonly Uint8Array[],
+): readonly Uint8Array[] => dumpOrNone({ message, family: ADDRESS_FAMILY[family], attributes });
 
 export const named = (type: number, name: string): Uint8Array =>
   attribute(type, new TextEncoder().encode(`${name}\0`));
