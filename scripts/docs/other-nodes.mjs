@@ -15,6 +15,26 @@ answered. An empty cell has not been asked. The tables are written by \`npm run 
 fails if an answer differs.
 `;
 
+/** Of each table: what the node has. */
+const KINDS = {
+  docker: "Docker's chains, and a container that publishes a port.",
+  exposure: 'Services whose annotations say who may reach them.',
+  'forward-drop': 'A chain FORWARD that drops: docker, ufw, firewalld, a policy alone.',
+  'host-firewall': 'A firewall that closes NodePorts before addresses are translated.',
+  'ipv6-only': 'A node without IPv4.',
+  k3s: 'The rules of k3s: flannel, and its NetworkPolicy controller.',
+  keepalived: 'An address that moves between nodes.',
+  kind: "A node that is a container: docker's DNS, and kindnet's masquerade.",
+  'link-dns': 'Sockets that insist on a device, as those of systemd-resolved.',
+  localhost: 'NodePorts at loopback addresses, and one source port for two Services.',
+  mesh: 'Pods whose rules redirect connections to a proxy beside them.',
+  'node-local-dns': "A DNS cache of the node at the ClusterIP of the cluster's DNS.",
+  statsd: 'Programs that connect a UDP socket once and ignore errors.',
+  'statsd-unprivileged': 'The same, where the agent does not see the processes of the node.',
+  'two-uplinks': 'Two uplinks with policy routing.',
+  'vpc-cni': 'Second network interfaces, as the AWS VPC CNI has them.',
+};
+
 const textOf = (answer) => answer.replaceAll('|', '\\|');
 
 /** kind -> what -> proxy -> the last answer. */
@@ -59,7 +79,9 @@ function tableOf([kind, rows]) {
     ...PROXIES.map((one) => answers[one] ?? ''),
   ]);
   const text = [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`);
-  return `\n## ${kind}\n\n${text.join('\n')}\n`;
+  const about = KINDS[kind];
+  if (about === undefined) throw new Error(`say in KINDS what a node of the kind ${kind} has`);
+  return `\n## ${kind}\n\n${about}\n\n${text.join('\n')}\n`;
 }
 
 const [fresh, old] = [recorded(), documented()];
