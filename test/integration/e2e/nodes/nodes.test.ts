@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listNamespaces } from '../../../../src/sys/netns.ts';
+import { kubernetesVersion } from '../../../support/programs/kubernetes.ts';
 import { clientPod, deployment } from '../lab/pods.ts';
 import { prepareNodes } from '../programs.ts';
 import { type RealCluster, startNodes } from './nodes.ts';
@@ -23,7 +24,9 @@ describe.skipIf(!readiness.isReady)(
 
     test('are Ready, with the versions that were built', async () => {
       const nodes = await cluster.plane.kubectl(['get', 'nodes', '-o', 'wide', '--no-headers']);
-      expect(nodes.match(/^n[12] +Ready .* v1\.36\.1 .* containerd:\/\/2\./gm)).toHaveLength(2);
+      const version = `v${kubernetesVersion('kubelet')}`.replaceAll('.', '\\.');
+      const ready = new RegExp(`^n[12] +Ready .* ${version} .* containerd://2\\.`, 'gm');
+      expect(nodes.match(ready), nodes).toHaveLength(2);
     });
 
     test('run pods, which clients outside reach by their own addresses, on both nodes', async () => {
