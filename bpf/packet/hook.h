@@ -19,11 +19,11 @@ static __always_inline __u32 device_of(const hook_context *ctx, const struct pac
 	return ctx->ifindex;
 }
 
-/* The device that a request came in by. 0: a VLAN, whose device is not the one that it came by. */
+/* The device that the packet came in by. */
 static __always_inline __u32 arrival_of(const hook_context *ctx, const struct packet *p)
 {
 	(void)p;
-	return ctx->vlan_present ? 0 : ctx->ifindex;
+	return ctx->ifindex;
 }
 
 /*

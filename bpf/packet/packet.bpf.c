@@ -186,12 +186,22 @@ __noinline int fl_is_for_another(struct __sk_buff *skb)
 	return device && device->ifindex == ifindex && device->flags.drops_others;
 }
 
+/*
+ * A frame of a VLAN comes in again by the VLAN's device, without its tag: that has the addresses,
+ * and the routes of answers. VLAN 0 is a priority alone.
+ */
+static __always_inline bool is_of_vlan(const struct __sk_buff *skb)
+{
+	return unlikely(skb->vlan_present) && skb->vlan_tci & VLAN_ID;
+}
+
 /* Plain packets are all that is here, so that their instructions are in few lines of the cache. */
 SEC("tc") int fl_ingress(struct __sk_buff *skb)
 {
 	struct packet *p = begin(true);
 
-	if (!p || (unlikely(skb->pkt_type == PACKET_OTHERHOST) && fl_is_for_another(skb)))
+	if (!p || is_of_vlan(skb) ||
+	    (unlikely(skb->pkt_type == PACKET_OTHERHOST) && fl_is_for_another(skb)))
 		return LEAVE;
 	return parse_plain4(skb, p, ETH_HLEN) ? plain_ingress(skb, p) : fl_other_in(skb);
 }

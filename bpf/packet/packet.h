@@ -85,6 +85,8 @@ struct way {
 	struct bpf_fib_lookup fib;
 };
 
+#define VLAN_ID 0x0fff
+
 /* As in a frame, behind the addresses of its stations. */
 struct vlan_tag {
 	__be16 type; /* 0: none */

@@ -21,8 +21,6 @@ enum parsed {
 	PARSED_ICMP = 2,
 } PACKED_ENUM;
 
-#define VLAN_TAGS	    2
-#define VLAN_TAG_SIZE	    4
 #define EXTENSION_HEADERS   6
 #define SCTP_HEADER_SIZE    12
 #define ICMP_HEADER_SIZE    8
@@ -34,22 +32,6 @@ static __always_inline enum parsed malformed(enum reason reason)
 {
 	count_reason(reason);
 	return PARSED_OTHER;
-}
-
-/* EtherType behind tags that are in the frame; `network` becomes the offset behind them. */
-static __always_inline __be16 skip_vlan_tags(struct __sk_buff *skb, __u32 *network)
-{
-	__be16 type = skb->protocol;
-
-	*network = ETH_HLEN;
-	for (int tag = 0; tag < VLAN_TAGS; tag++) {
-		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
-			break;
-		if (bpf_skb_load_bytes(skb, *network + 2, &type, sizeof(type)))
-			return 0;
-		*network += VLAN_TAG_SIZE;
-	}
-	return type;
 }
 
 /* The beginning of a network header of either family. */
@@ -294,18 +276,15 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 /* Family of the packet, 0: leave it, as what is not IP. Fills the packet's record. */
 static __always_inline __u8 parse(struct __sk_buff *skb, enum link link, enum parsed *parsed)
 {
-	__be16 type = skb->protocol;
-	__u32 network = 0;
+	__u32 network = link == LINK_ETHERNET ? ETH_HLEN : 0;
 
-	if (link == LINK_ETHERNET)
-		type = skip_vlan_tags(skb, &network);
 	if (link == LINK_TUNNEL)
 		network = skip_outer_headers(skb);
-	if (type == bpf_htons(ETH_P_IP)) {
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		*parsed = fl_parse4(skb, network);
 		return FAMILY_IPV4;
 	}
-	if (type == bpf_htons(ETH_P_IPV6)) {
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		*parsed = fl_parse6(skb, network);
 		return FAMILY_IPV6;
 	}

@@ -99,14 +99,13 @@ static __always_inline int send(struct __sk_buff *skb, const struct packet *p, e
 }
 
 /*
- * Behind tags that are in the frame, without an Ethernet header, and before datagrams that are to
- * be segmented (bpf_skb_adjust_room() makes room for TCP alone) room cannot be made.
+ * Without an Ethernet header, and before datagrams that are to be segmented (bpf_skb_adjust_room()
+ * makes room for TCP alone), room cannot be made.
  */
 static __always_inline bool can_be_wrapped(const struct __sk_buff *skb, const struct packet *p)
 {
-	return p->has_mac && p->network == ETH_HLEN &&
-	       (p->wire.protocol == PROTOCOL_TCP ||
-		(p->wire.protocol == PROTOCOL_UDP && !skb->gso_size));
+	return p->has_mac && (p->wire.protocol == PROTOCOL_TCP ||
+			      (p->wire.protocol == PROTOCOL_UDP && !skb->gso_size));
 }
 
 /* --- a flow that goes on -----------------------------------------------------------------------

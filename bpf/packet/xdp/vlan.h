@@ -39,8 +39,6 @@ struct tagged {
 	__be16 type;
 };
 
-#define VLAN_ID 0x0fff
-
 static __always_inline bool is_tag(__be16 type)
 {
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);

@@ -10,6 +10,7 @@ import {
   moveUnderBond,
   removeNetwork,
   removeTunnel,
+  routeElsewhere,
 } from './network.mjs';
 import { NODE_PORT, writeObjects } from './objects.mjs';
 import {
@@ -162,6 +163,9 @@ async function checkPrograms() {
   const first = await startAgent();
   await checkDevices('ipip');
   checkTraffic('VLAN on bond, ipip');
+  routeElsewhere('add');
+  checkTraffic('by the VLAN that the requests came in by');
+  routeElsewhere('del');
   for (const kind of ['gre', 'geneve']) {
     removeTunnel();
     addTunnel(kind);

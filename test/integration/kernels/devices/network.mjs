@@ -6,9 +6,9 @@
 //                                         └── tun1 (ipip, gre, geneve) ── far ── veth ── pod b 10.1.2.5
 import { spawnSync } from 'node:child_process';
 
-/** @param {string} namespace @param {readonly string[]} lines */
-export function ip(namespace, lines) {
-  const where = namespace === '' ? [] : ['-n', namespace];
+/** @param {string} namespace @param {readonly string[]} lines @param {readonly ('-4' | '-6')[]} family of rules */
+export function ip(namespace, lines, ...family) {
+  const where = [...family, ...(namespace === '' ? [] : ['-n', namespace])];
   const { status, stderr } = spawnSync('ip', [...where, '-batch', '-'], {
     input: lines.join('\n'),
   });
@@ -50,6 +50,23 @@ const bonded = (host) => [
   `addr add 2001:db8::${host}/64 dev bond1.10 nodad`,
   'link set bond1.10 up',
 ];
+
+const ELSEWHERE = /** @type {const} */ ([
+  { family: '-4', pod: '10.1.1.5', next: '10.8.0.9' },
+  { family: '-6', pod: '2001:db8:1:1::5', next: 'fd00:8::9' },
+]);
+
+/** The pod's packets are routed to nobody: only what leaves by the VLAN is answered. @param {'add' | 'del'} action */
+export function routeElsewhere(action) {
+  for (const { family, pod, next } of ELSEWHERE) {
+    const lines = [
+      `neigh ${action} ${next} lladdr 02:00:00:00:00:99 dev ${MOVED}`,
+      `route ${action} default via ${next} dev ${MOVED} onlink table 7`,
+      `rule ${action} from ${pod} lookup 7 pref 100`,
+    ];
+    ip('', lines, family);
+  }
+}
 
 /** A pod and the node's end of its veth. @param {string} name @param {number} node */
 function addPod(name, node) {

@@ -327,10 +327,6 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       ).toBe(`${at.client} > ${at.pod(5)} ${type} | ${pod(5)} > ${client()} tcp ACK seq=5`);
     });
 
-    test('with a VLAN tag in the frame: by the stack', () => {
-      expect(drive.ingress(`${request} tcp SYN vlan=5`)).toContain(`> ${pod(5)} tcp SYN`);
-    });
-
     test('a datagram that is too big and may be fragmented takes its flow to SNAT, and to the same backend', () => {
       if (family === 'IPv6') return;
       serve({ protocol: 'UDP', backends: Array.from({ length: 8 }, () => ({})) });

@@ -33,7 +33,6 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     ]).length;
   const lines: readonly [what: string, line: string][] = [
     ['a first packet', `${client()} > ${vip()} tcp SYN`],
-    ['one behind VLAN tags', `${client()} > ${vip()} tcp SYN vlan=5`],
     ['one to a Service without backends', `${client()} > ${vip(81)} tcp SYN`],
     ['one of no flow', `${client()} > ${vip()} tcp ACK`],
     ['a ping of a Service', `${at.client} > ${at.vip} ${echo}`],
