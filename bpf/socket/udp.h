@@ -117,7 +117,7 @@ __noinline int fl_note_sent(__u64 hash, __u32 position, __u32 protocol)
 		return 0;
 	entry = sent_to(hash);
 	if (entry && !has_backend(*entry, hash))
-		set_sent_to(entry, hash, 0);
+		set_sent_to(entry, sent_to_of(hash, 0, 0));
 	return 0;
 }
 

@@ -32,12 +32,11 @@ static __always_inline int send_on(struct __sk_buff *skb, enum family family)
 	result = bpf_fib_lookup(skb, &p->route, sizeof(p->route), 0);
 	if (!entry || (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH))
 		return UNDECIDED;
-	set_sent_to(entry, hash, p->route.ifindex);
+	set_sent_to(entry, sent_to_of(hash, p->route.ifindex, p->now));
 	skb->tc_index |= IS_ON_ITS_WAY;
 	if (p->route.ifindex == skb->ifindex)
 		return UNDECIDED;
-	/* The kernel takes off an Ethernet header, and needs one for that. */
-	if (!p->has_mac && bpf_skb_change_head(skb, ETH_HLEN, 0))
+	if (!has_room_for_mac(skb, p))
 		return unanswered(REASON_NOT_REWRITTEN);
 	count_reason(REASON_SENT_ON);
 	/* Not as send_by(): a tunnel without addresses of stations needs the route itself. */
@@ -67,7 +66,7 @@ static __always_inline bool may_insist(struct __sk_buff *skb, const struct packe
 	entry = sent_to(hash);
 	if (!entry || !has_backend(*entry, hash))
 		return false;
-	if ((__u32)*entry != skb->ifindex)
+	if (*entry != sent_to_of(hash, skb->ifindex, p->now))
 		return true;
 	skb->tc_index |= IS_ON_ITS_WAY;
 	return false;

@@ -9,13 +9,15 @@
 
 #include "common/address.h"
 
-#define SENT_TO 4096
+#define SENT_TO	    4096
+#define SECOND_BITS 12
 
 /*
- * One word for each backend: in the upper half bits of the hash of its address, in the lower half
- * the ifindex that routes lead to, 0 if none has been asked for. Written and read by the programs
- * of sockets and of packets. Key: other bits of the hash. Two backends with one key take turns:
- * then a socket that is connected, and insists on a device, may lose what it sends.
+ * One word for each backend: 20 bits of the hash of its address, the last SECOND_BITS bits of the
+ * second in which the routes were asked, and in the lower half the ifindex that they lead to. That is
+ * 0 if nobody has asked. Routes change, so that they are asked once a second. Written and read by
+ * the programs of sockets and of packets. Key: other bits of the hash. Two backends with one key
+ * take turns: then a socket that is connected, and insists on a device, may lose what it sends.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -43,13 +45,20 @@ static __always_inline __u64 *sent_to(__u64 hash)
 
 static __always_inline bool has_backend(__u64 entry, __u64 hash)
 {
-	return entry >> 32 == hash >> 32;
+	return (entry ^ hash) >> (32 + SECOND_BITS) == 0;
 }
 
-/* Both halves in one store: no reader finds the device of another backend. */
-static __always_inline void set_sent_to(__u64 *entry, __u64 hash, __u32 ifindex)
+static __always_inline __u64 sent_to_of(__u64 hash, __u32 ifindex, __u32 second)
 {
-	*(volatile __u64 *)entry = hash >> 32 << 32 | ifindex;
+	__u64 bits = second & ((1 << SECOND_BITS) - 1);
+
+	return hash >> (32 + SECOND_BITS) << (32 + SECOND_BITS) | bits << 32 | ifindex;
+}
+
+/* All in one store: no reader finds the device of another backend. */
+static __always_inline void set_sent_to(__u64 *entry, __u64 value)
+{
+	*(volatile __u64 *)entry = value;
 }
 
 #endif

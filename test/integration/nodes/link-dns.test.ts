@@ -68,6 +68,26 @@ onEachProxy('link-dns', {}, (node) => {
     });
   }
 
+  test('the way to the backend changes', async () => {
+    const { cluster, ip } = node.stage();
+    const [address] = CLUSTER_IPS;
+    const expected = expectedOf('B', 'connected', address);
+    const askB = (): Promise<string> => ask(node, 'connected', 'eth0', address);
+    await node.serve([serviceOf('Cluster'), ...ON.B]);
+    await node.sees('connected, eth0, backend behind eth0', expected, askB);
+    await ip('n1', [
+      `link add eth2 type veth peer name eth2 netns ${cluster.prefix}-n2`,
+      'addr add 192.168.9.1/24 dev eth2',
+      'link set eth2 up',
+    ]);
+    await ip('n2', ['addr add 192.168.9.2/24 dev eth2', 'link set eth2 up']);
+    await ip('n1', ['route replace 10.1.2.0/24 via 192.168.9.2']);
+    await ip('wire', ['route del 10.1.2.0/24']);
+    await node.sees('the same, once it is behind eth2', expected, askB);
+    await ip('wire', ['route add 10.1.2.0/24 via 192.0.2.12']);
+    await ip('n1', ['link del eth2', 'route add 10.1.2.0/24 via 192.0.2.12']);
+  });
+
   test('a link without stations, as that of a VPN', async () => {
     await node.serve([serviceOf('Cluster'), ...ON.A]);
     const tun = ['tuntap add tun9 mode tun', 'addr add 10.99.0.2/24 dev tun9', 'link set tun9 up'];
