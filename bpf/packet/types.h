@@ -256,6 +256,7 @@ struct device_flags {
 	__u8 xdp_target : 1;   /* XDP programs may send to it: its driver takes frames */
 	__u8 drops_others : 1; /* the stack drops what comes in by it for another MAC address */
 	__u8 is_uplink : 1;    /* answers to what comes in by it leave by it */
+	__u8 is_tunnel : 1;    /* answers that routes lead to it leave by it */
 };
 
 /* Of a device that programs are attached to. */

@@ -33,6 +33,7 @@ const KINDS = {
   'statsd-unprivileged': 'The same, where the agent does not see the processes of the node.',
   'two-uplinks': 'Two uplinks with policy routing.',
   'vpc-cni': 'Second network interfaces, as the AWS VPC CNI has them.',
+  vpn: 'Uplinks without a link header: a VPN, and a line to a provider.',
 };
 
 const textOf = (answer) => answer.replaceAll('|', '\\|');

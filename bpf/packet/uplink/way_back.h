@@ -66,24 +66,33 @@ static __always_inline bool has_way_back(struct __sk_buff *skb, struct packet *p
 	return leads_to(skb, p, device, BPF_FIB_LOOKUP_OUTPUT);
 }
 
-static __always_inline bool is_uplink(__u32 ifindex)
+/* To a pod, or by a tunnel: as the routes say. */
+static __always_inline bool may_be_wrong(__u32 ifindex)
 {
 	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
 
-	return device && device->ifindex == ifindex && device->flags.is_uplink;
+	return device && device->ifindex == ifindex && device->flags.is_uplink &&
+	       !device->flags.is_tunnel;
+}
+
+/* A redirect takes off an Ethernet header, and needs one for that. */
+static __always_inline bool has_room_for_mac(struct __sk_buff *skb, const struct packet *p)
+{
+	return p->has_mac || !bpf_skb_change_head(skb, ETH_HLEN, 0);
 }
 
 static __always_inline int leave_by(struct __sk_buff *skb, __u32 device, enum family family)
 {
 	struct packet *p = this_packet();
 
-	/* To a pod, or by a tunnel: as the routes say. */
-	if (!p || !is_uplink(skb->ifindex))
+	if (!p || !may_be_wrong(skb->ifindex))
 		return LEAVE;
-	if (!p->has_mac || !has_way_back(skb, p, device, family)) {
+	if (!has_way_back(skb, p, device, family)) {
 		count_reason(REASON_ANSWER_NO_WAY);
 		return LEAVE;
 	}
+	if (!has_room_for_mac(skb, p))
+		return unanswered(REASON_NOT_REWRITTEN);
 	count_reason(REASON_ANSWER_SENT_BACK);
 	/* The program of that device has nothing to do with it. */
 	leave_at_egress(p, family);

@@ -209,7 +209,8 @@ class Follower implements DeviceFollower {
     const isXdpTarget = this.#parts.xdp?.isTarget(ifindex) ?? false;
     const isServed = this.#parts.xdp?.isServed(ifindex) ?? false;
     const { isL3, isPod, dropsOthers, isUplink, role, snat } = decision;
-    const flags = { isPod, leadsToPod: role === 'pod', isXdpTarget, dropsOthers, isUplink };
+    const [leadsToPod, isTunnel] = [role === 'pod', role === 'tunnel'];
+    const flags = { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel };
     const value = { ifindex, snat, ...flags, mac: isServed ? mac : undefined };
     const entry = JSON.stringify(value);
     const held = this.#hold(ifindex, { name, isL3 });

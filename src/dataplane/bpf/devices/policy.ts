@@ -36,7 +36,7 @@ export interface DeviceDecision {
   readonly isPod: boolean;
   /** The stack drops what comes in by it for another MAC address. */
   readonly dropsOthers: boolean;
-  /** Answers to what comes in by it leave by it: an uplink, or the bridge of one. */
+  /** Answers to what comes in by it leave by it: an uplink, the bridge of one, or a VPN. */
   readonly isUplink: boolean;
   readonly snat: SnatAddresses;
 }
@@ -57,17 +57,22 @@ export function decideDevices(network: Network, policy: DevicePolicy): readonly 
 }
 
 const ETHERNET = 1;
-/** ARPHRD_* of devices without a link header. */
-const WITHOUT_HEADER: readonly number[] = [
-  65_534, // NONE: tun, WireGuard, VXLAN-GPE
+/** ARPHRD_* of devices without a link header: of tun, WireGuard and VXLAN-GPE, which have the type NONE… */
+const NONE = 65_534;
+/** …of tunnels with an address at each end… */
+const IP_TUNNELS: readonly number[] = [
   768, // TUNNEL: ipip, vti
   769, // TUNNEL6
   776, // SIT
   778, // IPGRE
   823, // IP6GRE
+];
+/** …and of lines to a provider. */
+const LINES: readonly number[] = [
   512, // PPP
   519, // RAWIP: mobile broadband
 ];
+const WITHOUT_HEADER: readonly number[] = [NONE, ...IP_TUNNELS, ...LINES];
 const TUNNELS: readonly string[] = ['vxlan', 'geneve', 'gretap', 'ip6gretap'];
 const BRIDGES: readonly string[] = ['bridge', 'openvswitch'];
 const BONDS: readonly string[] = ['bond', 'team'];
@@ -88,8 +93,12 @@ function isUplink({ role, link }: Decided, all: readonly Decided[], { links }: N
     return all.some((one) => one.role === 'uplink' && one.link.master === link.ifindex);
   }
   const master = link.master === undefined ? undefined : links.get(link.master);
-  return role === 'uplink' && !hasPorts(master?.kind ?? '');
+  return (role === 'uplink' && !hasPorts(master?.kind ?? '')) || isVpn(link);
 }
+
+const VPNS: readonly string[] = ['tun', 'wireguard'];
+/** Clients come in by it; a CNI's WireGuard between nodes is one, too. */
+const isVpn = ({ type, kind = '' }: Link): boolean => type === NONE && VPNS.includes(kind);
 
 function decide(link: Link, network: Network, policy: DevicePolicy): Decided {
   const pod = podReason(link, network, policy.podDevices);
@@ -112,7 +121,7 @@ function decide(link: Link, network: Network, policy: DevicePolicy): Decided {
 function roleOf({ kind = '', type }: Link, isPod: boolean): DeviceRole {
   if (isPod) return 'pod';
   if (BRIDGES.includes(kind)) return 'bridge';
-  return TUNNELS.includes(kind) || WITHOUT_HEADER.includes(type) ? 'tunnel' : 'uplink';
+  return TUNNELS.includes(kind) || type === NONE || IP_TUNNELS.includes(type) ? 'tunnel' : 'uplink';
 }
 
 /** Not even if --devices names it. */

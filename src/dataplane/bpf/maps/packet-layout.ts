@@ -75,6 +75,8 @@ export interface DeviceValue {
   readonly dropsOthers: boolean;
   /** Answers to what comes in by it leave by it. */
   readonly isUplink: boolean;
+  /** Answers that the routes lead to it leave by it. */
+  readonly isTunnel: boolean;
   /** Its Ethernet address, as `02:00:00:00:00:01`; undefined: XDP programs leave what comes in by it. */
   readonly mac: string | undefined;
 }
@@ -151,8 +153,8 @@ export function encodeDevice(value: DeviceValue): Uint8Array {
   const bytes = new Uint8Array(PACKET_SIZE.device);
   view(bytes).setUint32(0, value.ifindex, true);
   writeAddresses(bytes, 4, value.snat);
-  const { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink } = value;
-  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink];
+  const { isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel } = value;
+  const flags = [isPod, leadsToPod, isXdpTarget, dropsOthers, isUplink, isTunnel];
   bytes[24] = flags.reduce((bits, flag, bit) => bits | (Number(flag) << bit), 0);
   if (value.mac !== undefined) bytes.set(Buffer.from(value.mac.replaceAll(':', ''), 'hex'), MAC_AT);
   return bytes;
@@ -180,6 +182,7 @@ export function decodeDevice(bytes: Uint8Array): DeviceValue {
     isXdpTarget: ((bytes[24] ?? 0) & 4) !== 0,
     dropsOthers: ((bytes[24] ?? 0) & 8) !== 0,
     isUplink: ((bytes[24] ?? 0) & 16) !== 0,
+    isTunnel: ((bytes[24] ?? 0) & 32) !== 0,
     mac: hasMac
       ? Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join(':')
       : undefined,

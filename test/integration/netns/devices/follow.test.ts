@@ -51,6 +51,7 @@ describe('a device', () => {
       isXdpTarget: false,
       dropsOthers: true,
       isUplink: true,
+      isTunnel: false,
       snat: { IPv4: '192.0.2.1' },
     });
     await namespace.run('ping', '-c1', '-W1', '-b', '-I', 'v0', '192.0.2.255').catch(() => '');

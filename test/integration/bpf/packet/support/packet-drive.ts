@@ -76,7 +76,9 @@ const WILDCARD = 4000;
 export type Leg = 'flow' | 'nat' | 'snat';
 export type Tier = 'main' | 'new';
 
-type DeviceFlags = Partial<Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers' | 'isUplink'>>;
+type DeviceFlags = Partial<
+  Pick<DeviceValue, 'isPod' | 'leadsToPod' | 'dropsOthers' | 'isUplink' | 'isTunnel'>
+>;
 
 /** The loopback device, which test runs say that packets come by. */
 export const TEST_DEVICE = 1;
@@ -116,10 +118,16 @@ export class PacketDrive extends Drive {
 
   putDevice(
     snat: Partial<Record<Family, string>>,
-    { isPod = false, leadsToPod = isPod, dropsOthers = false, isUplink = false }: DeviceFlags = {},
+    {
+      isPod = false,
+      leadsToPod = isPod,
+      dropsOthers = false,
+      isUplink = false,
+      isTunnel = false,
+    }: DeviceFlags = {},
   ): void {
     const value = encodeDevice({
-      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers, isUplink },
+      ...{ ifindex: TEST_DEVICE, snat, isPod, leadsToPod, dropsOthers, isUplink, isTunnel },
       ...{ isXdpTarget: false, mac: undefined },
     });
     this.object.map('fl_device').put(encodeU32(TEST_DEVICE), value);

@@ -50,7 +50,7 @@ export class XdpDrive {
       const isXdpTarget = areTargets && ifindex !== POD.ifindex;
       const value = encodeDevice({
         ...{ ifindex, mac, isXdpTarget, snat, isPod },
-        ...{ leadsToPod: isPod, dropsOthers: true, isUplink: !isPod },
+        ...{ leadsToPod: isPod, dropsOthers: true, isUplink: !isPod, isTunnel: false },
       });
       this.#shared.map('fl_device').put(encodeU32(ifindex), value);
     }

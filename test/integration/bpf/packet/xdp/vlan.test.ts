@@ -31,7 +31,7 @@ function putDevice(ifindex: number, isXdpTarget = false): void {
   const snat = {};
   const value = encodeDevice({
     ...{ ifindex, mac: UPLINK.mac, isXdpTarget, snat },
-    ...{ isPod: false, leadsToPod: false, dropsOthers: true, isUplink: true },
+    ...{ isPod: false, leadsToPod: false, dropsOthers: true, isUplink: true, isTunnel: false },
   });
   drive.object.map('fl_device').put(encodeU32(ifindex), value);
 }

@@ -92,7 +92,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
       'in_geneve',
     ]);
     const flags = ['is_pod', 'leads_to_pod', 'xdp_target', 'drops_others', 'is_uplink'];
-    expect(bits('device_flags')).toEqual(flags);
+    expect(bits('device_flags')).toEqual([...flags, 'is_tunnel']);
     expect(bits('packet_flags')).toEqual(['reset_gone', 'answer_ping', 'leave_new']);
   });
 
@@ -139,10 +139,11 @@ describe('bytes by hand', () => {
     expect(layout.decodeKeptSettings(new Uint8Array(72))).toBeUndefined();
     const device = {
       ...{ ifindex: 7, snat: { IPv6: '2001:db8::11' }, isPod: true, leadsToPod: true },
-      ...{ isXdpTarget: true, dropsOthers: true, isUplink: true, mac: '02:fe:00:00:00:0a' },
+      ...{ isXdpTarget: true, dropsOthers: true, isUplink: true, isTunnel: true },
+      mac: '02:fe:00:00:00:0a',
     };
     expect(hex(layout.encodeDevice(device))).toBe(
-      '070000000000000020010db80000000000000000000000111f' + '0002fe0000000a',
+      '070000000000000020010db80000000000000000000000113f' + '0002fe0000000a',
     );
     expect(layout.decodeDevice(layout.encodeDevice(device))).toEqual(device);
   });
