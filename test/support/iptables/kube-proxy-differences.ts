@@ -68,9 +68,8 @@ const EXTERNAL: readonly Difference[] = [
   },
   {
     name: 'ranges-need-endpoints',
-    chain: /^filter KUBE-EXTERNAL-SERVICES$/,
-    ours: /has source ranges and no endpoints|-s .* has no endpoints/,
-    theirs: / has no endpoints/,
+    chain: /^filter KUBE-PROXY-FIREWALL$/,
+    ours: / has source ranges and no endpoints|-s .* has no endpoints/,
     cases: [109],
   },
   {
