@@ -138,6 +138,8 @@ export function buildNetwork() {
     'link add port0 type veth peer name port0 netns out',
     'link add port1 type veth peer name port1 netns out',
     `link add ${MOVED} type veth peer name ${MOVED} netns out`,
+    // Without an address it would be taken for the device of a pod.
+    `addr add 10.8.0.1/24 dev ${MOVED}`,
     `link set ${MOVED} up`,
     'link add under type veth peer name under netns far',
     'addr add 10.9.0.1/24 dev under',
