@@ -14,12 +14,40 @@
 /* Ports that are tried after the client's own. */
 #define PORT_PROBES 8
 
-/* The nth port to try in the range of the settings: the same flow finds the same ports again. */
+/* How many ports of the range are below those of the node's own connections, and above. */
+struct port_counts {
+	__u32 below, above;
+};
+
+static __always_inline struct port_counts count_ports(const struct packet_settings *s)
+{
+	__u32 first = s->snat_first, end = s->snat_last + 1, above = s->local_last + 1;
+	__u32 below = s->local_first < end ? s->local_first : end;
+	struct port_counts counts;
+
+	if (above < first)
+		above = first;
+	counts.below = below > first ? below - first : 0;
+	counts.above = end > above ? end - above : 0;
+	return counts;
+}
+
+/*
+ * The nth port to try in the range of the settings, but for the node's own: the same flow finds the
+ * same ports again. If the node's are all of the range, that is all there is.
+ */
 static __always_inline __u16 probed_port(const struct packet_settings *s, __u64 hash, __u32 probe)
 {
-	__u32 ports = (__u16)(s->snat_last - s->snat_first) + 1;
+	struct port_counts counts = count_ports(s);
+	__u32 at = (__u32)(hash >> 32) + probe * probe * 2654435761u;
+	__u32 ports = counts.below + counts.above;
 
-	return s->snat_first + ((__u32)(hash >> 32) + probe * probe * 2654435761u) % ports;
+	if (!ports)
+		return s->snat_first + at % ((__u16)(s->snat_last - s->snat_first) + 1);
+	at %= ports;
+	if (at < counts.below)
+		return s->snat_first + at;
+	return s->snat_last - (at - counts.below);
 }
 
 /* --- selection ---------------------------------------------------------------------------------

@@ -9,24 +9,12 @@
 
 #include "packet/flow/snat.h"
 
-static __always_inline bool has_node_port(struct packet *p, enum family family)
-{
-	struct request *r = &p->request;
-
-	__builtin_memset(r, 0, sizeof(*r));
-	r->address = p->wire.source;
-	r->port = p->wire.source_port;
-	r->protocol = p->wire.protocol;
-	r->position = POSITION_OUTSIDE;
-	return answers_node_ports(r, family) && frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
-}
-
 /* A translated reply that leaves by a second device has a flow. */
 static __always_inline int note_own(struct packet *p, enum family family)
 {
 	struct snat *held;
 
-	if (!has_node_port(p, family))
+	if (!is_node_port(p, &p->wire.source, p->wire.source_port, family))
 		return 0;
 	reverse(&p->wire, &p->snat);
 	if (find_flow(TIER_MAIN, &p->snat, family) || find_flow(TIER_NEW, &p->snat, family))

@@ -97,6 +97,22 @@ static __always_inline bool is_of_socket(hook_context *ctx, const struct packet 
 	return p->snat.protocol == PROTOCOL_UDP && is_of_udp_socket(ctx, &t, size);
 }
 
+/* What comes to it is taken for requests to a NodePort. */
+static __always_inline bool is_node_port(struct packet *p, const struct address *a, __u16 port,
+					 enum family family)
+{
+	struct request *r = &p->request;
+
+	if (!may_be_node_port(port))
+		return false;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->address = *a;
+	r->port = port;
+	r->protocol = p->wire.protocol;
+	r->position = POSITION_OUTSIDE;
+	return answers_node_ports(r, family) && frontend_at(r, MATCH_ANY_NODE_ADDRESS, family);
+}
+
 /* A flow whose client looks to the backend as this one would. */
 static __always_inline bool is_of_client(const struct packet *p, enum family family)
 {
@@ -172,6 +188,19 @@ static __always_inline void drop_snat(struct packet *p, enum family family)
 	delete_snat(TIER_NEW, &p->snat, family);
 }
 
+/*
+ * Whether a half-open flow may lose its port. Not while the backend may answer a datagram: another
+ * client would take the answer for its own. To a SYN-ACK it answers by a RST.
+ */
+static __always_inline bool may_lose_port(const struct packet *p, const struct snat *held,
+					  __u32 age)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return p->wire.protocol == PROTOCOL_TCP || held->backend_end.answered ||
+	       (s && age > s->timeout_seconds.udp_new);
+}
+
 /* Of the flows that might give up their port: the one that has ended, or begun, first. */
 static __always_inline void note_candidate(struct packet *p, const struct snat *held,
 					   bool is_in_main)
@@ -183,7 +212,7 @@ static __always_inline void note_candidate(struct packet *p, const struct snat *
 			p->ended_port = p->snat.destination_port;
 			p->ended_seen = held->seen_seconds;
 		}
-	} else if (!is_in_main && !held->client_end.answered) {
+	} else if (!is_in_main && !held->client_end.answered && may_lose_port(p, held, age)) {
 		if (!p->half_open_port || age > age_of(p->now, p->half_open_seen)) {
 			p->half_open_port = p->snat.destination_port;
 			p->half_open_seen = held->seen_seconds;
@@ -212,7 +241,8 @@ static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, 
 		note_candidate(p, held, is_in_main);
 		return false;
 	}
-	if (is_of_client(p, family) || is_of_socket(ctx, p, family))
+	if (is_of_client(p, family) || is_of_socket(ctx, p, family) ||
+	    is_node_port(p, &p->snat.destination, p->snat.destination_port, family))
 		return false;
 	return put_own_snat(p, tier, family);
 }
@@ -310,6 +340,18 @@ static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, 
 	return true;
 }
 
+/*
+ * If nine of ten ports are taken, one flow of 30 meets no free one. When its first packet is sent
+ * again, the second half of the search is another one.
+ */
+#define SNAT_PROBES 32
+
+static __always_inline __u16 probed_snat_port(const struct packet_settings *s, __u64 hash,
+					      __u32 probe, __u32 now)
+{
+	return probed_port(s, probe < SNAT_PROBES / 2 ? hash : hash + ((__u64)now << 32), probe);
+}
+
 /* True: p->snat is the key of the flow's new snat leg. */
 static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, enum tier tier,
 					  enum family family)
@@ -327,8 +369,8 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 		return true;
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
-	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
-		if (take_port(ctx, probed_port(s, hash, probe), tier, family))
+	for (__u32 probe = 0; probe < SNAT_PROBES; probe++) {
+		if (take_port(ctx, probed_snat_port(s, hash, probe, p->now), tier, family))
 			return true;
 	}
 	if (take_held_port(ctx, p, tier, family))

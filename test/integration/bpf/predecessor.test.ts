@@ -134,6 +134,7 @@ async function pinFlows(): Promise<void> {
     ...{ ...DEFAULT_SETTINGS, secret: 7n, resetUnknownFrom: 5, nodeAddress: {} },
     ...{ timeoutSeconds: flowTimeouts(DEFAULT_TIMES), resetGone: false, answerPing: false },
     leaveNew: false,
+    snatPorts: { first: 61_000, last: 65_535 },
     localPorts: { first: 1, last: 2 },
   };
   maps.get('fl_packet')!.put(encodeU32(0), encodePacketSettings(settings));

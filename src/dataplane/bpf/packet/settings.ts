@@ -20,12 +20,34 @@ import {
 
 export const DEFAULT_SETTINGS: Omit<
   PacketSettings,
-  keyof KeptSettings | 'nodeAddress' | 'resetGone' | 'answerPing' | 'localPorts' | 'timeoutSeconds'
+  | keyof KeptSettings
+  | ('nodeAddress' | 'resetGone' | 'answerPing' | 'timeoutSeconds')
+  | ('snatPorts' | 'localPorts')
 > = {
   answersPerSecond: 1000,
-  /** Above the ports that Linux gives to the node's own connections (32768-60999). */
-  snatPorts: { first: 61_000, last: 65_535 },
 };
+
+const UNPRIVILEGED: PortRange = { first: 1024, last: 65_535 };
+/** The default of kube-apiserver's --service-node-port-range: a datagram to a NodePort is a request. */
+const NODE_PORTS: PortRange = { first: 30_000, last: 32_767 };
+/** Where the node's own connections may have all others. */
+const LAST: PortRange = { first: 61_000, last: 65_535 };
+
+const countOf = ({ first, last }: PortRange): number => last - first + 1;
+
+/**
+ * The ports of masqueraded flows: no NodePorts, and none that Linux may give to a connection of the node itself, at any time later and to the
+ * same backend, without any program seeing that.
+ */
+export function portsBeside(local: PortRange): Pick<PacketSettings, 'snatPorts' | 'localPorts'> {
+  const avoided = {
+    first: Math.min(local.first, NODE_PORTS.first),
+    last: Math.max(local.last, NODE_PORTS.last),
+  };
+  return countOf(UNPRIVILEGED) - countOf(avoided) >= countOf(LAST)
+    ? { snatPorts: UNPRIVILEGED, localPorts: avoided }
+    : { snatPorts: LAST, localPorts: local };
+}
 
 /** As long as kube-proxy has conntrack keep a silent TCP connection. */
 const TAKEOVER_SECONDS = 86_400;
@@ -68,7 +90,8 @@ export function followSettings(
   let node: PacketSettings['nodeAddress'] | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
     node = nodeAddress;
-    const following = { nodeAddress, localPorts: localPorts(), leaveNew: kept.leaveNew };
+    const { leaveNew } = kept;
+    const following = { nodeAddress, ...portsBeside(localPorts()), leaveNew };
     const text = JSON.stringify(following);
     if (text === last) return;
     const chosen = { timeoutSeconds, resetGone, answerPing };

@@ -3,7 +3,8 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { SETTINGS } from './support/packet-drive.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
 
@@ -118,33 +119,77 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.reasons()).toEqual({ DROPPED_NO_PORT: 12 - ports.length });
   });
 
-  test.each(['TCP', 'UDP'] as const)(
-    '%s: half-open flows of one client do not use them up',
-    (protocol) => {
-      publish(drive, family, { ...masquerade, protocol });
-      drive.putSettings({ snatPorts: { first: 61_000, last: 61_003 } });
-      const word = protocol === 'TCP' ? 'tcp SYN' : 'udp payload=1';
-      const established = sourcePort(from(1, word, 61_000));
-      for (let n = 0; n < 4; n++) {
-        drive.through(
-          `${pod(5)} > ${node(established)} ${protocol === 'TCP' ? 'tcp SYN ACK' : 'udp payload=1'}`,
-        );
-        from(1, protocol === 'TCP' ? 'tcp ACK' : word, 61_000);
+  test('half-open connections of one client do not use them up', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_003 } });
+    const established = sourcePort(from(1, 'tcp SYN', 61_000));
+    answer(established);
+    from(1, 'tcp ACK', 61_000);
+    // Ports that are taken by others: 61,000 is the first client's, the rest is half-open.
+    const flood = Array.from({ length: 100 }, (_, n) => from(2, 'tcp SYN', 40_000 + n));
+    const others = Array.from({ length: 50 }, (_, n) => from(3 + n));
+    expect([...flood, ...others]).not.toContain('dropped');
+    expect([...flood, ...others].map(sourcePort)).not.toContain(established);
+    expect(drive.reasons()).toEqual({ HALF_OPEN_EVICTED: expect.any(Number) });
+    expect(answer(sourcePort(others.at(-1)!))).toBe(answerTo(52));
+    expect(sourcePort(from(1, 'tcp ACK', 61_000))).toBe(established);
+  });
+
+  describe('datagrams', () => {
+    const ask = (n: number): string => from(n, 'udp payload=1');
+    const answered = (port: number): string =>
+      drive.through(`${pod(5)} > ${node(port)} udp payload=2`);
+    const toClient = (n: number): string => `${vip()} > ${at.port(other(n), 40_000)} udp payload=2`;
+    beforeEach(() => {
+      publish(drive, family, { ...masquerade, protocol: 'UDP' });
+      drive.putSettings({ snatPorts: { first: 61_000, last: 61_001 } });
+    });
+
+    test('a port whose backend may still answer is nobody else’s', () => {
+      const asked = [1, 2, 3, 4, 5, 6].map(ask);
+      const ports = asked.filter((line) => line !== 'dropped').map(sourcePort);
+      expect(ports[0]).toBe(40_000);
+      expect(new Set(ports).size).toBe(ports.length);
+      expect(drive.reasons()).toEqual({ DROPPED_NO_PORT: 6 - ports.length });
+      for (const [n, line] of asked.entries()) {
+        if (line !== 'dropped') expect(answered(sourcePort(line))).toBe(toClient(n + 1));
       }
-      // Ports that are taken by others: 61,000 is the first client's, the rest is half-open.
-      const flood = Array.from({ length: 100 }, (_, n) => from(2, word, 40_000 + n));
-      const others = Array.from({ length: 50 }, (_, n) => from(3 + n, word, 40_000));
-      expect([...flood, ...others]).not.toContain('dropped');
-      expect([...flood, ...others].map(sourcePort)).not.toContain(established);
-      expect(drive.reasons()).toEqual({ HALF_OPEN_EVICTED: expect.any(Number) });
-      const last = sourcePort(others.at(-1)!);
-      const reply = protocol === 'TCP' ? 'tcp SYN ACK' : 'udp payload=2';
-      expect(drive.through(`${pod(5)} > ${node(last)} ${reply}`)).toBe(
-        `${vip()} > ${at.port(other(52), 40_000)} ${reply}`,
-      );
-      expect(sourcePort(from(1, protocol === 'TCP' ? 'tcp ACK' : word, 61_000))).toBe(established);
-    },
-  );
+    });
+
+    test('that of a question that has had its answer is the last resort', () => {
+      const ports = [1, 2, 3].map((n) => sourcePort(ask(n)));
+      answered(ports[1]!);
+      expect(sourcePort(ask(4))).toBe(ports[1]);
+      expect(answered(ports[1]!)).toBe(toClient(4));
+    });
+
+    test('so is that of one that nobody has answered for as long as conntrack waits', () => {
+      const ports = [1, 2, 3].map((n) => sourcePort(ask(n)));
+      const { udpNew } = SETTINGS.timeoutSeconds;
+      drive.edit(`fl_new_snat${family === 'IPv4' ? 4 : 6}`, (value) => {
+        const view = new DataView(value.buffer, value.byteOffset);
+        const isSecond = value.at(family === 'IPv4' ? 15 : 27) === 2;
+        if (isSecond) view.setUint32(4, view.getUint32(4, true) - udpNew - 1, true);
+      });
+      expect(sourcePort(ask(4))).toBe(ports[1]);
+      expect(answered(ports[1]!)).toBe(toClient(4));
+    });
+  });
+
+  test('ports on both sides of those of the node’s own connections are chosen, and no NodePort', () => {
+    publish(drive, family, { ...masquerade, protocol: 'UDP' });
+    drive.putNodeAddress(at.node, 'node');
+    drive.putFrontend({ family, port: 1026, protocol: 'UDP', rules: {} });
+    drive.putNodePorts(1);
+    drive.putSettings({
+      snatPorts: { first: 1024, last: 65_535 },
+      localPorts: { first: 1028, last: 65_533 },
+    });
+    const ports = Array.from({ length: 5 }, (_, n) => sourcePort(from(n + 1, 'udp payload=1')));
+    expect(ports.toSorted((one, another) => one - another)).toEqual([
+      ...[1024, 1025, 1027, 65_534, 65_535],
+    ]);
+  });
 
   test('of half-open flows the oldest gives up its port', () => {
     publish(drive, family, masquerade);

@@ -46,6 +46,7 @@ export const SETTINGS: PacketSettings = {
   ...DEFAULT_SETTINGS,
   timeoutSeconds: flowTimeouts(DEFAULT_TIMES),
   secret: 0x0123456789abcdefn,
+  snatPorts: { first: 61_000, last: 65_535 },
   localPorts: { first: 1, last: 0 }, // none
   nodeAddress: { IPv4: '192.0.2.11', IPv6: '2001:db8::11' },
   resetGone: false,

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for two seconds. Then it
+// answers each with what it has sent.
+// `many ask tcp|udp ADDRESS PORT COUNT SOURCE...`: has so many sockets, in turn bound to the source addresses, each with a question of its
+// own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within five seconds of the last
+// answer, and those that could not connect.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 16000, QUIET_MS = 2000, SILENT_MS = 5000, CONNECT_MS = 10000 };
+
+static int is_tcp;
+static struct sockaddr_in target;
+static struct pollfd sockets[MOST];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static int make_socket(int flags)
+{
+	int fd = socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | flags, 0);
+
+	if (fd < 0)
+		die("socket");
+	return fd;
+}
+
+/* Waits for the first one for as long as it takes. */
+static bool is_next(int fd, int taken)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+	return poll(&wait, 1, taken ? QUIET_MS : -1) == 1;
+}
+
+static void serve_tcp(int listener, int count)
+{
+	uint32_t question;
+
+	int taken = 0;
+
+	while (taken < count && is_next(listener, taken)) {
+		sockets[taken].fd = accept(listener, NULL, NULL);
+		if (sockets[taken++].fd < 0)
+			die("accept");
+	}
+	for (int i = 0; i < taken; i++)
+		if (recv(sockets[i].fd, &question, sizeof(question), MSG_WAITALL) ==
+		    sizeof(question))
+			send(sockets[i].fd, &question, sizeof(question), MSG_NOSIGNAL);
+}
+
+static void serve_udp(int fd, int count)
+{
+	static struct sockaddr_in askers[MOST];
+	static uint32_t questions[MOST];
+	socklen_t size = sizeof(askers[0]);
+
+	int taken = 0;
+
+	while (taken < count && is_next(fd, taken)) {
+		if (recvfrom(fd, &questions[taken], sizeof(questions[0]), 0,
+			     (void *)&askers[taken], &size) != sizeof(questions[0]))
+			die("recvfrom");
+		taken++;
+	}
+	for (int i = 0; i < taken; i++)
+		sendto(fd, &questions[i], sizeof(questions[i]), 0, (void *)&askers[i], size);
+}
+
+static void serve(int count)
+{
+	int fd = make_socket(0), room = 64 << 20, on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+	if (bind(fd, (void *)&target, sizeof(target)) != 0 || (is_tcp && listen(fd, MOST) != 0))
+		die("bind");
+	puts("ready");
+	fflush(stdout);
+	if (is_tcp)
+		serve_tcp(fd, count);
+	else
+		serve_udp(fd, count);
+	pause();
+}
+
+static void ask(int i, const char *source)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	int fd = make_socket(SOCK_NONBLOCK);
+
+	if (inet_pton(AF_INET, source, &from.sin_addr) != 1 ||
+	    bind(fd, (void *)&from, sizeof(from)) != 0)
+		die(source);
+	if (connect(fd, (void *)&target, sizeof(target)) != 0 && errno != EINPROGRESS)
+		die("connect");
+	sockets[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Sends the questions of sockets that are connected in time. Returns how many are not. */
+static int send_all(int count)
+{
+	long end = now_ms() + CONNECT_MS;
+	int refused = 0;
+
+	for (int i = 0; i < count; i++) {
+		long left = end - now_ms();
+		uint32_t question = i;
+
+		if (poll(&sockets[i], 1, left > 0 ? left : 0) == 1 &&
+		    send(sockets[i].fd, &question, sizeof(question), MSG_NOSIGNAL) ==
+			    sizeof(question)) {
+			sockets[i].events = POLLIN;
+			continue;
+		}
+		refused++;
+		sockets[i].fd = -1;
+	}
+	return refused;
+}
+
+int main(int argc, char **argv)
+{
+	int count = argc > 5 ? atoi(argv[5]) : 0, right = 0, wrong = 0, refused;
+	struct rlimit files = {.rlim_cur = MOST + 100, .rlim_max = MOST + 100};
+
+	if (count < 1 || count > MOST)
+		return 2;
+	is_tcp = !strcmp(argv[2], "tcp");
+	target = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(atoi(argv[4]))};
+	inet_pton(AF_INET, argv[3], &target.sin_addr);
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (!strcmp(argv[1], "serve"))
+		serve(count);
+	for (int i = 0; i < count; i++)
+		ask(i, argv[6 + i % (argc - 6)]);
+	refused = send_all(count);
+	while (right + wrong + refused < count && poll(sockets, count, SILENT_MS) > 0) {
+		for (int i = 0; i < count; i++) {
+			uint32_t answer;
+
+			if (!sockets[i].revents)
+				continue;
+			if (recv(sockets[i].fd, &answer, sizeof(answer), 0) != sizeof(answer))
+				refused++;
+			else if (answer == (uint32_t)i)
+				right++;
+			else
+				wrong++;
+			sockets[i].fd = -1;
+		}
+	}
+	printf("%d %d %d %d\n", right, wrong, count - right - wrong - refused, refused);
+	return 0;
+}
