@@ -5,6 +5,8 @@
 import { readlinkSync } from 'node:fs';
 import { addressBytes } from '../../../lib/address-bytes.ts';
 import { type BpfProgram, connectSockets, readIterator } from '../../../sys/native.ts';
+import type { Loaded } from '../loader/load.ts';
+import { part } from './finder.ts';
 import type { ConnectAgain, ConnectOutcome } from './keeping.ts';
 import { MOST_SOCKETS } from './pass.ts';
 import type { StaleSocket } from './socket.ts';
@@ -22,11 +24,15 @@ export interface Holder {
 }
 
 export const byHolders =
-  (findHolders: BpfProgram): ConnectAgain =>
+  ({ maps, programs }: Pick<Loaded, 'maps' | 'programs'>): ConnectAgain =>
   async (sockets) => {
-    const maxBytes = 4 * MOST_SOCKETS * HOLDER_SIZE;
-    const { bytes } = await readIterator(findHolders, { maxBytes });
-    const holders = decodeHolders(bytes);
+    const asked = part(maps, 'fl_asked');
+    const keys = new Uint8Array(BigUint64Array.from(sockets, ({ cookie }) => cookie).buffer);
+    const { error } = asked.putBatch(keys, new Uint8Array(4 * sockets.length));
+    if (error !== undefined) throw error;
+    const holders = await findHolders(part(programs, 'fl_find_holders')).finally(() =>
+      asked.deleteBatch(keys),
+    );
     const held = sockets.flatMap((socket) => {
       const holder = holders.get(socket.cookie);
       return holder === undefined ? [] : [{ socket, holder }];
@@ -38,7 +44,12 @@ export const byHolders =
     return sockets.map(({ cookie }) => outcomes.get(cookie) ?? 'gone');
   };
 
-/** One of each socket, by cookie. A record that is cut is left out. */
+async function findHolders(program: BpfProgram): Promise<ReadonlyMap<bigint, Holder>> {
+  const { bytes } = await readIterator(program, { maxBytes: MOST_SOCKETS * HOLDER_SIZE });
+  return decodeHolders(bytes);
+}
+
+/** By cookie. */
 export function decodeHolders(bytes: Uint8Array): ReadonlyMap<bigint, Holder> {
   const at = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const holders = new Map<bigint, Holder>();
