@@ -91,12 +91,13 @@ export function encodeConnectRequests(
 }
 
 /** What the connect hook fails with where it refuses or drops, before and from Linux 6.1. */
-const REFUSALS: readonly string[] = ['ECONNREFUSED', 'EPERM'];
+const REFUSALS: readonly string[] = ['connect: ECONNREFUSED', 'connect: EPERM'];
 
-function connectOutcome(error: string | undefined): ConnectOutcome {
-  if (error === undefined) return 'connected';
-  if (error === 'ENOENT') return 'gone';
-  return REFUSALS.includes(error) ? 'refused' : { error: `connect: ${error}` };
+/** The hook has let pass what failed without a refusal: there is no route to the backend that it has chosen. */
+function connectOutcome(failure: string | undefined): ConnectOutcome {
+  if (failure === undefined) return 'connected';
+  if (REFUSALS.includes(failure)) return 'refused';
+  return failure.startsWith('connect: ') ? 'failed' : 'gone';
 }
 
 /** Of the first PID namespace, in which the kernel numbers the processes of holders. */
@@ -113,7 +114,7 @@ export async function reasonOfNoHolders(): Promise<string | undefined> {
   // A thread of the kernel, which has no descriptors and all capabilities: ENOENT, or what the kernel has against it.
   const bytes = new Uint8Array(REQUEST_SIZE);
   new DataView(bytes.buffer).setUint32(REQUEST_AT.process, KERNEL_THREAD, true);
-  const [error] = await connectSockets(bytes);
-  if (error === 'ENOENT') return undefined;
-  return error === 'EPERM' ? 'CAP_SYS_PTRACE is missing' : `pidfd_getfd: ${error}`;
+  const [failure] = await connectSockets(bytes);
+  if (failure === 'ENOENT') return undefined;
+  return failure === 'pidfd_getfd: EPERM' ? 'CAP_SYS_PTRACE is missing' : failure;
 }

@@ -4,9 +4,10 @@
 import { narrowText, type StaleSocket } from './socket.ts';
 
 /**
- * `refused`: its Service has no backend for it now; it is as it was. `gone`: no process that the agent sees has it.
+ * `refused`: its Service has no backend for it now; it is as it was. `failed`: it is connected to the former backend, but its
+ * record is of the one that connect() failed to reach. `gone`: no process that the agent sees has it.
  */
-export type ConnectOutcome = 'connected' | 'refused' | 'gone' | { readonly error: string };
+export type ConnectOutcome = 'connected' | 'refused' | 'failed' | 'gone';
 
 /** Outcomes in the order of the sockets. */
 export type ConnectAgain = (sockets: readonly StaleSocket[]) => Promise<readonly ConnectOutcome[]>;
@@ -48,6 +49,7 @@ export async function keep(
   for (const [index, socket] of candidates.entries()) {
     const outcome = outcomes[index];
     if (outcome === 'connected') kept.connected.push(socket);
+    else if (outcome === 'failed') kept.rest.push({ ...socket, hasOtherRecord: true });
     else if (canServe(socket)) kept.served.push(socket);
     else if (outcome === 'refused') kept.waiting.push(socket);
     else kept.rest.push(socket);

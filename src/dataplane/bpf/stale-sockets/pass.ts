@@ -131,8 +131,9 @@ const pathsOf = async (
 const canName = (
   { name, ownPath }: PassParts,
   path: string | undefined,
-  { protocol, cookie }: StaleSocket,
-): boolean => name !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n;
+  { protocol, cookie, hasOtherRecord = false }: StaleSocket,
+): boolean =>
+  name !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n && !hasOtherRecord;
 
 function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, StaleSocket[]> {
   const groups = new Map<number, StaleSocket[]>();
