@@ -9,7 +9,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As many as one pass takes: src/dataplane/bpf/stale-sockets/pass.ts. */
+/* As many as the agent asks for at once: src/dataplane/bpf/stale-sockets/keeping.ts. */
 #define ASKED_SOCKETS 8192
 
 /*
@@ -82,9 +82,10 @@ SEC("iter/task_file") int fl_find_holders(struct bpf_iter__task_file *ctx)
 	is_found = bpf_map_lookup_elem(&fl_asked, &found.cookie);
 	if (!is_found || *is_found)
 		return 0;
-	*is_found = 1;
 	found.process = task->tgid;
 	found.descriptor = ctx->fd;
-	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	/* Where the reader's buffer has no room, the kernel calls again with the same file. */
+	if (bpf_seq_write(ctx->meta->seq, &found, sizeof(found)) == 0)
+		*is_found = 1;
 	return 0;
 }

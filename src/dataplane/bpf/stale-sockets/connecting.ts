@@ -7,8 +7,7 @@ import { addressBytes } from '../../../lib/address-bytes.ts';
 import { type BpfProgram, connectSockets, readIterator } from '../../../sys/native.ts';
 import type { Loaded } from '../loader/load.ts';
 import { part } from './finder.ts';
-import type { ConnectAgain, ConnectOutcome } from './keeping.ts';
-import { MOST_SOCKETS } from './pass.ts';
+import { type ConnectAgain, type ConnectOutcome, MOST_AT_ONCE } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 export const HOLDERS_OBJECT = 'holders.bpf.o';
@@ -45,7 +44,7 @@ export const byHolders =
   };
 
 async function findHolders(program: BpfProgram): Promise<ReadonlyMap<bigint, Holder>> {
-  const { bytes } = await readIterator(program, { maxBytes: MOST_SOCKETS * HOLDER_SIZE });
+  const { bytes } = await readIterator(program, { maxBytes: MOST_AT_ONCE * HOLDER_SIZE });
   return decodeHolders(bytes);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stale UDP sockets among many descriptors: of processes that share sockets, and of one that has thousands of files. More
-// descriptors of stale sockets than one search lists hide no other socket.
+// Many stale UDP sockets and descriptors: of processes that share sockets, of one that has thousands of files, and more
+// sockets than the maps have room for at once. None hides another.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { type Child, start } from '../../../../src/sys/exec.ts';
 import { startOneNode } from '../../../support/node.ts';
 import { TIMEOUT_MS, until, untilHolds } from '../../../support/until.ts';
+import { objectsWithout, withObjects } from './support.ts';
 import { udpServices, words } from './udp-services.ts';
 
 const SOURCE = fileURLToPath(new URL('../fixture/shared.c', import.meta.url));
@@ -62,6 +63,9 @@ function shared(sockets: number, processes: number, other: number): Shared {
   };
 }
 
+const became = (state: object): Promise<void> =>
+  untilHolds(async () => expect((await node.status()).staleSockets).toMatchObject(state));
+
 test.each([
   ['1,000 sockets of 40 processes', { sockets: 1_000, processes: 40, other: 0 }],
   ['a process with 15,000 other descriptors', { sockets: 10, processes: 1, other: 15_000 }],
@@ -74,9 +78,20 @@ test.each([
   const few = shared(10, 1, 0);
   await few.says('held 10');
   put('b');
-  await untilHolds(async () => {
-    const { staleSockets } = await node.status();
-    expect(staleSockets).toMatchObject({ connected: sockets + 10, destroyed: [], left: [] });
-  });
+  await became({ connected: sockets + 10, destroyed: [], left: [] });
   expect([await many.exchange(), await few.exchange()]).toEqual([sockets, 10]);
+});
+
+const MANY = 10_000;
+test.each([
+  ['connected again', [], { connected: MANY, destroyed: [] }],
+  ['destroyed', ['holders.bpf.o'], { connected: 0, destroyed: [{ count: MANY }] }],
+  ['destroyed', ['holders.bpf.o', 'destroy.bpf.o'], { connected: 0, destroyed: [{ count: MANY }] }],
+])(`${MANY} sockets are all %s, without %j`, async (_, missing, state) => {
+  put('a');
+  agent = await withObjects(objectsWithout(node, ...missing), () => node.startAgent());
+  await answeredBy('a');
+  await shared(MANY, 1, 0).says(`held ${MANY}`);
+  put('b');
+  await became({ ...state, left: [] });
 });

@@ -213,6 +213,18 @@ test('destroyed, not served as packets: what failed to be connected again has lo
   });
 });
 
+test('destroyed, or left, not served as packets: more than the packet programs have room for', async () => {
+  const sockets = Array.from({ length: 8_194 }, (_, index) =>
+    socket({ cookie: BigInt(index + 1), netns: 5 }),
+  );
+  const outcome = ({ cookie }: StaleSocket): Outcome =>
+    cookie === 8_193n ? 'destroyed' : { error: 'setns: EPERM' };
+  expect(await runPass(partsOf({ ...KEPT, sockets, outcome }))).toMatchObject({
+    ...{ served: 8_192, destroyed: [{ count: 1 }], refused: 0 },
+    left: [{ reason: 'setns: EPERM', count: 1 }],
+  });
+});
+
 test.each([
   ['its Service is gone', { hasService: false }],
   ['its datagrams do not pass the node', { passesDevices: false }],
