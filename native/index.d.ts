@@ -392,8 +392,8 @@ export function destroySockets(
 /**
  * connect(2) for sockets of other processes, on another thread, each by a duplicate of a descriptor (pidfd_getfd(2), Linux
  * 5.6; takes CAP_SYS_PTRACE). A request is 48 bytes in the machine's byte order: u64 cookie, u32 process, u32 descriptor, then a
- * struct sockaddr_in or sockaddr_in6 in 28 bytes, and 4 unused ones. Resolves with the errno's name of each that failed (ENOENT:
- * the descriptor is no longer that of the socket with this cookie), undefined for the others.
+ * struct sockaddr_in or sockaddr_in6 in 28 bytes, and 4 unused ones. Resolves with `CALL: ERRNO` of each that failed, as `connect:
+ * ENETUNREACH`, `ENOENT` of each that is closed by now or connected to something else, undefined for the others.
  */
 export function connectSockets(requests: Uint8Array): Promise<readonly (string | undefined)[]>;
 /** Version of the libbpf that was loaded, e.g. '1.1'. */

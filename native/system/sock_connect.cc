@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "addon.h"
@@ -35,6 +36,12 @@ struct Request {
 };
 static_assert(sizeof(Request) == 48, "native/index.d.ts describes it");
 
+constexpr char kGone[] = "ENOENT";
+
+std::string FailureOf(const char* call) {
+  return std::string(call) + ": " + ErrnoName(errno);
+}
+
 // The descriptor may be another file's by now.
 bool IsSocket(const Fd& fd, uint64_t cookie) {
   uint64_t found = 0;
@@ -54,15 +61,17 @@ bool IsConnectedTo(const Fd& fd, const sockaddr_in6& to) {
          reinterpret_cast<const sockaddr_in&>(to).sin_addr.s_addr;
 }
 
-// 0 or an errno. ENOENT: the descriptor, or the process, is gone.
-int ConnectOne(const Request& request) {
+// Empty: it is connected. ENOENT: the descriptor, or the process, is gone. Else the call and its
+// errno: programs at the hook of connect() have run if that one failed.
+std::string ConnectOne(const Request& request) {
   Fd process(static_cast<int>(syscall(SYS_pidfd_open, request.process, 0)));
-  if (!process.is_valid()) return errno == ESRCH ? ENOENT : errno;
+  if (!process.is_valid()) return errno == ESRCH ? kGone : FailureOf("pidfd_open");
   Fd fd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), request.descriptor, 0)));
-  if (!fd.is_valid()) return errno == EBADF || errno == ESRCH ? ENOENT : errno;
-  if (!IsSocket(fd, request.cookie) || !IsConnectedTo(fd, request.to)) return ENOENT;
+  if (!fd.is_valid()) return errno == EBADF || errno == ESRCH ? kGone : FailureOf("pidfd_getfd");
+  if (!IsSocket(fd, request.cookie) || !IsConnectedTo(fd, request.to)) return kGone;
   socklen_t size = request.to.sin6_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&request.to), size) == 0 ? 0 : errno;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&request.to), size) == 0) return {};
+  return FailureOf("connect");
 }
 
 class SocketsConnect : public Napi::AsyncWorker {
@@ -77,15 +86,22 @@ class SocketsConnect : public Napi::AsyncWorker {
   Napi::Promise Promise() const { return deferred_.Promise(); }
 
   void Execute() override {
-    for (const Request& request : requests_) errors_.push_back(ConnectOne(request));
+    for (const Request& request : requests_) failures_.push_back(ConnectOne(request));
   }
 
-  void OnOK() override { deferred_.Resolve(ErrnoNames(Env(), errors_)); }
+  void OnOK() override {
+    Napi::Array failures = Napi::Array::New(Env(), failures_.size());
+    for (uint32_t i = 0; i < failures_.size(); i++) {
+      const std::string& failure = failures_[i];
+      failures.Set(i, failure.empty() ? Env().Undefined() : Napi::String::New(Env(), failure));
+    }
+    deferred_.Resolve(failures);
+  }
 
  private:
   Napi::Promise::Deferred deferred_;
   std::vector<Request> requests_;
-  std::vector<int> errors_;
+  std::vector<std::string> failures_;
 };
 
 Napi::Value ConnectSockets(const Napi::CallbackInfo& info) {

@@ -8,14 +8,16 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As many as one pass takes: src/dataplane/bpf/stale-sockets/pass.ts. */
-#define CHOSEN_SOCKETS	  8192
+/* As many as the agent asks for at once: src/dataplane/bpf/stale-sockets/keeping.ts. */
+#define CHOSEN_SOCKETS		 8192
 
-#define OUTCOME_DESTROYED 1
+#define OUTCOME_DESTROYED	 1
+#define CHOSEN_WITH_OTHER_RECORD 2
 
 /*
  * The sockets to destroy: stale ones that the agent has chosen. Written by the agent, which reads
- * the outcomes. Key: socket cookie. Value: 0, then OUTCOME_DESTROYED or a negative errno.
+ * the outcomes. Key: socket cookie. Value: 0 or CHOSEN_WITH_OTHER_RECORD, then OUTCOME_DESTROYED or
+ * a negative errno.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -34,13 +36,24 @@ static __always_inline __s32 *chosen(struct sock_common *sk)
 	return cookie ? bpf_map_lookup_elem(&fl_chosen, &cookie) : NULL;
 }
 
-/* It may have been connected to something else since it was found. */
+/*
+ * It may have been connected to something else since it was found. If the agent failed to connect
+ * it again, it has its former peer, and the record that the hook had written before.
+ */
+static __always_inline bool is_to_destroy(struct sock_common *sk, const struct socket_peer *peer,
+					  __s32 chosen_as)
+{
+	if (chosen_as == CHOSEN_WITH_OTHER_RECORD)
+		return sk->skc_state == BPF_TCP_ESTABLISHED && !is_connected_to(sk, peer);
+	return is_stale(peer) && is_connected_to(sk, peer);
+}
+
 static __always_inline void destroy(struct sock_common *sk, const struct socket_peer *peer,
 				    __s32 *outcome)
 {
 	int error;
 
-	if (!peer || !is_stale(peer) || !is_connected_to(sk, peer))
+	if (!peer || !is_to_destroy(sk, peer, *outcome))
 		return;
 	error = bpf_sock_destroy(sk);
 	*outcome = error ? error : OUTCOME_DESTROYED;

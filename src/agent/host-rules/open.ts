@@ -54,17 +54,20 @@ export function hostRulesOf(
   });
 }
 
-/** Packets that begin a connection come back to eBPF once it has programmed everything. */
+/**
+ * Packets that begin a connection come back to eBPF once every Service has had its turn. One that fails has no frontend there: the
+ * former rules serve it until the hand-over. Nobody writes these any more, and no other Service may wait for it.
+ */
 export function takesPacketsBack(
   dataplane: ComposedDataplane,
-): FollowsPackets & { synced(facts: Pick<SyncFacts, 'isComplete' | 'isFull'>): void } {
+): FollowsPackets & { synced(facts: Pick<SyncFacts, 'isFull'>): void } {
   let isDue = true;
   return {
     packetsMoved: () => {
       isDue = true;
     },
-    synced: ({ isComplete, isFull }) => {
-      if (!isDue || !isComplete || !isFull || dataplane.installation.fallback !== undefined) return;
+    synced: ({ isFull }) => {
+      if (!isDue || !isFull || dataplane.installation.fallback !== undefined) return;
       isDue = false;
       dataplane.leaveNewPackets(false);
     },

@@ -5,8 +5,9 @@
 import { readlinkSync } from 'node:fs';
 import { addressBytes } from '../../../lib/address-bytes.ts';
 import { type BpfProgram, connectSockets, readIterator } from '../../../sys/native.ts';
-import type { ConnectAgain, ConnectOutcome } from './keeping.ts';
-import { MOST_SOCKETS } from './pass.ts';
+import type { Loaded } from '../loader/load.ts';
+import { part } from './finder.ts';
+import { type ConnectAgain, type ConnectOutcome, MOST_AT_ONCE } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 export const HOLDERS_OBJECT = 'holders.bpf.o';
@@ -22,11 +23,15 @@ export interface Holder {
 }
 
 export const byHolders =
-  (findHolders: BpfProgram): ConnectAgain =>
+  ({ maps, programs }: Pick<Loaded, 'maps' | 'programs'>): ConnectAgain =>
   async (sockets) => {
-    const maxBytes = 4 * MOST_SOCKETS * HOLDER_SIZE;
-    const { bytes } = await readIterator(findHolders, { maxBytes });
-    const holders = decodeHolders(bytes);
+    const asked = part(maps, 'fl_asked');
+    const keys = new Uint8Array(BigUint64Array.from(sockets, ({ cookie }) => cookie).buffer);
+    const { error } = asked.putBatch(keys, new Uint8Array(4 * sockets.length));
+    if (error !== undefined) throw error;
+    const holders = await findHolders(part(programs, 'fl_find_holders')).finally(() =>
+      asked.deleteBatch(keys),
+    );
     const held = sockets.flatMap((socket) => {
       const holder = holders.get(socket.cookie);
       return holder === undefined ? [] : [{ socket, holder }];
@@ -38,7 +43,12 @@ export const byHolders =
     return sockets.map(({ cookie }) => outcomes.get(cookie) ?? 'gone');
   };
 
-/** One of each socket, by cookie. A record that is cut is left out. */
+async function findHolders(program: BpfProgram): Promise<ReadonlyMap<bigint, Holder>> {
+  const { bytes } = await readIterator(program, { maxBytes: MOST_AT_ONCE * HOLDER_SIZE });
+  return decodeHolders(bytes);
+}
+
+/** By cookie. */
 export function decodeHolders(bytes: Uint8Array): ReadonlyMap<bigint, Holder> {
   const at = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const holders = new Map<bigint, Holder>();
@@ -80,12 +90,13 @@ export function encodeConnectRequests(
 }
 
 /** What the connect hook fails with where it refuses or drops, before and from Linux 6.1. */
-const REFUSALS: readonly string[] = ['ECONNREFUSED', 'EPERM'];
+const REFUSALS: readonly string[] = ['connect: ECONNREFUSED', 'connect: EPERM'];
 
-function connectOutcome(error: string | undefined): ConnectOutcome {
-  if (error === undefined) return 'connected';
-  if (error === 'ENOENT') return 'gone';
-  return REFUSALS.includes(error) ? 'refused' : { error: `connect: ${error}` };
+/** The hook has let pass what failed without a refusal: there is no route to the backend that it has chosen. */
+function connectOutcome(failure: string | undefined): ConnectOutcome {
+  if (failure === undefined) return 'connected';
+  if (REFUSALS.includes(failure)) return 'refused';
+  return failure.startsWith('connect: ') ? 'failed' : 'gone';
 }
 
 /** Of the first PID namespace, in which the kernel numbers the processes of holders. */
@@ -102,7 +113,7 @@ export async function reasonOfNoHolders(): Promise<string | undefined> {
   // A thread of the kernel, which has no descriptors and all capabilities: ENOENT, or what the kernel has against it.
   const bytes = new Uint8Array(REQUEST_SIZE);
   new DataView(bytes.buffer).setUint32(REQUEST_AT.process, KERNEL_THREAD, true);
-  const [error] = await connectSockets(bytes);
-  if (error === 'ENOENT') return undefined;
-  return error === 'EPERM' ? 'CAP_SYS_PTRACE is missing' : `pidfd_getfd: ${error}`;
+  const [failure] = await connectSockets(bytes);
+  if (failure === 'ENOENT') return undefined;
+  return failure === 'pidfd_getfd: EPERM' ? 'CAP_SYS_PTRACE is missing' : failure;
 }

@@ -10,12 +10,14 @@ import { encodeDestroyRequests, type StaleSocket } from './socket.ts';
 
 export const DESTROY_OBJECT = 'destroy.bpf.o';
 
-/** OUTCOME_DESTROYED of bpf/socket/stale/destroy.bpf.c; 0: the iterator did not meet the socket. */
+/** CHOSEN_WITH_OTHER_RECORD of bpf/socket/stale/destroy.bpf.c. */
+const WITH_OTHER_RECORD = 2;
+/** OUTCOME_DESTROYED. A value that is as it was written, too: the iterator did not meet the socket. */
 const DESTROYED = 1;
 
 export type DestroyIn = PassParts['destroyIn'];
 
-/** The iterator destroys a chosen socket only if it is still stale. */
+/** The iterator destroys a chosen socket only if it is still stale, or if its record is still of another backend. */
 export function bySockDestroy({ maps, programs }: Pick<Loaded, 'maps' | 'programs'>): DestroyIn {
   const chosen = part(maps, 'fl_chosen');
   const walkers = {
@@ -25,7 +27,7 @@ export function bySockDestroy({ maps, programs }: Pick<Loaded, 'maps' | 'program
   return async (path, sockets) => {
     const keys = cookieKeys(sockets);
     try {
-      choose(chosen, keys, sockets.length);
+      choose(chosen, keys, sockets);
       await inNetns(path, async (netns) => {
         for (const protocol of ['UDP', 'TCP'] as const) {
           if (sockets.some((socket) => socket.protocol === protocol)) {
@@ -44,8 +46,9 @@ export function bySockDestroy({ maps, programs }: Pick<Loaded, 'maps' | 'program
 const cookieKeys = (sockets: readonly StaleSocket[]): Uint8Array =>
   new Uint8Array(new BigUint64Array(sockets.map(({ cookie }) => cookie)).buffer);
 
-function choose(chosen: BpfMap, keys: Uint8Array, count: number): void {
-  const { error } = chosen.putBatch(keys, new Uint8Array(4 * count));
+function choose(chosen: BpfMap, keys: Uint8Array, sockets: readonly StaleSocket[]): void {
+  const how = sockets.map(({ hasOtherRecord }) => (hasOtherRecord ? WITH_OTHER_RECORD : 0));
+  const { error } = chosen.putBatch(keys, new Uint8Array(Int32Array.from(how).buffer));
   if (error !== undefined) throw error;
 }
 
@@ -59,7 +62,7 @@ function readCodes(chosen: BpfMap): ReadonlyMap<bigint, number> {
 
 function outcomeOf(code: number): Outcome {
   if (code === DESTROYED) return 'destroyed';
-  return code === 0 ? 'gone' : { error: `bpf_sock_destroy: errno ${-code}` };
+  return code >= 0 ? 'gone' : { error: `bpf_sock_destroy: errno ${-code}` };
 }
 
 /** A socket with other addresses or another cookie is not the one that was found: ENOENT. */

@@ -34,11 +34,8 @@ export const byRecords =
     });
     const stored = decodeStaleSockets(bytes);
     if (!resetsTcp) {
-      return {
-        sockets: stored.filter(({ protocol }) => protocol === 'UDP'),
-        isWhole,
-        failures: [],
-      };
+      const sockets = stored.filter(({ protocol }) => protocol === 'UDP');
+      return upToMost({ sockets, isWhole, failures: [] });
     }
     const stale = await readIterator(part(loaded.programs, 'fl_find_tcp_records'), {
       map: part(loaded.maps, 'fl_tcp_sock'),
@@ -92,6 +89,7 @@ function isGone(error: unknown): boolean {
   return isFromSetns ? codeOf(error) === 'EINVAL' : ['ENOENT', 'ESRCH'].includes(codeOf(error));
 }
 
+/** What an iterator writes is cut only when more than that has been read. */
 const upToMost = ({ sockets, isWhole, failures }: Found): Found => ({
   sockets: sockets.slice(0, MOST_SOCKETS),
   isWhole: isWhole && sockets.length <= MOST_SOCKETS,

@@ -4,12 +4,28 @@
 import { narrowText, type StaleSocket } from './socket.ts';
 
 /**
- * `refused`: its Service has no backend for it now; it is as it was. `gone`: no process that the agent sees has it.
+ * `refused`: its Service has no backend for it now; it is as it was. `failed`: it is connected to the former backend, but its
+ * record is of the one that connect() failed to reach. `gone`: no process that the agent sees has it.
  */
-export type ConnectOutcome = 'connected' | 'refused' | 'gone' | { readonly error: string };
+export type ConnectOutcome = 'connected' | 'refused' | 'failed' | 'gone';
 
-/** Outcomes in the order of the sockets. */
+/** Outcomes in the order of the sockets, of which there are at most MOST_AT_ONCE. */
 export type ConnectAgain = (sockets: readonly StaleSocket[]) => Promise<readonly ConnectOutcome[]>;
+
+/** As many as the maps of bpf/socket/stale have room for. */
+export const MOST_AT_ONCE = 8_192;
+/** As many as fl_refused_sock has room for. */
+export const MOST_NAMED = 8_192;
+
+export async function inParts<T, Outcome>(
+  all: readonly T[],
+  work: (part: readonly T[]) => Promise<readonly Outcome[]>,
+): Promise<readonly Outcome[]> {
+  const outcomes: (readonly Outcome[])[] = [];
+  for (let from = 0; from < all.length; from += MOST_AT_ONCE)
+    outcomes.push(await work(all.slice(from, from + MOST_AT_ONCE)));
+  return outcomes.flat();
+}
 
 export interface KeepParts {
   /** Whether the frontend that its program connected it to is served, with backends or without. */
@@ -37,8 +53,7 @@ export async function keep(
 ): Promise<Kept> {
   const isKept = (socket: StaleSocket): boolean => socket.protocol === 'UDP' && hasService(socket);
   const candidates = stale.filter(isKept);
-  const asked = candidates.length > 0 ? connectAgain : undefined;
-  const outcomes = (await asked?.(candidates)) ?? [];
+  const outcomes = connectAgain === undefined ? [] : await inParts(candidates, connectAgain);
   const kept = {
     connected: [] as StaleSocket[],
     served: [] as StaleSocket[],
@@ -48,7 +63,8 @@ export async function keep(
   for (const [index, socket] of candidates.entries()) {
     const outcome = outcomes[index];
     if (outcome === 'connected') kept.connected.push(socket);
-    else if (canServe(socket)) kept.served.push(socket);
+    else if (outcome === 'failed') kept.rest.push({ ...socket, hasOtherRecord: true });
+    else if (kept.served.length < MOST_NAMED && canServe(socket)) kept.served.push(socket);
     else if (outcome === 'refused') kept.waiting.push(socket);
     else kept.rest.push(socket);
   }

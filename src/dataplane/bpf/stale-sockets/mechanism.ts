@@ -12,7 +12,7 @@ import { type Loaded, type LoadOptions, loadLayer } from '../loader/load.ts';
 import { takeBack, type Undo } from '../loader/undo.ts';
 import { byHolders, HOLDERS_OBJECT, reasonOfNoHolders } from './connecting.ts';
 import { byNetlink, bySockDestroy, DESTROY_OBJECT, type DestroyIn } from './destroyers.ts';
-import { byRecords, byWalking, FIND_OBJECT, type FindStale, part, WALK_OBJECT } from './finder.ts';
+import { byRecords, byWalking, FIND_OBJECT, type FindStale, WALK_OBJECT } from './finder.ts';
 import type { ConnectAgain } from './keeping.ts';
 import { entering } from './namespace.ts';
 import { destroyOwnSocket } from './probe.ts';
@@ -139,8 +139,7 @@ function readObject(name: string): Uint8Array {
 /** Rejects if this kernel cannot find descriptors by their sockets. */
 export const openHolders = async (loading: Loading): Promise<ConnectAgain> => {
   const holders = { bytes: readObject(HOLDERS_OBJECT), rodata: [{}] };
-  const { programs } = await load(holders, [], loading);
-  return byHolders(part(programs, 'fl_find_holders'));
+  return byHolders(await load(holders, ['fl_asked'], loading));
 };
 
 /** Not without a descriptor of the process: neither then is the program loaded. */

@@ -4,11 +4,11 @@
 // programs with its next datagram, or else reported with its reason, and affects no other socket.
 import { reasonOf } from '../../../errors.ts';
 import type { DestroyedSockets, LeftSockets } from '../../snapshot.ts';
-import { type KeepParts, keep } from './keeping.ts';
+import { inParts, type KeepParts, keep, MOST_NAMED } from './keeping.ts';
 import type { StaleSocket } from './socket.ts';
 
 /** Sockets of one pass: bounds its memory and the time until the next one. */
-export const MOST_SOCKETS = 8_192;
+export const MOST_SOCKETS = 32_768;
 
 export interface Found {
   readonly sockets: readonly StaleSocket[];
@@ -28,7 +28,7 @@ export interface PassParts {
   readonly netnsPaths: (inodes: ReadonlySet<number>) => Promise<ReadonlyMap<number, string>>;
   /** That of the agent's own namespace. */
   readonly ownPath: string;
-  /** Outcomes in the order of the sockets, which are all of the namespace at `path`. */
+  /** Outcomes in the order of the sockets, which are all of the namespace at `path`; at most MOST_AT_ONCE. */
   readonly destroyIn: (
     path: string,
     sockets: readonly StaleSocket[],
@@ -90,6 +90,7 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     failures.map((reason) => [reason, { reason, count: 0 }]),
   );
   const refused: bigint[] = [];
+  const hasRoom = (): boolean => kept.served.length + refused.length < MOST_NAMED;
   let isSearched = failures.length === 0;
   for (const [netns, group] of namespaces) {
     const path = paths.get(netns);
@@ -100,7 +101,8 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
     for (const [index, socket] of group.entries()) {
       const outcome = outcomes[index] ?? 'gone';
       if (outcome === 'destroyed') addDestroyed(destroyed, socket);
-      else if (outcome !== 'gone' && canName(parts, path, socket)) refused.push(socket.cookie);
+      else if (outcome !== 'gone' && hasRoom() && canName(parts, path, socket))
+        refused.push(socket.cookie);
       else if (outcome !== 'gone') addLeft(left, outcome.error);
     }
   }
@@ -131,8 +133,9 @@ const pathsOf = async (
 const canName = (
   { name, ownPath }: PassParts,
   path: string | undefined,
-  { protocol, cookie }: StaleSocket,
-): boolean => name !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n;
+  { protocol, cookie, hasOtherRecord = false }: StaleSocket,
+): boolean =>
+  name !== undefined && path !== ownPath && protocol === 'UDP' && cookie !== 0n && !hasOtherRecord;
 
 function byNamespace(sockets: readonly StaleSocket[]): ReadonlyMap<number, StaleSocket[]> {
   const groups = new Map<number, StaleSocket[]>();
@@ -153,7 +156,8 @@ async function outcomesIn(
   path: string | undefined,
   sockets: readonly StaleSocket[],
 ): Promise<readonly Outcome[]> {
-  return path === undefined ? failedFor(sockets, NOT_FOUND) : destroyIn(path, sockets);
+  if (path === undefined) return failedFor(sockets, NOT_FOUND);
+  return inParts(sockets, (part) => destroyIn(path, part));
 }
 
 const failedFor = (sockets: readonly StaleSocket[], error: string): readonly Outcome[] =>

@@ -50,6 +50,8 @@ export interface StaleSocket {
   readonly backend: WideEnd;
   /** The frontend that it was connected to, as the program named it: of a NodePort with a node's address. */
   readonly service: FrontendId & { readonly address: string };
+  /** Its record has been overwritten: no program knows it as stale any more. */
+  readonly hasOtherRecord?: boolean;
 }
 
 /** Whole records; what follows the last one is ignored. */

@@ -21,20 +21,19 @@ test('where rules serve packets from the start, filters of the node are in nobod
   expect(hostRulesOf(undefined, dataplaneWith(), none)).toBeUndefined();
 });
 
-test('eBPF takes packets back after a whole sync that is complete, once after each move', () => {
+test('eBPF takes packets back after a whole sync, once after each move', () => {
   const dataplane = dataplaneWith();
   const packets = takesPacketsBack(dataplane);
-  packets.synced({ isComplete: true, isFull: false });
-  packets.synced({ isComplete: false, isFull: true });
+  packets.synced({ isFull: false });
   expect(dataplane.leaveNewPackets).not.toHaveBeenCalled();
-  for (const _ of [1, 2]) packets.synced({ isComplete: true, isFull: true });
+  for (const _ of [1, 2]) packets.synced({ isFull: true });
   expect(dataplane.leaveNewPackets.mock.calls).toEqual([[false]]);
   dataplane.installation.fallback = FALLBACK;
   packets.packetsMoved();
-  packets.synced({ isComplete: true, isFull: true });
+  packets.synced({ isFull: true });
   expect(dataplane.leaveNewPackets).toHaveBeenCalledTimes(1);
   dataplane.installation.fallback = undefined;
   packets.packetsMoved();
-  packets.synced({ isComplete: true, isFull: true });
+  packets.synced({ isFull: true });
   expect(dataplane.leaveNewPackets).toHaveBeenCalledTimes(2);
 });

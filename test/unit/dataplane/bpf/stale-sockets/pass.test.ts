@@ -182,13 +182,7 @@ test('sockets that are no longer stale are no longer refused', async () => {
 const KEPT = { hasService: true, canName: true, passesDevices: true } as const;
 
 test('UDP sockets go on with another backend: connected again, as packets, or when there is one', async () => {
-  const outcomes = [
-    'connected',
-    'refused',
-    'refused',
-    'gone',
-    { error: 'connect: EPERM' },
-  ] as const;
+  const outcomes = ['connected', 'refused', 'refused', 'gone', 'gone'] as const;
   const parts = partsOf({
     ...KEPT,
     sockets: [
@@ -203,6 +197,32 @@ test('UDP sockets go on with another backend: connected again, as packets, or wh
   });
   expect(await runPass(parts)).toMatchObject({ connected: 1, waiting: 1, served: 2 });
   expect(parts.asked.slice(1)).toEqual(['/ns/5: 5', '/ns/99: 4', 'serve 2,3; refuse ']);
+});
+
+test('destroyed, not served as packets: what failed to be connected again has lost its record', async () => {
+  const parts = partsOf({
+    ...KEPT,
+    sockets: [socket({ cookie: 1n, netns: 5 }), socket({ cookie: 2n, netns: 5 })],
+    connect: () => 'failed',
+    outcome: ({ cookie, hasOtherRecord }) =>
+      cookie === 1n && hasOtherRecord ? 'destroyed' : { error: 'setns: EPERM' },
+  });
+  expect(await runPass(parts)).toMatchObject({
+    ...{ destroyed: [{ count: 1 }], served: 0, refused: 0 },
+    left: [{ reason: 'setns: EPERM', count: 1 }],
+  });
+});
+
+test('destroyed, or left, not served as packets: more than the packet programs have room for', async () => {
+  const sockets = Array.from({ length: 8_194 }, (_, index) =>
+    socket({ cookie: BigInt(index + 1), netns: 5 }),
+  );
+  const outcome = ({ cookie }: StaleSocket): Outcome =>
+    cookie === 8_193n ? 'destroyed' : { error: 'setns: EPERM' };
+  expect(await runPass(partsOf({ ...KEPT, sockets, outcome }))).toMatchObject({
+    ...{ served: 8_192, destroyed: [{ count: 1 }], refused: 0 },
+    left: [{ reason: 'setns: EPERM', count: 1 }],
+  });
 });
 
 test.each([
