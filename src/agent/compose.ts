@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes a running agent from its settings: admin socket, dataplane, agent, servers, source.
+import { rmSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { lastGoodPath } from '../config/instance-paths.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import type { Predecessor } from '../dataplane/predecessor.ts';
 import type { Installation } from '../dataplane/snapshot.ts';
@@ -106,6 +108,8 @@ export async function compose(
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES, inheritedLock);
   closers.push(admin);
   noteInstance(settings, log);
+  // What a folder had is out of date once another source has been served.
+  if (source.source.judged === undefined) rmSync(lastGoodPath(settings.runDir), { force: true });
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
@@ -120,6 +124,7 @@ export async function compose(
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),
+      onJudged: (changes, refused) => source.source.judged?.(changes, refused),
     }),
     dataplane,
     log,
