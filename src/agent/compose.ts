@@ -30,7 +30,7 @@ import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
-import { createHandOvers } from './hand-over/hand-overs.ts';
+import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
 import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
 import { followNodeSockets } from './node-sockets/follow.ts';
@@ -127,6 +127,7 @@ export async function compose(
       onJudged: (changes, refused) => source.source.judged?.(changes, refused),
     }),
     dataplane,
+    heldByOthers: othersOf(settings.predecessors, dataplane).map(({ held }) => held),
     log,
     addresses,
     auditIntervalMs: settings.auditIntervalMs,
