@@ -10,7 +10,6 @@ import type {
   SyncReport,
 } from '../dataplane/dataplane.ts';
 import type { Entry } from '../dataplane/entry.ts';
-import { incumbentsIn } from '../dataplane/holdings.ts';
 import { unservedServices } from '../dataplane/merge.ts';
 import { FairleadError, reasonOf } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -21,6 +20,7 @@ import type { Plan, ServiceKey } from '../plan/types.ts';
 import type { NodeAddresses } from '../sys/netlink/node-addresses.ts';
 import { NextBatch, type ServiceChanges } from './batch.ts';
 import { createFailures, type Failures, type Work } from './failures.ts';
+import { type ReadHeld, readIncumbents } from './hand-over/incumbents.ts';
 import { Retries } from './retries.ts';
 import { createSyncLog, type SyncLog } from './sync-log.ts';
 
@@ -30,6 +30,8 @@ export interface AgentParts {
   readonly log: Logger;
   readonly addresses: NodeAddresses;
   readonly auditIntervalMs: number;
+  /** What engines hold that this agent does not run, and an earlier one may have run. */
+  readonly heldByOthers?: readonly ReadHeld[];
   /** Asked before anything of these Services is written. True: packets have moved, everything is to be written. */
   readonly beforeSync?: (plan: Plan, services: readonly ServiceKey[] | 'all') => Promise<boolean>;
 }
@@ -143,17 +145,10 @@ class RunningAgent implements Agent {
   async #beginSyncs(): Promise<void> {
     if (this.#isSourceSynced) return;
     this.#absorb();
-    const { planner, dataplane, log } = this.#parts;
+    const { planner, dataplane, heldByOthers = [], log } = this.#parts;
     if (planner.hasConflicts()) {
-      try {
-        planner.adopt(incumbentsIn(await dataplane.held()));
-        this.#isPlanDue = true;
-      } catch (error) {
-        log.warn(
-          { reason: reasonOf(error) },
-          'cannot read who serves frontends of ownership conflicts',
-        );
-      }
+      planner.adopt(await readIncumbents([...heldByOthers, () => dataplane.held()], log));
+      this.#isPlanDue = true;
     }
     this.#isSourceSynced = true;
     this.#syncAll();

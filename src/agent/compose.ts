@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composes a running agent from its settings: admin socket, dataplane, agent, servers, source.
+import { rmSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { lastGoodPath } from '../config/instance-paths.ts';
 import type { ComposedDataplane, Dataplane } from '../dataplane/dataplane.ts';
 import type { Predecessor } from '../dataplane/predecessor.ts';
 import type { Installation } from '../dataplane/snapshot.ts';
@@ -28,7 +30,7 @@ import { type Agent, createAgent } from './agent.ts';
 import { type ConntrackCleaner, createConntrackCleaner } from './conntrack/cleaner.ts';
 import { createDirectReturn, type DirectReturn } from './direct-return.ts';
 import { createEarlyListener, type EarlyListener } from './early-listener.ts';
-import { createHandOvers } from './hand-over/hand-overs.ts';
+import { createHandOvers, othersOf } from './hand-over/hand-overs.ts';
 import type { HostRulesFollower, HostRulesSettings } from './host-rules/host-rules.ts';
 import { hostRulesOf, takesPacketsBack } from './host-rules/open.ts';
 import { followNodeSockets } from './node-sockets/follow.ts';
@@ -106,6 +108,8 @@ export async function compose(
   const admin = await serveSocket(settings.runDir, STARTING_ROUTES, inheritedLock);
   closers.push(admin);
   noteInstance(settings, log);
+  // What a folder had is out of date once another source has been served.
+  if (source.source.judged === undefined) rmSync(lastGoodPath(settings.runDir), { force: true });
   const network = followNetwork();
   closers.push(network);
   const addresses = nodeAddressesOf(network);
@@ -120,8 +124,10 @@ export async function compose(
     planner: createPlanner(settings.plan, {
       awaitsNodes: source.source.followNodes !== undefined,
       nowMs: () => SYSTEM_CLOCK.nowMs(),
+      onJudged: (changes, refused) => source.source.judged?.(changes, refused),
     }),
     dataplane,
+    heldByOthers: othersOf(settings.predecessors, dataplane).map(({ held }) => held),
     log,
     addresses,
     auditIntervalMs: settings.auditIntervalMs,

@@ -3,6 +3,7 @@
 // Synchronous, so that it can run in the exit handler of an agent.
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { lastGoodPath } from '../config/instance-paths.ts';
 import { socketPath } from '../server/admin-socket.ts';
 import { instancePath } from '../server/instance-file.ts';
 import { listProgrammed, removeProgrammed } from './dataplanes.ts';
@@ -48,9 +49,11 @@ export function removeInstance(
 }
 
 const filesOf = (runDir: string): readonly string[] =>
-  [socketPath(runDir), instancePath(runDir), join(runDir, REMEMBERED)].filter((path) =>
-    existsSync(path),
-  );
+  [
+    ...[socketPath(runDir), instancePath(runDir), join(runDir, REMEMBERED)],
+    // The second one is of a write that did not end.
+    ...[lastGoodPath(runDir), `${lastGoodPath(runDir)}.new`],
+  ].filter((path) => existsSync(path));
 
 /** `9 links, 16 maps, 40 chains, 1 file`; empty if there is nothing. */
 export function partsText({ links, maps, rules, files }: InstanceParts): string {

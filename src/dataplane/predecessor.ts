@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine that an earlier agent ran has left in the kernel, when this agent runs another one. Types only.
+import type { HeldFrontend } from './dataplane.ts';
 import type { PortId } from './snapshot.ts';
 
 export interface PredecessorFacts {
@@ -15,6 +16,8 @@ export interface Predecessor {
   /** `bpf`, `iptables` */
   readonly engine: string;
   look(): Promise<PredecessorFacts>;
+  /** The frontends that it serves; none if it does not. */
+  held(): Promise<readonly HeldFrontend[]>;
   /**
    * Session affinity that it knows goes to this agent's engine, which has programmed all Services.
    * @returns of how many clients

@@ -27,8 +27,20 @@ export interface ModelStore {
   readonly nodeContext: () => NodeContext;
 }
 
-/** @param nowMs since the epoch, for rejections */
-export function createModelStore(settings: PlanSettings, nowMs?: () => number): ModelStore {
+export interface ModelOptions {
+  /** Since the epoch, for rejections. */
+  readonly nowMs?: () => number;
+  /** Called with all changes of one `take`, and those of them that do not count: earlier versions do. */
+  readonly onJudged?: (
+    changes: readonly ObjectChange[],
+    refused: ReadonlySet<ObjectChange>,
+  ) => void;
+}
+
+export function createModelStore(
+  settings: PlanSettings,
+  { nowMs, onJudged }: ModelOptions = {},
+): ModelStore {
   const services = new Map<ServiceKey, Service>();
   const nodes = new Map<string, Node>();
   const serviceCidrs = new Map<string, readonly string[]>();
@@ -37,6 +49,7 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
   const rejections = createRejectionBook();
   const owners = createFrontendOwners((key) => services.get(key));
   const versions = createVersions(nowMs);
+  const refused = new Set<ObjectChange>();
   const nodeLabels = (): NodeLabels => nodes.get(settings.nodeName)?.labels;
 
   const keysOf = (service: Service, own: NodeLabels): readonly string[] =>
@@ -55,6 +68,7 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
           )
         : { value: undefined, rejections: [], keep: false };
     rejections.set('model', change.ref, judged.rejections);
+    if (judged.keep) refused.add(change);
     return judged;
   };
 
@@ -125,6 +139,8 @@ export function createModelStore(settings: PlanSettings, nowMs?: () => number): 
     take: (changes, touched) => {
       let isNodeWide = false;
       for (const change of changes) isNodeWide = takeOne(change, touched) || isNodeWide;
+      onJudged?.(changes, refused);
+      refused.clear();
       return isNodeWide;
     },
     nodeContext: () => nodeContextOf(settings, nodes, serviceCidrs.values()),

@@ -8,7 +8,7 @@ import { directReturnFlag, serviceWantsDirectReturn } from './decide/forwarding.
 import { buildContext, type NodeContext } from './decide/node-context.ts';
 import type { IncumbentOf } from './decide/ownership.ts';
 import { type BuildContext, buildService } from './decide/service-plan.ts';
-import { createModelStore } from './model-store.ts';
+import { createModelStore, type ModelOptions } from './model-store.ts';
 import { isOnNode, type NodeSockets, onNodeFlag } from './node-sockets/frontends.ts';
 import { createKnownSockets } from './node-sockets/known.ts';
 import type { Plan, PlanDelta, PlanSettings, ServiceKey, ServicePlan } from './types.ts';
@@ -30,16 +30,12 @@ export interface Planner {
 /**
  * Cost of `apply`: linear in the Services that the changes touch; all of them if this node's Node object changed.
  * @param awaitsNodes other Nodes are not known before nodesListed()
- * @param nowMs since the epoch, for rejections
  */
 export function createPlanner(
   settings: PlanSettings,
-  {
-    awaitsNodes = false,
-    nowMs,
-  }: { readonly awaitsNodes?: boolean; readonly nowMs?: () => number } = {},
+  { awaitsNodes = false, ...options }: { readonly awaitsNodes?: boolean } & ModelOptions = {},
 ): Planner {
-  const model = createModelStore(settings, nowMs);
+  const model = createModelStore(settings, options);
   const services = new Map<ServiceKey, ServicePlan>();
   const direct = new Set<ServiceKey>();
   const onNode = new Set<ServiceKey>();

@@ -33,6 +33,8 @@ export interface Source {
     ref: ObjectRef,
     field: string,
   ): { readonly file: string; readonly line: number } | undefined;
+  /** The delivered changes that the plan has now, in their order, and those of them that do not count; absent: of no interest. */
+  judged?(changes: readonly ObjectChange[], refused: ReadonlySet<ObjectChange>): void;
   /** Requests to an API server and their answers; absent for a folder. */
   cluster?(): ClusterStatus | undefined;
   /** From now on other Nodes are delivered, too; absent: they are anyway. Idempotent. */

@@ -10,17 +10,22 @@ export interface HandOvers extends HandOver {
   packetsMoved(): void;
 }
 
+/** Those that this agent does not run. */
+export function othersOf(
+  predecessors: readonly Predecessor[],
+  { dataplanes }: Pick<ComposedDataplane, 'dataplanes'>,
+): readonly Predecessor[] {
+  const running = new Set(dataplanes.map((one) => one.dataplane));
+  return predecessors.filter(({ engine }) => !running.has(engine));
+}
+
 export function createHandOvers(
   predecessors: readonly Predecessor[],
   dataplane: Pick<ComposedDataplane, 'dataplanes'>,
   log: Pick<Logger, 'info' | 'warn'>,
 ): HandOvers {
-  const begin = (): readonly HandOver[] => {
-    const running = new Set(dataplane.dataplanes.map((one) => one.dataplane));
-    return predecessors
-      .filter(({ engine }) => !running.has(engine))
-      .map((predecessor) => createHandOver(predecessor, log));
-  };
+  const begin = (): readonly HandOver[] =>
+    othersOf(predecessors, dataplane).map((predecessor) => createHandOver(predecessor, log));
   const close = (): void => {
     for (const ending of endings) ending.close();
   };

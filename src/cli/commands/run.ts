@@ -23,6 +23,7 @@ import {
 import { watchConfigFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
+import { lastGoodPath } from '../../config/instance-paths.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import {
   needsRouteLocalnet,
@@ -38,8 +39,10 @@ import type { Problem } from '../../model/problem.ts';
 import { clusterSource } from '../../source/apiserver/source.ts';
 import { findApiServer } from '../../source/apiserver/transport/api-server.ts';
 import { discoveryEnvironment } from '../../source/apiserver/transport/discovery-environment.ts';
+import { keeperOf } from '../../source/manifests/last-good/keeper.ts';
 import { manifestsSource } from '../../source/manifests/source.ts';
 import type { Source } from '../../source/source.ts';
+import { SYSTEM_CLOCK } from '../../sys/clock.ts';
 import { packageVersion } from '../../sys/package.ts';
 import { addAllFlags, flagValues } from '../config-flags.ts';
 import { dataplaneOf, programsBelow } from '../dataplanes.ts';
@@ -314,11 +317,13 @@ async function settingsOf(
 
 async function sourceOf({ config, file }: LoadedConfig, log: Logger): Promise<() => Source> {
   const { source, plan, own } = config;
+  const runDir = resolve(own.runDir);
   if (source.kind === 'manifests') {
     const dir = manifestsDir(source.dir);
-    return () => manifestsSource(dir, source.removalDelayMs);
+    const path = lastGoodPath(runDir);
+    const keep = keeperOf({ path, folder: dir, clock: SYSTEM_CLOCK, log });
+    return () => manifestsSource(dir, { removalDelayMs: source.removalDelayMs, keep });
   }
-  const runDir = resolve(own.runDir);
   const apiServer = await findApiServer(
     {
       apiServers: source.apiServers,

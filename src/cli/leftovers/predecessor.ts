@@ -29,6 +29,11 @@ export function iptablesPredecessor(holder: RulesHolder): Predecessor {
       const { isServing, isLeft, isNeeded } = await scanned();
       return { isServing, isLeft, connections: isNeeded ? undefined : 0 };
     },
+    held: async () => {
+      if (!mayHaveRules()) return [];
+      const { heldByOwnRules } = await import('./scan.ts');
+      return heldByOwnRules();
+    },
     stopServing: removeUnneeded,
     remove: removeUnneeded,
   };

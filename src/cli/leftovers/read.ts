@@ -25,6 +25,8 @@ export interface Read<T> {
 
 export interface VariantRules extends FoundRules {
   readonly variant: Variant | undefined;
+  /** As the tool printed them. */
+  readonly saved: string;
 }
 
 /** Whose rules are looked for. */
@@ -61,7 +63,8 @@ async function readVariants(
       }
       const held = heldTables(result.stdout);
       const where = `${variant === undefined ? 'iptables' : `iptables-${variant}`} ${family}`;
-      value.push({ family, variant, where, held, found: ruleLeftovers(held, of) });
+      const found = ruleLeftovers(held, of);
+      value.push({ family, variant, where, held, found, saved: result.stdout });
     }
   }
   return { value, unread };

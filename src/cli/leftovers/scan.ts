@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kube-proxy has left in this network namespace, and the commands that remove it. src/dataplane/leftovers decides.
+import type { HeldFrontend } from '../../dataplane/dataplane.ts';
+import { heldFrontends } from '../../dataplane/iptables/inspect/view.ts';
 import { toolsOf } from '../../dataplane/iptables/restore/tools.ts';
 import { CHAINS_AT_ONCE } from '../../dataplane/iptables/restore/variant.ts';
 import { OF_FAIRLEAD } from '../../dataplane/leftovers/chains.ts';
@@ -82,6 +84,14 @@ export interface OwnRules {
   /** Connections that need something of them. */
   readonly isNeeded: boolean;
   readonly removals: readonly Removal[];
+}
+
+/** The frontends of fairlead's rules; none of rules that do not serve. */
+export async function heldByOwnRules(runProgram = run): Promise<readonly HeldFrontend[]> {
+  const { value: rules } = await readRules(runProgram, 'fairlead');
+  return rules
+    .filter(({ held }) => isServing(held))
+    .flatMap(({ family, saved }) => heldFrontends(family, saved));
 }
 
 export async function scanOwnRules(runProgram = run): Promise<OwnRules> {

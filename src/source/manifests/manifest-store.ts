@@ -6,6 +6,7 @@ import { compareText } from '../../lib/names.ts';
 import { refText } from '../../model/object-ref.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
+import { type Counting, createCounting } from './last-good/counting.ts';
 import { isOfLost, lossBetween, lostOf } from './loss.ts';
 import { type Manifest, parseManifests } from './parse.ts';
 import type { RemovalGuard } from './removal-guard.ts';
@@ -27,10 +28,13 @@ interface Delivered extends Manifest {
 export interface ManifestStore {
   readonly files: Map<string, ManifestFile>;
   readonly delivered: Map<string, Delivered>;
+  /** What further files define again. */
+  readonly copies: Delivered[];
+  readonly counting: Counting;
 }
 
 export function emptyStore(): ManifestStore {
-  return { files: new Map(), delivered: new Map() };
+  return { files: new Map(), delivered: new Map(), copies: [], counting: createCounting() };
 }
 
 /** Takes a file's present text in. */
@@ -85,10 +89,19 @@ export function changesOf(
 ): {
   readonly changes: readonly ObjectChange[];
   readonly problems: readonly Problem[];
+  /** An object that is as it was is in another file now. */
+  readonly hasMoved: boolean;
   /** Until removals that wait take effect; absent: none waits. */
   readonly leftMs?: number;
 } {
   const changes: ObjectChange[] = [];
+  const deliver = (change: ObjectChange): void => {
+    const key = refText(change.ref);
+    store.counting.delivered(key, store.delivered.get(key)?.object);
+    changes.push(change);
+  };
+  let hasMoved = false;
+  store.copies.length = 0;
   const problems: Problem[] = [];
   const wanted = new Map<string, Delivered>();
   for (const [file, state] of [...store.files].sort(([a], [b]) => compareText(a, b))) {
@@ -96,8 +109,12 @@ export function changesOf(
     for (const manifest of state.manifests) {
       const key = refText(manifest.ref);
       const winner = wanted.get(key);
-      if (winner === undefined) wanted.set(key, { ...manifest, file });
-      else problems.push(secondCopy(state, file, manifest, winner));
+      if (winner === undefined) {
+        wanted.set(key, { ...manifest, file });
+      } else {
+        problems.push(secondCopy(state, file, manifest, winner));
+        store.copies.push({ ...manifest, file });
+      }
     }
   }
   const loss = lossBetween(store.delivered, wanted);
@@ -108,21 +125,24 @@ export function changesOf(
     if (lost !== undefined) {
       if (!wanted.has(key) || isOfLost(entry, lost)) wanted.set(key, entry);
     } else if (!wanted.has(key)) {
-      changes.push({ type: 'remove', ref: entry.ref });
+      deliver({ type: 'remove', ref: entry.ref });
     }
   }
-  for (const [key, { ref, object, unknownFields }] of wanted) {
+  for (const [key, entry] of wanted) {
     const before = store.delivered.get(key);
-    if (before !== undefined && isSame(before.object, object)) continue;
-    changes.push({
-      ...{ type: 'put', ref, object },
-      ...(unknownFields.length > 0 && { unknownFields }),
-    });
+    const isAsBefore = before !== undefined && isSame(before.object, entry.object);
+    if (!isAsBefore) deliver(putOf(entry));
+    else if (before.file !== entry.file) hasMoved = true;
   }
   store.delivered.clear();
   for (const [key, entry] of wanted) store.delivered.set(key, entry);
-  return { changes, problems, ...(waiting && { leftMs: waiting.leftMs }) };
+  return { changes, problems, hasMoved, ...(waiting && { leftMs: waiting.leftMs }) };
 }
+
+export const putOf = ({ ref, object, unknownFields }: Manifest): ObjectChange => ({
+  ...{ type: 'put', ref, object },
+  ...(unknownFields.length > 0 && { unknownFields }),
+});
 
 function secondCopy(state: ManifestFile, file: string, copy: Manifest, winner: Delivered): Problem {
   const line = state.findLine(copy.at, 'metadata.name');

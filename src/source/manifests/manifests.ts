@@ -5,6 +5,8 @@ import { resolve } from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ObjectChange, ObjectRef } from '../../model/types.ts';
 import { listManifests } from './files.ts';
+import { countedIn, fill } from './last-good/contents.ts';
+import type { Keep } from './last-good/keeper.ts';
 import { changesOf, emptyStore, locate } from './manifest-store.ts';
 import { refresh } from './refresh.ts';
 import { createRemovalGuard } from './removal-guard.ts';
@@ -22,7 +24,7 @@ const MISSING_RESCAN_MS = 200;
 const CLOCK = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
 
 export interface ManifestListener {
-  /** Never called with nothing. The first call holds every object. */
+  /** Never called with nothing. The first call holds every object; if versions were kept, these, and the second what has changed. */
   onChanges(changes: readonly ObjectChange[]): void;
   /** Once: the folder has been read as a whole and its objects were delivered. */
   onSynced(): void;
@@ -34,6 +36,8 @@ export interface ManifestSource {
   problems(): readonly Problem[];
   /** File and line of a field of an object that was delivered. */
   locate(ref: ObjectRef, field: string): { file: string; line: number } | undefined;
+  /** The delivered changes, in their order, and those of them that do not count: earlier versions do. */
+  judged(changes: readonly ObjectChange[], refused: ReadonlySet<ObjectChange>): void;
   /** Nothing is called after it. Idempotent. */
   close(): void;
 }
@@ -49,20 +53,27 @@ export async function readManifests(dir: string): Promise<{
   return { ...changesOf(store), locate: (ref, field) => locate(store, ref, field) };
 }
 
-/**
- * Follows the folder until it is closed; it need not exist yet.
- * @param removalDelayMs how long a change waits that would remove most Services
- */
+export interface FollowOptions {
+  /** How long a change waits that would remove most Services. */
+  readonly removalDelayMs?: number;
+  /** Keeps the versions that count for the next start; absent: they are forgotten. */
+  readonly keep?: Keep;
+}
+
+/** Follows the folder until it is closed; it need not exist yet. */
 export function openManifests(
   dir: string,
   listener: ManifestListener,
-  removalDelayMs = 0,
+  { removalDelayMs = 0, keep }: FollowOptions = {},
 ): ManifestSource {
   const top = resolve(dir);
   const guard = createRemovalGuard(top, removalDelayMs, CLOCK);
   const store = emptyStore();
+  const keeper = keep?.(() => countedIn(store));
   const signatures = new Map<string, string>();
   let problems: readonly Problem[] = [];
+  let recalled: readonly ObjectChange[] | undefined;
+  let isJudged = false;
   let isSynced = false;
   let isClosed = false;
   let isReading = false;
@@ -91,6 +102,7 @@ export function openManifests(
     const listing = await listManifests(top, (path, identity) => {
       if (!isClosed) watches.add(path, identity);
     });
+    recalled ??= fill(store, (await keeper?.recall()) ?? []);
     await refresh(store, listing, signatures);
     isReading = false;
     if (isClosed) return;
@@ -104,10 +116,13 @@ export function openManifests(
   /** Returns how long to wait at most until the next reading. */
   const deliver = (isComplete: boolean): number => {
     const delta = changesOf(store, guard);
+    if (delta.hasMoved && isJudged) keeper?.changed();
     const now = [...delta.problems, ...unwatched(watches.failures())];
     const hasNewProblems = JSON.stringify(now) !== JSON.stringify(problems);
     problems = now;
     if (hasNewProblems) listener.onProblems(problems);
+    if (recalled !== undefined && recalled.length > 0 && !isClosed) listener.onChanges(recalled);
+    recalled = [];
     if (delta.changes.length > 0 && !isClosed) listener.onChanges(delta.changes);
     if (isComplete && !isSynced && !isClosed) {
       isSynced = true;
@@ -120,10 +135,16 @@ export function openManifests(
   return {
     problems: () => problems,
     locate: (ref, field) => locate(store, ref, field),
+    judged(changes, refused) {
+      store.counting.judged(changes, refused);
+      if (changes.length > 0 || !isJudged) keeper?.changed();
+      isJudged = true;
+    },
     close() {
       isClosed = true;
       clearTimeout(timer);
       watches.close();
+      keeper?.close();
     },
   };
 }

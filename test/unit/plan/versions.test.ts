@@ -163,3 +163,20 @@ describe('the last good version', () => {
     expect(rejections[0]?.reason.endsWith(LAST)).toBe(true);
   });
 });
+
+test('which changes do not count is told with each batch', () => {
+  const told: unknown[] = [];
+  const planner = createPlanner(SETTINGS, {
+    onJudged: (changes, refused) => told.push([changes, [...refused]]),
+  });
+  const batches = [
+    [service('web', 1, http('8O')), slice('web', [])],
+    [service('web', 1, http('8O', { type: 'Foo' })), service('api', 2, http(80))],
+    [service('web', 1, http(80))],
+    [service('web', 1, http(0))],
+    [],
+  ];
+  for (const batch of batches) planner.apply(batch);
+  const refused = [[], [batches[1]?.[0]], [], [batches[3]?.[0]], []];
+  expect(told).toEqual(batches.map((batch, index) => [batch, refused[index]]));
+});

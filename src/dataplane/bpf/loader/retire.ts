@@ -6,6 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import { FairleadError } from '../../../errors.ts';
 import { type BpfMap, openPinnedMap } from '../../../sys/native.ts';
 import type { Predecessor, PredecessorFacts } from '../../predecessor.ts';
+import { pinnedFrontends } from '../inspect/pinned.ts';
 import { encodeU32 } from '../maps/layout.ts';
 import { RESET_UNKNOWN_AT, withoutResets } from '../maps/packet-layout.ts';
 import { listPinned, removePinned } from './cleanup.ts';
@@ -28,6 +29,7 @@ export function bpfPredecessor(bpfRoot: string, holder: PinHolder): Predecessor 
   return {
     engine: 'bpf',
     look: async () => lookAt(bpfRoot),
+    held: async () => (lookAt(bpfRoot).isServing ? pinnedFrontends(bpfRoot) : []),
     stopServing: async () => {
       const lock = lockExistingPins(bpfRoot, holder);
       try {

@@ -44,7 +44,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     expect(readdirSync(node.instance.runDir)).toEqual([]);
     expect(await node.client().once(target(web))).toMatchObject({ code: 'EHOSTUNREACH' });
     expect(agent.log.at(-1)).toMatch(
-      /"removed":"\d+ links, \d+ maps, 1 file".*stopped and removed/,
+      /"removed":"\d+ links, \d+ maps, 2 files".*stopped and removed/,
     );
   },
 );
@@ -99,7 +99,7 @@ test('cleanup --dry-run works beside a running agent; cleanup itself fails', asy
   const dry = await runCommand(node.instance, ['cleanup', '--dry-run', ...paths]);
   expect(dry).toMatchObject({ code: 0, stderr: '' });
   expect(dry.stdout).toMatch(/would remove link links\/fl_connect4/);
-  expect(dry.stdout).toMatch(/would remove \d+ links, \d+ maps, 2 files\n$/);
+  expect(dry.stdout).toMatch(/would remove \d+ links, \d+ maps, [23] files\n$/);
   expect(await runCommand(node.instance, ['cleanup', ...paths])).toMatchObject({ code: 1 });
   expect(await node.client().once(target(web))).toMatchObject({ kind: 'answered' });
   await agent.stop();
@@ -112,7 +112,7 @@ test('cleanup also removes the files of the run directory, and prints what it re
   const { stdout, code } = await runCommand(node.instance, ['cleanup', ...ownPaths(node.instance)]);
   expect(code).toBe(0);
   expect(stdout).toContain(`removed file ${remembered}`);
-  expect(stdout).toMatch(/removed \d+ links, \d+ maps, 2 files\n$/);
+  expect(stdout).toMatch(/removed \d+ links, \d+ maps, 3 files\n$/);
   expect(readdirSync(node.instance.runDir)).toEqual([]);
 });
 

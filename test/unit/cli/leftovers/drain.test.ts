@@ -27,6 +27,7 @@ function engine(name: string, serves: readonly boolean[], connections = 0): Pred
       const isServing = !isEnded && serves[Math.min(looks++, serves.length - 1)] === true;
       return { isServing, isLeft: true, connections };
     },
+    held: async () => [],
     stopServing: async () => {
       isEnded = true;
       calls.push(`${name} stops`);

@@ -73,7 +73,7 @@ export function record(path: string, removalDelayMs = 0): Recording {
     },
     onProblems: () => wake(),
   };
-  const source = openManifests(path, listener, removalDelayMs);
+  const source = openManifests(path, listener, { removalDelayMs });
   onTestFinished(() => source.close());
   return {
     source,

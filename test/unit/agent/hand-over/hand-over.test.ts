@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From one engine to the other: in which order, and what happens after a failure or a kill.
 import { describe, expect, test } from 'vitest';
-import { createHandOver } from '../../../src/agent/hand-over/hand-over.ts';
-import { nextStep } from '../../../src/agent/hand-over/next-step.ts';
-import type { Predecessor, PredecessorFacts } from '../../../src/dataplane/predecessor.ts';
-import { until } from '../../support/until.ts';
+import { createHandOver } from '../../../../src/agent/hand-over/hand-over.ts';
+import { nextStep } from '../../../../src/agent/hand-over/next-step.ts';
+import type { Predecessor, PredecessorFacts } from '../../../../src/dataplane/predecessor.ts';
+import { until } from '../../../support/until.ts';
 
 const facts = (change: Partial<PredecessorFacts> = {}): PredecessorFacts => ({
   ...{ isServing: true, isLeft: true, connections: undefined },
@@ -46,6 +46,7 @@ describe('an engine is handed over', () => {
     const engine: Predecessor = {
       engine: 'bpf',
       look: async () => now,
+      held: async () => [],
       stopServing: async () => {
         if (left-- > 0) throw new Error('held by another');
         done.push('stop serving');
