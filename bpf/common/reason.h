@@ -61,7 +61,7 @@ enum reason {
 	/* At the node of the backend, of Geneve that has the VNI and option of this proxy: */
 	REASON_GENEVE_STRANGER = 42,	   /* from no node that may send it */
 	REASON_GENEVE_MALFORMED = 43,	   /* truncated, an unknown version, other options */
-	REASON_GENEVE_NOT_A_FRONTEND = 44, /* the packet in it is for no Service of this node */
+	REASON_GENEVE_NOT_A_FRONTEND = 44, /* the packet in it is for no Service that takes it */
 	REASON_GENEVE_NO_BACKEND = 45,	   /* names no backend of that Service on this node */
 	REASON_GENEVE_NOT_UNWRAPPED = 46,  /* the kernel refused to take off the headers */
 	/* At the node that chose the backend: */

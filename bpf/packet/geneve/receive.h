@@ -63,6 +63,25 @@ static __always_inline enum reason choose_named(struct packet *p, enum family fa
 	return find_local_backend(p, family) ? REASON_TRANSLATED : REASON_GENEVE_NO_BACKEND;
 }
 
+/*
+ * Whether a flow may begin: nodes send in Geneve only what their rules for clients outside say, and
+ * those are the same here. A source that is forged gets no further than in a packet of its own.
+ * Global, because a flow that is known may end, too.
+ */
+__noinline int fl_may_begin(void)
+{
+	struct packet *p = this_packet();
+	const struct frontend *fe = p ? frontend_with(p->choice.frontend_id) : NULL;
+	struct traffic_rule rule;
+
+	if (!fe)
+		return false;
+	rule = read_rule(&fe->rule[POSITION_OUTSIDE]);
+	return rule.flags.direct_return && !rule.flags.ipip &&
+	       (!rule.flags.source_ranges ||
+		source_is_allowed(p->choice.service_id, &p->wire.source));
+}
+
 /* --- the flow ----------------------------------------------------------------------------------
  */
 
@@ -94,15 +113,16 @@ static __always_inline int decide_here(struct packet *p, enum family family)
 	bool is_known = flow && read_flow(p, flow, family);
 
 	set_now(p);
-	if (reason != REASON_TRANSLATED) {
+	if (reason != REASON_TRANSLATED)
 		p->choice.backend_id = 0;
-		if (is_known && may_go_on_without(p))
-			return GOES_ON;
+	if (is_known && (reason == REASON_TRANSLATED ? may_go_on(p) : may_go_on_without(p)))
+		return GOES_ON;
+	if (reason == REASON_TRANSLATED && !fl_may_begin())
+		reason = REASON_GENEVE_NOT_A_FRONTEND;
+	if (reason != REASON_TRANSLATED) {
 		count_reason(reason);
 		return NOT_HERE;
 	}
-	if (is_known && may_go_on(p))
-		return GOES_ON;
 	if (is_known) {
 		set_nat_key(p);
 		family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();
@@ -136,7 +156,7 @@ static __always_inline int deliver(struct __sk_buff *skb, int decision, enum fam
 		action = request(skb, family);
 		if (action != UNDECIDED)
 			return action;
-		if (!p->choice.backend_id)
+		if (!p->choice.backend_id || !fl_may_begin())
 			return unanswered(REASON_GENEVE_NO_BACKEND);
 	}
 	/* A connection that this node has lost: its backend has answered it before. */
@@ -158,11 +178,31 @@ __noinline int fl_deliver6(struct __sk_buff *skb, int decision)
 /* --- the packet --------------------------------------------------------------------------------
  */
 
-static __always_inline bool may_be_geneve(const struct packet *p)
+static __always_inline bool takes_geneve(void)
 {
 	struct runtime_flags *flags = runtime_flags();
 
-	return flags && flags->direct_port && flags->direct_port == p->wire.destination_port;
+	return flags && flags->direct_port;
+}
+
+/* To the port where this node takes it, or others do. */
+static __always_inline bool may_be_geneve(const struct packet *p)
+{
+	struct runtime_flags *flags = runtime_flags();
+	__u16 port = flags && flags->direct_port ? flags->direct_port : GENEVE_PORT;
+
+	return p->wire.destination_port == port;
+}
+
+/*
+ * Of pods, what they send to any node; of others, what they send to this one. A node that takes
+ * none does not know the other ones: there it is what pods send to anybody.
+ */
+static __always_inline bool concerns_nodes(const struct packet *p, bool is_pod)
+{
+	if (!takes_geneve())
+		return is_pod;
+	return is_to_node(p) || (is_pod && peer_at(&p->wire.destination));
 }
 
 /* Of a datagram to the port. IN_GENEVE: fl_read_inner() goes on. */
@@ -176,7 +216,7 @@ __noinline int fl_receive(struct __sk_buff *skb)
 	if (!p)
 		return LEAVE;
 	is_pod = fl_is_from_pod(skb);
-	if (!is_to_node(p) && !(is_pod && peer_at(&p->wire.destination)))
+	if (!concerns_nodes(p, is_pod))
 		return LEAVE;
 	wrapped = read_geneve(skb, p, &head);
 	if (wrapped == WRAPPED_FOREIGN)

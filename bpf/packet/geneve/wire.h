@@ -10,6 +10,7 @@
 
 #include "packet/parse.h"
 
+#define GENEVE_PORT	    6081 /* unless the node says another one */
 #define GENEVE_VNI	    0xfa1ead
 #define GENEVE_CRITICAL	    0x40 /* of the flags: an option is critical */
 #define GENEVE_CLASS	    0xff46

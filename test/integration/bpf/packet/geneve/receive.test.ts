@@ -36,11 +36,12 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     const endpoint = (address: string, port: number): string =>
       outer === 'IPv4' ? `${address}:${port}` : `[${address}]:${port}`;
 
+    const direct = { masquerade: true, returnsDirectly: true };
+
     /** This node would choose another backend, on another node: what is named counts. */
     function serve(service: Service = {}): void {
-      const rule = { masquerade: true, returnsDirectly: true };
       const backends = [{ isLocal: true }, {}];
-      publish(drive, family, { rule, backends, ...service });
+      publish(drive, family, { rule: direct, backends, ...service });
       putPeer(drive, peer);
       putBackendNode(drive, 2, peer);
       putLocalBackend(drive, { id: 1, ...backend });
@@ -73,8 +74,8 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
     });
 
     test('two frontends and one port of the client: each answer comes from its own', () => {
-      const set = drive.putSet(2, [1]);
-      drive.putFrontend({ address: at.vip, port: 81, protocol: 'TCP', rules: { host: { set } } });
+      const rule = { ...direct, set: drive.putSet(2, [1]) };
+      drive.putFrontend({ address: at.vip, port: 81, protocol: 'TCP', rules: { host: rule } });
       receive(frameOf(`${request} tcp SYN`));
       const second = receive(frameOf(`${client()} > ${vip(81)} tcp SYN`));
       const [, port = ''] = /:(\d+) > /.exec(second) ?? [];
@@ -116,11 +117,11 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
         isLocal: true,
       });
       publish(drive, family, {
-        rule: { masquerade: true, returnsDirectly: true },
+        rule: direct,
         backends: [{ isLocal: true, state: 'TERMINATING' }, {}],
       });
       const set = drive.putSet(1, [2]);
-      const rule = { masquerade: true, returnsDirectly: true, set };
+      const rule = { ...direct, set };
       drive.putFrontend({ address: at.vip, port: 80, protocol: 'TCP', rules: { host: rule } });
       expect(drive.run('fl_ingress', buildFrame(`${request} tcp SYN`)).action).toBe(7);
       expect(receive(frameOf(`${request} tcp ACK`))).toBe(`${client()} > ${pod(5)} tcp ACK`);
@@ -162,8 +163,8 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
 
     test('a NodePort of the node that sent it', () => {
       drive.putNodePorts(1);
-      const set = drive.putSet(2, [1]);
-      drive.putFrontend({ family, port: 30_080, protocol: 'TCP', rules: { host: { set } } });
+      const rule = { ...direct, set: drive.putSet(2, [1]) };
+      drive.putFrontend({ family, port: 30_080, protocol: 'TCP', rules: { host: rule } });
       const node = at.port(family === 'IPv4' ? '192.0.2.12' : '2001:db8::12', 30_080);
       expect(receive(frameOf(`${client()} > ${node} tcp SYN`))).toBe(
         `${client()} > ${pod(5)} tcp SYN`,
@@ -263,9 +264,59 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.reasons()).toEqual({ GENEVE_NOT_UNWRAPPED: 1 });
     });
 
-    test('a node that takes none leaves it', () => {
+    test('a node that takes none leaves it, and drops that of its pods to anybody', () => {
       takeGeneve(drive, { port: 0 });
       expect(receive(frameOf(plain))).toBe('left');
+      drive.putDevice({}, { leadsToPod: true });
+      for (const to of [own, stranger]) {
+        const frame = wrap({ from: peer, to, backend, inner: plain });
+        expect(receive(frame)).toBe('dropped');
+        frame.set([1, 2, 3], GENEVE_AT[outer] + 4);
+        expect(receive(frame)).toBe('left');
+      }
+      expect(drive.reasons()).toEqual({ GENEVE_STRANGER: 2 });
+    });
+
+    describe('what no node would send in Geneve begins no flow', () => {
+      const SENT = 'action 7';
+
+      test.each([
+        ['SNAT', { masquerade: true }],
+        ['IPIP', { masquerade: true, returnsDirectly: true, inIpip: true }],
+      ])('a Service with %s', (_, rule) => {
+        serve({ rule });
+        expect(receive(frameOf(plain))).toBe(SENT);
+        expect(receive(frameOf(`${request} tcp ACK payload=9`))).toBe(SENT);
+        expect(drive.reasons()).toEqual({ GENEVE_NOT_A_FRONTEND: 2 });
+        expect(drive.flows('new', family)).toEqual([]);
+      });
+
+      test('a client outside of the source ranges', () => {
+        serve({ rule: { ...direct, hasSourceRanges: true } });
+        expect(receive(frameOf(plain))).toBe(SENT);
+        expect(drive.reasons()).toEqual({ GENEVE_NOT_A_FRONTEND: 1 });
+        drive.putRange(1, `${at.client}/${family === 'IPv4' ? 32 : 128}`);
+        expect(receive(frameOf(plain))).toBe(`${client()} > ${pod(5)} tcp SYN`);
+      });
+
+      test.each(['TCP', 'UDP'] as const)(
+        'a flow of %s that exists goes on, and ends',
+        (protocol) => {
+          serve({ protocol });
+          const word = protocol === 'TCP' ? 'tcp ACK payload=9' : 'udp payload=9';
+          receive(frameOf(`${request} ${protocol === 'TCP' ? 'tcp SYN' : word}`));
+          serve({ protocol, rule: { masquerade: true } });
+          expect(receive(frameOf(`${request} ${word}`))).toBe(`${client()} > ${pod(5)} ${word}`);
+          drive.edit(family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6', (flow) =>
+            flow.fill(0, 16, 20),
+          );
+          drive.edit(family === 'IPv4' ? 'fl_new_nat4' : 'fl_new_nat6', (nat) => nat.fill(0, 4, 8));
+          const first = protocol === 'TCP' ? plain : `${request} ${word}`;
+          expect(receive(frameOf(first))).toBe('dropped');
+          expect(receive(frameOf(first))).toBe(SENT);
+          expect(drive.reasons()).toEqual({ GENEVE_NO_BACKEND: 1, GENEVE_NOT_A_FRONTEND: 1 });
+        },
+      );
     });
   },
 );
