@@ -92,18 +92,6 @@ static __always_inline __u32 service_of_run(__u32 first_block)
 }
 
 /*
- * A member of the set, 0 if there is no such block. All are equally likely to within
- * members / 2^32: multiply and shift instead of a division.
- */
-__noinline __u32 fl_random_member(__u32 first_block, __u32 members)
-{
-	__u32 slot = 1 + (((__u64)bpf_get_prandom_u32() * members) >> 32);
-	const struct slot_block *block = block_at(first_block + slot / SLOTS_PER_BLOCK);
-
-	return block ? block->slot[slot % SLOTS_PER_BLOCK] : 0;
-}
-
-/*
  * Members ascend, so an id can only be in the last block that starts with it or with a lower one.
  * The first block, which starts with the service id, is never compared.
  */

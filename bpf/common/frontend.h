@@ -38,6 +38,7 @@ struct request {
 	__u8 pad2;
 	struct address
 		bound; /* of a socket: the source of its packets; unspecified: not known yet */
+	__u32 number;  /* random choices go by it: a packet chooses the same again; 0: by any */
 };
 
 /* Scalars copied out of one frontend: no pointers into a map. */

@@ -47,13 +47,20 @@ static __always_inline __u64 best_of(__u32 entry, __u32 tied)
 	return (__u64)entry << 32 | tied;
 }
 
+/* What a choice goes by: the kind of the set, in the upper half the number, see struct request. */
+static __always_inline __u64 choosing_by(__u32 kind, __u32 number)
+{
+	return (__u64)number << 32 | kind;
+}
+
 /*
  * The better of the best so far and another entry, if there is that one. Of several that are
  * equally good each is taken with a probability in proportion to its weight. Global, see backend.h:
  * else the verifier would follow every order that eight members can have.
  */
-__noinline __u64 fl_better(__u32 kind, __u32 run, __u32 entries, __u64 best, __u32 other)
+__noinline __u64 fl_better(__u64 by, __u32 run, __u32 entries, __u64 best, __u32 other)
 {
+	__u32 kind = by, number = number_after(by >> 32, 1 + other);
 	__u64 own, least;
 	__u32 weight, tied;
 
@@ -69,33 +76,35 @@ __noinline __u64 fl_better(__u32 kind, __u32 run, __u32 entries, __u64 best, __u
 	if (own < least)
 		return best_of(other, weight);
 	tied = best + weight;
-	return best_of(((__u64)bpf_get_prandom_u32() * tied) >> 32 < weight ? other : best >> 32,
-		       tied);
+	return best_of(((__u64)number * tied) >> 32 < weight ? other : best >> 32, tied);
 }
 
 /* Each is there once. */
-static __always_inline __u64 best_of_all(__u32 kind, __u32 run, __u32 entries)
+static __always_inline __u64 best_of_all(__u64 by, __u32 run, __u32 entries)
 {
-	__u64 best = best_of(0, entry_weight(kind, run, 0));
+	__u64 best = best_of(0, entry_weight(by, run, 0));
 
 	for (__u32 entry = 1; entry < FEW_MEMBERS; entry++)
-		best = fl_better(kind, run, entries, best, entry);
+		best = fl_better(by, run, entries, best, entry);
 	return best;
 }
 
 /* Members are repeated by their weights, so that of equally good ones each is as likely. */
-static __always_inline __u64 better_of_two(__u32 kind, __u32 run, __u32 entries)
+static __always_inline __u64 better_of_two(__u64 by, __u32 run, __u32 entries)
 {
-	__u32 first = random_slot(entries) - 1, second = random_slot(entries - 1) - 1;
+	__u32 number = by >> 32;
+	__u32 first = slot_by(number, entries) - 1;
+	__u32 second = slot_by(number_after(number, 0), entries - 1) - 1;
 
 	second += second >= first;
-	return fl_better(kind, run, entries, best_of(first, entry_weight(kind, run, second)),
-			 second);
+	return fl_better(by, run, entries, best_of(first, entry_weight(by, run, second)), second);
 }
 
 /* A member of the set; 0 if there is none. */
-static __always_inline __u32 least_member(__u32 kind, __u32 first_block, __u32 members)
+static __always_inline __u32 least_member(__u32 kind, __u32 first_block, __u32 members,
+					  __u32 number)
 {
+	__u64 by = choosing_by(kind, number);
 	__u32 run = first_block, entries = members;
 	__u64 best;
 
@@ -103,8 +112,8 @@ static __always_inline __u32 least_member(__u32 kind, __u32 first_block, __u32 m
 		run = table_block(first_block, members);
 		entries = fl_slot_of_run(run, 0) / 2;
 	}
-	best = entries > FEW_MEMBERS ? better_of_two(kind, run, entries)
-				     : best_of_all(kind, run, entries);
+	best = entries > FEW_MEMBERS ? better_of_two(by, run, entries)
+				     : best_of_all(by, run, entries);
 	return entries ? entry_id(kind, run, best >> 32) : 0;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Selection: request -> find frontend -> backend of the flow or of session affinity, else by the
- * algorithm of the set -> choice. Reads the agent's maps, writes only what the next selections
- * need (fl_affinity), and does not count. Independent of sockets and packets: hooks translate to
- * and from these two structs, and tests run it with PROG_TEST_RUN.
+ * algorithm of the set -> choice. Reads the agent's maps, and does not count. What the next
+ * selections need is written by note_choice() alone (fl_affinity, fl_turn): a choice that is not
+ * used has no effect. Independent of sockets and packets: hooks translate to and from these two
+ * structs, and tests run it with PROG_TEST_RUN.
  */
 #ifndef FAIRLEAD_SELECT_H
 #define FAIRLEAD_SELECT_H
@@ -33,9 +34,11 @@ struct choice {
 	__u16 port;
 	__u16 generation;
 	enum verdict verdict;
-	__u8 is_kept;	  /* 1: the backend of the flow, not a new connection */
-	__u8 by_affinity; /* 1: chosen by session affinity; added to a counter without a branch */
-	__u8 masquerade;  /* 1: the client's address must become the node's, for this backend */
+	__u8 is_kept;	   /* 1: the backend of the flow, not a new connection */
+	__u8 by_affinity;  /* 1: chosen by session affinity; added to a counter without a branch */
+	__u8 masquerade;   /* 1: the client's address must become the node's, for this backend */
+	__u32 turn;	   /* the slot that fl_take_turn() gets when the choice is used; 0: none */
+	__u8 for_affinity; /* 1: session affinity remembers it when it is used */
 };
 
 static __always_inline void decide(struct choice *c, enum verdict verdict, enum reason reason)
@@ -187,8 +190,8 @@ static __always_inline __u64 hash_rest(const struct request *r, const struct rou
 }
 
 /* A source that is not known yet is that of session affinity: all sockets of a pod are one. */
-static __always_inline __u32 member_by_algorithm(const struct request *r, const struct route *route,
-						 enum family family)
+static __always_inline __u64 member_by_algorithm(const struct request *r, const struct route *route,
+						 __u32 number, enum family family)
 {
 	const struct traffic_rule *rule = &route->rule;
 	__u64 from_high, from_low, to_high, to_low;
@@ -202,24 +205,35 @@ static __always_inline __u32 member_by_algorithm(const struct request *r, const 
 	__builtin_memcpy(&to_high, &r->address.byte[0], sizeof(to_high));
 	__builtin_memcpy(&to_low, &r->address.byte[8], sizeof(to_low));
 	hash = fl_hash(from_high, from_low, to_high, to_low, hash_rest(r, route));
-	return fl_member_by(rule->kind, rule->block, rule->members, hash);
+	return fl_member_by(rule->kind, rule->block, rule->members,
+			    has_hash(rule->kind) ? hash : number);
 }
 
-static __always_inline __u32 new_member(const struct request *r, const struct route *route,
-					enum family family)
+/* As fl_member_by. */
+static __always_inline __u64 new_member(const struct request *r, const struct route *route,
+					bool is_first, enum family family)
 {
-	if (route->rule.kind == SET_RANDOM)
-		return fl_random_member(route->rule.block, route->rule.members);
-	return member_by_algorithm(r, route, family);
+	const struct traffic_rule *rule = &route->rule;
+	__u32 number = fl_number(r->number, is_first);
+
+	if (rule->kind == SET_RANDOM)
+		return fl_slot_of_run(rule->block, slot_by(number, rule->members));
+	return member_by_algorithm(r, route, number, family);
 }
 
 /* False if the slot's backend is not the Service's: the set was read while it was replaced. */
 static __always_inline bool choose_new(const struct request *r, const struct route *route,
-				       enum family family, struct choice *c)
+				       bool is_first, enum family family, struct choice *c)
 {
-	struct candidate from = {.id = new_member(r, route, family)};
+	__u64 member = new_member(r, route, is_first, family);
+	struct candidate from = {.id = member};
 
-	return try_candidate(&from, SOURCE_SET, route, family, c);
+	c->turn = member >> 32;
+	if (try_candidate(&from, SOURCE_SET, route, family, c))
+		return true;
+	fl_take_turn(route->rule.block, c->turn);
+	c->turn = 0;
+	return false;
 }
 
 /*
@@ -265,6 +279,15 @@ static __always_inline void decide_translation(const struct request *r, enum fam
 		decide(c, VERDICT_TRANSLATE, REASON_TRANSLATED);
 }
 
+static __always_inline struct affinity_key affinity_key_of(const struct request *r,
+							   __u32 service_id, enum family family)
+{
+	struct affinity_key client = {.service_id = service_id, .family = family};
+
+	__builtin_memcpy(client.client, r->source.byte, sizeof(client.client));
+	return client;
+}
+
 /*
  * A backend for a new connection, which renews session affinity. False if a slot named a backend of
  * another service.
@@ -272,19 +295,17 @@ static __always_inline void decide_translation(const struct request *r, enum fam
 static __always_inline bool choose(const struct request *r, const struct route *route,
 				   bool is_first, enum family family, struct choice *c)
 {
-	struct affinity_key client = {.service_id = route->service_id, .family = family};
+	struct affinity_key client = affinity_key_of(r, route->service_id, family);
 
 	if (!r->may_choose_anew) {
 		decide(c, VERDICT_REFUSE, REASON_FLOW_ENDED);
 		return true;
 	}
-	__builtin_memcpy(client.client, r->source.byte, sizeof(client.client));
 	if (!(is_first && choose_remembered(route, &client, family, c)) &&
-	    !choose_new(r, route, family, c))
+	    !choose_new(r, route, is_first, family, c))
 		return false;
 	decide_translation(r, family, c);
-	if (route->affinity_seconds && c->verdict == VERDICT_TRANSLATE)
-		remember(&client, c);
+	c->for_affinity = route->affinity_seconds != 0;
 	return true;
 }
 
@@ -309,11 +330,26 @@ static __always_inline bool try_select(const struct request *r, bool is_first, e
 	       choose(r, &route, is_first, family, c);
 }
 
+/* The choice has no effect: note_choice() follows if it is used. */
 static __always_inline void select_backend(const struct request *r, enum family family,
 					   struct choice *c)
 {
 	if (!try_select(r, true, family, c) && !try_select(r, false, family, c))
 		decide(c, VERDICT_REFUSE, REASON_STALE_BACKEND);
+}
+
+/* Of VERDICT_TRANSLATE. */
+static __always_inline void note_choice(const struct request *r, enum family family,
+					const struct choice *c)
+{
+	struct affinity_key client;
+
+	if (c->turn)
+		fl_take_turn(c->rule.block, c->turn);
+	if (!c->for_affinity)
+		return;
+	client = affinity_key_of(r, c->service_id, family);
+	remember(&client, c);
 }
 
 #endif

@@ -115,6 +115,7 @@ static __always_inline int on_first(struct xdp_md *ctx, enum family family)
 		return LEFT;
 	if (is_left(ctx, p, &p->choice.address, p->choice.port, p->now, true, family))
 		return LEFT;
+	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	if (p->former_backend) {
 		set_nat_key(p);
 		family == FAMILY_IPV4 ? fl_forget4() : fl_forget6();

@@ -34,6 +34,7 @@ static __always_inline enum outcome connect_as(struct bpf_sock_addr *ctx, enum f
 	}
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
+		note_choice(&r, family, &c);
 		record_connected(ctx, sk, &r, &c);
 		note_sent(&r, &c, family);
 		write_address(ctx, hook, &c.address, c.port);
@@ -68,6 +69,7 @@ static __always_inline enum outcome on_sendmsg(struct bpf_sock_addr *ctx, enum f
 	select_backend(&r, family, &c);
 	count_choice(&c);
 	if (c.verdict == VERDICT_TRANSLATE) {
+		note_choice(&r, family, &c);
 		if (!c.is_kept && !is_connected(sk))
 			forget_connected(ctx,
 					 sk); /* what connect(AF_UNSPEC), which has no hook, left */

@@ -66,12 +66,21 @@ static __always_inline struct drive *drive_of(const struct xdp_md *ctx)
 	return (void *)(drive + 1) > (void *)(long)ctx->data_end ? NULL : drive;
 }
 
+/* As the hooks of sockets do. */
+static __always_inline void select_and_note(const struct request *r, enum family family,
+					    struct choice *c)
+{
+	select_backend(r, family, c);
+	if (c->verdict == VERDICT_TRANSLATE)
+		note_choice(r, family, c);
+}
+
 static __always_inline void select_any(const struct request *r, struct choice *c)
 {
 	if (is_mapped(&r->address))
-		select_backend(r, FAMILY_IPV4, c);
+		select_and_note(r, FAMILY_IPV4, c);
 	else
-		select_backend(r, FAMILY_IPV6, c);
+		select_and_note(r, FAMILY_IPV6, c);
 }
 
 SEC("xdp") int fl_drive_select(struct xdp_md *ctx)
@@ -111,7 +120,7 @@ SEC("xdp") int fl_drive_count(struct xdp_md *ctx)
 	if (!drive)
 		return XDP_ABORTED;
 	request = drive->request;
-	select_backend(&request, FAMILY_IPV4, &choice);
+	select_and_note(&request, FAMILY_IPV4, &choice);
 	picked = bpf_map_lookup_elem(&fl_picked, &choice.backend_id);
 	if (picked)
 		*picked += 1;

@@ -32,6 +32,7 @@ static __always_inline bool adopt(enum family family)
 	verdict = family == FAMILY_IPV4 ? fl_select4() : fl_select6();
 	if (verdict != VERDICT_TRANSLATE)
 		return false;
+	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
 	p->choice.reason = REASON_ADOPTED;
 	count_choice(&p->choice);
 	return true;

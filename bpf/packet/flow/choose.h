@@ -73,7 +73,10 @@ static __always_inline int choose_backend(struct __sk_buff *skb, struct packet *
 	count_choice(&p->choice);
 	if (verdict == VERDICT_DROP)
 		return TC_ACT_SHOT;
-	return verdict == VERDICT_REFUSE ? refuse(skb, family) : UNDECIDED;
+	if (verdict == VERDICT_REFUSE)
+		return refuse(skb, family);
+	family == FAMILY_IPV4 ? fl_note_choice4() : fl_note_choice6();
+	return UNDECIDED;
 }
 
 #endif

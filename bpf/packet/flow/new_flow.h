@@ -87,26 +87,50 @@ static __always_inline void set_client(hook_context *ctx, struct packet *p)
 	}
 }
 
+/*
+ * A packet that XDP leaves gets the same backend again at tc. Else a backend whose packets are left
+ * would have to be chosen twice, and get fewer.
+ */
+static __always_inline int select_for(struct packet *p, enum family family)
+{
+	set_now(p);
+	p->request.number = mix(hash_of_now(p, family), p->syn) >> 32;
+	__builtin_memset(&p->choice, 0, sizeof(p->choice));
+	select_backend(&p->request, family, &p->choice);
+	return p->choice.verdict;
+}
+
 __noinline int fl_select4(void)
 {
 	struct packet *p = this_packet();
 
-	if (!p)
-		return VERDICT_LEAVE;
-	__builtin_memset(&p->choice, 0, sizeof(p->choice));
-	select_backend(&p->request, FAMILY_IPV4, &p->choice);
-	return p->choice.verdict;
+	return p ? select_for(p, FAMILY_IPV4) : VERDICT_LEAVE;
 }
 
 __noinline int fl_select6(void)
 {
 	struct packet *p = this_packet();
 
-	if (!p)
-		return VERDICT_LEAVE;
-	__builtin_memset(&p->choice, 0, sizeof(p->choice));
-	select_backend(&p->request, FAMILY_IPV6, &p->choice);
-	return p->choice.verdict;
+	return p ? select_for(p, FAMILY_IPV6) : VERDICT_LEAVE;
+}
+
+/* After VERDICT_TRANSLATE; at XDP, not before it is decided that the packet is not left. */
+__noinline int fl_note_choice4(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		note_choice(&p->request, FAMILY_IPV4, &p->choice);
+	return 0;
+}
+
+__noinline int fl_note_choice6(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		note_choice(&p->request, FAMILY_IPV6, &p->choice);
+	return 0;
 }
 
 /* --- the legs ----------------------------------------------------------------------------------

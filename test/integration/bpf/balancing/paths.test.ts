@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every algorithm on every path: what new connections get of the programs of sockets, of tc and of XDP. By chi-square, or exactly where
-// an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
+// Every algorithm on every path: what new connections get of the programs of sockets, of tc and of XDP, and of tc for what XDP leaves,
+// all or a part. By chi-square, or exactly where an algorithm takes turns or compares. Packets go through the whole programs, from a SYN to the backend that it is sent to;
 // sockets through the selection that connect4 calls, and test/integration/netns has real ones.
-import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { setContent } from '../../../../src/dataplane/bpf/sync/service-port/table.ts';
 import type { Algorithm } from '../../../../src/model/types.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { checksum } from '../../../support/packets/checksum.ts';
 import { servicePort } from '../../../unit/dataplane/bpf/plans.ts';
 import { sharedDrive } from '../packet/support/shared-drive.ts';
-import { enterUplinks, ip } from '../packet/support/uplinks.ts';
+import { enterUplinks, ip, POD } from '../packet/support/uplinks.ts';
 import { XDP, XdpDrive } from '../packet/support/xdp-drive.ts';
 import { Drive, decodeChoice, encodeRequest } from '../support/drive.ts';
 import { onOneCpu } from '../support/one-cpu.ts';
@@ -27,6 +27,7 @@ const xdp = new XdpDrive(tc.object);
 const sockets = new Drive();
 const select = sockets.object.program('fl_drive_select');
 const opened = new BigUint64Array(sockets.object.map('fl_be_stat').mmap());
+const flows = new BigUint64Array(tc.object.map('fl_be_flows').mmap());
 beforeEach(() => {
   xdp.putDevices();
   opened.fill(0n);
@@ -73,13 +74,29 @@ function synOf(n: number): Uint8Array {
   return frame;
 }
 
+function forgetAll(): void {
+  opened.fill(0n);
+  flows.fill(0n);
+}
+
 /** The last byte of the destination, which is the id. */
 function backendIn(frame: Uint8Array): number {
   expect(Array.from(frame.subarray(30, 33))).toEqual([10, 1, 1]);
   return frame[33] ?? 0;
 }
 
-type Path = 'sockets' | 'tc' | 'XDP';
+/** Of the last two: XDP leaves all, or what is for the backends of these numbers, which are on this node. */
+const PATHS = ['sockets', 'tc', 'XDP', 'tc after XDP', 'XDP and tc'] as const;
+type Path = (typeof PATHS)[number];
+const HERE = [1, 3];
+
+/** As the kernel does: tc has what XDP leaves. */
+function afterXdp(frame: Uint8Array): { readonly frame: Uint8Array; readonly isSent: boolean } {
+  const { action, frame: sent } = xdp.run(frame);
+  if (action === XDP.redirect) return { frame: sent, isSent: true };
+  expect(action).toBe(XDP.pass);
+  return { frame: tc.run('fl_ingress', frame).frame, isSent: false };
+}
 
 const CHOOSE: Readonly<Record<Path, (n: number) => number>> = {
   sockets: (n) => {
@@ -97,15 +114,27 @@ const CHOOSE: Readonly<Record<Path, (n: number) => number>> = {
     expect([XDP.tx, XDP.redirect]).toContain(action);
     return backendIn(frame);
   },
+  'tc after XDP': (n) => {
+    const { frame, isSent } = afterXdp(synOf(n));
+    expect(isSent).toBe(false);
+    return backendIn(frame);
+  },
+  'XDP and tc': (n) => {
+    const { frame, isSent } = afterXdp(synOf(n));
+    const id = backendIn(frame);
+    if (isSent) expect(HERE).not.toContain(id);
+    return id;
+  },
 };
 
 /** Connections of each backend. */
-function countsOf(path: Path, algorithm: Algorithm): readonly number[] {
+function countsOf(path: Path, algorithm: Algorithm, after = () => {}): readonly number[] {
   publish(path === 'sockets' ? sockets : tc, algorithm);
   const counts = WEIGHTS.map(() => 0);
   for (let n = 1; n <= CONNECTIONS; n++) {
     const at = CHOOSE[path](n) - 1;
     counts[at] = (counts[at] ?? 0) + 1;
+    after();
   }
   return counts;
 }
@@ -143,7 +172,13 @@ const isLevel = (weights: readonly number[]) => (counts: readonly number[]) => {
   }
 };
 
-describe.each(['sockets', 'tc', 'XDP'] as const)('%s', (path) => {
+describe.each(PATHS)('%s', (path) => {
+  if (path === 'tc after XDP') beforeEach(() => xdp.putDevices({ areTargets: false }));
+  if (path === 'XDP and tc') {
+    beforeAll(() => HERE.forEach((n) => void ip(`route add 10.1.1.${n} dev ${POD.name}`)));
+    afterAll(() => HERE.forEach((n) => void ip(`route del 10.1.1.${n}`)));
+  }
+
   test.each([
     ['random', isSpread(EVEN)],
     ['weighted-random', isSpread(WEIGHTS)],
@@ -155,6 +190,10 @@ describe.each(['sockets', 'tc', 'XDP'] as const)('%s', (path) => {
     ['maglev', isSpread(WEIGHTS)],
   ] as const)('%s', (algorithm, check) => {
     check(countsOf(path, algorithm));
+  });
+
+  test('least-connections, of backends that are all idle', () => {
+    isSpread(EVEN)(countsOf(path, 'least-connections', forgetAll));
   });
 });
 

@@ -156,9 +156,9 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     /** Backends of new flows of the same port, each after the last one has ended. */
     const changes = (word: string, end: () => void): Set<number> =>
       new Set(
-        Array.from({ length: 24 }, () => {
+        Array.from({ length: 24 }, (_, n) => {
           end();
-          return chosen(word);
+          return chosen(`${word} seq=${n * 1000}`);
         }),
       );
 

@@ -44,8 +44,9 @@ export const classifyObject = built('bpf-test/classify.bpf.o');
 const VERDICT = ['leave', 'translate', 'refuse', 'drop'] as const;
 /** fl_drive_pos: its result is not a verdict of XDP. */
 const POSITION_BASE = 16;
-const REQUEST_SIZE = 72;
-const DRIVE_SIZE = 120;
+/** With the padding before the choice. */
+const REQUEST_SIZE = 80;
+const DRIVE_SIZE = 136;
 
 export interface Request {
   readonly to: string;

@@ -222,6 +222,28 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(play(`${client()} > ${vip()} tcp ACK`)).toBe('left');
   });
 
+  test('session affinity is written and renewed by what is sent, not by what is left', () => {
+    const seen = (): readonly bigint[] => {
+      const { values, count } = drive.object.map('fl_affinity').readAll();
+      const { valueSize } = drive.object.map('fl_affinity').info;
+      const view = new DataView(values.buffer, values.byteOffset);
+      // Behind the id and the generation.
+      return Array.from({ length: count }, (_, i) => view.getBigUint64(i * valueSize + 8, true));
+    };
+    serve(8, { affinitySeconds: 600 });
+    expect(play(`${client()} > ${vip()} tcp SYN`)).toBe('left');
+    expect(seen()).toEqual([]);
+    serve(5, { affinitySeconds: 600 });
+    expect(play(`${client()} > ${vip()} tcp SYN`)).toContain(toNeighbour);
+    const [first = 0n, ...others] = seen();
+    expect([first > 0n, others]).toEqual([true, []]);
+    serve(8, { affinitySeconds: 600 });
+    expect(play(`${client(40_001)} > ${vip()} tcp SYN`)).toBe('left');
+    expect(seen()).toEqual([first]);
+    expect(drive.ingress(`${client(40_001)} > ${vip()} tcp SYN`)).toContain(pod(8));
+    expect(seen()[0]).toBeGreaterThan(first);
+  });
+
   test('a flow that ends begins again here', () => {
     serve(5, MASQUERADE);
     for (const line of [
