@@ -33,21 +33,27 @@ static __always_inline struct port_counts count_ports(const struct packet_settin
 }
 
 /*
- * The nth port to try in the range of the settings, but for the node's own: the same flow finds the
- * same ports again. If the node's are all of the range, that is all there is.
+ * A port of the range of the settings, but for the node's own. If these are all of the range, that
+ * is all there is.
  */
-static __always_inline __u16 probed_port(const struct packet_settings *s, __u64 hash, __u32 probe)
+__noinline int fl_port_at(__u32 at)
 {
-	struct port_counts counts = count_ports(s);
-	__u32 at = (__u32)(hash >> 32) + probe * probe * 2654435761u;
-	__u32 ports = counts.below + counts.above;
+	const struct packet_settings *s = packet_settings();
+	struct port_counts counts;
 
-	if (!ports)
+	if (!s)
+		return 0;
+	counts = count_ports(s);
+	if (!(counts.below + counts.above))
 		return s->snat_first + at % ((__u16)(s->snat_last - s->snat_first) + 1);
-	at %= ports;
-	if (at < counts.below)
-		return s->snat_first + at;
-	return s->snat_last - (at - counts.below);
+	at %= counts.below + counts.above;
+	return at < counts.below ? s->snat_first + at : s->snat_last - (at - counts.below);
+}
+
+/* The nth port to try: the same flow finds the same ports again. */
+static __always_inline __u16 probed_port(__u64 hash, __u32 probe)
+{
+	return fl_port_at((__u32)(hash >> 32) + probe * probe * 2654435761u);
 }
 
 /* --- selection ---------------------------------------------------------------------------------
@@ -272,12 +278,10 @@ __noinline int fl_free_port6(__u32 port)
  * A port of a flow that has ended, instead of waiting until it is swept. Only if no other is free:
  * the backend may still have the former connection in TIME-WAIT.
  */
-static __always_inline bool take_ended_client_port(struct packet *p,
-						   const struct packet_settings *s, __u64 hash,
-						   enum family family)
+static __always_inline bool take_ended_client_port(struct packet *p, __u64 hash, enum family family)
 {
 	for (__u32 probe = 0; probe <= PORT_PROBES; probe++) {
-		__u16 port = probe ? probed_port(s, hash, probe - 1) : p->wire.source_port;
+		__u16 port = probe ? probed_port(hash, probe - 1) : p->wire.source_port;
 
 		if ((family == FAMILY_IPV4 ? fl_free_port4(port) : fl_free_port6(port)) &&
 		    take(port, family)) {
@@ -292,20 +296,19 @@ static __always_inline bool take_ended_client_port(struct packet *p,
 /* The ports of SCTP cannot change: its CRC covers them. */
 static __always_inline bool take_any_client_port(struct packet *p, enum family family)
 {
-	const struct packet_settings *s = packet_settings();
 	__u64 hash = hash_tuple(p->secret, &p->wire, family);
 
 	if (take(p->wire.source_port, family))
 		return true;
-	if (!s || p->wire.protocol == PROTOCOL_SCTP)
+	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
 	for (__u32 probe = 0; probe < PORT_PROBES; probe++) {
-		if (take(probed_port(s, hash, probe), family)) {
+		if (take(probed_port(hash, probe), family)) {
 			count_reason(REASON_CLIENT_PORT_CHANGED);
 			return true;
 		}
 	}
-	return take_ended_client_port(p, s, hash, family);
+	return take_ended_client_port(p, hash, family);
 }
 
 static __always_inline bool put_new_flow(struct packet *p, enum family family)

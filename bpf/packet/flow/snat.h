@@ -346,10 +346,9 @@ static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, 
  */
 #define SNAT_PROBES 32
 
-static __always_inline __u16 probed_snat_port(const struct packet_settings *s, __u64 hash,
-					      __u32 probe, __u32 now)
+static __always_inline __u16 probed_snat_port(__u64 hash, __u32 probe, __u32 now)
 {
-	return probed_port(s, probe < SNAT_PROBES / 2 ? hash : hash + ((__u64)now << 32), probe);
+	return probed_port(probe < SNAT_PROBES / 2 ? hash : hash + ((__u64)now << 32), probe);
 }
 
 /* True: p->snat is the key of the flow's new snat leg. */
@@ -370,7 +369,7 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return false;
 	for (__u32 probe = 0; probe < SNAT_PROBES; probe++) {
-		if (take_port(ctx, probed_snat_port(s, hash, probe, p->now), tier, family))
+		if (take_port(ctx, probed_snat_port(hash, probe, p->now), tier, family))
 			return true;
 	}
 	if (take_held_port(ctx, p, tier, family))
