@@ -14,9 +14,9 @@
 
 /*
  * One word for each backend: 20 bits of the hash of its address, the last SECOND_BITS bits of the
- * second in which the routes were asked, and in the lower half the ifindex that they lead to. That is
- * 0 if nobody has asked. Routes change, so that they are asked once a second. Written and read by
- * the programs of sockets and of packets. Key: other bits of the hash. Two backends with one key
+ * second in which the routes were asked, and in the lower half the ifindex that they lead to. That
+ * is 0 if nobody has asked. Routes change, so that they are asked once a second. Written and read
+ * by the programs of sockets and of packets. Key: other bits of the hash. Two backends with one key
  * take turns: then a socket that is connected, and insists on a device, may lose what it sends.
  */
 struct {

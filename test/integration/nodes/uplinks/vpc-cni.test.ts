@@ -2,10 +2,10 @@
 // Several uplinks with policy routing: pods whose addresses are routed by a second one (`from POD lookup 2`), as the VPC CNI
 // of AWS has it, with its CONNMARK rules and without. A request that came in by the first uplink must be answered by it.
 import { beforeAll, describe, test } from 'vitest';
-import type { ProbeTarget } from '../../support/fixture/programs/probe.ts';
-import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
-import { PACKETS, PROXIES } from '../../support/nodes/proxies.ts';
-import { addSecondUplink, addSourceRule, SECOND } from '../../support/nodes/second-uplink.ts';
+import type { ProbeTarget } from '../../../support/fixture/programs/probe.ts';
+import { type OtherNode, onEachProxy } from '../../../support/nodes/other-node.ts';
+import { PACKETS, PROXIES } from '../../../support/nodes/proxies.ts';
+import { addSecondUplink, addSourceRule, SECOND } from '../../../support/nodes/second-uplink.ts';
 
 const FIRST = '192.0.2.11';
 const at = (address: string, port = 30_080): ProbeTarget => ({ protocol: 'TCP', address, port });

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uplinks without a link header, whose packets begin with the IP header: a VPN (tun, WireGuard) and the line to a provider (PPP).
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type LineProgram, startLines } from '../../../src/lab/lines.ts';
-import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
-import { outcomes } from '../../support/nodes/outcomes.ts';
-import { addSecondUplink } from '../../support/nodes/second-uplink.ts';
-import { answerOf, endpointsOf, nodePort, serviceOf } from '../../support/nodes/tcp-and-udp.ts';
+import { type LineProgram, startLines } from '../../../../src/lab/lines.ts';
+import { type OtherNode, onEachProxy } from '../../../support/nodes/other-node.ts';
+import { outcomes } from '../../../support/nodes/outcomes.ts';
+import { addSecondUplink } from '../../../support/nodes/second-uplink.ts';
+import { answerOf, endpointsOf, nodePort, serviceOf } from '../../../support/nodes/tcp-and-udp.ts';
 
 const ON_A = endpointsOf(['10.1.1.5', '2001:db8:1:1::5'], 'n1');
 const NODE = { outer: '192.0.2.11', ipv4: '10.77.0.1', ipv6: 'fd77::1' } as const;

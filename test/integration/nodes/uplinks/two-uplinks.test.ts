@@ -2,16 +2,16 @@
 // Two uplinks without marks, as on Azure or multi-homed metal: each address of the node is answered by its own uplink,
 // whichever way its backend's packets would take.
 import { beforeAll, expect, test } from 'vitest';
-import { onEachProxy } from '../../support/nodes/other-node.ts';
-import { outcomes } from '../../support/nodes/outcomes.ts';
-import { addSecondUplink, addSourceRule, SECOND } from '../../support/nodes/second-uplink.ts';
+import { onEachProxy } from '../../../support/nodes/other-node.ts';
+import { outcomes } from '../../../support/nodes/outcomes.ts';
+import { addSecondUplink, addSourceRule, SECOND } from '../../../support/nodes/second-uplink.ts';
 import {
   answerOf,
   endpointsOf,
   nodePort,
   serviceOf,
   servicePort,
-} from '../../support/nodes/tcp-and-udp.ts';
+} from '../../../support/nodes/tcp-and-udp.ts';
 
 const EXTERNAL = '203.0.113.20';
 const ON = {
