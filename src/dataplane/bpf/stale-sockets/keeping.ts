@@ -32,8 +32,8 @@ export interface KeepParts {
   readonly hasService: (socket: StaleSocket) => boolean;
   /** undefined: descriptors of other processes cannot be had. */
   readonly connectAgain?: ConnectAgain | undefined;
-  /** Of pods: there are programs on devices. */
-  readonly canServe: (socket: StaleSocket) => boolean;
+  /** Looks where those are that are not connected again: which of them, of pods, programs on devices serve. */
+  readonly canServe: (others: readonly StaleSocket[]) => Promise<(socket: StaleSocket) => boolean>;
 }
 
 export interface Kept {
@@ -60,11 +60,13 @@ export async function keep(
     waiting: [] as StaleSocket[],
     rest: stale.filter((socket) => !isKept(socket)),
   };
+  const others = candidates.filter((_, index) => outcomes[index] !== 'connected');
+  const mayServe = await canServe([...others, ...kept.rest]);
   for (const [index, socket] of candidates.entries()) {
     const outcome = outcomes[index];
     if (outcome === 'connected') kept.connected.push(socket);
     else if (outcome === 'failed') kept.rest.push({ ...socket, hasOtherRecord: true });
-    else if (kept.served.length < MOST_NAMED && canServe(socket)) kept.served.push(socket);
+    else if (kept.served.length < MOST_NAMED && mayServe(socket)) kept.served.push(socket);
     else if (outcome === 'refused') kept.waiting.push(socket);
     else kept.rest.push(socket);
   }

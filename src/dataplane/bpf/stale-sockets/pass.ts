@@ -79,10 +79,13 @@ export const NONE_STALE: PassReport = {
 export async function runPass(parts: PassParts): Promise<PassReport> {
   const { sockets, isWhole, failures } = await parts.find();
   const stale = sockets.filter((socket) => !parts.isServed(socket));
-  const paths = await pathsOf(parts, stale);
-  const passes = await parts.passesDevices(paths);
-  const canServe = (socket: StaleSocket): boolean =>
-    canName(parts, paths.get(socket.netns), socket) && passes(socket);
+  let paths: Paths = new Map();
+  const canServe: KeepParts['canServe'] = async (others) => {
+    if (others.length === 0) return () => false;
+    paths = await parts.netnsPaths(new Set(others.map(({ netns }) => netns)));
+    const passes = await parts.passesDevices(paths);
+    return (socket) => canName(parts, paths.get(socket.netns), socket) && passes(socket);
+  };
   const kept = await keep({ ...parts.keeping, canServe }, stale);
   const namespaces = byNamespace(kept.rest);
   const destroyed = new Map<string, DestroyedSockets>();
@@ -121,13 +124,6 @@ export async function runPass(parts: PassParts): Promise<PassReport> {
 
 /** Of network namespaces, by their inode. */
 export type Paths = ReadonlyMap<number, string>;
-
-/** None is looked for if nothing is stale. */
-const pathsOf = async (
-  { netnsPaths }: PassParts,
-  sockets: readonly StaleSocket[],
-): Promise<Paths> =>
-  sockets.length === 0 ? new Map() : netnsPaths(new Set(sockets.map(({ netns }) => netns)));
 
 /** What the node itself sends comes in by no device. */
 const canName = (

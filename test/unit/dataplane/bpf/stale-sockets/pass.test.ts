@@ -199,6 +199,13 @@ test('UDP sockets go on with another backend: connected again, as packets, or wh
   expect(parts.asked.slice(1)).toEqual(['/ns/5: 5', '/ns/99: 4', 'serve 2,3; refuse ']);
 });
 
+test('all are connected again: no namespace is looked for, which takes longer', async () => {
+  const sockets = [socket({ cookie: 1n, netns: 5 }), socket({ cookie: 2n, netns: 6 })];
+  const parts = partsOf({ ...KEPT, sockets, connect: () => 'connected' });
+  expect(await runPass(parts)).toMatchObject({ connected: 2 });
+  expect(parts.asked).toEqual(['serve ; refuse ']);
+});
+
 test('destroyed, not served as packets: what failed to be connected again has lost its record', async () => {
   const parts = partsOf({
     ...KEPT,
