@@ -136,6 +136,8 @@ export function openManifests(
     problems: () => problems,
     locate: (ref, field) => locate(store, ref, field),
     judged(changes, refused) {
+      // The first plan may come before the folder is read: what is kept is not read yet, either.
+      if (recalled === undefined) return;
       store.counting.judged(changes, refused);
       if (changes.length > 0 || !isJudged) keeper?.changed();
       isJudged = true;

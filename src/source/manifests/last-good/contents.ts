@@ -21,14 +21,14 @@ export function countedIn({
   return counted;
 }
 
-/** Fills an empty store. @returns what is to be delivered of it */
+/** Fills an empty store: what is recalled counts until it is judged. @returns what is to be delivered of it */
 export function fill(store: ManifestStore, recalled: readonly Recalled[]): readonly ObjectChange[] {
   const files = new Map<string, Manifest[]>();
   for (const { file, manifest } of recalled) {
     const key = refText(manifest.ref);
     if (!store.delivered.has(key)) {
       store.delivered.set(key, { ...manifest, file });
-      store.counting.delivered(key, undefined);
+      store.counting.delivered(key, manifest.object);
     }
     const others = files.get(file);
     if (others === undefined) files.set(file, [manifest]);

@@ -137,6 +137,30 @@ test('most files gone: their Services wait, with a delay', async () => {
   expect((await agentOn(path, kept)).names).toEqual([]);
 });
 
+test.each(['before it has read the folder', 'before it has planned what it read'])(
+  'an agent that ends %s loses nothing',
+  async (when) => {
+    const { path, kept, write } = await left({ 'web.yaml': service('web') });
+    await write('web.yaml', service('web', '8O'));
+    const log = { info: () => undefined, warn: () => undefined };
+    const keep = keeperOf({ path: kept, folder: path, clock: SYSTEM_CLOCK, log } as never);
+    let isSynced = false;
+    const listener = {
+      onChanges: () => undefined,
+      onSynced: () => {
+        isSynced = true;
+      },
+      onProblems: () => undefined,
+    };
+    const source = openManifests(path, listener, { keep });
+    if (when !== 'before it has read the folder') await until(() => isSynced, 'synced');
+    // As the first plan, which is made when it is known who listens on this node.
+    source.judged([], new Set());
+    source.close();
+    expect((await agentOn(path, kept)).portsOf('web')).toBe(80);
+  },
+);
+
 test('what is gone for good is not told again', async () => {
   const { path, kept } = await left({ 'a.yaml': service('a'), 'b.yaml': service('b') });
   await unlink(join(path, 'a.yaml'));
