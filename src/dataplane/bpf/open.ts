@@ -73,13 +73,15 @@ interface OpenParts {
   /** Of the node; the caller closes it. */
   readonly network: NetworkFollower;
   readonly log: Logger;
+  /** Another proxy may have rules here; without, they are taken to be there. */
+  readonly mayHaveRules?: () => boolean;
   /** Told each step of a migration of maps before it is done. */
   readonly step?: (name: string) => void;
 }
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log, step }: OpenParts,
+  { network, log, step, mayHaveRules = () => true }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -113,7 +115,7 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early },
+      ...{ network, log, carry, early, mayHaveRules },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
@@ -277,8 +279,9 @@ async function openPackets(
     log,
     carry,
     early,
+    mayHaveRules,
     hasDirectReturn,
-  }: OpenParts & {
+  }: Required<Omit<OpenParts, 'step'>> & {
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
     readonly hasDirectReturn: boolean;
@@ -300,7 +303,7 @@ async function openPackets(
       },
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
-      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log },
+      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log, mayHaveRules },
       beforeLinks: async () => void (await carry.before('flows')),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
