@@ -34,7 +34,7 @@ import {
   removePacketLayer,
 } from './packet/layer.ts';
 import { neededPrograms, packetSettings } from './packet/programs.ts';
-import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
+import { banOfRealtime, type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
 import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
 import { passing } from './scope/passing.ts';
@@ -131,13 +131,13 @@ export async function openBpfDataplane(
   }
 }
 
-/** undefined: no programs on devices. */
+/** undefined: no programs on devices, or none on this kernel. */
 async function beginPackets(
   { devices, bpfRoot, mapSizes }: BpfSettings,
   structs: KernelStructs,
   network: NetworkFollower,
 ): Promise<EarlyPrograms | undefined> {
-  if (devices === undefined) return undefined;
+  if (devices === undefined || banOfRealtime() !== undefined) return undefined;
   const object = (): Uint8Array => readObject(PACKET_OBJECT);
   const names = neededPrograms(network.current(), devices.policy, bpfRoot);
   const parts = { object, bpfRoot, sizes: maxEntries(mapSizes) };
@@ -287,11 +287,12 @@ async function openPackets(
     readonly hasDirectReturn: boolean;
   },
 ): Promise<OpenedPackets> {
-  if (devices === undefined || early === undefined) {
-    removePacketLayer(bpfRoot);
-    return { layer: undefined, refused: [] };
-  }
   const isAttached = isPacketLayerAttached(bpfRoot);
+  if (devices === undefined || early === undefined) {
+    const refused = devices && (await orWithoutPackets(refuseRealtime, { log, isAttached }));
+    removePacketLayer(bpfRoot);
+    return refused ?? { layer: undefined, refused: [] };
+  }
   let opened: OpenedPackets | undefined;
   try {
     const parts = {
@@ -317,6 +318,9 @@ async function openPackets(
     }
   }
 }
+
+const refuseRealtime = (): Promise<never> =>
+  Promise.reject(new FairleadError('PROGRAM_REFUSED', banOfRealtime() ?? 'no packet programs'));
 
 function readObject(name: string): Uint8Array {
   const path = bpfObjectPath(name);
