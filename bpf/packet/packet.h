@@ -2,7 +2,8 @@
 /*
  * One packet while programs work on it, and the keyed hashes of its addresses. It is in a per-CPU
  * element because the stack is too small: programs of one CPU do not interrupt each other, since tc
- * runs with bottom halves disabled.
+ * runs with bottom halves disabled. Kernels of PREEMPT_RT do not promise it, so the agent loads no
+ * packet programs there.
  */
 #ifndef FAIRLEAD_PACKET_H
 #define FAIRLEAD_PACKET_H

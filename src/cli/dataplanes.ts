@@ -4,6 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { OpenDataplane } from '../agent/compose.ts';
 import { checkCgroupRoot, checkKernel, namingCapabilities } from '../agent/preflight/checks.ts';
+import { mayHaveProxyRules } from '../agent/preflight/other-proxies.ts';
 import { type FallbackFacts, mayFallBack } from '../agent/probe/fallback.ts';
 import { banOf, holds } from '../agent/probe/forbidden.ts';
 import type { Engine } from '../config/types.ts';
@@ -96,7 +97,11 @@ const holderOf = ({ nodeName, runDir }: Opening) => ({ command: 'agent', nodeNam
 const openBpf = (
   settings: Omit<BpfSettings, 'holder'> & Opening,
   parts: { readonly network: NetworkFollower; readonly log: Logger },
-): Promise<Dataplane> => openBpfDataplane({ ...settings, holder: holderOf(settings) }, parts);
+): Promise<Dataplane> =>
+  openBpfDataplane(
+    { ...settings, holder: holderOf(settings) },
+    { ...parts, mayHaveRules: mayHaveProxyRules },
+  );
 
 /** Loaded only if it is needed: what runs programs takes 8 MiB. */
 async function openRules(settings: Opening, log: Logger): Promise<Dataplane> {

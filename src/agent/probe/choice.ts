@@ -156,9 +156,9 @@ const noIptables = (refusal: Refusal): Refused => ({
 
 /** undefined: packets can be served by eBPF. */
 function packetsProblem(results: Results): string | undefined {
-  const isRefused = answerOf(results, 'packet programs') === 'no';
+  const refused = firstNo(results, ['softirqs', 'packet programs']);
   const hasHook = ['tcx', 'clsact'].some((name) => answerOf(results, name as FeatureName) !== 'no');
-  if (isRefused) return textOf(results, 'packet programs');
+  if (refused !== undefined) return textOf(results, refused);
   return hasHook ? undefined : `${textOf(results, 'tcx')}; ${textOf(results, 'clsact')}`;
 }
 

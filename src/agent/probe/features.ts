@@ -183,6 +183,12 @@ export const FEATURES = {
     consequence: 'without tcx, too: packets are served by iptables',
     remedy: 'the modules sch_ingress and cls_bpf',
   },
+  softirqs: {
+    group: 'packets',
+    neededFor: 'packet programs: on each CPU one packet after the other',
+    consequence: NO_PACKETS,
+    remedy: 'a kernel without PREEMPT_RT',
+  },
   'packet programs': {
     group: 'packets',
     neededFor: 'Services for packets: clients outside, virtual machines, SCTP',

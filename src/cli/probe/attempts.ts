@@ -80,6 +80,7 @@ export const ATTEMPTS: Readonly<Record<FeatureName, Attempt>> = {
   SOCK_DESTROY: (sandbox) => sockets.destroySocketsBy('SOCK_DESTROY', sandbox),
   tcx: packets.orderTcx,
   clsact: packets.filterByClsact,
+  softirqs: packets.keepPacketsApart,
   'packet programs': packets.attachPackets,
   'in-kernel sweep': packets.sweepOnce,
   XDP: xdp.forwardByXdp,

@@ -34,7 +34,7 @@ import {
   removePacketLayer,
 } from './packet/layer.ts';
 import { neededPrograms, packetSettings } from './packet/programs.ts';
-import { type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
+import { banOfRealtime, type OpenedPackets, orWithoutPackets } from './packet/refusal.ts';
 import { type ConntrackTimes, flowTimeouts } from './packet/timeouts.ts';
 import { chooseScope, createScopes, type ScopeChoice } from './scope/open.ts';
 import { passing } from './scope/passing.ts';
@@ -73,13 +73,15 @@ interface OpenParts {
   /** Of the node; the caller closes it. */
   readonly network: NetworkFollower;
   readonly log: Logger;
+  /** Another proxy may have rules here; without, they are taken to be there. */
+  readonly mayHaveRules?: () => boolean;
   /** Told each step of a migration of maps before it is done. */
   readonly step?: (name: string) => void;
 }
 
 export async function openBpfDataplane(
   settings: BpfSettings,
-  { network, log, step }: OpenParts,
+  { network, log, step, mayHaveRules = () => true }: OpenParts,
 ): Promise<Dataplane> {
   const { bpfRoot, holder, cgroupRoot, mapSizes } = settings;
   const opened: { close(): void }[] = [];
@@ -113,7 +115,7 @@ export async function openBpfDataplane(
     ]);
     opened.push(attached);
     const { layer: packets, refused } = await openPackets(settings, {
-      ...{ network, log, carry, early },
+      ...{ network, log, carry, early, mayHaveRules },
       hasDirectReturn: noDirectReturn === undefined,
     });
     if (packets !== undefined) opened.push(packets);
@@ -129,13 +131,13 @@ export async function openBpfDataplane(
   }
 }
 
-/** undefined: no programs on devices. */
+/** undefined: no programs on devices, or none on this kernel. */
 async function beginPackets(
   { devices, bpfRoot, mapSizes }: BpfSettings,
   structs: KernelStructs,
   network: NetworkFollower,
 ): Promise<EarlyPrograms | undefined> {
-  if (devices === undefined) return undefined;
+  if (devices === undefined || banOfRealtime() !== undefined) return undefined;
   const object = (): Uint8Array => readObject(PACKET_OBJECT);
   const names = neededPrograms(network.current(), devices.policy, bpfRoot);
   const parts = { object, bpfRoot, sizes: maxEntries(mapSizes) };
@@ -277,18 +279,20 @@ async function openPackets(
     log,
     carry,
     early,
+    mayHaveRules,
     hasDirectReturn,
-  }: OpenParts & {
+  }: Required<Omit<OpenParts, 'step'>> & {
     readonly carry: Carry;
     readonly early: EarlyPrograms | undefined;
     readonly hasDirectReturn: boolean;
   },
 ): Promise<OpenedPackets> {
-  if (devices === undefined || early === undefined) {
-    removePacketLayer(bpfRoot);
-    return { layer: undefined, refused: [] };
-  }
   const isAttached = isPacketLayerAttached(bpfRoot);
+  if (devices === undefined || early === undefined) {
+    const refused = devices && (await orWithoutPackets(refuseRealtime, { log, isAttached }));
+    removePacketLayer(bpfRoot);
+    return refused ?? { layer: undefined, refused: [] };
+  }
   let opened: OpenedPackets | undefined;
   try {
     const parts = {
@@ -300,7 +304,7 @@ async function openPackets(
       },
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
-      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log },
+      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log, mayHaveRules },
       beforeLinks: async () => void (await carry.before('flows')),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
@@ -314,6 +318,9 @@ async function openPackets(
     }
   }
 }
+
+const refuseRealtime = (): Promise<never> =>
+  Promise.reject(new FairleadError('PROGRAM_REFUSED', banOfRealtime() ?? 'no packet programs'));
 
 function readObject(name: string): Uint8Array {
   const path = bpfObjectPath(name);

@@ -6,14 +6,10 @@
 //   client ── router ── wire ─┬─ n1, n2, n3 (s3)
 //                             └─ n4 (s1), n5 (s2)
 import { rmSync } from 'node:fs';
-import { mapPath } from '../../../src/dataplane/bpf/loader/pins.ts';
-import { encodeU32 } from '../../../src/dataplane/bpf/maps/layout.ts';
-import { RESET_UNKNOWN_AT } from '../../../src/dataplane/bpf/maps/packet-layout.ts';
 import type { Agent } from '../../../src/lab/agent.ts';
 import type { Client } from '../../../src/lab/traffic.ts';
 import type { Pod } from '../../../src/lab/wiring.ts';
 import { run } from '../../../src/sys/exec.ts';
-import { openPinnedMap } from '../../../src/sys/native.ts';
 import { insideNamespace, ipBatch, writeSysctls } from '../../../src/sys/netns.ts';
 import { startNodes, type TestNode } from '../node.ts';
 import { balancerOf, nodeObject, VIPS } from './direct-return.ts';
@@ -67,7 +63,6 @@ export async function startEcmpCluster(): Promise<EcmpCluster> {
   const startOn = async (name: string): Promise<void> => {
     const node = named[name]!;
     agents.set(name, await node.startAgent());
-    setBooted(node);
   };
   const setLink = (name: string, state: 'up' | 'down'): Promise<void> =>
     ipBatch([`link set ${name} ${state}`], `${all.topology.prefix}-wire`);
@@ -105,18 +100,6 @@ export async function startEcmpCluster(): Promise<EcmpCluster> {
       all.remove();
     },
   };
-}
-
-/**
- * As a node that has booted with its agent: on one that has been up for longer, an earlier proxy may have connections, and for as
- * long, a day at most, what is not known is left to them.
- */
-export function setBooted({ instance }: TestNode): void {
-  const map = openPinnedMap(mapPath(instance.bpfRoot, 'fl_packet'));
-  const settings = map.get(encodeU32(0))!;
-  new DataView(settings.buffer, settings.byteOffset).setUint32(RESET_UNKNOWN_AT, 0, true);
-  map.put(encodeU32(0), settings);
-  map.close();
 }
 
 const addressOf = (name: Balancer, family: number): string =>

@@ -19,6 +19,7 @@ import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
+import { mayHaveFormer } from '../loader/retired/former-proxy.ts';
 import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
 import type { PacketSettings } from '../maps/packet-layout.ts';
@@ -92,6 +93,8 @@ export interface PacketLayerParts {
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** Another proxy may have rules here. */
+  readonly mayHaveRules: () => boolean;
   /** When everything is loaded, right before the first link is replaced. */
   readonly beforeLinks?: () => Promise<void>;
 }
@@ -108,8 +111,9 @@ export async function openPacketLayer(
     for (const part of opened.splice(0).reverse()) part.close();
   };
   try {
+    const hasFormer = await mayHaveFormer(loaded.map('fl_packet'), parts);
     const followed = followSettings(loaded.map('fl_packet'), {
-      ...{ resetsTcp, answersPing, timeouts },
+      ...{ resetsTcp, answersPing, timeouts, hasFormer },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
     const flows = flowTables(loaded.map);

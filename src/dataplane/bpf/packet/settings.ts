@@ -69,10 +69,13 @@ export function followSettings(
     resetsTcp: resetGone,
     answersPing: answerPing,
     timeouts: timeoutSeconds,
+    hasFormer,
   }: {
     readonly resetsTcp: boolean;
     readonly answersPing: boolean;
     readonly timeouts: PacketSettings['timeoutSeconds'];
+    /** Another proxy may have begun connections, if this agent is the first. */
+    readonly hasFormer: boolean;
   },
   {
     readLocalPorts = localPortRange,
@@ -82,9 +85,7 @@ export function followSettings(
     readonly clock?: Pick<Clock, 'monotonicMs'>;
   } = {},
 ): FollowedSettings {
-  let kept = keptOrFirst(
-    decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings)),
-  );
+  let kept = keptOrFirst(keptIn(map), hasFormer);
   const localPorts = atMostEach(LOCAL_PORTS_MS, readLocalPorts, clock);
   let last: string | undefined;
   let node: PacketSettings['nodeAddress'] | undefined;
@@ -124,24 +125,36 @@ function atMostEach<T>(
   };
 }
 
+const keptIn = (map: BpfMap): KeptSettings | undefined =>
+  decodeKeptSettings(map.get(encodeU32(0)) ?? new Uint8Array(PACKET_SIZE.packet_settings));
+
+/** What the settings of an earlier agent say about connections that the maps do not know. */
+export type FormerConnections = 'known' | 'unknown' | 'of another engine';
+
+export function formerConnections(map: BpfMap): FormerConnections {
+  const kept = keptIn(map);
+  if (kept === undefined) return 'unknown';
+  return kept.resetUnknownFrom === NEVER_RESETS ? 'of another engine' : 'known';
+}
+
 /**
  * Connections that an earlier proxy began are known to conntrack alone, and older than the maps, but not than the
  * node's last boot.
  */
-function firstSettings(): KeptSettings {
+function firstSettings(hasFormer: boolean): KeptSettings {
   const now = Number(process.hrtime.bigint() / 1_000_000_000n);
   return {
     secret: randomSecret(),
-    resetUnknownFrom: now + Math.min(now, TAKEOVER_SECONDS),
+    resetUnknownFrom: hasFormer ? now + Math.min(now, TAKEOVER_SECONDS) : now,
     leaveNew: false,
   };
 }
 
 /** After another engine had its place, connections are unknown to the maps again. */
-function keptOrFirst(kept: KeptSettings | undefined): KeptSettings {
-  if (kept === undefined) return firstSettings();
+function keptOrFirst(kept: KeptSettings | undefined, hasFormer: boolean): KeptSettings {
+  if (kept === undefined) return firstSettings(hasFormer);
   return kept.resetUnknownFrom === NEVER_RESETS
-    ? { ...firstSettings(), secret: kept.secret }
+    ? { ...firstSettings(true), secret: kept.secret }
     : kept;
 }
 

@@ -10,6 +10,7 @@ import { attachLayer } from '../loader/attach.ts';
 import { pinFolder } from '../loader/pins.ts';
 import { encodeU32 } from '../maps/layout.ts';
 import { packetPrograms } from '../packet/programs.ts';
+import { banOfRealtime } from '../packet/refusal.ts';
 import { loadSweep } from '../packet/sweeping.ts';
 import { detaching } from './kernel.ts';
 import { type LoadedParts, readObject, SMALL, withObject } from './objects.ts';
@@ -59,6 +60,11 @@ async function countPacket(all: readonly LoadedParts[]): Promise<void> {
     const count = map('probe_count').get(encodeU32(0))?.[0] ?? 0;
     if (count === 0) throw new Error('a program on a device saw no packet');
   }
+}
+
+export function keepPacketsApart(): void {
+  const ban = banOfRealtime();
+  if (ban !== undefined) throw new Error(ban);
 }
 
 /** Those of this build, in both directions; the device still carries packets. */

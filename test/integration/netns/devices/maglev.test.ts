@@ -16,7 +16,6 @@ import {
   PORTS,
   VIPS,
 } from '../../../support/packets/direct-return.ts';
-import { setBooted } from '../../../support/packets/ecmp.ts';
 import { type HeldFlows, openFlows } from '../../../support/packets/held-flows.ts';
 import { loseFlows } from '../../../support/packets/lost-flows.ts';
 
@@ -53,7 +52,6 @@ beforeAll(async () => {
     node.manifests.put(`${transport}.yaml`, weightedBalancer(transport));
   }
   agent = await node.startAgent();
-  setBooted(node);
 });
 afterAll(async () => {
   await agent?.stop();

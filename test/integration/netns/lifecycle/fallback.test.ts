@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --engine auto where eBPF cannot serve, or not all of it: iptables does, and log and status say why. With a forced
 // engine, and where it would do harm, the start fails with the reason that a probe finds.
-import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -114,6 +114,25 @@ test('the packet programs are refused: sockets by eBPF, packets by iptables', as
   const at = ['--run-dir', node.instance.runDir];
   const explained = await runCommand(node.instance, ['explain', ...args, ...at]);
   expect(JSON.parse(explained.stdout)).toMatchObject({ dataplane: 'iptables' });
+  await end(child);
+});
+
+test('PREEMPT_RT: sockets by eBPF, packets by iptables; probe says why', async () => {
+  const version = join(withoutPackets, 'version');
+  writeFileSync(version, '#1 SMP PREEMPT_RT Debian 6.12.43-1 (2025-08-27)\n');
+  const mount = 'mount --bind "$0" /proc/sys/kernel/version && exec "$@"';
+  const wrapper = ['unshare', '--mount', 'sh', '-c', mount, version];
+  const { child, log } = startWith(wrapper);
+  await ready(log);
+  expect(await once()).toMatchObject({ kind: 'answered', backend: 'web' });
+  const { code, stdout } = await statusText();
+  expect(stdout).toMatch(/^Dataplane: +bpf \+ iptables, 11 hooks on /m);
+  expect(stdout).toMatch(/^Fallback: +packets by iptables: this kernel is PREEMPT_RT/m);
+  expect(code, stdout).toBe(0);
+  const probe = await runCommand({ ...node.instance, wrapper }, ['probe', '-o', 'json']);
+  const { items } = JSON.parse(probe.stdout) as { items: { feature: string; answer: string }[] };
+  const no = items.filter(({ answer }) => answer === 'no').map(({ feature }) => feature);
+  expect(no).toContain('softirqs');
   await end(child);
 });
 

@@ -44,6 +44,8 @@ const LINES: readonly (readonly [name: string, Answers, Engine, string])[] = [
     'auto',
     'sockets bpf, packets iptables: packet programs: no packet programs',
   ],
+  ['PREEMPT_RT', no('softirqs'), 'auto', 'sockets bpf, packets iptables: softirqs: no softirqs'],
+  ['PREEMPT_RT', no('softirqs'), 'bpf', 'sockets bpf, packets nothing: softirqs: no softirqs'],
   [
     'packet programs refused, and no iptables',
     no('packet programs', 'iptables-nft', 'iptables-legacy'),

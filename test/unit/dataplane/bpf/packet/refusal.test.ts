@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { expect, test, vi } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { PacketLayer } from '../../../../../src/dataplane/bpf/packet/layer.ts';
-import { orWithoutPackets } from '../../../../../src/dataplane/bpf/packet/refusal.ts';
+import {
+  banOfRealtime,
+  orWithoutPackets,
+} from '../../../../../src/dataplane/bpf/packet/refusal.ts';
 import { type ErrorCode, FairleadError } from '../../../../../src/errors.ts';
 
 const layer = {} as PacketLayer;
@@ -38,4 +44,30 @@ test('a refusal ends the start where an earlier agent serves packets', async () 
   const parts = { isAttached: true, log: { warn: vi.fn() } };
   const opening = orWithoutPackets(fails('PROGRAM_REFUSED'), parts);
   await expect(opening).rejects.toMatchObject({ code: 'PROGRAM_REFUSED' });
+});
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fairlead-realtime-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test.each([
+  ['#1 SMP PREEMPT_RT Debian 6.12.43-1 (2025-08-27)', undefined, true],
+  ['#17~22.04.1-Ubuntu SMP PREEMPT_RT Fri Mar 7', '1', true],
+  ['#1 SMP PREEMPT RT Tue Mar 1', undefined, true],
+  ['#1 SMP Tue Mar 1', '1', true],
+  ['#1 SMP PREEMPT_DYNAMIC Debian 6.1.140-1 (2025-05-22)', undefined, false],
+  ['#1 SMP PREEMPT Tue Mar 1', '0', false],
+  [undefined, undefined, false],
+])('PREEMPT_RT by version %s, /sys/kernel/realtime %s: %s', (versionText, flagText, expected) => {
+  const [version, realtime] = [join(folder, 'version'), join(folder, 'realtime')];
+  for (const [path, text] of [
+    [version, versionText],
+    [realtime, flagText],
+  ] as const) {
+    rmSync(path, { force: true });
+    if (text !== undefined) writeFileSync(path, `${text}\n`);
+  }
+  expect(banOfRealtime({ realtime, version }) !== undefined).toBe(expected);
 });

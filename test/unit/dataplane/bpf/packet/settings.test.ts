@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { decodeKeptSettings } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { followSettings } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import {
+  decodeKeptSettings,
+  withoutResets,
+} from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import {
+  followSettings,
+  formerConnections,
+} from '../../../../../src/dataplane/bpf/packet/settings.ts';
 import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
 const timeouts = flowTimeouts(DEFAULT_TIMES);
-const KEPT = { resetsTcp: false, answersPing: false, timeouts } as const;
+const KEPT = { resetsTcp: false, answersPing: false, timeouts, hasFormer: true } as const;
 const FLAGS_AT = 60;
 const LOCAL_PORTS_AT = 62;
 const TIMEOUTS_AT = 8;
@@ -52,6 +58,19 @@ test.each([
   clock.mockReturnValue(2_000_000_000_000_000n);
   followSettings(map, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
+});
+
+test('without an earlier proxy none are, but for those of another engine that has served meanwhile', () => {
+  vi.spyOn(process.hrtime, 'bigint').mockReturnValue(600_000_000_000n);
+  const open = () => followSettings(map, { ...KEPT, hasFormer: false }).node(node('192.0.2.1'));
+  expect(formerConnections(map)).toBe('unknown');
+  open();
+  expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(600);
+  expect(formerConnections(map)).toBe('known');
+  stored = withoutResets(stored);
+  expect(formerConnections(map)).toBe('of another engine');
+  open();
+  expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(1200);
 });
 
 test('addresses are written when they change, and only then', () => {
