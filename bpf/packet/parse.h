@@ -7,6 +7,7 @@
 #define FAIRLEAD_PARSE_H
 
 #include "common/count.h"
+#include "packet/flow/sctp.h"
 #include "packet/headers.h"
 
 /*
@@ -107,7 +108,31 @@ static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packe
 	return PARSED_FLOW;
 }
 
-/* SCTP has its ports where UDP has them, and a CRC that does not cover the addresses. */
+/* Of which the CRC does not cover the addresses. */
+struct sctp_head {
+	__be16 source;
+	__be16 destination;
+	__be32 tag;
+	__be32 crc;
+	__u8 chunk; /* the first one's type */
+};
+
+static __always_inline enum parsed parse_sctp(struct __sk_buff *skb, struct packet *p)
+{
+	struct sctp_head sctp;
+
+	/* What has no chunk says nothing, and is dropped by who gets it. */
+	if (p->transport + SCTP_HEADER_SIZE + 1 > p->network + p->length ||
+	    bpf_skb_load_bytes(skb, p->transport, &sctp, SCTP_HEADER_SIZE + 1))
+		return malformed(REASON_TRUNCATED_HEADER);
+	p->wire.source_port = bpf_ntohs(sctp.source);
+	p->wire.destination_port = bpf_ntohs(sctp.destination);
+	p->progress = sctp.tag;
+	p->chunk = chunk_of(sctp.chunk);
+	p->tcp_flags = flags_of_chunk(p->chunk);
+	return PARSED_FLOW;
+}
+
 static __always_inline enum parsed parse_udp(struct __sk_buff *skb, struct packet *p)
 {
 	struct udphdr udp;
@@ -116,7 +141,7 @@ static __always_inline enum parsed parse_udp(struct __sk_buff *skb, struct packe
 		return malformed(REASON_TRUNCATED_HEADER);
 	p->wire.source_port = bpf_ntohs(udp.source);
 	p->wire.destination_port = bpf_ntohs(udp.dest);
-	p->has_checksum = p->wire.protocol == PROTOCOL_UDP && udp.check;
+	p->has_checksum = udp.check != 0;
 	return PARSED_FLOW;
 }
 
@@ -130,12 +155,15 @@ static __always_inline enum parsed parse_transport(struct __sk_buff *skb, struct
 	p->wire.destination_port = 0;
 	p->tcp_flags = 0;
 	p->syn = 0;
+	p->chunk = SCTP_DATA;
 	p->has_checksum = false;
 	if (p->is_later_fragment)
 		return PARSED_FLOW;
 	if (p->transport + header_size(protocol) > p->network + p->length)
 		return malformed(REASON_TRUNCATED_HEADER);
-	return protocol == PROTOCOL_TCP ? parse_tcp(skb, p) : parse_udp(skb, p);
+	if (protocol == PROTOCOL_TCP)
+		return parse_tcp(skb, p);
+	return protocol == PROTOCOL_UDP ? parse_udp(skb, p) : parse_sctp(skb, p);
 }
 
 /* An error is never fragmented: it quotes no more than fits. */

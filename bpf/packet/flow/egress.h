@@ -20,7 +20,8 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 	nat->reply_bytes += p->length;
 	if (nat->seen_seconds != p->now)
 		nat->seen_seconds = p->now;
-	if (!nat->flags.replied)
+	/* SCTP: see begin_anew(). */
+	if (!nat->flags.replied && p->wire.protocol != PROTOCOL_SCTP)
 		nat->flags.replied = 1;
 	if (p->tcp_flags & TCP_FIN)
 		nat->flags.backend_fin |= p->may_end;
@@ -54,20 +55,29 @@ static __always_inline void note_backend_end(struct packet *p, struct nat *nat, 
 
 /*
  * The backend answers a SYN although the flow has a connection, which has not ended here: by now it
- * has none, and the flow is that of the new one. Of no other packet with a SYN on_end() is asked.
+ * has none, and the flow is that of the new one. Or it has opened an association of SCTP. Of no
+ * other packet with a SYN of TCP on_end() is asked.
  */
 static __always_inline bool begins_anew(const struct packet *p)
 {
 	return (p->tcp_flags & (TCP_SYN | TCP_ACK | TCP_FIN | TCP_RST)) == (TCP_SYN | TCP_ACK);
 }
 
-static __always_inline void begin_anew(struct flow *flow, struct nat *nat, enum family family)
+static __always_inline void begin_anew(struct flow *flow, enum family family)
 {
 	flow->flags.client_fin = 0;
-	nat->flags.backend_fin = 0;
-	if (flow->state == FLOW_HALF_CLOSED)
+	flow->flags.reset = 0;
+	if (flow->state != FLOW_NEW)
 		flow->state = FLOW_ESTABLISHED;
 	*progress_of(flow, family) = 0;
+}
+
+static __always_inline void begin_nat_anew(const struct packet *p, struct nat *nat)
+{
+	nat->flags.replied = 1;
+	nat->flags.backend_fin = 0;
+	nat->flags.reset = 0;
+	nat->progress = p->progress;
 }
 
 /* What ends or begins a connection, of either side, of the nat leg of p->nat. */
@@ -84,11 +94,15 @@ static __always_inline void on_end(struct packet *p, struct nat *nat, enum famil
 	if (flow && read_flow(p, flow, family)) {
 		progress = *progress_of(flow, family);
 		if (is_anew)
-			begin_anew(flow, nat, family);
+			begin_anew(flow, family);
+		else if (p->wire.protocol == PROTOCOL_SCTP)
+			follow_backend(p, nat, progress, state_of(flow, nat));
 	}
 	p->wire = p->quoted;
-	if (is_anew)
+	if (is_anew) {
+		begin_nat_anew(p, nat);
 		return;
+	}
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
 	if (!is_request)
 		note_backend_end(p, nat, family);
@@ -117,12 +131,12 @@ __noinline int fl_end_seen6(void)
 /* --- the SYN of a backend ----------------------------------------------------------------------
  */
 
-static __always_inline void on_syn_of_backend(hook_context *ctx, const struct nat *nat,
-					      enum family family)
+static __always_inline void on_syn_of_backend(hook_context *ctx, const struct packet *p,
+					      const struct nat *nat, enum family family)
 {
 	if (nat->flags.in_geneve)
 		clamp_mss(ctx);
-	if (nat->flags.replied)
+	if (nat->flags.replied || p->wire.protocol == PROTOCOL_SCTP)
 		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
 }
 
@@ -286,7 +300,7 @@ static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enu
 	if (unlikely(leaves_other_way(p, nat.answers_by)))
 		return LEFT;
 	if (unlikely(p->tcp_flags & TCP_SYN))
-		on_syn_of_backend(ctx, &nat, family);
+		on_syn_of_backend(ctx, p, &nat, family);
 	account_reply(p, found);
 	action = to_client(ctx, p, &nat, family);
 	return action == LEAVE ? return_by(ctx, nat.answers_by, family) : action;

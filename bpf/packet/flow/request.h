@@ -152,6 +152,8 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 		nat->syn = p->syn;
 	if (unlikely(nat->answers_by != p->answers_by))
 		nat->answers_by = p->answers_by;
+	if (unlikely(p->wire.protocol == PROTOCOL_SCTP))
+		follow_client(p, flow, nat, state_of(flow, nat), family);
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
 		flow->state = FLOW_ESTABLISHED;
@@ -168,6 +170,13 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 	return true;
 }
 
+/* Of a first packet. A datagram begins none. */
+static __always_inline bool begins_connection(const struct packet *p)
+{
+	return p->tcp_flags & TCP_SYN &&
+	       (p->wire.protocol == PROTOCOL_TCP || p->chunk == SCTP_INIT);
+}
+
 /* False: this packet begins a new flow. */
 static __always_inline bool goes_on(struct packet *p, enum family family)
 {
@@ -179,7 +188,7 @@ static __always_inline bool goes_on(struct packet *p, enum family family)
 		return !s->flags.reset_gone || backend_is_there(p, family);
 	if (has_expired(p, s, family) || !backend_is_there(p, family))
 		return false;
-	return p->wire.protocol != PROTOCOL_TCP || !has_ended(p, family);
+	return !begins_connection(p) || !has_ended(p, family);
 }
 
 /* Not atomic: packets of one flow meet on two CPUs seldom, and then only a count is lost. */
