@@ -273,6 +273,15 @@ static __always_inline __u8 skip_extensions(struct __sk_buff *skb, struct packet
 	return IPPROTO_NONE;
 }
 
+/*
+ * The stack drops v4-mapped addresses on the wire, but behind these programs, to which they would
+ * be those of IPv4.
+ */
+static __always_inline bool stands_for_other(const struct packet *p)
+{
+	return is_mapped(&p->wire.source) || is_mapped(&p->wire.destination);
+}
+
 __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 {
 	struct packet *p = this_packet();
@@ -293,6 +302,8 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 		return malformed(REASON_TRUNCATED_HEADER);
 	__builtin_memcpy(&p->wire.source, &ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(&p->wire.destination, &ip.daddr, sizeof(ip.daddr));
+	if (stands_for_other(p))
+		return PARSED_OTHER;
 	p->is_fragment = false;
 	p->is_later_fragment = false;
 	header = skip_extensions(skb, p, ip.nexthdr);
