@@ -275,11 +275,12 @@ static __always_inline __u8 skip_extensions(struct __sk_buff *skb, struct packet
 
 /*
  * The stack drops v4-mapped addresses on the wire, but behind these programs, to which they would
- * be those of IPv4.
+ * be those of IPv4. A source that stands for a socket would have, and change, its session affinity.
  */
 static __always_inline bool stands_for_other(const struct packet *p)
 {
-	return is_mapped(&p->wire.source) || is_mapped(&p->wire.destination);
+	return is_mapped(&p->wire.source) || is_mapped(&p->wire.destination) ||
+	       is_netns_source(&p->wire.source);
 }
 
 __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)

@@ -195,3 +195,17 @@ describe('IPv6 with v4-mapped addresses on the wire', () => {
     expect(echo(`${PLACES.IPv6.client} > ::ffff:${to} icmp6 128/0`)).not.toContain('sent back');
   });
 });
+
+test('a source in 100::/64 stands for sockets in session affinity: such a packet is left', () => {
+  const { vip: to } = names('IPv6');
+  publish(drive, 'IPv6', { protocol: 'UDP', affinitySeconds: 600 });
+  for (const [source, isServed] of [
+    ['100::2a', false],
+    ['100:0:0:1::2a', true],
+  ] as const) {
+    const sent = `[${source}]:5000 > ${to()} udp payload=3`;
+    expect(drive.ingress(sent) !== sent).toBe(isServed);
+  }
+  const { keys, count } = drive.object.map('fl_affinity').readAll();
+  expect([count, keys[7]]).toEqual([1, 1]);
+});
