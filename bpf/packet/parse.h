@@ -227,17 +227,16 @@ struct extension {
 	__be32 id;
 };
 
+/* What is behind AH is authentic only as it came: it is left, as by XDP and as that of IPv4. */
 static __always_inline bool is_extension(__u8 header)
 {
 	return header == IPPROTO_HOPOPTS || header == IPPROTO_ROUTING ||
-	       header == IPPROTO_DSTOPTS || header == IPPROTO_FRAGMENT || header == IPPROTO_AH;
+	       header == IPPROTO_DSTOPTS || header == IPPROTO_FRAGMENT;
 }
 
 static __always_inline __u32 extension_size(__u8 header, const struct extension *e)
 {
-	if (header == IPPROTO_FRAGMENT)
-		return sizeof(*e);
-	return header == IPPROTO_AH ? (e->length + 2) * 4 : (e->length + 1) * 8;
+	return header == IPPROTO_FRAGMENT ? sizeof(*e) : (e->length + 1) * 8;
 }
 
 /*

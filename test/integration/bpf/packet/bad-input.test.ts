@@ -209,3 +209,14 @@ test('a source in 100::/64 stands for sockets in session affinity: such a packet
   const { keys, count } = drive.object.map('fl_affinity').readAll();
   expect([count, keys[7]]).toEqual([1, 1]);
 });
+
+test('what is behind an authentication header is left: its sum covers the addresses', () => {
+  const { client, vip } = names('IPv6');
+  publish(drive, 'IPv6');
+  const sent = `${client()} > ${vip()} tcp SYN`;
+  expect(drive.ingress(`${sent} ext=dst`)).not.toContain(vip());
+  for (const headers of ['auth', 'hop,auth', 'auth,dst']) {
+    expect(drive.ingress(`${sent} ext=${headers}`)).toBe(`${sent} ext=${headers}`);
+  }
+  expect(drive.flows('new', 'IPv6')).toHaveLength(1);
+});
