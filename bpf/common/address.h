@@ -34,6 +34,12 @@ static __always_inline void set_ipv4(struct address *a, __be32 ipv4)
 	a->word[3] = ipv4;
 }
 
+/* Whether it is in 100::/64. */
+static __always_inline bool is_netns_source(const struct address *a)
+{
+	return !((a->word[0] ^ bpf_htonl(0x01000000)) | a->word[1]);
+}
+
 /* The tests below avoid && so that each is one branch: the verifier walks every branch.
  */
 static __always_inline bool is_mapped(const struct address *a)

@@ -62,8 +62,9 @@ static __always_inline enum client_position position_of(__u64 netns)
 
 /*
  * A socket has no source address before it connects: its network namespace, one per pod, stands for
- * it, as 100::<cookie> (RFC 6666: no packet has such a source). Packets of a pod that bypasses the
- * socket layer have the pod's address, so a pod is one client or the other, never both at once.
+ * it, as 100::<cookie>. RFC 6666 has networks discard that source, and packets with it are left,
+ * see parse.h: so none is taken for a socket. Packets of a pod that bypasses the socket layer have
+ * the pod's address, so a pod is one client or the other, never both at once.
  */
 static __always_inline void set_netns_source(struct address *source, __u64 netns)
 {

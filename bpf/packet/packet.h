@@ -109,7 +109,8 @@ struct packet {
 	__u8 in_geneve;		/* it has come in Geneve, which has been taken off */
 	__u8 keeps_backend;	/* of p->flow, if it has one: it is to begin again with SNAT */
 	__u8 of_stale;		/* a datagram of a stale socket: see answer/stale.h */
-	tcp_progress progress;	/* of TCP: what the packet says, if it is the client's */
+	__u8 chunk;		/* of SCTP: enum sctp_chunk, of the first one */
+	tcp_progress progress;	/* of TCP and SCTP: what the packet says, if it is the client's */
 	__u32 length;		/* of the network packet */
 	__u32 network;		/* offset of its header */
 	__u32 transport;	/* offset of the header behind it, or of a later fragment's data; of

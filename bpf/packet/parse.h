@@ -7,6 +7,7 @@
 #define FAIRLEAD_PARSE_H
 
 #include "common/count.h"
+#include "packet/flow/sctp.h"
 #include "packet/headers.h"
 
 /*
@@ -107,7 +108,31 @@ static __always_inline enum parsed parse_tcp(struct __sk_buff *skb, struct packe
 	return PARSED_FLOW;
 }
 
-/* SCTP has its ports where UDP has them, and a CRC that does not cover the addresses. */
+/* Of which the CRC does not cover the addresses. */
+struct sctp_head {
+	__be16 source;
+	__be16 destination;
+	__be32 tag;
+	__be32 crc;
+	__u8 chunk; /* the first one's type */
+};
+
+static __always_inline enum parsed parse_sctp(struct __sk_buff *skb, struct packet *p)
+{
+	struct sctp_head sctp;
+
+	/* What has no chunk says nothing, and is dropped by who gets it. */
+	if (p->transport + SCTP_HEADER_SIZE + 1 > p->network + p->length ||
+	    bpf_skb_load_bytes(skb, p->transport, &sctp, SCTP_HEADER_SIZE + 1))
+		return malformed(REASON_TRUNCATED_HEADER);
+	p->wire.source_port = bpf_ntohs(sctp.source);
+	p->wire.destination_port = bpf_ntohs(sctp.destination);
+	p->progress = sctp.tag;
+	p->chunk = chunk_of(sctp.chunk);
+	p->tcp_flags = flags_of_chunk(p->chunk);
+	return PARSED_FLOW;
+}
+
 static __always_inline enum parsed parse_udp(struct __sk_buff *skb, struct packet *p)
 {
 	struct udphdr udp;
@@ -116,7 +141,7 @@ static __always_inline enum parsed parse_udp(struct __sk_buff *skb, struct packe
 		return malformed(REASON_TRUNCATED_HEADER);
 	p->wire.source_port = bpf_ntohs(udp.source);
 	p->wire.destination_port = bpf_ntohs(udp.dest);
-	p->has_checksum = p->wire.protocol == PROTOCOL_UDP && udp.check;
+	p->has_checksum = udp.check != 0;
 	return PARSED_FLOW;
 }
 
@@ -130,12 +155,15 @@ static __always_inline enum parsed parse_transport(struct __sk_buff *skb, struct
 	p->wire.destination_port = 0;
 	p->tcp_flags = 0;
 	p->syn = 0;
+	p->chunk = SCTP_DATA;
 	p->has_checksum = false;
 	if (p->is_later_fragment)
 		return PARSED_FLOW;
 	if (p->transport + header_size(protocol) > p->network + p->length)
 		return malformed(REASON_TRUNCATED_HEADER);
-	return protocol == PROTOCOL_TCP ? parse_tcp(skb, p) : parse_udp(skb, p);
+	if (protocol == PROTOCOL_TCP)
+		return parse_tcp(skb, p);
+	return protocol == PROTOCOL_UDP ? parse_udp(skb, p) : parse_sctp(skb, p);
 }
 
 /* An error is never fragmented: it quotes no more than fits. */
@@ -199,17 +227,16 @@ struct extension {
 	__be32 id;
 };
 
+/* What is behind AH is authentic only as it came: it is left, as by XDP and as that of IPv4. */
 static __always_inline bool is_extension(__u8 header)
 {
 	return header == IPPROTO_HOPOPTS || header == IPPROTO_ROUTING ||
-	       header == IPPROTO_DSTOPTS || header == IPPROTO_FRAGMENT || header == IPPROTO_AH;
+	       header == IPPROTO_DSTOPTS || header == IPPROTO_FRAGMENT;
 }
 
 static __always_inline __u32 extension_size(__u8 header, const struct extension *e)
 {
-	if (header == IPPROTO_FRAGMENT)
-		return sizeof(*e);
-	return header == IPPROTO_AH ? (e->length + 2) * 4 : (e->length + 1) * 8;
+	return header == IPPROTO_FRAGMENT ? sizeof(*e) : (e->length + 1) * 8;
 }
 
 /*
@@ -245,6 +272,16 @@ static __always_inline __u8 skip_extensions(struct __sk_buff *skb, struct packet
 	return IPPROTO_NONE;
 }
 
+/*
+ * The stack drops v4-mapped addresses on the wire, but behind these programs, to which they would
+ * be those of IPv4. A source that stands for a socket would have, and change, its session affinity.
+ */
+static __always_inline bool stands_for_other(const struct packet *p)
+{
+	return is_mapped(&p->wire.source) || is_mapped(&p->wire.destination) ||
+	       is_netns_source(&p->wire.source);
+}
+
 __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 {
 	struct packet *p = this_packet();
@@ -265,6 +302,8 @@ __noinline int fl_parse6(struct __sk_buff *skb, __u32 network)
 		return malformed(REASON_TRUNCATED_HEADER);
 	__builtin_memcpy(&p->wire.source, &ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(&p->wire.destination, &ip.daddr, sizeof(ip.daddr));
+	if (stands_for_other(p))
+		return PARSED_OTHER;
 	p->is_fragment = false;
 	p->is_later_fragment = false;
 	header = skip_extensions(skb, p, ip.nexthdr);

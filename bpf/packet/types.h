@@ -45,8 +45,7 @@ struct tuple6 {
 /* --- legs --------------------------------------------------------------------------------------
  */
 
-/* What is known of the connection from the client's packets; nat flags have what the backend did.
- */
+/* What is known from the client's packets; nat flags have what the backend did. */
 enum flow_state {
 	FLOW_NEW = 0,	      /* not answered, or UDP with less than two packets each way */
 	FLOW_ESTABLISHED = 1, /* in the main table, or waiting for room there */
@@ -87,8 +86,8 @@ struct flow {
 };
 
 /*
- * How far a TCP connection has come, by the client's packets: the upper half of its sequence number
- * in the upper half, and that of what it acknowledges in the lower one. 0: not known.
+ * By the packets of one side: the upper halves of TCP's sequence number, and of the one that it
+ * acknowledges. Of SCTP the verification tag. 0: not known.
  */
 typedef __u32 tcp_progress;
 
@@ -124,9 +123,9 @@ struct nat {
 	__u16 snat_port;   /* 0: not chosen yet; written after snat_address */
 	__u16 client_port; /* the client's own, as in the key of the flow leg */
 	struct nat_flags flags;
-	__u8 syn;	  /* of the latest SYN that was translated: see syn_of() */
-	__u32 answers_by; /* device that requests come in by; 0: answers leave as routes say */
-	__u32 pad;
+	__u8 syn;	       /* of the latest SYN that was translated: see syn_of() */
+	__u32 answers_by;      /* device that requests come in by; 0: answers leave as routes say */
+	tcp_progress progress; /* SCTP: the tag in what the backend sends */
 };
 
 struct nat4 {

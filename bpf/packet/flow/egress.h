@@ -20,7 +20,8 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 	nat->reply_bytes += p->length;
 	if (nat->seen_seconds != p->now)
 		nat->seen_seconds = p->now;
-	if (!nat->flags.replied)
+	/* SCTP: see begin_anew(). */
+	if (!nat->flags.replied && p->wire.protocol != PROTOCOL_SCTP)
 		nat->flags.replied = 1;
 	if (p->tcp_flags & TCP_FIN)
 		nat->flags.backend_fin |= p->may_end;
@@ -52,19 +53,56 @@ static __always_inline void note_backend_end(struct packet *p, struct nat *nat, 
 		note_end(p, &snat->backend_end);
 }
 
-/* A FIN or RST, of either side, of the nat leg of p->nat. */
+/*
+ * The backend answers a SYN although the flow has a connection, which has not ended here: by now it
+ * has none, and the flow is that of the new one. Or it has opened an association of SCTP. Of no
+ * other packet with a SYN of TCP on_end() is asked.
+ */
+static __always_inline bool begins_anew(const struct packet *p)
+{
+	return (p->tcp_flags & (TCP_SYN | TCP_ACK | TCP_FIN | TCP_RST)) == (TCP_SYN | TCP_ACK);
+}
+
+static __always_inline void begin_anew(struct flow *flow, enum family family)
+{
+	flow->flags.client_fin = 0;
+	flow->flags.reset = 0;
+	if (flow->state != FLOW_NEW)
+		flow->state = FLOW_ESTABLISHED;
+	*progress_of(flow, family) = 0;
+}
+
+static __always_inline void begin_nat_anew(const struct packet *p, struct nat *nat)
+{
+	nat->flags.replied = 1;
+	nat->flags.backend_fin = 0;
+	nat->flags.reset = 0;
+	nat->progress = p->progress;
+}
+
+/* What ends or begins a connection, of either side, of the nat leg of p->nat. */
 static __always_inline void on_end(struct packet *p, struct nat *nat, enum family family)
 {
 	bool is_request = ascends(&p->wire) == nat->flags.client_is_source;
+	bool is_anew = begins_anew(p);
 	tcp_progress progress = 0;
 	struct flow *flow;
 
 	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
 	set_flow_key(p, nat, family);
 	flow = find_flow_of(p, family);
-	if (flow && read_flow(p, flow, family))
+	if (flow && read_flow(p, flow, family)) {
 		progress = *progress_of(flow, family);
+		if (is_anew)
+			begin_anew(flow, family);
+		else if (p->wire.protocol == PROTOCOL_SCTP)
+			follow_backend(p, nat, progress, state_of(flow, nat));
+	}
 	p->wire = p->quoted;
+	if (is_anew) {
+		begin_nat_anew(p, nat);
+		return;
+	}
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
 	if (!is_request)
 		note_backend_end(p, nat, family);
@@ -88,6 +126,18 @@ __noinline int fl_end_seen6(void)
 	if (nat)
 		on_end(p, nat, FAMILY_IPV6);
 	return 0;
+}
+
+/* --- the SYN of a backend ----------------------------------------------------------------------
+ */
+
+static __always_inline void on_syn_of_backend(hook_context *ctx, const struct packet *p,
+					      const struct nat *nat, enum family family)
+{
+	if (nat->flags.in_geneve)
+		clamp_mss(ctx);
+	if (nat->flags.replied || p->wire.protocol == PROTOCOL_SCTP)
+		family == FAMILY_IPV4 ? fl_end_seen4() : fl_end_seen6();
 }
 
 /* --- the first packet of a backend --------------------------------------------------------------
@@ -249,9 +299,9 @@ static __always_inline int on_egress_in(hook_context *ctx, struct packet *p, enu
 		return LEAVE;
 	if (unlikely(leaves_other_way(p, nat.answers_by)))
 		return LEFT;
+	if (unlikely(p->tcp_flags & TCP_SYN))
+		on_syn_of_backend(ctx, p, &nat, family);
 	account_reply(p, found);
-	if (unlikely(nat.flags.in_geneve) && p->tcp_flags & TCP_SYN)
-		clamp_mss(ctx);
 	action = to_client(ctx, p, &nat, family);
 	return action == LEAVE ? return_by(ctx, nat.answers_by, family) : action;
 }

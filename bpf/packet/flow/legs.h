@@ -8,6 +8,7 @@
 
 #include "common/count.h"
 #include "packet/flow/live.h"
+#include "packet/flow/sctp.h"
 #include "packet/flow/tables.h"
 
 /* --- keys and checks of the legs of p->flow ----------------------------------------------------
@@ -122,11 +123,12 @@ static __always_inline __u32 age_of(__u32 now, __u32 seen)
 /*
  * Who has really sent a RST sends nothing but RSTs from then on. A RST that its receiver ignores,
  * because its sequence number is wrong (RFC 5961), anybody may have sent: it ends no connection
- * that goes on. A packet that a RST has overtaken is answered by another one.
+ * that goes on. A packet that a RST has overtaken is answered by another one. The end of an
+ * association is not forged: see has_tag().
  */
 static __always_inline bool goes_on_after_reset(const struct packet *p)
 {
-	return !(p->tcp_flags & (TCP_RST | TCP_SYN));
+	return (p->tcp_flags & (TCP_RST | TCP_SYN | TCP_ACK)) == TCP_ACK;
 }
 
 /*

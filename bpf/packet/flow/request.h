@@ -41,22 +41,35 @@ static __always_inline bool has_expired(const struct packet *p, const struct pac
 	return !nat || age_of(p->now, nat->seen_seconds) > timeout;
 }
 
-/* A backend that no longer takes new connections keeps those that it has. */
-static __always_inline bool backend_is_there(const struct packet *p, enum family family)
+/* BACKEND_FREE: it is gone, or its id is another backend's. */
+static __always_inline enum backend_state backend_state_of(const struct packet *p,
+							   enum family family)
 {
 	struct backend b;
 
-	return read_backend(p->flow.backend_id, family, &b) && b.service_id == p->flow.service_id &&
-	       b.generation == p->flow.generation &&
-	       (b.state == BACKEND_ACTIVE || b.state == BACKEND_TERMINATING);
+	if (!read_backend(p->flow.backend_id, family, &b) || b.service_id != p->flow.service_id ||
+	    b.generation != p->flow.generation)
+		return BACKEND_FREE;
+	return b.state;
 }
 
+/* A backend that no longer takes new connections keeps those that it has. */
+static __always_inline bool backend_is_there(const struct packet *p, enum family family)
+{
+	enum backend_state state = backend_state_of(p, family);
+
+	return state == BACKEND_ACTIVE || state == BACKEND_TERMINATING;
+}
+
+/*
+ * A half-closed connection has not: anybody can send a SYN, and its backend only knows it from one
+ * that begins another connection. Then its answer shows it, see begin_anew().
+ */
 static __always_inline bool has_ended(const struct packet *p, enum family family)
 {
 	struct nat *nat = find_nat_of(p, family);
-	enum flow_state state = nat ? state_of(&p->flow, nat) : p->flow.state;
 
-	return state == FLOW_HALF_CLOSED || state == FLOW_CLOSED;
+	return (nat ? state_of(&p->flow, nat) : p->flow.state) == FLOW_CLOSED;
 }
 
 /* --- changes of legs ---------------------------------------------------------------------------
@@ -139,6 +152,8 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 		nat->syn = p->syn;
 	if (unlikely(nat->answers_by != p->answers_by))
 		nat->answers_by = p->answers_by;
+	if (unlikely(p->wire.protocol == PROTOCOL_SCTP))
+		follow_client(p, flow, nat, state_of(flow, nat), family);
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
 		flow->state = FLOW_ESTABLISHED;
@@ -155,6 +170,13 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 	return true;
 }
 
+/* Of a first packet. A datagram begins none. */
+static __always_inline bool begins_connection(const struct packet *p)
+{
+	return p->tcp_flags & TCP_SYN &&
+	       (p->wire.protocol == PROTOCOL_TCP || p->chunk == SCTP_INIT);
+}
+
 /* False: this packet begins a new flow. */
 static __always_inline bool goes_on(struct packet *p, enum family family)
 {
@@ -166,7 +188,7 @@ static __always_inline bool goes_on(struct packet *p, enum family family)
 		return !s->flags.reset_gone || backend_is_there(p, family);
 	if (has_expired(p, s, family) || !backend_is_there(p, family))
 		return false;
-	return p->wire.protocol != PROTOCOL_TCP || !has_ended(p, family);
+	return !begins_connection(p) || !has_ended(p, family);
 }
 
 /* Not atomic: packets of one flow meet on two CPUs seldom, and then only a count is lost. */

@@ -111,6 +111,18 @@ static __always_inline bool can_be_wrapped(const struct __sk_buff *skb, const st
 /* --- a flow that goes on -----------------------------------------------------------------------
  */
 
+/*
+ * A SYN of a connection in which the client has sent a FIN. Whether the backend has sent one, too,
+ * is not known here: it may be half-closed, and anybody can send a SYN; or it has ended, as most
+ * have, and the client begins another one. So the backend stays if it takes new ones, and for as
+ * long as nf_conntrack remembers a connection that both sides have ended.
+ */
+static __always_inline bool keeps_half_closed(const struct packet *p, enum family family)
+{
+	return age_of(p->now, p->flow.seen_seconds) <= RESERVED_SECONDS &&
+	       backend_state_of(p, family) == BACKEND_ACTIVE;
+}
+
 /* As goes_on(), without a nat leg. */
 static __always_inline bool direct_goes_on(const struct packet *p, enum family family)
 {
@@ -122,9 +134,20 @@ static __always_inline bool direct_goes_on(const struct packet *p, enum family f
 		return !is_first(p) && !s->flags.reset_gone;
 	if (!is_first(p))
 		return true;
-	return age_of(p->now, p->flow.seen_seconds) <=
-		       timeout_of(s, p->wire.protocol, p->flow.state) &&
-	       (p->wire.protocol != PROTOCOL_TCP || p->flow.state < FLOW_HALF_CLOSED);
+	if (p->flow.state == FLOW_HALF_CLOSED)
+		return keeps_half_closed(p, family);
+	return p->flow.state != FLOW_CLOSED &&
+	       age_of(p->now, p->flow.seen_seconds) <=
+		       timeout_of(s, p->wire.protocol, p->flow.state);
+}
+
+/* What follows shows whether the SYN begins another connection: until then the state stays. */
+static __always_inline void note_syn(const struct packet *p, struct flow *flow, enum family family)
+{
+	if (!p->syn || !flow->flags.client_fin)
+		return;
+	flow->flags.client_fin = 0;
+	*progress_of(flow, family) = p->progress;
 }
 
 /* An ACK follows an answer; a datagram does if it is sent later than in the first second. */
@@ -213,6 +236,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		return UNDECIDED;
 	}
 	account(p, flow, family);
+	note_syn(p, flow, family);
 	flow->state = direct_state(p, flow);
 	if (!is_in_main)
 		promote_direct(p, flow, family);

@@ -9,6 +9,7 @@ import {
   type PacketText,
   PROTOCOLS,
   readText,
+  SCTP_CHUNKS,
   TCP_FLAGS,
 } from './text.ts';
 
@@ -50,11 +51,18 @@ function transport(text: PacketText): Uint8Array {
     case 'udp':
       return Uint8Array.of(...ports, ...u16(8 + payload.length), 0, 0, ...payload);
     case 'sctp':
-      return Uint8Array.of(...ports, ...u32(1), ...u32(0xfeedface), ...payload);
+      return Uint8Array.of(
+        ...[...ports, ...u32(Number(text.values['tag'] ?? 1)), ...u32(0xfeedface)],
+        ...[...text.flags].flatMap((name) => chunk(SCTP_CHUNKS[name])),
+        ...payload,
+      );
     default:
       return icmp(text, payload);
   }
 }
+
+const chunk = (type: number | undefined): readonly number[] =>
+  type === undefined ? [] : [type, 0, 0, 4];
 
 function icmp(text: PacketText, payload: Uint8Array): Uint8Array {
   const [type = 8, code = 0] = [...text.flags]

@@ -3,7 +3,7 @@
 import { addressText } from '../../../src/lib/address-bytes.ts';
 import { payloadOf } from './build.ts';
 import { onesSum, pseudoHeader } from './checksum.ts';
-import { EXTENSIONS, TCP_FLAGS } from './text.ts';
+import { EXTENSIONS, SCTP_CHUNKS, TCP_FLAGS } from './text.ts';
 
 /** The part of a packet that is still to be read. */
 interface Network {
@@ -118,6 +118,17 @@ function udpWords(network: Network): readonly string[] {
   return [...payloadWords(segment.subarray(8)), ...(isSumRight(network) ? [] : ['!udp-checksum'])];
 }
 
+function sctpWords(segment: Uint8Array): readonly string[] {
+  const tag = u32(segment, 4);
+  const isChunk = u32(segment, 12) % 0x100_0000 === 4;
+  const name = Object.entries(SCTP_CHUNKS).find(([, type]) => isChunk && type === segment[12])?.[0];
+  return [
+    ...(name === undefined ? [] : [name]),
+    ...(tag === 1 ? [] : [`tag=${tag}`]),
+    ...payloadWords(segment.subarray(name === undefined ? 12 : 16)),
+  ];
+}
+
 function icmpWords(network: Network): readonly string[] {
   const { segment, protocol } = network;
   const type = segment[0] ?? 0;
@@ -147,7 +158,7 @@ function transportWords(network: Network): readonly string[] {
     case 'udp':
       return udpWords(network);
     case 'sctp':
-      return network.isWhole ? payloadWords(network.segment.subarray(12)) : [];
+      return network.isWhole ? sctpWords(network.segment) : [];
     case 'icmp':
     case 'icmp6':
       return icmpWords(network);

@@ -49,6 +49,20 @@ export const PROTOCOLS: Readonly<Record<string, number>> = {
   icmp6: 58,
 };
 
+/** Of SCTP, the first one of a packet; words of it like flags. Without one the payload begins with its type. */
+export const SCTP_CHUNKS: Readonly<Record<string, number>> = {
+  DATA: 0,
+  INIT: 1,
+  INIT_ACK: 2,
+  HEARTBEAT: 4,
+  ABORT: 6,
+  SHUTDOWN: 7,
+  SHUTDOWN_ACK: 8,
+  COOKIE_ECHO: 10,
+  COOKIE_ACK: 11,
+  SHUTDOWN_COMPLETE: 14,
+};
+
 /** In the order of their bits. */
 export const TCP_FLAGS = ['FIN', 'SYN', 'RST', 'PSH', 'ACK'] as const;
 

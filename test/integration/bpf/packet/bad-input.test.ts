@@ -2,6 +2,8 @@
 // Packets that lie: about who sent them, about being replies, about where their headers are; and packets that another
 // program has rewritten in between. Broken headers are in answers.test.ts, forged errors in icmp.test.ts.
 import { describe, expect, test } from 'vitest';
+import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
+import { encodePingKey } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { buildFrame } from '../../../support/packets/build.ts';
 import { sharedDrive } from './support/shared-drive.ts';
 import { names, PLACES, publish } from './support/stage.ts';
@@ -160,4 +162,61 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(drive.reasons()).toEqual({});
     });
   });
+});
+
+describe('IPv6 with v4-mapped addresses on the wire', () => {
+  const { client, vip, pod } = names('IPv4');
+  const mapped = (address: string, port: number): string => `[::ffff:${address}]:${port}`;
+  const { client: from, vip: to } = PLACES.IPv4;
+
+  test('does not change what is known of fragments of IPv4', () => {
+    publish(drive, 'IPv4', { protocol: 'UDP' });
+    const part = 'udp payload=200 take=104';
+    drive.ingress(`${client()} > ${vip()} ${part} frag=0+ id=5`);
+    // As the id is stored.
+    drive.ingress(`${mapped(from, 1111)} > ${mapped(to, 2222)} ${part} frag=0+ id=327680`);
+    expect(drive.ingress(`${client()} > ${vip()} ${part} frag=104 id=5`)).toContain(
+      `> ${pod(5).split(':')[0]} `,
+    );
+  });
+
+  test('as source it is left', () => {
+    publish(drive, 'IPv6');
+    const sent = buildFrame(`${mapped(from, 41_000)} > ${names('IPv6').vip()} tcp SYN`);
+    expect(drive.run('fl_ingress', sent)).toEqual({ action: LEFT, frame: sent });
+    expect(drive.flows('new', 'IPv6')).toEqual([]);
+  });
+
+  test('as destination it is none of the addresses that answer', () => {
+    drive.putSettings({ answerPing: true });
+    drive.object.map('fl_ping').put(encodePingKey(to), encodeU32(1));
+    const echo = (words: string): string => drive.ingress(`${words} payload=4`);
+    expect(echo(`${from} > ${to} icmp 8/0`)).toContain('sent back');
+    expect(echo(`${PLACES.IPv6.client} > ::ffff:${to} icmp6 128/0`)).not.toContain('sent back');
+  });
+});
+
+test('a source in 100::/64 stands for sockets in session affinity: such a packet is left', () => {
+  const { vip: to } = names('IPv6');
+  publish(drive, 'IPv6', { protocol: 'UDP', affinitySeconds: 600 });
+  for (const [source, isServed] of [
+    ['100::2a', false],
+    ['100:0:0:1::2a', true],
+  ] as const) {
+    const sent = `[${source}]:5000 > ${to()} udp payload=3`;
+    expect(drive.ingress(sent) !== sent).toBe(isServed);
+  }
+  const { keys, count } = drive.object.map('fl_affinity').readAll();
+  expect([count, keys[7]]).toEqual([1, 1]);
+});
+
+test('what is behind an authentication header is left: its sum covers the addresses', () => {
+  const { client, vip } = names('IPv6');
+  publish(drive, 'IPv6');
+  const sent = `${client()} > ${vip()} tcp SYN`;
+  expect(drive.ingress(`${sent} ext=dst`)).not.toContain(vip());
+  for (const headers of ['auth', 'hop,auth', 'auth,dst']) {
+    expect(drive.ingress(`${sent} ext=${headers}`)).toBe(`${sent} ext=${headers}`);
+  }
+  expect(drive.flows('new', 'IPv6')).toHaveLength(1);
 });

@@ -147,6 +147,52 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     });
   });
 
+  describe('a SYN of a connection that one side has ended', () => {
+    const FOUR = [{}, {}, {}, {}];
+    /** With what the client and what the backend send; both see each other's addresses. */
+    function halfClose(side: 'client' | 'backend', port: number, isMasqueraded: boolean) {
+      const from = client(port);
+      const send = (word: string): string => drive.through(`${from} > ${vip()} ${word}`);
+      const [seen = '', , backend = ''] = send('tcp SYN seq=1000').split(' ');
+      const answer = (word: string): string => drive.through(`${backend} > ${seen} ${word}`);
+      expect(seen).toBe(isMasqueraded ? node(port) : from);
+      answer('tcp SYN ACK seq=5000 ack=1001');
+      send('tcp ACK seq=1001 ack=5001');
+      if (side === 'client') send('tcp FIN ACK seq=1001 ack=5001');
+      else answer('tcp FIN ACK seq=5001 ack=1001');
+      return { send, answer, backend };
+    }
+    const sides = (['client', 'backend'] as const).flatMap((side) =>
+      [false, true].map((isMasqueraded) => [side, isMasqueraded] as const),
+    );
+
+    test.each(sides)('%s, masqueraded: %s: the backend stays', (side, isMasqueraded) => {
+      publish(drive, family, { backends: FOUR, rule: { masquerade: isMasqueraded } });
+      for (let port = 41_000; port < 41_012; port++) {
+        const { send, answer, backend } = halfClose(side, port, isMasqueraded);
+        expect(send('tcp SYN seq=3000000000')).toContain(`> ${backend} `);
+        expect(send('tcp ACK seq=1002 ack=5002')).toContain(`> ${backend} `);
+        expect(answer('tcp ACK seq=5002 ack=1002 payload=9')).toContain(vip());
+      }
+      expect(new Set(stateOf())).toEqual(new Set(['half-closed']));
+    });
+
+    test.each(sides)('%s, masqueraded: %s: an answer begins another', (side, isMasqueraded) => {
+      publish(drive, family, { backends: FOUR, rule: { masquerade: isMasqueraded } });
+      const { send, answer, backend } = halfClose(side, 41_000, isMasqueraded);
+      send('tcp SYN seq=3000000000');
+      expect(stateOf()).toEqual(['half-closed']);
+      answer('tcp SYN ACK seq=2000000000 ack=3000000001');
+      expect(send('tcp ACK seq=3000000001 ack=2000000001')).toContain(`> ${backend} `);
+      expect(stateOf()).toEqual(['established']);
+      send('tcp FIN ACK seq=3000000001 ack=2000000001');
+      expect(stateOf()).toEqual(['half-closed']);
+      answer('tcp FIN ACK seq=2000000001 ack=3000000002');
+      send('tcp RST seq=3000000002');
+      expect(stateOf()).toEqual(['closed']);
+    });
+  });
+
   describe('the backend of a flow', () => {
     const two = { backends: [{}, {}] };
     const chosen = (word: string): number => {

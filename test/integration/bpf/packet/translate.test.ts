@@ -86,7 +86,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
 
   test('options and extension headers stay', () => {
     publish(drive, family);
-    const word = family === 'IPv4' ? 'options' : 'ext=hop,route,dst,auth';
+    const word = family === 'IPv4' ? 'options' : 'ext=hop,route,dst';
     expect(drive.ingress(`${client()} > ${vip()} tcp SYN ${word}`)).toBe(
       `${client()} > ${pod(5)} tcp SYN ${word}`,
     );

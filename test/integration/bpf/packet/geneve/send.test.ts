@@ -257,6 +257,73 @@ describe.each(FAMILIES.flatMap((family) => FAMILIES.map((outer) => [family, oute
       expect(drive.reasons()).toEqual({});
     });
 
+    describe('a SYN of a connection in which the client has sent a FIN', () => {
+      const flow = family === 'IPv4' ? 'fl_new_flow4' : 'fl_new_flow6';
+      const main = family === 'IPv4' ? 'fl_flow4' : 'fl_flow6';
+      const backends = [{}, {}, {}, {}];
+      /** The backend. */
+      function halfClose(port: number): string {
+        const from = `${client(port)} > ${vip()} tcp`;
+        const { backend } = send(`${from} SYN seq=1000`);
+        send(`${from} ACK seq=1001 ack=5001`);
+        send(`${from} FIN ACK seq=1001 ack=5001`);
+        return backend;
+      }
+      const backendsOf = (port: number, word: string) =>
+        send(`${client(port)} > ${vip()} tcp ${word}`).backend;
+      beforeEach(() => {
+        serve({ backends });
+        for (const id of [2, 3, 4]) putBackendNode(drive, id, peer);
+      });
+
+      test('the backend stays, and what follows may be another connection', () => {
+        for (let port = 41_000; port < 41_012; port++) {
+          const backend = halfClose(port);
+          expect(backendsOf(port, 'SYN seq=3000000000')).toBe(backend);
+          expect(backendsOf(port, 'ACK seq=1002 ack=6001')).toBe(backend);
+        }
+        const backend = halfClose(42_000);
+        const stateOf = () =>
+          drive.flows('main', family).find(({ key }) => key.source.port === 42_000)?.value.state;
+        expect(backendsOf(42_000, 'SYN seq=3000000000')).toBe(backend);
+        expect(stateOf()).toBe('half-closed');
+        expect(backendsOf(42_000, 'ACK seq=3000000001 ack=9')).toBe(backend);
+        expect(stateOf()).toBe('established');
+        backendsOf(42_000, 'RST seq=1002');
+        expect(stateOf(), 'of the former one').toBe('established');
+        backendsOf(42_000, 'FIN ACK seq=3000000001 ack=9');
+        expect(stateOf()).toBe('half-closed');
+      });
+
+      test.each([
+        [
+          'two minutes later',
+          () => {
+            const seen = Math.trunc(Number(process.hrtime.bigint() / 1_000_000_000n)) - 125;
+            for (const map of [flow, main])
+              drive.edit(map, (value) => new DataView(value.buffer).setUint32(16, seen, true));
+          },
+        ],
+        [
+          'when the backend takes no new connections',
+          () => {
+            for (const id of [1, 2, 3]) {
+              const backend = { id, address: at.pod(4 + id), port: 8080 };
+              drive.putBackend({ ...backend, state: 'TERMINATING' });
+            }
+            const set = drive.putSet(2, [4]);
+            const rule = { masquerade: true, returnsDirectly: true, set };
+            drive.putFrontend({ address: at.vip, port: 80, rules: { host: rule } });
+          },
+        ],
+      ])('%s another one is chosen', (_, change) => {
+        const before = Array.from({ length: 12 }, (_, i) => halfClose(41_000 + i));
+        change();
+        const after = before.map((_, i) => backendsOf(41_000 + i, 'SYN seq=3000000000'));
+        expect(after.filter((backend, i) => backend !== before[i]).length).toBeGreaterThan(0);
+      });
+    });
+
     test('no route', () => {
       send(`${request} tcp SYN`);
       putPeer(drive, outer === 'IPv4' ? '198.18.0.1' : '2001:db8:bad::1');
