@@ -11,7 +11,7 @@
 #include "packet/answer/ping.h"
 #include "packet/flow/egress.h"
 #include "packet/flow/first.h"
-#include "packet/flow/own.h"
+#include "packet/snat/own.h"
 #include "packet/flow/reply.h"
 #include "packet/fragment.h"
 #include "packet/icmp/errors.h"

@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/flow/snat.h"
+#include "packet/snat/snat.h"
 #include "packet/geneve/clamp.h"
 #include "packet/uplink/way_back.h"
 

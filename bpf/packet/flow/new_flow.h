@@ -8,7 +8,7 @@
 
 #include "packet/flow/credit.h"
 #include "packet/flow/direct.h"
-#include "packet/ports.h"
+#include "packet/snat/ports.h"
 #include "packet/flow/request.h"
 #include "packet/hook.h"
 

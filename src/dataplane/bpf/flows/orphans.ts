@@ -64,7 +64,7 @@ function* orphanSnats(context: FlowContext, snatKeys: KeySet): Generator<Connect
   }
 }
 
-/** No flow: bpf/packet/flow/own.h. */
+/** No flow: bpf/packet/snat/own.h. */
 const isNodesOwn = ({ destination }: Tuple, { client }: SnatLeg): boolean =>
   sideText(client) === sideText(destination);
 

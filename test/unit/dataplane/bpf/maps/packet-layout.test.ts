@@ -43,7 +43,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     expect(offsets('nat')).toEqual({
       ...{ check: 0, seen_seconds: 4, reply_packets: 8, reply_bytes: 16 },
       ...{ frontend_port: 24, snat_port: 26, client_port: 28, flags: 30, syn: 31 },
-      ...{ answers_by: 32, pad: 36 },
+      ...{ answers_by: 32, progress: 36 },
     });
     expect(offsets('nat4')).toEqual({ nat: 0, frontend_address: 40, snat_address: 44 });
     expect(offsets('nat6')).toEqual({ nat: 0, frontend_address: 40, snat_address: 56 });

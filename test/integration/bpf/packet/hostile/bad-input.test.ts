@@ -2,11 +2,11 @@
 // Packets that lie: about who sent them, about being replies, about where their headers are; and packets that another
 // program has rewritten in between. Broken headers are in answers.test.ts, forged errors in icmp.test.ts.
 import { describe, expect, test } from 'vitest';
-import { encodeU32 } from '../../../../src/dataplane/bpf/maps/layout.ts';
-import { encodePingKey } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
-import { buildFrame } from '../../../support/packets/build.ts';
-import { sharedDrive } from './support/shared-drive.ts';
-import { names, PLACES, publish } from './support/stage.ts';
+import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
+import { encodePingKey } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { buildFrame } from '../../../../support/packets/build.ts';
+import { sharedDrive } from '../support/shared-drive.ts';
+import { names, PLACES, publish } from '../support/stage.ts';
 
 const drive = sharedDrive();
 

@@ -2,12 +2,12 @@
 // Random and broken packets through both hooks. FAIRLEAD_FUZZ=1000000 for a long run, FAIRLEAD_SEED for other
 // packets, or for those of a failure.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { FAMILIES } from '../../../../src/model/types.ts';
-import { describeFrame } from '../../../support/packets/describe.ts';
-import { SEED } from '../../../support/random.ts';
-import { Mutator } from './support/mutate.ts';
-import { PacketDrive } from './support/packet-drive.ts';
-import { PLACES, publish } from './support/stage.ts';
+import { FAMILIES } from '../../../../../src/model/types.ts';
+import { describeFrame } from '../../../../support/packets/describe.ts';
+import { SEED } from '../../../../support/random.ts';
+import { Mutator } from '../support/mutate.ts';
+import { PacketDrive } from '../support/packet-drive.ts';
+import { PLACES, publish } from '../support/stage.ts';
 
 const PACKETS = Number(process.env['FAIRLEAD_FUZZ'] ?? 20_000);
 const ACTION = { left: 0xffffffff, dropped: 2, sentBack: 7 } as const;

@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_OWN_H
 #define FAIRLEAD_OWN_H
 
-#include "packet/flow/snat.h"
+#include "packet/snat/snat.h"
 
 /* A translated reply that leaves by a second device has a flow. */
 static __always_inline int note_own(struct packet *p, enum family family)
