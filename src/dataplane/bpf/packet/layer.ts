@@ -19,6 +19,7 @@ import type { DevicePolicy } from '../devices/policy.ts';
 import { createTotalsReader, FLOW_MAPS, flowTables } from '../flows/kernel.ts';
 import type { Totals } from '../flows/traffic/totals.ts';
 import { listPins, pinFolder, unpin } from '../loader/pins.ts';
+import { forgetAnswered } from '../loader/retired/former-flows.ts';
 import { mayHaveFormer } from '../loader/retired/former-proxy.ts';
 import { parseMapPin } from '../loader/versions.ts';
 import { arrayTable, hashTable, kernelTables } from '../maps/kernel.ts';
@@ -168,7 +169,10 @@ export async function openPacketLayer(
         directPort.follow(plan);
       },
       begin: () => xdp?.begin(),
-      leaveNew: followed.leaveNew,
+      leaveNew: (isLeft) => {
+        followed.leaveNew(isLeft);
+        if (isLeft) forgetAnswered(bpfRoot);
+      },
       audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
