@@ -42,7 +42,7 @@ export const TOPICS: Readonly<Record<Topic, TopicRow>> = {
     title: 'Marks of other programs',
     looksAt: '`fwmark` in `ip rule`; MARK and CONNMARK in rules of nf_tables',
     matters: 'a bit that two programs use sends packets astray, or masquerades them',
-    handled: 'by eBPF no mark is set or read; rules use one bit, 0x4000 unless set',
+    handled: 'by eBPF no mark is set; rules use one bit, 0x4000 unless set',
     advice: 'on a clash, set `iptables.masqueradeBit` to a bit that nobody uses',
   },
   cni: {

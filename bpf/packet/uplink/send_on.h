@@ -15,6 +15,20 @@
 #define IS_ON_ITS_WAY 0x4000
 
 /*
+ * BPF_FIB_LOOKUP_MARK, Linux 6.10: the mark is where the answer has the addresses of stations. An
+ * older kernel refuses, and the packet goes on as it was routed: rules may have gone by its mark.
+ */
+#define ASK_WITH_MARK (1U << 5)
+
+static __always_inline __u32 set_mark_of_question(struct packet *p, __u32 mark)
+{
+	if (!mark)
+		return 0;
+	__builtin_memcpy(p->route.smac, &mark, sizeof(mark));
+	return ASK_WITH_MARK;
+}
+
+/*
  * By the routes that have no such choice, in the VRF of this device. UNDECIDED: this is the right
  * device, or none is known.
  */
@@ -22,6 +36,7 @@ static __always_inline int send_on(struct __sk_buff *skb, enum family family)
 {
 	struct packet *p = this_packet();
 	__u64 hash, *entry;
+	__u32 flags;
 	long result;
 
 	if (!p)
@@ -29,10 +44,12 @@ static __always_inline int send_on(struct __sk_buff *skb, enum family family)
 	hash = hash_backend(&p->wire.destination, family);
 	entry = sent_to(hash);
 	set_question(p, skb->ifindex, family);
-	result = bpf_fib_lookup(skb, &p->route, sizeof(p->route), 0);
+	flags = set_mark_of_question(p, skb->mark);
+	result = bpf_fib_lookup(skb, &p->route, sizeof(p->route), flags);
 	if (!entry || (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH))
 		return UNDECIDED;
-	set_sent_to(entry, sent_to_of(hash, p->route.ifindex, p->now));
+	if (!flags)
+		set_sent_to(entry, sent_to_of(hash, p->route.ifindex, p->now));
 	skb->tc_index |= IS_ON_ITS_WAY;
 	if (p->route.ifindex == skb->ifindex)
 		return UNDECIDED;

@@ -80,9 +80,8 @@ function effectOf(
 ): string {
   if (bit !== undefined) return `none for Services: rules use the bit ${hex(2 ** bit)} alone`;
   const isClash = uses.some((use) => clashesWith(use, DEFAULT_BIT));
-  if (packets !== undefined || !isClash)
-    return 'none for Services: eBPF neither sets nor reads marks';
-  return `none by eBPF, which neither sets nor reads marks; by rules, a clash with their bit ${hex(2 ** DEFAULT_BIT)} unless iptables.masqueradeBit is another: connections lose the client's address, or their way`;
+  if (packets !== undefined || !isClash) return 'none for Services: eBPF sets no marks';
+  return `none by eBPF, which sets no marks; by rules, a clash with their bit ${hex(2 ** DEFAULT_BIT)} unless iptables.masqueradeBit is another: connections lose the client's address, or their way`;
 }
 
 const markText = ({ value, mask }: Mark): string =>

@@ -8,6 +8,7 @@ import { nameOf } from '../../support/fixture/stories/names.ts';
 import { type OtherNode, onEachProxy } from '../../support/nodes/other-node.ts';
 import { outcomes } from '../../support/nodes/outcomes.ts';
 import { answerOf, endpointsOf, serviceOf } from '../../support/nodes/tcp-and-udp.ts';
+import { untilHolds } from '../../support/until.ts';
 
 const CLUSTER_IPS = ['10.96.0.10', 'fd00:96::10'] as const;
 const ON = {
@@ -86,6 +87,44 @@ onEachProxy('link-dns', {}, (node) => {
     await node.sees('the same, once it is behind eth2', expected, askB);
     await ip('wire', ['route add 10.1.2.0/24 via 192.0.2.12']);
     await ip('n1', ['link del eth2', 'route add 10.1.2.0/24 via 192.0.2.12']);
+  });
+
+  test('a mark of the packet decides its route, as of a VPN between nodes', async () => {
+    const { cluster, ip } = node.stage();
+    const [address] = CLUSTER_IPS;
+    await node.serve([serviceOf('Cluster'), ...ON.B]);
+    await ip('n1', [
+      `link add eth2 type veth peer name eth2 netns ${cluster.prefix}-n2`,
+      'addr add 192.168.9.1/24 dev eth2',
+      'link set eth2 up',
+      'route add 10.1.2.0/24 via 192.168.9.2 table 9',
+    ]);
+    await ip('n2', ['addr add 192.168.9.2/24 dev eth2', 'link set eth2 up']);
+    await node.run('n1', ['ip', 'rule', 'add', 'fwmark', '7/0xff', 'lookup', '9']);
+    await node.nft(
+      'n1',
+      'table inet marks { chain output { type route hook output priority mangle; udp dport { 53, 5353 } meta mark set 7; }; }',
+    );
+    await node.nft(
+      'n2',
+      'table inet marks { chain in { type filter hook prerouting priority raw; iifname "eth0" udp dport 5353 drop; }; }',
+    );
+    if (node.proxy === 'eBPF') {
+      await untilHolds(async () => {
+        const { stdout } = await node.fairlead('n1', 'status', '-o', 'wide');
+        expect(stdout).toMatch(/eth2 +\S+ +\S+ +attached/);
+      });
+    }
+    const before = await outcomes(node, 'SENT_ON');
+    const expected = expectedOf('B', 'none', address);
+    await node.sees('insists on nothing, a mark leads to B by eth2', expected, () =>
+      ask(node, 'none', 'eth0', address),
+    );
+    expect(await outcomes(node, 'SENT_ON')).toBe(before);
+    await node.nft('n1', 'delete table inet marks');
+    await node.run('n1', ['ip', 'rule', 'del', 'fwmark', '7/0xff', 'lookup', '9']);
+    await node.nft('n2', 'delete table inet marks');
+    await ip('n1', ['link del eth2']);
   });
 
   test('a link without stations, as that of a VPN', async () => {
