@@ -93,10 +93,10 @@ function isUplink({ role, link }: Decided, all: readonly Decided[], { links }: N
     return all.some((one) => one.role === 'uplink' && one.link.master === link.ifindex);
   }
   const master = link.master === undefined ? undefined : links.get(link.master);
-  return (role === 'uplink' && !hasPorts(master?.kind ?? '')) || isVpn(link);
+  return (role === 'uplink' && !hasPorts(master?.kind ?? '')) || (role === 'tunnel' && isVpn(link));
 }
 
-const VPNS: readonly string[] = ['tun', 'wireguard'];
+const VPNS: readonly string[] = ['tun', 'wireguard', 'ovpn'];
 /** Clients come in by it; a CNI's WireGuard between nodes is one, too. */
 const isVpn = ({ type, kind = '' }: Link): boolean => type === NONE && VPNS.includes(kind);
 

@@ -92,10 +92,14 @@ export function encodeConnectRequests(
 /** What the connect hook fails with where it refuses or drops, before and from Linux 6.1. */
 const REFUSALS: readonly string[] = ['connect: ECONNREFUSED', 'connect: EPERM'];
 
+/** What a security module fails with, before the hook is asked. */
+const FORBIDDEN = 'connect: EACCES';
+
 /** The hook has let pass what failed without a refusal: there is no route to the backend that it has chosen. */
-function connectOutcome(failure: string | undefined): ConnectOutcome {
+export function connectOutcome(failure: string | undefined): ConnectOutcome {
   if (failure === undefined) return 'connected';
   if (REFUSALS.includes(failure)) return 'refused';
+  if (failure === FORBIDDEN) return 'gone';
   return failure.startsWith('connect: ') ? 'failed' : 'gone';
 }
 

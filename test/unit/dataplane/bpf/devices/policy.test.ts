@@ -192,6 +192,11 @@ describe('answers to what comes in by a device leave by it', () => {
     ['a tunnel', [{ ifindex: 30, name: 'flannel.1', kind: 'vxlan' }, eth0], false],
     ['a tunnel between two addresses', [{ ifindex: 30, name: 'ipip0', type: 768 }, eth0], false],
     ['a VPN', [{ ifindex: 30, name: 'wg0', kind: 'wireguard', type: 65_534 }, eth0], true],
+    [
+      'OpenVPN in the kernel',
+      [{ ifindex: 30, name: 'ovpn0', kind: 'ovpn', type: 65_534 }, eth0],
+      true,
+    ],
     ['a line to a provider', [{ ifindex: 30, name: 'ppp0', kind: 'ppp', type: 512 }, eth0], true],
     ['a bridge of pods', [br0, { ...cali, master: 10 }], false],
     ['a bridge of an uplink', [br0, { ...eth0, master: 10 }], true],

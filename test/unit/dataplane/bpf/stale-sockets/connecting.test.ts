@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { bridgeSubnets } from '../../../../../src/dataplane/bpf/stale-sockets/bridges.ts';
 import {
+  connectOutcome,
   decodeHolders,
   encodeConnectRequests,
   HOLDER_AT,
@@ -24,6 +25,16 @@ test.skipIf(!existsSync(object))('offsets are those of the BTF of the object', (
   const offsets = holder?.fields.map(({ name, offsetBytes }) => [name, offsetBytes]);
   expect(Object.fromEntries(offsets ?? [])).toEqual(HOLDER_AT);
 });
+
+test.each([
+  ['the socket goes on', undefined, 'connected'],
+  ['the hook refuses it before Linux 6.1', 'connect: EPERM', 'refused'],
+  ['the hook refuses it', 'connect: ECONNREFUSED', 'refused'],
+  ['the hook has let it pass', 'connect: ENETUNREACH', 'failed'],
+  ['a security module forbids it before the hook is asked', 'connect: EACCES', 'gone'],
+  ['the process is gone', 'ENOENT', 'gone'],
+  ['the descriptor may not be taken', 'pidfd_getfd: EPERM', 'gone'],
+])('%s: %s', (_, failure, outcome) => expect(connectOutcome(failure)).toBe(outcome));
 
 test('of two descriptors of a socket one is used; a record that is cut is left out', () => {
   const words = new Uint32Array([7, 0, 100, 3, 7, 0, 200, 4, 8, 1, 300, 5, 9, 0, 1]);
