@@ -207,9 +207,9 @@ struct {
 } fl_peer SEC(".maps");
 
 /*
- * MTUs of the ways to real servers, as ICMP errors have told them: the same as struct peer has for
- * nodes. Written and read by the packet programs. Key: the server's address. Full: LRU eviction;
- * the next error tells it again.
+ * MTUs of the ways to real servers that requests were sent to, as ICMP errors have told them: the
+ * same as struct peer has for nodes. Written and read by the packet programs. Key: the server's
+ * address. Full: LRU eviction; the next request, and the next error, tell it again.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

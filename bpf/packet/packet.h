@@ -41,6 +41,7 @@ union leg {
 
 /* Keeps what is seldom done out of the lines of the cache that most packets need. */
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
+#define likely(condition)   __builtin_expect(!!(condition), 1)
 
 /* No more than this, of a batch, are between ingress and egress on one CPU. */
 #define LEFT_PACKETS 16

@@ -278,6 +278,9 @@ static __always_inline __u8 skip_extensions(struct __sk_buff *skb, struct packet
  */
 static __always_inline bool stands_for_other(const struct packet *p)
 {
+	/* Most begin with more. */
+	if (likely(p->wire.source.byte[0] > 1 && p->wire.destination.byte[0]))
+		return false;
 	return is_mapped(&p->wire.source) || is_mapped(&p->wire.destination) ||
 	       is_netns_source(&p->wire.source);
 }

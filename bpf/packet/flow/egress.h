@@ -23,6 +23,8 @@ static __always_inline void account_reply(const struct packet *p, struct nat *na
 	/* SCTP: see begin_anew(). */
 	if (!nat->flags.replied && p->wire.protocol != PROTOCOL_SCTP)
 		nat->flags.replied = 1;
+	if ((p->tcp_flags & (TCP_SYN | TCP_RST | TCP_ACK)) == TCP_ACK)
+		nat->progress = p->progress;
 	if (p->tcp_flags & TCP_FIN)
 		nat->flags.backend_fin |= p->may_end;
 	if (p->tcp_flags & TCP_RST)

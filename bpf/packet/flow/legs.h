@@ -167,6 +167,18 @@ static __always_inline void note_progress(const struct packet *p, tcp_progress *
 		*flow = p->progress;
 }
 
+/*
+ * A packet of the client that is far away, and yet not forged: the backend acknowledges its place,
+ * and it acknowledges that of the backend. Packets between have taken another way.
+ */
+static __always_inline bool catches_up(const struct packet *p, tcp_progress flow,
+				       tcp_progress backend)
+{
+	return (p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_ACK && !is_of_sender(p, flow) &&
+	       backend && is_near(p->progress >> 16, backend) &&
+	       is_near(p->progress, backend >> 16);
+}
+
 /* From what both sides have sent. */
 static __always_inline enum flow_state state_of(const struct flow *flow, const struct nat *nat)
 {

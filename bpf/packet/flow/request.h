@@ -131,6 +131,26 @@ static __always_inline bool promote(struct packet *p, struct flow *flow, struct 
 	return true;
 }
 
+static __always_inline void note_client_end(const struct packet *p, struct flow *flow)
+{
+	if (p->tcp_flags & TCP_FIN)
+		flow->flags.client_fin = 1;
+	if (p->tcp_flags & TCP_RST)
+		flow->flags.reset = 1;
+}
+
+/* A packet that account() has not believed. */
+static __always_inline void catch_up(const struct packet *p, struct flow *flow,
+				     const struct nat *nat, enum family family)
+{
+	tcp_progress *progress = progress_of(flow, family);
+
+	if (!catches_up(p, *progress, nat->progress))
+		return;
+	*progress = p->progress;
+	note_client_end(p, flow);
+}
+
 /*
  * Makes a lost nat leg again, merges what the backend has sent into the state, promotes. False: the
  * nat leg is another flow's by now.
@@ -154,6 +174,7 @@ static __always_inline bool tend(struct packet *p, struct flow *flow, enum tier 
 		nat->answers_by = p->answers_by;
 	if (unlikely(p->wire.protocol == PROTOCOL_SCTP))
 		follow_client(p, flow, nat, state_of(flow, nat), family);
+	catch_up(p, flow, nat, family);
 	may_promote = p->flow.state == FLOW_NEW || p->flow.seen_seconds != p->now;
 	if (tier == TIER_NEW && may_promote && is_answered(p, flow, nat)) {
 		flow->state = FLOW_ESTABLISHED;
@@ -200,12 +221,8 @@ static __always_inline void account(struct packet *p, struct flow *flow, enum fa
 	flow->bytes += p->length;
 	if (flow->seen_seconds != p->now)
 		flow->seen_seconds = p->now;
-	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)) && is_of_sender(p, *progress)) {
-		if (p->tcp_flags & TCP_FIN)
-			flow->flags.client_fin = 1;
-		if (p->tcp_flags & TCP_RST)
-			flow->flags.reset = 1;
-	}
+	if (unlikely(p->tcp_flags & (TCP_FIN | TCP_RST)) && is_of_sender(p, *progress))
+		note_client_end(p, flow);
 	if (unlikely(flow->flags.reset) && goes_on_after_reset(p))
 		flow->flags.reset = 0;
 	note_progress(p, progress);

@@ -90,14 +90,16 @@ static __always_inline bool find_peer(struct packet *p)
 	return true;
 }
 
-/* Of a flow in IPIP: the backend p->backend itself. */
+/* Of a flow in IPIP: the backend p->backend itself. An ICMP error may tell the MTU of its way. */
 static __always_inline bool find_real_server(struct packet *p)
 {
-	struct path_mtu *path;
+	struct path_mtu *path, none = {};
 
 	if (!is_same_address(&p->way.node, &p->backend))
 		return false;
 	path = bpf_map_lookup_elem(&fl_path_mtu, &p->way.node);
+	if (!path)
+		bpf_map_update_elem(&fl_path_mtu, &p->way.node, &none, BPF_NOEXIST);
 	p->way.mtu = path ? unless_forgotten(p, path->told_at, path->mtu) : 0;
 	return true;
 }

@@ -2,7 +2,7 @@
 /*
  * ICMP errors about packets in IPIP, from the way to a real server. They need not quote more than
  * the IP header that this node has made, so nobody can be told; but that the way is narrower than
- * its route says is remembered, as for Geneve.
+ * its route says is remembered, as for Geneve, of servers that this node has sent to.
  */
 #ifndef FAIRLEAD_IPIP_ERROR_H
 #define FAIRLEAD_IPIP_ERROR_H
@@ -19,9 +19,10 @@ static __always_inline bool is_about_ipip(const struct packet *p, enum family fa
 __noinline int fl_ipip_error(struct __sk_buff *skb)
 {
 	struct packet *p = this_packet();
-	struct path_mtu told = {};
+	struct path_mtu *path;
 	struct icmp_header icmp;
 	struct address own;
+	__u32 mtu;
 
 	if (!p || !own_address(family_of(&p->quoted.source), &own) ||
 	    !is_same_address(&p->quoted.source, &own) ||
@@ -29,14 +30,13 @@ __noinline int fl_ipip_error(struct __sk_buff *skb)
 	    bpf_skb_load_bytes(skb, p->icmp, &icmp, sizeof(icmp)))
 		return LEAVE;
 	count_reason(REASON_DIRECT_ICMP);
-	told.mtu = told_mtu(&icmp, family_of(&own));
-	if (!told.mtu)
+	mtu = told_mtu(&icmp, family_of(&own));
+	path = bpf_map_lookup_elem(&fl_path_mtu, &p->quoted.destination);
+	if (!mtu || !path)
 		return LEAVE;
-	if (told.mtu > 0xffff)
-		told.mtu = 0xffff;
 	set_now(p);
-	told.told_at = p->now;
-	bpf_map_update_elem(&fl_path_mtu, &p->quoted.destination, &told, BPF_ANY);
+	path->told_at = p->now;
+	path->mtu = mtu < 0xffff ? mtu : 0xffff;
 	return LEAVE;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a flow: half-open, established, closing; which backend it keeps; what is made again.
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
 import { PACKET_SIZE } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { markOlderFlows } from '../../../../src/dataplane/bpf/packet/marks.ts';
@@ -144,6 +144,36 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       expect(stateOf()).toEqual(['established']);
       expect(drive.nats('main', family).map(({ value }) => value.hasReset)).toEqual([false]);
       drive.edit(map('snat'), (value) => expect((value[10]! | value[11]!) & 3).toBe(0));
+    });
+  });
+
+  describe('sequence numbers that are far from those before', () => {
+    const before = { seq: 100_000_000, ack: 200_000_000 };
+    const jumped = { seq: 1_000_000_000, ack: 2_000_000_000 };
+    const words = (seq: number, ack: number) => `seq=${seq} ack=${ack}`;
+    beforeEach(() => {
+      establish();
+      request(`tcp ACK ${words(before.seq, before.ack)}`);
+      reply(`tcp ACK ${words(before.ack, before.seq)}`);
+    });
+
+    test.each(['FIN', 'RST'])('a %s is believed if the backend is there, too', (end) => {
+      request(`tcp ACK ${words(jumped.seq, jumped.ack)}`);
+      reply(`tcp ACK ${words(jumped.ack, jumped.seq)}`);
+      request(`tcp ${end} ACK ${words(jumped.seq, jumped.ack)}`);
+      expect(stateOf()).toEqual([end === 'FIN' ? 'half-closed' : 'closed']);
+    });
+
+    test.each([
+      ['acknowledges nothing of it', before.seq, jumped.ack],
+      ['is somewhere else', jumped.seq, before.ack],
+    ])('and not if the backend %s', (_, ack, seq) => {
+      request(`tcp ACK ${words(jumped.seq, jumped.ack)}`);
+      reply(`tcp ACK ${words(seq, ack)}`);
+      for (const end of ['FIN', 'RST']) {
+        request(`tcp ${end} ACK ${words(jumped.seq, jumped.ack)}`);
+      }
+      expect(stateOf()).toEqual(['established']);
     });
   });
 

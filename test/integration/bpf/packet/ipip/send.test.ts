@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // IPIP to real servers: requests leave as they came, behind one header, and their flows are those of direct return.
 import { beforeEach, describe, expect, test } from 'vitest';
+import { encodeNodeAddress } from '../../../../../src/dataplane/bpf/maps/direct-layout.ts';
 import { buildFrame, withDf } from '../../../../support/packets/build.ts';
 import { describeFrame } from '../../../../support/packets/describe.ts';
 import { readIpip } from '../../../../support/packets/ipip.ts';
@@ -178,6 +179,10 @@ describe.each(WAYS)('%s', (family, overhead, protocol) => {
       expect(send(big).action).toBe(REDIRECTED);
       drive.run('fl_ingress', errorAbout(at.pod(7), own));
       expect(send(big).action).toBe(REDIRECTED);
+      // An error about what was never sent to takes no room from real servers.
+      const told = drive.object.map('fl_path_mtu');
+      expect(told.get(encodeNodeAddress(at.pod(7)))).toBeUndefined();
+      expect(told.get(encodeNodeAddress(server))).toBeDefined();
     });
   });
 
