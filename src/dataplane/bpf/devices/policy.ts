@@ -57,9 +57,9 @@ export function decideDevices(network: Network, policy: DevicePolicy): readonly 
 }
 
 const ETHERNET = 1;
-/** ARPHRD_* of devices without a link header: of tun, WireGuard and VXLAN-GPE, which have the type NONE… */
+/** ARPHRD_NONE, of tun, WireGuard and VXLAN-GPE: packets begin with the IP header. */
 const NONE = 65_534;
-/** …of tunnels with an address at each end… */
+/** ARPHRD_* of tunnels with an address at each end, which have no link header either. */
 const IP_TUNNELS: readonly number[] = [
   768, // TUNNEL: ipip, vti
   769, // TUNNEL6
@@ -67,7 +67,7 @@ const IP_TUNNELS: readonly number[] = [
   778, // IPGRE
   823, // IP6GRE
 ];
-/** …and of lines to a provider. */
+/** ARPHRD_* of lines to a provider, without a link header. */
 const LINES: readonly number[] = [
   512, // PPP
   519, // RAWIP: mobile broadband

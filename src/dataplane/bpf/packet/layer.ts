@@ -2,7 +2,7 @@
 // The packet layer: its programs are loaded and follow the devices of the node. What an earlier agent attached is
 // adopted, or, without this layer, removed.
 import { basename } from 'node:path';
-import { FairleadError } from '../../../errors.ts';
+import { FairleadError, reasonOf } from '../../../errors.ts';
 import type { Logger } from '../../../log.ts';
 import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
@@ -100,6 +100,18 @@ export interface PacketLayerParts {
   readonly beforeLinks?: () => Promise<void>;
 }
 
+/** A failure must not stop packets from moving: only few answers are late. */
+function forget(bpfRoot: string, log: Pick<Logger, 'warn'>): void {
+  try {
+    forgetAnswered(bpfRoot);
+  } catch (error) {
+    log.warn(
+      { reason: reasonOf(error) },
+      'answered UDP questions not forgotten: late answers may reach former clients',
+    );
+  }
+}
+
 /** After the socket layer, with which it shares maps. Throws FairleadError. */
 export async function openPacketLayer(
   settings: DeviceSettings,
@@ -171,7 +183,7 @@ export async function openPacketLayer(
       begin: () => xdp?.begin(),
       leaveNew: (isLeft) => {
         followed.leaveNew(isLeft);
-        if (isLeft) forgetAnswered(bpfRoot);
+        if (isLeft) forget(bpfRoot, log);
       },
       audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
       repair() {
