@@ -159,6 +159,7 @@ struct packet {
 	__u8 hops; /* TTL, or hop limit */
 	__u8 pad2[3];
 	__be32 traffic_class; /* IPv4: TOS, IPv6: flow information */
+	__u64 frame_hash;     /* see xdp/known.h */
 	struct bpf_fib_lookup route;
 };
 

@@ -11,6 +11,7 @@
 #include "packet/flow/new_flow.h"
 #include "packet/flow/reply.h"
 #include "packet/xdp/frame.h"
+#include "packet/xdp/station.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -21,34 +22,6 @@ static __always_inline bool may_begin(const struct packet *p, enum family family
 {
 	return is_first(p) && (may_be_frontend(&p->wire.destination, family) ||
 			       may_be_node_port(p->wire.destination_port));
-}
-
-static __always_inline const struct device *find_device(__u32 ifindex)
-{
-	const struct device *device = bpf_map_lookup_elem(&fl_device, &ifindex);
-
-	return device && device->ifindex == ifindex ? device : NULL;
-}
-
-/* Frames for other stations come in, too: from switches, to devices that listen to all. */
-static __always_inline bool is_for_device(struct xdp_md *ctx, struct packet *p)
-{
-	const struct device *device = find_device(p->came_by);
-	const struct ethhdr *eth = (const void *)(long)ctx->data;
-	__u8 difference = 0, known = 0;
-
-	if (unlikely(!device)) {
-		find_bond(p);
-		device = find_device(p->came_by);
-	}
-	if (!device || ends_before(ctx, eth + 1))
-		return false;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < ETH_ALEN; i++) {
-		difference |= eth->h_dest[i] ^ device->mac[i];
-		known |= device->mac[i];
-	}
-	return known && !difference;
 }
 
 /* What the stack forwards: it refuses other sources, or handles them in other ways. */
@@ -82,7 +55,8 @@ static __always_inline bool is_unfinished(struct xdp_md *ctx, const struct packe
 
 static __always_inline bool is_ours(struct xdp_md *ctx, struct packet *p, enum family family)
 {
-	if (p->hops <= 1 || !is_for_device(ctx, p) || !is_routed(&p->wire.source, family))
+	if (p->hops <= 1 || !is_for_device(ctx, p) || !is_routed(&p->wire.source, family) ||
+	    !is_intact(ctx, family))
 		return false;
 	if (!is_unfinished(ctx, p, family))
 		return true;
@@ -147,23 +121,30 @@ static __always_inline int at_egress(struct xdp_md *ctx, enum family family)
 	return action == UNDECIDED ? LEAVE : action;
 }
 
+static __always_inline bool may_be_reply(const struct packet *p, enum family family)
+{
+	return is_marked(p, MARKS_INGRESS, &p->wire.destination, SNAT_PORTS, family);
+}
+
 /* Of the record: LEAVE if it has the packet as it goes on. */
 static __always_inline int translate(struct xdp_md *ctx, struct packet *p, enum family family)
 {
 	const struct address *to = &p->wire.destination;
 	bool is_request =
 		is_marked(p, MARKS_INGRESS, to, port_mark(p, p->wire.destination_port), family);
-	bool is_reply = is_marked(p, MARKS_INGRESS, to, SNAT_PORTS, family);
+	bool is_reply = !is_request && may_be_reply(p, family);
 	int action = UNDECIDED;
 
 	if (!is_request && !is_reply && !may_begin(p, family))
 		return LEFT;
-	if (!is_ours(ctx, p, family))
+	set_frame_hash(p, family);
+	if (is_known_left(p) || !is_ours(ctx, p, family))
 		return LEFT;
-	set_now(p);
 	if (is_request)
 		action = request(ctx, family);
-	if (is_reply && (action == UNDECIDED || action == OVER)) {
+	if (is_request && (action == UNDECIDED || action == OVER))
+		is_reply = may_be_reply(p, family);
+	if (is_reply) {
 		int found = reply(ctx, family);
 
 		if (found != UNDECIDED)

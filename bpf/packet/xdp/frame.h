@@ -59,12 +59,18 @@ static __always_inline bool read_transport(struct xdp_md *ctx, struct packet *p,
 	return true;
 }
 
-/* Of a header without options. A router must not send others on (RFC 1812); the stack drops them.
+/*
+ * Of a header without options, whose bytes are there. A router must not send others on (RFC 1812);
+ * the stack drops them.
  */
-static __always_inline bool is_intact(const struct iphdr *ip)
+static __always_inline bool is_intact(struct xdp_md *ctx, enum family family)
 {
-	const __be32 *word = (const void *)ip;
+	const __be32 *word = (const void *)(long)ctx->data + ETH_HLEN;
 
+	if (family == FAMILY_IPV6)
+		return true;
+	if (ends_before(ctx, (const __u8 *)word + sizeof(struct iphdr)))
+		return false;
 	return fold((__u64)word[0] + word[1] + word[2] + word[3] + word[4]) == 0xffff;
 }
 
@@ -80,7 +86,6 @@ static __always_inline bool read_frame4(struct xdp_md *ctx, struct packet *p)
 		return false;
 	length = bpf_ntohs(f->ip.tot_len);
 	if (length > ctx->data_end - ctx->data - ETH_HLEN || length < sizeof(f->ip) ||
-	    !is_intact(&f->ip) ||
 	    !read_transport(ctx, p, &f->to, f->ip.protocol, length - sizeof(f->ip)))
 		return false;
 	set_ipv4(&p->wire.source, f->ip.saddr);

@@ -8,6 +8,7 @@
 
 #include "common/count.h"
 #include "packet/packet.h"
+#include "packet/xdp/known.h"
 #include "packet/xdp/vlan.h"
 
 /* <sys/socket.h> cannot be included here. */
@@ -81,30 +82,55 @@ __noinline int fl_find_below(void)
 	return true;
 }
 
-static __always_inline bool has_no_way(enum reason reason)
+static __always_inline bool has_no_way(const struct packet *p, enum reason reason)
 {
 	count_reason(reason);
+	know_left(p, reason);
 	return false;
+}
+
+/* By p->route, whose device may be a VLAN. */
+static __always_inline bool has_target(struct packet *p, __u64 way)
+{
+	bool is_vlan = !is_target(p->route.ifindex);
+
+	p->device = p->route.ifindex;
+	if (is_vlan && !fl_find_below())
+		return has_no_way(p, REASON_XDP_NO_TARGET);
+	fl_know_hop(way, is_vlan);
+	return true;
+}
+
+static __always_inline bool ask_for_way(struct xdp_md *ctx, struct packet *p,
+					const struct address *to, __u16 port, __u64 way,
+					enum family family)
+{
+	__u32 ports = two_ports(p->wire.source_port, port);
+
+	switch (look_up(ctx, p, &p->wire.source, to, ports, p->length, family)) {
+	case BPF_FIB_LKUP_RET_SUCCESS:
+		return has_target(p, way);
+	case BPF_FIB_LKUP_RET_NO_NEIGH:
+		return has_no_way(p, REASON_XDP_NO_NEIGHBOUR);
+	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
+		/* Others of its flow may be smaller. */
+		count_reason(REASON_XDP_TOO_BIG);
+		return false;
+	default:
+		return has_no_way(p, REASON_XDP_NO_WAY);
+	}
 }
 
 /* True: the packet can be sent from here, by p->route. */
 static __always_inline bool find_way(struct xdp_md *ctx, struct packet *p, const struct address *to,
 				     __u16 port, enum family family)
 {
-	__u32 ports = two_ports(p->wire.source_port, port);
+	__u64 way = way_to(p, to, port, family);
+	const struct hop *hop = find_hop(p, way);
 
-	switch (look_up(ctx, p, &p->wire.source, to, ports, p->length, family)) {
-	case BPF_FIB_LKUP_RET_SUCCESS:
-		p->device = p->route.ifindex;
-		return is_target(p->route.ifindex) || fl_find_below() ||
-		       has_no_way(REASON_XDP_NO_TARGET);
-	case BPF_FIB_LKUP_RET_NO_NEIGH:
-		return has_no_way(REASON_XDP_NO_NEIGHBOUR);
-	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
-		return has_no_way(REASON_XDP_TOO_BIG);
-	default:
-		return has_no_way(REASON_XDP_NO_WAY);
-	}
+	if (!hop)
+		return ask_for_way(ctx, p, to, port, way, family);
+	return !hop->is_vlan || fl_find_below() || has_no_way(p, REASON_XDP_NO_TARGET);
 }
 
 #endif

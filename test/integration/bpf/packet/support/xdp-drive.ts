@@ -5,20 +5,31 @@ import { encodeU32 } from '../../../../../src/dataplane/bpf/maps/layout.ts';
 import { encodeDevice } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { encodeXdpEnd, type XdpLink } from '../../../../../src/dataplane/bpf/xdp/links.ts';
 import type { Family } from '../../../../../src/model/types.ts';
-import { type BpfObject, type BpfProgram, openObject } from '../../../../../src/sys/native.ts';
+import {
+  type BpfObject,
+  type BpfProgram,
+  openObject,
+  possibleCpus,
+} from '../../../../../src/sys/native.ts';
 import { xdpObject } from '../../support/drive.ts';
 import { POD, SECOND, UPLINK } from './uplinks.ts';
 
 /** Enum xdp_action. */
 export const XDP = { aborted: 0, drop: 1, pass: 2, tx: 3, redirect: 4 } as const;
 
+/** What XDP has found out in this second. */
+const KNOWN = ['fl_xdp_way', 'fl_xdp_known'];
 /** Maps that the object does not share with others: constants, the record of the packet, and what only XDP needs to know. */
-const OWN = /\.|^fl_this_packet$|^fl_xdp_link$/;
+const OWN = [...KNOWN, 'fl_this_packet', 'fl_xdp_link'];
 
 interface Devices {
   readonly snat?: Partial<Record<Family, string>>;
   readonly isPod?: boolean;
   readonly areTargets?: boolean;
+  /** Of the first uplink, in place of its own. */
+  readonly mac?: string;
+  /** The program knows nothing any more: true, unless told otherwise. */
+  readonly isNextSecond?: boolean;
 }
 
 export class XdpDrive {
@@ -31,7 +42,7 @@ export class XdpDrive {
     this.#object = openObject(readFileSync(xdpObject), { name: 'xdp' });
     this.#object.setRodata('main_credit', encodeU32(mainCredit));
     for (const name of this.#object.maps) {
-      if (OWN.test(name)) continue;
+      if (name.includes('.') || OWN.includes(name)) continue;
       const map = shared.map(name);
       this.#object.setMaxEntries(name, map.info.maxEntries);
       this.#object.reuseMap(name, map);
@@ -45,20 +56,37 @@ export class XdpDrive {
   }
 
   /** What the agent writes about the devices of uplinks.ts. */
-  putDevices({ snat = {}, isPod = false, areTargets = true }: Devices = {}): void {
-    for (const { ifindex, mac } of [UPLINK, SECOND, POD]) {
+  putDevices({
+    snat = {},
+    isPod = false,
+    areTargets = true,
+    mac = UPLINK.mac,
+    isNextSecond = true,
+  }: Devices = {}): void {
+    for (const { ifindex, mac: own } of [UPLINK, SECOND, POD]) {
       const isXdpTarget = areTargets && ifindex !== POD.ifindex;
       const value = encodeDevice({
-        ...{ ifindex, mac, isXdpTarget, snat, isPod },
+        ...{ ifindex, isXdpTarget, snat, isPod },
+        mac: ifindex === UPLINK.ifindex ? mac : own,
         ...{ leadsToPod: isPod, dropsOthers: true, isUplink: !isPod, isTunnel: false },
       });
       this.#shared.map('fl_device').put(encodeU32(ifindex), value);
     }
+    if (isNextSecond) this.nextSecond();
   }
 
   putLinks(...links: readonly XdpLink[]): void {
     const map = this.#object.map('fl_xdp_link');
     for (const { from, to } of links) map.put(encodeXdpEnd(from), encodeXdpEnd(to));
+    this.nextSecond();
+  }
+
+  /** The program knows nothing any more, as when a second has passed. */
+  nextSecond(): void {
+    for (const map of KNOWN.map((name) => this.#object.map(name))) {
+      const nothing = new Uint8Array(possibleCpus() * map.info.valueSize);
+      for (let key = 0; key < map.info.maxEntries; key += 1) map.put(encodeU32(key), nothing);
+    }
   }
 
   /** A frame that comes in by this device. */

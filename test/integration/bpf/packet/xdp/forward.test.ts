@@ -196,6 +196,7 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toBe('left');
     expect(drive.reasons(true)).toEqual({ XDP_SENT: 1 });
     ip(`route replace ${far} via ${router}`);
+    xdp.nextSecond();
     expect(play(`${pod(5)} > ${node(40_000)} tcp SYN ACK`)).toContain(toRouter);
   });
 
@@ -234,6 +235,7 @@ describe.each(FAMILIES)('%s', (family) => {
     expect(play(`${client()} > ${vip()} tcp SYN`)).toBe('left');
     expect(seen()).toEqual([]);
     serve(5, { affinitySeconds: 600 });
+    xdp.nextSecond();
     expect(play(`${client()} > ${vip()} tcp SYN`)).toContain(toNeighbour);
     const [first = 0n, ...others] = seen();
     expect([first > 0n, others]).toEqual([true, []]);
