@@ -161,7 +161,7 @@ static __always_inline int deliver(struct __sk_buff *skb, int decision, enum fam
 	}
 	/* A connection that this node has lost: its backend has answered it before. */
 	if (!is_first(p))
-		p->former_backend = p->choice.backend_id;
+		note_former(p, p->choice.backend_id);
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 

@@ -302,6 +302,18 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.reasons()).toEqual({});
   });
 
+  test('the SYN that follows has the same port, though others are free by now', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ localPorts: { first: 40_000, last: 40_000 } });
+    const port = sourcePort(from(1));
+    expect(port).not.toBe(40_000);
+    expect(answer(port, 'ACK ack=77')).toBe(answerTo(1, 'ACK ack=77'));
+    from(1, 'tcp RST seq=77');
+    drive.putSettings({});
+    expect(sourcePort(from(1))).toBe(port);
+    expect(answer(port)).toBe(answerTo(1));
+  });
+
   test.each([true, false])(
     'so it is when the client begins again from its port, masqueraded: %s',
     (isMasqueraded) => {
