@@ -243,6 +243,18 @@ struct {
 	__type(value, struct local_backend);
 } fl_local_be SEC(".maps");
 
+/*
+ * Ports that no masqueraded flow gets: bit `port % 64` of word `port / 64`. Written by the agent
+ * through shared memory; read by the packet programs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u64);
+} fl_kept_port SEC(".maps");
+
 /* Settings, one element. Written by the agent; read by the packet programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -7,7 +7,7 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/snat/snat.h"
+#include "packet/snat/search.h"
 #include "packet/geneve/clamp.h"
 #include "packet/uplink/way_back.h"
 
@@ -108,6 +108,8 @@ static __always_inline void on_end(struct packet *p, struct nat *nat, enum famil
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
 	if (!is_request)
 		note_backend_end(p, nat, family);
+	else if (flow && p->may_end)
+		note_client_end(p, flow); /* of a connection of the node: it has not come in */
 }
 
 __noinline int fl_end_seen4(void)
@@ -271,7 +273,7 @@ static __always_inline int on_request_out(hook_context *ctx, struct packet *p, s
 {
 	if (may_be_direct(p, nat) &&
 	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
-		return LEAVE;
+		return UNDECIDED;
 	return nat->flags.masquerade ? masquerade(ctx, p, nat, tier, family) : LEAVE;
 }
 
@@ -349,6 +351,15 @@ __noinline int fl_egress_new4(hook_context *ctx)
 __noinline int fl_egress_new6(hook_context *ctx)
 {
 	return on_egress(ctx, TIER_NEW, FAMILY_IPV6);
+}
+
+static __always_inline int egress(hook_context *ctx, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_egress_main4(ctx) : fl_egress_main6(ctx);
+
+	if (action != UNDECIDED)
+		return action;
+	return family == FAMILY_IPV4 ? fl_egress_new4(ctx) : fl_egress_new6(ctx);
 }
 
 #endif

@@ -21,6 +21,7 @@ const MAP_VERSIONS = {
   fl_frontend4: 1,
   fl_frontend6: 1,
   fl_frontend: 1,
+  fl_kept_port: 1,
   fl_local_be: 1,
   fl_mark: 2,
   fl_nat4: 2,

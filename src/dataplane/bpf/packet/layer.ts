@@ -125,7 +125,8 @@ export async function openPacketLayer(
   };
   try {
     const hasFormer = await mayHaveFormer(loaded.map('fl_packet'), parts);
-    const followed = followSettings(loaded.map('fl_packet'), {
+    const keptPorts = arrayTable(loaded.map('fl_kept_port'));
+    const followed = followSettings(loaded.map('fl_packet'), keptPorts, {
       ...{ resetsTcp, answersPing, timeouts, hasFormer },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
@@ -227,7 +228,7 @@ function followDevices(
 export const PACKET_MAPS: readonly string[] = [
   ...FLOW_MAPS,
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
-  ...['fl_answers', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
+  ...['fl_answers', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be', 'fl_kept_port'],
 ];
 
 /**

@@ -33,6 +33,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_frontend4: 'agent',
   fl_frontend6: 'agent',
   fl_frontend: 'agent',
+  fl_kept_port: 'agent',
   fl_local_be: 'agent',
   fl_mark: 'empty',
   fl_nat4: 'flows',
