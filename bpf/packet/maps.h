@@ -133,14 +133,20 @@ struct {
 /* Lines of fl_mark for each hook. */
 #define MARK_LINES 1024
 
+/* After them: its first byte is the epoch, 0 or 1. Written by the agent. */
+#define EPOCH_LINE (2 * MARK_LINES)
+
 /*
  * Addresses that flows have had, by their hash: a packet to or from any other needs no look-up of
- * flows. Set by the packet programs when a flow begins, never cleared: one too many only costs
- * look-ups. Key: line, first those of destinations at ingress, then those of backends at egress.
+ * flows. A mark is one more than the epoch in which a flow began, or was met by the sweep. Set by
+ * the packet programs and the sweep. Those of the former epoch are cleared by the agent
+ * (src/dataplane/bpf/flows/sweep/marks.ts); one too many only costs look-ups. Key: line, first
+ * those of destinations at ingress, then those of backends at egress.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * MARK_LINES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, EPOCH_LINE + 1);
 	__type(key, __u32);
 	__type(value, struct mark_line);
 } fl_mark SEC(".maps");

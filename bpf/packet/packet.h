@@ -275,17 +275,46 @@ static __always_inline bool is_marked(const struct packet *p, enum marks marks,
 	return !mark || *mark;
 }
 
+/* What a mark is in the present epoch. */
+static __always_inline __u8 mark_of_now(void)
+{
+	__u32 line = EPOCH_LINE;
+	const struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
+
+	return found ? found->mark[0] + 1 : 1;
+}
+
+static __always_inline void put_mark(__u8 *mark, __u8 now)
+{
+	if (mark && *mark != now)
+		*mark = now;
+}
+
 static __always_inline void set_mark(const struct packet *p, enum marks marks,
 				     const struct address *a, __u32 port, enum family family)
 {
 	__u64 hash = mix_address(p->secret, a, family);
-	__u8 *mark = mark_at(marks, hash);
+	__u8 now = mark_of_now();
 
-	if (mark && !*mark)
-		*mark = 1;
-	mark = mark_at(marks, mix(hash, port));
-	if (mark && !*mark)
-		*mark = 1;
+	put_mark(mark_at(marks, hash), now);
+	put_mark(mark_at(marks, mix(hash, port)), now);
+}
+
+/* By this the flow leg p->wire is found. */
+static __always_inline void mark_frontend(const struct packet *p, enum family family)
+{
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
+		 family);
+}
+
+/* By these the nat leg of p->flow is found. */
+static __always_inline void mark_backend(const struct packet *p, enum family family)
+{
+	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
+	/* Otherwise requests are left at egress, see on_request_out(). */
+	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
+		set_mark(p, MARKS_EGRESS, &p->backend,
+			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
 }
 
 /* --- the packet --------------------------------------------------------------------------------

@@ -306,13 +306,8 @@ static __always_inline int begin_flow(hook_context *ctx, struct packet *p, enum 
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))
 		return unanswered(REASON_DROPPED_NO_PORT);
-	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
-		 family);
-	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
-	/* Otherwise requests are left at egress, see on_request_out(). */
-	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
-		set_mark(p, MARKS_EGRESS, &p->backend,
-			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
+	mark_frontend(p, family);
+	mark_backend(p, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);

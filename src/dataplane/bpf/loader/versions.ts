@@ -23,7 +23,7 @@ const MAP_VERSIONS = {
   fl_frontend: 1,
   fl_kept_port: 1,
   fl_local_be: 1,
-  fl_mark: 2,
+  fl_mark: 3,
   fl_nat4: 2,
   fl_nat6: 2,
   fl_netns: 1,

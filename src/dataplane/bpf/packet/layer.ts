@@ -140,7 +140,8 @@ export async function openPacketLayer(
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const shared = kernelTables(loaded.map);
     const { frontend, runtime } = shared;
-    const tables = { flows, traffic, capacity, timeouts, shared };
+    const marks = arrayTable(loaded.map('fl_mark'));
+    const tables = { flows, traffic, marks, capacity, timeouts, shared };
     const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
     await parts.beforeLinks?.();
     const xdp = adoptXdp();
