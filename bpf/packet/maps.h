@@ -11,6 +11,7 @@
 #ifndef FAIRLEAD_PACKET_MAPS_H
 #define FAIRLEAD_PACKET_MAPS_H
 
+#include "packet/geneve/secret.h"
 #include "packet/types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -211,6 +212,18 @@ struct {
 	__type(key, struct peer_key);
 	__type(value, struct peer);
 } fl_peer SEC(".maps");
+
+/*
+ * Keys of the cookies of requests in Geneve; no element: there are none. Written by the agent; read
+ * by the packet programs. A hash, because an element of that is replaced at once.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cookies);
+} fl_cookie SEC(".maps");
 
 /*
  * MTUs of the ways to real servers that requests were sent to, as ICMP errors have told them: the

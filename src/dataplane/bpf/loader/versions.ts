@@ -13,6 +13,7 @@ const MAP_VERSIONS = {
   fl_be_flows: 1,
   fl_be_stat: 1,
   fl_cgroup_skip: 1,
+  fl_cookie: 1,
   fl_device: 2,
   fl_fe_stat: 1,
   fl_flow4: 2,

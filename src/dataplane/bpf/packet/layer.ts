@@ -8,7 +8,7 @@ import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { Entry } from '../../entry.ts';
-import type { DeviceView, TableFill } from '../../snapshot.ts';
+import type { CookieView, DeviceView, TableFill } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
@@ -28,6 +28,7 @@ import type { ArrayTable, DirectTables } from '../maps/tables.ts';
 import type { PodDevice } from '../scope/judge.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
+import { followCookies, type SecretFile } from './cookies/follow.ts';
 import { createDirectPort } from './direct-port.ts';
 import { markOlderFlows } from './marks.ts';
 import { createPeers } from './peers.ts';
@@ -71,6 +72,9 @@ export interface PacketLayer {
   readonly leaveNew: (isLeft: boolean) => void;
   /** The port for it was open when the layer was opened. */
   readonly hadDirectReturn: boolean;
+  /** Why there is no direct return although the kernel has it. */
+  readonly noDirectReturn: string | undefined;
+  cookies(): CookieView;
   /** Programs stay attached. */
   close(): void;
 }
@@ -91,6 +95,8 @@ export interface PacketLayerParts {
   readonly timeouts: PacketSettings['timeoutSeconds'];
   /** This kernel can do it. */
   readonly hasDirectReturn: boolean;
+  /** undefined: direct return needs no cookies. */
+  readonly secretFile: SecretFile | undefined;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -137,6 +143,7 @@ export async function openPacketLayer(
       localBackend: hashTable(loaded.map('fl_local_be')),
     };
     const peers = createPeers(loaded.map('fl_peer'), log);
+    const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const shared = kernelTables(loaded.map);
     const { frontend, runtime } = shared;
@@ -147,7 +154,9 @@ export async function openPacketLayer(
     const xdp = adoptXdp();
     if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const directPort = createDirectPort(runtime, parts.network, parts.hasDirectReturn);
+    opened.push(cookies);
+    const isAble = parts.hasDirectReturn && cookies.lack === undefined;
+    const directPort = createDirectPort(runtime, parts.network, isAble);
     opened.push(directPort);
     const totals = createTotalsReader({ flows, traffic, frontend }, log);
     opened.push(totals);
@@ -175,6 +184,8 @@ export async function openPacketLayer(
       traffic,
       direct,
       hadDirectReturn: directPort.wasOpen,
+      noDirectReturn: cookies.lack,
+      cookies: () => cookies.view(),
       nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
@@ -187,7 +198,7 @@ export async function openPacketLayer(
         followed.leaveNew(isLeft);
         if (isLeft) forget(bpfRoot, log);
       },
-      audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
+      audit: ({ node }) => [...peers.audit(node), ...directPort.audit(), ...cookies.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
         if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');
@@ -229,7 +240,8 @@ function followDevices(
 export const PACKET_MAPS: readonly string[] = [
   ...FLOW_MAPS,
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
-  ...['fl_answers', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be', 'fl_kept_port'],
+  ...['fl_answers', 'fl_cookie', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
+  'fl_kept_port',
 ];
 
 /**

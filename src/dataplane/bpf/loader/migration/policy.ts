@@ -25,6 +25,7 @@ export const CARRYING: Readonly<Record<PinnedMap, Carrying>> = {
   fl_be_flows: 'empty',
   fl_be_stat: 'counters',
   fl_cgroup_skip: 'sockets',
+  fl_cookie: 'agent',
   fl_device: 'agent',
   fl_fe_stat: 'counters',
   fl_flow4: 'flows',
