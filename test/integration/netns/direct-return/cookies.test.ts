@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cookies of direct return between three nodes, with real sockets: the address of a node is not enough, and secrets come, are
 // rotated and go without a lost request, although no two nodes read their files at the same time.
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -62,7 +62,7 @@ async function use(node: TestNode, lines: readonly Line[]): Promise<void> {
 beforeAll(async () => {
   cluster = await startDirectCluster({
     flags: (node) => {
-      write(node, ['none']);
+      if (!existsSync(fileOf(node))) write(node, ['none']);
       return ['--direct-return-secret-file', fileOf(node)];
     },
   });
@@ -158,4 +158,18 @@ test('a file that cannot be used leaves the secret as it is; status says both, a
     expect(stdout).not.toContain(SECRETS.A);
   });
   await use(balancer!, ['none']);
+});
+
+test('an agent that has had no secret, and finds a file that cannot be used, has no direct return', async () => {
+  const node = cluster.nodes[2]!;
+  await use(node, ['none']);
+  writeFileSync(fileOf(node), 'short');
+  await cluster.restart(2);
+  const { lacks } = await node.status();
+  expect(lacks.map(({ reason }) => reason).join('; ')).toMatch(
+    /direct return.*is not used: line 1 .*start the agent again/,
+  );
+  write(node, ['none']);
+  await cluster.restart(2);
+  expect((await node.status()).lacks).toEqual([]);
 });
