@@ -83,7 +83,7 @@ struct way {
 	/* Of what came in Geneve: */
 	__u8 option_flags; /* enum geneve_option_flags */
 	enum family inner;
-	__u8 has_cookie; /* of what came, or is to be sent */
+	__u8 cookie_size; /* of what came, or is to be sent; 0: it has none */
 	__u8 pad;
 	__u64 cookie;
 	struct bpf_fib_lookup fib;

@@ -121,8 +121,8 @@ static __always_inline void set_cookie(struct packet *p)
 {
 	const struct cookies *c = cookies();
 
-	p->way.has_cookie = c && c->is_sent;
-	if (p->way.has_cookie)
+	p->way.cookie_size = c && c->is_sent ? COOKIE_SIZE : 0;
+	if (p->way.cookie_size)
 		p->way.cookie = fl_make_cookie(0, true);
 }
 
@@ -135,7 +135,7 @@ static __always_inline bool is_of_cluster(const struct packet *p)
 
 	if (!c)
 		return true;
-	if (!p->way.has_cookie)
+	if (!p->way.cookie_size)
 		return c->takes_none;
 	return fl_make_cookie(0, is_own) == p->way.cookie ||
 	       (c->keys > 1 && fl_make_cookie(1, is_own) == p->way.cookie);

@@ -73,8 +73,8 @@ static __always_inline bool read_cookie(struct __sk_buff *skb, struct packet *p,
 {
 	__u64 cookie = 0;
 
-	p->way.has_cookie = has_cookie(head);
-	if (!p->way.has_cookie)
+	p->way.cookie_size = has_cookie(head) ? COOKIE_SIZE : 0;
+	if (!p->way.cookie_size)
 		return true;
 	if (at + sizeof(cookie) > p->network + p->length ||
 	    bpf_skb_load_bytes(skb, at, &cookie, sizeof(cookie)))
@@ -98,12 +98,12 @@ static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, struct pa
 	if (!is_well_formed(head))
 		return WRAPPED_MALFORMED;
 	if (inner_family(head) == FAMILY_IPV4)
-		return read_cookie(skb, p, at + GENEVE_SIZE4, head) ? WRAPPED_REQUEST
-								    : WRAPPED_MALFORMED;
-	if (at + GENEVE_SIZE6 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE6) ||
-	    !read_cookie(skb, p, at + GENEVE_SIZE6, head))
+		at += GENEVE_SIZE4;
+	else if (at + GENEVE_SIZE6 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE6))
 		return WRAPPED_MALFORMED;
-	return WRAPPED_REQUEST;
+	else
+		at += GENEVE_SIZE6;
+	return read_cookie(skb, p, at, head) ? WRAPPED_REQUEST : WRAPPED_MALFORMED;
 }
 
 /* --- taking it off -----------------------------------------------------------------------------

@@ -71,17 +71,16 @@ static __always_inline enum family family_of(const struct address *a)
 }
 
 /* Of all headers, by the family of the nodes and that of the Service. */
-static __always_inline __u32 overhead_of(enum family outer, enum family inner, bool has_cookie)
+static __always_inline __u32 overhead_of(enum family outer, enum family inner, __u32 cookie_size)
 {
 	return (outer == FAMILY_IPV4 ? sizeof(struct outer4) : sizeof(struct outer6)) +
-	       (inner == FAMILY_IPV4 ? GENEVE_SIZE4 : GENEVE_SIZE6) +
-	       (has_cookie ? COOKIE_SIZE : 0);
+	       (inner == FAMILY_IPV4 ? GENEVE_SIZE4 : GENEVE_SIZE6) + cookie_size;
 }
 
 /* Of what has come by p->way, or is to be sent there. */
 static __always_inline __u32 overhead_by(const struct way *way, enum family inner)
 {
-	return overhead_of(family_of(&way->node), inner, way->has_cookie);
+	return overhead_of(family_of(&way->node), inner, way->cookie_size);
 }
 
 _Static_assert(sizeof(struct geneve_head) == 32, "geneve_head");

@@ -111,7 +111,7 @@ static __always_inline long store_outer6(struct __sk_buff *skb, const struct pac
 static __always_inline long store_geneve(struct __sk_buff *skb, const struct packet *p, __u32 at,
 					 enum family inner)
 {
-	__u32 words = GENEVE_DATA_WORDS(inner) + (p->way.has_cookie ? COOKIE_WORDS : 0);
+	__u32 words = GENEVE_DATA_WORDS(inner) + p->way.cookie_size / 4;
 	struct geneve_head head = {
 		.geneve =
 			{
@@ -137,7 +137,7 @@ static __always_inline long store_geneve(struct __sk_buff *skb, const struct pac
 		head.option.backend[0] = p->backend.word[3];
 	else
 		__builtin_memcpy(head.option.backend, &p->backend, sizeof(head.option.backend));
-	if (p->way.has_cookie && bpf_skb_store_bytes(skb, at + size, &cookie, sizeof(cookie), 0))
+	if (p->way.cookie_size && bpf_skb_store_bytes(skb, at + size, &cookie, sizeof(cookie), 0))
 		return -1;
 	return bpf_skb_store_bytes(skb, at, &head, size, 0);
 }
