@@ -108,8 +108,6 @@ static __always_inline void on_end(struct packet *p, struct nat *nat, enum famil
 	p->may_end = is_request ? is_of_sender(p, progress) : is_of_receiver(p, progress);
 	if (!is_request)
 		note_backend_end(p, nat, family);
-	else if (flow && p->may_end)
-		note_client_end(p, flow); /* of a connection of the node: it has not come in */
 }
 
 __noinline int fl_end_seen4(void)
@@ -129,6 +127,56 @@ __noinline int fl_end_seen6(void)
 
 	if (nat)
 		on_end(p, nat, FAMILY_IPV6);
+	return 0;
+}
+
+/* --- connections of the node ------------------------------------------------------------------
+ */
+
+/* The request of a flow that is the node's own: what ingress does for others. */
+static __always_inline void follow_own(struct packet *p, struct nat *nat, enum family family)
+{
+	bool is_anew = p->syn && p->syn != nat->syn;
+	struct flow *flow;
+
+	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
+	set_flow_key(p, nat, family);
+	flow = find_flow_of(p, family);
+	if (flow && read_flow(p, flow, family)) {
+		if (is_anew) {
+			begin_anew(flow, family);
+			flow->state = FLOW_NEW;
+		}
+		account(p, flow, family);
+		if (!p->syn)
+			flow->state = FLOW_ESTABLISHED;
+	}
+	p->wire = p->quoted;
+	if (is_anew) {
+		nat->syn = p->syn;
+		nat->flags.backend_fin = 0;
+	}
+	if (is_anew || goes_on_after_reset(p))
+		nat->flags.reset = 0;
+}
+
+__noinline int fl_follow_own4(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
+
+	if (nat)
+		follow_own(p, nat, FAMILY_IPV4);
+	return 0;
+}
+
+__noinline int fl_follow_own6(void)
+{
+	struct packet *p = this_packet();
+	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
+
+	if (nat)
+		follow_own(p, nat, FAMILY_IPV6);
 	return 0;
 }
 
@@ -198,6 +246,8 @@ static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, str
 		count_reason(REASON_DROPPED_NO_ADDRESS);
 		return false;
 	}
+	if (unlikely(nat->flags.own))
+		p->snat.destination = p->wire.source;
 	p->follows_answer = false;
 	if (!take_any_port(ctx, p, tier, family)) {
 		count_reason(REASON_DROPPED_NO_PORT);
@@ -274,6 +324,8 @@ static __always_inline int on_request_out(hook_context *ctx, struct packet *p, s
 	if (may_be_direct(p, nat) &&
 	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
 		return UNDECIDED;
+	if (unlikely(nat->flags.own))
+		family == FAMILY_IPV4 ? fl_follow_own4() : fl_follow_own6();
 	return nat->flags.masquerade ? masquerade(ctx, p, nat, tier, family) : LEAVE;
 }
 

@@ -119,19 +119,21 @@ __noinline int fl_meets_flow6(struct __sk_buff *skb)
 }
 
 /*
- * A flow through a frontend that is the backend itself. Its packets do not come in, so nothing at
- * ingress would tell that it is established.
+ * A flow through a frontend that is the backend itself. Its requests do not come in: egress follows
+ * them, and counts this one too, see follow_own().
  */
 static __always_inline int begin_own(struct packet *p, enum family family)
 {
 	choose_destination(p);
 	p->choice.masquerade = 1;
 	make_flow(p);
-	p->flow.state = FLOW_ESTABLISHED;
+	p->flow.packets = 0;
+	p->flow.bytes = 0;
 	p->flow.client_port = p->wire.source_port;
 	p->begins_in_main = true;
 	set_nat_key(p);
 	make_nat(p, family);
+	p->leg.nat.flags.own = 1;
 	if (!put_first_nat(p, family) || !put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);
