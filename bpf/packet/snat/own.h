@@ -69,12 +69,10 @@ static __always_inline void set_holder(struct packet *p, struct snat *held, enum
 	set_sorted(&p->quoted, &p->nat);
 }
 
-/* The SYN of the flow of p->nat, which leaves by a second device; or no flow has the port. */
-static __always_inline bool is_no_other(struct packet *p, __u16 port, enum family family)
+/* The flow of p->nat has the port, or is about to note that it has. */
+static __always_inline bool has_port(const struct nat *nat, __u16 port)
 {
-	struct nat *nat = find_nat_of(p, family);
-
-	return !nat || nat->snat_port != port || (p->syn && nat->syn == p->syn);
+	return nat && (!nat->snat_port || nat->snat_port == port);
 }
 
 static __always_inline bool is_of_own_socket(const struct __sk_buff *skb, const struct packet *p)
@@ -88,6 +86,8 @@ static __always_inline bool is_of_own_socket(const struct __sk_buff *skb, const 
 static __always_inline bool meets_flow(struct __sk_buff *skb, struct packet *p, enum family family)
 {
 	struct snat *held;
+	struct nat *nat;
+	bool is_own;
 
 	set_now(p);
 	reverse(&p->wire, &p->snat);
@@ -97,11 +97,14 @@ static __always_inline bool meets_flow(struct __sk_buff *skb, struct packet *p, 
 			note_own(p, family);
 		return false;
 	}
+	is_own = is_of_own_socket(skb, p);
 	/* A datagram of a flow that leaves by a second device, for all that is known. */
-	if (!p->syn && !is_of_own_socket(skb, p))
+	if (!p->syn && !is_own)
 		return false;
 	set_holder(p, held, family);
-	return !is_no_other(p, p->wire.source_port, family);
+	nat = find_nat_of(p, family);
+	/* So does the SYN of the flow. That of another one may look like it, see syn_of(). */
+	return has_port(nat, p->wire.source_port) && (is_own || nat->syn != p->syn);
 }
 
 __noinline int fl_meets_flow4(struct __sk_buff *skb)

@@ -40,6 +40,30 @@ static __always_inline void note_candidate(struct packet *p, const struct snat *
 	}
 }
 
+/*
+ * The node may give such a port to a connection of its own to the same backend later, which then
+ * gets another one, see own.h. Better is a port that it never gives.
+ */
+static __always_inline bool is_local_port(const struct packet_settings *s, __u16 port)
+{
+	return port >= s->local_first && port <= s->local_last;
+}
+
+/*
+ * A connection of the node that began on another CPU meanwhile looks for the snat leg when it has
+ * its port, and this flow for the socket when it has put the leg: one of the two sees the other.
+ */
+static __always_inline bool is_of_later_socket(hook_context *ctx, struct packet *p,
+					       enum family family)
+{
+	const struct packet_settings *s = packet_settings();
+
+	if (!s || !is_local_port(s, p->snat.destination_port) || !is_of_socket(ctx, p, family))
+		return false;
+	drop_snat(p, family);
+	return true;
+}
+
 /* Whether the port of p->snat is this flow's, now or from before. */
 static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, enum tier tier,
 					   enum family family)
@@ -64,7 +88,7 @@ static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, 
 	if (is_of_client(p, family) || is_of_socket(ctx, p, family) ||
 	    is_node_port(p, &p->snat.destination, p->snat.destination_port, family))
 		return false;
-	return put_own_snat(p, tier, family);
+	return put_own_snat(p, tier, family) && !is_of_later_socket(ctx, p, family);
 }
 
 /* Global functions take scalars; the tier is one. */
@@ -93,17 +117,6 @@ static __always_inline bool take_port(hook_context *ctx, __u16 port, enum tier t
 {
 	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, tier)
 				     : fl_take_snat6(ctx, port, tier);
-}
-
-/*
- * The node may give such a port to a connection of its own to the same backend later, which then
- * gets another one, see own.h. Better is a port that it never gives.
- */
-static __always_inline bool is_local_port(const struct packet_settings *s, const struct packet *p)
-{
-	__u16 port = p->wire.source_port;
-
-	return port >= s->local_first && port <= s->local_last;
 }
 
 __noinline int fl_drop_snat4(void)
@@ -212,7 +225,7 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 	if (p->wire.protocol == PROTOCOL_SCTP)
 		return take_port(ctx, own, tier, family);
 	/* Port 0 of UDP asks for no answer, and stands for none in the nat leg. */
-	if (own && !is_local_port(s, p) && !is_kept_port(own) &&
+	if (own && !is_local_port(s, own) && !is_kept_port(own) &&
 	    take_port(ctx, own, tier, family))
 		return true;
 	for (__u32 call = 0; call < CALLS; call++) {
@@ -220,7 +233,7 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 					  : fl_search_port6(ctx, call, tier))
 			return true;
 	}
-	if (own && is_local_port(s, p) && !is_kept_port(own) &&
+	if (own && is_local_port(s, own) && !is_kept_port(own) &&
 	    take_port(ctx, own, tier, family))
 		return true;
 	return take_held_port(ctx, p, tier, family);

@@ -52,6 +52,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     return port;
   }
 
+  test('it gets another port, although the client’s flow has not noted its own yet', () => {
+    drive.edit(`fl_new_nat${digit}`, (value) =>
+      new DataView(value.buffer, value.byteOffset).setUint16(26, 0),
+    );
+    expect(sourcePort(own('tcp SYN seq=2'))).not.toBe(PORT);
+  });
+
   test('it stays while it is idle', () => {
     const port = connect(2);
     expect(port).not.toBe(PORT);

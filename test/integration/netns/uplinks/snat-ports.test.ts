@@ -19,9 +19,13 @@ const TARGET_PORT = 9090;
 const CLIENTS = { tcp: 60_000, udp: 12_000 } as const;
 /** Outside of the node's own, so that a client keeps it. */
 const SAME_PORT = 20_000;
+/** So many that the SYN of one in 255 looks like that of the client. */
+const MANY_PORTS = 3000;
 /** As Linux has it; in the lab clients have all ports. */
 const DEFAULT_PORTS = { 'net/ipv4/ip_local_port_range': '32768 60999' };
 const SOURCES = Array.from({ length: 20 }, (_, n) => `192.168.77.${100 + n}`);
+/** No other client has any of its ports. */
+const CLIENT = '192.168.77.120';
 
 let all: TestNodes;
 let second: TestNode;
@@ -34,7 +38,7 @@ beforeAll(async () => {
   const [first] = all.nodes;
   second = all.nodes[1]!;
   await ipBatch(
-    SOURCES.map((address) => `addr add ${address}/24 dev uplink`),
+    [...SOURCES, CLIENT].map((address) => `addr add ${address}/24 dev uplink`),
     second.self.namespace,
   );
   await writeSysctls(first!.self.namespace, DEFAULT_PORTS);
@@ -113,6 +117,20 @@ describe.each(['tcp', 'udp'] as const)('%s', (protocol) => {
     expect(await whileServed(protocol, count, () => throughNodePort(protocol, count))).toBe(
       `${count} 0 0 0`,
     );
+  });
+
+  test('the node itself, from the ports of many clients', async () => {
+    await isServed(protocol);
+    const answers = await whileServed(protocol, 2 * MANY_PORTS, async (hasBegun) => {
+      const from = (address: string): string[] =>
+        Array.from({ length: MANY_PORTS }, (_, n) => `${address}:${SAME_PORT + 1 + n}`);
+      const clients = throughNodePort(protocol, MANY_PORTS, from(CLIENT));
+      await hasBegun;
+      const to = [backend(), TARGET_PORT] as const;
+      const own = ask(all.nodes[0]!, protocol, to, MANY_PORTS, from(UPLINK));
+      return await Promise.all([clients, own]);
+    });
+    expect(answers).toEqual([`${MANY_PORTS} 0 0 0`, `${MANY_PORTS} 0 0 0`]);
   });
 
   test('the node itself, from the port of a client', async () => {
