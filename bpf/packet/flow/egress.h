@@ -7,6 +7,7 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
+#include "packet/snat/follow.h"
 #include "packet/snat/search.h"
 #include "packet/geneve/clamp.h"
 #include "packet/uplink/way_back.h"
@@ -65,15 +66,6 @@ static __always_inline bool begins_anew(const struct packet *p)
 	return (p->tcp_flags & (TCP_SYN | TCP_ACK | TCP_FIN | TCP_RST)) == (TCP_SYN | TCP_ACK);
 }
 
-static __always_inline void begin_anew(struct flow *flow, enum family family)
-{
-	flow->flags.client_fin = 0;
-	flow->flags.reset = 0;
-	if (flow->state != FLOW_NEW)
-		flow->state = FLOW_ESTABLISHED;
-	*progress_of(flow, family) = 0;
-}
-
 static __always_inline void begin_nat_anew(const struct packet *p, struct nat *nat)
 {
 	nat->flags.replied = 1;
@@ -127,56 +119,6 @@ __noinline int fl_end_seen6(void)
 
 	if (nat)
 		on_end(p, nat, FAMILY_IPV6);
-	return 0;
-}
-
-/* --- connections of the node ------------------------------------------------------------------
- */
-
-/* The request of a flow that is the node's own: what ingress does for others. */
-static __always_inline void follow_own(struct packet *p, struct nat *nat, enum family family)
-{
-	bool is_anew = p->syn && p->syn != nat->syn;
-	struct flow *flow;
-
-	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
-	set_flow_key(p, nat, family);
-	flow = find_flow_of(p, family);
-	if (flow && read_flow(p, flow, family)) {
-		if (is_anew) {
-			begin_anew(flow, family);
-			flow->state = FLOW_NEW;
-		}
-		account(p, flow, family);
-		if (!p->syn)
-			flow->state = FLOW_ESTABLISHED;
-	}
-	p->wire = p->quoted;
-	if (is_anew) {
-		nat->syn = p->syn;
-		nat->flags.backend_fin = 0;
-	}
-	if (is_anew || goes_on_after_reset(p))
-		nat->flags.reset = 0;
-}
-
-__noinline int fl_follow_own4(void)
-{
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV4) : NULL;
-
-	if (nat)
-		follow_own(p, nat, FAMILY_IPV4);
-	return 0;
-}
-
-__noinline int fl_follow_own6(void)
-{
-	struct packet *p = this_packet();
-	struct nat *nat = p ? find_nat_of(p, FAMILY_IPV6) : NULL;
-
-	if (nat)
-		follow_own(p, nat, FAMILY_IPV6);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Looks for the SNAT port of a flow: its client's own, then free ones, then one that another flow no
- * longer needs.
+ * Looks for the SNAT port of a flow: its client's own, then free ones, then one that another flow
+ * no longer needs.
  */
 #ifndef FAIRLEAD_SEARCH_H
 #define FAIRLEAD_SEARCH_H
@@ -171,9 +171,9 @@ static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, 
 }
 
 /*
- * As many tries as nf_nat makes. The first half of those beside the node's own ports is the same for
- * each packet of the flow. When its first packet is sent again, the others are new. If 60,000 of the
- * 64,512 ports are taken, one flow of a thousand finds none.
+ * As many tries as nf_nat makes. The first half of those beside the node's own ports is the same
+ * for each packet of the flow. When its first packet is sent again, the others are new. If 60,000
+ * of the 64,512 ports are taken, one flow of a thousand finds none.
  */
 #define TRIES_OF_CALL 16
 #define CALLS_BESIDE  2
@@ -199,16 +199,16 @@ __noinline int fl_search_port4(hook_context *ctx, __u32 call, __u32 tier)
 {
 	struct packet *p = this_packet();
 
-	return p && search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW,
-				FAMILY_IPV4);
+	return p &&
+	       search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV4);
 }
 
 __noinline int fl_search_port6(hook_context *ctx, __u32 call, __u32 tier)
 {
 	struct packet *p = this_packet();
 
-	return p && search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW,
-				FAMILY_IPV6);
+	return p &&
+	       search_port(ctx, p, call, tier == TIER_MAIN ? TIER_MAIN : TIER_NEW, FAMILY_IPV6);
 }
 
 /* True: p->snat is the key of the flow's new snat leg. */
@@ -233,8 +233,7 @@ static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, e
 					  : fl_search_port6(ctx, call, tier))
 			return true;
 	}
-	if (own && is_local_port(s, own) && !is_kept_port(own) &&
-	    take_port(ctx, own, tier, family))
+	if (own && is_local_port(s, own) && !is_kept_port(own) && take_port(ctx, own, tier, family))
 		return true;
 	return take_held_port(ctx, p, tier, family);
 }
