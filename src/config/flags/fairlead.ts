@@ -150,7 +150,7 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     'direct-return-secret-file',
     'string',
     'directReturnSecretFile',
-    'file with one or two secrets of the cluster, a line each, that nodes prove to each other with direct return; read again when it changes (default: none, the address of a node is enough)',
+    'file with one or two secrets of the cluster, a line each: nodes prove them to each other with direct return. It is read again when it changes (default: none, the address of a node is enough)',
   ),
   {
     ...own(
