@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for two seconds. Then it
+// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for three seconds. Then it
 // answers each with what it has sent. It prints `ready`, and `begun` when it has the first one.
 // `many ask tcp|udp ADDRESS PORT COUNT SOURCE...`: has so many sockets, in turn bound to the source addresses, each with a question of its
-// own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within five seconds of the last
+// own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within ten seconds of the last
 // answer, and those that could not connect. A SOURCE with a port, `192.0.2.1:20000`, is of one socket.
 // More TCP sockets than a process may have are of several. All are open at once.
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 16000, SHARE = 15000, QUIET_MS = 2000, SILENT_MS = 5000, CONNECT_MS = 10000 };
+enum { MOST = 16000, SHARE = 15000, QUIET_MS = 3000, SILENT_MS = 10000, CONNECT_MS = 30000 };
 
 static int is_tcp;
 static struct sockaddr_in target;

@@ -105,7 +105,7 @@ test('all ports are the node’s own, as load balancers are tuned', async () => 
   await writeSysctls(first!.self.namespace, { 'net/ipv4/ip_local_port_range': '1024 65535' });
   onTestFinished(() => writeSysctls(first!.self.namespace, DEFAULT_PORTS));
   await first!.programmed();
-  expect(await whileServed('tcp', 12_000, () => throughNodePort('tcp', 12_000))).toBe(
+  expect(await whileServed('udp', 12_000, () => throughNodePort('udp', 12_000))).toBe(
     '12000 0 0 0',
   );
 });
