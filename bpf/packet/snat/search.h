@@ -119,22 +119,34 @@ static __always_inline bool take_port(hook_context *ctx, __u16 port, enum tier t
 				     : fl_take_snat6(ctx, port, tier);
 }
 
-__noinline int fl_drop_snat4(void)
+/*
+ * Deletes the leg of a port that was met in the search. False: by now another flow, which has met
+ * it on another CPU, has the port, and may even have its connection.
+ */
+static __always_inline bool drop_met(struct packet *p, bool has_ended, enum family family)
 {
-	struct packet *p = this_packet();
+	struct snat *held = find_snat_of(p, family);
 
-	if (p)
-		drop_snat(p, FAMILY_IPV4);
-	return 0;
+	if (held &&
+	    (has_ended ? !is_ended(held)
+		       : held->client_end.answered || held->seen_seconds != p->half_open_seen))
+		return false;
+	drop_snat(p, family);
+	return true;
 }
 
-__noinline int fl_drop_snat6(void)
+__noinline int fl_drop_met4(bool has_ended)
 {
 	struct packet *p = this_packet();
 
-	if (p)
-		drop_snat(p, FAMILY_IPV6);
-	return 0;
+	return p && drop_met(p, has_ended, FAMILY_IPV4);
+}
+
+__noinline int fl_drop_met6(bool has_ended)
+{
+	struct packet *p = this_packet();
+
+	return p && drop_met(p, has_ended, FAMILY_IPV6);
 }
 
 /*
@@ -142,16 +154,13 @@ __noinline int fl_drop_snat6(void)
  * follows from the former client finds the leg of another flow, and gets another port.
  */
 static __always_inline bool take_from_other(hook_context *ctx, struct packet *p, __u16 port,
-					    enum tier tier, enum family family)
+					    bool has_ended, enum tier tier, enum family family)
 {
 	if (!port)
 		return false;
 	p->snat.destination_port = port;
-	if (family == FAMILY_IPV4)
-		fl_drop_snat4();
-	else
-		fl_drop_snat6();
-	return take_port(ctx, port, tier, family);
+	return (family == FAMILY_IPV4 ? fl_drop_met4(has_ended) : fl_drop_met6(has_ended)) &&
+	       take_port(ctx, port, tier, family);
 }
 
 /*
@@ -162,9 +171,9 @@ static __always_inline bool take_from_other(hook_context *ctx, struct packet *p,
 static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum tier tier,
 					   enum family family)
 {
-	if (take_from_other(ctx, p, p->ended_port, tier, family))
+	if (take_from_other(ctx, p, p->ended_port, true, tier, family))
 		return true;
-	if (!take_from_other(ctx, p, p->half_open_port, tier, family))
+	if (!take_from_other(ctx, p, p->half_open_port, false, tier, family))
 		return false;
 	count_reason(REASON_HALF_OPEN_EVICTED);
 	return true;
