@@ -311,6 +311,7 @@ async function openPackets(
       ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
       ...{ network, log, mayHaveRules },
       beforeLinks: async () => void (await carry.before('flows')),
+      beforeLink: () => carry.hold(),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
     return opened;

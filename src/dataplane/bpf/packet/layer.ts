@@ -104,6 +104,8 @@ export interface PacketLayerParts {
   readonly mayHaveRules: () => boolean;
   /** When everything is loaded, right before the first link is replaced. */
   readonly beforeLinks?: () => Promise<void>;
+  /** Before each link of a device that an earlier agent has attached is replaced. */
+  readonly beforeLink?: () => void;
 }
 
 /** A failure must not stop packets from moving: only few answers are late. */
@@ -219,15 +221,18 @@ function followDevices(
     bpfRoot,
     log,
     network,
+    beforeLink,
     xdp,
-  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'> & { readonly xdp: OpenXdp | undefined },
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink'> & {
+    readonly xdp: OpenXdp | undefined;
+  },
 ): DeviceFollower {
   const follower = createDeviceFollower({
     xdp,
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
-      ...{ programs, load, order },
+      ...{ programs, load, order, ...(beforeLink && { beforeLink }) },
       folder: pinFolder(bpfRoot).links,
       links: () => network.current().links.values(),
     }),
