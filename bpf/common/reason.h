@@ -84,6 +84,8 @@ enum reason {
 	REASON_SENT_ON = 59, /* it leaves by the device that its backend is behind */
 	/* Of sockets: */
 	REASON_SKIPPED_NETNS = 60, /* its network namespace is served as packets */
+	/* Of Geneve at the node of the backend: */
+	REASON_GENEVE_NO_COOKIE = 61, /* no cookie of the cluster: its sender has not the secret */
 };
 
 #endif

@@ -11,6 +11,7 @@
 #ifndef FAIRLEAD_PACKET_MAPS_H
 #define FAIRLEAD_PACKET_MAPS_H
 
+#include "packet/geneve/secret.h"
 #include "packet/types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -133,14 +134,20 @@ struct {
 /* Lines of fl_mark for each hook. */
 #define MARK_LINES 1024
 
+/* After them: its first byte is the epoch, 0 or 1. Written by the agent. */
+#define EPOCH_LINE (2 * MARK_LINES)
+
 /*
  * Addresses that flows have had, by their hash: a packet to or from any other needs no look-up of
- * flows. Set by the packet programs when a flow begins, never cleared: one too many only costs
- * look-ups. Key: line, first those of destinations at ingress, then those of backends at egress.
+ * flows. A mark is one more than the epoch in which a flow began, or was met by the sweep. Set by
+ * the packet programs and the sweep. Those of the former epoch are cleared by the agent
+ * (src/dataplane/bpf/flows/sweep/marks.ts); one too many only costs look-ups. Key: line, first
+ * those of destinations at ingress, then those of backends at egress.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * MARK_LINES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, EPOCH_LINE + 1);
 	__type(key, __u32);
 	__type(value, struct mark_line);
 } fl_mark SEC(".maps");
@@ -207,6 +214,18 @@ struct {
 } fl_peer SEC(".maps");
 
 /*
+ * Keys of the cookies of requests in Geneve; no element: there are none. Written by the agent; read
+ * by the packet programs. A hash, because an element of that is replaced at once.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cookies);
+} fl_cookie SEC(".maps");
+
+/*
  * MTUs of the ways to real servers that requests were sent to, as ICMP errors have told them: the
  * same as struct peer has for nodes. Written and read by the packet programs. Key: the server's
  * address. Full: LRU eviction; the next request, and the next error, tell it again.
@@ -242,6 +261,18 @@ struct {
 	__type(key, struct local_backend_key);
 	__type(value, struct local_backend);
 } fl_local_be SEC(".maps");
+
+/*
+ * Ports that no masqueraded flow gets: bit `port % 64` of word `port / 64`. Written by the agent
+ * through shared memory; read by the packet programs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u64);
+} fl_kept_port SEC(".maps");
 
 /* Settings, one element. Written by the agent; read by the packet programs. */
 struct {

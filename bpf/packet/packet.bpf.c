@@ -113,9 +113,11 @@ static __always_inline int egress_of(struct __sk_buff *skb, struct packet *p, en
 	}
 	if (!may_have_nat(p, family))
 		return LEAVE;
-	action = family == FAMILY_IPV4 ? fl_egress_main4(skb) : fl_egress_main6(skb);
-	if (action == UNDECIDED)
-		action = family == FAMILY_IPV4 ? fl_egress_new4(skb) : fl_egress_new6(skb);
+	action = egress(skb, family);
+	if (action == UNDECIDED && unlikely(may_be_own(p, family)))
+		action = own(skb, family);
+	if (unlikely(action == BEGINS))
+		action = egress(skb, family);
 	return action == UNDECIDED ? LEAVE : action;
 }
 

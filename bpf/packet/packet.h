@@ -83,7 +83,9 @@ struct way {
 	/* Of what came in Geneve: */
 	__u8 option_flags; /* enum geneve_option_flags */
 	enum family inner;
-	__u16 pad;
+	__u8 cookie_size; /* of what came, or is to be sent; 0: it has none */
+	__u8 pad;
+	__u64 cookie;
 	struct bpf_fib_lookup fib;
 };
 
@@ -140,9 +142,9 @@ struct packet {
 	__u16 half_open_port;
 	__u32 ended_seen; /* as in struct snat */
 	__u32 half_open_seen;
-	__u8 begins_in_main; /* the flow of this packet, see credit.h */
-	__u8 follows_answer; /* the backend has answered the client before */
-	__u16 pad;
+	__u8 begins_in_main;   /* the flow of this packet, see credit.h */
+	__u8 follows_answer;   /* the backend has answered the client before */
+	__u16 former_port;     /* SNAT port of p->snat, if former_backend has had it; 0: none */
 	__u8 quote[MAX_QUOTE]; /* of an ICMP error: the beginning of the packet */
 	struct way way;
 	/* Of packets before. */
@@ -276,17 +278,46 @@ static __always_inline bool is_marked(const struct packet *p, enum marks marks,
 	return !mark || *mark;
 }
 
+/* What a mark is in the present epoch. */
+static __always_inline __u8 mark_of_now(void)
+{
+	__u32 line = EPOCH_LINE;
+	const struct mark_line *found = bpf_map_lookup_elem(&fl_mark, &line);
+
+	return found ? found->mark[0] + 1 : 1;
+}
+
+static __always_inline void put_mark(__u8 *mark, __u8 now)
+{
+	if (mark && *mark != now)
+		*mark = now;
+}
+
 static __always_inline void set_mark(const struct packet *p, enum marks marks,
 				     const struct address *a, __u32 port, enum family family)
 {
 	__u64 hash = mix_address(p->secret, a, family);
-	__u8 *mark = mark_at(marks, hash);
+	__u8 now = mark_of_now();
 
-	if (mark && !*mark)
-		*mark = 1;
-	mark = mark_at(marks, mix(hash, port));
-	if (mark && !*mark)
-		*mark = 1;
+	put_mark(mark_at(marks, hash), now);
+	put_mark(mark_at(marks, mix(hash, port)), now);
+}
+
+/* By this the flow leg p->wire is found. */
+static __always_inline void mark_frontend(const struct packet *p, enum family family)
+{
+	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
+		 family);
+}
+
+/* By these the nat leg of p->flow is found. */
+static __always_inline void mark_backend(const struct packet *p, enum family family)
+{
+	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
+	/* Otherwise requests are left at egress, see on_request_out(). */
+	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
+		set_mark(p, MARKS_EGRESS, &p->backend,
+			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
 }
 
 /* --- the packet --------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Deletes flows that have expired and legs whose flow leg is gone, without copying a table to user
- * space. An object of its own, because the helpers exist from Linux 5.14 on; before, the agent does
- * it (src/dataplane/bpf/flows). Each call looks at a part of one table. It is not interrupted by
- * itself, so it works in one element; the packet programs have theirs.
+ * Deletes flows that have expired and legs whose flow leg is gone, and marks the addresses of all
+ * others (fl_mark), without copying a table to user space. An object of its own, because the
+ * helpers exist from Linux 5.14 on; before, the agent deletes (src/dataplane/bpf/flows). Each call
+ * looks at a part of one table. It is not interrupted by itself, so it works in one element; the
+ * packet programs have theirs.
  */
 #include "packet/flow/legs.h"
 
@@ -103,6 +104,10 @@ static __always_inline long sweep_flow(const void *key, struct flow *flow, const
 		nat = NULL;
 	if (!is_over(p, nat)) {
 		meet(&p->flow, family);
+		mark_frontend(p, family);
+		/* A lost nat leg is made again from here; direct return has none. */
+		if (!p->flow.flags.direct_return)
+			mark_backend(p, family);
 		return 0;
 	}
 	forget(p, family);
@@ -127,6 +132,20 @@ static __always_inline bool has_flow(struct packet *p, const struct tuple *nat, 
 	       is_same_address(&p->nat.destination, &nat->destination);
 }
 
+/* The flow leg may be lost; a lost snat leg is made again from here. */
+static __always_inline void mark_nat(struct packet *p, struct nat *nat, enum family family)
+{
+	bool is_sorted = nat->flags.client_is_source;
+
+	p->wire.protocol = p->nat.protocol;
+	p->backend = is_sorted ? p->nat.destination : p->nat.source;
+	p->flow.backend_port = is_sorted ? p->nat.destination_port : p->nat.source_port;
+	p->flow.flags.masquerade = nat->flags.masquerade;
+	mark_backend(p, family);
+	if (set_snat_key(p, nat, family))
+		set_mark(p, MARKS_INGRESS, &p->snat.destination, SNAT_PORTS, family);
+}
+
 static __always_inline long sweep_nat(const void *key, struct nat *nat, const struct part *part,
 				      enum family family)
 {
@@ -137,9 +156,10 @@ static __always_inline long sweep_nat(const void *key, struct nat *nat, const st
 		return 0;
 	sum->entries += 1;
 	read_key(key, &p->quoted, family);
+	p->nat = p->quoted;
+	mark_nat(p, nat, family);
 	if (!is_orphan(p, nat->seen_seconds, p->quoted.protocol))
 		return 0;
-	p->nat = p->quoted;
 	set_flow_key(p, nat, family);
 	if (has_flow(p, &p->quoted, family))
 		return 0;
@@ -189,8 +209,10 @@ static __always_inline long sweep_snat(const void *key, struct snat *snat, const
 		return 0;
 	sum->entries += 1;
 	read_key(key, &p->quoted, family);
-	if (is_needed(p, snat, family))
+	if (is_needed(p, snat, family)) {
+		set_mark(p, MARKS_INGRESS, &p->quoted.destination, SNAT_PORTS, family);
 		return 0;
+	}
 	delete_snat(TIER_MAIN, &p->quoted, family);
 	delete_snat(TIER_NEW, &p->quoted, family);
 	sum->orphans += 1;

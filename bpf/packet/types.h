@@ -112,6 +112,7 @@ struct nat_flags {
 	__u8 reset : 1;	    /* the backend sent a RST, or the client of a masqueraded flow */
 	__u8 fresh : 1;	    /* no flow is known to have had this leg before */
 	__u8 in_geneve : 1; /* its requests come in Geneve, from another node */
+	__u8 own : 1;	    /* of a connection of the node, see snat/own.h: no request comes in */
 };
 
 struct nat {

@@ -52,6 +52,7 @@ export interface DataplaneSettings {
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  readonly secretFile?: BpfSettings['secretFile'];
   readonly socketScope: BpfSettings['socketScope'];
 }
 

@@ -131,6 +131,7 @@ const OF_BPF: readonly Row[] = [
     'remapped by the iptables engine, which always masquerades: snat',
     isNotDefault('snat'),
   ],
+  [['directReturnSecretFile'], 'ignored by the iptables engine: there is no direct return'],
   [
     ['externalAlgorithm'],
     'ignored by the iptables engine: clients from outside get backends as others do',

@@ -41,15 +41,20 @@ export const mergeCounters = (all: readonly Counters[]): Counters => ({
   tables: all.flatMap(({ tables }) => tables),
   outcomes: sumOf(all.map(({ outcomes }) => outcomes)),
   connections: { [Symbol.iterator]: () => connectionsOf(all) },
-  ...ofSockets(all),
+  ...ofOne(all),
   traffic: { [Symbol.iterator]: () => trafficOf(all) },
 });
 
-/** One dataplane has sockets. */
-function ofSockets(all: readonly Counters[]): Pick<Counters, 'staleSockets' | 'scope'> {
+/** One dataplane has sockets, and direct return. */
+function ofOne(all: readonly Counters[]): Pick<Counters, 'staleSockets' | 'scope' | 'cookies'> {
   const staleSockets = all.find((counters) => counters.staleSockets !== undefined)?.staleSockets;
   const scope = all.find((counters) => counters.scope !== undefined)?.scope;
-  return { ...(staleSockets && { staleSockets }), ...(scope && { scope }) };
+  const cookies = all.find((counters) => counters.cookies !== undefined)?.cookies;
+  return {
+    ...(staleSockets && { staleSockets }),
+    ...(scope && { scope }),
+    ...(cookies && { cookies }),
+  };
 }
 
 function* connectionsOf(all: readonly Counters[]): Generator<PortConnections> {

@@ -152,8 +152,18 @@ export interface Counters {
   readonly staleSockets?: StaleSocketsState;
   /** undefined: no hooks on sockets. */
   readonly scope?: ScopeView;
+  /** Cookies of direct return; undefined: the packet layer is not loaded. */
+  readonly cookies?: CookieView | undefined;
   /** Packets of each Service port as of the last reading; undefined: the packet layer is not loaded. */
   readonly traffic?: Iterable<PortTraffic> | undefined;
+}
+
+/** Of the requests that nodes send each other with direct return, by the fingerprints of their secrets, or `none`. */
+export interface CookieView {
+  readonly sent: string;
+  readonly taken: readonly string[];
+  /** Why the file is not used as it is now. */
+  readonly problem?: string;
 }
 
 /** One network device of the node, and what is attached to it. */

@@ -5,6 +5,7 @@ import type { AgentState } from '../agent/agent.ts';
 import type { ComposedDataplane } from '../dataplane/dataplane.ts';
 import { type Lack, lacksOf } from '../dataplane/lacks.ts';
 import type {
+  CookieView,
   DeviceView,
   Hook,
   Installation,
@@ -67,8 +68,8 @@ export interface Status {
   readonly scope?: ScopeView;
   /** Frontends that processes of this node get, because they listen there; absent = none. */
   readonly nodeProcesses?: readonly { readonly service: string; readonly frontend: string }[];
-  /** Other nodes, if some Service asks for direct return. */
-  readonly directReturn?: PeerCounts;
+  /** Other nodes, if some Service asks for direct return, and how nodes know each other's requests. */
+  readonly directReturn?: PeerCounts & { readonly cookies?: CookieView };
   /** What else is on the node, by topic. */
   readonly onThisNode?: readonly Finding[];
   /** Problems of the source, and rejected objects and fields with file and line. */
@@ -90,7 +91,7 @@ export interface StatusParts {
 export function statusOf(parts: StatusParts): Status {
   const { state, source } = parts;
   const { installation, dataplanes } = parts.dataplane;
-  const { tables, outcomes, staleSockets, scope } = parts.dataplane.counters();
+  const { tables, outcomes, staleSockets, scope, cookies } = parts.dataplane.counters();
   const cluster = source.cluster?.();
   const directReturn = peerCounts(state.plan);
   const nodeProcesses = nodeProcessesOf(state.plan);
@@ -126,7 +127,7 @@ export function statusOf(parts: StatusParts): Status {
     reasons: outcomes,
     ...(staleSockets && { staleSockets }),
     ...(scope && { scope }),
-    ...(directReturn && { directReturn }),
+    ...(directReturn && { directReturn: { ...directReturn, ...(cookies && { cookies }) } }),
     ...(nodeProcesses.length > 0 && { nodeProcesses }),
     ...(parts.findings && { onThisNode: parts.findings }),
     problems: [

@@ -7,7 +7,8 @@
 #ifndef FAIRLEAD_EGRESS_H
 #define FAIRLEAD_EGRESS_H
 
-#include "packet/snat/snat.h"
+#include "packet/snat/follow.h"
+#include "packet/snat/search.h"
 #include "packet/geneve/clamp.h"
 #include "packet/uplink/way_back.h"
 
@@ -63,15 +64,6 @@ static __always_inline void note_backend_end(struct packet *p, struct nat *nat, 
 static __always_inline bool begins_anew(const struct packet *p)
 {
 	return (p->tcp_flags & (TCP_SYN | TCP_ACK | TCP_FIN | TCP_RST)) == (TCP_SYN | TCP_ACK);
-}
-
-static __always_inline void begin_anew(struct flow *flow, enum family family)
-{
-	flow->flags.client_fin = 0;
-	flow->flags.reset = 0;
-	if (flow->state != FLOW_NEW)
-		flow->state = FLOW_ESTABLISHED;
-	*progress_of(flow, family) = 0;
 }
 
 static __always_inline void begin_nat_anew(const struct packet *p, struct nat *nat)
@@ -196,6 +188,8 @@ static __always_inline bool choose_snat(hook_context *ctx, struct packet *p, str
 		count_reason(REASON_DROPPED_NO_ADDRESS);
 		return false;
 	}
+	if (unlikely(nat->flags.own))
+		p->snat.destination = p->wire.source;
 	p->follows_answer = false;
 	if (!take_any_port(ctx, p, tier, family)) {
 		count_reason(REASON_DROPPED_NO_PORT);
@@ -271,7 +265,9 @@ static __always_inline int on_request_out(hook_context *ctx, struct packet *p, s
 {
 	if (may_be_direct(p, nat) &&
 	    (family == FAMILY_IPV4 ? fl_forget_ended4() : fl_forget_ended6()))
-		return LEAVE;
+		return UNDECIDED;
+	if (unlikely(nat->flags.own))
+		family == FAMILY_IPV4 ? fl_follow_own4() : fl_follow_own6();
 	return nat->flags.masquerade ? masquerade(ctx, p, nat, tier, family) : LEAVE;
 }
 
@@ -349,6 +345,15 @@ __noinline int fl_egress_new4(hook_context *ctx)
 __noinline int fl_egress_new6(hook_context *ctx)
 {
 	return on_egress(ctx, TIER_NEW, FAMILY_IPV6);
+}
+
+static __always_inline int egress(hook_context *ctx, enum family family)
+{
+	int action = family == FAMILY_IPV4 ? fl_egress_main4(ctx) : fl_egress_main6(ctx);
+
+	if (action != UNDECIDED)
+		return action;
+	return family == FAMILY_IPV4 ? fl_egress_new4(ctx) : fl_egress_new6(ctx);
 }
 
 #endif

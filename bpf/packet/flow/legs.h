@@ -73,6 +73,13 @@ static __always_inline void set_flow_key(struct packet *p, struct nat *nat, enum
 	p->wire.protocol = p->nat.protocol;
 }
 
+/* The flow of the request on the wire ends, and begins anew: see keep_former_port(). */
+static __always_inline void note_former(struct packet *p, __u32 backend_id)
+{
+	p->former_backend = backend_id;
+	p->former_port = 0;
+}
+
 /* A new nat leg of the request on the wire in p->leg. */
 static __always_inline void make_nat(struct packet *p, enum family family)
 {
@@ -322,6 +329,7 @@ static __always_inline void forget_snat(struct packet *p, struct nat *nat, enum 
 
 	if (!set_snat_key(p, nat, family))
 		return;
+	p->former_port = nat->snat_port;
 	check = own_snat_check(p, nat, family);
 	end_own_snat(p, check, TIER_NEW, family);
 	end_own_snat(p, check, TIER_MAIN, family);

@@ -138,6 +138,22 @@ static __always_inline bool put_first_nat(struct packet *p, enum family family)
 }
 
 /*
+ * A connection that begins anew gets its SNAT port again, as the client has its own. A backend that
+ * has the former one in TIME-WAIT answers the SYN by an ACK; the client ends that by a RST, and
+ * sends the SYN again at once: from another port it could meet the next TIME-WAIT.
+ */
+static __always_inline void keep_former_port(const struct packet *p, struct nat *nat,
+					     enum family family)
+{
+	if (!p->former_backend || !p->former_port || !nat->flags.masquerade ||
+	    p->snat.source_port != p->flow.backend_port ||
+	    !is_same_address(&p->snat.source, &p->backend))
+		return;
+	put_address(snat_address_of(nat, family), &p->snat.destination, family);
+	nat->snat_port = p->former_port;
+}
+
+/*
  * Makes the nat leg with this port of the client. False: it would be that of another flow. A leg
  * that the same flow left behind begins anew, with its SNAT port.
  */
@@ -150,6 +166,7 @@ static __always_inline bool take_client_port(struct packet *p, __u16 port, enum 
 	p->flow.client_port = port;
 	set_nat_key(p);
 	make_nat(p, family);
+	keep_former_port(p, &p->leg.nat, family);
 	nat = find_nat_of(p, family);
 	p->leg.nat.flags.fresh = !nat && p->syn && p->former_backend != p->flow.backend_id;
 	if (!nat)
@@ -209,6 +226,7 @@ static __always_inline bool free_port(struct packet *p, __u16 port, enum family 
 	if (flow && read_flow(p, flow, family) &&
 	    (state_of(&p->flow, nat) == FLOW_CLOSED || is_over(p, nat))) {
 		forget(p, family);
+		p->former_port = 0; /* of another flow */
 		has_ended = true;
 	}
 	p->wire = p->quoted;
@@ -288,13 +306,8 @@ static __always_inline int begin_flow(hook_context *ctx, struct packet *p, enum 
 		return unanswered(REASON_DROPPED_NO_PORT);
 	if (!take_any_client_port(p, family))
 		return unanswered(REASON_DROPPED_NO_PORT);
-	set_mark(p, MARKS_INGRESS, &p->wire.destination, port_mark(p, p->wire.destination_port),
-		 family);
-	set_mark(p, MARKS_EGRESS, &p->backend, port_mark(p, p->flow.backend_port), family);
-	/* Otherwise requests are left at egress, see on_request_out(). */
-	if (p->flow.flags.masquerade || p->wire.protocol != PROTOCOL_TCP)
-		set_mark(p, MARKS_EGRESS, &p->backend,
-			 port_mark(p, p->flow.backend_port) | REQUESTS_TO, family);
+	mark_frontend(p, family);
+	mark_backend(p, family);
 	if (!put_new_flow(p, family))
 		return unanswered(REASON_DROPPED_NO_FLOW);
 	fl_count_flow(p->flow.backend_id, p->flow.born_seconds);

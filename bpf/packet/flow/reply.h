@@ -41,12 +41,60 @@ static __always_inline bool is_expired(struct packet *p, const struct snat *snat
 	return !nat || age_of(p->now, nat->seen_seconds) > timeout;
 }
 
+/* The end by the backend of a connection of the node: no egress program sees it. */
+static __always_inline void note_end_of_own(struct packet *p, enum family family)
+{
+	tcp_progress progress = 0;
+	struct flow *flow;
+	struct snat *snat;
+	struct nat *nat;
+
+	set_sorted(&p->wire, &p->nat);
+	nat = find_nat_of(p, family);
+	if (!nat || !nat->flags.own)
+		return;
+	p->quoted = p->wire; /* not used otherwise for a packet that is no ICMP error */
+	set_flow_key(p, nat, family);
+	flow = find_flow_of(p, family);
+	if (flow && read_flow(p, flow, family))
+		progress = *progress_of(flow, family);
+	p->wire = p->quoted;
+	p->may_end = is_of_receiver(p, progress);
+	if (p->tcp_flags & TCP_FIN)
+		nat->flags.backend_fin |= p->may_end;
+	if (p->tcp_flags & TCP_RST)
+		nat->flags.reset |= p->may_end;
+	snat = find_own_snat(p, nat, family);
+	if (snat)
+		note_end(p, &snat->backend_end);
+}
+
+__noinline int fl_end_of_own4(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		note_end_of_own(p, FAMILY_IPV4);
+	return 0;
+}
+
+__noinline int fl_end_of_own6(void)
+{
+	struct packet *p = this_packet();
+
+	if (p)
+		note_end_of_own(p, FAMILY_IPV6);
+	return 0;
+}
+
 static __always_inline int on_reply_in(hook_context *ctx, struct packet *p, enum tier tier,
 				       enum family family)
 {
 	struct snat *found = find_snat(tier, &p->wire, family);
+	bool is_own_end;
 	struct address client;
 	struct snat snat;
+	int action;
 
 	if (!found)
 		return UNDECIDED;
@@ -69,7 +117,12 @@ static __always_inline int on_reply_in(hook_context *ctx, struct packet *p, enum
 	note_end(p, &found->backend_end);
 	if (snat.seen_seconds != p->now)
 		found->seen_seconds = p->now;
-	return set_destination(ctx, p, &client, snat.client_port, family);
+	is_own_end = p->tcp_flags & (TCP_FIN | TCP_RST) &&
+		     is_same_address(&client, &p->wire.destination);
+	action = set_destination(ctx, p, &client, snat.client_port, family);
+	if (unlikely(is_own_end))
+		family == FAMILY_IPV4 ? fl_end_of_own4() : fl_end_of_own6();
+	return action;
 }
 
 static __always_inline int on_reply(hook_context *ctx, enum family family)

@@ -269,7 +269,7 @@ static __always_inline int on_request_in(hook_context *ctx, struct packet *p, en
 		     (account(p, flow, family), !is_tended && !tend(p, flow, tier, family)))) {
 		if (is_tended)
 			set_nat_key(p);
-		p->former_backend = p->flow.backend_id;
+		note_former(p, p->flow.backend_id);
 		if (forgets_later())
 			return OVER;
 		if (family == FAMILY_IPV4)

@@ -39,7 +39,7 @@ __noinline int fl_give_back(struct __sk_buff *skb)
 
 	if (!p)
 		return TC_ACT_SHOT;
-	outer = p->network - overhead_of(family_of(&p->way.node), p->way.inner);
+	outer = p->network - overhead_by(&p->way, p->way.inner);
 	udp = outer + size_of_outer(p);
 	port = bpf_htons(port_of(peer_at(&p->way.node)));
 	__builtin_memset(&p->flow, 0, sizeof(p->flow)); /* what the way is asked for */

@@ -27,7 +27,8 @@ static __always_inline __u16 greatest_mss(const struct packet *p)
 	struct address own;
 	bool has_ipv6 = own_address(FAMILY_IPV6, &own);
 
-	mtu -= overhead_of(has_ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, family);
+	mtu -= overhead_of(has_ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, family,
+			   cookies() ? COOKIE_SIZE : 0);
 	return mtu - sizeof(struct tcphdr) -
 	       (family == FAMILY_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr));
 }

@@ -161,7 +161,7 @@ static __always_inline int deliver(struct __sk_buff *skb, int decision, enum fam
 	}
 	/* A connection that this node has lost: its backend has answered it before. */
 	if (!is_first(p))
-		p->former_backend = p->choice.backend_id;
+		note_former(p, p->choice.backend_id);
 	return family == FAMILY_IPV4 ? fl_begin4(skb) : fl_begin6(skb);
 }
 
@@ -243,6 +243,8 @@ static __always_inline int decide_parsed(struct packet *p, int parsed)
 		return unanswered(REASON_DROPPED_MARTIAN);
 	if (p->is_fragment && !fl_know_ports())
 		return unanswered(REASON_DROPPED_FRAGMENT);
+	if (!is_of_cluster(p))
+		return unanswered(REASON_GENEVE_NO_COOKIE);
 	if (p->way.option_flags & GENEVE_GIVEN_BACK)
 		return COMES_BACK;
 	return is_ipv4 ? fl_decide_here4() : fl_decide_here6();
@@ -257,7 +259,7 @@ __noinline int fl_read_inner(struct __sk_buff *skb)
 
 	if (!p)
 		return TC_ACT_SHOT;
-	at = p->network + overhead_of(family_of(&p->way.node), p->way.inner);
+	at = p->network + overhead_by(&p->way, p->way.inner);
 	p->is_plain = false;
 	decision = decide_parsed(p, p->way.inner == FAMILY_IPV4 ? fl_parse4(skb, at)
 								: fl_parse6(skb, at));

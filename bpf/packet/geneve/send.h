@@ -231,7 +231,7 @@ static __always_inline int direct_request(struct __sk_buff *skb, struct packet *
 		count_reason(REASON_DIRECT_NO_PEER);
 		/* Datagrams go on with SNAT; a connection cannot, and was known here. */
 		p->keeps_backend = p->wire.protocol == PROTOCOL_UDP;
-		p->former_backend = p->flow.backend_id;
+		note_former(p, p->flow.backend_id);
 		end_direct(family);
 		return UNDECIDED;
 	}

@@ -48,19 +48,43 @@ static __always_inline __u8 inner_family(const struct geneve_head *head)
 	}
 }
 
+static __always_inline bool has_cookie(const struct geneve_head *head)
+{
+	return head->option.words != (inner_family(head) == FAMILY_IPV4
+					      ? GENEVE_DATA_WORDS(FAMILY_IPV4)
+					      : GENEVE_DATA_WORDS(FAMILY_IPV6));
+}
+
 static __always_inline bool is_well_formed(const struct geneve_head *head)
 {
 	__u8 words = inner_family(head) == FAMILY_IPV4 ? GENEVE_DATA_WORDS(FAMILY_IPV4)
 						       : GENEVE_DATA_WORDS(FAMILY_IPV6);
 
 	return inner_family(head) && head->geneve.flags == GENEVE_CRITICAL &&
-	       head->geneve.words == words + 1 && head->option.type == GENEVE_TYPE &&
-	       head->option.words == words && head->option.version == GENEVE_TYPE_VERSION &&
+	       head->geneve.words == head->option.words + 1 && head->option.type == GENEVE_TYPE &&
+	       (head->option.words == words || head->option.words == words + COOKIE_WORDS) &&
+	       head->option.version == GENEVE_TYPE_VERSION &&
 	       !(head->option.flags & ~GENEVE_GIVEN_BACK);
 }
 
-/* Reads both headers, with no more of the option than an address of the family. */
-static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, const struct packet *p,
+/* Behind the address of the option, which ends at `at`. */
+static __always_inline bool read_cookie(struct __sk_buff *skb, struct packet *p, __u32 at,
+					const struct geneve_head *head)
+{
+	__u64 cookie = 0;
+
+	p->way.cookie_size = has_cookie(head) ? COOKIE_SIZE : 0;
+	if (!p->way.cookie_size)
+		return true;
+	if (at + sizeof(cookie) > p->network + p->length ||
+	    bpf_skb_load_bytes(skb, at, &cookie, sizeof(cookie)))
+		return false;
+	p->way.cookie = cookie;
+	return true;
+}
+
+/* Reads both headers, with no more of the option than an address of the family, and the cookie. */
+static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, struct packet *p,
 						struct geneve_head *head)
 {
 	__u32 at = p->transport + sizeof(struct udphdr), end = p->network + p->length;
@@ -74,10 +98,12 @@ static __always_inline enum wrapped read_geneve(struct __sk_buff *skb, const str
 	if (!is_well_formed(head))
 		return WRAPPED_MALFORMED;
 	if (inner_family(head) == FAMILY_IPV4)
-		return WRAPPED_REQUEST;
-	if (at + GENEVE_SIZE6 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE6))
+		at += GENEVE_SIZE4;
+	else if (at + GENEVE_SIZE6 > end || bpf_skb_load_bytes(skb, at, head, GENEVE_SIZE6))
 		return WRAPPED_MALFORMED;
-	return WRAPPED_REQUEST;
+	else
+		at += GENEVE_SIZE6;
+	return read_cookie(skb, p, at, head) ? WRAPPED_REQUEST : WRAPPED_MALFORMED;
 }
 
 /* --- taking it off -----------------------------------------------------------------------------
@@ -124,7 +150,7 @@ static __always_inline void note_wrapped(struct packet *p, const struct geneve_h
 static __always_inline bool unwrap(struct __sk_buff *skb, struct packet *p)
 {
 	enum family outer = family_of(&p->way.node);
-	__u32 size = overhead_of(outer, p->way.inner);
+	__u32 size = overhead_by(&p->way, p->way.inner);
 
 	if (take_off(skb, size, outer, p->way.inner))
 		return false;

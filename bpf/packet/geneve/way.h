@@ -4,7 +4,7 @@
 #ifndef FAIRLEAD_GENEVE_WAY_H
 #define FAIRLEAD_GENEVE_WAY_H
 
-#include "packet/geneve/wire.h"
+#include "packet/geneve/cookie.h"
 #include "packet/ipip/wire.h"
 
 #define AF_INET	    2
@@ -119,7 +119,11 @@ __noinline int fl_find_node(void)
 	p->way.node = *as_address(node->address);
 	if (!(p->flow.flags.ipip ? find_real_server(p) : find_peer(p)))
 		return false;
-	return own_address(family_of(&p->way.node), &p->way.source);
+	if (!own_address(family_of(&p->way.node), &p->way.source))
+		return false;
+	if (!p->flow.flags.ipip)
+		set_cookie(p);
+	return true;
 }
 
 static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enum family outer)
@@ -144,8 +148,7 @@ static __always_inline void set_fib(struct __sk_buff *skb, struct packet *p, enu
 /* Of the packet p->wire, by what it travels in. */
 static __always_inline __u32 overhead_of_way(const struct packet *p, enum family inner)
 {
-	return p->flow.flags.ipip ? ipip_overhead(inner)
-				  : overhead_of(family_of(&p->way.node), inner);
+	return p->flow.flags.ipip ? ipip_overhead(inner) : overhead_by(&p->way, inner);
 }
 
 /*

@@ -2,8 +2,8 @@
 /*
  * Direct return on the wire: a client's packet as it was sent, behind IP, UDP and Geneve headers
  * (RFC 8926) from the node that chose the backend to that of the backend. One critical option names
- * the backend; no Ethernet header is inside. What has another VNI or option is of another tunnel,
- * and left alone. docs/adr/0037 has the layout.
+ * the backend, and may end with a cookie; no Ethernet header is inside. What has another VNI or
+ * option is of another tunnel, and left alone. docs/adr/0037 and 0046 have the layout.
  */
 #ifndef FAIRLEAD_GENEVE_WIRE_H
 #define FAIRLEAD_GENEVE_WIRE_H
@@ -34,7 +34,8 @@ struct geneve_option {
 	__u8 version;
 	__u8 flags; /* enum geneve_option_flags */
 	__be16 port;
-	__be32 backend[4]; /* the first word alone for IPv4 */
+	__be32 backend[4]; /* the first word alone for IPv4; behind it the cookie, if there is one
+			    */
 };
 
 struct geneve_head {
@@ -44,10 +45,13 @@ struct geneve_head {
 
 #define OPTION_FLAGS offsetof(struct geneve_head, option.flags)
 
-/* Of the data of the option, in words. */
+/* Of the data of the option, in words, without a cookie. */
 #define GENEVE_DATA_WORDS(family) ((family) == FAMILY_IPV4 ? 2 : 5)
 
-/* Both headers, with an option for a backend of the family. */
+#define COOKIE_SIZE		  sizeof(__u64)
+#define COOKIE_WORDS		  (COOKIE_SIZE / 4)
+
+/* Both headers, with an option for a backend of the family, without a cookie. */
 #define GENEVE_SIZE4 (sizeof(struct geneve_head) - 3 * sizeof(__be32))
 #define GENEVE_SIZE6 sizeof(struct geneve_head)
 
@@ -67,10 +71,16 @@ static __always_inline enum family family_of(const struct address *a)
 }
 
 /* Of all headers, by the family of the nodes and that of the Service. */
-static __always_inline __u32 overhead_of(enum family outer, enum family inner)
+static __always_inline __u32 overhead_of(enum family outer, enum family inner, __u32 cookie_size)
 {
 	return (outer == FAMILY_IPV4 ? sizeof(struct outer4) : sizeof(struct outer6)) +
-	       (inner == FAMILY_IPV4 ? GENEVE_SIZE4 : GENEVE_SIZE6);
+	       (inner == FAMILY_IPV4 ? GENEVE_SIZE4 : GENEVE_SIZE6) + cookie_size;
+}
+
+/* Of what has come by p->way, or is to be sent there. */
+static __always_inline __u32 overhead_by(const struct way *way, enum family inner)
+{
+	return overhead_of(family_of(&way->node), inner, way->cookie_size);
 }
 
 _Static_assert(sizeof(struct geneve_head) == 32, "geneve_head");

@@ -111,7 +111,7 @@ static __always_inline long store_outer6(struct __sk_buff *skb, const struct pac
 static __always_inline long store_geneve(struct __sk_buff *skb, const struct packet *p, __u32 at,
 					 enum family inner)
 {
-	__u32 words = GENEVE_DATA_WORDS(inner);
+	__u32 words = GENEVE_DATA_WORDS(inner) + p->way.cookie_size / 4;
 	struct geneve_head head = {
 		.geneve =
 			{
@@ -130,12 +130,16 @@ static __always_inline long store_geneve(struct __sk_buff *skb, const struct pac
 			},
 	};
 
-	if (inner == FAMILY_IPV4) {
+	__u32 size = inner == FAMILY_IPV4 ? GENEVE_SIZE4 : GENEVE_SIZE6;
+	__u64 cookie = p->way.cookie;
+
+	if (inner == FAMILY_IPV4)
 		head.option.backend[0] = p->backend.word[3];
-		return bpf_skb_store_bytes(skb, at, &head, GENEVE_SIZE4, 0);
-	}
-	__builtin_memcpy(head.option.backend, &p->backend, sizeof(head.option.backend));
-	return bpf_skb_store_bytes(skb, at, &head, GENEVE_SIZE6, 0);
+	else
+		__builtin_memcpy(head.option.backend, &p->backend, sizeof(head.option.backend));
+	if (p->way.cookie_size && bpf_skb_store_bytes(skb, at + size, &cookie, sizeof(cookie), 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, at, &head, size, 0);
 }
 
 /* --- the hop -----------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ static __always_inline long make_outer_room(struct __sk_buff *skb, const struct 
 static __always_inline int wrap(struct __sk_buff *skb, struct packet *p, enum family inner)
 {
 	enum family outer = family_of(&p->way.node);
-	__u32 overhead = overhead_of(outer, inner), length = p->length + overhead;
+	__u32 overhead = overhead_by(&p->way, inner), length = p->length + overhead;
 	__u16 port = outer_port(p, &p->wire, inner);
 	long error;
 

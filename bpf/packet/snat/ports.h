@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which ports a flow tries if it cannot have its client's: of the range in the settings those that
- * are not of the node's own connections.
+ * Which ports a flow tries if it cannot have its client's: first those of the range in the settings
+ * that are not of the node's own connections, then all of the range. Reserved ones are none.
  */
 #ifndef FAIRLEAD_PORTS_H
 #define FAIRLEAD_PORTS_H
 
 #include "packet/packet.h"
 
-/* Ports that are tried after the client's own. */
+/* Ports that are tried after the client's own, of a flow that is not masqueraded. */
 #define PORT_PROBES 8
 
 /* How many ports of the range are below those of the node's own connections, and above. */
@@ -29,11 +29,16 @@ static __always_inline struct port_counts count_ports(const struct packet_settin
 	return counts;
 }
 
-/*
- * A port of the range of the settings, but for the node's own. If these are all of the range, that
- * is all there is.
- */
+/* A port of the range of the settings. */
 __noinline int fl_port_at(__u32 at)
+{
+	const struct packet_settings *s = packet_settings();
+
+	return s ? s->snat_first + at % ((__u16)(s->snat_last - s->snat_first) + 1) : 0;
+}
+
+/* The same, but none of the node's own. If these are all of the range, one of them. */
+__noinline int fl_port_beside(__u32 at)
 {
 	const struct packet_settings *s = packet_settings();
 	struct port_counts counts;
@@ -42,15 +47,29 @@ __noinline int fl_port_at(__u32 at)
 		return 0;
 	counts = count_ports(s);
 	if (!(counts.below + counts.above))
-		return s->snat_first + at % ((__u16)(s->snat_last - s->snat_first) + 1);
+		return fl_port_at(at);
 	at %= counts.below + counts.above;
 	return at < counts.below ? s->snat_first + at : s->snat_last - (at - counts.below);
 }
 
-/* The nth port to try: the same flow finds the same ports again. */
+/* The nth try: the same flow finds the same ports again. */
+static __always_inline __u32 nth_try(__u64 hash, __u32 n)
+{
+	return (__u32)(hash >> 32) + n * n * 2654435761u;
+}
+
 static __always_inline __u16 probed_port(__u64 hash, __u32 probe)
 {
-	return fl_port_at((__u32)(hash >> 32) + probe * probe * 2654435761u);
+	return fl_port_beside(nth_try(hash, probe));
+}
+
+/* The administrator has reserved it: net.ipv4.ip_local_reserved_ports. */
+static __always_inline bool is_kept_port(__u16 port)
+{
+	__u32 at = port / 64;
+	const __u64 *word = bpf_map_lookup_elem(&fl_kept_port, &at);
+
+	return word && *word >> port % 64 & 1;
 }
 
 #endif

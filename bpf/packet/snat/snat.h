@@ -60,18 +60,14 @@ static __always_inline void set_socket_tuple(const struct packet *p, struct bpf_
 	}
 }
 
-/* A listener would not get the replies, which are no first packets. */
 static __always_inline bool is_of_tcp_socket(hook_context *ctx, struct bpf_sock_tuple *t,
 					     __u32 size)
 {
 	struct bpf_sock *sk = bpf_skc_lookup_tcp(ctx, t, size, BPF_F_CURRENT_NETNS, 0);
-	bool is_listener;
 
-	if (!sk)
-		return false;
-	is_listener = sk->state == BPF_TCP_LISTEN;
-	bpf_sk_release(sk);
-	return !is_listener;
+	if (sk)
+		bpf_sk_release(sk);
+	return sk != NULL;
 }
 
 static __always_inline bool is_of_udp_socket(hook_context *ctx, struct bpf_sock_tuple *t,
@@ -116,14 +112,25 @@ static __always_inline bool is_node_port(struct packet *p, const struct address 
 /* A flow whose client looks to the backend as this one would. */
 static __always_inline bool is_of_client(const struct packet *p, enum family family)
 {
-	struct tuple request, key;
+	struct tuple key = {};
 
-	reverse(&p->snat, &request);
-	__builtin_memset(request.pad, 0, sizeof(request.pad));
-	key = request;
-	if (!ascends(&request))
-		reverse(&request, &key);
+	set_sorted(&p->snat, &key);
 	return find_nat(TIER_MAIN, &key, family) || find_nat(TIER_NEW, &key, family);
+}
+
+/* The key has a stack of its own: the deepest calls have 512 bytes in all. */
+__noinline int fl_is_of_client4(void)
+{
+	const struct packet *p = this_packet();
+
+	return p && is_of_client(p, FAMILY_IPV4);
+}
+
+__noinline int fl_is_of_client6(void)
+{
+	const struct packet *p = this_packet();
+
+	return p && is_of_client(p, FAMILY_IPV6);
 }
 
 /* --- allocation --------------------------------------------------------------------------------
@@ -186,195 +193,6 @@ static __always_inline void drop_snat(struct packet *p, enum family family)
 {
 	delete_snat(TIER_MAIN, &p->snat, family);
 	delete_snat(TIER_NEW, &p->snat, family);
-}
-
-/*
- * Whether a half-open flow may lose its port. Not while the backend may answer a datagram: another
- * client would take the answer for its own. To a SYN-ACK it answers by a RST.
- */
-static __always_inline bool may_lose_port(const struct packet *p, const struct snat *held,
-					  __u32 age)
-{
-	const struct packet_settings *s = packet_settings();
-
-	return p->wire.protocol == PROTOCOL_TCP || held->backend_end.answered ||
-	       (s && age > s->timeout_seconds.udp_new);
-}
-
-/* Of the flows that might give up their port: the one that has ended, or begun, first. */
-static __always_inline void note_candidate(struct packet *p, const struct snat *held,
-					   bool is_in_main)
-{
-	__u32 age = age_of(p->now, held->seen_seconds);
-
-	if (is_ended(held)) {
-		if (!p->ended_port || age > age_of(p->now, p->ended_seen)) {
-			p->ended_port = p->snat.destination_port;
-			p->ended_seen = held->seen_seconds;
-		}
-	} else if (!is_in_main && !held->client_end.answered && may_lose_port(p, held, age)) {
-		if (!p->half_open_port || age > age_of(p->now, p->half_open_seen)) {
-			p->half_open_port = p->snat.destination_port;
-			p->half_open_seen = held->seen_seconds;
-		}
-	}
-}
-
-/* Whether the port of p->snat is this flow's, now or from before. */
-static __always_inline bool take_snat_port(hook_context *ctx, struct packet *p, enum tier tier,
-					   enum family family)
-{
-	struct snat *held = find_snat(TIER_MAIN, &p->snat, family);
-	bool is_in_main = held != NULL;
-
-	if (!held)
-		held = find_snat(TIER_NEW, &p->snat, family);
-	if (held && held->check == snat_check(p, family)) {
-		if (!held->client_end.reserved) {
-			note_request(p, held);
-			return true;
-		}
-		drop_snat(p, family);
-		held = NULL;
-	}
-	if (held) {
-		note_candidate(p, held, is_in_main);
-		return false;
-	}
-	if (is_of_client(p, family) || is_of_socket(ctx, p, family) ||
-	    is_node_port(p, &p->snat.destination, p->snat.destination_port, family))
-		return false;
-	return put_own_snat(p, tier, family);
-}
-
-/* Global functions take scalars; the tier is one. */
-__noinline int fl_take_snat4(hook_context *ctx, __u32 port, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	if (!p)
-		return false;
-	p->snat.destination_port = port;
-	return tier == TIER_MAIN ? take_snat_port(ctx, p, TIER_MAIN, FAMILY_IPV4)
-				 : take_snat_port(ctx, p, TIER_NEW, FAMILY_IPV4);
-}
-
-__noinline int fl_take_snat6(hook_context *ctx, __u32 port, __u32 tier)
-{
-	struct packet *p = this_packet();
-
-	if (!p)
-		return false;
-	p->snat.destination_port = port;
-	return tier == TIER_MAIN ? take_snat_port(ctx, p, TIER_MAIN, FAMILY_IPV6)
-				 : take_snat_port(ctx, p, TIER_NEW, FAMILY_IPV6);
-}
-
-static __always_inline bool take_port(hook_context *ctx, __u16 port, enum tier tier,
-				      enum family family)
-{
-	return family == FAMILY_IPV4 ? fl_take_snat4(ctx, port, tier)
-				     : fl_take_snat6(ctx, port, tier);
-}
-
-/*
- * The node may give such a port to a connection of its own to the same backend later, without any
- * program seeing it: the replies would be the flow's. So it is the last resort. SCTP keeps its
- * port.
- */
-static __always_inline bool is_local_port(const struct packet_settings *s, const struct packet *p)
-{
-	__u16 port = p->wire.source_port;
-
-	return p->wire.protocol != PROTOCOL_SCTP && port >= s->local_first && port <= s->local_last;
-}
-
-__noinline int fl_drop_snat4(void)
-{
-	struct packet *p = this_packet();
-
-	if (p)
-		drop_snat(p, FAMILY_IPV4);
-	return 0;
-}
-
-__noinline int fl_drop_snat6(void)
-{
-	struct packet *p = this_packet();
-
-	if (p)
-		drop_snat(p, FAMILY_IPV6);
-	return 0;
-}
-
-/*
- * A port that was met in the search, instead of waiting for the time of its flow to run out. What
- * follows from the former client finds the leg of another flow, and gets another port.
- */
-static __always_inline bool take_from_other(hook_context *ctx, struct packet *p, __u16 port,
-					    enum tier tier, enum family family)
-{
-	if (!port)
-		return false;
-	p->snat.destination_port = port;
-	if (family == FAMILY_IPV4)
-		fl_drop_snat4();
-	else
-		fl_drop_snat6();
-	return take_port(ctx, port, tier, family);
-}
-
-/*
- * Only if no port is free: the backend may have a connection that has ended in TIME-WAIT, as
- * nf_conntrack drops closing entries early. After that the port of a half-open flow: a flood of
- * them would have all.
- */
-static __always_inline bool take_held_port(hook_context *ctx, struct packet *p, enum tier tier,
-					   enum family family)
-{
-	if (take_from_other(ctx, p, p->ended_port, tier, family))
-		return true;
-	if (!take_from_other(ctx, p, p->half_open_port, tier, family))
-		return false;
-	count_reason(REASON_HALF_OPEN_EVICTED);
-	return true;
-}
-
-/*
- * If nine of ten ports are taken, one flow of 30 meets no free one. When its first packet is sent
- * again, the second half of the search is another one.
- */
-#define SNAT_PROBES 32
-
-static __always_inline __u16 probed_snat_port(__u64 hash, __u32 probe, __u32 now)
-{
-	return probed_port(probe < SNAT_PROBES / 2 ? hash : hash + ((__u64)now << 32), probe);
-}
-
-/* True: p->snat is the key of the flow's new snat leg. */
-static __always_inline bool take_any_port(hook_context *ctx, struct packet *p, enum tier tier,
-					  enum family family)
-{
-	const struct packet_settings *s = packet_settings();
-	__u64 hash = hash_tuple(p->secret, &p->wire, family);
-
-	if (!s)
-		return false;
-	p->ended_port = 0;
-	p->half_open_port = 0;
-	/* Port 0 of UDP asks for no answer, and stands for none in the nat leg. */
-	if (p->wire.source_port && !is_local_port(s, p) &&
-	    take_port(ctx, p->wire.source_port, tier, family))
-		return true;
-	if (p->wire.protocol == PROTOCOL_SCTP)
-		return false;
-	for (__u32 probe = 0; probe < SNAT_PROBES; probe++) {
-		if (take_port(ctx, probed_snat_port(hash, probe, p->now), tier, family))
-			return true;
-	}
-	if (take_held_port(ctx, p, tier, family))
-		return true;
-	return is_local_port(s, p) && take_port(ctx, p->wire.source_port, tier, family);
 }
 
 #endif

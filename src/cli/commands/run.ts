@@ -20,7 +20,7 @@ import {
   type SysctlResult,
   settingProblem,
 } from '../../agent/preflight/sysctls.ts';
-import { watchConfigFile } from '../../config/file/watch.ts';
+import { watchConfigFile, watchedFile } from '../../config/file/watch.ts';
 import { configText, configz } from '../../config/file/write.ts';
 import { flagz } from '../../config/flags/flagz.ts';
 import { lastGoodPath } from '../../config/instance-paths.ts';
@@ -292,6 +292,10 @@ async function settingsOf(
           syncPeriodMs: config.syncPeriodMs,
         },
         protectsNodePorts: own.protectsNodePorts,
+        secretFile:
+          own.directReturnSecretFile === undefined
+            ? undefined
+            : watchedFile(resolve(own.directReturnSecretFile)),
         socketScope: own.socketScope,
       },
       log,

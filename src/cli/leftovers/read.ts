@@ -41,8 +41,9 @@ export async function readRules(
   of: Owned = 'kube-proxy',
 ): Promise<Read<readonly VariantRules[]>> {
   const named = await readVariants(['nft', 'legacy'], { runProgram, of });
-  // A node usually has one of them.
-  if (named.value.length > 0) return { ...named, unread: named.unread.filter(isFailure) };
+  // A node usually has one of them. The plain name is one of those that fail, too.
+  if (named.value.length > 0 || named.unread.some(isFailure))
+    return { ...named, unread: named.unread.filter(isFailure) };
   const plain = await readVariants([undefined], { runProgram, of });
   return plain.value.length > 0 ? plain : named;
 }

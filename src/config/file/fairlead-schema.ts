@@ -89,6 +89,8 @@ export const ownSchema = z.strictObject({
   algorithm: z.enum(ALGORITHM_NAMES).nullish(),
   /** Which way requests from outside go to other nodes, of Services that do not say it. */
   forwarding: z.enum(FORWARDING_NAMES).nullish(),
+  /** What nodes prove to each other with direct return, read again when it changes. */
+  directReturnSecretFile: text,
   /** The same for clients from outside, at frontends that are no ClusterIP. */
   externalAlgorithm: z.enum(ALGORITHM_NAMES).nullish(),
   /** Where loadBalancerSourceRanges hold, of Services that do not say it. */
@@ -112,6 +114,7 @@ export interface OwnSettings {
   /** An agent of this instance that runs is replaced without a gap. */
   readonly takesOver: boolean;
   readonly readyFile: string | undefined;
+  readonly directReturnSecretFile: string | undefined;
   /** undefined = the whole hierarchy. */
   readonly cgroupRoot: string | undefined;
   readonly bpfRoot: string;
@@ -152,6 +155,7 @@ export function ownSettings(input: Partial<OwnInput>): OwnSettings {
     isEphemeral: input.ephemeral ?? false,
     takesOver: input.takeOver ?? false,
     readyFile: input.readyFile ?? undefined,
+    directReturnSecretFile: input.directReturnSecretFile ?? undefined,
     cgroupRoot: input.cgroupRoot ?? undefined,
     bpfRoot: input.bpfRoot ?? DEFAULT_BPF_ROOT,
     runDir: input.runDir ?? DEFAULT_RUN_DIR,

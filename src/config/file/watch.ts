@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports when the text of the configuration file changes. A ConfigMap volume swaps a link
-// beside the file, so the folder is watched and the text compared; a slow poll catches what
-// inotify cannot see (links to other folders).
+// Reports when the text of the configuration file changes, or of one that it names. A ConfigMap or Secret volume
+// swaps a link beside the file, so the folder is watched and the text compared; a slow poll catches what inotify
+// cannot see (links to other folders).
 import { readFileSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -40,6 +40,14 @@ export function watchConfigFile(
     },
   };
 }
+
+/** A file that is read by a part which has no files of its own. */
+export const watchedFile = (path: string) => ({
+  path,
+  read: () => readFileSync(path, 'utf8'),
+  follow: (known: string, onChange: (text: string) => void): ConfigWatch =>
+    watchConfigFile(path, known, onChange),
+});
 
 function openWatcher(folder: string, onEvent: () => void): { close(): void } | undefined {
   try {

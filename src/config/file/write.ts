@@ -51,6 +51,9 @@ function ownDocument({
     allowExternalIPs: plan.allowExternalIps,
     algorithm: plan.algorithm ?? 'random',
     forwarding: plan.forwarding ?? 'snat',
+    ...(own.directReturnSecretFile !== undefined && {
+      directReturnSecretFile: own.directReturnSecretFile,
+    }),
     externalAlgorithm: plan.externalAlgorithm ?? plan.algorithm ?? 'random',
     sourceRangesScope: plan.sourceRangesScope ?? 'LoadBalancer',
     resetTCPConnections: own.resetsTcp,

@@ -146,6 +146,12 @@ export const FAIRLEAD_FLAGS: readonly FlagRow[] = [
     ),
     choices: FORWARDING_NAMES,
   },
+  own(
+    'direct-return-secret-file',
+    'string',
+    'directReturnSecretFile',
+    'file with one or two secrets of the cluster, a line each: nodes prove them to each other with direct return. It is read again when it changes (default: none, the address of a node is enough)',
+  ),
   {
     ...own(
       'external-algorithm',

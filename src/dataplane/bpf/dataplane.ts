@@ -52,7 +52,10 @@ export interface BpfParts {
   /** undefined: every socket is served. */
   readonly scopes?: SocketScopes;
   /** undefined: no programs on devices. */
-  readonly packets?: Omit<PacketLayer, 'traffic' | 'direct' | 'nameSockets' | 'close'>;
+  readonly packets?: Omit<
+    PacketLayer,
+    'traffic' | 'direct' | 'nameSockets' | 'noDirectReturn' | 'close'
+  >;
   readonly close: () => void;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -177,7 +180,10 @@ class BpfDataplane implements Dataplane {
       tables: [...tableFill(this.#core.ledger), ...(packets?.fill() ?? [])],
       outcomes: this.#parts.outcomes(),
       connections: portConnections(this.#core.ledger),
-      ...(packets && { traffic: portTraffic(this.#core.ledger, packets.totals) }),
+      ...(packets && {
+        cookies: packets.cookies(),
+        traffic: portTraffic(this.#core.ledger, packets.totals),
+      }),
       ...(this.#staleSockets && { staleSockets: this.#staleSockets.state() }),
       ...(this.#parts.scopes && { scope: this.#parts.scopes.view() }),
     };

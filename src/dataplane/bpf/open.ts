@@ -24,6 +24,7 @@ import { maxEntries } from './loader/sizes.ts';
 import { readReasons } from './maps/counters.ts';
 import { kernelTables } from './maps/kernel.ts';
 import { followNode } from './node-map.ts';
+import type { SecretFile } from './packet/cookies/follow.ts';
 import { closeDirectPort } from './packet/direct-port.ts';
 import { lackOfDirectReturn } from './packet/direct-trial.ts';
 import { beginPrograms, type EarlyPrograms } from './packet/early-programs.ts';
@@ -58,6 +59,8 @@ export interface BpfSettings {
   readonly devices: DeviceSettings | undefined;
   /** Processes of the node cannot bind NodePorts. */
   readonly protectsNodePorts: boolean;
+  /** --direct-return-secret-file */
+  readonly secretFile?: SecretFile | undefined;
   /** Whose sockets are translated; packets of all others are. */
   readonly socketScope: SocketScope;
 }
@@ -122,7 +125,8 @@ export async function openBpfDataplane(
     await endMigration(carry, log);
     const knowsNode = cookie !== undefined;
     return overMaps(attached, settings, {
-      ...{ close, log, refused, knowsNode, noDirectReturn, scope, network },
+      ...{ close, log, refused, knowsNode, scope, network },
+      noDirectReturn: noDirectReturn ?? packets?.noDirectReturn,
       ...(packets && { packets }),
     });
   } catch (error) {
@@ -273,7 +277,7 @@ async function endMigration(carry: Carry, log: Logger): Promise<void> {
 }
 
 async function openPackets(
-  { devices, bpfRoot, mapSizes, resetsTcp, answersPing, conntrack }: BpfSettings,
+  { devices, bpfRoot, mapSizes, resetsTcp, answersPing, conntrack, secretFile }: BpfSettings,
   {
     network,
     log,
@@ -304,8 +308,10 @@ async function openPackets(
       },
       sizes: maxEntries(mapSizes),
       timeouts: flowTimeouts(conntrack),
-      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, network, log, mayHaveRules },
+      ...{ bpfRoot, resetsTcp, answersPing, hasDirectReturn, secretFile },
+      ...{ network, log, mayHaveRules },
       beforeLinks: async () => void (await carry.before('flows')),
+      beforeLink: () => carry.hold(),
     };
     opened = await orWithoutPackets(() => openPacketLayer(devices, parts), { log, isAttached });
     return opened;

@@ -36,6 +36,7 @@ const CASES: Readonly<Record<string, readonly string[]>> = {
     ),
     'cniConfDir=/var/lib/rancher/k3s/agent/etc/cni/net.d',
   ],
+  'direct-return': ['privileges.directReturn=true', 'directReturnSecret=fairlead-direct-return'],
   monitoring: MONITORING,
   remove: ['mode=remove', 'privileges.prepareNode=true'],
 };

@@ -52,8 +52,8 @@ export interface Serving {
 }
 
 export interface DirectOptions {
-  /** Of the agents. */
-  readonly flags?: readonly string[];
+  /** Of the agents, or of that of a node. */
+  readonly flags?: readonly string[] | ((node: TestNode) => readonly string[]);
   /** Before agents start. */
   readonly prepare?: (all: TestNodes) => Promise<void>;
 }
@@ -70,6 +70,7 @@ export async function startDirectCluster({
   ]);
   await prepare?.(all);
   const nodes = all.nodes.slice(0, 3);
+  const flagsOf = typeof flags === 'function' ? flags : () => flags;
   const machine = all.nodes[3]!;
   await ipBatch(
     VIPS.map((vip, family) => `route add ${vip} via ${BALANCER[family]}`),
@@ -97,12 +98,12 @@ export async function startDirectCluster({
   };
   writeNodes(['n1', 'n2', 'n3']);
   const outside = await startClient(machine.self);
-  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flags)));
+  const agents: Agent[] = await Promise.all(nodes.map((node) => node.startAgent(flagsOf(node))));
   return {
     ...{ nodes, servers, machine, outside, serve, writeNodes, programmed },
     restart: async (index) => {
       await agents[index]!.stop();
-      agents[index] = await nodes[index]!.startAgent(flags);
+      agents[index] = await nodes[index]!.startAgent(flagsOf(nodes[index]!));
     },
     stop: async () => {
       await Promise.all(agents.map((agent) => agent.stop()));

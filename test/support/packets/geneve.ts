@@ -17,6 +17,8 @@ export interface Wrapped {
   readonly backend: string;
   /** The whole header of the option, and what is before the port, as hex. */
   readonly option: string;
+  /** As hex; empty: none. */
+  readonly cookie: string;
   readonly inner: string;
 }
 
@@ -45,7 +47,8 @@ export function readWrapped(frame: Uint8Array): Wrapped {
   const geneve = at + UDP;
   const options = ((frame[geneve] ?? 0) & 63) * 4;
   const option = frame.subarray(geneve + GENEVE, geneve + GENEVE + options);
-  const address = option.subarray(8);
+  const size = u16(frame, geneve + 2) === 0x86dd ? 16 : 4;
+  const address = option.subarray(8, 8 + size);
   const port = u16(option, 6);
   const words = describeFrame(
     withEthernet(at === ETHERNET + 40 ? 0x86dd : 0x0800, frame.subarray(ETHERNET)),
@@ -59,6 +62,7 @@ export function readWrapped(frame: Uint8Array): Wrapped {
         ? `${addressText(address)}:${port}`
         : `[${addressText(address)}]:${port}`,
     option: hex(option.subarray(0, 6)),
+    cookie: hex(option.subarray(8 + size)),
     inner: describeFrame(
       withEthernet(u16(frame, geneve + 2), frame.subarray(geneve + GENEVE + options)),
     ),
@@ -71,6 +75,7 @@ export interface WrapSpec {
   readonly port?: number;
   readonly backend: { readonly address: string; readonly port: number };
   readonly inner: string | Uint8Array;
+  readonly cookie?: Uint8Array | undefined;
   /** Bytes of the datagram that are in a second fragment; this is the first one. */
   readonly isCutBefore?: number;
 }
@@ -82,15 +87,17 @@ export function wrap({
   port = 6081,
   backend,
   inner,
+  cookie = new Uint8Array(),
   isCutBefore = 0,
 }: WrapSpec): Uint8Array {
   const frame = typeof inner === 'string' ? buildFrame(inner) : inner;
   const address = addressBytes(backend.address, isIpv6(backend.address) ? 'IPv6' : 'IPv4');
-  const words = 1 + address.length / 4;
+  const words = 1 + (address.length + cookie.length) / 4;
   const geneve = Uint8Array.of(
     ...[1 + words, 0x40, frame[12] ?? 0, frame[13] ?? 0, 0xfa, 0x1e, 0xad, 0],
     ...[0xff, 0x46, 0x81, words, 1, 0, backend.port >> 8, backend.port & 255],
     ...address,
+    ...cookie,
     ...frame.subarray(ETHERNET),
   );
   const endpoint = (a: string, p: number): string => (isIpv6(a) ? `[${a}]:${p}` : `${a}:${p}`);

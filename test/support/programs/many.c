@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for two seconds. Then it
-// answers each with what it has sent.
+// `many serve tcp|udp ADDRESS PORT COUNT`: takes so many connections, or datagrams, or what comes until nothing has for three seconds. Then it
+// answers each with what it has sent. It prints `ready`, and `begun` when it has the first one.
 // `many ask tcp|udp ADDRESS PORT COUNT SOURCE...`: has so many sockets, in turn bound to the source addresses, each with a question of its
-// own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within five seconds of the last
-// answer, and those that could not connect.
+// own, and prints `right WRONG SILENT REFUSED`: sockets that got their own answer, another one's, none within ten seconds of the last
+// answer, and those that could not connect. A SOURCE with a port, `192.0.2.1:20000`, is of one socket.
+// More TCP sockets than a process may have are of several. All are open at once.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -13,12 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 16000, QUIET_MS = 2000, SILENT_MS = 5000, CONNECT_MS = 10000 };
+enum { MOST = 16000, SHARE = 15000, QUIET_MS = 3000, SILENT_MS = 10000, CONNECT_MS = 30000 };
 
 static int is_tcp;
 static struct sockaddr_in target;
@@ -39,6 +45,24 @@ static int make_socket(int flags)
 	return fd;
 }
 
+/* Of all processes. */
+static struct shared {
+	int taken, right, wrong, silent, refused;
+} *all;
+
+/* Becomes as many processes as `count` sockets need. Returns which one this is. */
+static int share_out(int count)
+{
+	int processes = (count + SHARE - 1) / SHARE, i = 0;
+
+	while (++i < processes)
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			return i;
+		}
+	return 0;
+}
+
 /* Waits for the first one for as long as it takes. */
 static bool is_next(int fd, int taken)
 {
@@ -47,17 +71,42 @@ static bool is_next(int fd, int taken)
 	return poll(&wait, 1, taken ? QUIET_MS : -1) == 1;
 }
 
+static void note_taken(void)
+{
+	if (__atomic_add_fetch(&all->taken, 1, __ATOMIC_RELAXED) == 1) {
+		puts("begun");
+		fflush(stdout);
+	}
+}
+
+/* Until all processes together have so many, or nothing comes any more. */
+static void await_others(int count)
+{
+	for (int before = -1; all->taken < count && all->taken != before; ) {
+		before = all->taken;
+		poll(NULL, 0, QUIET_MS);
+	}
+}
+
 static void serve_tcp(int listener, int count)
 {
 	uint32_t question;
 
 	int taken = 0;
 
-	while (taken < count && is_next(listener, taken)) {
-		sockets[taken].fd = accept(listener, NULL, NULL);
-		if (sockets[taken++].fd < 0)
+	share_out(count);
+	while (taken < MOST && all->taken < count && is_next(listener, taken)) {
+		int fd = accept(listener, NULL, NULL);
+
+		if (fd < 0 && errno == EAGAIN)
+			continue;
+		if (fd < 0)
 			die("accept");
+		fcntl(fd, F_SETFL, 0);
+		sockets[taken++].fd = fd;
+		note_taken();
 	}
+	await_others(count);
 	for (int i = 0; i < taken; i++)
 		if (recv(sockets[i].fd, &question, sizeof(question), MSG_WAITALL) ==
 		    sizeof(question))
@@ -77,6 +126,7 @@ static void serve_udp(int fd, int count)
 			     (void *)&askers[taken], &size) != sizeof(questions[0]))
 			die("recvfrom");
 		taken++;
+		note_taken();
 	}
 	for (int i = 0; i < taken; i++)
 		sendto(fd, &questions[i], sizeof(questions[i]), 0, (void *)&askers[i], size);
@@ -84,7 +134,7 @@ static void serve_udp(int fd, int count)
 
 static void serve(int count)
 {
-	int fd = make_socket(0), room = 64 << 20, on = 1;
+	int fd = make_socket(is_tcp ? SOCK_NONBLOCK : 0), room = 64 << 20, on = 1;
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
@@ -103,8 +153,12 @@ static void ask(int i, const char *source)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET};
 	int fd = make_socket(SOCK_NONBLOCK);
+	char address[INET_ADDRSTRLEN] = "";
+	unsigned port = 0;
 
-	if (inet_pton(AF_INET, source, &from.sin_addr) != 1 ||
+	sscanf(source, "%15[^:]:%u", address, &port);
+	from.sin_port = htons(port);
+	if (inet_pton(AF_INET, address, &from.sin_addr) != 1 ||
 	    bind(fd, (void *)&from, sizeof(from)) != 0)
 		die(source);
 	if (connect(fd, (void *)&target, sizeof(target)) != 0 && errno != EINPROGRESS)
@@ -121,14 +175,14 @@ static long now_ms(void)
 }
 
 /* Sends the questions of sockets that are connected in time. Returns how many are not. */
-static int send_all(int count)
+static int send_all(int first, int count)
 {
 	long end = now_ms() + CONNECT_MS;
 	int refused = 0;
 
 	for (int i = 0; i < count; i++) {
 		long left = end - now_ms();
-		uint32_t question = i;
+		uint32_t question = first + i;
 
 		if (poll(&sockets[i], 1, left > 0 ? left : 0) == 1 &&
 		    send(sockets[i].fd, &question, sizeof(question), MSG_NOSIGNAL) ==
@@ -142,22 +196,14 @@ static int send_all(int count)
 	return refused;
 }
 
-int main(int argc, char **argv)
+/* Of the sockets of this process, the first of which is `first` of all. */
+static void ask_all(int first, int count, char **sources, int n_sources)
 {
-	int count = argc > 5 ? atoi(argv[5]) : 0, right = 0, wrong = 0, refused;
-	struct rlimit files = {.rlim_cur = MOST + 100, .rlim_max = MOST + 100};
+	int right = 0, wrong = 0, refused;
 
-	if (count < 1 || count > MOST)
-		return 2;
-	is_tcp = !strcmp(argv[2], "tcp");
-	target = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(atoi(argv[4]))};
-	inet_pton(AF_INET, argv[3], &target.sin_addr);
-	setrlimit(RLIMIT_NOFILE, &files);
-	if (!strcmp(argv[1], "serve"))
-		serve(count);
 	for (int i = 0; i < count; i++)
-		ask(i, argv[6 + i % (argc - 6)]);
-	refused = send_all(count);
+		ask(i, sources[(first + i) % n_sources]);
+	refused = send_all(first, count);
 	while (right + wrong + refused < count && poll(sockets, count, SILENT_MS) > 0) {
 		for (int i = 0; i < count; i++) {
 			uint32_t answer;
@@ -166,13 +212,40 @@ int main(int argc, char **argv)
 				continue;
 			if (recv(sockets[i].fd, &answer, sizeof(answer), 0) != sizeof(answer))
 				refused++;
-			else if (answer == (uint32_t)i)
+			else if (answer == (uint32_t)(first + i))
 				right++;
 			else
 				wrong++;
 			sockets[i].fd = -1;
 		}
 	}
-	printf("%d %d %d %d\n", right, wrong, count - right - wrong - refused, refused);
+	__atomic_add_fetch(&all->right, right, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&all->wrong, wrong, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&all->silent, count - right - wrong - refused, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&all->refused, refused, __ATOMIC_RELAXED);
+}
+
+int main(int argc, char **argv)
+{
+	int count = argc > 5 ? atoi(argv[5]) : 0, process, first;
+	struct rlimit files = {.rlim_cur = MOST + 100, .rlim_max = MOST + 100};
+
+	is_tcp = argc > 5 && !strcmp(argv[2], "tcp");
+	if (count < 1 || (!is_tcp && count > MOST))
+		return 2;
+	all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	target = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(atoi(argv[4]))};
+	inet_pton(AF_INET, argv[3], &target.sin_addr);
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (!strcmp(argv[1], "serve"))
+		serve(count);
+	process = share_out(count);
+	first = process * SHARE;
+	ask_all(first, count - first < SHARE ? count - first : SHARE, argv + 6, argc - 6);
+	if (process)
+		return 0;
+	while (wait(NULL) > 0)
+		;
+	printf("%d %d %d %d\n", all->right, all->wrong, all->silent, all->refused);
 	return 0;
 }

@@ -95,6 +95,7 @@ beforeEach(async () => {
           fill: () => [],
           totals: () => undefined,
           hadDirectReturn: false,
+          cookies: () => ({ sent: 'none', taken: ['none'] }),
         },
         latestTotals: async () => undefined,
       },

@@ -509,6 +509,7 @@ auditInterval: 90s
 allowExternalIPs: false
 algorithm: weighted-random
 forwarding: dsr
+directReturnSecretFile: /s
 externalAlgorithm: maglev
 sourceRangesScope: all
 resetTCPConnections: true
@@ -520,6 +521,7 @@ metricsTopServices: 7`,
       isEphemeral: true,
       takesOver: true,
       readyFile: '/f',
+      directReturnSecretFile: '/s',
       cgroupRoot: '/c',
       bpfRoot: '/b',
       runDir: '/r',

@@ -28,6 +28,7 @@ auditInterval: 5m0s
 allowExternalIPs: false
 algorithm: weighted-random
 forwarding: hybrid
+directReturnSecretFile: /s
 externalAlgorithm: maglev
 sourceRangesScope: all
 resetTCPConnections: true

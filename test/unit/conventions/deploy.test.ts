@@ -134,6 +134,15 @@ test('the component connect-stale-sockets sees the processes of the node', () =>
   ]);
 });
 
+test('the component direct-return-secret mounts the file that its flag names, as it changes', () => {
+  const [flag, mount, volume] = added('direct-return-secret').map(({ value }) => value);
+  const { mountPath } = mount as unknown as Mount;
+  expect(flag).toBe(`--direct-return-secret-file=${mountPath}/secrets`);
+  expect(mount).toEqual({ name: 'direct-return', mountPath, readOnly: true });
+  const secret = { secretName: 'fairlead-direct-return', defaultMode: 0o400 };
+  expect(volume).toEqual({ name: 'direct-return', secret });
+});
+
 test('what the CNI has is read from the node', () => {
   const path = '/etc/cni/net.d';
   expect(agent.volumeMounts).toContainEqual({ name: 'cni', mountPath: path, readOnly: true });

@@ -33,6 +33,8 @@ export interface KernelLinksParts {
   readonly order: TcOrder;
   /** The devices of the namespace. */
   readonly links: () => Iterable<Named>;
+  /** Before each link of an earlier agent is replaced. */
+  readonly beforeLink?: () => void;
   /** Even where the kernel has tcx. */
   readonly forceClsact?: boolean;
 }
@@ -60,6 +62,7 @@ class KernelLinks implements DeviceLinks {
     return devicePins(this.#parts.folder).flatMap((pin) => {
       const { program, direction, path, device: name } = pin;
       if (!existsSync(path)) return []; // It was removed with an earlier pin.
+      this.#parts.beforeLink?.();
       const found = this.#replace(pin);
       if (found === undefined || this.#placed.has(keyOf(found.ifindex, direction))) {
         detachPinned(path, () => undefined);

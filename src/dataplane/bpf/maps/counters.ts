@@ -64,6 +64,7 @@ export const REASONS = [
   'ANSWER_NO_WAY',
   'SENT_ON',
   'SKIPPED_NETNS',
+  'GENEVE_NO_COOKIE',
 ] as const;
 
 /** Exact up to 2^53. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codecs for the maps of direct return: fl_peer, fl_backend_node and fl_local_be, whose structs are in
+// Codecs for the maps of direct return: fl_peer, fl_cookie, fl_backend_node and fl_local_be, whose structs are in
 // bpf/packet/types.h. Addresses are v4-mapped for IPv4. test/unit/dataplane/bpf/maps/direct-layout.test.ts compares
 // them with the object's BTF.
 import { decodePingKey, encodePingKey, PACKET_SIZE } from './packet-layout.ts';
@@ -32,6 +32,36 @@ export function decodePeer(bytes: Uint8Array): PeerValue {
   const pathMtu = at.getUint16(2, true);
   return { port: at.getUint16(0, true), ...(pathMtu !== 0 && { pathMtu }) };
 }
+
+export interface Cookies {
+  /** One or two, each of 16 bytes; the first one is sent, if any is. */
+  readonly keys: readonly Uint8Array[];
+  readonly isSent: boolean;
+  /** Requests without a cookie are taken, too. */
+  readonly takesNone: boolean;
+}
+
+const KEY_BYTES = 16;
+/** In struct cookies, behind room for two keys. */
+const [COUNT, IS_SENT, TAKES_NONE] = [32, 33, 34];
+
+/** struct cookies */
+export function encodeCookies({ keys, isSent, takesNone }: Cookies): Uint8Array {
+  const bytes = new Uint8Array(PACKET_SIZE.cookies);
+  for (const [at, key] of keys.entries()) bytes.set(key, at * KEY_BYTES);
+  bytes[COUNT] = keys.length;
+  bytes[IS_SENT] = Number(isSent);
+  bytes[TAKES_NONE] = Number(takesNone);
+  return bytes;
+}
+
+export const decodeCookies = (bytes: Uint8Array): Cookies => ({
+  keys: Array.from({ length: bytes[COUNT] ?? 0 }, (_, at) =>
+    bytes.slice(at * KEY_BYTES, (at + 1) * KEY_BYTES),
+  ),
+  isSent: bytes[IS_SENT] === 1,
+  takesNone: bytes[TAKES_NONE] === 1,
+});
 
 /** A backend of this node, as another node names it. */
 export interface LocalBackendKey {

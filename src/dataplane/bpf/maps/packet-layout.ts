@@ -24,6 +24,7 @@ export const PACKET_SIZE = {
   ping_key: 16,
   peer_key: 16,
   peer: 8,
+  cookies: 40,
   backend_node: 16,
   local_backend_key: 24,
   local_backend: 4,

@@ -8,7 +8,7 @@ import type { Plan, ServiceKey } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
 import type { NetworkFollower } from '../../../sys/netlink/follow.ts';
 import type { Entry } from '../../entry.ts';
-import type { DeviceView, TableFill } from '../../snapshot.ts';
+import type { CookieView, DeviceView, TableFill } from '../../snapshot.ts';
 import { removeFiltersOf } from '../devices/clsact.ts';
 import { detachPinned, devicePins, xdpPins } from '../devices/device-pins.ts';
 import { deviceTable } from '../devices/device-table.ts';
@@ -28,6 +28,7 @@ import type { ArrayTable, DirectTables } from '../maps/tables.ts';
 import type { PodDevice } from '../scope/judge.ts';
 import { type OpenXdp, prepareXdp } from '../xdp/open.ts';
 import type { XdpObjects } from '../xdp/programs.ts';
+import { followCookies, type SecretFile } from './cookies/follow.ts';
 import { createDirectPort } from './direct-port.ts';
 import { markOlderFlows } from './marks.ts';
 import { createPeers } from './peers.ts';
@@ -71,6 +72,9 @@ export interface PacketLayer {
   readonly leaveNew: (isLeft: boolean) => void;
   /** The port for it was open when the layer was opened. */
   readonly hadDirectReturn: boolean;
+  /** Why there is no direct return although the kernel has it. */
+  readonly noDirectReturn: string | undefined;
+  cookies(): CookieView;
   /** Programs stay attached. */
   close(): void;
 }
@@ -91,6 +95,8 @@ export interface PacketLayerParts {
   readonly timeouts: PacketSettings['timeoutSeconds'];
   /** This kernel can do it. */
   readonly hasDirectReturn: boolean;
+  /** undefined: direct return needs no cookies. */
+  readonly secretFile: SecretFile | undefined;
   /** The devices of the node; the caller closes it, later than the layer. */
   readonly network: NetworkFollower;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -98,6 +104,8 @@ export interface PacketLayerParts {
   readonly mayHaveRules: () => boolean;
   /** When everything is loaded, right before the first link is replaced. */
   readonly beforeLinks?: () => Promise<void>;
+  /** Before each link of a device that an earlier agent has attached is replaced. */
+  readonly beforeLink?: () => void;
 }
 
 /** A failure must not stop packets from moving: only few answers are late. */
@@ -125,7 +133,8 @@ export async function openPacketLayer(
   };
   try {
     const hasFormer = await mayHaveFormer(loaded.map('fl_packet'), parts);
-    const followed = followSettings(loaded.map('fl_packet'), {
+    const keptPorts = arrayTable(loaded.map('fl_kept_port'));
+    const followed = followSettings(loaded.map('fl_packet'), keptPorts, {
       ...{ resetsTcp, answersPing, timeouts, hasFormer },
     });
     const followAddresses = answersPing ? followPing(loaded.map('fl_ping'), log) : undefined;
@@ -136,16 +145,20 @@ export async function openPacketLayer(
       localBackend: hashTable(loaded.map('fl_local_be')),
     };
     const peers = createPeers(loaded.map('fl_peer'), log);
+    const cookies = followCookies(loaded.map('fl_cookie'), parts.secretFile, log);
     const capacity = (name: string): number => loaded.map(name).info.maxEntries;
     const shared = kernelTables(loaded.map);
     const { frontend, runtime } = shared;
-    const tables = { flows, traffic, capacity, timeouts, shared };
+    const marks = arrayTable(loaded.map('fl_mark'));
+    const tables = { flows, traffic, marks, capacity, timeouts, shared };
     const adoptXdp = await prepareXdp(settings.xdp ?? [], loaded, parts);
     await parts.beforeLinks?.();
     const xdp = adoptXdp();
     if (xdp !== undefined) opened.push(xdp);
     markOlderFlows(loaded.map('fl_mark'), flows);
-    const directPort = createDirectPort(runtime, parts.network, parts.hasDirectReturn);
+    opened.push(cookies);
+    const isAble = parts.hasDirectReturn && cookies.lack === undefined;
+    const directPort = createDirectPort(runtime, parts.network, isAble);
     opened.push(directPort);
     const totals = createTotalsReader({ flows, traffic, frontend }, log);
     opened.push(totals);
@@ -173,6 +186,8 @@ export async function openPacketLayer(
       traffic,
       direct,
       hadDirectReturn: directPort.wasOpen,
+      noDirectReturn: cookies.lack,
+      cookies: () => cookies.view(),
       nameSockets: namedSockets(loaded.map('fl_refused_sock'), runtime),
       follow(plan, changed) {
         followed.node(plan.node);
@@ -185,7 +200,7 @@ export async function openPacketLayer(
         followed.leaveNew(isLeft);
         if (isLeft) forget(bpfRoot, log);
       },
-      audit: ({ node }) => [...peers.audit(node), ...directPort.audit()],
+      audit: ({ node }) => [...peers.audit(node), ...directPort.audit(), ...cookies.audit()],
       repair() {
         const devices = [...follower.repair(), ...(xdp?.repair() ?? [])];
         if (devices.length > 0) log.warn({ devices }, 'programs had been detached, attached again');
@@ -206,15 +221,18 @@ function followDevices(
     bpfRoot,
     log,
     network,
+    beforeLink,
     xdp,
-  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network'> & { readonly xdp: OpenXdp | undefined },
+  }: Pick<PacketLayerParts, 'bpfRoot' | 'log' | 'network' | 'beforeLink'> & {
+    readonly xdp: OpenXdp | undefined;
+  },
 ): DeviceFollower {
   const follower = createDeviceFollower({
     xdp,
     ...{ network, policy, clock: SYSTEM_CLOCK, log },
     table: deviceTable(map('fl_device')),
     links: createKernelLinks({
-      ...{ programs, load, order },
+      ...{ programs, load, order, ...(beforeLink && { beforeLink }) },
       folder: pinFolder(bpfRoot).links,
       links: () => network.current().links.values(),
     }),
@@ -227,7 +245,8 @@ function followDevices(
 export const PACKET_MAPS: readonly string[] = [
   ...FLOW_MAPS,
   ...['fl_mark', 'fl_fragment', 'fl_device', 'fl_ping', 'fl_refused_sock', 'fl_packet'],
-  ...['fl_answers', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
+  ...['fl_answers', 'fl_cookie', 'fl_peer', 'fl_path_mtu', 'fl_backend_node', 'fl_local_be'],
+  'fl_kept_port',
 ];
 
 /**

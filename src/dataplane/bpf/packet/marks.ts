@@ -11,7 +11,8 @@ export function markOlderFlows(marks: BpfMap, flows: FlowTables): void {
   if (!hasFlows(flows) || marks.readAll().values.some((mark) => mark !== 0)) return;
   const { maxEntries, valueSize } = marks.info;
   const all = new Uint8Array(valueSize).fill(1);
-  for (let line = 0; line < maxEntries; line++) marks.put(encodeU32(line), all);
+  // Behind them is the epoch.
+  for (let line = 0; line < maxEntries - 1; line++) marks.put(encodeU32(line), all);
 }
 
 const hasFlows = (flows: FlowTables): boolean =>

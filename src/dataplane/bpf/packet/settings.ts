@@ -6,7 +6,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { PortRange } from '../../../lib/port-range.ts';
 import type { Plan } from '../../../plan/types.ts';
 import { SYSTEM_CLOCK } from '../../../sys/clock.ts';
-import { localPortRange } from '../../../sys/local-ports.ts';
+import { localPortRange, reservedPorts } from '../../../sys/local-ports.ts';
 import type { BpfMap } from '../../../sys/native.ts';
 import { encodeU32 } from '../maps/layout.ts';
 import {
@@ -17,6 +17,8 @@ import {
   PACKET_SIZE,
   type PacketSettings,
 } from '../maps/packet-layout.ts';
+import type { ArrayTable } from '../maps/tables.ts';
+import { portsBeside, writeKeptPorts } from './snat/ports.ts';
 
 export const DEFAULT_SETTINGS: Omit<
   PacketSettings,
@@ -27,33 +29,11 @@ export const DEFAULT_SETTINGS: Omit<
   answersPerSecond: 1000,
 };
 
-const UNPRIVILEGED: PortRange = { first: 1024, last: 65_535 };
-/** The default of kube-apiserver's --service-node-port-range: a datagram to a NodePort is a request. */
-const NODE_PORTS: PortRange = { first: 30_000, last: 32_767 };
-/** Where the node's own connections may have all others. */
-const LAST: PortRange = { first: 61_000, last: 65_535 };
-
-const countOf = ({ first, last }: PortRange): number => last - first + 1;
-
-/**
- * The ports of masqueraded flows: no NodePorts, and none that Linux may give to a connection of the node itself, at any time later and to the
- * same backend, without any program seeing that.
- */
-export function portsBeside(local: PortRange): Pick<PacketSettings, 'snatPorts' | 'localPorts'> {
-  const avoided = {
-    first: Math.min(local.first, NODE_PORTS.first),
-    last: Math.max(local.last, NODE_PORTS.last),
-  };
-  return countOf(UNPRIVILEGED) - countOf(avoided) >= countOf(LAST)
-    ? { snatPorts: UNPRIVILEGED, localPorts: avoided }
-    : { snatPorts: LAST, localPorts: local };
-}
-
 /** As long as kube-proxy has conntrack keep a silent TCP connection. */
 const TAKEOVER_SECONDS = 86_400;
 
-/** Nothing tells that somebody has set the range of local ports: it is read with a sync, but not with each of many. */
-const LOCAL_PORTS_MS = 1_000;
+/** Nothing tells that somebody has set a sysctl: both are read with a sync, but not with each of many. */
+const SYSCTLS_MS = 1_000;
 
 interface FollowedSettings {
   /** Follows the node's addresses, and its range of local ports. */
@@ -65,6 +45,8 @@ interface FollowedSettings {
 /** Writes the settings. */
 export function followSettings(
   map: BpfMap,
+  /** fl_kept_port. */
+  keptPorts: ArrayTable,
   {
     resetsTcp: resetGone,
     answersPing: answerPing,
@@ -79,22 +61,27 @@ export function followSettings(
   },
   {
     readLocalPorts = localPortRange,
+    readReservedPorts = reservedPorts,
     clock = SYSTEM_CLOCK,
   }: {
     readonly readLocalPorts?: () => PortRange;
+    readonly readReservedPorts?: () => readonly PortRange[];
     readonly clock?: Pick<Clock, 'monotonicMs'>;
   } = {},
 ): FollowedSettings {
   let kept = keptOrFirst(keptIn(map), hasFormer);
-  const localPorts = atMostEach(LOCAL_PORTS_MS, readLocalPorts, clock);
+  const readSysctls = () => ({ local: readLocalPorts(), reserved: readReservedPorts() });
+  const ports = atMostEach(SYSCTLS_MS, readSysctls, clock);
   let last: string | undefined;
   let node: PacketSettings['nodeAddress'] | undefined;
   const write = (nodeAddress: PacketSettings['nodeAddress']): void => {
     node = nodeAddress;
     const { leaveNew } = kept;
-    const following = { nodeAddress, ...portsBeside(localPorts()), leaveNew };
-    const text = JSON.stringify(following);
+    const { local, reserved } = ports();
+    const following = { nodeAddress, ...portsBeside(local), leaveNew };
+    const text = JSON.stringify([following, reserved]);
     if (text === last) return;
+    writeKeptPorts(keptPorts, reserved);
     const chosen = { timeoutSeconds, resetGone, answerPing };
     const settings = { ...DEFAULT_SETTINGS, ...kept, ...following, ...chosen };
     map.put(encodeU32(0), encodePacketSettings(settings));

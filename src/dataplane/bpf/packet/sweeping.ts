@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the sweep of expired flows, a small part of the tables at a time, so that a round takes ROUND_MS, or longer if it
-// would take much of a CPU, and corrects the counts of living flows after each round. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
+// would take much of a CPU, and corrects the counts of living flows and clears marks after rounds. Where the kernel refuses the program (before Linux 5.14) the agent does its work.
 import { reasonOf } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../log.ts';
+import { waitGracePeriod } from '../../../sys/native.ts';
 import type { TableFill } from '../../snapshot.ts';
 import { flowFill } from '../flows/fill.ts';
 import type { FlowTables } from '../flows/flow-tables.ts';
 import { createBatchSweep } from '../flows/sweep/batch-sweep.ts';
+import { createMarkSweep, type MarkSweep } from '../flows/sweep/marks.ts';
 import { createRecount, type Recount } from '../flows/sweep/recount.ts';
 import { createSweep, type Sweep } from '../flows/sweep/sweep.ts';
 import { type Attached, attachLayer } from '../loader/attach.ts';
@@ -29,6 +31,8 @@ export interface SweepingParts {
   readonly tables: {
     readonly flows: FlowTables;
     readonly traffic: ArrayTable;
+    /** fl_mark. */
+    readonly marks: ArrayTable;
     readonly capacity: (name: string) => number;
     readonly timeouts: PacketSettings['timeoutSeconds'];
     readonly shared: Pick<Tables, 'backend' | 'backendFlows'>;
@@ -64,7 +68,8 @@ async function loadSweeping(parts: SweepingParts): Promise<Sweeping> {
   const { object, bpfRoot, sizes, log } = parts;
   try {
     const { sweep, close: unload } = await loadSweep({ object, bpfRoot, sizes });
-    const { fill, close } = sweepWith(sweep, parts);
+    const marks = createMarkSweep({ marks: parts.tables.marks, waitGracePeriod });
+    const { fill, close } = sweepWith(sweep, parts, recountOf(parts), marks);
     return {
       fill,
       close() {
@@ -107,7 +112,8 @@ export async function loadSweep({
 function sweepWith(
   sweep: Sweep,
   parts: SweepingParts,
-  recount: Recount = recountOf(parts),
+  recount: Recount,
+  marks?: MarkSweep,
 ): Sweeping {
   const { tables, clock, log } = parts;
   const fill = (): readonly TableFill[] => flowFill(sweep.used(), tables.capacity);
@@ -119,6 +125,7 @@ function sweepWith(
     try {
       if (sweep.step()) {
         recount.turn(isWhole);
+        marks?.turn(isWhole);
         isWhole = true;
       }
       hasFailed = false;

@@ -366,6 +366,8 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
         flowTables((name) => drive.object.map(name)),
       );
     start();
+    const { values } = drive.object.map('fl_mark').readAll();
+    expect(values.at(-64), 'the epoch').toBe(0);
     expect(reply('tcp ACK')).toBe(`${vip()} > ${client()} tcp ACK`);
     expect(request('tcp ACK')).toBe(`${node(40_000)} > ${pod(5)} tcp ACK`);
   });

@@ -191,6 +191,72 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     ]);
   });
 
+  test('a port that the node keeps is given to no flow', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ snatPorts: { first: 61_000, last: 61_001 } });
+    drive.keepPorts(40_000, 61_000);
+    expect(sourcePort(from(1))).toBe(61_001);
+    drive.keepPorts();
+    expect(sourcePort(from(2))).toBe(40_000);
+    expect(sourcePort(from(3))).toBe(61_000);
+  });
+
+  test('ports of the node’s own connections are given when no other is free', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({
+      snatPorts: { first: 61_000, last: 61_001 },
+      localPorts: { first: 61_001, last: 61_001 },
+    });
+    const ports = [1, 2].map((n) => sourcePort(from(n, 'tcp SYN', 61_001)));
+    expect(ports).toEqual([61_000, 61_001]);
+  });
+
+  describe('a connection of the node from a port that a flow has', () => {
+    const own = (word: string, port = 40_000): string =>
+      drive.egress(`${node(port)} > ${pod(5)} ${word}`);
+    const answerTo1 = `${vip()} > ${at.port(other(1), 40_000)} tcp SYN ACK`;
+    beforeEach(() => publish(drive, family, masquerade));
+
+    test('gets another one, and both get their answers', () => {
+      from(1, 'tcp SYN seq=1');
+      const port = sourcePort(own('tcp SYN seq=2'));
+      expect(port).not.toBe(40_000);
+      expect(answer(port)).toBe(`${pod(5)} > ${node(40_000)} tcp SYN ACK`);
+      expect(answer(40_000)).toBe(answerTo1);
+      expect(sourcePort(own('tcp ACK'))).toBe(port);
+      expect(sourcePort(own('tcp SYN seq=2')), 'sent again').toBe(port);
+      expect(sourcePort(from(1, 'tcp ACK'))).toBe(40_000);
+    });
+
+    test('ends as others do', () => {
+      from(1, 'tcp SYN seq=1');
+      own('tcp SYN seq=2');
+      own('tcp FIN ACK');
+      const [flow] = drive.flows('main', family);
+      expect(flow?.value).toMatchObject({ state: 'established', hasFin: true });
+    });
+
+    test('keeps it when the flow has ended', () => {
+      from(1, 'tcp SYN seq=1');
+      answer(40_000, 'RST ACK');
+      drive.egress(`${pod(5)} > ${at.port(other(1), 40_000)} tcp RST ACK`);
+      expect(sourcePort(own('tcp SYN seq=2'))).toBe(40_000);
+      expect(answer(40_000)).toBe(`${pod(5)} > ${node(40_000)} tcp SYN ACK`);
+    });
+
+    test('that no socket has is noted: netfilter masquerades it, and no flow gets its port', () => {
+      from(1, 'tcp SYN seq=1', 41_000);
+      expect(sourcePort(own('tcp SYN seq=2'))).toBe(40_000);
+      expect(sourcePort(from(2))).not.toBe(40_000);
+      expect(answer(40_000)).toBe(`${pod(5)} > ${node(40_000)} tcp SYN ACK`);
+    });
+
+    test('the SYN of the flow itself, which leaves by a second device, is left', () => {
+      from(1, 'tcp SYN seq=1');
+      expect(sourcePort(own('tcp SYN seq=1'))).toBe(40_000);
+    });
+  });
+
   test('of half-open flows the oldest gives up its port', () => {
     publish(drive, family, masquerade);
     drive.putSettings({ snatPorts: { first: 61_000, last: 61_000 } });
@@ -302,6 +368,18 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(drive.reasons()).toEqual({});
   });
 
+  test('the SYN that follows has the same port, though others are free by now', () => {
+    publish(drive, family, masquerade);
+    drive.putSettings({ localPorts: { first: 40_000, last: 40_000 } });
+    const port = sourcePort(from(1));
+    expect(port).not.toBe(40_000);
+    expect(answer(port, 'ACK ack=77')).toBe(answerTo(1, 'ACK ack=77'));
+    from(1, 'tcp RST seq=77');
+    drive.putSettings({});
+    expect(sourcePort(from(1))).toBe(port);
+    expect(answer(port)).toBe(answerTo(1));
+  });
+
   test.each([true, false])(
     'so it is when the client begins again from its port, masqueraded: %s',
     (isMasqueraded) => {
@@ -363,7 +441,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(sourcePort(from(2, 'udp payload=1', port))).toBe(port);
   });
 
-  test('neither is that of a connection of the node to the backend; a listener’s is', async () => {
+  test('neither is that of a connection of the node to the backend, nor a listener’s', async () => {
     const server = createServer((socket) => socket.resume());
     server.listen(0, loopback);
     await once(server, 'listening');
@@ -378,7 +456,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     });
     drive.putSettings({ nodeAddress: { [family]: loopback } });
     expect(sourcePort(from(1, 'tcp SYN', localPort))).not.toBe(localPort);
-    expect(sourcePort(from(2, 'tcp SYN', listening))).toBe(listening);
+    expect(sourcePort(from(2, 'tcp SYN', listening))).not.toBe(listening);
     socket.destroy();
     server.close();
   });

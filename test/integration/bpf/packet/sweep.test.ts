@@ -353,6 +353,7 @@ describe.each(CASES)('by the $by, $family', ({ by, family }) => {
         snatPorts: { first: 40_000, last: 40_000 },
         localPorts: { first: 40_001, last: 40_001 },
       });
+      drive.keepPorts(40_001);
       expect(drive.through(`${other} > ${vip()} tcp SYN`)).toBe(
         `${node(40_000)} > ${pod(5)} tcp SYN`,
       );

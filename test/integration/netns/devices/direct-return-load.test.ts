@@ -2,14 +2,13 @@
 // Direct return under load: while annotations and agents change, no request fails.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Endpoint } from '../../../../src/lab/manifests.ts';
-import type { RunningLoad } from '../../../../src/lab/traffic.ts';
+import { underLoad, withOpen } from '../../../support/packets/direct-load.ts';
 import {
   type DirectCluster,
   PORTS,
   startDirectCluster,
   VIPS,
 } from '../../../support/packets/direct-return.ts';
-import { until } from '../../../support/until.ts';
 
 let cluster: DirectCluster;
 
@@ -18,50 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
-/** Both families and both transports, from before `change` until after it. */
-async function underLoad(change: (progress: () => Promise<void>) => Promise<void>): Promise<void> {
-  const loads: RunningLoad[] = [];
-  for (const protocol of ['TCP', 'UDP'] as const) {
-    for (const address of VIPS) {
-      const target = { protocol, address, port: PORTS[protocol] };
-      loads.push(await cluster.outside.startLoad(target, { concurrency: 4, pauseMs: 5 }));
-    }
-  }
-  const progress = async (): Promise<void> => {
-    for (const load of loads) {
-      const { connections } = await load.read();
-      await until(async () => (await load.read()).connections > connections + 30, 'more requests');
-    }
-  };
-  await progress();
-  await change(progress);
-  await progress();
-  for (const load of loads) {
-    const { failures, connections } = await load.stop();
-    expect(failures).toEqual([]);
-    expect(connections).toBeGreaterThan(60);
-  }
-}
-
-const TCP_TARGET = { protocol: 'TCP', address: VIPS[0], port: PORTS.TCP } as const;
-
-/** Connections to all servers, each of which answers after every step. */
-async function withOpen(act: (allAnswer: () => Promise<void>) => Promise<void>): Promise<void> {
-  const open = await Promise.all(
-    Array.from({ length: 12 }, () => cluster.outside.open(TCP_TARGET)),
-  );
-  await act(async () => {
-    for (const connection of open) {
-      expect(await connection.talk('again')).toMatchObject({ kind: 'answered', text: 'again' });
-    }
-  });
-  for (const connection of open) await connection.close();
-}
-
 test('the annotation of the Service', async () => {
   await cluster.serve();
-  await underLoad(() =>
-    withOpen(async (allAnswer) => {
+  await underLoad(cluster, () =>
+    withOpen(cluster, async (allAnswer) => {
       for (const forwarding of ['snat', 'dsr', 'hybrid', 'ipip', 'dsr'] as const) {
         await cluster.serve({ forwarding });
         await allAnswer();
@@ -85,7 +44,7 @@ test.each(['before', 'after'])(
     const open = await Promise.all(
       VIPS.map((address) => cluster.outside.open({ protocol: 'TCP', address, port: PORTS.TCP })),
     );
-    await underLoad(async (progress) => {
+    await underLoad(cluster, async (progress) => {
       for (const names of ROLLING) {
         for (const seenBy of groups) {
           await cluster.serve({ endpoints: endpointsOf(names), seenBy });
@@ -104,8 +63,8 @@ test.each(['before', 'after'])(
 
 test('the annotation of a node', async () => {
   await cluster.serve();
-  await underLoad(() =>
-    withOpen(async (allAnswer) => {
+  await underLoad(cluster, () =>
+    withOpen(cluster, async (allAnswer) => {
       for (const willing of [['n1', 'n2'], ['n1'], ['n1', 'n2', 'n3']]) {
         cluster.writeNodes(willing);
         await cluster.programmed();
@@ -117,7 +76,7 @@ test('the annotation of a node', async () => {
 
 test('agents of either node', async () => {
   await cluster.serve();
-  await underLoad(async () => {
+  await underLoad(cluster, async () => {
     await cluster.restart(0);
     await cluster.restart(1);
   });

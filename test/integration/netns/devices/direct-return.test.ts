@@ -270,5 +270,6 @@ test('services and status say what becomes of it', async () => {
     ['dns', 'hybrid', 'snat'],
     ['web', 'hybrid', 'dsr'],
   ]);
-  expect((await balancer!.status()).directReturn).toEqual({ willing: 2, known: 2 });
+  const cookies = { sent: 'none', taken: ['none'] };
+  expect((await balancer!.status()).directReturn).toEqual({ willing: 2, known: 2, cookies });
 });

@@ -3,6 +3,7 @@
 // a port is given again while the backend remembers the former connection, and nobody waits for that.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTraffic, type Traffic } from '../../../../src/lab/columns/traffic.ts';
+import { writeSysctls } from '../../../../src/sys/netns.ts';
 import { service } from '../../../support/builders.ts';
 import { startNodes, type TestNodes } from '../../../support/node.ts';
 import { until } from '../../../support/until.ts';
@@ -11,7 +12,12 @@ const UPLINK = '192.168.77.1';
 const NODE_PORT = 30080;
 /** The pod's own servers have others. */
 const TARGET_PORT = 9090;
-/** Twice as many as there are ports above those of the node's own connections. */
+/** Leaves 4,536 ports, which are tried first. */
+const PORTS = {
+  'net/ipv4/ip_local_port_range': '1024 60999',
+  'net/ipv4/ip_local_reserved_ports': '1024-60999',
+};
+/** Twice as many. */
 const CONNECTIONS = 9_000;
 /** A SYN that nobody answers is sent again after a second. */
 const RESENT_NS = 900_000_000;
@@ -36,6 +42,7 @@ beforeAll(async () => {
     },
     ...service('web', { n: 10, nodePort: NODE_PORT, targetPort: TARGET_PORT }, [far!]),
   ]);
+  await writeSysctls(first!.self.namespace, PORTS);
   await first!.startAgent();
   const server = `${far!.namespace}:${TARGET_PORT}`;
   destination = { server, address: UPLINK, port: NODE_PORT };

@@ -271,7 +271,8 @@ test('connections that begin between the last copy of the flows and the replaced
     await stream.close();
     return answer?.kind === 'answered' ? 'lives' : JSON.stringify(answer);
   };
-  const end = { waitAt: 'replacing links', waitMs: 1500 };
+  // Longer than a hold: some of them begin before it is renewed.
+  const end = { waitAt: 'replacing links', waitMs: 4500 };
   const steps = await migrateUntil(end, 80_000, (step) => {
     if (step === end.waitAt) for (let n = 0; n < 10; n += 1) talking.push(talk());
   });

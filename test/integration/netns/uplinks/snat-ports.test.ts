@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// 12,000 clients at once of a backend on another node: each has a port of the node, and gets its own answer.
+// 60,000 connections at once, and 12,000 questions, of one backend on another node: each has a port of the node, and gets its own answer. So
+// do connections of the node itself from the same ports.
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startLines } from '../../../../src/lab/lines.ts';
 import { insideSandbox } from '../../../../src/lab/sandbox.ts';
 import { run } from '../../../../src/sys/exec.ts';
@@ -15,8 +16,16 @@ const MANY = compiled(fileURLToPath(new URL('../../../support/programs/many.c', 
 const UPLINK = '192.168.77.1';
 const NODE_PORT = 30_080;
 const TARGET_PORT = 9090;
-const CLIENTS = 12_000;
+const CLIENTS = { tcp: 60_000, udp: 12_000 } as const;
+/** Outside of the node's own, so that a client keeps it. */
+const SAME_PORT = 20_000;
+/** So many that the SYN of one in 255 looks like that of the client. */
+const MANY_PORTS = 3000;
+/** As Linux has it; in the lab clients have all ports. */
+const DEFAULT_PORTS = { 'net/ipv4/ip_local_port_range': '32768 60999' };
 const SOURCES = Array.from({ length: 20 }, (_, n) => `192.168.77.${100 + n}`);
+/** No other client has any of its ports. */
+const CLIENT = '192.168.77.120';
 
 let all: TestNodes;
 let second: TestNode;
@@ -29,12 +38,10 @@ beforeAll(async () => {
   const [first] = all.nodes;
   second = all.nodes[1]!;
   await ipBatch(
-    SOURCES.map((address) => `addr add ${address}/24 dev uplink`),
+    [...SOURCES, CLIENT].map((address) => `addr add ${address}/24 dev uplink`),
     second.self.namespace,
   );
-  // As Linux has it; in the lab clients have all ports.
-  const ports = { 'net/ipv4/ip_local_port_range': '32768 60999' };
-  await writeSysctls(first!.self.namespace, ports);
+  await writeSysctls(first!.self.namespace, DEFAULT_PORTS);
   const node = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -51,20 +58,90 @@ beforeAll(async () => {
 });
 afterAll(() => all?.remove());
 
-async function ask(protocol: 'tcp' | 'udp', count: number): Promise<string> {
-  const [far] = second.pods('far');
-  const sandbox = { name: 'far', namespace: far!.namespace, cgroup: second.self.cgroup };
-  const server = await startLines(sandbox, [
-    ...[MANY, 'serve', protocol, far!.ipv4, `${TARGET_PORT}`, `${count}`],
-  ]);
-  const argv = [MANY, 'ask', protocol, UPLINK, `${NODE_PORT}`, `${count}`, ...SOURCES];
-  const [program = '', ...args] = insideSandbox(second.self, argv);
+const backend = (): string => second.pods('far')[0]!.ipv4;
+
+/** Clients of a node; what `many` says. */
+async function ask(
+  node: TestNode,
+  protocol: 'tcp' | 'udp',
+  [address, port]: readonly [string, number],
+  count: number,
+  sources: readonly string[],
+): Promise<string> {
+  const argv = [MANY, 'ask', protocol, address, `${port}`, `${count}`, ...sources];
+  const [program = '', ...args] = insideSandbox(node.self, argv);
   const { stdout, stderr } = await run(program, args);
-  await server.stop();
   return `${stdout.trim()}${stderr}`;
 }
 
-test.each(['tcp', 'udp'] as const)('%s', async (protocol) => {
-  await untilHolds(async () => expect(await ask(protocol, 1)).toBe('1 0 0 0'));
-  expect(await ask(protocol, CLIENTS)).toBe(`${CLIENTS} 0 0 0`);
+/** The backend answers when it has so many clients. */
+async function whileServed<T>(
+  protocol: 'tcp' | 'udp',
+  count: number,
+  play: (hasBegun: Promise<void>) => Promise<T>,
+): Promise<T> {
+  const sandbox = { ...second.pods('far')[0]!, cgroup: second.self.cgroup };
+  let begin: () => void = () => undefined;
+  const hasBegun = new Promise<void>((resolve) => (begin = resolve));
+  const argv = [MANY, 'serve', protocol, backend(), `${TARGET_PORT}`, `${count}`];
+  const server = await startLines(sandbox, argv, begin);
+  try {
+    return await play(hasBegun);
+  } finally {
+    await server.stop();
+  }
+}
+
+const throughNodePort = (protocol: 'tcp' | 'udp', count: number, sources = SOURCES) =>
+  ask(second, protocol, [UPLINK, NODE_PORT], count, sources);
+
+const isServed = (protocol: 'tcp' | 'udp'): Promise<void> =>
+  untilHolds(async () =>
+    expect(await whileServed(protocol, 1, () => throughNodePort(protocol, 1))).toBe('1 0 0 0'),
+  );
+
+test('all ports are the node’s own, as load balancers are tuned', async () => {
+  const [first] = all.nodes;
+  await writeSysctls(first!.self.namespace, { 'net/ipv4/ip_local_port_range': '1024 65535' });
+  onTestFinished(() => writeSysctls(first!.self.namespace, DEFAULT_PORTS));
+  await first!.programmed();
+  expect(await whileServed('udp', 12_000, () => throughNodePort('udp', 12_000))).toBe(
+    '12000 0 0 0',
+  );
+});
+
+describe.each(['tcp', 'udp'] as const)('%s', (protocol) => {
+  test('more clients than there are ports beside the node’s own', async () => {
+    await isServed(protocol);
+    const count = CLIENTS[protocol];
+    expect(await whileServed(protocol, count, () => throughNodePort(protocol, count))).toBe(
+      `${count} 0 0 0`,
+    );
+  });
+
+  test('the node itself, from the ports of many clients', async () => {
+    await isServed(protocol);
+    const answers = await whileServed(protocol, 2 * MANY_PORTS, async (hasBegun) => {
+      const from = (address: string): string[] =>
+        Array.from({ length: MANY_PORTS }, (_, n) => `${address}:${SAME_PORT + 1 + n}`);
+      const clients = throughNodePort(protocol, MANY_PORTS, from(CLIENT));
+      await hasBegun;
+      const to = [backend(), TARGET_PORT] as const;
+      const own = ask(all.nodes[0]!, protocol, to, MANY_PORTS, from(UPLINK));
+      return await Promise.all([clients, own]);
+    });
+    expect(answers).toEqual([`${MANY_PORTS} 0 0 0`, `${MANY_PORTS} 0 0 0`]);
+  });
+
+  test('the node itself, from the port of a client', async () => {
+    await isServed(protocol);
+    const answers = await whileServed(protocol, 2, async (hasBegun) => {
+      const client = throughNodePort(protocol, 1, [`${SOURCES[0]}:${SAME_PORT}`]);
+      await hasBegun;
+      const from = [`${UPLINK}:${SAME_PORT}`];
+      const own = ask(all.nodes[0]!, protocol, [backend(), TARGET_PORT], 1, from);
+      return await Promise.all([client, own]);
+    });
+    expect(answers).toEqual(['1 0 0 0', '1 0 0 0']);
+  });
 });

@@ -290,3 +290,26 @@ test('what the dataplanes in use cannot do is a line for each that lacks somethi
   expect(text(BPF, IPTABLES)).toContain(line);
   expect(text(BPF)).not.toContain('Lacks:');
 });
+
+test('direct return: how many nodes take part, and how they know each other', () => {
+  const text = (cookies: NonNullable<Status['directReturn']>['cookies']) => {
+    const directReturn = { willing: 3, known: 4, ...(cookies && { cookies }) };
+    const lines = statusText(reportOf({ directReturn }), false).split('\n');
+    return lines.filter((line) => /^(Direct|Cookies):/.test(line));
+  };
+  const direct = 'Direct:     return: 3 of 4 other nodes take requests';
+  expect(text(undefined)).toEqual([direct]);
+  expect(text({ sent: 'none', taken: ['none'] })).toEqual([
+    direct,
+    'Cookies:    none: requests are taken from whoever uses the address of a node; set --direct-return-secret-file',
+  ]);
+  const coming = 'Cookies:    none sent, 5f0c1d2e and none taken';
+  const both = ['5f0c1d2e', 'none'];
+  expect(text({ sent: 'none', taken: both })[1]).toBe(coming);
+  expect(text({ sent: 'none', taken: both, problem: '/f is not used: it has no line' })[1]).toBe(
+    `${coming}; /f is not used: it has no line`,
+  );
+  expect(text({ sent: '5f0c1d2e', taken: ['5f0c1d2e'] })[1]).toBe(
+    'Cookies:    5f0c1d2e sent, 5f0c1d2e taken',
+  );
+});

@@ -8,7 +8,7 @@ import { addCounters } from './counters.ts';
 import { entriesOf, merge, putAbsent, TYPE } from './entries.ts';
 import { fillPair } from './fill.ts';
 import { oldGenerations, removeOtherGenerations } from './generations.ts';
-import { holdFlows, releaseFlows } from './hold.ts';
+import { HOLD_SECONDS, holdFlows, releaseFlows } from './hold.ts';
 import { closePairs, openPairs, type Pair } from './pairs.ts';
 import { removeFields } from './records.ts';
 import { carryStorage, type StoragePart } from './storage.ts';
@@ -18,6 +18,8 @@ export interface Carry {
   readonly maps: readonly string[];
   /** Before the links of a layer are replaced. Returns whether there was anything. */
   before(layer: 'sockets' | 'flows'): Promise<boolean>;
+  /** Before each link of flows is replaced: on a busy node a hold may have ended since the last one. */
+  hold(): void;
   /** All links were replaced. */
   linked(): Promise<void>;
   /** When none of the old programs runs any more. Removes what they used. */
@@ -28,6 +30,7 @@ export interface Carry {
 export const NOTHING_TO_CARRY: Carry = {
   maps: [],
   before: async () => false,
+  hold: () => undefined,
   linked: async () => undefined,
   after: async () => undefined,
   close: () => undefined,
@@ -49,33 +52,43 @@ export function carryOver(options: CarryOptions): Carry {
   );
   const copied = new Map<Pair, ReadonlySet<string>>();
   const close = (): void => closePairs(pairs.splice(0));
+  const isHeld = pairs.some(({ carrying }) => carrying === 'flows');
+  let heldMs = 0;
+  const hold = (): void => {
+    if (!isHeld) return;
+    holdFlows(known);
+    heldMs = performance.now();
+  };
   return {
+    hold() {
+      const hasEnded = performance.now() - heldMs > HOLD_SECONDS * 1000;
+      hold();
+      if (!hasEnded) return;
+      for (const pair of pairs.filter(({ carrying }) => carrying === 'flows'))
+        merge(pair.from, pair.to, { ...pair, onBatch: hold });
+    },
     maps: [...new Set(pairs.map(({ map }) => map))],
     async before(layer) {
       step(`carrying ${layer}`);
       const mine = pairs.filter(({ carrying }) => carrying === layer);
-      const isHeld = layer === 'flows' && mine.length > 0;
-      // As long as a large table takes: it ends by itself.
-      const hold = (): void => {
-        if (isHeld) holdFlows(known);
-      };
-      hold();
+      const onBatch = layer === 'flows' ? hold : () => undefined;
+      onBatch();
       // Programs that run now have not seen it.
-      if (isHeld) await waitGracePeriod();
+      if (layer === 'flows' && isHeld) await waitGracePeriod();
       for (const pair of mine) {
-        if (isFresh) fillPair(pair, hold);
-        else merge(pair.from, pair.to, { ...pair, onBatch: hold });
+        if (isFresh) fillPair(pair, onBatch);
+        else merge(pair.from, pair.to, { ...pair, onBatch });
         if (isKeyedBySocket(pair)) copied.set(pair, keysOf(pair));
       }
       if (layer === 'sockets') await carryStored(pairs, storage);
-      hold();
+      onBatch();
       step(layer === 'flows' ? 'replacing links' : 'replacing hooks');
       return mine.length > 0;
     },
     async linked() {
       step('carrying the rest');
       await carryStored(pairs, storage);
-      for (const pair of pairs) carryRest(pair, copied.get(pair));
+      for (const pair of pairs) carryRest({ ...pair, onBatch: hold }, copied.get(pair));
       releaseFlows(known);
     },
     async after() {
@@ -111,7 +124,10 @@ function isOwnVersion({ versions }: Known, pin: string): boolean {
   return map !== undefined && mapPin(map, versions) === pin;
 }
 
-function carryRest(pair: Pair, copied: ReadonlySet<string> | undefined): void {
+function carryRest(
+  pair: Pair & { onBatch?: () => void },
+  copied: ReadonlySet<string> | undefined,
+): void {
   if (pair.carrying === 'counters') addCounters(pair);
   else if (copied !== undefined) carrySockets(pair, copied);
   else if (pair.carrying === 'sockets' || pair.carrying === 'flows')

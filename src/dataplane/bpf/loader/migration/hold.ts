@@ -11,9 +11,9 @@ import { fieldAt } from './fields.ts';
 import { oldGenerations } from './generations.ts';
 
 /** HOLD_SECONDS of bpf/packet/types.h. */
-const HOLD_SECONDS = 2;
+export const HOLD_SECONDS = 2;
 
-/** For two seconds: it ends by itself if the agent is killed. */
+/** For two to three seconds: it ends by itself if the agent is killed. */
 export function holdFlows(known: Known): void {
   const now = Number(process.hrtime.bigint() / 1_000_000_000n);
   // 0 stands for never.

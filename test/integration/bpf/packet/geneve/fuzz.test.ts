@@ -101,7 +101,10 @@ test(`what is broken is dropped or left, and what is delivered is whole (seed ${
     const whole = mutator.frame(line);
     const inner = mutator.chance(0.3) ? mutator.broken(whole) : whole;
     const { own: from, peer: to } = NODES[outer];
-    let frame: Uint8Array = wrap({ from, to, backend, inner });
+    const cookie = mutator.chance(0.5)
+      ? Uint8Array.from({ length: 8 }, () => mutator.below(256))
+      : undefined;
+    let frame: Uint8Array = wrap({ from, to, backend, inner, cookie });
     if (mutator.chance(0.5)) frame = mutator.broken(frame);
     const { action, frame: out } = receiver.run('fl_ingress', frame);
     // A refusal of what was broken so that it is for this node itself may be sent back.

@@ -3,7 +3,7 @@
 // backend, its SNAT port and its replies. FAIRLEAD_FLOOD=10000000 for ten million (about five minutes for each family).
 import { cpus } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { portsBeside } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import { portsBeside } from '../../../../../src/dataplane/bpf/packet/snat/ports.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { buildFrame } from '../../../../support/packets/build.ts';
 import { randomOf, SEED } from '../../../../support/random.ts';

@@ -4,6 +4,8 @@ import { execFileSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { afterAll, beforeAll } from 'vitest';
 import {
+  type Cookies,
+  encodeCookies,
   encodeLocalBackendKey,
   encodeNodeAddress,
   encodePeer,
@@ -72,6 +74,13 @@ export function takeGeneve(drive: PacketDrive, { port = GENEVE_PORT, mtu = 0 } =
   const runtime = new DataView(drive.object.map('fl_runtime').mmap());
   runtime.setUint16(DIRECT_PORT_OFFSET, port, true);
   runtime.setUint16(DIRECT_MTU_OFFSET, mtu, true);
+}
+
+/** undefined: the cluster has no secret. */
+export function putCookies(drive: PacketDrive, cookies: Cookies | undefined): void {
+  const map = drive.object.map('fl_cookie');
+  if (cookies === undefined) map.delete(encodeU32(0));
+  else map.put(encodeU32(0), encodeCookies(cookies));
 }
 
 export function putLocalBackend(

@@ -2,6 +2,7 @@
 // A separate copy of the packet programs and their maps: packets in and out as text.
 
 import { readReasons } from '../../../../../src/dataplane/bpf/maps/counters.ts';
+import { arrayTable } from '../../../../../src/dataplane/bpf/maps/kernel.ts';
 import {
   EMPTY_SET,
   encodeFrontend,
@@ -15,6 +16,7 @@ import {
   type PacketSettings,
 } from '../../../../../src/dataplane/bpf/maps/packet-layout.ts';
 import { DEFAULT_SETTINGS } from '../../../../../src/dataplane/bpf/packet/settings.ts';
+import { writeKeptPorts } from '../../../../../src/dataplane/bpf/packet/snat/ports.ts';
 import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
 import type { Family } from '../../../../../src/model/types.ts';
 import { kernelStructs } from '../../../../../src/sys/btf/structs.ts';
@@ -115,6 +117,12 @@ export class PacketDrive extends Drive {
     const value = encodePacketSettings({ ...SETTINGS, ...settings });
     this.object.map('fl_packet').put(encodeU32(0), value);
     this.#xdp?.putDevices({ areTargets: XDP_FIRST !== 'left' });
+  }
+
+  /** Ports that the node keeps, as the only ones. */
+  keepPorts(...ports: readonly number[]): void {
+    const ranges = ports.map((port) => ({ first: port, last: port }));
+    writeKeptPorts(arrayTable(this.object.map('fl_kept_port')), ranges);
   }
 
   putDevice(

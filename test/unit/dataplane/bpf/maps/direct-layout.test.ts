@@ -23,6 +23,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
   test('fields are at the offsets that the codecs use', () => {
     expect(offsets('peer_key')).toEqual({ address: 0 });
     expect(offsets('peer')).toEqual({ port: 0, path_mtu: 2, path_mtu_at: 4 });
+    expect(offsets('cookies')).toEqual({ key: 0, keys: 32, is_sent: 33, takes_none: 34, pad: 35 });
     expect(offsets('backend_node')).toEqual({ address: 0 });
     expect(offsets('local_backend_key')).toEqual({ address: 0, service_id: 16, port: 20, pad: 22 });
     expect(offsets('local_backend')).toEqual({ backend_id: 0 });
@@ -43,6 +44,16 @@ test('a peer', () => {
     port: 6081,
     pathMtu: 1400,
   });
+});
+
+test('the keys of cookies', () => {
+  const keys = [new Uint8Array(16).fill(0xaa), new Uint8Array(16).fill(0xbb)];
+  const both = { keys, isSent: true, takesNone: false };
+  const bytes = layout.encodeCookies(both);
+  expect(hex(bytes)).toBe(`${'aa'.repeat(16)}${'bb'.repeat(16)}0201000000000000`);
+  expect(layout.decodeCookies(bytes)).toEqual(both);
+  const coming = { keys: keys.slice(1), isSent: false, takesNone: true };
+  expect(layout.decodeCookies(layout.encodeCookies(coming))).toEqual(coming);
 });
 
 test('a backend of this node', () => {

@@ -89,7 +89,7 @@ describe.skipIf(!isBuilt)('against the BTF of the object', () => {
     ]);
     expect(bits('nat_flags')).toEqual([
       ...['client_is_source', 'masquerade', 'replied', 'backend_fin', 'reset', 'fresh'],
-      'in_geneve',
+      ...['in_geneve', 'own'],
     ]);
     const flags = ['is_pod', 'leads_to_pod', 'xdp_target', 'drops_others', 'is_uplink'];
     expect(bits('device_flags')).toEqual([...flags, 'is_tunnel']);

@@ -23,6 +23,7 @@ const packets: NonNullable<BpfParts['packets']> = {
   },
   ...{ fill: () => [], totals: () => undefined, latestTotals: async () => undefined },
   hadDirectReturn: false,
+  cookies: () => ({ sent: 'none', taken: ['none'] }),
 };
 
 let told: (string | readonly ServiceKey[])[];

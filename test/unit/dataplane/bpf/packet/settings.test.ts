@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of the packet programs follow the node's addresses; the key of their hashes stays for ever.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { memoryArray } from '../../../../../src/dataplane/bpf/maps/memory.ts';
 import {
   decodeKeptSettings,
   withoutResets,
@@ -10,6 +11,7 @@ import {
   formerConnections,
 } from '../../../../../src/dataplane/bpf/packet/settings.ts';
 import { DEFAULT_TIMES, flowTimeouts } from '../../../../../src/dataplane/bpf/packet/timeouts.ts';
+import type { PortRange } from '../../../../../src/lib/port-range.ts';
 import type { Plan } from '../../../../../src/plan/types.ts';
 import type { BpfMap } from '../../../../../src/sys/native.ts';
 
@@ -29,6 +31,7 @@ const map = {
     writes++;
   },
 } as unknown as BpfMap;
+const keptPorts = memoryArray('fl_kept_port', 1024, 8);
 const node = (IPv4?: string, IPv6?: string): Plan['node'] =>
   ({ addresses: { IPv4, IPv6 } }) as unknown as Plan['node'];
 
@@ -40,10 +43,10 @@ beforeEach(() => {
 afterEach(() => vi.restoreAllMocks());
 
 test('the first agent makes a secret, a later one keeps it', () => {
-  followSettings(map, KEPT).node(node('192.0.2.1'));
+  followSettings(map, keptPorts, KEPT).node(node('192.0.2.1'));
   const first = decodeKeptSettings(stored);
   expect(first?.secret).not.toBe(0n);
-  followSettings(map, KEPT).node(node('192.0.2.2'));
+  followSettings(map, keptPorts, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)).toEqual(first);
 });
 
@@ -53,16 +56,17 @@ test.each([
 ])('unknown connections are left to conntrack %s, counted from the first agent', (_, now, from) => {
   const clock = vi.spyOn(process.hrtime, 'bigint');
   clock.mockReturnValue(BigInt(now) * 1_000_000_000n);
-  followSettings(map, KEPT).node(node('192.0.2.1'));
+  followSettings(map, keptPorts, KEPT).node(node('192.0.2.1'));
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
   clock.mockReturnValue(2_000_000_000_000_000n);
-  followSettings(map, KEPT).node(node('192.0.2.2'));
+  followSettings(map, keptPorts, KEPT).node(node('192.0.2.2'));
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(from);
 });
 
 test('without an earlier proxy none are, but for those of another engine that has served meanwhile', () => {
   vi.spyOn(process.hrtime, 'bigint').mockReturnValue(600_000_000_000n);
-  const open = () => followSettings(map, { ...KEPT, hasFormer: false }).node(node('192.0.2.1'));
+  const open = () =>
+    followSettings(map, keptPorts, { ...KEPT, hasFormer: false }).node(node('192.0.2.1'));
   expect(formerConnections(map)).toBe('unknown');
   open();
   expect(decodeKeptSettings(stored)?.resetUnknownFrom).toBe(600);
@@ -74,7 +78,7 @@ test('without an earlier proxy none are, but for those of another engine that ha
 });
 
 test('addresses are written when they change, and only then', () => {
-  const { node: follow } = followSettings(map, KEPT);
+  const { node: follow } = followSettings(map, keptPorts, KEPT);
   follow(node('192.0.2.1', '2001:db8::1'));
   follow(node('192.0.2.1', '2001:db8::1'));
   expect(writes).toBe(1);
@@ -88,7 +92,7 @@ test('addresses are written when they change, and only then', () => {
 test('the range of local ports is read at most once a second, however many Services change', () => {
   let nowMs = 5_000;
   let first = 20_000;
-  const { node: follow } = followSettings(map, KEPT, {
+  const { node: follow } = followSettings(map, keptPorts, KEPT, {
     readLocalPorts: () => ({ first, last: 60_999 }),
     clock: { monotonicMs: () => nowMs },
   });
@@ -102,6 +106,32 @@ test('the range of local ports is read at most once a second, however many Servi
   nowMs = 6_000;
   follow(node('192.0.2.1'));
   expect(local()).toBe(21_000);
+});
+
+test('reserved ports are given to no flow, for as long as they are reserved', () => {
+  let nowMs = 5_000;
+  let reserved: readonly PortRange[] = [
+    { first: 8080, last: 8080 },
+    { first: 65_534, last: 65_535 },
+  ];
+  const { node: follow } = followSettings(map, keptPorts, KEPT, {
+    readReservedPorts: () => reserved,
+    clock: { monotonicMs: () => nowMs },
+  });
+  const kept = (): number[] =>
+    Array.from({ length: 65_536 }, (_, port) => port).filter((port) => {
+      const word = new DataView(keptPorts.bytes.buffer).getBigUint64(
+        8 * Math.floor(port / 64),
+        true,
+      );
+      return (word >> BigInt(port % 64)) & 1n;
+    });
+  follow(node('192.0.2.1'));
+  expect(kept()).toEqual([8080, 65_534, 65_535]);
+  reserved = [];
+  nowMs = 7_000;
+  follow(node('192.0.2.1'));
+  expect(kept()).toEqual([]);
 });
 
 const times = { tcpEstablishedSeconds: 7200, tcpCloseWaitSeconds: 60 };
@@ -118,13 +148,15 @@ test.each([
     [20, 86_400, 3600, 10, 30, 120],
   ],
 ])('flows are kept %s', (_, conntrack, seconds) => {
-  followSettings(map, { ...KEPT, timeouts: flowTimeouts(conntrack) }).node(node('192.0.2.1'));
+  followSettings(map, keptPorts, { ...KEPT, timeouts: flowTimeouts(conntrack) }).node(
+    node('192.0.2.1'),
+  );
   const view = new DataView(stored.buffer, stored.byteOffset + TIMEOUTS_AT);
   expect(seconds.map((_, n) => view.getUint32(n * 4, true))).toEqual(seconds);
 });
 
 test('nothing is written before a plan is there', () => {
-  followSettings(map, KEPT);
+  followSettings(map, keptPorts, KEPT);
   expect(writes).toBe(0);
 });
 
@@ -132,17 +164,17 @@ test.each([
   ['kept', false, 0],
   ['reset', true, RESET_GONE],
 ])('TCP connections whose backend is gone are %s', (_, resetsTcp, bit) => {
-  followSettings(map, { ...KEPT, resetsTcp }).node(node('192.0.2.1'));
+  followSettings(map, keptPorts, { ...KEPT, resetsTcp }).node(node('192.0.2.1'));
   expect((stored[FLAGS_AT] ?? 0) & RESET_GONE).toBe(bit);
 });
 
 test('what begins is left to rules, or served again, and the next agent keeps that', () => {
-  const first = followSettings(map, KEPT);
+  const first = followSettings(map, keptPorts, KEPT);
   first.leaveNew(true);
   expect(writes).toBe(0);
   first.node(node('192.0.2.1'));
   expect(decodeKeptSettings(stored)?.leaveNew).toBe(true);
-  const second = followSettings(map, KEPT);
+  const second = followSettings(map, keptPorts, KEPT);
   second.node(node('192.0.2.1'));
   expect(decodeKeptSettings(stored)?.leaveNew).toBe(true);
   second.leaveNew(false);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent does beside the sweep after each round: marks that no flow needs are cleared.
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { flowTables } from '../../../../src/dataplane/bpf/flows/kernel.ts';
+import { pinFolder } from '../../../../src/dataplane/bpf/loader/pins.ts';
+import { mapPin, type PinnedMap } from '../../../../src/dataplane/bpf/loader/versions.ts';
+import { arrayTable } from '../../../../src/dataplane/bpf/maps/kernel.ts';
+import { FLOW_TABLES } from '../../../../src/dataplane/bpf/maps/packet-layout.ts';
+import { element } from '../../../../src/dataplane/bpf/maps/tables.ts';
+import { loadSweep, startSweeping } from '../../../../src/dataplane/bpf/packet/sweeping.ts';
+import { DEFAULT_TIMES, flowTimeouts } from '../../../../src/dataplane/bpf/packet/timeouts.ts';
+import type { Clock } from '../../../../src/lib/clock.ts';
+import { openPinnedMap, waitGracePeriod } from '../../../../src/sys/native.ts';
+import { makeBpffs, type TestResource } from '../../native/support/resources.ts';
+import { sweepObject } from '../support/drive.ts';
+import { refusal } from './support/sweeps.ts';
+
+const refused = refusal();
+const STEPS = 1_000;
+const sizes = Object.fromEntries(FLOW_TABLES.map((map) => [map, 1_024]));
+const object = readFileSync(sweepObject);
+let bpffs: TestResource;
+
+beforeAll(() => {
+  bpffs = makeBpffs();
+});
+afterAll(() => bpffs?.release());
+
+/** Time passes when next() is called. */
+function steppedClock() {
+  const waiting: (() => void)[] = [];
+  const clock: Clock = {
+    nowMs: () => 0,
+    monotonicMs: () => 0,
+    random: () => 0,
+    after(_, action) {
+      waiting.push(action);
+      return () => waiting.splice(0);
+    },
+  };
+  return { clock, next: () => waiting.shift()?.() };
+}
+
+test.skipIf(refused !== undefined)('marks of no flow are gone after some rounds', async () => {
+  const bpfRoot = join(bpffs.path, 'root');
+  const { maps } = pinFolder(bpfRoot);
+  mkdirSync(maps, { recursive: true });
+  const { close: unload } = await loadSweep({ object, bpfRoot, sizes });
+  unload();
+  const map = (name: string) => openPinnedMap(join(maps, mapPin(name as PinnedMap)));
+  const marks = arrayTable(map('fl_mark'));
+  const lines = Array.from({ length: marks.length - 1 }, (_, line) => element(marks, line));
+  for (const line of lines) line.fill(1);
+  const isClear = (): boolean => lines.every((line) => line.every((mark) => mark === 0));
+  const backend = { IPv4: arrayTable(map('fl_backend4')), IPv6: arrayTable(map('fl_backend6')) };
+  const { clock, next } = steppedClock();
+  const log = { info: expect.unreachable, warn: expect.unreachable };
+  const tables = {
+    ...{ flows: flowTables(map), traffic: arrayTable(map('fl_traffic')), marks },
+    ...{ capacity: () => 1_024, timeouts: flowTimeouts(DEFAULT_TIMES) },
+    shared: { backend, backendFlows: arrayTable(map('fl_be_flows')) },
+  };
+  const sweeping = startSweeping({ object, bpfRoot, sizes, tables, clock, log });
+  try {
+    for (let step = 0; step < STEPS && !isClear(); step += 1) {
+      await waitGracePeriod();
+      next();
+    }
+    expect(isClear()).toBe(true);
+  } finally {
+    sweeping.close();
+  }
+});
