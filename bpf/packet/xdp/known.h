@@ -78,12 +78,21 @@ static __always_inline struct known *known(void)
 /* --- ways --------------------------------------------------------------------------------------
  */
 
-/* Of a frame whose flow is not known yet. */
+/*
+ * Of a frame whose flow is not known yet. The highest bit of a word changes two bits of mix(),
+ * which the next word can change back: two IPv6 sources may have one hash, with any secret. A rule
+ * of policy routing may tell them apart. Their lower halves do that here.
+ */
 static __always_inline void set_frame_hash(struct packet *p, enum family family)
 {
+	const struct address *from = &p->wire.source;
+	__u64 hash;
+
 	set_now(p);
-	p->frame_hash =
-		mix(hash_of_now(p, family), (__u64)bpf_ntohl(p->traffic_class) << 32 | p->came_by);
+	hash = mix(hash_of_now(p, family), (__u64)bpf_ntohl(p->traffic_class) << 32 | p->came_by);
+	if (family == FAMILY_IPV6)
+		hash = mix(hash, (__u64)from->word[2] << 32 | from->word[3]);
+	p->frame_hash = hash;
 }
 
 /* Of one whose flow leads there. */

@@ -9,6 +9,7 @@ import { enterUplinks, NEIGHBOUR_MAC, SECOND, UPLINK } from '../support/uplinks.
 import {
   changesOfNetwork,
   FIRST_WAY,
+  ruleLines,
   SECOND_WAY,
   stayOnOneCpu,
   VIA,
@@ -35,9 +36,9 @@ describe.each(FAMILIES)('%s', (family) => {
   const serve = (n: number): void =>
     publish(drive, family, { protocol: 'UDP', backends: [{ address: at.pod(n) }] });
 
-  async function follows(wanted: string): Promise<void> {
+  async function follows(wanted: string, packet = question): Promise<void> {
     const began = performance.now();
-    await until(() => wayOf(xdp, question) === wanted, `frames to go: ${wanted}`);
+    await until(() => wayOf(xdp, packet) === wanted, `frames to go: ${wanted}`);
     expect(performance.now() - began).toBeLessThan(SOON_MS);
   }
 
@@ -45,6 +46,29 @@ describe.each(FAMILIES)('%s', (family) => {
     serve(5);
     expect(wayOf(xdp, question)).toBe(FIRST_WAY);
     change(`route replace ${at.pod(5)} via ${second}`, `route replace ${at.pod(5)} via ${first}`);
+    await follows(SECOND_WAY);
+  });
+
+  test('a route that is deleted', async () => {
+    serve(6);
+    expect(wayOf(xdp, question)).toBe(SECOND_WAY);
+    change(`route del ${at.pod(6)}`, `route add ${at.pod(6)} via ${second}`);
+    await follows('left');
+  });
+
+  test('a rule that is added', async () => {
+    serve(5);
+    expect(wayOf(xdp, question)).toBe(FIRST_WAY);
+    for (const [line, undo] of ruleLines(family, `to ${at.pod(5)}`)) change(line, undo);
+    await follows(SECOND_WAY);
+  });
+
+  test('an MTU that becomes smaller', async () => {
+    serve(6);
+    const large = `${client()} > ${vip()} udp payload=1400`;
+    expect(wayOf(xdp, large)).toBe(SECOND_WAY);
+    change(`link set ${SECOND.name} mtu 1400`, `link set ${SECOND.name} mtu 1500`);
+    await follows('left', large);
     await follows(SECOND_WAY);
   });
 

@@ -146,3 +146,17 @@ describe.each(FAMILIES)('%s', (family) => {
     }
   });
 });
+
+test('an IPv6 source whose hash is that of another one with any secret takes its own way', () => {
+  const { client, vip } = names('IPv6');
+  const at = PLACES.IPv6;
+  const other = '2001:d38:9::80:0:89';
+  expect(at.client).toBe('2001:db8:9::9');
+  publish(drive, 'IPv6', { protocol: 'UDP', backends: [{ address: at.pod(5) }] });
+  change(`-6 route add ${other} via 2001:db8::1`, `-6 route del ${other}`);
+  for (const [line, undo] of ruleLines('IPv6', `from ${other}`)) change(line, undo);
+  inOneSecond(xdp, () => {
+    expect(way(`${client()} > ${vip()} udp payload=5`)).toBe(FIRST_WAY);
+    expect(way(`${at.port(other, 40_000)} > ${vip()} udp payload=5`)).toBe(SECOND_WAY);
+  });
+});
