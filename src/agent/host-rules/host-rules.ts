@@ -50,6 +50,9 @@ export function followHostRules(parts: HostRulesParts): HostRulesFollower {
 }
 
 const LOOK_MS = 1_000;
+/** Where rules could not be written they are retried: first after this, later after twice as long each time. */
+const AGAIN_MS = 10_000;
+const LONGEST_AGAIN_MS = 600_000;
 /** Where rules change all the time, reading them takes a fiftieth of a processor. */
 const REST_AFTER_READING = 50;
 
@@ -72,6 +75,8 @@ class Follower implements HostRulesFollower {
   #byRules: string | undefined;
   /** Why rules were to serve packets, where they could not be written. */
   #stuckFor: string | undefined;
+  #againMs = AGAIN_MS;
+  #triedMs = 0;
   #moving: Promise<boolean> = Promise.resolve(false);
   #cancel: () => void = () => undefined;
   #isClosed = false;
@@ -173,8 +178,21 @@ class Follower implements HostRulesFollower {
       return false;
     });
     this.#stuckFor = hasMoved ? undefined : wanted;
-    if (hasMoved) this.#byRules = wanted;
+    this.#triedMs = this.#parts.clock.monotonicMs();
+    if (hasMoved) {
+      this.#byRules = wanted;
+      this.#againMs = AGAIN_MS;
+    }
     return hasMoved;
+  }
+
+  /** What kept rules from being written may be over: another program had them locked, or took long to remove its own. */
+  #triesAgain(): boolean {
+    const waitedMs = this.#parts.clock.monotonicMs() - this.#triedMs;
+    if (this.#stuckFor === undefined || waitedMs < this.#againMs) return false;
+    this.#stuckFor = undefined;
+    this.#againMs = Math.min(2 * this.#againMs, LONGEST_AGAIN_MS);
+    return true;
   }
 
   /** A port that a new rule closes stays open until the next look. */
@@ -195,7 +213,8 @@ class Follower implements HostRulesFollower {
     const mark = this.#markNow();
     const plan = this.#parts.plan();
     const hasChanged = mark === undefined || mark !== this.#mark;
-    if (plan !== undefined && hasChanged) {
+    const isToRead = hasChanged || this.#failure !== undefined || this.#triesAgain();
+    if (plan !== undefined && isToRead) {
       await this.#read(plan);
       this.#mark = mark;
       if (await this.#decide()) this.#parts.moved();

@@ -145,7 +145,7 @@ test('a program that fails for once does not move packets back', async () => {
   expect(move).toHaveBeenLastCalledWith(undefined);
 });
 
-test('rules that cannot be written leave packets with eBPF: it is tried once, and told like a setting that forbids it', async () => {
+test('rules that cannot be written leave packets with eBPF: it is told like a setting that forbids it', async () => {
   rules = policy('DROP');
   move.mockResolvedValueOnce(false);
   const follower = follow();
@@ -155,6 +155,41 @@ test('rules that cannot be written leave packets with eBPF: it is tried once, an
   mark = 'b';
   await looked();
   expect(move).toHaveBeenCalledTimes(1);
+});
+
+test('what could not be written is retried after ten seconds, then after twenty', async () => {
+  rules = policy('DROP');
+  move.mockResolvedValue(false);
+  const follower = follow();
+  await follower.check(PLAN, 'all');
+  for (const [seconds, times] of [
+    [9, 1],
+    [10, 2],
+    [29, 2],
+    [30, 3],
+  ] as const) {
+    nowMs = seconds * 1000;
+    await looked();
+    expect(move).toHaveBeenCalledTimes(times);
+  }
+  move.mockResolvedValue(true);
+  nowMs = 70_000;
+  await looked();
+  expect(moved).toHaveBeenCalledTimes(1);
+  expect(follower.problems()).toEqual([]);
+});
+
+test('rules that could not be read are read again, although no mark has changed', async () => {
+  const follower = follow();
+  await follower.check(PLAN, 'all');
+  mark = 'b';
+  read.mockRejectedValueOnce(new Error('EAGAIN'));
+  await looked();
+  expect(follower.problems()).toHaveLength(1);
+  rules = policy('DROP');
+  await looked();
+  expect(move).toHaveBeenCalledTimes(1);
+  expect(follower.problems()).toEqual([]);
 });
 
 test('a move that fails ends neither the sync nor the looks', async () => {
