@@ -59,7 +59,10 @@ struct conn_life {
  */
 typedef __u32 conn_progress;
 
-/* Written while its slot is BUSY; by others only `life`, `seen` and both kinds of progress. */
+/*
+ * Written while its slot is BUSY. Without that only `life`, `seen`, `answers_by` and both kinds of
+ * progress change.
+ */
 struct conn {
 	struct conn_life life;
 	__u32 backend_id;
@@ -69,11 +72,11 @@ struct conn {
 	__u32 answers_by; /* ifindex of the device that requests come in by; 0: as routes say */
 	conn_progress progress_client;
 	conn_progress progress_backend;
+	__u32 spare;
 	__u16 client_port;
 	__u16 frontend_port;
 	__u16 backend_port;
 	__u16 reply_port; /* where the backend answers to; 0: no reply slot is claimed yet */
-	__u32 spare;
 };
 
 /* Addresses in the order of `enum conn_address`. */
